@@ -58,7 +58,7 @@ impl Devices {
     /// Devices of sectors of so many bytes. Files are devices with sectors of 512 bytes; larger ones take a loop device.
     ///
     /// # Errors
-    /// Those of [`Loop::over`].
+    /// The errors of [`Loop::over`].
     ///
     /// # Panics
     /// If losetup can't be started.

@@ -37,7 +37,7 @@ pub fn cache_dir(name: &str) -> PathBuf {
 /// not made yet.
 ///
 /// # Errors
-/// Those of `make`; nothing is kept then.
+/// The errors of `make`; nothing is kept then.
 ///
 /// # Panics
 /// If the cache can't be written.

@@ -3,6 +3,7 @@
 //! - `cargo xtask tidy` looks for what the architecture says must never be: a dependency that points up or
 //!   sideways, a clock in the engine, `unsafe` outside the two crates that may have it, a file too long to read.
 //! - `cargo xtask deny` checks licences, duplicate versions and origins of dependencies against `deny.toml`.
+//! - `cargo xtask messages` writes the table of all messages, to which `tidy` holds the sources.
 //! - `cargo xtask mutants` builds engines that are broken on purpose, and counts the seeds by which storms find each.
 //! - `cargo xtask counts` counts the instructions of the hot paths, and holds them against those of an older commit.
 //!
@@ -19,7 +20,7 @@ use std::process::ExitCode;
 
 use workspace::Workspace;
 
-const USAGE: &str = "usage: cargo xtask tidy|deny|counts|mutants\n  tidy   check the source tree against the rules of ARCHITECTURE.md\n  deny   check dependencies against deny.toml\n  counts [--update|--base|--pin]   instructions of the hot paths, against docs/bench/instructions.toml\n  mutants [ONLY=name] [SECONDS=60] [SEEDS=10] [SEED=n]   search for engines broken on purpose";
+const USAGE: &str = "usage: cargo xtask tidy|deny|messages|counts|mutants\n  tidy   check the source tree against the rules of ARCHITECTURE.md\n  deny   check dependencies against deny.toml\n  messages   write the table of messages, docs/messages.md\n  counts [--update|--base|--pin]   instructions of the hot paths, against docs/bench/instructions.toml\n  mutants [ONLY=name] [SECONDS=60] [SEEDS=10] [SEED=n]   search for engines broken on purpose";
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -35,6 +36,15 @@ fn main() -> ExitCode {
     let offences = match (name, args.len()) {
         ("tidy", 1) => Workspace::load().and_then(|workspace| tidy::check(&workspace)),
         ("deny", 1) => workspace::root().and_then(|root| deny::check(&root)),
+        ("messages", 1) => {
+            return match messages() {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(failure) => {
+                    eprintln!("messages: {failure}");
+                    ExitCode::from(2)
+                }
+            };
+        }
         ("help" | "--help" | "-h", 1) => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;
@@ -51,6 +61,12 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Writes the table of messages.
+fn messages() -> Result<(), Failure> {
+    let table = tidy::messages::table(&Workspace::load()?)?;
+    Ok(std::fs::write(workspace::root()?.join(tidy::messages::PAGE), table)?)
 }
 
 fn counts(words: &[String]) -> ExitCode {

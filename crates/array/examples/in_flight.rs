@@ -51,7 +51,7 @@ fn main() {
         );
     }
     for shape in shapes() {
-        // A mirror of twelve copies is nobody's.
+        // No one runs a mirror of twelve copies.
         let drives = if shape.1 == Level::Raid1 { 2 } else { DRIVES };
         for (members, sim) in [(shape.3, false), (drives, true)] {
             let (name, kind) = (format!("{} x{members}", shape.0), if sim { "in the sim" } else { "null" });

@@ -9,7 +9,7 @@ use crate::process::{Process, ProcessError, ProcessKind};
 use brindle_io::{Instant, Io, Slice};
 use brindle_layout::{Geometry, Level, Place};
 use brindle_members::door::Moved;
-use brindle_members::members::{Device, Members, RoleState, Ties};
+use brindle_members::members::{Dependence, Device, Members, RoleState};
 use brindle_members::process::Speeds;
 use brindle_members::straight::{read_alone, write_alone};
 use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions};
@@ -62,7 +62,7 @@ pub(crate) struct Running {
     pub(crate) geometry: Geometry,
     /// The process that is under way.
     pub(crate) process: RefCell<Option<Process>>,
-    /// Those of processes that begin.
+    /// Speeds of processes that begin.
     pub(crate) speeds: Cell<Speeds>,
     /// The last that ended of what begins by itself.
     pub(crate) outcome: RefCell<Option<Outcome>>,
@@ -105,8 +105,10 @@ impl Array {
         let sync_map = SyncMap::of(&geometry, ledger.in_doubt().filter(|_| !last));
         let undoubted = bitmap.iter().flat_map(|bitmap| bitmap.undoubted());
         undoubted.for_each(|range| sync_map.add(range, true));
-        let ties = Ties { redundant: geometry.level().is_redundant(), coupled: has_parity(&geometry) };
-        let keeper = Keeper::new(io, Rc::clone(&members), can_lose, ties, ledger, sync_map, config.clone());
+        let dependence =
+            Dependence { redundant: geometry.level().is_redundant(), coupled: has_parity(&geometry) };
+        let keeper =
+            Keeper::new(io, Rc::clone(&members), can_lose, dependence, ledger, sync_map, config.clone());
         // Nothing is put on record for what does not change.
         let writes = config.access == Access::ReadWrite;
         let logs = config.logs.iter().filter(|_| writes).map(|log| log.make(io, &geometry));
@@ -117,7 +119,7 @@ impl Array {
         let limits = Limits { size, ..limits(io, &geometry, &members, config.is_read_only()) };
         let scratch = geometries().map(|geometry| Family::scratch_bytes(geometry, config.scratch_bytes));
         let scratch = scratch.max().unwrap_or(0);
-        let core = Core::new(io, members, keeper, intent, config.clone(), limits, ties, scratch);
+        let core = Core::new(io, members, keeper, intent, config.clone(), limits, dependence, scratch);
         let family = Family::new(&core, &geometry, None);
         let placement = match border {
             None => Placement::One(family),

@@ -12,7 +12,7 @@ use core::cell::{Cell, RefCell};
 use core::ops::Range;
 
 use brindle_io::Io;
-use brindle_io::sync::Event;
+use brindle_io::sync::Notify;
 
 /// The claims of an array, and how many changes are under way.
 pub(crate) struct Claims {
@@ -26,7 +26,7 @@ pub(crate) struct Claims {
     ranges: RefCell<Vec<Range<u64>>>,
     /// There are claims, or a claim waits for a count.
     any: Cell<bool>,
-    changed: Event,
+    changed: Notify,
 }
 
 impl Claims {
@@ -38,7 +38,7 @@ impl Claims {
             ended: Cell::new(0),
             ranges: RefCell::default(),
             any: Cell::new(false),
-            changed: Event::new(io),
+            changed: Notify::new(io),
         }
     }
 

@@ -19,7 +19,7 @@ pub enum Access {
     ReadWrite,
 }
 
-/// Which copy of a mirrored array answers a read.
+/// The choice of the copy of a mirrored array that answers a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadPolicy {
     /// The member with the least work in flight, and one that answers much slower than another seldom; large reads are
@@ -63,7 +63,7 @@ pub struct OpenConfig {
     pub access: Access,
     /// Memory for parity and reconstruction, in bytes; raised to what the array's width needs.
     pub scratch_bytes: usize,
-    /// Which copy of a mirrored array answers a read.
+    /// The choice of the copy of a mirrored array that answers a read.
     pub read_policy: ReadPolicy,
     /// How long members may take.
     pub patience: Patience,

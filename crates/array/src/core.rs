@@ -11,7 +11,7 @@ use brindle_io::{Duration, Io, Slice};
 use brindle_members::change::MemberChange;
 use brindle_members::copies::Copies;
 use brindle_members::events::Cause;
-use brindle_members::members::{Members, Ties};
+use brindle_members::members::{Dependence, Members};
 use brindle_members::set::{MemberSet, Treatment};
 use brindle_members::set::{Noticed, Owner, Recording};
 use brindle_members::watch::watch;
@@ -62,11 +62,11 @@ impl Core {
         intent: Intent,
         config: OpenConfig,
         limits: Limits,
-        ties: Ties,
+        dependence: Dependence,
         scratch: usize,
     ) -> Rc<Self> {
         let how = Treatment {
-            ties,
+            dependence,
             patience: config.patience,
             waits_for_room: config.on_full == OnFull::Wait,
             observed: intent.is_observed(),
@@ -188,7 +188,7 @@ impl Owner for Core {
     }
 
     fn answers_for_members(&self) -> bool {
-        self.ties.redundant && self.keeper.synced_to() == u64::MAX
+        self.dependence.redundant && self.keeper.synced_to() == u64::MAX
     }
 
     fn gave_up_reads(&self, role: u16, age: Duration) {

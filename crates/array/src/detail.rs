@@ -1,7 +1,7 @@
 //! The status of a running array.
 
 use crate::process::ProcessDetail;
-use brindle_io::{MemberId, Place};
+use brindle_io::{MemberId, PathTarget};
 use brindle_layout::{Layout, Level};
 use brindle_members::members::{Flags, RoleState};
 use uuid::Uuid;
@@ -71,7 +71,7 @@ pub struct RoleDetail {
     /// The state of the role's member.
     pub state: RoleState,
     /// Whether its file still has its name.
-    pub place: Place,
+    pub place: PathTarget,
 }
 
 /// The present state of a write-intent bitmap.
@@ -79,7 +79,7 @@ pub struct RoleDetail {
 pub struct BitmapDetail {
     /// The file that has it; `None`: it stands beside each superblock.
     pub file: Option<BitmapFile>,
-    /// That file is out of use: bits are kept in memory only, and a crash leaves all of the array in doubt.
+    /// The bitmap's file is out of use: bits are kept in memory only, and a crash leaves all of the array in doubt.
     pub failed: bool,
     /// Bytes to a bit.
     pub chunk: u64,

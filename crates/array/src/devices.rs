@@ -1,7 +1,7 @@
 //! Devices that come to a running array, and go.
 
 use crate::events::EventKind;
-use brindle_io::{MemberId, OpError, Place};
+use brindle_io::{MemberId, OpError, PathTarget};
 use brindle_members::members::Flags;
 use brindle_volume::VolumeError;
 use uuid::Uuid;
@@ -11,7 +11,7 @@ use crate::data::mirrored::Mirror;
 use crate::detail::{DeviceDetail, DeviceState};
 use crate::ledger::{AddError, Joined, LeftOut, Looked, NewDevice, NotTaken};
 
-/// Which devices are to go.
+/// The devices to be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removal {
     /// This one, by the reactor's number.
@@ -156,7 +156,7 @@ impl Array {
         let core = &self.0.core;
         self.check_devices_may_change()?;
         let label = label.to_owned();
-        if !core.ties.redundant {
+        if !core.dependence.redundant {
             return Err(AddError::NoRedundancy { label });
         }
         let device_error = |error| AddError::Device { label: label.clone(), error };
@@ -214,7 +214,7 @@ impl Array {
             }
             let until = core.io.now().after(core.config.patience.answer);
             match core.io.probe(device.id, until).await {
-                Ok(probe) if probe.place == Place::There => {}
+                Ok(probe) if probe.place == PathTarget::There => {}
                 Err(OpError::TimedOut) => {}
                 _ => gone.push(device.id),
             }

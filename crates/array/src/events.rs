@@ -58,7 +58,7 @@ pub enum EventKind {
     Slow,
     /// A member has grown slow against its peers: it takes eight times as long, or more.
     Slower,
-    /// That is over.
+    /// A slow member is as fast as the others again.
     AsFastAgain,
     /// An operation got no answer within the member's patience, and was given up.
     GivenUp,
@@ -177,8 +177,8 @@ impl Kind for EventKind {
             Self::Deleted => "was deleted while it is in use: its content goes when the array stops",
             Self::Replaced => "was replaced by another file: what it holds goes when the array stops",
             Self::Truncated => "is shorter than it was",
-            Self::Full => "has no room left where it lives",
-            Self::RoomAgain => "lacks nothing any more for want of room where it lives",
+            Self::Full => "has no space left: what lies below it is full",
+            Self::RoomAgain => "has caught up on the writes that failed for lack of space",
             Self::BroughtUp => "was one event behind after a crash and was given the present state",
             Self::BitmapAdded => "has a write-intent bitmap now",
             Self::BitmapRemoved => "has no write-intent bitmap any more",

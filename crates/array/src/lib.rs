@@ -19,7 +19,6 @@ mod intent;
 pub mod intent_bitmap;
 mod keeper;
 pub mod ledger;
-pub mod nest;
 mod no_space;
 pub mod observer;
 mod open;

@@ -1,4 +1,4 @@
-//! `brindle action` and `brindle wait`: what goes over a running array, as md's `sync_action` is asked for.
+//! `brindle action` and `brindle wait`: the check, repair or recovery of a running array, as md's `sync_action` has it.
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use crate::cli::{Action, Said, Wait};
 use crate::control::{Request, Word};
 use crate::failure::Failure;
 use crate::findings;
-use crate::going::Going;
+use crate::sync::SyncReport;
 use crate::{progress, report, runtime};
 
 /// How often `wait` asks.
@@ -39,11 +39,13 @@ impl ValueEnum for Said<Word> {
             Word::Locate => {
                 "Compare redundancy, and write what is known to be wrong, as `brindle repair --locate` does"
             }
-            Word::Pause => "Begin no more of what goes over the array",
+            Word::Pause => "Pause the check, repair or recovery that is running",
             Word::Resume => {
                 "Go on after `pause`, or with a resync, recovery or replacement that has ended early"
             }
-            Word::Idle => "End what goes over the array: what is done stays done",
+            Word::Idle => {
+                "Stop the check, repair or recovery that is running: the part that is done stays done"
+            }
             Word::Speed => "Set the array's speeds: of what goes over it now, and of what begins later",
         }))
     }
@@ -80,18 +82,18 @@ impl Waiting {
         Self { bar: None, every, told: Instant::now() }
     }
 
-    fn tell(&mut self, name: &str, going: &Going<'_>) {
+    fn tell(&mut self, name: &str, sync: &SyncReport<'_>) {
         if std::io::stderr().is_terminal() {
-            let bar = self.bar.get_or_insert_with(|| progress::told(going.total));
+            let bar = self.bar.get_or_insert_with(|| progress::told(sync.total));
             // One thing may follow another.
-            bar.set_length(going.total);
-            bar.set_prefix(going.action().to_owned());
-            bar.set_message(going.pace());
-            bar.set_position(going.position);
+            bar.set_length(sync.total);
+            bar.set_prefix(sync.action().to_owned());
+            bar.set_message(sync.pace());
+            bar.set_position(sync.position);
         } else if self.told.elapsed() >= self.every {
             self.told = Instant::now();
             // A closed standard error loses nothing that matters.
-            let _ = writeln!(std::io::stderr(), "brindle: {name}: {}", going.text());
+            let _ = writeln!(std::io::stderr(), "brindle: {name}: {}", sync.text());
         }
     }
 }
@@ -117,8 +119,8 @@ pub(crate) fn wait(args: &Wait) -> Result<ExitCode, Failure> {
                 "'{server}' serves several arrays: name the one to wait for"
             )));
         };
-        let Some(going) = Going::of(&report["array"]["sync"]) else { break report.clone() };
-        waiting.tell(report["name"].as_str().unwrap_or(&server), &going);
+        let Some(sync) = SyncReport::of(&report["array"]["sync"]) else { break report.clone() };
+        waiting.tell(report["name"].as_str().unwrap_or(&server), &sync);
         std::thread::sleep(LOOK);
     };
     drop(waiting);
@@ -126,7 +128,9 @@ pub(crate) fn wait(args: &Wait) -> Result<ExitCode, Failure> {
     if args.json {
         report::print_json(&told)?;
     } else {
-        report::print(&findings::text(last).unwrap_or_else(|| "nothing goes over the array\n".to_owned()))?;
+        report::print(
+            &findings::text(last).unwrap_or_else(|| "no check, repair or recovery is running\n".to_owned()),
+        )?;
     }
     let count = |field: &str| last[field].as_u64().unwrap_or(0);
     let left = match last["action"].as_str() {

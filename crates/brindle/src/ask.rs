@@ -1,6 +1,6 @@
 //! `brindle status`, `fail`, `flag` and `stop`: they talk to a running server.
 
-mod meant;
+mod resolve;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,12 +12,12 @@ use clap::builder::PossibleValue;
 use serde_json::Value;
 
 use crate::cli::{Flag, Runtime, Said, Status, Stop};
-use crate::control::{self, Asked, DeviceFlag, Request};
+use crate::control::{self, DeviceFlag, Request, Response};
+use crate::deadline::within;
 use crate::failure::Failure;
 use crate::health::Health;
-use crate::within::within;
-use crate::{log, next, report, runtime};
-pub(crate) use meant::Meant;
+use crate::{log, next_step, report, runtime};
+pub(crate) use resolve::Meant;
 
 /// How long a file's name may take to be looked up.
 const RESOLVING: Duration = Duration::from_millis(300);
@@ -44,7 +44,7 @@ impl Target {
         }
         let real = real_name(wanted);
         for (server, answer) in status_of_all(folder) {
-            let Ok(Asked::Report(told)) = answer else { continue };
+            let Ok(Response::Report(told)) = answer else { continue };
             if let Some(report) = report::find(&told, wanted).or_else(|| report::find(&told, &real)) {
                 return Self { server, array: report["name"].as_str().map(str::to_owned) };
             }
@@ -75,7 +75,7 @@ impl Target {
         let real = real_name(member);
         let is_member = |device: &Value| device["path"] == *member || device["path"] == *real;
         let mut having = status_of_all(folder).into_iter().filter_map(|(server, answer)| match answer {
-            Ok(Asked::Report(told)) if report::devices(&told).any(is_member) => Some(server),
+            Ok(Response::Report(told)) if report::devices(&told).any(is_member) => Some(server),
             _ => None,
         });
         match (having.next(), having.next()) {
@@ -130,9 +130,9 @@ fn text(reports: &[Value], runtime: &Runtime) -> String {
     // Commands that are told find the server as this one did.
     let named = runtime.runtime_dir.as_ref().filter(|_| std::env::var_os("BRINDLE_RUNTIME_DIR").is_none());
     let flags = named.map_or_else(String::new, |folder| {
-        format!(" --runtime-dir {}", next::quoted(&folder.to_string_lossy()))
+        format!(" --runtime-dir {}", next_step::quoted(&folder.to_string_lossy()))
     });
-    let text = |report| crate::status::text(report) + &next::line(report, &flags);
+    let text = |report| crate::status::text(report) + &next_step::line(report, &flags);
     reports.iter().map(text).collect::<Vec<_>>().join("\n")
 }
 
@@ -140,7 +140,7 @@ fn text(reports: &[Value], runtime: &Runtime) -> String {
 pub(crate) fn reports(folder: &Path) -> Vec<Value> {
     let answers = status_of_all(folder).into_iter();
     let told = answers.filter_map(|(_, answer)| match answer {
-        Ok(Asked::Report(told)) => Some(told),
+        Ok(Response::Report(told)) => Some(told),
         _ => None,
     });
     told.flat_map(|told| report::of_arrays(&told).to_vec()).collect()
@@ -151,8 +151,8 @@ fn all(folder: &Path) -> (Vec<Value>, bool) {
     let (mut reports, mut silent) = (Vec::new(), false);
     for (name, answer) in status_of_all(folder) {
         match answer {
-            Ok(Asked::Report(told)) => reports.extend_from_slice(report::of_arrays(&told)),
-            Ok(Asked::Stale) => eprintln!("brindle: {}", runtime::clear_stale(folder, &name)),
+            Ok(Response::Report(told)) => reports.extend_from_slice(report::of_arrays(&told)),
+            Ok(Response::Stale) => eprintln!("brindle: {}", runtime::clear_stale(folder, &name)),
             Err(failure) => {
                 silent = true;
                 eprintln!("brindle: {failure}");
@@ -163,7 +163,7 @@ fn all(folder: &Path) -> (Vec<Value>, bool) {
 }
 
 /// The answers of all servers that have a socket here. All are asked at once: one that is silent delays no other.
-pub(crate) fn status_of_all(folder: &Path) -> Vec<(String, Result<Asked, Failure>)> {
+pub(crate) fn status_of_all(folder: &Path) -> Vec<(String, Result<Response, Failure>)> {
     std::thread::scope(|scope| {
         let ask = |name: String| {
             scope.spawn(move || {
@@ -182,8 +182,8 @@ pub(crate) fn status_of_all(folder: &Path) -> Vec<(String, Result<Asked, Failure
 /// Asks a server, which has to be there.
 pub(crate) fn ask(folder: &Path, name: &str, request: &Request) -> Result<Value, Failure> {
     match control::ask(folder, name, request)? {
-        Asked::Report(report) => Ok(report),
-        Asked::Stale => Err(Failure::NoServer(runtime::clear_stale(folder, name))),
+        Response::Report(report) => Ok(report),
+        Response::Stale => Err(Failure::NoServer(runtime::clear_stale(folder, name))),
     }
 }
 

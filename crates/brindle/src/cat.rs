@@ -1,8 +1,8 @@
 //! `brindle cat`: the content of an array, to standard output or a file.
 
 mod map;
-mod named;
 mod output;
+mod partitions;
 mod rescue;
 
 use std::io::{self, Write};
@@ -41,7 +41,7 @@ pub(crate) fn cat(args: &Cat) -> Result<ExitCode, Failure> {
             return cat_volume(args, &first.to_string_lossy(), members);
         }
     }
-    let asked = named::of(args)?;
+    let asked = partitions::of(args)?;
     let opening =
         Opening { access: DeviceAccess::Read, force: args.force, tuning: args.tuning, ..Opening::LOOK };
     let host = match Host::open_fit(&asked.members, opening) {

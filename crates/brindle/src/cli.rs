@@ -4,11 +4,11 @@ mod advising;
 mod assuming;
 mod benching;
 mod bitmaps;
-mod doors;
-mod elsewhere;
 mod engine;
+mod exports;
 mod guide;
 mod iscsi;
+mod other_tools;
 mod others;
 mod patience;
 mod planning;
@@ -29,13 +29,13 @@ pub(crate) use advising::Advise;
 pub(crate) use assuming::{Assume, Assuming};
 pub(crate) use benching::{Bench, Format, NbdUri, TraceFormat, Traces};
 pub(crate) use bitmaps::{Bitmap, Given};
-pub(crate) use doors::{Disconnect, Export, Limits, Unexport};
 pub(crate) use engine::Engine;
+pub(crate) use exports::{Disconnect, Export, Limits, Unexport};
 pub(crate) use guide::{command, sections};
 pub(crate) use iscsi::Iscsi;
 pub(crate) use others::{Completions, Demo, Man};
 pub(crate) use patience::Patience;
-pub(crate) use planning::{Columns, Drives, Likelihood, Order, Pair, Plan, PlanFormat, parse_pair};
+pub(crate) use planning::{Columns, Drives, Likelihood, Order, Pair, PlanFlags, PlanFormat, parse_pair};
 pub(crate) use pools::{
     Pool, PoolCommand, PoolCreate, PoolDestroy, PoolTold, Volume, VolumeCommand, VolumeCreate, VolumeDestroy,
     VolumeRename,
@@ -92,7 +92,7 @@ impl Cli {
     pub(crate) fn given() -> Self {
         let command = command().mut_subcommands(|command| command.allow_negative_numbers(true));
         let matches = command.try_get_matches().and_then(|matches| Self::from_arg_matches(&matches));
-        matches.unwrap_or_else(|error| elsewhere::end(&error))
+        matches.unwrap_or_else(|error| other_tools::end(&error))
     }
 }
 
@@ -200,10 +200,10 @@ pub(crate) enum Command {
     /// A speed that is said with `speed` is the array's: what goes over it now has it, and whatever begins later, until the server
     /// ends; `serve` can say it too. Said with another action it holds for that alone.
     ///
-    /// One thing goes over an array at a time. How far it is, and what came of the last, is in `brindle status`; `brindle
+    /// One process runs over an array at a time. How far it is, and what came of the last, is in `brindle status`; `brindle
     /// wait` waits for its end.
     Action(Action),
-    /// Wait until nothing goes over a running array any more
+    /// Wait until a running array's check, repair or recovery has ended
     ///
     /// Tells how far it is, how fast it goes and how long it will take, as the server has it. Exits as `check` and `repair` do, if
     /// that is what ended.
@@ -256,7 +256,7 @@ pub(crate) enum Command {
     /// Lists every sensible configuration of md and of OpenZFS: its room, its random and sequential speed, the
     /// failures that lose data, the time of a rebuild, and its price. Drops those that do not meet the needs, and
     /// recommends one of the rest. The formulas and their sources stand in docs/planner.md.
-    Plan(Box<Plan>),
+    Plan(Box<PlanFlags>),
     /// Make and destroy pools, and tell about them (experimental)
     ///
     /// A pool has vdevs with the redundancy of RAID-Z or mirrors, a checksum for every block, and volumes, each an export POOL/NAME of `serve`.
@@ -291,8 +291,8 @@ pub(crate) struct Create {
     /// Where and how the metadata is kept
     #[arg(long, short = 'e', default_value = "1.2", value_name = "VERSION")]
     pub(crate) metadata: Metadata,
-    /// Write-intent bitmap: after a crash only chunks that were being written are resynced. internal: beside each
-    /// superblock; none; or a new file, with a '/' in its name, which must be given whenever the array is assembled
+    /// Write-intent bitmap: after a crash only chunks that were being written are resynced. It stands beside each superblock
+    /// (internal), or in a new file, with a '/' in its name, which must be given whenever the array is assembled.
     /// [default: internal if more than 100 GiB of each member are used, as with mdadm]
     #[arg(long, short = 'b', value_name = "internal|none|FILE")]
     pub(crate) bitmap: Option<Bitmap>,
@@ -357,7 +357,7 @@ pub(crate) enum Metadata {
 #[derive(Debug, Args)]
 pub(crate) struct Examine {
     /// Look through all of each device for members that end before it does, as those that were copied onto a larger disk, or whose
-    /// partition is in no table any more; without it that is done only where nothing else is found on a device of 1 GiB at most
+    /// partition is in no table any more. Without it that is done only where nothing else is found on a device of 1 GiB at most
     #[arg(long)]
     pub(crate) search: bool,
     /// Report as JSON

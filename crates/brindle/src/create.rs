@@ -12,11 +12,11 @@ use brindle_md::create::{CreateSpec, NewBitmap, NewMember, Plan, plan};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
-use crate::chance::random_uuid;
 use crate::cli::{Bitmap, Create, Metadata, OnFull, Tuning};
 use crate::failure::Failure;
 use crate::host::{Found, Hosted};
 use crate::look;
+use crate::random::random_uuid;
 use crate::report::{self, ArrayReport};
 use crate::world::{self, MadeBitmap, Make, Named, Opening, Set, World, see_bitmap};
 use crate::{progress, units::Bytes};
@@ -31,7 +31,7 @@ pub(crate) fn create(args: &Create) -> Result<(), Failure> {
     if args.json {
         return report::print_json(&report);
     }
-    let resync = if plan.needs_resync { ", redundancy made true" } else { "" };
+    let resync = if plan.needs_resync { ", redundancy written" } else { "" };
     let size = Bytes(plan.geometry.size());
     report::print(&format!("{} of {size} created{resync}\n\n{}", plan.geometry.level().name(), report.text()))
 }
@@ -44,7 +44,7 @@ pub(crate) struct Made {
     waste: Option<String>,
 }
 
-/// Makes the array, with this UUID, and tells nobody.
+/// Makes the array, with this UUID, without a report.
 pub(crate) fn make(args: &Create, uuid: Uuid) -> Result<Made, Failure> {
     let level: Level = args.level.parse().map_err(|error| Failure::Usage(format!("--level: {error}")))?;
     let layout = match &args.layout {
@@ -205,9 +205,10 @@ fn flagged(args: &Create, mut spec: CreateSpec) -> Result<CreateSpec, Failure> {
                 set(&mut member.flags);
                 Ok(())
             }
-            None => {
-                Err(Failure::Usage(format!("--{option} {}: that is none of the members", name.display())))
-            }
+            None => Err(Failure::Usage(format!(
+                "--{option} {}: it is not one of the members; name one that is given for the array",
+                name.display()
+            ))),
         }
     };
     for name in &args.write_mostly {
@@ -330,7 +331,7 @@ fn carry_out(
         let bar = progress::bar("syncing", array.sync_len());
         let synced = world.io.block_on(array.resync(|progress| bar.set_position(progress.position)));
         bar.finish_and_clear();
-        synced.map_err(|source| Failure::Process { doing: "making the redundancy true", source })?;
+        synced.map_err(|source| Failure::Process { doing: "writing the redundancy", source })?;
         refuse_failed(&array)?;
         refuse_unreadable(&array)?;
     }
@@ -353,7 +354,7 @@ fn carry_out(
 fn refuse_failed(array: &Array) -> Result<(), Failure> {
     match array.detail().devices.into_iter().find(|device| device.state == DeviceState::Failed) {
         Some(device) => Err(Failure::Refused(format!(
-            "{}: it failed while the redundancy was made true, and the array is degraded; create it anew without it",
+            "{}: it failed while the redundancy was written, and the array is degraded; create it anew without it",
             device.label
         ))),
         None => Ok(()),
@@ -364,7 +365,7 @@ fn refuse_failed(array: &Array) -> Result<(), Failure> {
 fn refuse_unreadable(array: &Array) -> Result<(), Failure> {
     match array.detail().resync_offset {
         Some(offset) => Err(Failure::Refused(format!(
-            "a member can't be read at byte {offset} of its data area or after it, where redundancy is to be made true; \
+            "a member can't be read at byte {offset} of its data area or after it, where redundancy is to be written; \
              replace it, and create the array anew"
         ))),
         None => Ok(()),

@@ -57,7 +57,7 @@ pub(crate) enum Failure {
         why: String,
         /// The event count that it claims.
         says: u64,
-        /// That of the others.
+        /// The event count of the others.
         others: u64,
     },
     /// The members do not form an array.

@@ -37,7 +37,7 @@ pub(crate) struct Wanted {
 
 /// Owns the reactor, the devices, and the arrays.
 pub(crate) struct Host {
-    /// Those that have not been closed. Let go before the world in which they run.
+    /// Arrays that have not been closed. They are let go before the world in which they run.
     arrays: RefCell<Vec<Rc<Hosted>>>,
     pub(crate) world: World,
 }

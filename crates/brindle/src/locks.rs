@@ -20,7 +20,7 @@ pub(crate) struct Locks(Mutex<Vec<Lock>>);
 struct Lock {
     /// How messages name the device.
     path: PathBuf,
-    /// Which it is: one that comes back may have the name of one that is gone.
+    /// The file itself: one that comes back may have the name of one that is gone.
     identity: Identity,
     fd: OwnedFd,
 }

@@ -5,49 +5,49 @@ mod advise;
 mod ask;
 mod bench;
 mod cat;
-mod chance;
 mod check;
 mod cli;
 mod control;
 mod cores;
 mod create;
+mod deadline;
 mod demo;
 mod detail;
 mod devices;
 mod docs;
-mod doors;
-mod ending;
 mod examine;
+mod executable;
+mod exports;
 mod failure;
 mod findings;
-mod going;
 mod grow;
 mod growth;
 mod health;
 mod host;
-mod itself;
 mod locks;
 mod log;
 mod look;
 mod models;
-mod next;
+mod next_step;
 mod plan;
 mod pool;
 mod pools;
 mod predict;
 mod progress;
+mod random;
 mod reactor;
 mod reliability;
 mod report;
 mod ring;
 mod runtime;
 mod serve;
+mod shutdown;
 mod status;
 mod sweep;
+mod sync;
 mod text;
 mod units;
 mod watch;
-mod within;
 mod world;
 
 use std::process::ExitCode;
@@ -111,9 +111,9 @@ fn run(command: &mut Command) -> Result<ExitCode, Failure> {
         Command::Action(args) => action::action(args)?,
         Command::Wait(args) => return action::wait(args),
         Command::Watch(args) => watch::watch(args)?,
-        Command::Export(args) => doors::export(args)?,
-        Command::Unexport(args) => doors::unexport(args)?,
-        Command::Disconnect(args) => doors::disconnect(args)?,
+        Command::Export(args) => exports::export(args)?,
+        Command::Unexport(args) => exports::unexport(args)?,
+        Command::Disconnect(args) => exports::disconnect(args)?,
         Command::Stop(args) => ask::stop(args)?,
         Command::Bench(args) => return bench::bench(args),
         Command::Reliability(args) => reliability::reliability(args)?,

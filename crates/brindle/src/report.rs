@@ -76,7 +76,7 @@ pub(crate) fn name_text(name: &str) -> String {
 struct BitmapReport {
     /// The file that has it; null if it stands beside each superblock.
     file: Option<String>,
-    /// That has missed something: all of its bits count as set.
+    /// The bitmap has missed something: all of its bits count as set.
     stale: bool,
     chunk: u64,
     bits: u64,
@@ -161,7 +161,7 @@ struct LeftOutReport {
 #[derive(Debug, Serialize)]
 pub(crate) struct DeviceReport {
     path: String,
-    /// Which drive it is; not there of files.
+    /// The device's drive; files have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     drive: Option<DriveStatus>,
     number: u32,

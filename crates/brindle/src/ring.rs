@@ -11,8 +11,8 @@ use brindle_host::{Devices, Found, Made, NewBitmapFile, Newcomer, Pending, Refus
 use brindle_io::device::Identity;
 use brindle_io::{Io, MemberId};
 
-use crate::chance::random_uuid;
 use crate::failure::Failure;
+use crate::random::random_uuid;
 use crate::world::{self, Make, World};
 
 /// A world whose devices a host has.

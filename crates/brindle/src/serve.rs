@@ -24,7 +24,7 @@ use brindle_array::{Recovery, Speeds};
 use brindle_export::{Gate, nbd};
 use brindle_host::control::{self, Control, Ended};
 use brindle_host::mailbox::{self, Sender};
-use brindle_host::{Any, Desk, Doors, Exported, Listener, Message, News, Order, Placed, Service};
+use brindle_host::{Any, ControlHandler, Doors, Exported, Listener, Message, News, Order, Placed, Service};
 use brindle_io::device::DeviceAccess;
 use brindle_io::sync::{Either, race};
 use brindle_io::uring::{self, ListenError, SocketFile};
@@ -32,17 +32,17 @@ use brindle_volume::Volume;
 use serde_json::json;
 
 use crate::cli::{Serve, Tuning};
-use crate::ending::{self, Ending, LastResort, Socket};
 use crate::failure::Failure;
 use crate::host::{self, Found, Host, Wanted};
 use crate::ring::Ring;
+use crate::shutdown::{self, Ending, LastResort, Socket};
 use crate::units::{Bytes, Span};
 use crate::world::{self, Opening, World};
 use crate::{log, pools, report, runtime};
-use access::{AccessFile, Kept};
+use access::{AccessFile, NamedAccess};
 use anew::Anew;
 use detached::Detached;
-use places::Place;
+use places::ListenPlace;
 use tls::Certificates;
 
 pub(crate) fn serve(args: &Serve) -> Result<ExitCode, Failure> {
@@ -57,7 +57,7 @@ fn serve_here(args: &Serve) -> Result<(), Failure> {
     let insecure = args.sockets.insecure;
     let certificates = Certificates::find(&args.tls)?;
     let places = places::find(&args.sockets, certificates.as_ref())?;
-    let plan = iscsi::Plan::find(&args.iscsi, insecure)?;
+    let plan = iscsi::IscsiPlan::find(&args.iscsi, insecure)?;
     world::check_budget(args.tuning.memory)?;
     world::assume(args.assuming.assume.as_ref());
     let opening = Opening {
@@ -182,14 +182,14 @@ fn answer_others(
         let ending = Arc::clone(&ending);
         move || ending.begin()
     };
-    let desk = Desk { name: name.clone(), arrays, snapshot: snapshot.clone(), end, patience };
-    let control = control::listen(listener, desk)
+    let handler = ControlHandler { name: name.clone(), arrays, snapshot: snapshot.clone(), end, patience };
+    let control = control::listen(listener, handler)
         .map_err(|source| Failure::system("the control thread can't start", source))?;
     let control = Arc::new(control);
     let locks = Arc::clone(&world.locks);
     let last = LastResort { name, locks, sockets, control: Arc::clone(&control), snapshot };
-    ending::watch(Arc::clone(&ending), last)?;
-    ending::watch_signals(Arc::clone(&ending))?;
+    shutdown::watch(Arc::clone(&ending), last)?;
+    shutdown::watch_signals(Arc::clone(&ending))?;
     Ok((ending, control))
 }
 
@@ -286,8 +286,8 @@ fn tuning(args: &Serve) -> Tuning {
 
 /// The ways by which clients come, checked before anything runs.
 struct Ways {
-    places: Vec<Place>,
-    plan: Option<iscsi::Plan>,
+    places: Vec<ListenPlace>,
+    plan: Option<iscsi::IscsiPlan>,
     access: Option<AccessFile>,
     certificates: Option<Certificates>,
 }
@@ -314,7 +314,7 @@ fn start(
     let arrays = host.arrays();
     let mut gates = Vec::new();
     for hosted in &arrays {
-        let gate = plan.as_ref().map_or_else(Gate::default, iscsi::Plan::gate);
+        let gate = plan.as_ref().map_or_else(Gate::default, iscsi::IscsiPlan::gate);
         let gate = Rc::new(gate.for_those(access.as_ref().map(|access| access.of(&hosted.name))));
         gate.set_rates(io, args.limits.rates());
         gates.push((Rc::clone(hosted), Rc::clone(&gate)));
@@ -325,7 +325,7 @@ fn start(
             .map_err(|error| Failure::Usage(error.to_string()))?;
     }
     if places.is_empty() {
-        places.push(Place::Unix(runtime::nbd_socket(folder, &name)));
+        places.push(ListenPlace::Unix(runtime::nbd_socket(folder, &name)));
     }
     let (mut addresses, mut sockets) = (Vec::new(), Vec::new());
     for place in &places {
@@ -335,7 +335,7 @@ fn start(
             args.sockets.rights(),
             certificates.as_ref(),
         )?);
-        if let Place::Unix(path) = place {
+        if let ListenPlace::Unix(path) = place {
             sockets.push(Socket::new(path));
         }
     }
@@ -358,12 +358,12 @@ fn start(
     let world = Rc::new(host.into_world());
     let opened = pooled::open(args, &world, pools)?;
     let devices = Rc::new(Ring(Rc::clone(&world)));
-    let kept = gates.iter().map(|(hosted, gate)| Kept {
+    let kept = gates.iter().map(|(hosted, gate)| NamedAccess {
         array: hosted.name.clone(),
         target: disks.as_ref().map(|_| iscsi::name(hosted)),
         gate: Rc::clone(gate),
     });
-    let kept: Vec<Kept> = kept.collect();
+    let kept: Vec<NamedAccess> = kept.collect();
     let doors = Doors { nbd: server, iscsi: disks.map(|disks| disks.server) };
     let admission = args.sockets.access.clone().map(|file| {
         let arrays = kept.iter().map(|kept| kept.array.clone()).collect();

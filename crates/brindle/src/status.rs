@@ -9,7 +9,7 @@ use brindle_host::status::DriveStatus;
 use serde_json::Value;
 
 use crate::findings;
-use crate::going::{Going, bytes_per_second};
+use crate::sync::{SyncReport, bytes_per_second};
 use crate::units::{Bytes, Moment};
 
 /// Of what has happened, the last.
@@ -103,10 +103,10 @@ fn array(text: &mut String, array: &Value) {
     let speeds: Vec<String> =
         speeds.map(|(words, speed)| format!("{words} {}", bytes_per_second(speed as f64))).collect();
     if !speeds.is_empty() {
-        push(text, format_args!("  what goes over the array goes {}\n", speeds.join(", ")));
+        push(text, format_args!("  checks, repairs and recoveries run {}\n", speeds.join(", ")));
     }
-    if let Some(going) = Going::of(&array["sync"]) {
-        push(text, format_args!("  {}\n", going.text()));
+    if let Some(progress) = SyncReport::of(&array["sync"]) {
+        push(text, format_args!("  {}\n", progress.text()));
     }
     for device in items(&array["devices"]) {
         let (role, state, path) = (word(device, "role"), word(device, "state"), word(device, "path"));
@@ -185,7 +185,7 @@ fn plain(value: &Value) -> String {
         other => other.to_string(),
     }
 }
-/// Which drive a device is, if that was told.
+/// The drive that a device is, if the server says it.
 fn drive_text(drive: &Value) -> Option<String> {
     let text = |name: &str| drive[name].as_str().map(str::to_owned);
     let drive = DriveStatus { model: text("model"), serial: text("serial"), by_id: text("by_id") };

@@ -19,9 +19,9 @@ pub struct Client {
 /// Names, and how they were proved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// Those of a certificate that an authority which is trusted has signed.
+    /// The names of a certificate that a trusted authority has signed.
     Certificate(Vec<String>),
-    /// That of a secret.
+    /// The name of a secret.
     Chap(String),
 }
 
@@ -39,13 +39,13 @@ pub enum Right {
 pub enum Who {
     /// All.
     Anyone,
-    /// Those that come by a socket of this machine.
+    /// Clients that come by a socket of this machine.
     Local,
-    /// Those whose address begins with so many bits of this one.
+    /// Clients whose address begins with so many bits of this one.
     Network(IpAddr, u8),
-    /// Those whose certificate has this name.
+    /// Clients whose certificate has this name.
     Certificate(String),
-    /// Those that have proved this name by its secret.
+    /// Clients that have proved this name by its secret.
     Chap(String),
 }
 

@@ -14,7 +14,7 @@ use crate::rates::{Pacer, Rates};
 #[derive(Default)]
 pub struct Gate {
     closed: Cell<bool>,
-    /// Nobody may use the volume for the time being.
+    /// No client may use the volume for the time being.
     withdrawn: Cell<bool>,
     pacer: RefCell<Option<Rc<Pacer>>>,
     /// It stays open, whoever holds the volume.
@@ -60,12 +60,12 @@ impl Gate {
         self.access.borrow().as_ref().map_or(Some(Right::Write), |access| access.right(client))
     }
 
-    /// Offers the volume to nobody any more, or to those again that may use it. Connections that stand are not ended by it.
+    /// Withdraws the volume from all clients, or offers it again to those that may use it. Open connections are not ended.
     pub fn withdraw(&self, withdrawn: bool) {
         self.withdrawn.set(withdrawn);
     }
 
-    /// Whether it is offered to nobody.
+    /// Whether it is withdrawn from all clients.
     pub fn is_withdrawn(&self) -> bool {
         self.withdrawn.get()
     }
@@ -100,7 +100,7 @@ impl Gate {
         }
     }
 
-    /// Others hold the volume, or nobody does any more.
+    /// Other clients hold the volume, or none does any more.
     pub(crate) fn set(&self, closed: bool) {
         self.closed.set(closed && !self.shared);
     }

@@ -6,7 +6,7 @@
 use core::cell::Cell;
 use core::num::NonZeroU64;
 
-use brindle_io::sync::{Either, Event, race};
+use brindle_io::sync::{Either, Notify, race};
 use brindle_io::{Duration, Instant, Io};
 
 /// Limits of a volume.
@@ -35,16 +35,16 @@ pub(crate) struct Pacer {
     next: Cell<[Instant; 2]>,
     /// Other limits have taken the place of these.
     over: Cell<bool>,
-    ended: Event,
+    ended: Notify,
 }
 
 impl Pacer {
     pub(crate) fn new(io: &Io, rates: Rates) -> Self {
         let next = Cell::new([io.now(); 2]);
-        Self { io: io.clone(), rates, next, over: Cell::new(false), ended: Event::new(io) }
+        Self { io: io.clone(), rates, next, over: Cell::new(false), ended: Notify::new(io) }
     }
 
-    /// Holds up nobody any more.
+    /// Ends all waits: no request is held up any more.
     pub(crate) fn end(&self) {
         self.over.set(true);
         self.ended.notify();

@@ -41,7 +41,7 @@ pub enum TlsError {
     #[error("the certificate is not valid yet: look at the clock")]
     NotYet,
     /// The authority can't be used.
-    #[error("clients can't be known by these authorities: {0}")]
+    #[error("clients can't be verified with these authorities: {0}")]
     Authority(String),
     /// A text without a list of certificates that were taken back.
     #[error("there is no list of certificates that were taken back (CRL): it must be in PEM's form")]

@@ -6,13 +6,13 @@ use std::io::{self, Read, Write};
 use std::rc::Rc;
 
 use brindle_export::nbd::client::wire::{Head, Reply};
-use brindle_export::nbd::client::{Agreed, Breach, Client, ClientError, Handshake, Remote, Step};
+use brindle_export::nbd::client::{Agreed, Breach, Client, ClientError, Handshake, HandshakeStep, Remote};
 use brindle_export::nbd::proto::{
     CHUNK_DONE, ChunkHeader, OptionReply, SimpleReply, chunk_type, greeting, info_block_size, info_export,
     option_code, option_reply,
 };
 use brindle_io::{OpError, Pool, SocketId};
-use brindle_testkit::ram::Asked;
+use brindle_testkit::ram::RamRequest;
 use brindle_volume::{Allocation, Volume, VolumeError, ZeroOptions};
 use proptest::prelude::*;
 use support::{Net, World, small};
@@ -147,14 +147,14 @@ proptest! {
         let mut handshake = Handshake::new("disk", true);
         let mut step = handshake.begin();
         let mut rest = says.as_slice();
-        while let Step::Exchange { hear, .. } = &step {
+        while let HandshakeStep::Exchange { hear, .. } = &step {
             prop_assert!(*hear <= 16 * 1024);
             let Some((heard, after)) = rest.split_at_checked(*hear) else { break };
             rest = after;
             let Ok(next) = handshake.next(heard) else { break };
             step = next;
         }
-        if let Step::Done(agreed) = step {
+        if let HandshakeStep::Done(agreed) = step {
             prop_assert!(agreed.block > 0);
         }
     }
@@ -210,7 +210,7 @@ fn a_remote_export_is_a_volume() {
         remote.leave().await;
         world.settle(0).await;
     });
-    assert!(world.volume.asked.borrow().contains(&Asked::Write(4096, 8192, true)));
+    assert!(world.volume.asked.borrow().contains(&RamRequest::Write(4096, 8192, true)));
     world.end();
 }
 

@@ -11,7 +11,7 @@ use brindle_io::Io;
 use brindle_io::sim::{Model, Sim};
 use brindle_layout::Level;
 use brindle_testkit::conformance::{conforms, refuses_changes};
-use brindle_testkit::ram::{Asked, RamVolume};
+use brindle_testkit::ram::{RamRequest, RamVolume};
 use brindle_testkit::shape::Shape;
 use brindle_testkit::world::{self, patient};
 use brindle_volume::{Volume, stretches};
@@ -81,6 +81,9 @@ fn a_list_of_slices_is_one_request() {
         remote.leave().await;
         world.settle(0).await;
     });
-    assert_eq!(*world.volume.asked.borrow(), [Asked::Write(8192, 20992, false), Asked::Read(8192, 20992)]);
+    assert_eq!(
+        *world.volume.asked.borrow(),
+        [RamRequest::Write(8192, 20992, false), RamRequest::Read(8192, 20992)]
+    );
     world.end();
 }

@@ -57,8 +57,8 @@ proptest! {
         prop_assert_eq!(ChunkHeader::decode(&chunk.encode()), Some(chunk));
         let option = OptionHeader { option: error, len };
         prop_assert_eq!(OptionHeader::decode(&option.encode()), Some(option));
-        let extent = Extent { len, hole, zero };
-        prop_assert_eq!(Extent::decode(&extent.encode()), extent);
+        let extent = StatusExtent { len, hole, zero };
+        prop_assert_eq!(StatusExtent::decode(&extent.encode()), extent);
     }
 
     #[test]
@@ -180,7 +180,7 @@ fn the_preferred_size_is_a_power_of_two_within_bounds() {
 
 #[test]
 fn extents_of_a_kind_are_joined() {
-    let extent = |len, hole| Extent { len, hole, zero: hole };
+    let extent = |len, hole| StatusExtent { len, hole, zero: hole };
     let mut list = Vec::new();
     assert!(merge_extent(&mut list, extent(1, true), 2));
     assert!(merge_extent(&mut list, extent(2, true), 2));

@@ -413,7 +413,7 @@ fn a_certificate_that_was_taken_back_is_refused() {
         tls.replace(with(certificates::REVOKED)).expect("a list");
         assert!(!let_in(certificates::CLIENT_REVOKED).await);
         assert!(let_in(certificates::CLIENT).await);
-        // A list that is out of date may lack the newest: nobody is believed.
+        // A list that is out of date may lack the newest: no client is believed.
         tls.replace(with(certificates::REVOKED_EXPIRED)).expect("a list");
         assert!(!let_in(certificates::CLIENT).await);
         world.settle(0).await;

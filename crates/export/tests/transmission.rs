@@ -3,9 +3,11 @@
 mod support;
 
 use brindle_export::nbd::Config;
-use brindle_export::nbd::proto::{Extent, Request, command_code as code, command_flags as flag, option_code};
+use brindle_export::nbd::proto::{
+    Request, StatusExtent, command_code as code, command_flags as flag, option_code,
+};
 use brindle_io::OpError;
-use brindle_testkit::ram::{Asked, RamVolume};
+use brindle_testkit::ram::{RamRequest, RamVolume};
 use brindle_testkit::random::Random;
 use brindle_volume::{VolumeError, ZeroOptions};
 use support::{Reply, World, go, small};
@@ -136,15 +138,15 @@ fn flags_reach_the_volume() {
     });
     let zeroes = |fua, keep_allocated, fast_only| ZeroOptions { fua, keep_allocated, fast_only };
     let expected = [
-        Asked::Write(512, 512, true),
-        Asked::Write(512, 512, false),
-        Asked::Flush,
-        Asked::Discard(0, 4096),
-        Asked::Flush, // a trim with FUA is stable when it is answered
-        Asked::Discard(0, 4096),
-        Asked::Zeroes(0, 4096, zeroes(true, true, false)),
-        Asked::Zeroes(0, 4096, zeroes(false, false, true)),
-        Asked::Zeroes(0, 2 << 20, zeroes(false, false, true)),
+        RamRequest::Write(512, 512, true),
+        RamRequest::Write(512, 512, false),
+        RamRequest::Flush,
+        RamRequest::Discard(0, 4096),
+        RamRequest::Flush, // a trim with FUA is stable when it is answered
+        RamRequest::Discard(0, 4096),
+        RamRequest::Zeroes(0, 4096, zeroes(true, true, false)),
+        RamRequest::Zeroes(0, 4096, zeroes(false, false, true)),
+        RamRequest::Zeroes(0, 2 << 20, zeroes(false, false, true)),
     ];
     assert_eq!(*world.volume.asked.borrow(), expected);
     world.end();
@@ -157,8 +159,8 @@ fn allocation_is_told() {
     world.volume.set_content(16384, &[1; 8192]);
     world.io.block_on(async {
         let mut client = world.client().await;
-        let hole = |len| Extent { len, hole: true, zero: true };
-        let data = |len| Extent { len, hole: false, zero: false };
+        let hole = |len| StatusExtent { len, hole: true, zero: true };
+        let data = |len| StatusExtent { len, hole: false, zero: false };
         let status = |flags, offset, len| request(code::BLOCK_STATUS, flags, offset, len);
         let reply = client.ask(status(0, 0, 1 << 20), b"").await;
         let rest = (1 << 20) - 24576;
@@ -229,7 +231,7 @@ fn a_read_only_volume_takes_nothing() {
         assert_eq!(client.read(0, 512).await, [0; 512]);
         client.close();
     });
-    assert_eq!(*world.volume.asked.borrow(), [Asked::Flush, Asked::Read(0, 512)]);
+    assert_eq!(*world.volume.asked.borrow(), [RamRequest::Flush, RamRequest::Read(0, 512)]);
     world.end();
 }
 

@@ -24,7 +24,7 @@ pub enum Kind {
 /// The stripe geometry that a file system was given when it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Striping {
-    /// Which file system.
+    /// The kind of file system.
     pub kind: Kind,
     /// Bytes of its blocks.
     pub block: u64,

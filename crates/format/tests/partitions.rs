@@ -146,7 +146,7 @@ fn a_guid_table_counts_whole_and_damaged_and_by_its_backup() {
     assert_eq!(damaged(&[primary, backup]), third, "there is no header at all");
     assert_eq!(damaged(&[entries + 256 + 41]), third, "an entry of the first is wrong");
     assert_eq!(damaged(&[510, primary + 40]), third, "nor is the first sector what it should be");
-    // One that lies on the array, and what an earlier life has left at the end of the disk.
+    // A table that lies on the array, and one that an earlier use has left at the end of the disk.
     let mut inside = blank();
     gpt(&mut inside, 512, 2048, last - 2048);
     assert_eq!(at_the_end(&inside), None);

@@ -64,7 +64,7 @@ impl Last {
             return begin_again(io, array, of, speeds).await;
         }
         let Some(mode) = word.mode() else {
-            let process = array.process().ok_or("nothing goes over the array now")?;
+            let process = array.process().ok_or("no check, repair or recovery is running")?;
             speeds.set(&process);
             match word {
                 Word::Pause => process.pause(),
@@ -112,7 +112,7 @@ impl Last {
 /// Begins what ended before its end, of what begins by itself.
 async fn begin_again(io: &Io, array: &Array, of: &str, speeds: Speeds) -> Result<(), String> {
     if !resync(io, array, of) && !array.recover_again() {
-        return Err("nothing goes over the array now, and nothing is left to go on with".into());
+        return Err("no check, repair or recovery is running, and none is left to resume".into());
     }
     io.sleep(BEGINNING).await;
     if let Some(process) = array.process() {
@@ -159,7 +159,7 @@ pub(crate) struct Speeds {
 }
 
 impl Speeds {
-    /// Those that are said are the array's, and those of what goes over it now.
+    /// Sets the speeds that are given, of the array and of its process that runs now.
     fn keep(self, array: &Array) {
         let known = array.speeds();
         array.set_speeds(brindle_array::Speeds {
@@ -171,7 +171,7 @@ impl Speeds {
         }
     }
 
-    /// Sets those that are said.
+    /// Sets the speeds that are given.
     fn set(self, process: &Process) {
         if let Some(speed) = self.max {
             process.set_pace(NonZeroU64::new(speed));

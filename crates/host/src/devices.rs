@@ -11,8 +11,8 @@ use brindle_volume::VolumeError;
 use crate::answers::Served;
 use crate::error::HostError;
 use crate::exported::Exported;
-use crate::policy::again::{Again, is_out, take_each_again};
 use crate::policy::former;
+use crate::policy::readd::{Again, is_out, take_each_again};
 use crate::service::Service;
 use crate::status::JoinedStatus;
 use crate::world::{Coming, Newcomer, Terms};
@@ -31,7 +31,7 @@ enum Then {
     Replaces(MemberId),
 }
 
-/// Which devices are meant: all that have failed, all that are gone, or the one that `find` knows by that name.
+/// The devices that are meant: all that have failed, all that are gone, or the one that `find` knows by that name.
 pub fn removal(name: &str, find: impl Fn(&str) -> Option<MemberId>) -> Option<Removal> {
     match name {
         FAILED => Some(Removal::Failed),

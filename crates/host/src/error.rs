@@ -8,7 +8,7 @@ use crate::world::Refused;
 /// Why a host does not do what it is asked. A message names the thing, the cause and, where there is one, the way out.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum HostError {
-    /// Which array is meant is not said.
+    /// The request does not say which array is meant.
     #[error("{0} serves several arrays: name one")]
     Several(String),
     /// No array of that name.

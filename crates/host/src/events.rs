@@ -48,17 +48,17 @@ pub(crate) struct Watched {
     /// The number of the last event that was told.
     told: Cell<u64>,
     /// By role.
-    tallies: RefCell<BTreeMap<u16, Tally>>,
+    tallies: RefCell<BTreeMap<u16, EventCounts>>,
     /// By the names of devices; of one that has gone, too, since it is the one that has to be found.
     drives: RefCell<BTreeMap<String, DriveStatus>>,
     listener: Listener,
     over: Cell<bool>,
-    is_over: sync::Event,
+    is_over: sync::Notify,
 }
 
 /// Counts of a member in this run that no counter of operations shows.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct EventCounts {
     /// Places that were written anew after they could not be read.
     pub(crate) corrected: u64,
     /// Times at which it became so slow that the others answered for it.
@@ -76,7 +76,7 @@ impl Watched {
     ) -> Rc<Self> {
         let watched = Rc::new(Self {
             over: Cell::new(false),
-            is_over: sync::Event::new(io),
+            is_over: sync::Notify::new(io),
             of,
             label,
             array: array.clone(),
@@ -110,7 +110,7 @@ impl Watched {
     }
 
     /// The counts of the member in a role.
-    pub(crate) fn tally(&self, role: u16) -> Tally {
+    pub(crate) fn tally(&self, role: u16) -> EventCounts {
         self.tallies.borrow().get(&role).copied().unwrap_or_default()
     }
 

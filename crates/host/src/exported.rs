@@ -7,19 +7,19 @@ use std::rc::Rc;
 use brindle_array::{Array, BitmapError, DeviceDetail, DeviceState, RoleState};
 use brindle_export::iscsi::TargetStats;
 use brindle_export::{Gate, Rates};
-use brindle_io::sync::{Either, Event, race};
+use brindle_io::sync::{Either, Notify, race};
 use brindle_io::{Duration, Io, MemberId};
 use brindle_layout::Level;
 use brindle_volume::Volume;
 
 use crate::background::{self, Last, Speeds};
 use crate::control::{DeviceFlag, RateLimits, Word};
-use crate::doors::DoorStats;
 use crate::error::HostError;
 use crate::events::Listener;
 use crate::hosted::Hosted;
 use crate::names::Names;
-use crate::standing::Standing;
+use crate::running::RunningArray;
+use crate::servers::DoorStats;
 use crate::status::{ClientStatus, ExportStatus, LeftOut, TargetStatus};
 
 /// How long it may take to record a failure before it is reported without that.
@@ -48,33 +48,33 @@ pub struct Placed {
 pub struct Exported {
     pub(crate) hosted: Hosted,
     placed: Placed,
-    served: Standing,
-    nested: Vec<Standing>,
+    served: RunningArray,
+    nested: Vec<RunningArray>,
     io: Io,
     last_action: Last,
     stopping: Cell<bool>,
     stopped: RefCell<Option<Result<(), HostError>>>,
-    changed: Event,
+    changed: Notify,
 }
 
 impl Exported {
     /// Begins to watch the array. Of a server of several, its status and events name it.
     pub fn new(io: &Io, hosted: Hosted, placed: Placed, listener: &Listener) -> Rc<Self> {
         let of = placed.server.is_some().then(|| hosted.name.clone());
-        let standing = |label: Option<String>, array: &Array, assembly| {
-            Standing::new(io, of.clone(), label, array, assembly, &hosted.files, Rc::clone(listener))
+        let running = |label: Option<String>, array: &Array, assembly| {
+            RunningArray::new(io, of.clone(), label, array, assembly, &hosted.files, Rc::clone(listener))
         };
         let nested = hosted.nested.iter();
         let nested =
-            nested.map(|nested| standing(Some(nested.label.clone()), &nested.array, &nested.assembly));
+            nested.map(|nested| running(Some(nested.label.clone()), &nested.array, &nested.assembly));
         Rc::new(Self {
             nested: nested.collect(),
-            served: standing(None, &hosted.array, &hosted.assembly),
+            served: running(None, &hosted.array, &hosted.assembly),
             io: io.clone(),
             last_action: Last::default(),
             stopping: Cell::new(false),
             stopped: RefCell::default(),
-            changed: Event::new(io),
+            changed: Notify::new(io),
             hosted,
             placed,
         })
@@ -125,7 +125,7 @@ impl Exported {
         Names {
             own: self.name().to_owned(),
             uuid: self.served.uuid().to_owned(),
-            devices: self.nested.iter().chain([&self.served]).flat_map(Standing::devices).collect(),
+            devices: self.nested.iter().chain([&self.served]).flat_map(RunningArray::devices).collect(),
         }
     }
 
@@ -158,7 +158,7 @@ impl Exported {
 
     /// The array that is served, and those that are its members.
     pub fn arrays(&self) -> impl Iterator<Item = &Array> {
-        self.standings().map(|standing| &standing.array)
+        self.running().map(|running| &running.array)
     }
 
     /// How it has stopped: `None` if it has not, or not yet.
@@ -200,17 +200,17 @@ impl Exported {
 
     /// Tells the events for which the tasks that tell had no turn.
     pub(crate) fn tell_the_last_events(&self) {
-        self.standings().for_each(|standing| standing.watched.catch_up());
+        self.running().for_each(|running| running.watched.catch_up());
     }
 
     /// The same, for good.
     pub(crate) fn tell_no_more(&self) {
-        self.standings().for_each(|standing| standing.watched.end());
+        self.running().for_each(|running| running.watched.end());
     }
 
     /// The members, as they were named.
     pub(crate) fn members(&self) -> Vec<String> {
-        self.standings().flat_map(Standing::members).collect()
+        self.running().flat_map(RunningArray::members).collect()
     }
 
     /// The devices of the array that is served, as they were named.
@@ -234,7 +234,7 @@ impl Exported {
 
     /// Whether it, or an array that is its member, has a device that was named so.
     pub(crate) fn knows(&self, label: &str) -> bool {
-        self.standings().any(|standing| standing.devices().iter().any(|device| device == label))
+        self.running().any(|running| running.devices().iter().any(|device| device == label))
     }
 
     /// Whether its write-intent bitmap is in a file that was named so.
@@ -266,8 +266,8 @@ impl Exported {
     }
 
     async fn set_flag(&self, member: &str, flag: DeviceFlag, clear: bool) -> Result<(), String> {
-        let (standing, role) = self.find(member).ok_or_else(|| format!("no member of {}", self.name()))?;
-        let array = standing.array.clone();
+        let (running, role) = self.find(member).ok_or_else(|| format!("no member of {}", self.name()))?;
+        let array = running.array.clone();
         let detail = array.detail();
         let fills = |device: &&DeviceDetail| {
             let in_use = matches!(device.state, DeviceState::InSync | DeviceState::Recovering { .. });
@@ -277,7 +277,7 @@ impl Exported {
         let (id, mut flags) = (device.id, device.flags);
         match flag {
             DeviceFlag::WriteMostly if !clear && detail.level != Level::Raid1 => {
-                return Err(format!("{} can't have it write-mostly: only raid1 knows that", detail.level));
+                return Err(format!("{} can't have it write-mostly: only raid1 supports that", detail.level));
             }
             DeviceFlag::WriteMostly => flags.write_mostly = !clear,
             DeviceFlag::Failfast => flags.failfast = !clear,
@@ -305,38 +305,38 @@ impl Exported {
 
     /// Takes a member out of service.
     pub(crate) async fn fail(&self, member: &str) -> Result<(), HostError> {
-        let Some((standing, role)) = self.find(member) else {
+        let Some((running, role)) = self.find(member) else {
             return Err(HostError::NoMember {
                 member: member.to_owned(),
                 array: self.name().to_owned(),
                 known: self.members(),
             });
         };
-        let array = standing.array.clone();
+        let array = running.array.clone();
         let recorded = self.io.spawn(async move { array.fail(role).await });
         match race(recorded, self.io.sleep(RECORD_PATIENCE)).await {
             Either::First(Ok(())) => Ok(()),
             Either::First(Err(source)) => Err(HostError::Stays { member: member.to_owned(), source }),
             // Out of service already; the other members learn of it as soon as they can.
-            Either::Second(()) if standing.array.state(role) == RoleState::Failed => Ok(()),
+            Either::Second(()) if running.array.state(role) == RoleState::Failed => Ok(()),
             Either::Second(()) => Err(HostError::StillInService(member.to_owned())),
         }
     }
 
     /// The array that is served, then those that are its members.
-    fn standings(&self) -> impl Iterator<Item = &Standing> {
+    fn running(&self) -> impl Iterator<Item = &RunningArray> {
         std::iter::once(&self.served).chain(&self.nested)
     }
 
     /// By the name that `serve` was given, by the number of a role of the array that is served, or by the real name
     /// of the file as it was then. No file system is asked, since it may be the one that hangs.
-    fn find(&self, member: &str) -> Option<(&Standing, u16)> {
-        let by = |find: &dyn Fn(&Standing) -> Option<u16>| {
-            self.standings().find_map(|standing| Some((standing, find(standing)?)))
+    fn find(&self, member: &str) -> Option<(&RunningArray, u16)> {
+        let by = |find: &dyn Fn(&RunningArray) -> Option<u16>| {
+            self.running().find_map(|running| Some((running, find(running)?)))
         };
-        by(&|standing| standing.named(member))
+        by(&|running| running.named(member))
             .or_else(|| Some((&self.served, self.served.numbered(member)?)))
-            .or_else(|| by(&|standing| standing.same_file(Path::new(member))))
+            .or_else(|| by(&|running| running.same_file(Path::new(member))))
     }
 
     /// How initiators use it.
@@ -382,7 +382,7 @@ impl Exported {
             nbd: self.placed.addresses.clone(),
             iscsi: self.initiators(&stats.iscsi),
             array: self.served.report(),
-            arrays: self.nested.iter().map(Standing::report).collect(),
+            arrays: self.nested.iter().map(RunningArray::report).collect(),
             left_out: self.hosted.left_out.clone(),
             spare_group: self.placed.group.clone(),
             connections: total.map_or(0, |stats| stats.connections),
@@ -396,7 +396,7 @@ impl Exported {
             limits: Some(self.gate().rates()).filter(Rates::limit).map(RateLimits::from),
             clients: self.clients(stats),
             refused: stats.refused,
-            events: self.standings().flat_map(|standing| standing.watched.report()).collect(),
+            events: self.running().flat_map(|running| running.watched.report()).collect(),
             last_action: self.last_action.report(&self.hosted.array),
             stale_for: None,
             server: self.placed.server.clone(),

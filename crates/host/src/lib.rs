@@ -4,21 +4,20 @@
 //! - [`status`]: the state of all of it, typed.
 //! - [`control`]: the protocol of the control socket, and the thread that speaks it.
 //! - [`Devices`]: the world in which devices are found, opened and closed.
-//! - `policy`: decisions that nobody asks for: spares that are shared, members that return.
+//! - `policy`: decisions that a server takes by itself: spares that are shared, members that return.
 //!
 //! It opens no file and reads no flag and no environment.
 
 mod answers;
 mod any;
 mod background;
+mod bitmap_file;
 pub mod control;
-mod desk;
 mod devices;
-mod doors;
 mod error;
 mod events;
 mod exported;
-mod filed;
+mod handler;
 mod hosted;
 mod limits;
 pub mod mailbox;
@@ -27,26 +26,27 @@ mod orders;
 mod policy;
 mod pooled;
 mod pools;
+mod running;
+mod servers;
 mod service;
 mod size;
 mod snapshot;
-mod standing;
 pub mod status;
 mod world;
 
 pub use answers::{Served, Told, Volumes};
 pub use any::Any;
-pub use desk::Desk;
 pub use devices::{DETACHED, FAILED, not_replaced, removal};
-pub use doors::Doors;
 pub use error::{HostError, not_stopped};
 pub use events::{Listener, News};
 pub use exported::{Exported, Placed};
+pub use handler::ControlHandler;
 pub use hosted::{Hosted, Nested, stop_stack};
 pub use orders::{Message, Order};
-pub use policy::again::{Again, is_out, take_all_again, take_each_again, those_there};
 pub use policy::former::{MISSING, are_meant};
+pub use policy::readd::{Again, is_out, take_all_again, take_each_again, those_there};
 pub use pooled::{Addresses, HostedPool, Pooled};
+pub use servers::Doors;
 pub use service::Service;
 pub use size::Size;
 pub use snapshot::Snapshot;

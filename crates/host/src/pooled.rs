@@ -5,16 +5,16 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use brindle_export::{Gate, Rates};
-use brindle_io::sync::{Either, Event, race};
+use brindle_io::sync::{Either, Notify, race};
 use brindle_io::{Duration, Io, MemberId};
 use brindle_members::events::Event as Happening;
-use brindle_pool::{Happened, Pool, PoolVolume};
+use brindle_pool::{Pool, PoolEvent, PoolVolume};
 
-use crate::doors::DoorStats;
 use crate::error::HostError;
 use crate::events::{Listener, News};
 use crate::limits::RateLimits;
 use crate::names::Names;
+use crate::servers::DoorStats;
 use crate::status::{EventStatus, LeftOut, PoolFacts, PoolStatus, VolumeFacts};
 
 /// How long it may take to record a failure before it is reported without that.
@@ -56,7 +56,7 @@ pub struct Pooled {
     told: Cell<u64>,
     stopping: Cell<bool>,
     stopped: RefCell<Option<Result<(), HostError>>>,
-    changed: Event,
+    changed: Notify,
 }
 
 impl Pooled {
@@ -69,7 +69,7 @@ impl Pooled {
             told: Cell::new(0),
             stopping: Cell::new(false),
             stopped: RefCell::default(),
-            changed: Event::new(io),
+            changed: Notify::new(io),
         });
         let this = Rc::clone(&pooled);
         io.spawn(async move {
@@ -190,10 +190,10 @@ impl Pooled {
         self.hosted.pool.events(self.told.get()).iter().for_each(|event| self.tell(event));
     }
 
-    fn tell(&self, event: &Happening<Happened>) {
+    fn tell(&self, event: &Happening<PoolEvent>) {
         self.told.set(event.number);
         match event.kind {
-            Happened::MemberFailed | Happened::Broken | Happened::Lost => {
+            PoolEvent::MemberFailed | PoolEvent::Broken | PoolEvent::Lost => {
                 tracing::error!("{}: {event}", self.name());
             }
             _ => tracing::warn!("{}: {event}", self.name()),
@@ -202,7 +202,7 @@ impl Pooled {
         (self.listener)(News::Event { name: Some(self.name().to_owned()), event });
     }
 
-    fn event_status(&self, event: &Happening<Happened>) -> EventStatus {
+    fn event_status(&self, event: &Happening<PoolEvent>) -> EventStatus {
         let member =
             event.role.and_then(|role| self.hosted.members.get(usize::from(role)).cloned().flatten());
         EventStatus::of_member(event, event.kind.name(), member)

@@ -4,14 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use brindle_array::BitmapSpec;
-use brindle_io::sync::{Either, Event, join_all, race};
+use brindle_io::sync::{Either, Notify, join_all, race};
 use brindle_io::{Duration, Io, MemberId};
 
 use crate::answers::{Served, Told, Volumes, answer};
 use crate::any::Any;
 use crate::background::Speeds;
 use crate::control::{BitmapPlace, Ended, Request, Word};
-use crate::doors::Doors;
 use crate::error::HostError;
 use crate::events::{Listener, News};
 use crate::exported::Exported;
@@ -19,6 +18,7 @@ use crate::mailbox::Receiver;
 use crate::names;
 use crate::orders::{Message, Order};
 use crate::pooled::Pooled;
+use crate::servers::Doors;
 use crate::snapshot::Snapshot;
 use crate::status::{ExportStatus, PoolStatus, Report};
 use crate::world::{Coming, Devices};
@@ -37,7 +37,7 @@ pub struct Service {
     pub(crate) doors: Doors,
     /// Pools that have not been stopped.
     pools: RefCell<Vec<Rc<Pooled>>>,
-    /// Those that have not been stopped, in the order in which they were given.
+    /// Arrays that have not been stopped, in the order in which they were given.
     arrays: RefCell<Vec<Rc<Exported>>>,
     /// There were several at a time: it tells of a list of them from then on.
     several: Cell<bool>,
@@ -51,7 +51,7 @@ pub struct Service {
     pub(crate) io: Io,
     snapshot: RefCell<Option<Snapshot>>,
     order: Cell<Option<Order>>,
-    changed: Event,
+    changed: Notify,
 }
 
 impl Service {
@@ -77,7 +77,7 @@ impl Service {
             listener,
             snapshot: RefCell::default(),
             order: Cell::new(None),
-            changed: Event::new(io),
+            changed: Notify::new(io),
             io: io.clone(),
         })
     }

@@ -80,9 +80,9 @@ pub struct Newcomer {
 /// Former members that were found.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Those first that were members last.
+    /// The former members come first, in the order in which they left.
     pub newcomers: Vec<Newcomer>,
-    /// Those that are there and can't be had, by name.
+    /// Devices that are there and can't be had, by name.
     pub refused: Vec<(String, Refused)>,
 }
 

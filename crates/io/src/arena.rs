@@ -78,12 +78,12 @@ const HUGETLBFS_MAGIC: i64 = 0x9584_58f6;
 pub(crate) struct Region {
     base: NonNull<u8>,
     bytes: usize,
-    kept: Kept,
+    kept: KeptArena,
 }
 
 /// The treatment of pages that are no longer used.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kept {
+enum KeptArena {
     /// They go back to the kernel.
     No,
     /// They stay: those of huge pages reserved for the pool, or others could have them when it needs them again; those of
@@ -105,8 +105,8 @@ impl Region {
     /// [`NoMemory`].
     pub(crate) fn of(source: Source, bytes: usize) -> Result<Self, NoMemory> {
         let (page, huge, kept) = match source {
-            Source::Pages => (PAGE, MapFlags::empty(), Kept::No),
-            Source::HugePages => (huge_page(), MapFlags::HUGETLB, Kept::Yes),
+            Source::Pages => (PAGE, MapFlags::empty(), KeptArena::No),
+            Source::HugePages => (huge_page(), MapFlags::HUGETLB, KeptArena::Yes),
         };
         let bytes = bytes.max(1).next_multiple_of(page);
         let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -142,7 +142,7 @@ impl Region {
         // SAFETY: a new mapping, at a place of the kernel's choice, changes no memory that is in use.
         let mapped = unsafe { mmap(null_mut(), bytes, access, MapFlags::SHARED, file, range.start) }?;
         let base = NonNull::new(mapped.cast()).ok_or(NotGiven::Refused(0))?;
-        Ok(Self { base, bytes, kept: Kept::Yes })
+        Ok(Self { base, bytes, kept: KeptArena::Yes })
     }
 
     /// The first byte.
@@ -176,7 +176,7 @@ impl Region {
     /// If it is not within the region.
     pub(crate) unsafe fn forget(&self, at: usize, len: usize) {
         let part = self.part(at, len);
-        if self.kept == Kept::Yes {
+        if self.kept == KeptArena::Yes {
             return;
         }
         // SAFETY: the part is of this mapping, which stays, and its bytes are nobody's: the caller's promise.

@@ -35,15 +35,15 @@ pub(crate) fn order_of(len: usize) -> usize {
 pub struct Buf {
     store: Rc<Store>,
     /// From its first page on.
-    extent: Extent,
+    extent: BufExtent,
 }
 
 /// Where something begins, and its bytes. One word, so that a buffer's handle is two and travels in registers: halves are
 /// put together in memory, and copied from there before the processor has them in one piece, for which it waits some 5 ns.
 #[derive(Clone, Copy)]
-pub(crate) struct Extent(u64);
+pub(crate) struct BufExtent(u64);
 
-impl Extent {
+impl BufExtent {
     #[inline]
     fn new(start: u32, len: u32) -> Self {
         Self(u64::from(start) << 32 | u64::from(len))
@@ -74,13 +74,13 @@ impl Buf {
         let header = store.header(page);
         header.order.set(order as u8);
         header.refs.set(1);
-        Some(Self { store: Rc::clone(store), extent: Extent::new(page, len as u32) })
+        Some(Self { store: Rc::clone(store), extent: BufExtent::new(page, len as u32) })
     }
 
     /// Shared memory from a page on: `start` bytes on, as far as the memory goes, are the caller's to cut slices from.
     pub(crate) fn of_shared(store: &Rc<Store>, page: u32) -> Self {
         store.hold_shared(page);
-        let buf = Self { store: Rc::clone(store), extent: Extent::new(page, SHARED) };
+        let buf = Self { store: Rc::clone(store), extent: BufExtent::new(page, SHARED) };
         add_one(&buf.header().refs);
         buf
     }
@@ -110,7 +110,7 @@ impl Buf {
 
     /// Where a part of the buffer begins.
     #[inline]
-    pub(crate) fn base_of(&self, part: Extent) -> NonNull<u8> {
+    pub(crate) fn base_of(&self, part: BufExtent) -> NonNull<u8> {
         debug_assert!(self.is_shared() || part.start() as usize + part.len() as usize <= self.len());
         // SAFETY: extents but those of buffers themselves come from `slice` and `part` alone, which hold them against the
         // buffer, and go about beside that buffer: the part is within its block.
@@ -119,7 +119,7 @@ impl Buf {
 
     /// The arena that holds a part of the buffer; [`crate::arena::NO_ARENA`] if no single one does.
     #[inline]
-    pub(crate) fn arena_of(&self, part: Extent) -> u32 {
+    pub(crate) fn arena_of(&self, part: BufExtent) -> u32 {
         let first = self.extent.start() as usize * PAGE + part.start() as usize;
         self.store.arena_of(first, part.len() as usize)
     }
@@ -146,7 +146,7 @@ impl Buf {
             "{range:?} of a buffer of {}",
             self.extent.len()
         );
-        Slice { buf: self.clone(), extent: Extent::of(range) }
+        Slice { buf: self.clone(), extent: BufExtent::of(range) }
     }
 
     /// A handle to all of it.
@@ -230,7 +230,7 @@ impl Buf {
         }
     }
 
-    /// Those of them that are in the same shared memory.
+    /// Ranges of the used memory that lie in the same shared memory.
     fn ranges(&self, used: impl Iterator<Item = (*const u8, usize)>) -> impl Iterator<Item = Range<usize>> {
         used.filter_map(|(base, len)| self.store.place_of(base, len).map(|at| at..at + len))
     }
@@ -300,7 +300,7 @@ impl fmt::Debug for Buf {
 pub struct Slice {
     pub(crate) buf: Buf,
     /// From the buffer's byte on.
-    extent: Extent,
+    extent: BufExtent,
 }
 
 impl Slice {
@@ -350,9 +350,9 @@ impl Slice {
     /// # Panics
     /// If they are not within the slice.
     #[inline]
-    pub(crate) fn part(&self, start: usize, len: usize) -> Extent {
+    pub(crate) fn part(&self, start: usize, len: usize) -> BufExtent {
         assert!(start <= self.len() && len <= self.len() - start, "{len} bytes at {start} of {}", self.len());
-        Extent::new(self.extent.start() + start as u32, len as u32)
+        BufExtent::new(self.extent.start() + start as u32, len as u32)
     }
 
     /// First byte, of the buffer.
@@ -440,12 +440,12 @@ impl Slice {
 
     /// All of it.
     #[inline]
-    pub(crate) fn extent(&self) -> Extent {
+    pub(crate) fn extent(&self) -> BufExtent {
         self.extent
     }
 
     pub(crate) fn from_parts(buf: Buf, start: usize, len: usize) -> Self {
-        Self { buf, extent: Extent::of(start..start + len) }
+        Self { buf, extent: BufExtent::of(start..start + len) }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::core::Core;
 use crate::given::{Given, Pages};
 use crate::group::{Group, Pending};
 use crate::op::{
-    Completion, MemberId, MemberInfo, MemberKind, OpClass, OpError, OpKind, OpSpan, Owner, Place, Probe,
+    Completion, MemberId, MemberInfo, MemberKind, OpClass, OpError, OpKind, OpSpan, Owner, PathTarget, Probe,
     SocketId,
 };
 use crate::pool::Pool;
@@ -444,7 +444,7 @@ impl Io {
     pub async fn probe(&self, member: MemberId, until: Instant) -> Result<Probe, OpError> {
         if member.is_served() {
             let size = self.member_info(member).ok_or(OpError::Gone)?.size;
-            return Ok(Probe { size, place: Place::There });
+            return Ok(Probe { size, place: PathTarget::There });
         }
         let mut group = self.group_of(OpClass::Metadata);
         group.probe(member);

@@ -51,7 +51,7 @@ pub use group::{Group, Outcome, Pending};
 pub use map::Mapping;
 pub use op::{
     Completion, Failure, Mapped, MemberId, MemberInfo, MemberKind, OpClass, OpError, OpKey, OpKind, OpSpan,
-    OpTag, OpView, Place, Probe, Segment, ServedId, ServedOp, SocketId,
+    OpTag, OpView, PathTarget, Probe, Segment, ServedId, ServedOp, SocketId,
 };
 pub use pool::Pool;
 pub use reactor::{Reactor, Unpark};

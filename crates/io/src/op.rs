@@ -267,7 +267,7 @@ pub enum OpError {
     Truncated,
     /// The file system that holds the member is full, or the user's quota or the largest size of a file is reached
     /// (ENOSPC, EDQUOT, EFBIG). A block device may answer so too where it was made shorter.
-    #[error("no space left where the member lives")]
+    #[error("no space left on what holds the member: free some there")]
     NoSpace,
     /// Given up at the deadline of its group (see [`crate::Group::submit_by`]). The operation itself goes on: a write
     /// may still land, and a read may still fill its memory.
@@ -316,12 +316,12 @@ pub struct Probe {
     /// Bytes: not rounded, unlike [`MemberInfo::size`].
     pub size: u64,
     /// The device that its name leads to.
-    pub place: Place,
+    pub place: PathTarget,
 }
 
 /// The device to which the name that a member was opened by leads now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Place {
+pub enum PathTarget {
     /// The member; or the name can't be followed, and nothing says that it is another.
     #[default]
     There,
@@ -335,18 +335,18 @@ impl Probe {
     /// The value of the completion of an [`OpKind::Probe`]. Sizes are below 2^62 bytes.
     pub const fn to_bits(self) -> u64 {
         let place = match self.place {
-            Place::There => 0,
-            Place::Deleted => 1,
-            Place::Replaced => 2,
+            PathTarget::There => 0,
+            PathTarget::Deleted => 1,
+            PathTarget::Replaced => 2,
         };
         self.size << 2 | place
     }
 
     pub(crate) const fn from_bits(bits: u64) -> Self {
         let place = match bits & 3 {
-            0 => Place::There,
-            1 => Place::Deleted,
-            _ => Place::Replaced,
+            0 => PathTarget::There,
+            1 => PathTarget::Deleted,
+            _ => PathTarget::Replaced,
         };
         Self { size: bits >> 2, place }
     }
@@ -380,7 +380,7 @@ impl Mapped {
 /// A failed operation of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Which operation of the group.
+    /// The operation of the group.
     pub tag: OpTag,
     /// Its kind: names the member.
     pub kind: OpKind,

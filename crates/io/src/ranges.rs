@@ -59,7 +59,7 @@ impl Link {
 }
 
 #[derive(Clone, Copy)]
-struct Entry<T> {
+struct RangeEntry<T> {
     start: u64,
     end: u64,
     /// Entries that came earlier have smaller numbers.
@@ -69,7 +69,7 @@ struct Entry<T> {
     value: T,
 }
 
-impl<T> Entry<T> {
+impl<T> RangeEntry<T> {
     #[inline]
     fn overlaps(&self, range: &Range<u64>) -> bool {
         self.start < range.end && range.start < self.end
@@ -94,7 +94,7 @@ impl<T> Entry<T> {
 
 /// Ranges with a value each.
 pub struct Ranges<T> {
-    entries: Vec<Entry<T>>,
+    entries: Vec<RangeEntry<T>>,
     free: Vec<u32>,
     /// The newest of each chain. A power of two of them, and no fewer than twice the ranges; none as long as there were no
     /// more than [`FEW`] entries since no range was held.
@@ -140,7 +140,7 @@ impl<T: Copy> Ranges<T> {
                 at
             }
             None => {
-                self.entries.push(Entry { start, end, order, links: [Link::NONE; 2], value });
+                self.entries.push(RangeEntry { start, end, order, links: [Link::NONE; 2], value });
                 (self.entries.len() - 1) as u32
             }
         };
@@ -225,7 +225,8 @@ impl<T: Copy> Ranges<T> {
     pub fn last_before(&self, key: RangeKey, fits: impl Fn(&T) -> bool) -> Option<RangeKey> {
         let me = &self.entries[key.index()];
         let range = me.range();
-        let test = |entry: &Entry<T>| entry.order < me.order && entry.overlaps(&range) && fits(&entry.value);
+        let test =
+            |entry: &RangeEntry<T>| entry.order < me.order && entry.overlaps(&range) && fits(&entry.value);
         self.newest(&range, &me.links, test)
     }
 
@@ -244,7 +245,7 @@ impl<T: Copy> Ranges<T> {
         &self,
         range: &Range<u64>,
         links: &[Link],
-        test: impl Fn(&Entry<T>) -> bool,
+        test: impl Fn(&RangeEntry<T>) -> bool,
     ) -> Option<RangeKey> {
         if self.chains.is_empty() {
             return self.newest_of_few(range, &test);
@@ -273,7 +274,7 @@ impl<T: Copy> Ranges<T> {
     }
 
     #[inline]
-    fn newest_of_few(&self, range: &Range<u64>, test: &impl Fn(&Entry<T>) -> bool) -> Option<RangeKey> {
+    fn newest_of_few(&self, range: &Range<u64>, test: &impl Fn(&RangeEntry<T>) -> bool) -> Option<RangeKey> {
         let mut found = None;
         for (at, entry) in self.entries.iter().enumerate() {
             if entry.overlaps(range) && test(entry) && found.is_none_or(|(order, _)| entry.order > order) {
@@ -285,7 +286,7 @@ impl<T: Copy> Ranges<T> {
 
     /// The newest in a chain, from `at` on, that passes the test; `found` if that is newer.
     #[inline]
-    fn newest_of(&self, chain: u32, mut at: u32, found: u32, test: &impl Fn(&Entry<T>) -> bool) -> u32 {
+    fn newest_of(&self, chain: u32, mut at: u32, found: u32, test: &impl Fn(&RangeEntry<T>) -> bool) -> u32 {
         while at != NONE {
             let entry = &self.entries[at as usize];
             if found != NONE && entry.order <= self.entries[found as usize].order {
@@ -301,7 +302,7 @@ impl<T: Copy> Ranges<T> {
 
     /// As [`Ranges::newest`], for a range so wide that it touches more buckets than there are entries.
     #[cold]
-    fn newest_of_all(&self, test: &impl Fn(&Entry<T>) -> bool) -> Option<RangeKey> {
+    fn newest_of_all(&self, test: &impl Fn(&RangeEntry<T>) -> bool) -> Option<RangeKey> {
         let held = self.entries.iter().enumerate().filter(|(_, entry)| entry.order != FREE && test(entry));
         held.max_by_key(|(_, entry)| entry.order).map(|(at, _)| RangeKey::of(at as u32))
     }
@@ -382,7 +383,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[derive(Clone, Debug)]
-    enum Step {
+    enum RangeStep {
         Insert(Range<u64>, bool),
         Remove(usize),
     }
@@ -399,10 +400,10 @@ mod tests {
         (start, len).prop_map(|(start, len)| start..start.saturating_add(len))
     }
 
-    fn steps() -> impl Strategy<Value = Vec<Step>> {
+    fn steps() -> impl Strategy<Value = Vec<RangeStep>> {
         let step = prop_oneof![
-            3 => (range(), any::<bool>()).prop_map(|(range, value)| Step::Insert(range, value)),
-            2 => any::<prop::sample::Index>().prop_map(|at| Step::Remove(at.index(1 << 16))),
+            3 => (range(), any::<bool>()).prop_map(|(range, value)| RangeStep::Insert(range, value)),
+            2 => any::<prop::sample::Index>().prop_map(|at| RangeStep::Remove(at.index(1 << 16))),
         ];
         prop::collection::vec(step, 0..300)
     }
@@ -419,14 +420,14 @@ mod tests {
             let mut list: Vec<(RangeKey, Range<u64>, bool)> = Vec::new();
             for step in steps {
                 match step {
-                    Step::Insert(range, value) => {
+                    RangeStep::Insert(range, value) => {
                         list.push((ranges.insert(range.clone(), value), range, value));
                     }
-                    Step::Remove(at) if !list.is_empty() => {
+                    RangeStep::Remove(at) if !list.is_empty() => {
                         let (key, _, value) = list.remove(at % list.len());
                         prop_assert_eq!(ranges.remove(key), value);
                     }
-                    Step::Remove(_) => {}
+                    RangeStep::Remove(_) => {}
                 }
                 prop_assert_eq!(ranges.is_empty(), list.is_empty());
                 for asked in &asked {

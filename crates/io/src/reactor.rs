@@ -61,7 +61,7 @@ pub unsafe trait Reactor {
     /// Closes a socket for both directions; operations on it complete, with an error or as the end of the stream.
     fn close_socket(&mut self, socket: SocketId);
 
-    /// Bytes, or memory of as many, that were sent on a connection and that its other end has not taken: 0 once it has all.
+    /// Bytes that were sent on a connection and that its other end has not taken, or the memory that they take up: 0 once it has all.
     /// Comes down as the other end takes something, if in steps (see [`crate::Io::untaken`]). `None` where nothing tells.
     fn untaken(&self, _socket: SocketId) -> Option<u64> {
         None

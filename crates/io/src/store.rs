@@ -54,7 +54,7 @@ pub(crate) struct Store {
     /// One for each page; a region, so that those of pages that are never used cost nothing.
     headers: Region,
     free: RefCell<Free>,
-    steps: Box<[Step]>,
+    steps: Box<[StoreStep]>,
     arenas: Rc<Arenas>,
     pub(crate) scheduler: Rc<Scheduler>,
     pub(crate) waiters: RefCell<VecDeque<(u64, TaskId)>>,
@@ -71,7 +71,7 @@ pub(crate) struct Store {
     lent: RefCell<Vec<Range<usize>>>,
 }
 
-struct Step {
+struct StoreStep {
     /// [`NO_ARENA`]: it is not in use.
     arena: Cell<u32>,
     /// Looks in a row that have found it free.
@@ -116,7 +116,7 @@ impl Store {
         Self {
             headers,
             free: RefCell::new(free),
-            steps: (0..pages.div_ceil(STEP_PAGES)).map(|_| Step::unused()).collect(),
+            steps: (0..pages.div_ceil(STEP_PAGES)).map(|_| StoreStep::unused()).collect(),
             memory,
             pages,
             arenas,
@@ -162,7 +162,7 @@ impl Store {
         if step == last { self.steps[step].arena.get() } else { NO_ARENA }
     }
 
-    /// A page of shared memory, which is never free: what its header says keeps everybody away who would look at it.
+    /// Marks a page of shared memory as held. It is never free: its header keeps away all who would take it.
     pub(crate) fn hold_shared(&self, page: u32) {
         let header = self.header(page);
         if header.refs.get() == 0 {
@@ -288,7 +288,7 @@ impl Store {
         let counts = free.blocks.count(STEP_ORDER, self.steps.len());
         let (mut gone, mut watched) = (vec![false; self.steps.len()], false);
         for step in self.used().skip(1) {
-            let Step { quiet, .. } = &self.steps[step];
+            let StoreStep { quiet, .. } = &self.steps[step];
             quiet.set(if counts[step] == self.pages_of(step) { quiet.get() + 1 } else { 0 });
             gone[step] = quiet.get() == LOOKS;
             watched |= (1..LOOKS).contains(&quiet.get());
@@ -317,7 +317,7 @@ impl Store {
     }
 }
 
-impl Step {
+impl StoreStep {
     const fn unused() -> Self {
         Self { arena: Cell::new(NO_ARENA), quiet: Cell::new(0) }
     }

@@ -10,12 +10,12 @@ use crate::exec::Io;
 use crate::task::TaskId;
 
 /// A condition that tasks wait for and look at again whenever it is notified.
-pub struct Event {
+pub struct Notify {
     io: Io,
     waiters: RefCell<Vec<TaskId>>,
 }
 
-impl Event {
+impl Notify {
     /// An event of `io`'s tasks.
     pub fn new(io: &Io) -> Self {
         Self { io: io.clone(), waiters: RefCell::default() }
@@ -48,13 +48,13 @@ impl Event {
 /// A queue between tasks, first in first out.
 pub struct Queue<T> {
     items: RefCell<VecDeque<T>>,
-    event: Event,
+    event: Notify,
 }
 
 impl<T> Queue<T> {
     /// An empty queue between `io`'s tasks.
     pub fn new(io: &Io) -> Self {
-        Self { items: RefCell::default(), event: Event::new(io) }
+        Self { items: RefCell::default(), event: Notify::new(io) }
     }
 
     /// Appends.

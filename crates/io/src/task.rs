@@ -15,7 +15,7 @@ pub struct TaskId(pub(crate) u32);
 /// The task that `block_on` drives.
 pub(crate) const ROOT: TaskId = TaskId(0);
 
-/// Which tasks are ready, in the order in which they became so.
+/// The tasks that are ready, in the order in which they became so.
 #[derive(Default)]
 pub(crate) struct Scheduler {
     current: Cell<u32>,

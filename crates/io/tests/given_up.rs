@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use brindle_io::memory::Memory;
 use brindle_io::sync::{Either, race};
-use brindle_io::{Duration, Io, MemberId, OpError, PAGE, Place, Pool};
+use brindle_io::{Duration, Io, MemberId, OpError, PAGE, PathTarget, Pool};
 
 const SHORT: Duration = Duration::from_millis(5);
 
@@ -152,7 +152,7 @@ fn a_forsaken_member_answers_at_once_now_and_later() {
         let looked = io.probe(hung, io.now().after(Duration::from_secs(1))).await;
         assert_eq!(
             looked.map(|probe| probe.place),
-            Ok(Place::There),
+            Ok(PathTarget::There),
             "whether it is there is told all the same"
         );
         let mut group = io.group();

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use brindle_io::device::{DeviceAccess, OpenDevice};
 use brindle_io::uring::Uring;
-use brindle_io::{Duration, Io, MemberId, OpError, PAGE, Place, Probe};
+use brindle_io::{Duration, Io, MemberId, OpError, PAGE, PathTarget, Probe};
 use brindle_testkit::skip::{Missing, or_skip};
 use tempfile::TempDir;
 
@@ -70,11 +70,11 @@ fn a_file_made_shorter_is_seen_in_its_size_and_in_reads() {
     let Some(world) = world() else { return };
     let path = world.file("m");
     let member = world.open(&path);
-    assert_eq!(world.probe(member), Probe { size: SIZE, place: Place::There });
+    assert_eq!(world.probe(member), Probe { size: SIZE, place: PathTarget::There });
     // At a page, at a sector, and within one: a direct read ends early, at a place from which no other can go on.
     for size in [SIZE / 2, SIZE / 2 - 512, SIZE / 2 - 100, 1, 0] {
         truncate(&path, size);
-        assert_eq!(world.probe(member), Probe { size, place: Place::There });
+        assert_eq!(world.probe(member), Probe { size, place: PathTarget::There });
         assert_eq!(world.read(member, 0, SIZE as usize), Err(OpError::Truncated), "all, of {size} bytes");
         let last = size / PAGE as u64 * PAGE as u64;
         assert_eq!(world.read(member, last, PAGE), Err(OpError::Truncated), "the last page of {size} bytes");
@@ -118,21 +118,21 @@ fn a_file_that_lost_its_name_is_told_from_one_whose_name_another_has() {
     let place = || world.probe(member).place;
     let elsewhere = world.dir.path().join("elsewhere");
     fs::rename(&path, &elsewhere).unwrap();
-    assert_eq!(place(), Place::Deleted, "renamed: it would not be found any more");
+    assert_eq!(place(), PathTarget::Deleted, "renamed: it would not be found any more");
     fs::rename(&elsewhere, &path).unwrap();
-    assert_eq!(place(), Place::There);
+    assert_eq!(place(), PathTarget::There);
     fs::rename(&by_link, &path).unwrap();
-    assert_eq!(place(), Place::Replaced);
+    assert_eq!(place(), PathTarget::Replaced);
     fs::remove_file(&path).unwrap();
-    assert_eq!(place(), Place::Deleted);
+    assert_eq!(place(), PathTarget::Deleted);
     assert_eq!(world.read(member, 0, PAGE), Ok(vec![7; PAGE]), "it still serves");
     // A name that is a link counts for what it leads to.
     world.file("m");
     let member = world.open(&link);
-    assert_eq!(world.probe(member).place, Place::There);
+    assert_eq!(world.probe(member).place, PathTarget::There);
     fs::remove_file(&link).unwrap();
     std::os::unix::fs::symlink(world.file("third"), &link).unwrap();
-    assert_eq!(world.probe(member).place, Place::Replaced);
+    assert_eq!(world.probe(member).place, PathTarget::Replaced);
 }
 
 /// A loop device, let go when dropped.
@@ -159,10 +159,10 @@ fn a_block_device_made_shorter_is_seen_too() {
     let file = world.file("backing");
     let Some(device) = or_skip(loop_over(&file)) else { return };
     let member = world.open(&device.0);
-    assert_eq!(world.probe(member), Probe { size: SIZE, place: Place::There });
+    assert_eq!(world.probe(member), Probe { size: SIZE, place: PathTarget::There });
     truncate(&file, SIZE / 2);
     assert!(Command::new("losetup").arg("--set-capacity").arg(&device.0).status().unwrap().success());
-    assert_eq!(world.probe(member), Probe { size: SIZE / 2, place: Place::There });
+    assert_eq!(world.probe(member), Probe { size: SIZE / 2, place: PathTarget::There });
     assert_eq!(world.read(member, 0, SIZE as usize), Err(OpError::Truncated));
     assert_eq!(world.read(member, SIZE / 2, PAGE), Err(OpError::Truncated));
     assert_eq!(world.read(member, 0, PAGE), Err(OpError::Truncated));
@@ -177,7 +177,7 @@ fn a_loop_device_whose_file_was_cut_is_shorter_though_it_does_not_say_so() {
     let member = world.open(&device.0);
     assert_eq!(world.read(member, 0, PAGE), Ok(vec![7; PAGE]));
     truncate(&file, SIZE / 2);
-    assert_eq!(world.probe(member), Probe { size: SIZE / 2, place: Place::There });
+    assert_eq!(world.probe(member), Probe { size: SIZE / 2, place: PathTarget::There });
     assert_eq!(world.write(member, SIZE - PAGE as u64, PAGE), Err(OpError::Truncated));
     assert_eq!(world.read(member, 0, PAGE), Err(OpError::Truncated));
     assert_eq!(file.metadata().unwrap().len(), SIZE / 2, "no write makes it long again");

@@ -2,8 +2,8 @@
 
 use brindle_io::Io;
 use brindle_io::sim::{Model, Sim};
-use brindle_lab::run::LoneMember;
 use brindle_testkit::conformance::{conforms, refuses_changes};
+use brindle_volume::LoneMember;
 use brindle_volume::{Volume, VolumeError, ZeroOptions};
 
 /// A member, written to and only looked at.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use brindle_lab::job::{JobError, Plan, Surroundings, parse};
+use brindle_lab::job::{JobError, JobPlan, Surroundings, parse};
 use brindle_testkit::skip::{Missing, or_skip};
 
 const FOLDER: &str = "/usr/share/doc/fio/examples";
@@ -48,7 +48,7 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn read(path: &Path, lenient: bool) -> Result<Plan, JobError> {
+fn read(path: &Path, lenient: bool) -> Result<JobPlan, JobError> {
     parse(&[&path.to_string_lossy()], lenient, &Files)
 }
 

@@ -9,10 +9,11 @@ use brindle_io::Io;
 use brindle_io::memory::Memory;
 use brindle_lab::measure::Series;
 use brindle_lab::report::series_html;
-use brindle_lab::run::{Live, LoneMember, Outcome, Terms, run};
+use brindle_lab::run::{Live, Outcome, Terms, run};
 use brindle_lab::sweep::{Axes, Environment, Figures, Finished, Point, Step, html};
 use brindle_testkit::browser;
 use brindle_testkit::skip::{find, or_skip};
+use brindle_volume::LoneMember;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 

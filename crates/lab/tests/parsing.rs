@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use brindle_lab::job::{
-    Blocks, DIRECTIONS, Direction, Distribution, Extent, HONOURED, Job, JobErrorKind, Kinds, Plan,
+    Blocks, DIRECTIONS, Direction, Distribution, HONOURED, Job, JobErrorKind, JobExtent, JobPlan, Kinds,
     Surroundings, TAKEN, Verify, parse, parse_words,
 };
 use proptest::prelude::*;
@@ -37,7 +37,7 @@ impl Surroundings for Made {
     }
 }
 
-fn plan(text: &str) -> Plan {
+fn plan(text: &str) -> JobPlan {
     parse(&["a.fio"], false, &Made::with(&[("a.fio", text)])).expect("a job file that is read")
 }
 
@@ -131,9 +131,9 @@ fn variables_and_words_are_replaced() {
     ];
     let plan = parse(&["a.fio"], false, &Made::with(&files)).expect("read");
     let job = &plan.jobs[0];
-    assert_eq!(job.size, Some(Extent::Bytes(12 << 20)));
+    assert_eq!(job.size, Some(JobExtent::Bytes(12 << 20)));
     assert_eq!((job.numjobs, job.blocks[0].clone(), job.name.as_str()), (6, Blocks::One(4096), "xy"));
-    assert_eq!(job.io_size, Some(Extent::Bytes(1024)));
+    assert_eq!(job.io_size, Some(JobExtent::Bytes(1024)));
 }
 
 #[test]
@@ -147,7 +147,10 @@ fn options_are_typed() {
     assert_eq!(all.access.step, 4);
     assert_eq!(all.blocks[0], Blocks::Split(vec![(4096, 60), (65536, 40)]));
     assert_eq!(all.blocks[2], Blocks::Split(vec![(8192, 100)]));
-    assert_eq!((all.reads, all.size, all.offset), (70, Some(Extent::Percent(25)), Extent::Bytes(1 << 20)));
+    assert_eq!(
+        (all.reads, all.size, all.offset),
+        (70, Some(JobExtent::Percent(25)), JobExtent::Bytes(1 << 20))
+    );
     assert_eq!((all.runtime, all.ramp_time), (Some(Duration::from_secs(120)), Duration::from_millis(500)));
     assert_eq!(all.startdelay, (Duration::from_secs(1), Duration::from_secs(3)));
     assert_eq!(all.thinktime, Duration::from_micros(50));
@@ -172,7 +175,7 @@ fn what_is_taken_without_effect_is_said() {
     assert_eq!(plan.jobs[0].verify, Some(Verify::Crc32c));
     let notes: Vec<_> = plan.notes.iter().map(|note| (note.option.as_str(), note.place.line)).collect();
     assert_eq!(notes, [("ioengine", 2), ("filename", 4), ("thread", 5), ("verify", 6)]);
-    assert!(plan.notes[0].fate.starts_with("one request in flight"));
+    assert!(plan.notes[0].effect.starts_with("one request in flight"));
 }
 
 #[test]

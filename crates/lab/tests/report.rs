@@ -9,9 +9,10 @@ use std::rc::Rc;
 
 use brindle_io::Io;
 use brindle_io::memory::Memory;
-use brindle_lab::report::{Disk, Run, grouped, json, logs, series_csv, series_html, text};
-use brindle_lab::run::{Live, LoneMember, Outcome, Terms, run};
+use brindle_lab::report::{DiskStats, Run, grouped, json, logs, series_csv, series_html, text};
+use brindle_lab::run::{Live, Outcome, Terms, run};
 use brindle_testkit::skip::{find, or_skip};
+use brindle_volume::LoneMember;
 use serde_json::Value;
 
 const SIZE: u64 = 4 << 20;
@@ -25,7 +26,7 @@ fn measured(file: &str) -> (Run, Vec<Outcome>) {
     let terms = Terms { chance: 1, memory: 1 << 30, hollow: false };
     let outcomes = io.block_on(run(&io, &[device], &plan.jobs, terms, &Rc::new(Live::default())));
     io.shutdown();
-    let report = Run { global: plan.global, disks: vec![Disk::default()], bins: true, ..Run::default() };
+    let report = Run { global: plan.global, disks: vec![DiskStats::default()], bins: true, ..Run::default() };
     (report, outcomes.expect("a run"))
 }
 

@@ -8,7 +8,8 @@ use brindle_io::sim::{Model, Sim};
 use brindle_io::{Io, MemberId};
 use brindle_lab::job::Job;
 use brindle_lab::measure::Tally;
-use brindle_lab::run::{Live, LoneMember, Outcome, RunError, Terms, Trouble, WhyNot, run};
+use brindle_lab::run::{Live, Outcome, RunError, Terms, Trouble, WhyNot, run};
+use brindle_volume::LoneMember;
 use brindle_volume::Volume;
 use made::jobs;
 

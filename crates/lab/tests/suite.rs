@@ -8,8 +8,9 @@ use brindle_io::Io;
 use brindle_io::sim::{Model, Sim};
 use brindle_lab::job::{Direction, Distribution};
 use brindle_lab::report::grouped;
-use brindle_lab::run::{Live, LoneMember, Outcome, Terms, memory_for, run};
+use brindle_lab::run::{Live, Outcome, Terms, memory_for, run};
 use brindle_lab::suite::{Loads, Of, SUITES, suite};
+use brindle_volume::LoneMember;
 use brindle_volume::{Limits, Volume};
 use made::Nowhere;
 

@@ -8,10 +8,11 @@ use brindle_io::Io;
 use brindle_io::sim::{Model, Sim};
 use brindle_lab::job::{Blocks, Direction, IoPattern, Job, Kinds};
 use brindle_lab::load::Request;
-use brindle_lab::run::{Live, LoneMember, Replayed, RunError, Terms, index, replay};
+use brindle_lab::run::{Live, Replayed, RunError, Terms, index, replay};
 use brindle_lab::trace::{
-    Act, Entry, Format, Pacing, TraceError, columns, entries, msr, paced, recognised, set, survey,
+    Act, Format, Pacing, TraceEntry, TraceError, columns, entries, msr, paced, recognised, set, survey,
 };
+use brindle_volume::LoneMember;
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
@@ -22,16 +23,16 @@ fn stored(name: &str) -> Vec<u8> {
     std::fs::read(path).expect("a stored input")[1..].to_vec()
 }
 
-fn read(format: Format, bytes: impl Into<Vec<u8>>) -> Result<Vec<Entry>, TraceError> {
+fn read(format: Format, bytes: impl Into<Vec<u8>>) -> Result<Vec<TraceEntry>, TraceError> {
     entries("t", format, Cursor::new(bytes.into())).collect()
 }
 
-fn asked(at: u64, direction: Direction, offset: u64, len: u64) -> Entry {
-    Entry { at, act: Act::Request(Request { direction, offset, len }) }
+fn asked(at: u64, direction: Direction, offset: u64, len: u64) -> TraceEntry {
+    TraceEntry { at, act: Act::Request(Request { direction, offset, len }) }
 }
 
-const fn flush(at: u64) -> Entry {
-    Entry { at, act: Act::Flush }
+const fn flush(at: u64) -> TraceEntry {
+    TraceEntry { at, act: Act::Flush }
 }
 
 #[test]
@@ -70,7 +71,7 @@ fn each_format_says_what_was_asked_and_when() {
     let map = columns("map.toml", core::str::from_utf8(&both[..zero]).unwrap()).unwrap();
     let rows = read(Format::Csv(map), &both[zero + 1..]).unwrap();
     let begin = 1_538_323_200_000 * MS;
-    // Those of the other volume are left out.
+    // Requests of the other volume are left out.
     assert_eq!(rows, [asked(begin, Read, 64 << 10, 4096), asked(begin + 1500 * MS, Write, 68 << 10, 4096)]);
 }
 
@@ -109,7 +110,7 @@ fn what_is_wrong_is_told_with_file_place_and_reason() {
     wrong(
         Format::Blkparse,
         b"8,0 1 1 0.0 1 Q W 18446744073709551615 + 8 [x]",
-        "t:1: no request has offset beyond all counting and size 4096: sizes are up to 32 MiB",
+        "t:1: no request has offset too large to count and size 4096: sizes are up to 32 MiB",
     );
     wrong(
         Format::Csv(msr()),
@@ -150,7 +151,7 @@ fn times_are_kept_scaled_cut_or_left_out() {
 const SIZE: u64 = 4 << 20;
 
 fn replayed(
-    all: &[Entry],
+    all: &[TraceEntry],
     pacing: Pacing,
     depth: u32,
     (wrap, read_only): (bool, bool),

@@ -28,7 +28,7 @@ pub enum UnknownLayout {
         name: String,
     },
     /// Not a layout number of this level in md's metadata.
-    #[error("{number:#x} is no layout number of {level}")]
+    #[error("{number:#x} is not the number of a layout of {level} in md's metadata")]
     Number {
         /// The level whose layout was asked for.
         level: Level,
@@ -101,7 +101,7 @@ pub enum GeometryError {
     },
     /// A member has no room for even one chunk (or, where there are no chunks, one sector) of each of its
     /// roles.
-    #[error("member {member} offers {size} bytes, but at least {needed} are needed")]
+    #[error("member {member} offers {size} bytes, but at least {needed} are needed: use a larger one")]
     MemberTooSmall {
         /// Index of the smallest member.
         member: u16,

@@ -88,7 +88,7 @@ impl ParityRows {
         Position { row, data_index: data_index as u16, column }
     }
 
-    /// Which member holds what in row `row`.
+    /// The members' blocks in row `row`.
     #[inline]
     #[must_use]
     pub fn row(&self, row: u64) -> Row {

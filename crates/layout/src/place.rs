@@ -18,7 +18,7 @@ pub enum Place {
     Data {
         /// The byte.
         array_offset: u64,
-        /// Which of its copies; 0 where there is but one.
+        /// The copy's number; 0 where there is but one.
         copy: u16,
     },
     /// P of the same byte of all chunks of a row.

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// Which members hold the far copies of each other's chunks.
+/// The members that hold the far copies of each other's chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FarSets {
     /// The far copies rotate over all members: what mdadm makes.

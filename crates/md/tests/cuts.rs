@@ -8,7 +8,7 @@ use brindle_layout::Level;
 use brindle_testkit::faults::Fault;
 use brindle_testkit::shape::Shape;
 use brindle_testkit::skip::is_long;
-use brindle_testkit::storm::{Condition, Course, Plan, Planned, Strike, Tally, Work, calm_steps};
+use brindle_testkit::storm::{Condition, Course, Planned, StormPlan, Strike, StrikeTally, Work, calm_steps};
 
 /// Every redundant level, as small as it can be with something left to lose.
 fn shapes() -> [Shape; 6] {
@@ -32,7 +32,7 @@ const METADATA: [(Version, usize); 6] = [
     (Version::V1_1, 1000),
 ];
 
-fn run(course: &Course, tally: &mut Tally) -> u64 {
+fn run(course: &Course, tally: &mut StrikeTally) -> u64 {
     let storm = course.run();
     if let Some(failure) = storm.failure {
         panic!("life {}: {failure}\n{course:?}", storm.life);
@@ -41,19 +41,19 @@ fn run(course: &Course, tally: &mut Tally) -> u64 {
     storm.cuts
 }
 
-fn steps(plan: &Plan) -> u64 {
+fn steps(plan: &StormPlan) -> u64 {
     calm_steps(plan.clone()).unwrap_or_else(|failure| panic!("{plan}: {failure}"))
 }
 
 /// A client that asks three things only, so that there is time for each step of one life with each of the next.
-fn least(shape: &Shape, seed: u64) -> Plan {
-    let plan = Plan { requests: 3, ..Plan::small(shape, seed) };
+fn least(shape: &Shape, seed: u64) -> StormPlan {
+    let plan = StormPlan { requests: 3, ..StormPlan::small(shape, seed) };
     let rows = if shape.bitmap.is_some() { plan.shape.rows } else { 2 };
-    Plan { shape: Shape { rows, ..plan.shape }, ..plan }
+    StormPlan { shape: Shape { rows, ..plan.shape }, ..plan }
 }
 
 /// The power goes at each step of the life after the faults and cuts of `course`, until that life is too short for it.
-fn every_last_cut(course: &Course, tally: &mut Tally) {
+fn every_last_cut(course: &Course, tally: &mut StrikeTally) {
     let before = course.cuts.len() as u64;
     for cut in 0.. {
         let mut course = course.clone();
@@ -66,9 +66,9 @@ fn every_last_cut(course: &Course, tally: &mut Tally) {
 
 #[test]
 fn a_drive_dies_its_failure_is_recorded_and_the_power_goes_at_every_step() {
-    let mut tally = Tally::default();
+    let mut tally = StrikeTally::default();
     for (seed, shape) in (0..).zip(shapes()) {
-        let plan = Plan { requests: 6, ..Plan::small(&shape, seed) };
+        let plan = StormPlan { requests: 6, ..StormPlan::small(&shape, seed) };
         for at in 0..steps(&plan) {
             let role = (at % plan.shape.members as u64) as u16;
             let fault = if at % 3 == 0 { Fault::RefusesWrites } else { Fault::Dies };
@@ -88,10 +88,10 @@ fn a_drive_dies_its_failure_is_recorded_and_the_power_goes_at_every_step() {
 
 #[test]
 fn the_power_goes_at_every_step_with_superblocks_of_every_kind() {
-    let mut tally = Tally::default();
+    let mut tally = StrikeTally::default();
     for (seed, shape) in (10..).zip(shapes()) {
         for (version, table) in METADATA {
-            let plan = Plan::small(&shape.clone().metadata(version, table), seed);
+            let plan = StormPlan::small(&shape.clone().metadata(version, table), seed);
             every_last_cut(&Course::calm(plan), &mut tally);
         }
     }
@@ -103,11 +103,11 @@ fn the_power_goes_at_every_step_with_superblocks_of_every_kind() {
 
 #[test]
 fn the_power_goes_at_every_step_with_a_bitmap() {
-    let mut tally = Tally::default();
+    let mut tally = StrikeTally::default();
     for (seed, shape) in (50..).zip(shapes()) {
         let (version, table) = METADATA[seed as usize % METADATA.len()];
         let shape = Shape { bitmap: Some(4096), ..shape.metadata(version, table) };
-        let plan = Plan { requests: 6, ..Plan::small(&shape, seed) };
+        let plan = StormPlan { requests: 6, ..StormPlan::small(&shape, seed) };
         every_last_cut(&Course::calm(plan), &mut tally);
         // And again in the recovery.
         twice(&shape, seed, if is_long() { 23 } else { 131 }, &mut tally);
@@ -117,7 +117,7 @@ fn the_power_goes_at_every_step_with_a_bitmap() {
 }
 
 /// Every `stride`th step of the first life, with each of the second.
-fn twice(shape: &Shape, seed: u64, stride: usize, tally: &mut Tally) {
+fn twice(shape: &Shape, seed: u64, stride: usize, tally: &mut StrikeTally) {
     let plan = least(shape, seed);
     for first in (seed % stride as u64..steps(&plan)).step_by(stride) {
         let cuts = vec![Some(first)];
@@ -128,7 +128,7 @@ fn twice(shape: &Shape, seed: u64, stride: usize, tally: &mut Tally) {
 
 #[test]
 fn the_power_goes_at_every_step_and_again_at_every_step_of_the_recovery() {
-    let mut tally = Tally::default();
+    let mut tally = StrikeTally::default();
     let [raid1, raid10, _, _, raid5, _] = shapes();
     let stride = if is_long() { 1 } else { 5 };
     for (seed, shape) in (20..).zip([raid1, raid10, raid5]) {
@@ -140,7 +140,7 @@ fn the_power_goes_at_every_step_and_again_at_every_step_of_the_recovery() {
 
 #[test]
 fn the_power_goes_again_at_every_step_of_the_recovery_with_superblocks_of_every_kind() {
-    let mut tally = Tally::default();
+    let mut tally = StrikeTally::default();
     let stride = if is_long() { 43 } else { 151 };
     let kinds = shapes().into_iter().flat_map(|shape| METADATA.map(|kind| (shape.clone(), kind)));
     for (number, (shape, (version, table))) in (0..).zip(kinds) {
@@ -153,7 +153,7 @@ fn the_power_goes_again_at_every_step_of_the_recovery_with_superblocks_of_every_
 
 #[test]
 fn a_drive_dies_in_the_recovery_and_the_power_goes_again() {
-    let mut tally = Tally::default();
+    let mut tally = StrikeTally::default();
     for (seed, shape) in (30..).zip(shapes()) {
         let plan = least(&shape, seed);
         for first in 0..steps(&plan) {
@@ -174,7 +174,7 @@ fn a_drive_dies_in_the_recovery_and_the_power_goes_again() {
 /// A client that asks some things while only one other thing is done. A member is struck before some step, so that it may be
 /// rebuilt, or never, so that it may be replaced or leave.
 fn beside(work: Option<Work>, shape: &Shape, seed: u64, strikes: Option<u64>) -> Course {
-    let plan = Plan { requests: 6, work, ..Plan::small(shape, seed) };
+    let plan = StormPlan { requests: 6, work, ..StormPlan::small(shape, seed) };
     let role = (seed % shape.members as u64) as u16;
     let fault = Planned { step: strikes.unwrap_or(u64::MAX), fault: Fault::Dies, role };
     let is_scrubbed = matches!(work, Some(Work::Scrub(_)));
@@ -185,7 +185,7 @@ fn beside(work: Option<Work>, shape: &Shape, seed: u64, strikes: Option<u64>) ->
 /// The power goes at each step of a course, and after some of these at each step of the next life. Gives how often it went
 /// under a condition.
 fn at_every_step_and_again(course: &Course, condition: Condition) -> u64 {
-    let mut tally = Tally::default();
+    let mut tally = StrikeTally::default();
     every_last_cut(course, &mut tally);
     let storm = course.run();
     assert!(storm.failure.is_none(), "{:?}", storm.failure);

@@ -36,7 +36,7 @@ pub struct Device {
 /// A second device in a role: takes every change that the role's member takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Second {
-    /// Which device.
+    /// The device.
     pub device: Device,
     /// Below this offset of the data area it holds what the member holds; `u64::MAX` when that is everywhere.
     pub good: u64,
@@ -44,7 +44,7 @@ pub struct Second {
 
 /// The relation of the members' bytes to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ties {
+pub struct Dependence {
     /// Others make up for a member that is lost.
     pub redundant: bool,
     /// A member's bytes have a meaning only with those of others, as data and parity do: one that did not take what it

@@ -211,13 +211,13 @@ pub struct Events<K> {
     ring: RefCell<VecDeque<Event<K>>>,
     /// The newest event's number.
     newest: Cell<u64>,
-    noted: sync::Event,
+    noted: sync::Notify,
 }
 
 impl<K: Copy> Events<K> {
     /// No events yet.
     pub fn new(io: &Io) -> Self {
-        Self { io: io.clone(), ring: RefCell::default(), newest: Cell::new(0), noted: sync::Event::new(io) }
+        Self { io: io.clone(), ring: RefCell::default(), newest: Cell::new(0), noted: sync::Notify::new(io) }
     }
 
     /// Remembers an event that happened at `at` (seconds since 1970).

@@ -9,7 +9,7 @@ use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use brindle_io::Io;
-use brindle_io::sync::Event;
+use brindle_io::sync::Notify;
 
 use brindle_volume::VolumeError;
 
@@ -17,7 +17,7 @@ use brindle_volume::VolumeError;
 pub struct Flushes {
     under_way: RefCell<Vec<u64>>,
     begun: Cell<u64>,
-    landed: Event,
+    landed: Notify,
     /// A flush failed, and the array could not do without the member: what was lost is not known.
     failed: Cell<Option<VolumeError>>,
 }
@@ -41,7 +41,7 @@ impl Flushes {
         Rc::new(Self {
             under_way: RefCell::default(),
             begun: Cell::new(0),
-            landed: Event::new(io),
+            landed: Notify::new(io),
             failed: Cell::new(None),
         })
     }

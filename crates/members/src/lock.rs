@@ -20,7 +20,7 @@ pub enum Hold {
 
 /// One who holds a range or waits for it.
 #[derive(Clone, Copy)]
-struct Entry {
+struct LockEntry {
     hold: Hold,
     task: TaskId,
     /// The last of those that came before and conflict with this one; `None`: the range is held.
@@ -35,13 +35,13 @@ struct Entry {
 /// Each waits behind one that came before, and looks for another when that one goes: neither coming nor going costs more
 /// the more there are.
 #[derive(Default)]
-struct Queue(Ranges<Entry>);
+struct Queue(Ranges<LockEntry>);
 
 impl Queue {
     /// `alone` if nothing is over the range.
     #[inline]
     fn enter(&mut self, range: Range<u64>, hold: Hold, task: TaskId, alone: bool) -> RangeKey {
-        let key = self.0.insert(range, Entry { hold, task, behind: None, followers: None, next: None });
+        let key = self.0.insert(range, LockEntry { hold, task, behind: None, followers: None, next: None });
         if !alone {
             self.line_up(key);
         }
@@ -52,7 +52,7 @@ impl Queue {
     #[cold]
     fn line_up(&mut self, key: RangeKey) -> bool {
         let hold = self.0.get(key).hold;
-        let conflicts = |other: &Entry| hold == Hold::Exclusive || other.hold == Hold::Exclusive;
+        let conflicts = |other: &LockEntry| hold == Hold::Exclusive || other.hold == Hold::Exclusive;
         let behind = self.0.last_before(key, conflicts);
         let next = behind.and_then(|behind| self.0.get_mut(behind).followers.replace(key));
         let entry = self.0.get_mut(key);

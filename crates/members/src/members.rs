@@ -3,11 +3,11 @@
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
 
-use brindle_io::sync::Event;
-use brindle_io::{Instant, Io, MemberId, Place};
+use brindle_io::sync::Notify;
+use brindle_io::{Instant, Io, MemberId, PathTarget};
 
 use crate::bad_blocks::BadBlocks;
-pub use crate::device::{Device, Flags, RoleState, Second, Ties};
+pub use crate::device::{Dependence, Device, Flags, RoleState, Second};
 use crate::errors::ReadErrors;
 use crate::grown::Grown;
 use crate::standing::Standing;
@@ -24,7 +24,7 @@ struct Role {
     /// Since when writes to it that were given up may still land: nothing is written before their end is known.
     held: Cell<Option<Instant>>,
     /// Where the device's file was when it was last looked at.
-    place: Cell<Place>,
+    place: Cell<PathTarget>,
     /// As its superblock has them.
     flags: Cell<Flags>,
     /// How many times as long as its peers it takes to answer; 0 while it is about as fast.
@@ -45,7 +45,7 @@ impl Role {
             errors: ReadErrors::default(),
             slow: Cell::new(None),
             held: Cell::new(None),
-            place: Cell::new(Place::There),
+            place: Cell::new(PathTarget::There),
             flags: Cell::default(),
             slower: Cell::new(0),
             slow_peer: Cell::new(false),
@@ -78,7 +78,7 @@ pub struct Members {
     /// A device was lost of which the record does not say so yet.
     owed: Cell<bool>,
     /// For those who wait for a role to change.
-    changed: Event,
+    changed: Notify,
 }
 
 impl Members {
@@ -99,7 +99,7 @@ impl Members {
             unsettled: Cell::new(0),
             failures: Cell::new(0),
             owed: Cell::new(false),
-            changed: Event::new(io),
+            changed: Notify::new(io),
         };
         members.recount();
         members
@@ -129,7 +129,7 @@ impl Members {
     }
 
     /// Notified when the state of a role has changed, and when other work on a role may have become possible.
-    pub fn changed(&self) -> &Event {
+    pub fn changed(&self) -> &Notify {
         &self.changed
     }
 
@@ -260,7 +260,7 @@ impl Members {
         let entry = &self.roles[role as usize];
         let Some(first) = entry.standing.is_succeeded() else { return };
         entry.errors.forget();
-        entry.place.set(Place::There);
+        entry.place.set(PathTarget::There);
         self.forget_failed(role, Some(first));
     }
 
@@ -368,12 +368,12 @@ impl Members {
     }
 
     /// Where the file of the role's device was when it was last looked at.
-    pub fn place(&self, role: u16) -> Place {
+    pub fn place(&self, role: u16) -> PathTarget {
         self.roles[role as usize].place.get()
     }
 
     /// The file of a role's device was found there.
-    pub fn set_place(&self, role: u16, place: Place) {
+    pub fn set_place(&self, role: u16, place: PathTarget) {
         self.roles[role as usize].place.set(place);
     }
 

@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use brindle_io::{Duration, Instant, OpError, OpSpan, Place, Probe};
+use brindle_io::{Duration, Instant, OpError, OpSpan, PathTarget, Probe};
 
 use crate::events::{Cause, Operation};
 use crate::set::{MemberSet, Noticed, Owner};
@@ -49,9 +49,9 @@ async fn found(owner: &dyn Owner, role: u16, probe: Probe) {
     }
     let noticed = match probe.place {
         place if place == set.members.place(role) => return,
-        Place::There => None,
-        Place::Deleted => Some(Noticed::Deleted),
-        Place::Replaced => Some(Noticed::Replaced),
+        PathTarget::There => None,
+        PathTarget::Deleted => Some(Noticed::Deleted),
+        PathTarget::Replaced => Some(Noticed::Replaced),
     };
     set.members.set_place(role, probe.place);
     if let Some(noticed) = noticed {

@@ -7,7 +7,7 @@ use core::cell::{Cell, RefCell};
 use core::num::NonZeroU64;
 use std::rc::Rc;
 
-use brindle_io::sync::{Event, race};
+use brindle_io::sync::{Notify, race};
 use brindle_io::{Duration, Instant, Io};
 use brindle_volume::VolumeError;
 
@@ -80,9 +80,9 @@ impl<K> ProcessDetail<K> {
 
 /// A process of an array. A handle: cloning gives the same process, and it lives on when that has ended.
 #[derive(Clone)]
-pub struct Process<K>(Rc<State<K>>);
+pub struct Process<K>(Rc<ProcessState<K>>);
 
-struct State<K> {
+struct ProcessState<K> {
     io: Io,
     kind: K,
     total: u64,
@@ -101,13 +101,13 @@ struct State<K> {
     /// The array ends: neither pause nor pace keep the process from meeting that.
     released: Cell<bool>,
     orders: Cell<u64>,
-    told: Event,
+    told: Notify,
 }
 
 impl<K: Copy> Process<K> {
     /// One that begins at `from`, and has `total` bytes to go over.
     pub fn new(io: &Io, kind: K, from: u64, total: u64, speeds: Speeds) -> Self {
-        Self(Rc::new(State {
+        Self(Rc::new(ProcessState {
             io: io.clone(),
             kind,
             total,
@@ -122,7 +122,7 @@ impl<K: Copy> Process<K> {
             due: Cell::new(io.now()),
             released: Cell::new(false),
             orders: Cell::new(0),
-            told: Event::new(io),
+            told: Notify::new(io),
         }))
     }
 

@@ -2,7 +2,7 @@
 
 use core::cell::{Cell, RefCell};
 
-use brindle_io::sync::{Either, Event, race};
+use brindle_io::sync::{Either, Notify, race};
 use brindle_io::{Buf, Io, Pool};
 
 /// A pool that is replaced when devices that don't answer keep too much of it.
@@ -14,7 +14,7 @@ pub struct Scratch {
     pool: RefCell<Pool>,
     /// Times that the pool may still be replaced: a member can keep one.
     spare: Cell<u16>,
-    renewed: Event,
+    renewed: Notify,
     /// A task waited for memory at the last look.
     wanted: Cell<bool>,
 }
@@ -22,7 +22,7 @@ pub struct Scratch {
 impl Scratch {
     /// `bytes` of memory for an array of `members`.
     pub fn new(io: &Io, bytes: usize, members: u16) -> Self {
-        let (pool, renewed) = (RefCell::new(io.pool(bytes)), Event::new(io));
+        let (pool, renewed) = (RefCell::new(io.pool(bytes)), Notify::new(io));
         Self { io: io.clone(), pool, spare: Cell::new(members), renewed, wanted: Cell::new(false) }
     }
 

@@ -73,7 +73,7 @@ impl Door<'_> {
         options: ZeroOptions,
         doubtful: Range<u64>,
     ) -> Result<(), VolumeError> {
-        let redundant = self.set.ties.redundant;
+        let redundant = self.set.dependence.redundant;
         let mut group = self.ask();
         for &(role, offset, len) in spans {
             match self.set.members.writable(role) {
@@ -108,7 +108,7 @@ impl Door<'_> {
                 }
                 Err(VolumeError::of_member(refused.role, error))
             } else if redundant {
-                self.set.fail_member(refused.role, error, self.set.ties.coupled).await
+                self.set.fail_member(refused.role, error, self.set.dependence.coupled).await
             } else {
                 Err(VolumeError::of_member(refused.role, error))
             };

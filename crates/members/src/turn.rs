@@ -4,13 +4,13 @@ use core::cell::Cell;
 
 use std::rc::Rc;
 
-use brindle_io::sync::Event;
+use brindle_io::sync::Notify;
 use brindle_io::{Io, Task};
 
 /// Turns of those that change the record.
 pub struct Turns {
     busy: Cell<bool>,
-    freed: Event,
+    freed: Notify,
 }
 
 /// A turn lasts as long as this does.
@@ -27,7 +27,7 @@ impl Drop for Turn<'_> {
 impl Turns {
     /// A turn that is free.
     pub fn new(io: &Io) -> Self {
-        Self { busy: Cell::new(false), freed: Event::new(io) }
+        Self { busy: Cell::new(false), freed: Notify::new(io) }
     }
 
     /// Waits for it.

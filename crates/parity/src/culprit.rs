@@ -16,7 +16,7 @@ pub enum Culprit {
     Slot(usize),
 }
 
-/// Which one block is wrong, given P and Q as they are stored, and as they are computed of the data that is stored: `None` if
+/// The one block that is wrong, given P and Q as they are stored, and as they are computed of the data that is stored: `None` if
 /// nothing is, or if no block alone explains every byte. Any other slot than one that is told of does not explain them, for a
 /// slot is told by each byte that has changed; but where two blocks or more are wrong, they may look like a third one.
 ///

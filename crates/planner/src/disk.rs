@@ -38,7 +38,7 @@ pub struct Set {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{what} {value} makes no sense: it must be from {least} to {most}")]
 pub struct DiskError {
-    /// Which, by the name of the flag.
+    /// The figure, by the name of its flag.
     pub what: &'static str,
     /// As given.
     pub value: f64,
@@ -88,8 +88,8 @@ impl Disk {
         }
     }
 
-    /// The drive with `depth` requests of the load in flight on it. Without a model their number changes nothing, and
-    /// those of another size than 4 KiB take as much longer as their further bytes do, where the rate is known.
+    /// The drive with `depth` requests of the load in flight on it. Without a model their number
+    /// changes nothing. Requests of another size than 4 KiB take longer by the time of their further bytes, where the rate is known.
     pub(crate) fn under(self, load: &Load, depth: u32) -> Self {
         if let Some(queued) = &self.queued {
             let (read_iops, write_iops) = queued.at(depth);

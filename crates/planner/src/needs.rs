@@ -29,7 +29,7 @@ pub enum Need {
 /// Needs that no configuration meets together, though it would meet all but any one of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conflict {
-    /// Which: places in the list of needs.
+    /// Places in the list of needs.
     pub needs: Vec<usize>,
     /// For each, how close those come that meet the others.
     pub closest: Vec<String>,
@@ -75,7 +75,7 @@ impl Need {
             }
             Self::Loss(_) => match of.double {
                 Some(share) => format!("loses data at {share} of double failures"),
-                None => "has no two drives".to_owned(),
+                None => "has fewer than two drives".to_owned(),
             },
             Self::Risk(_) => match of.risk {
                 Some(risk) => format!("loses data with probability {:.2e}", risk.loss.value),

@@ -20,7 +20,7 @@ pub enum ParseError {
     )]
     Size(String),
     /// Anything else.
-    #[error("'{0}' is no number more than 0")]
+    #[error("'{0}' must be a number greater than 0: write for example 4 or 0.5")]
     Number(String),
     /// A second set.
     #[error(

@@ -2,7 +2,7 @@
 
 use crate::disk::{Disk, Set};
 
-/// Those of the published table: 2 TB, 200 requests a second.
+/// The drive of the published table: 2 TB, 200 requests a second.
 pub(crate) fn disk() -> Disk {
     Disk {
         size: 2_000_000_000_000,

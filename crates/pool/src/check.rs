@@ -25,7 +25,7 @@ pub struct Checked {
     pub wrong: u64,
     /// Blocks that their member can't read.
     pub unreadable: u64,
-    /// Blocks that nobody has any more.
+    /// Blocks that are lost.
     pub lost: u64,
     /// Blocks on members that are missing, or did not answer.
     pub missing: u64,

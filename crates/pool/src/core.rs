@@ -6,7 +6,7 @@ use std::rc::{Rc, Weak};
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{Label, Node, Uberblock, VolumeRecord};
 use brindle_io::Duration;
-use brindle_io::sync::Event;
+use brindle_io::sync::Notify;
 use brindle_members::events::{Cause, Events, Note};
 use brindle_members::lock::RangeLock;
 use brindle_members::patience::Patience;
@@ -15,7 +15,7 @@ use brindle_members::set::MemberSet;
 use brindle_members::turn::Turns;
 use brindle_volume::VolumeError;
 
-use crate::happened::Happened;
+use crate::events::PoolEvent;
 use crate::map::Map;
 use crate::queue::Log;
 use crate::space::Space;
@@ -113,7 +113,7 @@ pub(crate) struct Core {
     pub(crate) begun: Cell<u64>,
     pub(crate) last_result: Cell<Result<(), VolumeError>>,
     /// Room has become free, or a checkpoint has ended.
-    pub(crate) room: Event,
+    pub(crate) room: Notify,
     /// Checkpoints that have ended.
     pub(crate) ended: Cell<u64>,
     /// One is under way, or about to be; somebody cleans.
@@ -125,7 +125,7 @@ pub(crate) struct Core {
     /// Places that were found wrong, by member: the first few.
     pub(crate) places: RefCell<Vec<(u16, u64)>>,
     pub(crate) written: Cell<Written>,
-    pub(crate) events: Events<Happened>,
+    pub(crate) events: Events<PoolEvent>,
     pub(crate) me: Weak<Core>,
 }
 
@@ -141,7 +141,7 @@ impl Core {
         (vdev, member - self.label.vdevs.get(vdev).map_or(0, |vdev| vdev.first_member))
     }
 
-    /// Which members of each vdev are in use, a bit each.
+    /// The members of each vdev that are in use, a bit each.
     pub(crate) fn present(&self) -> Vec<u64> {
         let is_in = |member: u16| self.set.members.writable(member).is_some();
         let of = |vdev: &brindle_format::pool::Vdev| {
@@ -150,7 +150,7 @@ impl Core {
         self.label.vdevs.iter().map(of).collect()
     }
 
-    pub(crate) fn happened(&self, kind: Happened, role: Option<u16>, cause: Option<Cause>) {
+    pub(crate) fn happened(&self, kind: PoolEvent, role: Option<u16>, cause: Option<Cause>) {
         let label = role.map(|member| {
             let (vdev, role) = self.name_of(member);
             format!("{} {vdev}.{role}", self.label.name)

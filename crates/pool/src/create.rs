@@ -49,12 +49,14 @@ pub enum PoolCreateError {
     )]
     Name(String),
     /// No vdev, or one without devices.
-    #[error("a pool needs devices")]
+    #[error("a pool needs devices: name them")]
     NoDevices,
     /// Too few for the parity.
-    #[error("vdev {vdev} has {have} devices, and needs {need} for its redundancy")]
+    #[error(
+        "vdev {vdev} has {have} devices, and needs {need} for its redundancy: name more, or choose another kind"
+    )]
     TooFew {
-        /// Which.
+        /// The vdev.
         vdev: usize,
         /// Devices.
         have: usize,
@@ -72,9 +74,9 @@ pub enum PoolCreateError {
         most: usize,
     },
     /// A device is too small.
-    #[error("a device of vdev {vdev} has {have} bytes, and {need} are needed")]
+    #[error("a device of vdev {vdev} has {have} bytes, and {need} are needed: use a larger one")]
     TooSmall {
-        /// Which.
+        /// The vdev.
         vdev: usize,
         /// Bytes.
         have: u64,

@@ -85,9 +85,9 @@ pub enum PoolOpenError {
         other_time: u64,
     },
     /// Too many members are missing.
-    #[error("too many members are missing: {missing}")]
+    #[error("too many members are missing: {missing}; find them and name them with the others")]
     TooManyMissing {
-        /// Those that are, as `VDEV.ROLE`.
+        /// The missing members, as `VDEV.ROLE`.
         missing: String,
     },
     /// Batches that were on stable storage are gone.
@@ -182,7 +182,7 @@ fn is_after(a: &Uberblock, b: &Uberblock) -> bool {
     if a.opening == b.opening { a.record > b.record } else { a.lineage.contains(&b.opening) }
 }
 
-/// Which state of the pool is believed, and which members have it.
+/// The state of the pool that is believed, and the members that have it.
 #[derive(Clone, Debug)]
 pub struct Chosen {
     /// The label, but for the member's number.

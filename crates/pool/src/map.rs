@@ -18,7 +18,7 @@ pub(crate) enum Located {
     Zeroes,
     /// There, and it sums to that.
     At(Address, u32),
-    /// Nobody has it any more.
+    /// The block is lost.
     Lost,
 }
 
@@ -152,7 +152,7 @@ impl Map {
         self.frozen.zeroes.remove(&key);
     }
 
-    /// The first block that leaves do not know yet.
+    /// The first block that no leaf on the members has yet.
     pub(crate) fn frozen_block(&self) -> Option<Key> {
         self.frozen.blocks.keys().next().copied()
     }

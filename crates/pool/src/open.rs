@@ -8,12 +8,12 @@ use brindle_format::pool::{
     BLOCK, DATA_START, Leaves, Nodes, Pointer, Pointers, PoolError, Root, SegmentClass, SegmentRecord,
     SegmentState, Segments, Uberblock, Volumes,
 };
-use brindle_io::sync::Event;
+use brindle_io::sync::Notify;
 use brindle_io::{Io, MemberId};
 use brindle_members::events::Events;
 use brindle_members::flushes::Flushes;
 use brindle_members::lock::RangeLock;
-use brindle_members::members::{Device, Members, Ties};
+use brindle_members::members::{Dependence, Device, Members};
 use brindle_members::scratch::Scratch;
 use brindle_members::set::{MemberSet, Treatment};
 use brindle_members::turn::Turns;
@@ -102,7 +102,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
     let members = Rc::new(Members::new(io, ids.into_iter().map(device)));
     let redundant = label.vdevs.iter().all(|vdev| vdev.parity > 0);
     let treatment = Treatment {
-        ties: Ties { redundant, coupled: false },
+        dependence: Dependence { redundant, coupled: false },
         patience: config.patience,
         waits_for_room: false,
         observed: false,
@@ -135,7 +135,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         dropped: RefCell::default(),
         begun: Cell::new(0),
         last_result: Cell::new(Ok(())),
-        room: Event::new(io),
+        room: Notify::new(io),
         ended: Cell::new(0),
         checkpointing: Cell::new(false),
         cleaning: Cell::new(false),

@@ -12,7 +12,7 @@ use thiserror::Error;
 use crate::check::Checked;
 use crate::core::{Core, Damage, Written};
 use crate::create::{capacity, check_name};
-use crate::happened::Happened;
+use crate::events::PoolEvent;
 use crate::volume::PoolVolume;
 
 /// Why a volume was not made, renamed or destroyed.
@@ -22,16 +22,16 @@ pub enum PoolChangeError {
     #[error(transparent)]
     Name(#[from] crate::create::PoolCreateError),
     /// There is one of this name.
-    #[error("there is a volume {0} already")]
+    #[error("there is a volume {0} already: choose another name")]
     Exists(String),
     /// There is none of this name.
-    #[error("there is no volume {0}")]
+    #[error("there is no volume {0}: name one of those that `brindle volume list` shows")]
     NoVolume(String),
     /// A size that can't be.
     #[error("a volume of {0} bytes can't be: give a multiple of 512, and not 0")]
     Size(u64),
     /// More than is left.
-    #[error("a volume of {size} bytes does not fit: the pool has {left} bytes to give")]
+    #[error("a volume of {size} bytes does not fit: the pool has {left} bytes to give; make it smaller")]
     TooLarge {
         /// Asked for.
         size: u64,
@@ -183,12 +183,12 @@ impl Pool {
     }
 
     /// Events since event `number`.
-    pub fn events(&self, number: u64) -> Vec<Event<Happened>> {
+    pub fn events(&self, number: u64) -> Vec<Event<PoolEvent>> {
         self.0.events.since(number)
     }
 
     /// Waits for the next event behind that number.
-    pub async fn next_event(&self, number: u64) -> Event<Happened> {
+    pub async fn next_event(&self, number: u64) -> Event<PoolEvent> {
         self.0.events.next(number).await
     }
 
@@ -321,7 +321,7 @@ impl Pool {
         self.0.checkpoint(crate::checkpoint::Why::Due).await
     }
 
-    /// Ends the run; nobody must ask for anything any more.
+    /// Ends the run; no further request may be made.
     ///
     /// # Errors
     /// If not all is stable.

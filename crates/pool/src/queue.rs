@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use brindle_format::pool::EntryKind;
-use brindle_io::sync::Event;
+use brindle_io::sync::Notify;
 use brindle_io::{Io, Slice};
 use brindle_volume::VolumeError;
 
@@ -33,7 +33,7 @@ pub(crate) struct Item {
     pub(crate) ticket: Rc<Ticket>,
 }
 
-/// Which items go into batches together.
+/// The class of items that go into batches together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lane {
     /// Blocks that users write.
@@ -48,12 +48,12 @@ pub(crate) enum Lane {
 pub(crate) struct Ticket {
     left: Cell<usize>,
     result: Cell<Result<(), VolumeError>>,
-    done: Event,
+    done: Notify,
 }
 
 impl Ticket {
     pub(crate) fn new(io: &Io, items: usize) -> Rc<Self> {
-        Rc::new(Self { left: Cell::new(items), result: Cell::new(Ok(())), done: Event::new(io) })
+        Rc::new(Self { left: Cell::new(items), result: Cell::new(Ok(())), done: Notify::new(io) })
     }
 
     pub(crate) fn end(&self, result: Result<(), VolumeError>) {
@@ -86,7 +86,7 @@ pub(crate) struct Log {
     /// Batches up to this one are on stable storage.
     pub(crate) durable: Cell<u64>,
     pub(crate) flying: Cell<usize>,
-    pub(crate) landed: Event,
+    pub(crate) landed: Notify,
     /// Batches since the last checkpoint.
     pub(crate) since: Cell<u64>,
 }
@@ -101,7 +101,7 @@ impl Log {
             given_up: RefCell::default(),
             durable: Cell::new(last),
             flying: Cell::new(0),
-            landed: Event::new(io),
+            landed: Notify::new(io),
             since: Cell::new(0),
         }
     }

@@ -10,7 +10,7 @@ use brindle_members::door::Done;
 use brindle_volume::VolumeError;
 
 use crate::core::Core;
-use crate::happened::Happened;
+use crate::events::PoolEvent;
 use crate::map::{Found, Key, Located};
 use crate::space::Space;
 use crate::stripe::{new_parity, solve, suspects};
@@ -219,7 +219,7 @@ impl Core {
             Err(Unreadable::Lost) => {
                 self.found_wrong(role, offset);
                 self.harm(|damage| damage.lost += 1);
-                self.happened(Happened::Lost, Some(role), None);
+                self.happened(PoolEvent::Lost, Some(role), None);
                 Err(Unreadable::Lost)
             }
             Err(silent) => Err(silent),
@@ -313,7 +313,7 @@ impl Core {
         writing.write(device, offset, &buf.all(), false);
         if self.landed(&writing.submit().await).await.is_ok() {
             self.harm(|damage| damage.mended += 1);
-            self.happened(Happened::Mended, Some(role), None);
+            self.happened(PoolEvent::Mended, Some(role), None);
         }
     }
 

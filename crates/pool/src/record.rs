@@ -15,7 +15,7 @@ use brindle_members::turn::in_turn;
 use brindle_volume::VolumeError;
 
 use crate::core::Core;
-use crate::happened::Happened;
+use crate::events::PoolEvent;
 
 impl Core {
     fn is_in(&self, member: u16) -> bool {
@@ -84,13 +84,13 @@ impl Core {
     fn lose(&self, role: u16, why: Cause) -> Result<(), VolumeError> {
         if !self.can_lose(&[role]) {
             self.broken.set(true);
-            self.happened(Happened::Broken, Some(role), Some(why));
+            self.happened(PoolEvent::Broken, Some(role), Some(why));
             return Err(VolumeError::TooManyLost);
         }
         self.set.members.fail(role);
         self.owed.set(true);
         self.reshaped.set(true);
-        self.happened(Happened::MemberFailed, Some(role), Some(why));
+        self.happened(PoolEvent::MemberFailed, Some(role), Some(why));
         for (vdev, present) in self.present().into_iter().enumerate() {
             self.space.borrow_mut().set_present(vdev, present, true);
         }
@@ -150,7 +150,7 @@ impl Owner for Core {
     }
 
     fn notice(&self, role: u16, what: Noticed, why: Option<Cause>) {
-        self.happened(Happened::Noticed(what), Some(role), why);
+        self.happened(PoolEvent::Noticed(what), Some(role), why);
     }
 
     fn is_ending(&self) -> bool {

@@ -13,7 +13,7 @@ const EYES: &str = include_str!("browser.js");
 
 /// Opens `page` in a window of this width, lets `script` look at it, and gives what that put into its `seen`, as JSON. Besides
 /// that `seen` holds: `wrong` (errors of scripts, what the page's policy forbade), `asked` (what was asked of a network),
-/// `wide` (width of the content and of the window), and lists of texts: `cut` (that stand out of their box or chart), `broken`
+/// `wide` (width of the content and of the window). Lists of texts are `cut` (that stand out of their box or chart), `broken`
 /// (words with a line's end within them), `mixed` (that lie over others on an axis).
 ///
 /// # Panics

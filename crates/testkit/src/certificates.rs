@@ -22,15 +22,15 @@ macro_rules! certificate {
 pub const AUTHORITY: &str = include_str!("certificates/ca.pem");
 /// The authority of [`STRANGER`].
 pub const STRANGE_AUTHORITY: &str = include_str!("certificates/strange-ca.pem");
-/// That of `localhost`.
+/// The certificate of `localhost`.
 pub const SERVER: Certificate = certificate!("server");
 /// Another of the same name.
 pub const SERVER_NEXT: Certificate = certificate!("server-next");
 /// One that is valid no more.
 pub const SERVER_EXPIRED: Certificate = certificate!("server-expired");
-/// That of a client: `one`, and `one.example`.
+/// The certificate of a client: `one`, and `one.example`.
 pub const CLIENT: Certificate = certificate!("client");
-/// That of another: `other`, and `other.example`.
+/// The certificate of another client: `other`, and `other.example`.
 pub const CLIENT_OTHER: Certificate = certificate!("client-other");
 /// The first client's, of a time that is over.
 pub const CLIENT_EXPIRED: Certificate = certificate!("client-expired");

@@ -15,7 +15,7 @@ use brindle_array::ledger::{
     Bears, Description, Failed, KnownDevice, Ledger, OnLoss, Recording, Refusals, State,
 };
 use brindle_array::{Array, Device, OpenConfig};
-use brindle_io::sync::Event;
+use brindle_io::sync::Notify;
 use brindle_io::{Buf, Duration, Io, MemberId, OpError, Pool};
 use brindle_layout::Geometry;
 use brindle_md::assembly::{DeviceUse, LeftOut};
@@ -99,7 +99,7 @@ pub fn create(bench: &impl Bench, devices: &[MemberId], size: u64, states: &[Sta
 }
 
 /// A device of the container.
-struct Disk {
+struct ContainerDisk {
     id: MemberId,
     /// Its number in the container.
     number: usize,
@@ -119,7 +119,7 @@ pub struct Container(Rc<Shared>);
 
 struct Shared {
     io: Io,
-    disks: RefCell<Vec<Disk>>,
+    disks: RefCell<Vec<ContainerDisk>>,
     /// The newest record.
     newest: RefCell<Record>,
     /// By array, what it has put on record.
@@ -129,7 +129,7 @@ struct Shared {
     /// By array, whom to tell of devices that others have lost.
     told: RefCell<Vec<Option<OnLoss>>>,
     busy: Cell<bool>,
-    freed: Event,
+    freed: Notify,
 }
 
 impl Container {
@@ -157,7 +157,7 @@ impl Container {
                 newest = record;
             }
             let buf = own.alloc(PLACE).await;
-            disks.push(Disk { id, number, places, generation, place, buf, alive, failure });
+            disks.push(ContainerDisk { id, number, places, generation, place, buf, alive, failure });
         }
         if disks.is_empty() {
             return Ok(None);
@@ -171,7 +171,7 @@ impl Container {
             told: RefCell::new(newest.states.iter().map(|_| None).collect()),
             newest: RefCell::new(newest),
             busy: Cell::new(false),
-            freed: Event::new(io),
+            freed: Notify::new(io),
         }))))
     }
 
@@ -262,12 +262,12 @@ impl Shared {
 
     fn outdated(&self) -> Vec<MemberId> {
         let newest = self.newest.borrow().generation;
-        let lags = |disk: &&Disk| disk.alive && disk.generation < newest;
+        let lags = |disk: &&ContainerDisk| disk.alive && disk.generation < newest;
         self.disks.borrow().iter().filter(lags).map(|disk| disk.id).collect()
     }
 
     /// Writes the newest record to some devices, each in the place that does not hold its newest whole one.
-    async fn put(&self, which: impl Fn(&Disk) -> bool) -> Refusals {
+    async fn put(&self, which: impl Fn(&ContainerDisk) -> bool) -> Refusals {
         let record = self.newest.borrow().clone();
         debug_assert!(self.disks.borrow().iter().all(|disk| disk.generation <= record.generation));
         let (mut group, mut sent) = (self.io.group(), Vec::new());
@@ -361,7 +361,7 @@ impl Ledger for Share {
     }
 
     fn describe(&self) -> Description {
-        let device = |disk: &Disk| {
+        let device = |disk: &ContainerDisk| {
             let role = disk.number as u16;
             let usage = if disk.alive || disk.failure.is_some() {
                 DeviceUse::Active { role }

@@ -118,7 +118,7 @@ enum Cost {
     Member,
 }
 
-/// Which roles may be struck by what, so that never more is lost than the geometry can bear.
+/// The roles that may be struck, and by what, so that never more is lost than the geometry can bear.
 #[derive(Clone, Debug)]
 pub struct Atlas {
     geometry: Geometry,

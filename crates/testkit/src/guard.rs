@@ -41,7 +41,7 @@ struct Due {
 }
 
 /// A stretch of a member's data area that lies within one chunk, and what it is for.
-struct Piece {
+struct GuardedPiece {
     role: u16,
     range: Range<u64>,
     place: Place,
@@ -71,7 +71,7 @@ impl Guard {
                 .iter()
                 .fold(piece.range.start, |at, range| if range.start <= at { at.max(range.end) } else { at });
             if reached < piece.range.end {
-                let Piece { range, place, .. } = &piece;
+                let GuardedPiece { range, place, .. } = &piece;
                 self.refuse(
                     change,
                     &format!("{reached}..{} ({place:?}) belongs to nothing that has begun", range.end),
@@ -81,7 +81,7 @@ impl Guard {
     }
 
     /// A stretch of a member, cut where chunks end.
-    fn pieces(&self, role: u16, offset: u64, len: u64) -> impl Iterator<Item = Piece> + '_ {
+    fn pieces(&self, role: u16, offset: u64, len: u64) -> impl Iterator<Item = GuardedPiece> + '_ {
         // Levels without chunks lie on their members as one piece.
         let chunk = Some(self.geometry.chunk()).filter(|&chunk| chunk > 0).unwrap_or(u64::MAX);
         let (mut at, end) = (offset, offset + len);
@@ -89,12 +89,12 @@ impl Guard {
             let range = at..end.min((at - at % chunk).saturating_add(chunk));
             at = range.end;
             let place = self.geometry.place(role, range.start);
-            (!range.is_empty()).then_some(Piece { role, range, place })
+            (!range.is_empty()).then_some(GuardedPiece { role, range, place })
         })
     }
 
     /// The part of a piece that a change which has begun covers, in bytes of the member.
-    fn covered(&self, begun: &Change, piece: &Piece) -> Vec<Range<u64>> {
+    fn covered(&self, begun: &Change, piece: &GuardedPiece) -> Vec<Range<u64>> {
         let here = &piece.range;
         match (begun, &piece.place, self.geometry.family()) {
             (Change::Member { role, range }, _, _) if *role == piece.role => vec![common(range, here)],

@@ -73,10 +73,10 @@ pub struct HangingFiles {
 
 struct Server {
     device: File,
-    state: Mutex<State>,
+    state: Mutex<HangState>,
 }
 
-struct State {
+struct HangState {
     files: Vec<Vec<u8>>,
     /// Places that can't be read, by the file's node.
     bad: Vec<(u64, Range<usize>)>,
@@ -138,7 +138,7 @@ impl HangingFiles {
         let flags = MountFlags::NOSUID | MountFlags::NODEV;
         mount("brindle-test", folder.path(), "fuse", flags, Some(options.as_c_str()))
             .map_err(|errno| missing(errno.into()))?;
-        let state = State {
+        let state = HangState {
             files: vec![vec![0; bytes]; count],
             bad: Vec::new(),
             hang: None,
@@ -176,7 +176,7 @@ impl HangingFiles {
         self.server.state().held.len()
     }
 
-    /// Those among them that look for a file, at it, or open it.
+    /// Requests among them that look for a file, at it, or open it.
     pub fn held_at_open(&self) -> usize {
         let opens = [ask::LOOKUP, ask::GETATTR, ask::OPEN];
         self.server.state().held.iter().filter(|request| opens.contains(&word(request, 4))).count()
@@ -264,7 +264,7 @@ fn long(request: &[u8], at: usize) -> u64 {
 const HEADER: usize = 40;
 
 impl Server {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HangState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -289,7 +289,7 @@ impl Server {
         }
     }
 
-    fn answer(&self, state: &mut State, request: &[u8]) {
+    fn answer(&self, state: &mut HangState, request: &[u8]) {
         let (asked, unique) = (word(request, 4), long(request, 8));
         if matches!(asked, ask::FORGET | ask::BATCH_FORGET | ask::INTERRUPT) {
             return;
@@ -308,7 +308,7 @@ impl Server {
     }
 }
 
-impl State {
+impl HangState {
     fn carry_out(&mut self, asked: u32, request: &[u8]) -> Result<Vec<u8>, i32> {
         let node = long(request, 16);
         let at = |offset: usize| long(request, HEADER + offset);

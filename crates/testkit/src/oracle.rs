@@ -28,7 +28,7 @@ enum Value {
 
 /// A change that was begun.
 #[derive(Clone, Debug)]
-struct Entry {
+struct OracleEntry {
     value: Value,
     began: u64,
     /// `u64::MAX` while it is under way.
@@ -68,7 +68,7 @@ pub struct Oracle {
     now: u64,
     /// Numbers of changes go on over power cuts: no two changes have the same stamp.
     first: u64,
-    changes: Vec<Entry>,
+    changes: Vec<OracleEntry>,
     sectors: Vec<Sector>,
     /// Reads of sectors in doubt may give different values each time.
     upset: bool,
@@ -106,7 +106,7 @@ impl Oracle {
             Change::Zeroes => Value::Is(Stamp::Zeroes),
             Change::Discard => Value::Anything,
         };
-        self.changes.push(Entry { value, began, ended: u64::MAX, acknowledged: false, stable: false });
+        self.changes.push(OracleEntry { value, began, ended: u64::MAX, acknowledged: false, stable: false });
         let sectors = offset as usize / SECTOR..(offset + len) as usize / SECTOR;
         for sector in &mut self.sectors[sectors] {
             sector.over.push(at);
@@ -133,7 +133,7 @@ impl Oracle {
 
     /// A flush that began at `began` was acknowledged: what had been acknowledged by then is stable.
     pub fn flush_ended(&mut self, began: u64) {
-        let covered = |entry: &&mut Entry| entry.acknowledged && entry.ended < began;
+        let covered = |entry: &&mut OracleEntry| entry.acknowledged && entry.ended < began;
         self.changes.iter_mut().filter(covered).for_each(|entry| entry.stable = true);
     }
 
@@ -193,7 +193,7 @@ impl Oracle {
     }
 
     /// Values of a sector that no other change `hides`; that gets a change and the end of the one it may hide.
-    fn possible(&self, sector: &Sector, hides: impl Fn(&Entry, u64) -> bool) -> Vec<Value> {
+    fn possible(&self, sector: &Sector, hides: impl Fn(&OracleEntry, u64) -> bool) -> Vec<Value> {
         let over = || sector.over.iter().map(|&at| &self.changes[at as usize]);
         let visible = |end: u64| !over().any(|next| hides(next, end));
         let mut values = Vec::new();
@@ -241,7 +241,7 @@ impl Oracle {
     /// Whether a change of the sector at `offset` was acknowledged before a read that began at `began`.
     pub fn is_written(&self, began: u64, offset: u64) -> bool {
         let sector = &self.sectors[offset as usize / SECTOR];
-        let done = |entry: &Entry| entry.acknowledged && entry.ended < began;
+        let done = |entry: &OracleEntry| entry.acknowledged && entry.ended < began;
         sector.over.iter().any(|&at| done(&self.changes[at as usize]))
     }
 

@@ -20,7 +20,7 @@ use brindle_members::copies::Copies;
 use brindle_members::events::Cause;
 use brindle_members::flushes::Flushes;
 use brindle_members::lock::{Hold, RangeLock};
-use brindle_members::members::{Device, Members, RoleState, Ties};
+use brindle_members::members::{Dependence, Device, Members, RoleState};
 use brindle_members::patience::Patience;
 use brindle_members::set::{MemberSet, Owner, Recording, Treatment};
 use brindle_members::spans::Spans;
@@ -92,7 +92,7 @@ impl Pair {
         let limits = Limits { size, block, preferred: block, optimal: 0, read_only: false, discard: false };
         let seconds = Duration::from_secs;
         let treatment = Treatment {
-            ties: Ties { redundant: true, coupled: false },
+            dependence: Dependence { redundant: true, coupled: false },
             patience: Patience { answer: seconds(2), flush: seconds(4), ..Patience::default() },
             waits_for_room: false,
             observed: false,

@@ -10,7 +10,7 @@ use crate::random::Random;
 
 /// The requests to a volume, in the order in which they were carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum RamRequest {
     /// Offset and bytes.
     Read(u64, usize),
     /// Offset, bytes, FUA.
@@ -34,7 +34,7 @@ pub struct RamVolume {
     turns: Cell<u32>,
     chance: RefCell<Random>,
     /// The requests so far: the first 100,000 of them.
-    pub asked: RefCell<Vec<Asked>>,
+    pub asked: RefCell<Vec<RamRequest>>,
     /// The error of the next requests.
     pub error: Cell<Option<VolumeError>>,
     /// Requests that are under way.
@@ -106,7 +106,7 @@ impl RamVolume {
         Ok(len > 0)
     }
 
-    async fn begin(&self, asked: Asked) -> Result<Busy<'_>, VolumeError> {
+    async fn begin(&self, asked: RamRequest) -> Result<Busy<'_>, VolumeError> {
         self.busy.set(self.busy.get() + 1);
         let busy = Busy(self);
         if self.turns.get() > 0 {
@@ -142,7 +142,7 @@ impl Volume for RamVolume {
         if len == 0 {
             return Ok(());
         }
-        let _busy = self.begin(Asked::Read(offset, len as usize)).await?;
+        let _busy = self.begin(RamRequest::Read(offset, len as usize)).await?;
         for (at, slice) in stretches(offset, into) {
             let at = at as usize;
             slice.put(0, &self.bytes.borrow()[at..at + slice.len()]);
@@ -157,7 +157,7 @@ impl Volume for RamVolume {
         if len == 0 {
             return Ok(());
         }
-        let _busy = self.begin(Asked::Write(offset, len as usize, fua)).await?;
+        let _busy = self.begin(RamRequest::Write(offset, len as usize, fua)).await?;
         for (at, slice) in stretches(offset, from) {
             let mut bytes = vec![0; slice.len()];
             slice.copy_to(&mut bytes);
@@ -167,14 +167,14 @@ impl Volume for RamVolume {
     }
 
     async fn flush(&self) -> Result<(), VolumeError> {
-        self.begin(Asked::Flush).await.map(|_| ())
+        self.begin(RamRequest::Flush).await.map(|_| ())
     }
 
     async fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
         if !self.is_change(offset, len)? {
             return Ok(());
         }
-        let _busy = self.begin(Asked::Discard(offset, len)).await?;
+        let _busy = self.begin(RamRequest::Discard(offset, len)).await?;
         self.bytes.borrow_mut()[offset as usize..(offset + len) as usize].fill(0);
         self.allocate(offset, len, false);
         Ok(())
@@ -184,7 +184,7 @@ impl Volume for RamVolume {
         if !self.is_change(offset, len)? {
             return Ok(());
         }
-        let _busy = self.begin(Asked::Zeroes(offset, len, options)).await?;
+        let _busy = self.begin(RamRequest::Zeroes(offset, len, options)).await?;
         if options.fast_only && len > 1 << 20 {
             return Err(VolumeError::Unsupported);
         }
@@ -209,7 +209,7 @@ impl Volume for RamVolume {
         if len == 0 {
             return Ok(None);
         }
-        let _busy = self.begin(Asked::Write(offset, len as usize, fua)).await?;
+        let _busy = self.begin(RamRequest::Write(offset, len as usize, fua)).await?;
         scratch.put(0, &self.bytes.borrow()[offset as usize..(offset + len) as usize]);
         let differs = brindle_volume::first_difference(expected, scratch);
         if differs.is_none() {

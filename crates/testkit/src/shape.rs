@@ -127,7 +127,7 @@ pub struct Shape {
     pub spares: usize,
     /// Bytes to a bit of the write-intent bitmap, if there is one.
     pub bitmap: Option<u64>,
-    /// That stands in a file: [`Shape::bitmap_file`].
+    /// The bitmap stands in a file: [`Shape::bitmap_file`].
     pub filed: bool,
     /// Writes that may lag behind on the first member, which is write-mostly then; 0: none.
     pub behind: u32,

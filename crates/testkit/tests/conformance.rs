@@ -2,7 +2,7 @@
 //! members, arrays of arrays, and the volume in RAM. The other end of a connection is judged in `crates/export`, members by
 //! themselves and volumes whose requests take modelled time in `crates/lab`.
 
-use brindle_array::{Access, Array, Device, OpenConfig, SyncMode, SyncReport, nest};
+use brindle_array::{Access, Array, Device, OpenConfig, SyncMode, SyncReport};
 use brindle_io::sim::{Model, Sim};
 use brindle_io::{Io, MemberId};
 use brindle_layout::{Family, Geometry, Layout, Level};
@@ -12,6 +12,7 @@ use brindle_testkit::running::Running;
 use brindle_testkit::shape::Shape;
 use brindle_testkit::world::{World, in_memory, patient};
 use brindle_volume::Volume;
+use brindle_volume::nest;
 
 /// Every level, with members that it can do without.
 fn shapes() -> Vec<(Shape, &'static [&'static [u16]])> {

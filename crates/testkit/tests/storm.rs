@@ -5,11 +5,11 @@ use brindle_layout::Level;
 use brindle_testkit::faults::Fault;
 use brindle_testkit::random::Random;
 use brindle_testkit::shape::Shape;
-use brindle_testkit::storm::{self, Calm, Condition, Course, Plan, Storm, Strike, Tally, Work};
+use brindle_testkit::storm::{self, Calm, Condition, Course, Storm, StormPlan, Strike, StrikeTally, Work};
 
 /// Storms of these seeds, some cuts of each.
-fn storms(seeds: core::ops::Range<u64>, cuts: u64, kinds: &[Fault]) -> Tally {
-    let mut tally = Tally::default();
+fn storms(seeds: core::ops::Range<u64>, cuts: u64, kinds: &[Fault]) -> StrikeTally {
+    let mut tally = StrikeTally::default();
     for seed in seeds {
         let calm = Calm::of(seed).unwrap_or_else(|failure| panic!("seed {seed}, no cut: {failure}"));
         let mut random = Random::stream(seed, 0x6669_7865);
@@ -20,7 +20,7 @@ fn storms(seeds: core::ops::Range<u64>, cuts: u64, kinds: &[Fault]) -> Tally {
                 panic!(
                     "make storm SEED={seed} CUT={cut}, life {}: {failure}\n{}",
                     storm.life,
-                    Plan::new(seed)
+                    StormPlan::new(seed)
                 );
             }
             tally.add(&storm.tally);
@@ -30,7 +30,7 @@ fn storms(seeds: core::ops::Range<u64>, cuts: u64, kinds: &[Fault]) -> Tally {
 }
 
 /// A storm of a plan, with all kinds of faults, that breaks no promise.
-fn survived(plan: &Plan, seed: u64, cut: u64) -> Storm {
+fn survived(plan: &StormPlan, seed: u64, cut: u64) -> Storm {
     let storm = Course::of_plan(plan.clone(), Some(cut), &Fault::ALL).run();
     if let Some(failure) = &storm.failure {
         panic!("seed {seed}, cut {cut}, life {}: {failure}\n{plan}", storm.life);
@@ -59,9 +59,9 @@ fn power_cuts_and_all_that_goes_wrong_with_drives() {
 /// Arrays whose state a container keeps: another ledger, the same promises.
 #[test]
 fn power_cuts_and_all_that_goes_wrong_with_drives_of_a_container() {
-    let (mut runs, mut tally) = (0, Tally::default());
+    let (mut runs, mut tally) = (0, StrikeTally::default());
     for seed in 3000..3040 {
-        let plan = Plan::new(seed).contained();
+        let plan = StormPlan::new(seed).contained();
         if !plan.shape.level.is_redundant() {
             continue;
         }
@@ -85,9 +85,9 @@ fn power_cuts_and_all_that_goes_wrong_with_drives_of_a_container() {
 /// Members fail, and are rebuilt on spares that may fail too, while the power goes, at any step and again in the next life.
 #[test]
 fn power_cuts_while_spares_take_the_place_of_members() {
-    let (mut runs, mut recovered, mut tally) = (0, 0, Tally::default());
+    let (mut runs, mut recovered, mut tally) = (0, 0, StrikeTally::default());
     for seed in 5000..5060 {
-        let mut plan = Plan::new(seed);
+        let mut plan = StormPlan::new(seed);
         if !plan.may_have_spares() {
             continue;
         }
@@ -113,7 +113,7 @@ fn power_cuts_while_spares_take_the_place_of_members() {
 fn power_cuts_while_members_leave_and_come_back() {
     let (mut runs, mut returned) = (0, 0);
     for seed in 6000..6060 {
-        let mut plan = Plan::new(seed);
+        let mut plan = StormPlan::new(seed);
         if !plan.shape.level.is_redundant() || plan.container || !plan.shape.version.is_v1() {
             continue;
         }
@@ -132,9 +132,9 @@ fn power_cuts_while_members_leave_and_come_back() {
 /// Writes lag on a member that is write-mostly, the first copy of all, while members fail and the power goes at any step.
 #[test]
 fn power_cuts_while_writes_lag_behind() {
-    let mut tally = Tally::default();
+    let mut tally = StrikeTally::default();
     for seed in 8000..8100 {
-        let mut plan = Plan::new(seed);
+        let mut plan = StormPlan::new(seed);
         let (bitmap, behind) = (Some(8192), [1, 3, 256][seed as usize % 3]);
         let shape = Shape { bitmap, behind, rows: 16, ..Shape::new(Level::Raid1, 2 + seed as usize % 2) };
         (plan.shape, plan.container, plan.slower) = (shape, false, [1, 4, 16, 40][seed as usize / 3 % 4]);
@@ -154,10 +154,10 @@ fn power_cuts_while_writes_lag_behind() {
 /// Arrays are compared, repaired and searched for members that are wrong beside clients, while members fail and the power goes.
 #[test]
 fn power_cuts_while_arrays_are_gone_over() {
-    let mut tally = Tally::default();
+    let mut tally = StrikeTally::default();
     for seed in 9000..9060 {
         let mode = [SyncMode::Repair, SyncMode::Check, SyncMode::Locate][seed as usize % 3];
-        let plan = Plan { work: Some(Work::Scrub(mode)), ..Plan::new(seed) };
+        let plan = StormPlan { work: Some(Work::Scrub(mode)), ..StormPlan::new(seed) };
         let calm = Calm::of_plan(plan.clone()).unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
         let mut random = Random::stream(seed, 0x7363_7275);
         for _ in 0..8 {
@@ -181,8 +181,8 @@ fn a_storm_is_replayed_by_its_seed_and_its_cut() {
 
 #[test]
 fn plans_are_of_every_kind() {
-    let plans: Vec<Plan> = (0..300).map(Plan::new).collect();
-    let some = |what: &dyn Fn(&Plan) -> bool| plans.iter().filter(|plan| what(plan)).count() > 5;
+    let plans: Vec<StormPlan> = (0..300).map(StormPlan::new).collect();
+    let some = |what: &dyn Fn(&StormPlan) -> bool| plans.iter().filter(|plan| what(plan)).count() > 5;
     for level in ["raid0", "raid1", "raid4", "raid5", "raid6", "raid10"] {
         assert!(some(&|plan| plan.shape.level.name() == level), "{level}");
     }
@@ -197,13 +197,13 @@ fn plans_are_of_every_kind() {
     assert!(plans.iter().any(|plan| plan.shape.behind > 0), "with writes that lag behind");
     assert!(some(&|plan| plan.shape.filed), "bitmaps in files");
     for level in ["raid0", "raid1", "raid5", "raid6", "raid10"] {
-        let direct = |plan: &Plan| !plan.watched && plan.shape.level.name() == level;
+        let direct = |plan: &StormPlan| !plan.watched && plan.shape.level.name() == level;
         assert!(plans.iter().any(direct), "{level} whose writes go the direct way");
     }
     assert!(some(&|plan| plan.shape.spares == 1) && some(&|plan| plan.shape.spares == 2), "with spares");
     assert!(some(&|plan| plan.late), "with spares that are added late");
     assert!(some(&|plan| plan.unable), "with drives that make no zeroes");
     assert!(some(&|plan| [19, 25, 37].contains(&plan.shape.rows)), "of odd sizes");
-    assert!((0..4000).map(Plan::new).any(|plan| plan.is_large()), "with windows of the product's size");
+    assert!((0..4000).map(StormPlan::new).any(|plan| plan.is_large()), "with windows of the product's size");
     assert!(plans.iter().all(|plan| plan.lanes * plan.requests >= 50), "at least 50 requests");
 }

@@ -1,14 +1,17 @@
 //! A range of bytes, its limits, its errors, and what both sides of it can rely on: what an export serves and an array is.
 //!
-//! The contract stands at [`Volume`]. Memory and members' errors are those of `brindle-io`; who serves a volume, and what
-//! it is made of, is unknown here.
+//! The contract stands at [`Volume`]. Memory and members' errors are those of `brindle-io`; who serves a volume, and which
+//! array or pool it is, is unknown here. A volume can be a member ([`nest`]), and a member a volume ([`LoneMember`]).
 
 mod error;
 mod limits;
+mod lone_member;
+pub mod nest;
 mod slices;
 mod volume;
 
 pub use error::VolumeError;
 pub use limits::Limits;
+pub use lone_member::LoneMember;
 pub use slices::{bytes, stretches};
 pub use volume::{Allocation, Volume, ZeroOptions, first_difference, read_again};

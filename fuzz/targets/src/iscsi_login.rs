@@ -1,7 +1,7 @@
 //! The login of iSCSI as a state machine: with CHAP or without (1 byte), then PDUs: flags (1 byte), bytes of text (1), text, of
 //! which some keys stand for what a good initiator says.
 
-use brindle_export::iscsi::login::{Chap, Credentials, Door, Login, Refusal, Step};
+use brindle_export::iscsi::login::{Chap, Credentials, Door, Login, LoginStep, Refusal};
 use brindle_export::iscsi::pdu::{Header, request};
 
 use crate::feed::Feed;
@@ -60,13 +60,13 @@ pub fn run(data: &[u8]) {
             }
         }
         match login.step(&header, &text, &server) {
-            Step::More(reply, text) => assert_eq!(reply.data(), text.len()),
-            Step::Refused(reply, refusal) => {
+            LoginStep::More(reply, text) => assert_eq!(reply.data(), text.len()),
+            LoginStep::Refused(reply, refusal) => {
                 assert_eq!(reply.0[36..38], refusal.code());
                 assert_ne!(refusal, Refusal::Unavailable);
                 return;
             }
-            Step::Done(_, _, logged_in) => {
+            LoginStep::Done(_, _, logged_in) => {
                 // The answer to the challenge is not among what a fuzzer finds.
                 assert!(server.0.is_none(), "it has proved nothing");
                 let agreed = logged_in.agreed;

@@ -1,7 +1,7 @@
 //! fio's job files, from users and from whoever they got them. Input: how (1 byte), then the text of a job file and of one
 //! that it may include, with a zero byte between them.
 
-use brindle_lab::job::{Plan, Surroundings, parse, parse_words};
+use brindle_lab::job::{JobPlan, Surroundings, parse, parse_words};
 
 /// The two files, and an environment in which every variable holds the first text's beginning.
 struct Files<'a> {
@@ -54,7 +54,7 @@ pub fn run(data: &[u8]) {
 }
 
 /// Checks the invariants of every job, whatever was asked for.
-fn sound(plan: &Plan, lenient: bool) {
+fn sound(plan: &JobPlan, lenient: bool) {
     assert!(!plan.jobs.is_empty() && (lenient || plan.warnings.is_empty()));
     for job in &plan.jobs {
         for blocks in &job.blocks {

@@ -1,7 +1,7 @@
 //! Superblocks of all versions. Input: version (1 byte), size of the device (8), the bytes at the superblock's place.
 
 use brindle_format::md::{
-    DeviceRole, MAX_DEVICES_0_90, MAX_DEVICES_1, SUPERBLOCK_BYTES, Superblock, Version, lost,
+    DeviceRole, MAX_DEVICES_0_90, MAX_DEVICES_1, SUPERBLOCK_BYTES, Superblock, Version, displaced,
 };
 
 use crate::checksum;
@@ -24,8 +24,8 @@ pub fn run(data: &[u8]) {
     block[..len].copy_from_slice(&raw[..len]);
     checksum::superblock(version, &mut block);
     // The same away from the usual places: what is found covers the place at which it was found.
-    let place = device_bytes & !(lost::STEP - 1);
-    if let Some(member) = lost::member(place, &block) {
+    let place = device_bytes & !(displaced::STEP - 1);
+    if let Some(member) = displaced::member(place, &block) {
         assert!(member.contains(&place), "{member:?}");
     }
     if let Ok(sb) = Superblock::parse(version, &block, device_bytes) {

@@ -3,7 +3,7 @@
 
 use brindle_export::nbd::client::wire::{self, Reply};
 use brindle_export::nbd::proto::{
-    BASE_ALLOCATION, Extent, Request, command_code as code, command_flags as flag, option_code,
+    BASE_ALLOCATION, Request, StatusExtent, command_code as code, command_flags as flag, option_code,
 };
 use brindle_io::SocketId;
 
@@ -282,7 +282,7 @@ impl Client {
     }
 }
 
-fn extents(request: &Request, extents: &[Extent]) {
+fn extents(request: &Request, extents: &[StatusExtent]) {
     assert!(!extents.is_empty() && extents.iter().all(|extent| extent.len > 0));
     let total: u64 = extents.iter().map(|extent| u64::from(extent.len)).sum();
     assert!(total <= u64::from(request.len), "told of {total} bytes for {request:?}");

@@ -11,7 +11,7 @@ use crate::tools::{self, Missing};
 /// Packages that depend on the newest kernel of a release, of which each distribution has one.
 const OF_RELEASE: [&str; 2] = ["linux-image-cloud-amd64", "linux-image-virtual"];
 
-/// Which of the distribution's kernels a machine boots.
+/// The kernel of the distribution that a machine boots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kernel {
     /// The one that the release came with: 6.1 for Debian 12.
@@ -26,7 +26,7 @@ pub enum Kernel {
 const OLD: &str = "bullseye";
 
 impl Kernel {
-    /// Those of the release.
+    /// The kernels of the release.
     pub const ALL: [Self; 2] = [Self::Release, Self::Newer];
 
     /// Folder in the cache.
@@ -72,7 +72,7 @@ impl Kernel {
 /// A kernel in the cache.
 #[derive(Debug)]
 pub(super) struct Unpacked {
-    /// Which it is.
+    /// The kind of the kernel.
     pub(super) of: Kernel,
     /// The image to boot: unpacked if QEMU can start that.
     pub(super) image: PathBuf,

@@ -15,18 +15,22 @@ use crate::workspace::{File, Workspace};
 /// Where the sources of a crate are, and its floors from the ground up. The longest name counts.
 type Building = (&'static str, &'static [&'static [&'static str]]);
 
-const BUILDINGS: [Building; 11] = [
+const BUILDINGS: [Building; 15] = [
     ("crates/members/src", MEMBERS),
     ("crates/array/src", ARRAY),
     ("crates/md/src", MD),
     ("crates/brindle/src", BRINDLE),
+    ("crates/export/src", EXPORT),
+    ("crates/format/src", FORMAT),
     ("crates/host/src", HOST),
     ("crates/io/src", IO),
     ("crates/pool/src", POOL),
     ("crates/lab/src", LAB),
     ("crates/layout/src", LAYOUT),
+    ("crates/parity/src", PARITY),
     ("crates/planner/src", PLANNER),
     ("crates/testkit/src", TESTKIT),
+    ("crates/volume/src", VOLUME),
 ];
 
 const MEMBERS: &[&[&str]] = &[
@@ -59,7 +63,7 @@ const MEMBERS: &[&[&str]] = &[
 const ARRAY: &[&[&str]] = &[
     &["claims", "events", "process", "row_log", "sync_len"],
     &["intent_bitmap", "observer"],
-    &["config", "nest"],
+    &["config"],
     &["ledger"],
     &["keeper"],
     &["intent"],
@@ -83,31 +87,43 @@ const MD: &[&[&str]] = &[
 ];
 
 const BRINDLE: &[&[&str]] = &[
-    &["bench::flags", "itself", "locks", "progress", "text", "units", "within"],
-    &["cli", "failure", "going"],
-    &["chance", "cores", "docs", "health", "log", "look", "models", "next", "reactor", "report", "runtime"],
+    &["bench::flags", "deadline", "executable", "locks", "progress", "text", "units"],
+    &["cli", "failure", "sync"],
+    &[
+        "cores",
+        "docs",
+        "health",
+        "log",
+        "look",
+        "models",
+        "next_step",
+        "random",
+        "reactor",
+        "report",
+        "runtime",
+    ],
     &["control", "findings", "world"],
     &["status"],
     &["ask", "growth", "host", "pools", "ring"],
-    &["cat", "check", "create", "detail", "ending", "bench"],
+    &["cat", "check", "create", "detail", "shutdown", "bench"],
     &["predict"],
-    &["action", "advise", "devices", "doors", "examine", "plan", "pool", "reliability", "watch"],
+    &["action", "advise", "devices", "examine", "exports", "plan", "pool", "reliability", "watch"],
     &["demo", "grow", "serve", "sweep"],
 ];
 
 const HOST: &[&[&str]] = &[
     &["limits"],
     &["any", "control", "mailbox", "size", "status", "world"],
-    &["doors", "error", "events", "hosted", "orders"],
-    &["answers", "background", "names", "standing"],
+    &["error", "events", "hosted", "orders", "servers"],
+    &["answers", "background", "names", "running"],
     &["exported", "pooled", "snapshot"],
-    &["desk", "service"],
+    &["handler", "service"],
     &["policy", "pools"],
-    &["devices", "filed"],
+    &["bitmap_file", "devices"],
 ];
 
 const POOL: &[&[&str]] = &[
-    &["happened", "look", "map", "queue", "space", "stripe"],
+    &["events", "look", "map", "queue", "space", "stripe"],
     &["core", "create"],
     &["log", "read", "record"],
     &["check", "checkpoint", "replay"],
@@ -159,6 +175,21 @@ const PLANNER: &[&[&str]] = &[
     &["figures"],
     &["choose", "needs", "table"],
 ];
+
+const EXPORT: &[&[&str]] =
+    &[&["access", "rates"], &["gate", "tls"], &["session"], &["scsi"], &["iscsi", "nbd"]];
+
+const FORMAT: &[&[&str]] = &[&["alignment", "kind", "pool"], &["md"], &["signature"]];
+
+const PARITY: &[&[&str]] = &[
+    &["gf", "reference"],
+    &["simd", "solve", "culprit"],
+    &["pass"],
+    &["kernel", "neon", "portable", "x86"],
+    &["select"],
+];
+
+const VOLUME: &[&[&str]] = &[&["error", "limits", "slices"], &["volume"], &["lone_member", "nest"]];
 
 const TESTKIT: &[&[&str]] = &[
     &["browser", "certificates", "guard", "pair", "random", "redo", "shape", "skip", "stamp"],

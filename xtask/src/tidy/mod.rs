@@ -8,8 +8,10 @@ mod homes;
 mod length;
 mod machine_paths;
 mod manifests;
+pub(crate) mod messages;
 mod names;
 mod safety;
+mod sentences;
 mod tokens;
 
 use crate::Failure;
@@ -28,7 +30,9 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Vec<Offence>, Failure> {
     offences.extend(homes::check(workspace));
     offences.extend(comments::check(workspace));
     offences.extend(documents::check(workspace));
+    offences.extend(messages::check(workspace)?);
     offences.extend(safety::check(workspace)?);
+    offences.extend(sentences::check(workspace));
     offences.extend(length::check(workspace)?);
     offences.extend(machine_paths::check(workspace));
     Ok(offences)

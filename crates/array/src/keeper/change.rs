@@ -9,7 +9,7 @@ pub enum StateChange {
     Dirty,
     /// To clean, or how far a resync has come: members are flushed, then superblocks written.
     Clean,
-    /// Which member is being rebuilt, how far it has been, or that it is in sync.
+    /// The progress of a member that is being rebuilt, or that it is in sync.
     Recovery,
     /// A member has failed.
     Failure,

@@ -9,7 +9,7 @@ impl Keeper {
     /// which a crash leaves some rows half written, is all that stands for them. No bitmap helps there: it tells which rows those
     /// are, not what they should hold.
     pub(crate) fn is_exposed(&self) -> bool {
-        self.recorded && self.ties.coupled && self.members.lost() > 0 && !self.is_broken()
+        self.recorded && self.dependence.coupled && self.members.lost() > 0 && !self.is_broken()
     }
 
     /// Tells of it beforehand: once, and again when it has been over meanwhile.

@@ -15,11 +15,11 @@ use core::ops::Range;
 use std::rc::{Rc, Weak};
 
 use crate::events::{EventKind, Events, Note};
-use brindle_io::sync::Event;
+use brindle_io::sync::Notify;
 use brindle_io::{Io, MemberId, OpClass, OpError, Pending};
 use brindle_members::events::Cause;
 use brindle_members::flushes::Flushes;
-use brindle_members::members::{Members, RoleState, Ties};
+use brindle_members::members::{Dependence, Members, RoleState};
 use brindle_members::turn::{Turns, in_turn};
 use brindle_volume::VolumeError;
 
@@ -59,7 +59,7 @@ pub(crate) struct Keeper {
     /// Redundancy exists, so that dirty and clean mean something, and members may be written to: changes of the state are
     /// put on record.
     recorded: bool,
-    ties: Ties,
+    dependence: Dependence,
     /// It was told that a crash makes it need force.
     told_exposed: Cell<bool>,
     /// The state to be put on record. `dirty` is this run's; an earlier run's is part of the position.
@@ -76,7 +76,7 @@ pub(crate) struct Keeper {
     begun: Cell<u64>,
     /// Maintenance of members under way: windows of a resync, rounds that clear bits, places that are mended.
     maintenance: Cell<u32>,
-    drained: Event,
+    drained: Notify,
     /// The change to dirty or clean that is being written.
     changing: Cell<Option<StateChange>>,
     sync_map: SyncMap,
@@ -86,12 +86,12 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// A keeper of what `ledger` has on record. `ties` says whether there is redundancy, `sync_map` where it is true.
+    /// A keeper of what `ledger` has on record. `dependence` says whether there is redundancy, `sync_map` where it is true.
     pub(crate) fn new(
         io: &Io,
         members: Rc<Members>,
         can_lose: CanLose,
-        ties: Ties,
+        dependence: Dependence,
         ledger: Box<dyn Ledger>,
         sync_map: SyncMap,
         config: OpenConfig,
@@ -105,8 +105,8 @@ impl Keeper {
             awaiting_space: AwaitingSpace::default(),
             members,
             can_lose,
-            recorded: ties.redundant && !config.is_read_only(),
-            ties,
+            recorded: dependence.redundant && !config.is_read_only(),
+            dependence,
             told_exposed: Cell::new(false),
             state: Cell::new(found),
             on_record: Cell::new(found),
@@ -119,7 +119,7 @@ impl Keeper {
             writes: Cell::new(0),
             begun: Cell::new(0),
             maintenance: Cell::new(0),
-            drained: Event::new(io),
+            drained: Notify::new(io),
             changing: Cell::new(None),
             sync_map,
         });

@@ -144,7 +144,7 @@ pub type Recording<'a> = Pin<Box<dyn Future<Output = Refusals> + 'a>>;
 /// Callback for a device that was lost, with the cause.
 pub type OnLoss = Rc<dyn Fn(MemberId, Cause)>;
 
-/// Which write-intent bitmap a record is to name.
+/// The write-intent bitmap that a record is to name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
     /// The one that the array has.

@@ -93,7 +93,7 @@ impl Array {
         }
     }
 
-    /// Those of the roles that are rebuilt which do not hold all before `end` already: one that an earlier pass has begun
+    /// Roles that are rebuilt and do not hold all before `end` already: one that an earlier pass has begun
     /// with is ahead of the others.
     pub(super) fn lacking(&self, roles: &[u16], end: u64) -> SmallVec<[u16; 2]> {
         let holds = |role| matches!(self.state(role), RoleState::Recovering(upto) if upto >= end);
@@ -120,7 +120,7 @@ impl Array {
 /// The roles that a recovery rebuilds, and how many devices had [come](Members::joined) into each when it began.
 type Rebuilding = Vec<(u16, u32)>;
 
-/// Those that still have the device that they had, as it was then.
+/// Roles that still have the device that they had, as it was then.
 fn still<'a>(members: &'a Members, roles: &'a [(u16, u32)]) -> impl Iterator<Item = (u16, u32)> + 'a {
     roles.iter().copied().filter(|&(role, joined)| members.joined(role) == joined)
 }

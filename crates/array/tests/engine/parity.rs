@@ -154,7 +154,7 @@ fn degraded_arrays_in_a_degraded_array_share_the_outer_ones_memory() {
     let inner: Vec<Array> = (0..3).map(inner).collect();
     let size = inner[0].limits().size - DATA_OFFSET;
     let members: Vec<_> =
-        inner.into_iter().map(|array| brindle_array::nest::serve(&outermost.io, array, 4)).collect();
+        inner.into_iter().map(|array| brindle_volume::nest::serve(&outermost.io, array, 4)).collect();
     let geometry = Geometry::new(Level::Raid5, SYMMETRIC, 16384, &[size; 3]).unwrap();
     for lost in [None, Some(2)] {
         let devices = members.iter().copied().enumerate().map(place(lost)).collect();

@@ -81,7 +81,7 @@ fn a_write_is_not_acknowledged_that_only_a_member_lost_meanwhile_and_no_parity_h
     assert_eq!(world.array.state(0), RoleState::Failed);
 }
 
-/// Nobody has lost a member in this run, so that the array is not closed: each write looks for itself.
+/// No member was lost in this run, so that the array is not closed: each write looks for itself.
 #[test]
 fn whole_rows_are_refused_that_lack_more_than_their_parity_can_replace() {
     let (run, content) = filled(RAID5);

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::world::{Opening, Set, World, warn_of_left_out};
 
 /// A member.
-pub(super) struct Member {
+pub(super) struct MemberPath {
     pub(super) path: String,
     /// First byte of the array's data on it.
     pub(super) data_offset: u64,
@@ -34,10 +34,10 @@ pub(super) struct Facts {
     pub(super) missing: usize,
     /// Redundancy is not known true.
     pub(super) in_doubt: bool,
-    pub(super) members: Vec<Member>,
+    pub(super) members: Vec<MemberPath>,
     pub(super) bitmap: Bitmap,
     /// The array's content, or why it can't be read.
-    pub(super) content: Result<Content, String>,
+    pub(super) content: Result<ArrayContent, String>,
     /// As it is given to `Geometry`, for predictions.
     pub(super) shape: Layout,
 }
@@ -51,7 +51,7 @@ pub(super) enum Bitmap {
 }
 
 /// The content of the array.
-pub(super) struct Content {
+pub(super) struct ArrayContent {
     /// Its partitions; where there are none, all of it as one.
     pub(super) parts: Vec<(Partition, Option<Striping>)>,
     /// Whether there is a partition table.
@@ -109,7 +109,10 @@ fn facts(assembly: &Assembly, bitmap: Bitmap) -> Facts {
         missing: assembly.missing().len(),
         in_doubt: assembly.in_doubt().is_some(),
         members: used
-            .map(|device| Member { path: device.label.clone(), data_offset: device.superblock.data_offset })
+            .map(|device| MemberPath {
+                path: device.label.clone(),
+                data_offset: device.superblock.data_offset,
+            })
             .collect(),
         bitmap,
         content: Err("it was not read".to_owned()),
@@ -117,7 +120,7 @@ fn facts(assembly: &Assembly, bitmap: Bitmap) -> Facts {
     }
 }
 
-/// That of the freshest member that can be read.
+/// The bitmap of the freshest member that can be read.
 fn bitmap(world: &World, set: &Set, assembly: &Assembly) -> Bitmap {
     let freshest = assembly.devices.iter().max_by_key(|device| device.superblock.events);
     let Some((device, offset)) = freshest.and_then(|device| Some((device, device.superblock.bitmap_offset?)))
@@ -139,7 +142,7 @@ fn bitmap(world: &World, set: &Set, assembly: &Assembly) -> Bitmap {
     }
 }
 
-fn content(world: &World, array: &brindle_array::Array) -> Result<Content, Failure> {
+fn content(world: &World, array: &brindle_array::Array) -> Result<ArrayContent, Failure> {
     let size = array.limits().size;
     let read = |offset: u64| {
         let block = u64::from(array.limits().block);
@@ -163,7 +166,7 @@ fn content(world: &World, array: &brindle_array::Array) -> Result<Content, Failu
     let parts = parts.into_iter().filter(|part| part.start < size);
     let parts: Result<_, Failure> = parts.map(|part| Ok((part, striping(&read(part.start)?)))).collect();
     let found = signature::detect(size, &[Sample { offset: 0, bytes: &head }]);
-    Ok(Content {
+    Ok(ArrayContent {
         parts: parts?,
         partitioned,
         named: found.iter().map(|found| found.signature.name().to_owned()).collect(),

@@ -3,7 +3,7 @@
 use brindle_format::alignment::{Kind, Partition, Striping};
 use brindle_lab::predict::PredictError;
 
-use super::array::{Content, Facts};
+use super::array::{ArrayContent, Facts};
 use super::finding::{Finding, Prediction};
 use super::simulated::{NO_MODEL, Simulator, compared, load};
 use super::sysfs::{Drive, Md};
@@ -116,7 +116,7 @@ fn along_rows(finding: Finding, facts: &Facts, simulator: Option<&Simulator>) ->
 }
 
 /// No file system that is told of stripes: what to make one with.
-fn unnamed(facts: &Facts, content: &Content, device: &str, simulator: Option<&Simulator>) -> Finding {
+fn unnamed(facts: &Facts, content: &ArrayContent, device: &str, simulator: Option<&Simulator>) -> Finding {
     let found = if content.named.is_empty() {
         "none that is known".to_owned()
     } else {
@@ -182,7 +182,7 @@ fn striped(facts: &Facts, told: Striping, device: &str, simulator: Option<&Simul
 
 /// Where the array's data begins on each member.
 pub(super) fn members(facts: &Facts, drives: &[Drive], simulator: Option<&Simulator>) -> Vec<Finding> {
-    let member = |(member, drive): (&super::array::Member, &Drive)| {
+    let member = |(member, drive): (&super::array::MemberPath, &Drive)| {
         let start = drive.start();
         let at = start.unwrap_or(0) + member.data_offset;
         let found = match start {

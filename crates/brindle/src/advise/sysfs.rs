@@ -62,7 +62,7 @@ impl Sysfs {
 
     /// Of each member.
     pub(super) fn drives(&self, facts: &Facts) -> Vec<Drive> {
-        let drive = |member: &super::array::Member| {
+        let drive = |member: &super::array::MemberPath| {
             let dir = self.dir(Path::new(&member.path));
             let disk_dir = dir.as_ref().map(|dir| disk_of(dir));
             let disk = disk_dir.as_ref().and_then(|dir| Some(dir.file_name()?.to_str()?.to_owned()));

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use brindle_lab::report::Disk;
+use brindle_lab::report::DiskStats;
 
 use crate::world;
 
@@ -21,7 +21,7 @@ pub(crate) struct Disks {
 type Counters = [u64; 11];
 
 impl Disks {
-    /// Those of block devices and files, from now on. What lies on no disk, as a file in memory does, has none.
+    /// The disks below block devices and files, counted from now on. A file that lies on no disk, as a file in memory does, has none.
     pub(crate) fn under<'a>(targets: impl IntoIterator<Item = &'a Path>) -> Self {
         let mut dirs: Vec<PathBuf> = targets.into_iter().filter_map(disk_of).collect();
         dirs.sort();
@@ -31,14 +31,14 @@ impl Disks {
     }
 
     /// The work of each disk since then.
-    pub(crate) fn since(&self) -> Vec<Disk> {
+    pub(crate) fn since(&self) -> Vec<DiskStats> {
         let millis = self.begun.elapsed().as_secs_f64() * 1000.0;
         let one = |(dir, before): &(PathBuf, Counters)| {
             let now = counters(dir)?;
             let done: [u64; 11] = core::array::from_fn(|at| now[at].saturating_sub(before[at]));
             // The kernel has merged ones before sectors, this has them behind.
             let four = |at: usize| [done[at], done[at + 2], done[at + 1], done[at + 3]];
-            Some(Disk {
+            Some(DiskStats {
                 name: dir.file_name()?.to_string_lossy().into_owned(),
                 reads: four(0),
                 writes: four(4),

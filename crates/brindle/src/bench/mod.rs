@@ -14,8 +14,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use brindle_lab::job::{Given, Job, Plan};
-use brindle_lab::report::{Disk, Run, Usage, grouped, json, logs, series_csv, series_html, text};
+use brindle_lab::job::{Given, Job, JobPlan};
+use brindle_lab::report::{DiskStats, Run, Usage, grouped, json, logs, series_csv, series_html, text};
 use brindle_lab::run::Outcome;
 
 use crate::cli::{Bench, Format};
@@ -104,7 +104,7 @@ fn replay(args: &Bench) -> Result<ExitCode, Failure> {
 }
 
 /// The parts of a report beside the jobs.
-fn about(args: &Bench, global: Vec<Given>, (usage, disks): (Usage, Vec<Disk>)) -> Run {
+fn about(args: &Bench, global: Vec<Given>, (usage, disks): (Usage, Vec<DiskStats>)) -> Run {
     let now = world::seconds_since_1970();
     Run {
         global,
@@ -127,7 +127,7 @@ fn check_word(args: &Bench, writes: Option<String>) -> Result<(), Failure> {
 
 fn tell(
     args: &Bench,
-    plan: &Plan,
+    plan: &JobPlan,
     suited: Option<&Suited>,
     run: &Run,
     measured: &Measured,

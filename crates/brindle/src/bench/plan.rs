@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use brindle_lab::job::{Plan, Surroundings, parse, parse_words};
+use brindle_lab::job::{JobPlan, Surroundings, parse, parse_words};
 
 use crate::cli::Bench;
 use crate::failure::Failure;
@@ -29,7 +29,7 @@ pub(super) fn take_job_files(args: &mut Bench) -> Result<(), Failure> {
 }
 
 /// The jobs of the files named, or those of the flags; what is without effect is told on standard error.
-pub(super) fn plan(args: &Bench) -> Result<Plan, Failure> {
+pub(super) fn plan(args: &Bench) -> Result<JobPlan, Failure> {
     let flags = &args.options.0;
     let plan = if args.jobs.is_empty() {
         parse_words(flags, args.lenient, &Here)?
@@ -47,9 +47,9 @@ pub(super) fn plan(args: &Bench) -> Result<Plan, Failure> {
 }
 
 /// Prints which options have no effect, and which errors were skipped.
-pub(crate) fn tell(plan: &Plan) {
+pub(crate) fn tell(plan: &JobPlan) {
     for note in &plan.notes {
-        eprintln!("brindle: {}: {}: {}", note.place, note.option, note.fate);
+        eprintln!("brindle: {}: {}: {}", note.place, note.option, note.effect);
     }
     for warning in &plan.warnings {
         eprintln!("brindle: {warning}");

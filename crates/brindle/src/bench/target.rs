@@ -9,8 +9,7 @@ use brindle_array::Array;
 use brindle_export::nbd::client::Remote;
 use brindle_io::device::DeviceAccess;
 use brindle_io::{Io, Slice};
-use brindle_lab::run::LoneMember;
-use brindle_volume::{Limits, Volume, VolumeError, ZeroOptions};
+use brindle_volume::{Limits, LoneMember, Volume, VolumeError, ZeroOptions};
 
 use crate::cli::{Listen, NbdUri, Tuning};
 use crate::failure::Failure;

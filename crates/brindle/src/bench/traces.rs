@@ -12,7 +12,7 @@ use brindle_lab::job::{Blocks, Direction, Given, IoPattern, Job, Kinds};
 use brindle_lab::measure::Latency;
 use brindle_lab::run::{Live, Outcome, Replayed, Terms, index, replay};
 use brindle_lab::trace::{
-    Entry, Format as Written, Pacing, Survey, TraceError, columns, entries, msr, paced, recognised, set,
+    Format as Written, Pacing, Survey, TraceEntry, TraceError, columns, entries, msr, paced, recognised, set,
     survey,
 };
 use brindle_volume::Volume;
@@ -25,7 +25,7 @@ use crate::cli::{Bench, TraceFormat, Traces};
 use crate::failure::Failure;
 
 /// A trace that is to be replayed.
-struct Asked {
+struct AskedTrace {
     path: PathBuf,
     written: Written,
     weight: f64,
@@ -34,15 +34,15 @@ struct Asked {
 
 /// The results of the traces.
 pub(super) struct Measured {
-    asked: Vec<Asked>,
+    asked: Vec<AskedTrace>,
     replayed: Vec<Replayed>,
 }
 
 /// The traces that were asked for, each looked through once.
-pub(super) struct Plan(Vec<Asked>);
+pub(super) struct TracePlan(Vec<AskedTrace>);
 
 /// The traces, and what they ask for.
-pub(super) fn plan(args: &Traces) -> Result<Plan, Failure> {
+pub(super) fn plan(args: &Traces) -> Result<TracePlan, Failure> {
     let map = args.trace_columns.as_deref();
     let mut all = Vec::new();
     for path in &args.trace {
@@ -55,7 +55,7 @@ pub(super) fn plan(args: &Traces) -> Result<Plan, Failure> {
             all.push(asked(&beside.join(one.file), own.as_deref().or(map), one.weight, args)?);
         }
     }
-    Ok(Plan(all))
+    Ok(TracePlan(all))
 }
 
 fn text(path: &Path) -> Result<String, Failure> {
@@ -63,7 +63,7 @@ fn text(path: &Path) -> Result<String, Failure> {
         .map_err(|source| Failure::system(format!("{}: can't be read", path.display()), source))
 }
 
-fn asked(path: &Path, map: Option<&Path>, weight: f64, args: &Traces) -> Result<Asked, Failure> {
+fn asked(path: &Path, map: Option<&Path>, weight: f64, args: &Traces) -> Result<AskedTrace, Failure> {
     let named = path.display().to_string();
     let written = match (map, args.trace_format) {
         (Some(map), _) => Written::Csv(columns(&map.display().to_string(), &text(map)?)?),
@@ -84,7 +84,7 @@ fn asked(path: &Path, map: Option<&Path>, weight: f64, args: &Traces) -> Result<
         }
     };
     let survey = survey(&named, read(path, &written)?)?;
-    Ok(Asked { path: path.to_owned(), written, weight, survey })
+    Ok(AskedTrace { path: path.to_owned(), written, weight, survey })
 }
 
 fn opened(path: &Path) -> Result<BufReader<File>, Failure> {
@@ -96,11 +96,11 @@ fn opened(path: &Path) -> Result<BufReader<File>, Failure> {
 fn read(
     path: &Path,
     written: &Written,
-) -> Result<impl Iterator<Item = Result<Entry, TraceError>> + use<>, Failure> {
+) -> Result<impl Iterator<Item = Result<TraceEntry, TraceError>> + use<>, Failure> {
     Ok(entries(&path.display().to_string(), written.clone(), opened(path)?))
 }
 
-impl Plan {
+impl TracePlan {
     /// The first trace that writes, which needs `--force`.
     pub(super) fn writes(&self) -> Option<String> {
         let first = self.0.iter().find(|asked| asked.survey.changes())?;
@@ -114,7 +114,7 @@ impl Plan {
         };
         let size = target.limits().size;
         let beyond = self.0.iter().find(|asked| asked.survey.end > size && !args.traces.wrap);
-        if let Some(Asked { path, survey, .. }) = beyond {
+        if let Some(AskedTrace { path, survey, .. }) = beyond {
             return Err(Failure::Refused(format!(
                 "{}: goes up to byte {}, and the target has {size}: say --wrap to have what lies beyond go to the \
                  target's beginning",
@@ -134,7 +134,12 @@ impl Plan {
     }
 }
 
-fn once(opened: &Opened, args: &Bench, asked: &Asked, ending: &Ending) -> Result<Option<Replayed>, Failure> {
+fn once(
+    opened: &Opened,
+    args: &Bench,
+    asked: &AskedTrace,
+    ending: &Ending,
+) -> Result<Option<Replayed>, Failure> {
     let (io, traces) = (opened.io(), &args.traces);
     let terms = Terms { chance: chance()?, memory: args.tuning.for_requests(), hollow: false };
     let pacing = Pacing {
@@ -153,7 +158,7 @@ fn once(opened: &Opened, args: &Bench, asked: &Asked, ending: &Ending) -> Result
 }
 
 /// As what a trace is reported.
-fn job(asked: &Asked, depth: u32) -> Job {
+fn job(asked: &AskedTrace, depth: u32) -> Job {
     let stem = asked.path.file_stem().unwrap_or_default().to_string_lossy();
     let kinds = match asked.survey.requests {
         [_, 0, 0] => Kinds::One(Direction::Read),
@@ -217,7 +222,7 @@ impl Measured {
 
     /// The same as JSON.
     pub(super) fn json(&self) -> Value {
-        let one = |(asked, one): (&Asked, &Replayed)| {
+        let one = |(asked, one): (&AskedTrace, &Replayed)| {
             json!({
                 "file": asked.path.display().to_string(),
                 "weight": asked.weight,

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// State of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum CopyState {
     /// Nobody has tried.
     Untried,
     /// It can't be read.
@@ -34,10 +34,10 @@ pub(super) struct Of {
 pub(super) struct Map {
     size: u64,
     /// From each byte here on, up to the next, it is so.
-    places: BTreeMap<u64, Place>,
+    places: BTreeMap<u64, CopyState>,
 }
 
-impl Place {
+impl CopyState {
     fn letter(self) -> char {
         match self {
             Self::Untried => '?',
@@ -60,17 +60,17 @@ impl Place {
 impl Map {
     /// Nothing has been tried.
     pub(super) fn new(size: u64) -> Self {
-        Self { size, places: BTreeMap::from([(0, Place::Untried)]) }
+        Self { size, places: BTreeMap::from([(0, CopyState::Untried)]) }
     }
 
     /// Notes what is known of a range.
-    pub(super) fn set(&mut self, range: Range<u64>, place: Place) {
+    pub(super) fn set(&mut self, range: Range<u64>, place: CopyState) {
         let end = range.end.min(self.size);
         if range.start >= end {
             return;
         }
-        let at = |places: &BTreeMap<u64, Place>, byte: u64| {
-            places.range(..=byte).next_back().map_or(Place::Untried, |(_, place)| *place)
+        let at = |places: &BTreeMap<u64, CopyState>, byte: u64| {
+            places.range(..=byte).next_back().map_or(CopyState::Untried, |(_, place)| *place)
         };
         let after = at(&self.places, end);
         let inside: Vec<u64> = self.places.range(range.start..end).map(|(start, _)| *start).collect();
@@ -89,16 +89,16 @@ impl Map {
     }
 
     /// The ranges of which this is known, in order.
-    pub(super) fn ranges(&self, wanted: Place) -> Vec<Range<u64>> {
+    pub(super) fn ranges(&self, wanted: CopyState) -> Vec<Range<u64>> {
         self.all().filter(|(_, place)| *place == wanted).map(|(range, _)| range).collect()
     }
 
     /// Bytes of which this is known.
-    pub(super) fn bytes(&self, wanted: Place) -> u64 {
+    pub(super) fn bytes(&self, wanted: CopyState) -> u64 {
         self.ranges(wanted).iter().map(|range| range.end - range.start).sum()
     }
 
-    fn all(&self) -> impl Iterator<Item = (Range<u64>, Place)> + '_ {
+    fn all(&self) -> impl Iterator<Item = (Range<u64>, CopyState)> + '_ {
         let ends = self.places.keys().skip(1).copied().chain([self.size]);
         self.places.iter().zip(ends).map(|((start, place), end)| (*start..end, *place))
     }
@@ -116,8 +116,8 @@ impl Map {
         for (member, events) in &of.members {
             let _ = writeln!(text, "# Member: {member} {events}");
         }
-        let next = self.ranges(Place::Untried).first().map_or(self.size, |range| range.start);
-        let finished = self.ranges(Place::Untried).is_empty();
+        let next = self.ranges(CopyState::Untried).first().map_or(self.size, |range| range.start);
+        let finished = self.ranges(CopyState::Untried).is_empty();
         let _ = writeln!(
             text,
             "# current_pos  current_status  current_pass\n0x{next:08X}     {}               1",
@@ -155,7 +155,8 @@ impl Map {
         let mut map = Self::new(size);
         let mut end = 0;
         for line in lines.iter().skip(1) {
-            let (range, place) = block(line).ok_or_else(|| format!("'{line}' is no block"))?;
+            let (range, place) = block(line)
+                .ok_or_else(|| format!("'{line}' is not a line of a map: position, size and status"))?;
             if range.start != end || range.end > size {
                 return Err(format!("'{line}' is out of order, or beyond {size} bytes"));
             }
@@ -185,10 +186,10 @@ fn comment_of(comment: &str, of: &mut Of) -> Option<()> {
     Some(())
 }
 
-fn block(line: &str) -> Option<(Range<u64>, Place)> {
+fn block(line: &str) -> Option<(Range<u64>, CopyState)> {
     let mut words = line.split_whitespace();
     let (start, len) = (number(words.next()?)?, number(words.next()?)?);
-    Some((start..start.checked_add(len)?, Place::of(words.next()?)?))
+    Some((start..start.checked_add(len)?, CopyState::of(words.next()?)?))
 }
 
 /// As ddrescue writes it, in hexadecimal; or in decimal.
@@ -211,24 +212,24 @@ mod tests {
     #[test]
     fn what_was_noted_is_kept() {
         let mut map = Map::new(100);
-        map.set(0..40, Place::Done);
-        map.set(60..200, Place::Done);
-        map.set(20..30, Place::Bad);
-        map.set(50..50, Place::Bad);
-        assert_eq!(map.ranges(Place::Done), [0..20, 30..40, 60..100]);
-        assert_eq!((map.bytes(Place::Bad), map.bytes(Place::Untried)), (10, 20));
-        map.set(20..30, Place::Done);
-        map.set(40..60, Place::Done);
-        assert_eq!((map.bytes(Place::Done), map.places.len()), (100, 1));
-        map.set(0..100, Place::Untried);
+        map.set(0..40, CopyState::Done);
+        map.set(60..200, CopyState::Done);
+        map.set(20..30, CopyState::Bad);
+        map.set(50..50, CopyState::Bad);
+        assert_eq!(map.ranges(CopyState::Done), [0..20, 30..40, 60..100]);
+        assert_eq!((map.bytes(CopyState::Bad), map.bytes(CopyState::Untried)), (10, 20));
+        map.set(20..30, CopyState::Done);
+        map.set(40..60, CopyState::Done);
+        assert_eq!((map.bytes(CopyState::Done), map.places.len()), (100, 1));
+        map.set(0..100, CopyState::Untried);
         assert_eq!(map.places.len(), 1);
     }
 
     #[test]
     fn a_map_is_read_as_it_was_written() {
         let mut map = Map::new(100);
-        map.set(0..40, Place::Done);
-        map.set(99..100, Place::Bad);
+        map.set(0..40, CopyState::Done);
+        map.set(99..100, CopyState::Bad);
         let (read, of_it) = Map::parse(&map.text(&of()), 100).unwrap();
         assert_eq!((read.places, of_it), (map.places, of()));
         assert!(map_of("0x0 100 +").is_ok() && map_of("0x0 0x32 *\n0x32 50 /").is_ok());

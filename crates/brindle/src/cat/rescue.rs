@@ -16,7 +16,7 @@ use brindle_md::assembly::Assembly;
 use brindle_volume::{Volume, VolumeError};
 use indicatif::ProgressBar;
 
-use super::map::{Map, Of, Place};
+use super::map::{CopyState, Map, Of};
 use super::output::Output;
 use super::{AHEAD, PIECE, read};
 use crate::failure::Failure;
@@ -71,7 +71,7 @@ pub(super) fn copy(io: &Io, pool: &Pool, wanted: &Wanted<'_>) -> Result<(String,
     let output = Output::open(wanted.to, size, wanted.overwrite || before.is_some(), wanted.members)?;
     let map = before.unwrap_or_else(|| Map::new(size));
     let bar = progress::bar("reading", size);
-    bar.set_position(map.bytes(Place::Done));
+    bar.set_position(map.bytes(CopyState::Done));
     // A part that was read before says nothing of how fast it goes now.
     bar.reset_eta();
     let mut copying =
@@ -147,7 +147,7 @@ fn kept(at: &Path, to: &Path, size: u64, of: &Of) -> Result<Option<Map>, Failure
 impl Copying<'_> {
     /// Goes over all that is not in the file, what could not be read before last.
     async fn go(&mut self, base: u64) -> Result<(), Failure> {
-        for wanted in [Place::Untried, Place::Bad] {
+        for wanted in [CopyState::Untried, CopyState::Bad] {
             for range in self.map.ranges(wanted) {
                 self.range(base, range).await?;
             }
@@ -172,7 +172,7 @@ impl Copying<'_> {
             match task.await {
                 Ok(slice) => {
                     self.output.write(piece.start, &slice.bytes()[..len])?;
-                    self.map.set(piece.clone(), Place::Done);
+                    self.map.set(piece.clone(), CopyState::Done);
                     hopeless = 0;
                 }
                 Err(error) if is_of_a_place(error) => {
@@ -184,7 +184,7 @@ impl Copying<'_> {
                 }
                 Err(source) => return Err(Failure::Volume { doing: "reading the array", source }),
             }
-            self.bar.set_position(self.map.bytes(Place::Done));
+            self.bar.set_position(self.map.bytes(CopyState::Done));
             if self.kept.elapsed() >= KEEP {
                 self.keep()?;
             }
@@ -203,11 +203,11 @@ impl Copying<'_> {
             match read(self.io, self.array, self.pool, base + start, len).await {
                 Ok(slice) => {
                     self.output.write(start, &slice.bytes()[..(end - start) as usize])?;
-                    self.map.set(start..end, Place::Done);
+                    self.map.set(start..end, CopyState::Done);
                     any = true;
                 }
                 Err(error) if is_of_a_place(error) => {
-                    self.map.set(start..end, Place::Bad);
+                    self.map.set(start..end, CopyState::Bad);
                     last = Some(error);
                 }
                 Err(source) => return Err(Failure::Volume { doing: "reading the array", source }),
@@ -234,13 +234,13 @@ impl Copying<'_> {
     }
 
     fn told(&self, to: &Path) -> (String, bool) {
-        let bad = self.map.ranges(Place::Bad);
-        let done = Bytes(self.map.bytes(Place::Done));
+        let bad = self.map.ranges(CopyState::Bad);
+        let done = Bytes(self.map.bytes(CopyState::Done));
         let to = to.display();
         if bad.is_empty() {
             return (format!("{to}: {done}, all of it read; {} may go\n", self.at.display()), true);
         }
-        let lost = Bytes(self.map.bytes(Place::Bad));
+        let lost = Bytes(self.map.bytes(CopyState::Bad));
         let mut text = format!("{to}: {done} read; {lost} can't be read, and are zeroes there:\n");
         for range in bad.iter().take(MOST_TOLD) {
             text.push_str(&format!("  bytes {} to {}\n", range.start, range.end));

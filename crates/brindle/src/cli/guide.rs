@@ -156,7 +156,7 @@ const STATUSES: [(u8, &str); 3] = [
     (2, "the words of the command line are wrong"),
 ];
 
-/// Those that single commands have beside them.
+/// Exit statuses that single commands have beside them.
 const MORE_STATUSES: [(&[&str], u8, &str); 6] = [
     (&["check", "wait"], 3, "redundancy does not agree everywhere"),
     (&["repair"], 3, "redundancy was left untrue somewhere (--locate)"),

@@ -9,7 +9,7 @@ use crate::units::Bytes;
 
 /// Flags of `brindle plan`.
 #[derive(Debug, Args)]
-pub(crate) struct Plan {
+pub(crate) struct PlanFlags {
     #[command(flatten)]
     pub(crate) drives: Drives,
     #[command(flatten)]
@@ -18,13 +18,13 @@ pub(crate) struct Plan {
     pub(crate) terms: Conditions,
     #[command(flatten)]
     pub(crate) likelihood: Likelihood,
-    /// Levels to list: raid0, raid1, raid4, raid5, raid6, raid10, raid50, raid60, raidz, raidz2, raidz3, raidz10, raidz20, raidz30;
-    /// all; or table, which is raidz and raidz2 of all drives, pairs as raid10, and raidz10, as published tables have them
+    /// Levels to list: raid0, raid1, raid4, raid5, raid6, raid10, raid50, raid60, raidz, raidz2, raidz3, raidz10, raidz20, raidz30,
+    /// or all. Or table, which is raidz and raidz2 of all drives, pairs as raid10, and raidz10, as published tables have them
     /// [default: all, with --format csv table]
     #[arg(long, short = 'l', value_name = "LIST", value_delimiter = ',', help_heading = "What is listed")]
     pub(crate) levels: Vec<String>,
-    /// Order of the list, and goal of the recommendation [default: in the order of levels; recommended is the fastest
-    /// at the load, else the one with the most writes in the room asked for, else the one with the most room]
+    /// Order of the list, and goal of the recommendation. Else the list is in the order of levels, and recommended is the fastest
+    /// at the load, else the one with the most writes in the room asked for, else the one with the most room
     #[arg(long, value_name = "WHAT", help_heading = "What is listed")]
     pub(crate) sort: Option<Order>,
     /// Most configurations to list

@@ -35,7 +35,7 @@ pub(crate) struct Cat {
     pub(crate) assuming: Assuming,
     #[command(flatten)]
     pub(crate) tuning: Tuning,
-    /// The array's members, in any order; A+B+C is the array that A, B and C form, as a member; DISK#3 is the third partition of DISK,
+    /// The array's members, in any order; A+B+C is the array that A, B and C form, as a member. DISK#3 is the third partition of DISK,
     /// A+B+C#1 the first of that array, as is NAME#1 before the members of the array NAME. Of a pool POOL/VOLUME, then its members
     #[arg(required_unless_present = "assume", value_name = "MEMBER")]
     pub(crate) members: Vec<PathBuf>,

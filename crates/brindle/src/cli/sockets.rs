@@ -72,7 +72,11 @@ impl FromStr for Group {
 fn number(text: &str, file: &str) -> Result<u32, String> {
     if let Ok(number) = text.parse::<u32>() {
         // The last number stands for none.
-        return if number < u32::MAX { Ok(number) } else { Err(format!("{number} is nobody's number")) };
+        return if number < u32::MAX {
+            Ok(number)
+        } else {
+            Err(format!("{number} stands for no user or group: use a smaller number or a name"))
+        };
     }
     let all = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}: say the number"))?;
     let found = all.lines().map(|line| line.split(':')).find_map(|mut fields| {

@@ -22,7 +22,7 @@ const REST: Duration = Duration::from_millis(20);
 const MAX_ANSWER: u64 = 64 << 20;
 
 /// The result of a request to a server.
-pub(crate) enum Asked {
+pub(crate) enum Response {
     /// The answer.
     Report(serde_json::Value),
     /// The socket is there, but no process listens on it any more.
@@ -30,10 +30,10 @@ pub(crate) enum Asked {
 }
 
 /// Asks the server of that name.
-pub(crate) fn ask(folder: &Path, name: &str, request: &Request) -> Result<Asked, Failure> {
+pub(crate) fn ask(folder: &Path, name: &str, request: &Request) -> Result<Response, Failure> {
     match Line::open(folder, name)? {
-        Some(mut line) => Ok(Asked::Report(line.ask(request)?)),
-        None => Ok(Asked::Stale),
+        Some(mut line) => Ok(Response::Report(line.ask(request)?)),
+        None => Ok(Response::Stale),
     }
 }
 

@@ -68,8 +68,8 @@ fn rest(mut stream: &UnixStream) -> String {
 
 fn report(folder: &Path, request: &Request) -> serde_json::Value {
     match ask(folder, "a", request).unwrap() {
-        Asked::Report(report) => report,
-        Asked::Stale => panic!("a server listens"),
+        Response::Report(report) => report,
+        Response::Stale => panic!("a server listens"),
     }
 }
 
@@ -175,5 +175,5 @@ fn what_was_asked_just_before_the_end_is_answered() {
     for stream in &streams {
         assert_eq!(rest(stream), "{\"error\":\"it thinks\"}\n");
     }
-    assert!(matches!(ask(&place.folder, "a", &Request::Status { array: None }), Ok(Asked::Stale)));
+    assert!(matches!(ask(&place.folder, "a", &Request::Status { array: None }), Ok(Response::Stale)));
 }

@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Trouble;
-use crate::itself;
+use crate::executable;
 
 /// Trees that a machine is likely to have, best first.
 const TREES: [&str; 4] = ["/usr/share/doc", "/usr/share/perl", "/usr/include", "/etc"];
 
 /// The content stored on the array, and its source.
-pub(super) struct Content {
+pub(super) struct DemoContent {
     pub(super) bytes: Vec<u8>,
     pub(super) what: String,
     pub(super) is_ext4: bool,
 }
 
 /// Makes content of about `size` bytes, with files from this machine in it; as in an empty chroot there may be none but `program`.
-pub(super) fn make(folder: &Path, size: u64, program: &Path) -> Result<Content, Trouble> {
+pub(super) fn make(folder: &Path, size: u64, program: &Path) -> Result<DemoContent, Trouble> {
     let tree = TREES.iter().map(Path::new).find(|tree| tree.is_dir());
     let packed = tree.map(|tree| packed(tree, folder, size)).transpose()?.flatten();
     // The demo compares blocks of the content under load of the content: a tree of hardly any files gives too few.
@@ -30,7 +30,7 @@ pub(super) fn make(folder: &Path, size: u64, program: &Path) -> Result<Content, 
 }
 
 /// A file tree; `None` if nothing here can pack one.
-fn packed(tree: &Path, folder: &Path, size: u64) -> Result<Option<Content>, Trouble> {
+fn packed(tree: &Path, folder: &Path, size: u64) -> Result<Option<DemoContent>, Trouble> {
     let staging = folder.join("tree");
     let files = stage(tree, &staging, size / 2)?;
     let image = folder.join("content");
@@ -48,17 +48,17 @@ fn packed(tree: &Path, folder: &Path, size: u64) -> Result<Option<Content>, Trou
         bytes.resize(bytes.len().next_multiple_of(4096), 0);
         let kind = if is_ext4 { "an ext4 image" } else { "a tar archive" };
         let what = format!("{kind} with {files} files of {}", tree.display());
-        Content { bytes, what, is_ext4 }
+        DemoContent { bytes, what, is_ext4 }
     }))
 }
 
 /// The program, as often as it fits.
-fn copies(program: &Path, size: u64) -> Result<Content, Trouble> {
+fn copies(program: &Path, size: u64) -> Result<DemoContent, Trouble> {
     let fails = |e| Trouble::new(format!("{}: {e}", program.display()));
     let mut bytes = Vec::new();
     File::open(program).and_then(|file| file.take(size).read_to_end(&mut bytes)).map_err(fails)?;
     let all = bytes.iter().copied().cycle().take(size as usize).collect();
-    Ok(Content { bytes: all, what: "copies of this program".to_owned(), is_ext4: false })
+    Ok(DemoContent { bytes: all, what: "copies of this program".to_owned(), is_ext4: false })
 }
 
 /// Copies files of `tree`, at most `budget` bytes, and tells how many. Unreadable ones are passed over.
@@ -112,7 +112,7 @@ fn tool(name: &str) -> Command {
     let place =
         ["/usr/sbin", "/sbin"].iter().map(|folder| Path::new(folder).join(name)).find(|path| path.is_file());
     let mut command = Command::new(place.unwrap_or_else(|| name.into()));
-    command.stdin(itself::nothing()).stdout(itself::nothing()).stderr(itself::nothing());
+    command.stdin(executable::nothing()).stdout(executable::nothing()).stderr(executable::nothing());
     command
 }
 

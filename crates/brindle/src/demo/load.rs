@@ -13,7 +13,7 @@ const BLOCK: usize = 16 * 1024;
 
 /// Counts of the load's requests.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct LoadCounts {
     pub(super) reads: u64,
     pub(super) writes: u64,
     pub(super) seconds: f64,
@@ -25,7 +25,7 @@ pub(super) struct Tally {
 /// A running load.
 pub(super) struct Load {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<Tally, Trouble>>,
+    thread: JoinHandle<Result<LoadCounts, Trouble>>,
 }
 
 /// Begins to read the content (each block compared) and to write behind it, over a connection of its own.
@@ -37,16 +37,16 @@ pub(super) fn start(socket: PathBuf, content: Arc<Vec<u8>>, from: u64) -> Load {
 
 impl Load {
     /// Ends the load; any wrong byte or refused request on the way is an error.
-    pub(super) fn finish(self) -> Result<Tally, Trouble> {
+    pub(super) fn finish(self) -> Result<LoadCounts, Trouble> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|_| Err(Trouble::new("the load's thread panicked")))
     }
 }
 
-fn run(socket: &Path, content: &[u8], from: u64, stop: &AtomicBool) -> Result<Tally, Trouble> {
+fn run(socket: &Path, content: &[u8], from: u64, stop: &AtomicBool) -> Result<LoadCounts, Trouble> {
     let mut client = connect(socket)?;
     let blocks = ((client.size() - from) / BLOCK as u64).min(512);
-    let mut tally = Tally { marks: vec![0; blocks as usize], from, ..Tally::default() };
+    let mut tally = LoadCounts { marks: vec![0; blocks as usize], from, ..LoadCounts::default() };
     let began = Instant::now();
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
     let mut block = vec![0; BLOCK];
@@ -78,7 +78,7 @@ fn run(socket: &Path, content: &[u8], from: u64, stop: &AtomicBool) -> Result<Ta
     Ok(tally)
 }
 
-impl Tally {
+impl LoadCounts {
     /// Compares every block that the load wrote with `read`'s answer; tells how many there were.
     pub(super) fn verify(
         &self,

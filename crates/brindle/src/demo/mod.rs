@@ -16,10 +16,10 @@ use brindle_export::nbd;
 use sha2::{Digest, Sha256};
 
 use crate::cli::Demo;
+use crate::executable;
 use crate::failure::Failure;
-use crate::itself;
 use crate::units::Bytes;
-use content::Content;
+use content::DemoContent;
 use say::{Story, rate};
 
 const MEMBERS: usize = 6;
@@ -107,7 +107,7 @@ fn play(stage: &Stage, member_size: Bytes) -> Result<(), Trouble> {
     ));
 
     story.step("Verify again, degraded");
-    let content = Content { bytes: Arc::unwrap_or_clone(bytes), ..content };
+    let content = DemoContent { bytes: Arc::unwrap_or_clone(bytes), ..content };
     verify(&story, &mut client, &content, &hash, "read with two members gone")?;
     let blocks = tally.verify(|at, into| client.read(at, into).map_err(Trouble::when("reading")))?;
     story
@@ -141,7 +141,7 @@ fn write_all(client: &mut Client, bytes: &[u8]) -> Result<(), Trouble> {
 fn verify(
     story: &Story,
     client: &mut Client,
-    content: &Content,
+    content: &DemoContent,
     hash: &str,
     how: &str,
 ) -> Result<(), Trouble> {
@@ -153,7 +153,7 @@ fn verify(
 }
 
 /// `brindle cat` of the survivors, hashed; and the file system checked, if it is one.
-fn offline(stage: &Stage, story: &Story, content: &Content, hash: &str) -> Result<(), Trouble> {
+fn offline(stage: &Stage, story: &Story, content: &DemoContent, hash: &str) -> Result<(), Trouble> {
     let survivors = stage.survivors();
     let length = content.bytes.len().to_string();
     let mut args = vec!["cat", "--length", &length];
@@ -194,7 +194,7 @@ fn digest(bytes: &[u8]) -> String {
 
 impl Stage {
     fn set(args: &Demo) -> Result<Self, Trouble> {
-        let program = itself::program().map_err(Trouble::io("finding this program"))?;
+        let program = executable::program().map_err(Trouble::io("finding this program"))?;
         let (folder, is_temporary) = match &args.dir {
             Some(folder) => (folder.clone(), false),
             None => (std::env::temp_dir().join(format!("brindle-demo-{}", std::process::id())), true),
@@ -232,7 +232,7 @@ impl Stage {
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(args).env("BRINDLE_RUNTIME_DIR", &self.folder).stdin(itself::nothing());
+        command.args(args).env("BRINDLE_RUNTIME_DIR", &self.folder).stdin(executable::nothing());
         command
     }
 
@@ -272,7 +272,7 @@ impl Server {
         args.extend(members.iter().map(String::as_str));
         let child = stage
             .command(&args)
-            .stdout(itself::nothing())
+            .stdout(executable::nothing())
             .stderr(Stdio::piped())
             .spawn()
             .map_err(Trouble::io("starting the server"))?;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use brindle_format::md::{SUPERBLOCK_BYTES, lost, probe_offsets};
+use brindle_format::md::{SUPERBLOCK_BYTES, displaced, probe_offsets};
 use brindle_io::device::{DeviceAccess, OpenDevice};
 
 use super::MemberReport;
@@ -47,8 +47,10 @@ fn on(name: &Path, device: &OpenDevice) -> Vec<PathBuf> {
             continue;
         }
         let bytes = patient.read(at, len as usize);
-        for (place, block) in (at..).step_by(lost::STEP as usize).zip(bytes.chunks_exact(SUPERBLOCK_BYTES)) {
-            let Some(member) = lost::member(place, block) else { continue };
+        for (place, block) in
+            (at..).step_by(displaced::STEP as usize).zip(bytes.chunks_exact(SUPERBLOCK_BYTES))
+        {
+            let Some(member) = displaced::member(place, block) else { continue };
             let is_whole = member.start == 0 && usual.contains(&place);
             if !is_whole && found.len() < MOST {
                 found.push(place::between(name, &(member.start..member.end.min(size))));

@@ -5,7 +5,7 @@ use brindle_planner::{Configuration, Scheme};
 use super::drives::Kind;
 use super::simulated::{one, shared};
 use crate::failure::Failure;
-use crate::predict::load::Asked;
+use crate::predict::load::AskedLoad;
 
 /// Sizes that are tried. Bytes.
 const SIZES: [u64; 7] = [16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20];
@@ -26,7 +26,7 @@ pub(super) struct Chosen {
 pub(super) fn choose(
     configuration: &Configuration,
     kind: &Kind,
-    asked: &Asked,
+    asked: &AskedLoad,
 ) -> Result<Option<Chosen>, Failure> {
     let ([part], Some(model)) = (configuration.parts.as_slice(), &kind.known.model) else { return Ok(None) };
     if part.scheme == Scheme::Mirror && part.groups == 1 {

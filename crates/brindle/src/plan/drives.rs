@@ -8,7 +8,7 @@ use brindle_planner::{DEPTHS, Disk, DiskError, ParseError, Queued, Set, number, 
 use crate::cli::{Drives, Pair, parse_pair};
 use crate::failure::Failure;
 use crate::models::model;
-use crate::predict::load::{Asked, as_loaded};
+use crate::predict::load::{AskedLoad, as_loaded};
 
 /// A drive with its model, if there is one: shipped, from a file, or made of the figures that were given.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub(super) struct Kind {
 }
 
 /// All kinds: the first, and what stands beside it.
-pub(super) fn kinds(args: &Drives, asked: Option<&Asked>) -> Result<Vec<Kind>, Failure> {
+pub(super) fn kinds(args: &Drives, asked: Option<&AskedLoad>) -> Result<Vec<Kind>, Failure> {
     let said = Said {
         size: args.size,
         iops: args.iops,
@@ -76,7 +76,7 @@ struct Said {
 }
 
 /// `and` is the text of a second set, which is named where a figure makes no sense.
-fn known(said: &Said, asked: Option<&Asked>, and: Option<&str>) -> Result<Known, Failure> {
+fn known(said: &Said, asked: Option<&AskedLoad>, and: Option<&str>) -> Result<Known, Failure> {
     let wrong = |why: DiskError| match and {
         Some(text) => Failure::Usage(format!("--and {text}: {why}")),
         None => Failure::Usage(format!("--{why}")),
@@ -95,7 +95,7 @@ fn known(said: &Said, asked: Option<&Asked>, and: Option<&str>) -> Result<Known,
 }
 
 /// The model's speed at a load by itself, with more and more in flight.
-fn queued(model: &Drive, asked: &Asked) -> Result<Queued, Failure> {
+fn queued(model: &Drive, asked: &AskedLoad) -> Result<Queued, Failure> {
     let model = as_loaded(model, &asked.job);
     let rates = |direction: Direction| -> Result<[f64; DEPTHS.len()], Failure> {
         let mut rates = [0.0; DEPTHS.len()];

@@ -17,9 +17,9 @@ use brindle_planner::{
     is_of_the_table, recommend,
 };
 
-use crate::cli::{Columns, Order, Plan, PlanFormat};
+use crate::cli::{Columns, Order, PlanFlags, PlanFormat};
 use crate::failure::Failure;
-use crate::predict::load::{Asked, asked};
+use crate::predict::load::{AskedLoad, asked};
 use crate::report as tell;
 use crate::units::Bytes;
 use chunk::Chosen;
@@ -49,9 +49,9 @@ struct Taken {
 
 /// All that a report tells.
 struct Answer<'a> {
-    args: &'a Plan,
+    args: &'a PlanFlags,
     kinds: &'a [Kind],
-    asked: Option<&'a Asked>,
+    asked: Option<&'a AskedLoad>,
     needs: &'a [Need],
     /// How many there are, and how many meet the needs.
     total: usize,
@@ -62,7 +62,7 @@ struct Answer<'a> {
     notes: Vec<String>,
 }
 
-pub(crate) fn plan(args: &Plan) -> Result<(), Failure> {
+pub(crate) fn plan(args: &PlanFlags) -> Result<(), Failure> {
     let asked = args.terms.workload.as_deref().map(asked).transpose()?;
     let kinds = drives::kinds(&args.drives, asked.as_ref())?;
     if args.sort == Some(Order::Workload) && asked.is_none() {
@@ -116,7 +116,7 @@ pub(crate) fn plan(args: &Plan) -> Result<(), Failure> {
 }
 
 /// Every configuration of the levels asked for.
-fn rows(args: &Plan, kinds: &[Kind], terms: &Terms) -> Result<Vec<Row>, Failure> {
+fn rows(args: &PlanFlags, kinds: &[Kind], terms: &Terms) -> Result<Vec<Row>, Failure> {
     let levels = words::levels(args)?;
     let mut rows = Vec::new();
     for sets in drives::sets(kinds) {
@@ -135,7 +135,7 @@ fn rows(args: &Plan, kinds: &[Kind], terms: &Terms) -> Result<Vec<Row>, Failure>
     Ok(rows)
 }
 
-fn needs(args: &Plan) -> Vec<Need> {
+fn needs(args: &PlanFlags) -> Vec<Need> {
     let of = &args.needs;
     let all = [
         of.min_capacity.map(Need::Capacity),
@@ -152,7 +152,7 @@ fn needs(args: &Plan) -> Vec<Need> {
     all.into_iter().flatten().collect()
 }
 
-/// Those that meet all needs.
+/// The configurations that meet all needs.
 fn meeting(rows: Vec<Row>, needs: &[Need]) -> Result<Vec<Row>, Failure> {
     let all: Vec<&Figures> = rows.iter().map(|row| &row.figures).collect();
     if all.is_empty() {
@@ -174,7 +174,7 @@ fn meeting(rows: Vec<Row>, needs: &[Need]) -> Result<Vec<Row>, Failure> {
 
 /// The goal of the recommendation. The one that was asked for comes first, then the load. Without either it is the
 /// most writes if a capacity is required, or the most capacity if a speed is required.
-fn goal(args: &Plan, asked: Option<&Asked>) -> Goal {
+fn goal(args: &PlanFlags, asked: Option<&AskedLoad>) -> Goal {
     let of = &args.needs;
     match args.sort {
         Some(order) => order.into(),
@@ -186,9 +186,9 @@ fn goal(args: &Plan, asked: Option<&Asked>) -> Goal {
 }
 
 fn take(
-    args: &Plan,
+    args: &PlanFlags,
     kinds: &[Kind],
-    asked: Option<&Asked>,
+    asked: Option<&AskedLoad>,
     rows: &[Row],
     goal: Goal,
 ) -> Result<Option<Taken>, Failure> {
@@ -206,7 +206,7 @@ fn take(
 }
 
 /// Why no chunk was tried, where a load asked for that.
-fn untried(args: &Plan, kinds: &[Kind], configuration: &Configuration) -> Option<String> {
+fn untried(args: &PlanFlags, kinds: &[Kind], configuration: &Configuration) -> Option<String> {
     let why = if args.terms.chunk.is_some() {
         return None;
     } else if kinds.len() > 1 {

@@ -11,7 +11,7 @@ use super::drives::Kind;
 use super::{Row, USUAL_CHUNK};
 use crate::cores;
 use crate::failure::Failure;
-use crate::predict::load::{Asked, as_loaded};
+use crate::predict::load::{AskedLoad, as_loaded};
 use crate::progress;
 use crate::units::Bytes;
 
@@ -25,7 +25,7 @@ const DEEPEST: u32 = 1024;
 pub(super) fn fill(
     rows: &mut [Row],
     kinds: &[Kind],
-    asked: Option<&Asked>,
+    asked: Option<&AskedLoad>,
     chunk: Option<Bytes>,
 ) -> Result<Vec<String>, Failure> {
     let [kind] = kinds else {
@@ -76,7 +76,7 @@ pub(super) fn fill(
     Ok(notes)
 }
 
-fn speed(part: &Part, model: &Drive, chunk: u64, asked: Option<&Asked>) -> Result<Speed, Failure> {
+fn speed(part: &Part, model: &Drive, chunk: u64, asked: Option<&AskedLoad>) -> Result<Speed, Failure> {
     let groups = f64::from(part.groups);
     let depth = (DEPTH * part.width).min(DEEPEST).to_string();
     let streams = (2 * part.width).max(8).to_string();

@@ -4,7 +4,7 @@ use brindle_planner::{Conflict, Need};
 
 use super::columns::{one_in, short};
 use super::{Answer, Taken};
-use crate::cli::{Plan, PlanFormat};
+use crate::cli::{PlanFlags, PlanFormat};
 use crate::failure::Failure;
 
 /// Levels by their names.
@@ -13,16 +13,16 @@ const NAMES: [&str; 14] = [
     "raidz10", "raidz20", "raidz30",
 ];
 
-/// Which levels are listed.
+/// The levels that are listed.
 pub(super) enum Levels {
     All,
-    /// Those of published tables.
+    /// The levels of published tables.
     Table,
     /// These.
     Named(Vec<String>),
 }
 
-pub(super) fn levels(args: &Plan) -> Result<Levels, Failure> {
+pub(super) fn levels(args: &PlanFlags) -> Result<Levels, Failure> {
     let csv = args.format == Some(PlanFormat::Csv);
     match args.levels.as_slice() {
         [] if csv && args.drives.and.is_none() => Ok(Levels::Table),

@@ -8,10 +8,10 @@ use brindle_io::device::DeviceAccess;
 use brindle_pool::{PoolSpec, VdevSpec, capacity, check_name, plan};
 use serde_json::json;
 
-use crate::chance::random_uuid;
 use crate::cli::{PoolCreate, Tuning};
 use crate::create::refuse_occupied;
 use crate::failure::Failure;
+use crate::random::random_uuid;
 use crate::units::Bytes;
 use crate::world::{Named, Opening, World, seconds_since_1970};
 use crate::{look, report};

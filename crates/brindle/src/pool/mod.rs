@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::ask::{Target, ask, status_of_all, stop_here};
 use crate::cli::{Pool, PoolCommand, PoolDestroy, PoolTold, Tuning};
-use crate::control::{Asked, Request};
+use crate::control::{Request, Response};
 use crate::failure::Failure;
 use crate::pools::{Alone, PoolReport};
 use crate::units::Bytes;
@@ -82,7 +82,7 @@ pub(super) fn told(args: &PoolTold) -> Result<Vec<Value>, Failure> {
 fn all(folder: &Path) -> Vec<(String, Value)> {
     let pools = status_of_all(folder).into_iter().flat_map(|(server, answer)| {
         let reports = match answer {
-            Ok(Asked::Report(told)) => report::of_arrays(&told).to_vec(),
+            Ok(Response::Report(told)) => report::of_arrays(&told).to_vec(),
             _ => Vec::new(),
         };
         reports

@@ -10,10 +10,10 @@ use brindle_pool::{
     Chosen, How, Looked, Pool, PoolConfig, PoolOpenError, Recovered, choose, look, open_chosen,
 };
 
-use crate::chance::random_uuid;
 use crate::cli::Tuning;
+use crate::deadline::within;
 use crate::failure::Failure;
-use crate::within::within;
+use crate::random::random_uuid;
 use crate::world::{self, Opening, World, file_of};
 pub(crate) use report::PoolReport;
 
@@ -55,7 +55,7 @@ pub(crate) struct Sorted {
     pub(crate) pools: Vec<Vec<PathBuf>>,
     /// All others.
     pub(crate) others: Vec<PathBuf>,
-    /// Those of the others that did not answer, by their names: each further try would leave one more question with them.
+    /// Devices that did not answer, by their names: each further try would leave one more question with them.
     pub(crate) silent: Vec<String>,
 }
 

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 
 /// A load: as the formulas take it, and as the simulator does.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct AskedLoad {
     pub(crate) file: String,
     pub(crate) load: Load,
     /// The job itself, or one that does what all do together.
@@ -21,7 +21,7 @@ pub(crate) struct Asked {
 }
 
 /// Jobs of a file count as one load, each by its requests in flight.
-pub(crate) fn asked(path: &Path) -> Result<Asked, Failure> {
+pub(crate) fn asked(path: &Path) -> Result<AskedLoad, Failure> {
     let file = path.display().to_string();
     let plan = parse(&[&file], false, &Here)?;
     tell_notes(&plan);
@@ -48,7 +48,7 @@ pub(crate) fn asked(path: &Path) -> Result<Asked, Failure> {
         depth: plan.jobs.iter().map(in_flight).fold(0, u32::saturating_add),
     };
     let job = as_one(&plan.jobs, &load);
-    Ok(Asked { file, load, job, jobs: plan.jobs.len() })
+    Ok(AskedLoad { file, load, job, jobs: plan.jobs.len() })
 }
 
 /// The load of a job file, as one job that can be simulated. Says so if the file had more than one.

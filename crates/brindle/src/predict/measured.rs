@@ -6,7 +6,8 @@ use std::rc::Rc;
 
 use brindle_io::device::DeviceAccess;
 use brindle_lab::drive::{Table, probes, tables};
-use brindle_lab::run::{Live, LoneMember, Outcome, Terms, run};
+use brindle_lab::run::{Live, Outcome, Terms, run};
+use brindle_volume::LoneMember;
 use brindle_volume::Volume;
 
 use crate::cli::Calibrate;

@@ -3,7 +3,7 @@
 mod calibrate;
 pub(crate) mod load;
 mod measured;
-mod told;
+mod output;
 
 use brindle_lab::predict::{self, Policies, Shape, Spec, job};
 use brindle_lab::sweep::sizes_option;
@@ -20,9 +20,9 @@ pub(crate) fn simulate(args: &Simulate) -> Result<(), Failure> {
     let spec = spec(args)?;
     let predicted = predict::predict(&spec)?;
     if args.json {
-        return report::print_json(&told::json(&spec, &predicted));
+        return report::print_json(&output::json(&spec, &predicted));
     }
-    report::print(&told::text(&spec, &predicted))
+    report::print(&output::text(&spec, &predicted))
 }
 
 fn spec(args: &Simulate) -> Result<Spec, Failure> {

@@ -17,17 +17,17 @@ use crate::failure::Failure;
 pub(super) struct AccessFile(Vec<(Option<String>, Rule)>);
 
 /// An array whose clients a file names.
-pub(super) struct Kept {
+pub(super) struct NamedAccess {
     pub(super) array: String,
     pub(super) target: Option<String>,
     pub(super) gate: Rc<Gate>,
 }
 
 /// Lets clients in as each file has it that comes.
-pub(super) async fn admit(files: Receiver<AccessFile>, doors: Doors, arrays: Vec<Kept>) {
+pub(super) async fn admit(files: Receiver<AccessFile>, doors: Doors, arrays: Vec<NamedAccess>) {
     loop {
         let access = files.next().await;
-        for Kept { array, target, gate } in &arrays {
+        for NamedAccess { array, target, gate } in &arrays {
             let ended = doors.admit(array, target.as_deref(), gate, access.of(array));
             tracing::info!(array, ended, "connections of those whose right is another were ended");
         }

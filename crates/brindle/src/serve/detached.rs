@@ -16,7 +16,7 @@ use rustix::fs::OFlags;
 
 use crate::cli::Serve;
 use crate::failure::Failure;
-use crate::{itself, log, report, text};
+use crate::{executable, log, report, text};
 
 /// Set for a server that another process waits for.
 const WAITED_FOR: &str = "BRINDLE_SERVE_WAITED_FOR";
@@ -31,11 +31,12 @@ pub(super) fn is_waited_for() -> bool {
 
 /// Starts the server, and waits until its exports answer; the exit status is its own if they never do.
 pub(super) fn start() -> Result<ExitCode, Failure> {
-    let program = itself::program().map_err(|source| Failure::system("the program's own file", source))?;
+    let program =
+        executable::program().map_err(|source| Failure::system("the program's own file", source))?;
     let mut command = Command::new(&program);
     command.args(std::env::args_os().skip(1)).env(WAITED_FOR, "1");
     let mut child = command
-        .stdin(itself::nothing())
+        .stdin(executable::nothing())
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|source| Failure::system(format!("{} can't be run", program.display()), source))?;
@@ -124,7 +125,7 @@ impl Detached {
         turned(rustix::stdio::dup2_stderr(&self.log))?;
         let mut out = std::io::stdout().lock();
         let told = out.write_all(&[SERVES]).and_then(|()| out.flush());
-        told.map_err(|source| Failure::system("whoever started the server is gone", source))?;
+        told.map_err(|source| Failure::system("the process that started the server has ended", source))?;
         turned(rustix::stdio::dup2_stdout(&self.log))
     }
 }

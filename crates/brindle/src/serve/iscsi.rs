@@ -16,7 +16,7 @@ use brindle_io::Io;
 use brindle_io::uring::Uring;
 
 use super::kept;
-use super::places::{Place, bind};
+use super::places::{ListenPlace, bind};
 use super::tls::Gives;
 use crate::cli::{Iscsi, Listen};
 use crate::failure::Failure;
@@ -26,14 +26,14 @@ use crate::host::Hosted;
 const AUTHORITY: &str = "iqn.2026-11.dev.brindle";
 
 /// The settings of an iSCSI server, checked before anything runs.
-pub(super) struct Plan {
-    portals: Vec<Place>,
+pub(super) struct IscsiPlan {
+    portals: Vec<ListenPlace>,
     chap: Option<Chap>,
     state: PathBuf,
     shared_writers: bool,
 }
 
-impl Plan {
+impl IscsiPlan {
     /// Reads what the flags name; `None` if iSCSI is not asked for.
     pub(super) fn find(flags: &Iscsi, insecure: bool) -> Result<Option<Self>, Failure> {
         if flags.iscsi.is_empty() {
@@ -42,7 +42,7 @@ impl Plan {
         let chap = flags.iscsi_secrets.as_deref().map(secrets).transpose()?;
         let mut portals = Vec::new();
         for portal in &flags.iscsi {
-            let place = Place::find(&Listen::Tcp(portal.0.clone()))?;
+            let place = ListenPlace::find(&Listen::Tcp(portal.0.clone()))?;
             let gives = Gives { proof: chap.is_some(), secrecy: false };
             let way_out = "give --iscsi-secrets, listen on 127.0.0.1";
             place.check(&format!("--iscsi {}", portal.0), gives, insecure, way_out)?;
@@ -66,7 +66,7 @@ impl Plan {
         arrays: &[(Rc<Hosted>, Rc<Gate>)],
     ) -> Result<Started, Failure> {
         let random = |bytes: &mut [u8]| {
-            // Without chance nobody may be asked what everybody could foresee.
+            // A challenge that can be foreseen proves nothing: without random numbers there is no CHAP.
             getrandom::fill(bytes).expect("the system gives random bytes");
         };
         let config = IscsiConfig { session: config, chap: self.chap, random: Box::new(random) };
@@ -76,7 +76,7 @@ impl Plan {
         }
         let mut addresses = Vec::new();
         for place in &self.portals {
-            let Place::Tcp(wanted) = place else { continue };
+            let ListenPlace::Tcp(wanted) = place else { continue };
             addresses.extend(bind(wanted, |address| {
                 let socket = uring.listen_tcp(address)?;
                 let bound = uring.local_addr(socket).unwrap_or(address);

@@ -11,7 +11,7 @@ use brindle_io::Io;
 
 use crate::failure::Failure;
 
-/// Where they are if nobody says where.
+/// The folder of reservations, unless a flag names one.
 pub(super) fn folder() -> Result<PathBuf, Failure> {
     if rustix::process::geteuid().is_root() {
         return Ok("/var/lib/brindle".into());
@@ -59,7 +59,7 @@ trait Steps {
     fn sync_names(&mut self, folder: &Path) -> io::Result<()>;
 }
 
-/// Those of the system.
+/// Files of the system.
 struct System;
 
 impl Steps for System {

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 
 /// Where to listen.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(super) enum ListenPlace {
     /// A Unix socket.
     Unix(PathBuf),
     /// Host and port: every address that the name stands for, each once.
@@ -53,7 +53,7 @@ fn escaped(name: &str) -> String {
     name.bytes().map(escape).collect()
 }
 
-impl Place {
+impl ListenPlace {
     /// The addresses that are meant.
     pub(super) fn find(listen: &Listen) -> Result<Self, Failure> {
         let text = match listen {
@@ -89,7 +89,7 @@ impl Place {
         }
         if !gives.proof && !insecure {
             return Err(Failure::Usage(format!(
-                "{flag} can be reached from other machines, and nobody would have to prove who he is: {way_out}, or say --insecure"
+                "{flag} can be reached from other machines, and its clients would not have to authenticate: {way_out}, or say --insecure"
             )));
         }
         let not = |given: bool| if given { "" } else { "not " };
@@ -97,7 +97,7 @@ impl Place {
         Ok(())
     }
 
-    /// Whether nobody on another machine can reach it.
+    /// Whether it can be reached from this machine alone.
     fn is_of_this_machine(&self) -> bool {
         match self {
             Self::Unix(_) => true,
@@ -134,7 +134,10 @@ impl Place {
 }
 
 /// The places of NBD servers.
-pub(super) fn find(flags: &Sockets, certificates: Option<&Certificates>) -> Result<Vec<Place>, Failure> {
+pub(super) fn find(
+    flags: &Sockets,
+    certificates: Option<&Certificates>,
+) -> Result<Vec<ListenPlace>, Failure> {
     let gives = certificates.map_or_else(Gives::default, Certificates::gives);
     let way_out = if gives.secrecy {
         "give --tls-clients, listen on 127.0.0.1"
@@ -142,7 +145,7 @@ pub(super) fn find(flags: &Sockets, certificates: Option<&Certificates>) -> Resu
         "give --tls-cert, --tls-key and --tls-clients, listen on 127.0.0.1 or a Unix socket and let ssh forward it"
     };
     let find = |listen: &Listen| {
-        let place = Place::find(listen)?;
+        let place = ListenPlace::find(listen)?;
         place.check(&format!("--nbd {listen}"), gives, flags.insecure, way_out)?;
         Ok(place)
     };
@@ -195,7 +198,7 @@ mod tests {
     fn only_this_machine_is_served_unasked() {
         let check = |text: &str, proof, insecure| {
             let gives = Gives { proof, secrecy: false };
-            Place::find(&text.parse().unwrap()).unwrap().check(text, gives, insecure, "prove something")
+            ListenPlace::find(&text.parse().unwrap()).unwrap().check(text, gives, insecure, "prove something")
         };
         for inside in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1", "unix:/run/a"] {
             assert!(check(inside, false, false).is_ok(), "{inside}");
@@ -234,7 +237,7 @@ mod tests {
         assert!(matches!(machine(&[], &["[::1]:5"]), Err(ListenError::Address { .. })));
         assert!(matches!(machine(&[four], &["[::1]:9", "127.0.0.1:9"]), Err(ListenError::AddressInUse(_))));
         // Whatever this machine makes of the name.
-        let Place::Tcp(found) = Place::find(&"localhost:5".parse().unwrap()).unwrap() else {
+        let ListenPlace::Tcp(found) = ListenPlace::find(&"localhost:5".parse().unwrap()).unwrap() else {
             panic!("a name and a port")
         };
         assert!("localhost:5".to_socket_addrs().unwrap().all(|address| found.contains(&address)));

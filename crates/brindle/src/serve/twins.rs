@@ -9,7 +9,7 @@ use brindle_format::md::display_uuid;
 use brindle_volume::Volume;
 use serde_json::Value;
 
-use crate::control::Asked;
+use crate::control::Response;
 use crate::failure::Failure;
 use crate::host::Hosted;
 use crate::{ask, report};
@@ -18,7 +18,7 @@ use crate::{ask, report};
 /// names by which arrays of other servers are known, if one of the servers has several.
 pub(super) fn refuse(folder: &Path, arrays: &[Rc<Hosted>]) -> Result<(), Failure> {
     for (server, answer) in ask::status_of_all(folder) {
-        let Ok(Asked::Report(told)) = answer else { continue };
+        let Ok(Response::Report(told)) = answer else { continue };
         for report in report::of_arrays(&told) {
             for hosted in arrays {
                 refuse_copy(&server, report, hosted)?;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{bytes, items, list, push, word};
-use crate::going::bytes_per_second;
+use crate::sync::bytes_per_second;
 
 /// Connections that are told one by one.
 const SHOWN: usize = 16;

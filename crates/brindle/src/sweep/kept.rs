@@ -14,7 +14,7 @@ use crate::failure::Failure;
 pub(super) const OWN: &str = "array";
 
 /// The file, and what stood in it.
-pub(super) struct Kept {
+pub(super) struct PointsFile {
     path: PathBuf,
     file: Mutex<File>,
     /// The parameters that all points have in common.
@@ -23,7 +23,7 @@ pub(super) struct Kept {
     pub(super) before: Vec<Finished>,
 }
 
-impl Kept {
+impl PointsFile {
     /// Half a line at the end was being written when the sweep was interrupted: its point is run again.
     pub(super) fn open(path: &Path, head: Value) -> Result<Self, Failure> {
         let failed = |source| Failure::output(path.display(), source);

@@ -16,7 +16,7 @@ use brindle_layout::{Geometry, Level};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
-use super::kept::{Kept, OWN};
+use super::kept::{OWN, PointsFile};
 use super::nested::Nested;
 use super::shape;
 use crate::bench::disks::{self, Disks};
@@ -24,10 +24,10 @@ use crate::bench::rounds;
 use crate::bench::target::{On, Opened};
 use crate::bench::usage::Meter;
 use crate::bench::watch::Ending;
-use crate::chance::random_uuid;
 use crate::cli::{Create, Metadata, Sweep};
 use crate::create;
 use crate::failure::Failure;
+use crate::random::random_uuid;
 use crate::units::Bytes;
 use crate::world::{Opening, World};
 
@@ -95,7 +95,7 @@ fn job(args: &Sweep, point: &Point) -> Result<Job, Failure> {
 pub(super) fn run(
     args: &Sweep,
     open: &[&Point],
-    kept: &Kept,
+    kept: &PointsFile,
     bar: &ProgressBar,
 ) -> Result<Vec<Finished>, Failure> {
     if open.is_empty() {
@@ -123,7 +123,7 @@ pub(super) fn run(
 
 struct Running<'a> {
     args: &'a Sweep,
-    kept: &'a Kept,
+    kept: &'a PointsFile,
     bar: &'a ProgressBar,
     /// Of all arrays that the sweep makes: what it left behind when it was interrupted is its own.
     uuid: Uuid,

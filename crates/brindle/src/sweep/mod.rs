@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::predict::shape_of;
 use crate::units::Bytes;
 use crate::{NO_POINT, progress, report};
-use kept::Kept;
+use kept::PointsFile;
 
 /// How many reasons for points that can't be are told; the report has all.
 const REASONS: usize = 5;
@@ -27,33 +27,33 @@ const REASONS: usize = 5;
 pub(crate) fn sweep(args: &Sweep) -> Result<ExitCode, Failure> {
     let points = axes(args)?.points();
     let world = match &args.drive {
-        Some(drive) if args.simulate => World::Simulated(drive),
-        _ => World::Measured,
+        Some(drive) if args.simulate => Runner::Simulated(drive),
+        _ => Runner::Measured,
     };
     let head = match world {
-        World::Simulated(drive) => simulated::head(args, drive)?,
-        World::Measured => measured::head(args, &points)?,
+        Runner::Simulated(drive) => simulated::head(args, drive)?,
+        Runner::Measured => measured::head(args, &points)?,
     };
     fs::create_dir_all(&args.output).map_err(|source| Failure::output(args.output.display(), source))?;
-    let kept = Kept::open(&args.output.join("points.jsonl"), head)?;
+    let kept = PointsFile::open(&args.output.join("points.jsonl"), head)?;
     let done: BTreeSet<&Point> = kept.before.iter().map(|one| &one.point).collect();
     let open: Vec<&Point> = points.iter().filter(|point| !done.contains(point)).collect();
     let bar = progress::steps("points", open.len() as u64);
     let new = match world {
-        World::Simulated(drive) => simulated::run(args, drive, &open, &kept, &bar),
-        World::Measured => measured::run(args, &open, &kept, &bar),
+        Runner::Simulated(drive) => simulated::run(args, drive, &open, &kept, &bar),
+        Runner::Measured => measured::run(args, &open, &kept, &bar),
     };
     bar.finish_and_clear();
     let new = new?;
     let of = |point: &Point| kept.before.iter().chain(&new).find(|one| one.point == *point).cloned();
     let all: Vec<Finished> = points.iter().filter_map(of).collect();
     let environment = match world {
-        World::Simulated(drive) => Environment {
+        Runner::Simulated(drive) => Environment {
             title: format!("Sweep of {drive}"),
             facts: report::facts(simulated::facts(args, drive)?),
             command: simulated::command(args, drive),
         },
-        World::Measured => Environment {
+        Runner::Measured => Environment {
             title: format!("Sweep of {} members", args.destroy.len()),
             facts: report::facts(measured::facts(args)),
             command: measured::command(args),
@@ -89,7 +89,7 @@ pub(crate) fn sweep(args: &Sweep) -> Result<ExitCode, Failure> {
 
 /// Where points are run.
 #[derive(Clone, Copy)]
-enum World<'a> {
+enum Runner<'a> {
     /// On drives of a model.
     Simulated(&'a str),
     /// On members that the user gives up.

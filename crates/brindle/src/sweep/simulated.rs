@@ -6,7 +6,7 @@ use brindle_lab::sweep::{Aside, Figures, Finished, Point};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
-use super::kept::Kept;
+use super::kept::PointsFile;
 use super::nested::Nested;
 use crate::cli::{Balance, Sweep, Whose};
 use crate::cores;
@@ -29,7 +29,7 @@ pub(super) fn run(
     args: &Sweep,
     drive: &str,
     open: &[&Point],
-    kept: &Kept,
+    kept: &PointsFile,
     bar: &ProgressBar,
 ) -> Result<Vec<Finished>, Failure> {
     let beside = Beside::default();

@@ -7,7 +7,7 @@ use super::members;
 use super::rates::{Pair, Snapshot, items, word};
 use super::style::{Line, Style, wrapped};
 use super::view::View;
-use crate::going::{Going, bytes_per_second};
+use crate::sync::{SyncReport, bytes_per_second};
 use crate::units::Bytes;
 
 /// Characters of the bar that tells how far something is.
@@ -153,11 +153,11 @@ fn of_array(lines: &mut Vec<Line>, array: Pair<'_>, view: &View) -> bool {
 
 /// The line of a process that runs over the array: progress, speed, and time left.
 fn work(sync: &Value, width: usize) -> Option<String> {
-    let going = Going::of(sync)?;
-    let (action, percent) = (going.action().escape_debug(), going.share() * 100.0);
-    let told = format!("{percent:.1}%{}", going.pace());
+    let progress = SyncReport::of(sync)?;
+    let (action, percent) = (progress.action().escape_debug(), progress.share() * 100.0);
+    let told = format!("{percent:.1}%{}", progress.pace());
     let room = width.saturating_sub(told.len() + 16).min(BAR);
-    let full = (going.share() * room as f64) as usize;
+    let full = (progress.share() * room as f64) as usize;
     let bar: String = (0..room).map(|at| if at < full { '=' } else { '.' }).collect();
     Some(if room < 8 { format!("{action} {told}") } else { format!("{action} [{bar}] {told}") })
 }

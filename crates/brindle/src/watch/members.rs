@@ -22,7 +22,7 @@ const LATENCIES: usize = 5;
 const STATE: usize = 10;
 const ROLE: usize = 4;
 
-struct Member<'a> {
+struct MemberRow<'a> {
     state: String,
     role: String,
     name: String,
@@ -69,7 +69,7 @@ pub(super) fn table(lines: &mut Vec<Line>, owner: Pair<'_>, view: &View) -> bool
     columns > LATENCIES
 }
 
-fn names(members: &[Member<'_>]) -> usize {
+fn names(members: &[MemberRow<'_>]) -> usize {
     members.iter().map(|member| member.name.chars().count()).max().unwrap_or(0)
 }
 
@@ -93,7 +93,7 @@ fn head(columns: usize, width: usize) -> Line {
     Line::of(Style::Title, text)
 }
 
-fn row(lines: &mut Vec<Line>, member: &Member<'_>, columns: usize, beside: Option<usize>, view: &View) {
+fn row(lines: &mut Vec<Line>, member: &MemberRow<'_>, columns: usize, beside: Option<usize>, view: &View) {
     let mut line = Line::of(Style::Plain, "  ");
     line.push(Style::of_state(&member.state), format!("{:<STATE$}", member.state));
     let width = beside.unwrap_or(6);
@@ -127,7 +127,7 @@ fn row(lines: &mut Vec<Line>, member: &Member<'_>, columns: usize, beside: Optio
     }
 }
 
-fn cell(member: &Member<'_>, column: usize) -> String {
+fn cell(member: &MemberRow<'_>, column: usize) -> String {
     let io = member.io;
     match column {
         0 => io.per_second("reads"),
@@ -140,16 +140,16 @@ fn cell(member: &Member<'_>, column: usize) -> String {
     }
 }
 
-fn members(owner: Pair<'_>) -> Vec<Member<'_>> {
-    let of = |(at, device): (usize, &Value)| Member {
+fn members(owner: Pair<'_>) -> Vec<MemberRow<'_>> {
+    let of = |(at, device): (usize, &Value)| MemberRow {
         state: word(&device["state"]),
         role: word(if device["role"].is_null() { &device["member"] } else { &device["role"] }),
         name: word(&device["path"]),
         io: owner.part(|owner| &owner["devices"][at]["io"]),
         notes: notes(device),
     };
-    let mut all: Vec<Member<'_>> = items(&owner.now["devices"]).iter().enumerate().map(of).collect();
-    all.extend(items(&owner.now["missing"]).iter().map(|role| Member {
+    let mut all: Vec<MemberRow<'_>> = items(&owner.now["devices"]).iter().enumerate().map(of).collect();
+    all.extend(items(&owner.now["missing"]).iter().map(|role| MemberRow {
         state: "missing".to_owned(),
         role: word(role),
         name: "-".to_owned(),
@@ -159,11 +159,11 @@ fn members(owner: Pair<'_>) -> Vec<Member<'_>> {
     all
 }
 
-fn sort(members: &mut [Member<'_>], by: Sort) {
-    let most = |member: &Member<'_>, counts: &[&str]| -> f64 {
+fn sort(members: &mut [MemberRow<'_>], by: Sort) {
+    let most = |member: &MemberRow<'_>, counts: &[&str]| -> f64 {
         counts.iter().filter_map(|count| member.io.rate(count)).sum()
     };
-    let slowest = |member: &Member<'_>| {
+    let slowest = |member: &MemberRow<'_>| {
         let answers = ["read_latency", "write_latency"].iter().filter_map(|of| member.io.latencies(of));
         answers.map(|[_, most]| most).max().unwrap_or(0)
     };
@@ -181,12 +181,12 @@ fn sort(members: &mut [Member<'_>], by: Sort) {
     }
 }
 
-fn busiest_first(members: &mut [Member<'_>], rate: impl Fn(&Member<'_>) -> f64) {
+fn busiest_first(members: &mut [MemberRow<'_>], rate: impl Fn(&MemberRow<'_>) -> f64) {
     members.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
 }
 
 /// The folder that all members are in, with the slash at its end.
-fn folder(members: &[Member<'_>]) -> Option<String> {
+fn folder(members: &[MemberRow<'_>]) -> Option<String> {
     let mut names = members.iter().map(|member| &member.name).filter(|name| name.contains('/'));
     let first = names.next()?;
     let folder = &first[..=first.rfind('/')?];

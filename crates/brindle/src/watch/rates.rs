@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::going::bytes_per_second;
+use crate::sync::bytes_per_second;
 
 /// The reports of all servers that were asked, and when they came, counted from some moment.
 #[derive(Debug, Clone, Default)]

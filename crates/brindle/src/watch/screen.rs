@@ -102,7 +102,7 @@ impl Screen {
         let mut sent = [0; 64];
         match rustix::io::read(&stdin, &mut sent) {
             Ok(count @ 1..) => Key::all(&sent[..count]),
-            // Nobody is there any more.
+            // The terminal is gone.
             _ => {
                 std::thread::sleep(
                     until.saturating_duration_since(Instant::now()).min(Duration::from_secs(1)),

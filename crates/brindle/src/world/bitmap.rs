@@ -35,7 +35,7 @@ impl SeenBitmap {
         BitmapSuper::parse(&self.head).ok().map(|head| head.uuid)
     }
 
-    /// An assembly takes it for its array's.
+    /// Holds the file against the array of an assembly, whose bitmap it becomes.
     pub(crate) fn become_that_of(
         &self,
         assembly: &mut Assembly,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use brindle_io::device::OpenDevice;
-use brindle_io::emulated::{BufferedFile, Emulated, Kept};
+use brindle_io::emulated::{BufferedFile, Emulated, Punctuality};
 use brindle_io::{Io, MemberId};
 
 use crate::failure::Failure;
@@ -62,7 +62,7 @@ pub(super) fn tell(emulated: &Emulated, name: &Path, id: MemberId) {
     tracing::warn!("{}", complaint(name, kept));
 }
 
-fn complaint(name: &Path, kept: Kept) -> String {
+fn complaint(name: &Path, kept: Punctuality) -> String {
     let micros = |nanos: u64| nanos as f64 / 1000.0;
     format!(
         "{}: can't keep up with its model: {} of {} answers came more than a tenth late, all of them by {:.1} us of {:.1} on \
@@ -94,7 +94,8 @@ mod tests {
 
     #[test]
     fn who_does_not_keep_up_is_told_how_far_it_is_behind() {
-        let kept = Kept { answers: 200, late: 3, lateness: 400_000, promised: 20_000_000, worst: 90_000 };
+        let kept =
+            Punctuality { answers: 200, late: 3, lateness: 400_000, promised: 20_000_000, worst: 90_000 };
         let told = complaint(Path::new("emulate:nvme:/a"), kept);
         for words in
             ["emulate:nvme:/a: can't keep up", "3 of 200 answers", "by 2.0 us of 100.0", "one by 90 us"]

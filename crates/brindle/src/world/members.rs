@@ -6,17 +6,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use brindle_array::{Array, nest};
+use brindle_array::Array;
 use brindle_format::md::Uuid;
 use brindle_io::device::{DeviceAccess, DeviceError, DeviceErrorKind, Identity, OpenDevice};
 use brindle_io::{MemberId, MemberInfo};
 use brindle_md::assembly::{
     Assembly, AssemblyError, Candidate, Claim, ForeignArray, LeftOut as Why, Limitation,
 };
+use brindle_volume::nest;
 
 use super::{Opened, World, assumed, emulate, place};
+use crate::deadline::within;
 use crate::failure::Failure;
-use crate::within::within;
 use crate::{look, report};
 
 /// Requests to an array that is a member, carried out at the same time.

@@ -11,9 +11,9 @@ use brindle_io::device::{DeviceAccess, Identity, OpenDevice};
 use serde_json::{Value, json};
 
 use super::{Seen, World, see};
-use crate::chance::random_uuid;
 use crate::failure::Failure;
 use crate::look;
+use crate::random::random_uuid;
 
 /// A device that was looked at, and may come to an array.
 pub(crate) struct Newcomer {
@@ -107,9 +107,9 @@ pub(crate) fn joined(label: &str, joined: &Joined) -> Value {
 /// Former members that were looked for.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
-    /// Those that are members again.
+    /// Devices that are members again.
     pub(crate) joined: Vec<Value>,
-    /// Those that can't be, and why.
+    /// Devices that can't be, and why.
     pub(crate) refused: Vec<Value>,
 }
 

@@ -16,7 +16,9 @@ pub mod login;
 mod nexuses;
 pub mod pdu;
 mod server;
+mod shared;
 mod target;
 
-pub use server::{Chance, IscsiConfig, Server, TargetStats};
-pub use target::{Keep, Kept, TargetSpec};
+pub use server::{Server, TargetStats};
+pub use shared::{Chance, IscsiConfig};
+pub use target::{Keep, Keeping, TargetSpec};

@@ -4,7 +4,7 @@ use core::cell::RefCell;
 use std::rc::Rc;
 
 use brindle_io::Io;
-use brindle_io::sync::Event;
+use brindle_io::sync::Notify;
 
 use super::connection::task::{Abort, Command};
 use super::target::Target;
@@ -13,7 +13,7 @@ use crate::scsi::reservation::Nexus;
 use crate::session::Link;
 
 /// A session, as others see it.
-pub(super) struct Entry<V> {
+pub(super) struct SessionEntry<V> {
     pub(super) id: u64,
     pub(super) nexus: Nexus,
     pub(super) proved: Option<String>,
@@ -28,42 +28,43 @@ pub(super) struct Entry<V> {
 
 /// All sessions of a server.
 pub(super) struct Nexuses<V> {
-    entries: RefCell<Vec<Rc<Entry<V>>>>,
-    gone: Event,
+    entries: RefCell<Vec<Rc<SessionEntry<V>>>>,
+    gone: Notify,
 }
 
 impl<V> Nexuses<V> {
     pub(super) fn new(io: &Io) -> Self {
-        Self { entries: RefCell::default(), gone: Event::new(io) }
+        Self { entries: RefCell::default(), gone: Notify::new(io) }
     }
 
-    pub(super) fn add(&self, entry: &Rc<Entry<V>>) {
+    pub(super) fn add(&self, entry: &Rc<SessionEntry<V>>) {
         self.entries.borrow_mut().push(Rc::clone(entry));
     }
 
-    pub(super) fn remove(&self, entry: &Rc<Entry<V>>) {
+    pub(super) fn remove(&self, entry: &Rc<SessionEntry<V>>) {
         self.entries.borrow_mut().retain(|one| !Rc::ptr_eq(one, entry));
         self.gone.notify();
     }
 
     /// The session of an initiator port with a target, if there is one.
-    pub(super) fn find(&self, nexus: &Nexus, target: &Rc<Target<V>>) -> Option<Rc<Entry<V>>> {
-        let same = |entry: &&Rc<Entry<V>>| {
+    pub(super) fn find(&self, nexus: &Nexus, target: &Rc<Target<V>>) -> Option<Rc<SessionEntry<V>>> {
+        let same = |entry: &&Rc<SessionEntry<V>>| {
             entry.nexus == *nexus && entry.target.as_ref().is_some_and(|one| Rc::ptr_eq(one, target))
         };
         self.entries.borrow().iter().find(same).cloned()
     }
 
     /// Ends a session, and waits until nothing of it is left.
-    pub(super) async fn end(&self, entry: &Rc<Entry<V>>) {
+    pub(super) async fn end(&self, entry: &Rc<SessionEntry<V>>) {
         entry.link.close();
         let left = || !self.entries.borrow().iter().any(|one| Rc::ptr_eq(one, entry));
         self.gone.until(|| left().then_some(())).await;
     }
 
     /// The sessions with a target.
-    pub(super) fn of(&self, target: &Rc<Target<V>>) -> Vec<Rc<Entry<V>>> {
-        let with = |entry: &&Rc<Entry<V>>| entry.target.as_ref().is_some_and(|one| Rc::ptr_eq(one, target));
+    pub(super) fn of(&self, target: &Rc<Target<V>>) -> Vec<Rc<SessionEntry<V>>> {
+        let with =
+            |entry: &&Rc<SessionEntry<V>>| entry.target.as_ref().is_some_and(|one| Rc::ptr_eq(one, target));
         self.entries.borrow().iter().filter(with).cloned().collect()
     }
 
@@ -72,7 +73,7 @@ impl<V> Nexuses<V> {
         &self,
         target: &Rc<Target<V>>,
         by: &Nexus,
-        which: impl Fn(&Entry<V>) -> bool,
+        which: impl Fn(&SessionEntry<V>) -> bool,
     ) -> Vec<Rc<Command>> {
         let mut aborted = Vec::new();
         for entry in self.of(target).iter().filter(|entry| which(entry)) {

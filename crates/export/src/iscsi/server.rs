@@ -8,27 +8,14 @@ use brindle_io::{Histogram, Io, Slice, SocketId};
 use brindle_volume::Volume;
 
 use super::connection::Connection;
-use super::login::{Chap, Door, LoggedIn, Login, MOST_RECEIVED, Refusal, Step, put};
-use super::nexuses::{Entry, Nexuses};
+use super::login::{Chap, Door, LoggedIn, Login, LoginStep, MOST_RECEIVED, Refusal};
+use super::nexuses::{Nexuses, SessionEntry};
 use super::pdu::{BHS, Header};
+use super::shared::{IscsiConfig, Shared};
 use super::target::{Target, TargetSpec};
 use crate::access::{Client, Proof, Right};
 use crate::scsi::reservation::Nexus;
-use crate::scsi::{Identity, Units};
-use crate::session::{Config, ConnectionStats, Counters, Inbox, Link, Protocol, Refusals, Seat, Sessions};
-
-/// Fills with bytes.
-pub type Chance = Box<dyn Fn(&mut [u8])>;
-
-/// The choices of the program that starts a server.
-pub struct IscsiConfig {
-    /// Memory, connections and times.
-    pub session: Config,
-    /// By what initiators prove who they are; `None` if they need not.
-    pub chap: Option<Chap>,
-    /// Fills with bytes that nobody can guess.
-    pub random: Chance,
-}
+use crate::session::{ConnectionStats, Counters, Inbox, Link, Protocol, Refusals, Seat, Sessions};
 
 /// An iSCSI server on an executor. A handle: cloning gives the same server.
 pub struct Server<V> {
@@ -40,19 +27,6 @@ impl<V> Clone for Server<V> {
     fn clone(&self) -> Self {
         Self { sessions: Rc::clone(&self.sessions), shared: Rc::clone(&self.shared) }
     }
-}
-
-/// State that all connections share.
-pub(super) struct Shared<V> {
-    io: Io,
-    pub(super) config: IscsiConfig,
-    pub(super) nexuses: Nexuses<V>,
-    targets: RefCell<Vec<Rc<Target<V>>>>,
-    /// Addresses as initiators are told them, with their portal groups.
-    portals: RefCell<Vec<(Option<String>, u16)>>,
-    next_session: Cell<u16>,
-    /// Targets that were ever added.
-    added: Cell<usize>,
 }
 
 /// The use of a target.
@@ -175,65 +149,6 @@ impl<V: Volume + 'static> Server<V> {
     }
 }
 
-impl<V: Volume + 'static> Shared<V> {
-    /// The target of a number, if it is still there.
-    pub(super) fn target(&self, number: usize) -> Option<Rc<Target<V>>> {
-        self.targets.borrow().iter().find(|target| target.number == number).cloned()
-    }
-
-    /// Names and addresses of the targets that a client may use; of all those, unless one is named.
-    pub(super) fn tell_targets(&self, client: &Client, only: Option<&str>, text: &mut Vec<u8>) {
-        let told = |target: &&Rc<Target<V>>| {
-            only.is_none_or(|only| only == target.name) && target.gate.right(client).is_some()
-        };
-        for target in self.targets.borrow().iter().filter(told) {
-            put(text, "TargetName", &target.name);
-            for (address, group) in self.portals.borrow().iter() {
-                if let Some(address) = address {
-                    put(text, "TargetAddress", &format!("{address},{group}"));
-                }
-            }
-        }
-    }
-}
-
-/// All units, as one session may see them.
-pub(super) struct Seen<'a, V> {
-    pub(super) shared: &'a Shared<V>,
-    pub(super) entry: &'a Entry<V>,
-}
-
-impl<V: Volume + 'static> Seen<'_, V> {
-    /// The volume of a target and its logical block, if the session's initiator may read it, or write to it.
-    pub(super) fn volume(&self, number: usize, writes: bool) -> Option<(Rc<V>, u64)> {
-        let target = self.shared.target(number)?;
-        let right = target.gate.right(&self.entry.link.client())?;
-        let allowed = target.unit.borrow().lets_copy(&self.entry.nexus, writes);
-        let may = allowed && !(writes && right == Right::Read);
-        may.then(|| (Rc::clone(&target.volume), u64::from(target.block)))
-    }
-}
-
-impl<V: Volume + 'static> Units for Seen<'_, V> {
-    fn find(&self, is_it: &dyn Fn(&Identity) -> bool) -> Option<(usize, u32)> {
-        let (targets, client) = (self.shared.targets.borrow(), self.entry.link.client());
-        let seen = |target: &&Rc<Target<V>>| is_it(&target.identity) && target.gate.right(&client).is_some();
-        targets.iter().find(seen).map(|target| (target.number, target.block))
-    }
-
-    fn luns(&self) -> Vec<u64> {
-        vec![0]
-    }
-
-    fn ports(&self) -> Vec<u16> {
-        self.shared.portals.borrow().iter().map(|(_, group)| *group).collect()
-    }
-
-    fn only_reads(&self) -> bool {
-        self.entry.right == Right::Read
-    }
-}
-
 /// A listener, and the group that it is.
 struct Portal<V> {
     shared: Rc<Shared<V>>,
@@ -321,21 +236,21 @@ impl<V: Volume + 'static> Portal<V> {
             let (header, data) = receive(link, inbox).await?;
             link.heard();
             match login.step(&header, &data, &entrance) {
-                Step::More(reply, text) => send(link, out, &reply, &text).await?,
-                Step::Refused(reply, refusal) => {
+                LoginStep::More(reply, text) => send(link, out, &reply, &text).await?,
+                LoginStep::Refused(reply, refusal) => {
                     if matches!(refusal, Refusal::Authentication | Refusal::NotFound) {
                         refusals.refused(&entrance.client, &refusal.to_string());
                     }
                     send(link, out, &reply, &[]).await?;
                     return Err(refusal.to_string());
                 }
-                Step::Done(reply, text, logged_in) => return Ok((reply, text, logged_in)),
+                LoginStep::Done(reply, text, logged_in) => return Ok((reply, text, logged_in)),
             }
         }
     }
 
     /// Makes a session of a login. One of the same initiator port ends first; that has to be one who proved the same name.
-    async fn enter(&self, id: u64, link: &Rc<Link>, logged_in: &LoggedIn) -> Option<Rc<Entry<V>>> {
+    async fn enter(&self, id: u64, link: &Rc<Link>, logged_in: &LoggedIn) -> Option<Rc<SessionEntry<V>>> {
         let target = match logged_in.target {
             Some(number) => Some(self.shared.target(number)?),
             None => None,
@@ -358,7 +273,7 @@ impl<V: Volume + 'static> Portal<V> {
             target.unit.borrow_mut().arrived(&nexus);
             target.sessions.set(target.sessions.get() + 1);
         }
-        let entry = Rc::new(Entry {
+        let entry = Rc::new(SessionEntry {
             id,
             nexus,
             proved: logged_in.proved.clone(),
@@ -371,7 +286,7 @@ impl<V: Volume + 'static> Portal<V> {
         Some(entry)
     }
 
-    fn leave(&self, entry: &Rc<Entry<V>>) {
+    fn leave(&self, entry: &Rc<SessionEntry<V>>) {
         if let Some(target) = &entry.target {
             target.unit.borrow_mut().left(&entry.nexus);
             target.look_at_gate();
@@ -395,7 +310,7 @@ async fn receive(link: &Link, inbox: &mut Inbox) -> Result<(Header, Vec<u8>), St
         if inbox.len() >= BHS {
             let header = Header(inbox.peek().ok_or("the inbox is too small")?);
             if header.additional() > 0 || header.data() > 8192.min(MOST_RECEIVED) {
-                return Err("a PDU of a login is longer than any is".to_owned());
+                return Err("a PDU of the login is longer than the protocol allows".to_owned());
             }
             need = BHS + header.padded();
             if inbox.len() >= need {

@@ -5,19 +5,19 @@ use core::pin::Pin;
 use std::rc::Rc;
 
 use brindle_io::Io;
-use brindle_io::sync::Event;
+use brindle_io::sync::Notify;
 use brindle_volume::Volume;
 
 use crate::gate::Gate;
 use crate::scsi::reservation::{Nexus, Out, Parameters, Reservations};
 use crate::scsi::{Action, Identity, Sense, Shape, Status, Unit};
-use crate::session::{Latencies, Tally};
+use crate::session::{Latencies, SharedCounters};
 
 /// The outcome of keeping registrations: `Err` if they could not be made stable.
-pub type Kept = Pin<Box<dyn Future<Output = Result<(), ()>>>>;
+pub type Keeping = Pin<Box<dyn Future<Output = Result<(), ()>>>>;
 
 /// Keeps registrations of a unit over a loss of power: the text, or none any more. It ends once that is stable.
-pub type Keep = Rc<dyn Fn(Option<String>) -> Kept>;
+pub type Keep = Rc<dyn Fn(Option<String>) -> Keeping>;
 
 /// The parts of a target.
 pub struct TargetSpec<V> {
@@ -43,7 +43,7 @@ pub(super) struct Target<V> {
     pub(super) block: u32,
     pub(super) unit: RefCell<Unit>,
     pub(super) volume: Rc<V>,
-    pub(super) tally: Tally,
+    pub(super) tally: SharedCounters,
     pub(super) latencies: Latencies,
     pub(super) sessions: Cell<usize>,
     /// It is to end.
@@ -52,7 +52,7 @@ pub(super) struct Target<V> {
     pub(super) gate: Rc<Gate>,
     /// Registrations are being changed.
     changing: Cell<bool>,
-    changed: Event,
+    changed: Notify,
 }
 
 impl<V: Volume> Target<V> {
@@ -65,14 +65,14 @@ impl<V: Volume> Target<V> {
             block: shape.block,
             unit: RefCell::new(Unit::new(spec.identity, shape, spec.reservations)),
             volume: spec.volume,
-            tally: Tally::default(),
+            tally: SharedCounters::default(),
             latencies: Latencies::default(),
             sessions: Cell::new(0),
             ending: Cell::new(false),
             keep: spec.keep,
             gate: spec.gate,
             changing: Cell::new(false),
-            changed: Event::new(io),
+            changed: Notify::new(io),
         };
         target.look_at_gate();
         target

@@ -9,7 +9,7 @@ use super::handshake::Offer;
 use super::proto::MAX_STRING;
 use crate::access::{Client, Right};
 use crate::gate::Gate;
-use crate::session::{Latencies, Tally};
+use crate::session::{Latencies, SharedCounters};
 
 /// Why an export could not be added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,7 +29,7 @@ pub(crate) struct Export<V> {
     pub(crate) description: String,
     pub(crate) volume: Rc<V>,
     pub(crate) gate: Rc<Gate>,
-    pub(crate) tally: Tally,
+    pub(crate) tally: SharedCounters,
     pub(crate) latencies: Latencies,
     pub(crate) connections: Cell<usize>,
 }
@@ -51,7 +51,7 @@ impl<V: Volume> Export<V> {
             description: description.to_owned(),
             volume,
             gate,
-            tally: Tally::default(),
+            tally: SharedCounters::default(),
             latencies: Latencies::default(),
             connections: Cell::new(0),
         })

@@ -1,26 +1,18 @@
 //! Third party copies: EXTENDED COPY with list identifiers of a byte (LID1), and what RECEIVE COPY RESULTS tells of them
 //! (SPC-4, 6.3 and 6.17; SPC-5, 7.7.18).
 
-use super::cdb::op;
 use super::identity::Identity;
 use super::reservation::Nexus;
 use super::sense::Sense;
+use super::third_party::{
+    BLOCKS, BYTES, IDENTIFIED, LONG_SEGMENT, MOST_BYTES, MOST_SEGMENTS, MOST_TARGETS, TARGET,
+};
 
-/// Targets, segments, and bytes of a list, at most.
-const MOST_TARGETS: usize = 8;
-const MOST_SEGMENTS: usize = 16;
-const MOST_BYTES: usize = MOST_TARGETS * TARGET + MOST_SEGMENTS * LONG_SEGMENT;
-/// Bytes of the head of a list, of a target, of a segment from blocks to blocks, and of one that is told in bytes.
+/// Bytes of the head of a list, and of a segment from blocks to blocks.
 const HEAD: usize = 16;
-const TARGET: usize = 32;
 const SEGMENT: usize = 28;
-const LONG_SEGMENT: usize = 32;
 /// Bytes that a segment copies, at most.
 const MOST_COPIED: u64 = 32 << 20;
-/// Types of segments and targets.
-const BLOCKS: u8 = 0x02;
-const BYTES: u8 = 0x0a;
-const IDENTIFIED: u8 = 0xe4;
 /// The longest list of parameters that is taken.
 pub(super) const LONGEST: usize = 64 << 10;
 /// Copies whose results are remembered.
@@ -243,26 +235,4 @@ fn operating() -> Vec<u8> {
     let len = bytes.len() as u32 - 4;
     bytes[..4].copy_from_slice(&len.to_be_bytes());
     bytes
-}
-
-/// The body of the third party copy page of vital product data: which commands there are, and which limits.
-pub(super) fn third_party() -> Vec<u8> {
-    let descriptor = |kind: u16, mut body: Vec<u8>| {
-        body.resize(body.len().next_multiple_of(4), 0);
-        [&kind.to_be_bytes()[..], &(body.len() as u16).to_be_bytes(), &body].concat()
-    };
-    let commands = vec![8, op::EXTENDED_COPY, 1, 0x00, op::COPY_RESULTS, 3, 0x00, 0x03, 0x04];
-    let mut parameters = vec![0; 28];
-    parameters[4..6].copy_from_slice(&(MOST_TARGETS as u16).to_be_bytes());
-    parameters[6..8].copy_from_slice(&(MOST_SEGMENTS as u16).to_be_bytes());
-    parameters[8..12].copy_from_slice(&(MOST_BYTES as u32).to_be_bytes());
-    let supported = vec![3, BLOCKS, BYTES, IDENTIFIED];
-    let general = [&[0, 0, 0, 1][..], &[0; 28]].concat();
-    [
-        descriptor(0x0001, commands),
-        descriptor(0x0004, parameters),
-        descriptor(0x0008, supported),
-        descriptor(0x8001, general),
-    ]
-    .concat()
 }

@@ -6,7 +6,7 @@ use super::shape::Shape;
 /// The vendor, as INQUIRY has it.
 const VENDOR: &[u8; 8] = b"BRINDLE ";
 const REVISION: &[u8; 4] = b"0001";
-/// A company's number of IEEE that is nobody's: it has the bit that marks it as given locally.
+/// A company number that IEEE gives to no one: it has the bit that marks it as given locally.
 const COMPANY: u32 = 0x02_4252;
 /// The most descriptors of an UNMAP.
 pub(super) const MOST_UNMAPS: u32 = 256;
@@ -86,7 +86,7 @@ impl Identity {
             0x80 => self.serial().into_bytes(),
             0x83 => self.designators(port),
             0x86 => extended(),
-            0x8f => super::copy::third_party(),
+            0x8f => super::third_party::third_party(),
             0xb0 => limits(shape),
             0xb1 => characteristics(shape),
             0xb2 => provisioning(shape),

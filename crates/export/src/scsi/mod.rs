@@ -23,6 +23,7 @@ pub(crate) mod perform;
 pub mod reservation;
 mod sense;
 mod shape;
+mod third_party;
 mod unit;
 
 pub use action::{Action, Units};

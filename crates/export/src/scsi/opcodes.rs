@@ -4,17 +4,17 @@ use super::cdb::op;
 use super::sense::Sense;
 
 /// A command: its service action, if it has those, and which bits of its CDB count.
-struct Entry {
+struct CommandEntry {
     action: Option<u16>,
     usage: &'static [u8],
 }
 
-const fn plain(usage: &'static [u8]) -> Entry {
-    Entry { action: None, usage }
+const fn plain(usage: &'static [u8]) -> CommandEntry {
+    CommandEntry { action: None, usage }
 }
 
-const fn action(action: u16, usage: &'static [u8]) -> Entry {
-    Entry { action: Some(action), usage }
+const fn action(action: u16, usage: &'static [u8]) -> CommandEntry {
+    CommandEntry { action: Some(action), usage }
 }
 
 const TEN: [u8; 10] = [0, 0x18, 255, 255, 255, 255, 0, 255, 255, 4];
@@ -33,22 +33,22 @@ macro_rules! shaped {
     };
 }
 
-const fn reserve_out(service: u16) -> Entry {
+const fn reserve_out(service: u16) -> CommandEntry {
     const USAGE: [u8; 10] = [op::RESERVE_OUT, 0x1f, 255, 0, 0, 255, 255, 255, 255, 4];
     action(service, &USAGE)
 }
 
-const fn reserve_in(service: u16) -> Entry {
+const fn reserve_in(service: u16) -> CommandEntry {
     const USAGE: [u8; 10] = [op::RESERVE_IN, 0x1f, 0, 0, 0, 0, 0, 255, 255, 4];
     action(service, &USAGE)
 }
 
-const fn copy_results(service: u16) -> Entry {
+const fn copy_results(service: u16) -> CommandEntry {
     const USAGE: [u8; 16] = [op::COPY_RESULTS, 0x1f, 255, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 0, 4];
     action(service, &USAGE)
 }
 
-const ENTRIES: &[Entry] = &[
+const ENTRIES: &[CommandEntry] = &[
     plain(&[op::TEST_UNIT_READY, 0, 0, 0, 0, 4]),
     plain(&[op::REQUEST_SENSE, 1, 0, 0, 255, 4]),
     plain(&[op::READ_6, 0x1f, 255, 255, 255, 4]),
@@ -150,7 +150,7 @@ fn all(timeouts: bool) -> Vec<u8> {
     list
 }
 
-fn one(entry: Option<&Entry>, timeouts: bool) -> Vec<u8> {
+fn one(entry: Option<&CommandEntry>, timeouts: bool) -> Vec<u8> {
     let Some(entry) = entry else { return vec![0, 1, 0, 0] };
     let mut one = vec![0, 3 | u8::from(timeouts) << 7];
     one.extend((entry.usage.len() as u16).to_be_bytes());

@@ -285,7 +285,7 @@ impl Unit {
 
     fn write_same(&self, blocks: &Blocks, unmap: bool, no_data: bool, fua: bool) -> Result<Action, Sense> {
         self.check_writable()?;
-        // No blocks stand for all up to the end.
+        // A count of 0 stands for all blocks up to the end.
         let rest = self.shape.blocks().saturating_sub(blocks.lba);
         let all = Blocks { count: if blocks.count == 0 { rest } else { blocks.count }, ..*blocks };
         let (offset, len) = self.shape.range(&all)?;

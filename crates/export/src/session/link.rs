@@ -3,7 +3,7 @@
 use core::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
-use brindle_io::sync::{Event, race};
+use brindle_io::sync::{Notify, race};
 use brindle_io::{Duration, Instant, Io, OpError, Pool, Slice, SocketId};
 
 use crate::access::{Client, Proof};
@@ -11,7 +11,7 @@ use crate::tls::Tls;
 
 use super::motion::Motion;
 use super::secure::{Secure, SecureError};
-use super::tally::Tally;
+use super::tally::SharedCounters;
 use super::unread::Unread;
 
 /// Why no further request is taken from a connection.
@@ -28,7 +28,7 @@ pub(crate) enum End {
 pub(crate) struct Link {
     pub(crate) io: Io,
     pub(crate) socket: SocketId,
-    pub(crate) tally: Tally,
+    pub(crate) tally: SharedCounters,
     /// Whether the client takes its replies.
     pub(crate) taking: Motion,
     /// Whether the client sends the data that it has announced.
@@ -54,7 +54,7 @@ pub(crate) struct Link {
     pub(super) reserved: Cell<usize>,
     /// A task waits for tickets to be given back.
     watched: Cell<bool>,
-    changed: Event,
+    changed: Notify,
 }
 
 impl Link {
@@ -62,7 +62,7 @@ impl Link {
         Rc::new(Self {
             io: io.clone(),
             socket,
-            tally: Tally::default(),
+            tally: SharedCounters::default(),
             taking: Motion::default(),
             giving: Motion::default(),
             unread: Unread::default(),
@@ -78,7 +78,7 @@ impl Link {
             held: Cell::new(0),
             reserved: Cell::new(0),
             watched: Cell::new(false),
-            changed: Event::new(io),
+            changed: Notify::new(io),
         })
     }
 

@@ -15,7 +15,7 @@ use core::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use brindle_io::sync::{Either, Event, race};
+use brindle_io::sync::{Either, Notify, race};
 use brindle_io::{Io, PAGE, Pool, Slice};
 
 use super::config::Config;
@@ -37,7 +37,7 @@ pub(crate) struct Memory {
     next_place: Cell<u64>,
     /// Bytes of the pool that are held by clients that have not moved for a round of the patrol.
     pub(super) stuck: Cell<usize>,
-    changed: Event,
+    changed: Notify,
 }
 
 struct Waiting {
@@ -54,7 +54,7 @@ impl Memory {
             waiting: RefCell::default(),
             next_place: Cell::new(0),
             stuck: Cell::new(0),
-            changed: Event::new(io),
+            changed: Notify::new(io),
         }
     }
 
@@ -83,7 +83,7 @@ impl Memory {
         if let Some(ticket) = self.try_take(link, len, u64::MAX) {
             return Ok(ticket);
         }
-        let place = Place::join(self, link, charge(len));
+        let place = WaitingPlace::join(self, link, charge(len));
         let taking = self.changed.until(|| self.try_take(link, len, place.number));
         match race(taking, link.interruption()).await {
             Either::First(ticket) => Ok(ticket),
@@ -154,12 +154,12 @@ fn leaves(link: &Link, bytes: usize) -> usize {
 }
 
 /// A place among those who wait for memory.
-struct Place<'a> {
+struct WaitingPlace<'a> {
     memory: &'a Memory,
     number: u64,
 }
 
-impl<'a> Place<'a> {
+impl<'a> WaitingPlace<'a> {
     fn join(memory: &'a Memory, link: &Rc<Link>, bytes: usize) -> Self {
         let number = memory.next_place.get();
         memory.next_place.set(number + 1);
@@ -168,7 +168,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for WaitingPlace<'_> {
     fn drop(&mut self) {
         self.memory.waiting.borrow_mut().remove(&self.number);
         self.memory.look_again();

@@ -35,4 +35,4 @@ pub use secure::Security;
 pub use sessions::ConnectionStats;
 pub(crate) use sessions::{Protocol, Seat, Sessions};
 pub use tally::Counters;
-pub(crate) use tally::{Latencies, Tally};
+pub(crate) use tally::{Latencies, SharedCounters};

@@ -1,7 +1,7 @@
 //! Looks once a round which clients have stopped moving, and closes those that harm others.
 //!
 //! Patience is counted in rounds, not by the clock: while this process itself does not run (stopped by a signal, or by a
-//! hypervisor), nobody's patience passes.
+//! hypervisor), no client is closed.
 
 use std::rc::Rc;
 

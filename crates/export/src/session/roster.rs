@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use brindle_io::Io;
-use brindle_io::sync::Event;
+use brindle_io::sync::Notify;
 
 use super::config::Config;
 use super::link::Link;
@@ -19,7 +19,7 @@ pub(super) struct Roster {
     pub(super) links: RefCell<BTreeMap<u64, Rc<Link>>>,
     pub(super) patrolled: Cell<bool>,
     /// A connection has ended.
-    pub(super) gone: Event,
+    pub(super) gone: Notify,
 }
 
 impl Roster {
@@ -30,7 +30,7 @@ impl Roster {
             memory: Rc::new(Memory::new(io, &config)),
             links: RefCell::default(),
             patrolled: Cell::new(false),
-            gone: Event::new(io),
+            gone: Notify::new(io),
         })
     }
 

@@ -109,7 +109,9 @@ impl Secure {
         let mut connection = self.connection.borrow_mut();
         let bytes = self.incoming.bytes();
         let mut rest = &bytes[from..to];
-        let full = |_: io::Error| rustls::Error::General("a record of TLS is longer than any is".to_owned());
+        let full = |_: io::Error| {
+            rustls::Error::General("a TLS record is longer than the protocol allows".to_owned())
+        };
         if connection.read_tls(&mut rest).map_err(full)? == 0 {
             return Err(rustls::Error::General("it goes on after it has said that it would not".to_owned()));
         }

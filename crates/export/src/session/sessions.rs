@@ -76,7 +76,7 @@ pub(crate) struct Sessions {
     next_id: Cell<u64>,
     stopping: Cell<bool>,
     refusals: Rc<Refusals>,
-    /// Those of connections that speak TLS.
+    /// Buffers of connections that speak TLS.
     secure_buffers: Pool,
     /// More clients come than there are places for: that has been said.
     crowded: Cell<bool>,

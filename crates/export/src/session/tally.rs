@@ -19,9 +19,9 @@ pub struct Counters {
 
 /// Counters that are added to while others look.
 #[derive(Default)]
-pub(crate) struct Tally(Cell<Counters>);
+pub(crate) struct SharedCounters(Cell<Counters>);
 
-impl Tally {
+impl SharedCounters {
     pub(crate) fn get(&self) -> Counters {
         self.0.get()
     }
@@ -48,7 +48,7 @@ impl Latencies {
 
     /// The moment at which a request begins, if it is to be timed.
     #[inline]
-    pub(crate) fn begin(io: &Io, tally: &Tally) -> Option<Instant> {
+    pub(crate) fn begin(io: &Io, tally: &SharedCounters) -> Option<Instant> {
         tally.get().requests.is_multiple_of(TIMED).then(|| io.now())
     }
 

@@ -81,7 +81,7 @@ pub fn write(log: &mut [u8], bad: &[BadRange]) -> bool {
 pub struct Entries(Vec<u64>);
 
 impl Entries {
-    /// Those of a log up to its end mark; `shift` is that of the superblock. `None` if they are not counted in sectors: then
+    /// The bad blocks of a log up to its end mark; `shift` is that of the superblock. `None` if they are not counted in sectors: then
     /// the log can't be changed here.
     pub fn parse(log: &[u8], shift: u8) -> Option<Self> {
         (shift == 0).then(|| Self(entries(log).collect()))

@@ -154,7 +154,7 @@ pub struct BitmapSuper {
 }
 
 impl BitmapSuper {
-    /// That of a new bitmap over `sync_bytes`, as mdadm makes it, for an array at this event count.
+    /// The superblock of a new bitmap over `sync_bytes`, as mdadm makes it, for an array at this event count.
     pub fn new(uuid: Uuid, events: u64, sync_bytes: u64, chunk: u64) -> Self {
         Self {
             version: BitmapVersion::LittleEndian,

@@ -5,11 +5,12 @@
 
 pub mod badblocks;
 pub mod bitmap;
+mod codec;
 pub mod defaults;
+pub mod displaced;
 mod error;
 mod features;
 pub mod journal;
-pub mod lost;
 mod name;
 pub mod ppl;
 mod role;

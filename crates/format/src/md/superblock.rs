@@ -2,10 +2,7 @@
 
 use core::fmt;
 
-use super::{
-    DEFAULT_MAX_DEV_1, DeviceRole, EncodeError, Endian, Features, SUPERBLOCK_BYTES, SuperblockError, Uuid,
-    Version, v0, v1,
-};
+use super::{DEFAULT_MAX_DEV_1, DeviceRole, Endian, Features, SUPERBLOCK_BYTES, Uuid, Version};
 
 /// A moment as md records it: seconds since 1970 (40 bits in 1.x, 32 in 0.90) and microseconds (24 bits, 1.x only).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -133,7 +130,7 @@ pub struct Superblock {
     /// a superblock that has it. It has no feature bit.
     pub logical_block_size: u32,
     /// The bytes from which this was parsed; zeroes in a new one.
-    pub(super) raw: Kept,
+    pub(super) raw: RawBlock,
 }
 
 /// Whether a superblock must have the checksum that it says it has.
@@ -148,10 +145,10 @@ pub(super) enum Sum {
 
 /// The block from which a superblock was parsed, so that a rewrite keeps what it does not know.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Kept(pub(super) Box<[u8; SUPERBLOCK_BYTES]>);
+pub(super) struct RawBlock(pub(super) Box<[u8; SUPERBLOCK_BYTES]>);
 
 /// Zero-filled if there are fewer bytes than a block.
-impl From<&[u8]> for Kept {
+impl From<&[u8]> for RawBlock {
     fn from(bytes: &[u8]) -> Self {
         let mut block = Box::new([0; SUPERBLOCK_BYTES]);
         for (to, from) in block.iter_mut().zip(bytes) {
@@ -162,7 +159,7 @@ impl From<&[u8]> for Kept {
 }
 
 /// Not the 4096 numbers: they would drown the fields.
-impl fmt::Debug for Kept {
+impl fmt::Debug for RawBlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("..")
     }
@@ -207,51 +204,8 @@ impl Superblock {
             flags: DeviceFlags::default(),
             corrected_reads: 0,
             logical_block_size: 0,
-            raw: Kept::from(&[][..]),
+            raw: RawBlock::from(&[][..]),
         })
-    }
-
-    /// Reads a superblock of `version` from the bytes that stand at its place on a device of `device_bytes`.
-    ///
-    /// `bytes` should be [`Version::superblock_bytes`] long.
-    ///
-    /// # Errors
-    ///
-    /// [`SuperblockError::NoMagic`] if there is none; any other kind if there is one that cannot be trusted, in version
-    /// 0.90 neither [`SuperblockError::Misplaced`] nor [`SuperblockError::Overlap`]. Feature bits that are not known are no
-    /// error here: see [`Features::unknown`].
-    pub fn parse(version: Version, bytes: &[u8], device_bytes: u64) -> Result<Self, SuperblockError> {
-        Self::parse_with(version, bytes, device_bytes, Sum::Checked)
-    }
-
-    pub(super) fn parse_with(
-        version: Version,
-        bytes: &[u8],
-        device_bytes: u64,
-        sum: Sum,
-    ) -> Result<Self, SuperblockError> {
-        match version {
-            Version::V0_90(endian) => v0::parse(endian, bytes, device_bytes, sum),
-            _ => v1::parse(version, bytes, device_bytes, sum),
-        }
-    }
-
-    /// Writes the superblock with its checksum into the first [`Version::superblock_bytes`] of `out`.
-    ///
-    /// # Errors
-    ///
-    /// `out` is then unchanged. [`EncodeError::Buffer`] if it is too short; any other kind if the version cannot record a
-    /// value.
-    pub fn encode(&self, out: &mut [u8]) -> Result<(), EncodeError> {
-        let have = out.len();
-        let out = out
-            .first_chunk_mut::<SUPERBLOCK_BYTES>()
-            .ok_or(EncodeError::Buffer { have, need: SUPERBLOCK_BYTES })?;
-        *out = match self.version {
-            Version::V0_90(endian) => v0::encode(self, endian)?,
-            _ => v1::encode(self)?,
-        };
-        Ok(())
     }
 
     /// Role of this device: its entry in the table, spare if it has none (as the kernel takes it).

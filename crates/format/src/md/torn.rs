@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 
-use super::superblock::{Kept, Sum};
+use super::superblock::{RawBlock, Sum};
 use super::{DeviceRole, Endian, SUPERBLOCK_BYTES, Superblock, Uuid, Version};
 use super::{torn_v0, v0};
 use crate::SECTOR;
@@ -42,7 +42,7 @@ impl Superblock {
             (encoded && block.get(..first.len()) == Some(first)).then_some(block)
         };
         let whole = found.other_roles(IN_FIRST_SECTOR).take(MOST_TRIES).find_map(&mut explains)?;
-        Some(Self { raw: Kept(Box::new(whole)), ..found })
+        Some(Self { raw: RawBlock(Box::new(whole)), ..found })
     }
 
     /// A superblock of 0.90 with a true checksum that describes its own device in two ways: sums of words may be the same by chance

@@ -3,7 +3,7 @@
 //! The entries stand behind the first sector, which has the counts of devices of each kind and the sum of all words. What is
 //! guessed is what one record changes; a guess that gives the first sector to the byte is what that tells of.
 
-use super::superblock::Kept;
+use super::superblock::RawBlock;
 use super::v0;
 use super::{DeviceFlags, DeviceRole, MAX_DEVICES_0_90, SUPERBLOCK_BYTES, Superblock};
 
@@ -69,7 +69,7 @@ impl Guess {
                 tried.device_number = *number as u32;
                 // These are the same before and after.
                 tried.flags = v0::copied_flags(found);
-                // Those of the device that had the place before are no more than lost.
+                // Changes of the device that had the place before are no more than lost.
                 let [(place, role), _] = *entries;
                 if role.active().is_none() {
                     tried.raw = v0::with_lost(found, place, 0);
@@ -109,7 +109,7 @@ impl Guess {
             }
             Self::Flags(flags) => told.flags = *flags,
         }
-        Superblock { raw: Kept(Box::new(*block)), ..told }
+        Superblock { raw: RawBlock(Box::new(*block)), ..told }
     }
 }
 
@@ -136,7 +136,7 @@ fn with_what_was_lost(
     block: &[u8; SUPERBLOCK_BYTES],
     first: &[u8],
 ) -> Option<[u8; SUPERBLOCK_BYTES]> {
-    let has = |bytes: &[u8]| Superblock { raw: Kept::from(bytes), ..tried.clone() }.checksum();
+    let has = |bytes: &[u8]| Superblock { raw: RawBlock::from(bytes), ..tried.clone() }.checksum();
     let lost = has(first).wrapping_sub(has(block));
     // A carry adds one; an entry of its own device stands there twice.
     let sums = [lost, lost.wrapping_sub(1), lost / 2, lost.wrapping_sub(1) / 2];

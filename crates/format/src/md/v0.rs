@@ -5,7 +5,7 @@
 use zerocopy::byteorder::{BigEndian, ByteOrder, LittleEndian, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::superblock::{Kept, Sum};
+use super::superblock::{RawBlock, Sum};
 use super::units::{Encoder, check_reshape, fold_sum, kib, known_level, sectors};
 use super::{
     DeviceFlags, DeviceRole, EncodeError, Endian, Features, MAGIC, MAX_DEVICES_0_90, Reshape,
@@ -15,7 +15,7 @@ use super::{
 /// `mdp_disk_t`: 32 words about one device.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Disk<O: ByteOrder> {
+struct DiskDescriptor<O: ByteOrder> {
     number: U32<O>,
     major: U32<O>,
     minor: U32<O>,
@@ -69,8 +69,8 @@ struct Raw<O: ByteOrder> {
     root_block: U32<O>,
     pstate_reserved: [[u8; 4]; 60],
 
-    disks: [Disk<O>; MAX_DEVICES_0_90],
-    this_disk: Disk<O>,
+    disks: [DiskDescriptor<O>; MAX_DEVICES_0_90],
+    this_disk: DiskDescriptor<O>,
 }
 
 const _: () = assert!(size_of::<Raw<LittleEndian>>() == SUPERBLOCK_BYTES);
@@ -204,7 +204,7 @@ fn decode<O: ByteOrder>(
         flags: device_flags(state),
         corrected_reads: 0,
         logical_block_size: 0,
-        raw: Kept::from(raw.as_bytes()),
+        raw: RawBlock::from(raw.as_bytes()),
     })
 }
 
@@ -228,7 +228,7 @@ fn roles<O: ByteOrder>(raw: &Raw<O>) -> Vec<DeviceRole> {
 
 /// As the kernel reads it: a device that is active but not in sync has a role only during a reshape. `of_role`: the number of
 /// the entry is that of a role.
-fn role<O: ByteOrder>(disk: &Disk<O>, of_role: bool, reshaping: bool) -> DeviceRole {
+fn role<O: ByteOrder>(disk: &DiskDescriptor<O>, of_role: bool, reshaping: bool) -> DeviceRole {
     let state = disk.state.get();
     let placed = state & DISK_SYNC != 0 || (reshaping && state & DISK_ACTIVE != 0);
     match u16::try_from(disk.raid_disk.get()) {
@@ -389,7 +389,7 @@ fn set_disks<O: ByteOrder>(sb: &Superblock, raw: &mut Raw<O>, new: bool) {
     for disk in raw.disks.iter_mut().skip(sb.roles.len()) {
         if disk.state.get() != 0 || disk.number.get() != 0 {
             changed = true;
-            *disk = Disk::new_zeroed();
+            *disk = DiskDescriptor::new_zeroed();
         }
     }
     if let Some(own) = raw.disks.get_mut(sb.device_number as usize) {
@@ -411,7 +411,7 @@ fn set_disks<O: ByteOrder>(sb: &Superblock, raw: &mut Raw<O>, new: bool) {
 pub(super) fn copy_agrees(sb: &Superblock) -> bool {
     fn read<O: ByteOrder>(sb: &Superblock) -> bool {
         let raw: Raw<O> = zerocopy::transmute!(*sb.raw.0);
-        let facts = |disk: &Disk<O>| {
+        let facts = |disk: &DiskDescriptor<O>| {
             let state = disk.state.get() & !(DISK_WRITE_MOSTLY | DISK_FAILFAST);
             (disk.number.get(), disk.raid_disk.get(), state)
         };
@@ -450,14 +450,14 @@ pub(super) fn copied_flags(sb: &Superblock) -> DeviceFlags {
 /// The block from which a superblock was read, with a changed entry in its table. The entry has no flags, and `sum`
 /// more in the numbers of its host and its flags. Only the sum of these can be told, which is all that a checksum
 /// needs.
-pub(super) fn with_lost(sb: &Superblock, number: usize, sum: u32) -> Kept {
-    fn set<O: ByteOrder>(sb: &Superblock, number: usize, sum: u32) -> Kept {
+pub(super) fn with_lost(sb: &Superblock, number: usize, sum: u32) -> RawBlock {
+    fn set<O: ByteOrder>(sb: &Superblock, number: usize, sum: u32) -> RawBlock {
         let mut raw: Raw<O> = zerocopy::transmute!(*sb.raw.0);
         if let Some(disk) = raw.disks.get_mut(number) {
             disk.state.set(disk.state.get() & !(DISK_WRITE_MOSTLY | DISK_FAILFAST));
             disk.minor.set(disk.minor.get().wrapping_add(sum));
         }
-        Kept(Box::new(zerocopy::transmute!(raw)))
+        RawBlock(Box::new(zerocopy::transmute!(raw)))
     }
     match sb.version {
         Version::V0_90(Endian::Big) => set::<BigEndian>(sb, number, sum),
@@ -467,27 +467,27 @@ pub(super) fn with_lost(sb: &Superblock, number: usize, sum: u32) -> Kept {
 
 /// The block from which a superblock was read, but that the flags of its own device are the same in both places where they
 /// stand: a cut may have left one of them old.
-pub(super) fn with_flags_agreed(sb: &Superblock) -> Kept {
+pub(super) fn with_flags_agreed(sb: &Superblock) -> RawBlock {
     match sb.version {
         Version::V0_90(Endian::Big) => agree::<BigEndian>(sb),
         _ => agree::<LittleEndian>(sb),
     }
 }
 
-fn agree<O: ByteOrder>(sb: &Superblock) -> Kept {
+fn agree<O: ByteOrder>(sb: &Superblock) -> RawBlock {
     let mut raw: Raw<O> = zerocopy::transmute!(*sb.raw.0);
     if let Some(own) = raw.disks.get(sb.device_number as usize) {
         let flags = own.state.get() & (DISK_WRITE_MOSTLY | DISK_FAILFAST);
         let others = raw.this_disk.state.get() & !(DISK_WRITE_MOSTLY | DISK_FAILFAST);
         raw.this_disk.state.set(others | flags);
     }
-    Kept(Box::new(zerocopy::transmute!(raw)))
+    RawBlock(Box::new(zerocopy::transmute!(raw)))
 }
 
 /// Fills a descriptor. The device's numbers in its host (`major`, `minor`) and its flags stay as long as some device has it.
-fn describe<O: ByteOrder>(disk: &mut Disk<O>, number: u32, role: DeviceRole, raid_disks: u32) {
+fn describe<O: ByteOrder>(disk: &mut DiskDescriptor<O>, number: u32, role: DeviceRole, raid_disks: u32) {
     if role == DeviceRole::Vacant {
-        *disk = Disk::new_zeroed();
+        *disk = DiskDescriptor::new_zeroed();
         if number >= raid_disks {
             return;
         }

@@ -5,7 +5,7 @@
 use zerocopy::little_endian::{I16, I32, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::superblock::{Kept, Sum};
+use super::superblock::{RawBlock, Sum};
 use super::units::{Encoder, check_reshape, fold_sum, known_level, sectors, signed_sectors};
 use super::{
     BadBlockLog, DeviceFlags, DeviceRole, EncodeError, Features, MAGIC, MAX_DEVICES_1, Ppl, Reshape,
@@ -102,7 +102,7 @@ pub(super) fn parse(
         return Err(SuperblockError::Checksum { found: head.sb_csum.get(), expected });
     }
     let roles = table.iter().map(|code| DeviceRole::from_code(code.get())).collect();
-    let sb = decode(version, head, roles, Kept::from(bytes))?;
+    let sb = decode(version, head, roles, RawBlock::from(bytes))?;
     check(&sb, head, device_bytes)?;
     Ok(sb)
 }
@@ -134,7 +134,7 @@ fn decode(
     version: Version,
     head: &Raw,
     roles: Vec<DeviceRole>,
-    raw: Kept,
+    raw: RawBlock,
 ) -> Result<Superblock, SuperblockError> {
     let features = Features(head.feature_map.get());
     let mut sb = Superblock {

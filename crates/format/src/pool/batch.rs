@@ -22,7 +22,7 @@ pub enum EntryKind {
     Page,
     /// Blocks that read as zeroes from now on.
     Zeroes,
-    /// A block that nobody has any more.
+    /// A lost block: no member has it any more.
     Lost,
 }
 

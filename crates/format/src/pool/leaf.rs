@@ -20,7 +20,7 @@ const REFS_TAIL: usize = BODY - LEAF_REFS * 32;
 pub enum LeafKind {
     /// It lies there, as it is.
     Plain,
-    /// Nobody has it any more.
+    /// The block is lost: no member has it any more.
     Lost,
 }
 

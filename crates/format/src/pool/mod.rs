@@ -28,7 +28,7 @@ pub use volume::{NODES, Node, Nodes, VOLUMES, VolumeRecord, Volumes};
 
 /// Bytes of a block: of all that is read and written.
 pub const BLOCK: usize = 4096;
-/// Bytes at the start and at the end of a member that are nobody's: boot sectors, partition tables.
+/// Bytes at the start and at the end of a member that the pool leaves alone: boot sectors, partition tables.
 pub const LEFT_ALONE: u64 = 32 << 10;
 /// First byte of the first label.
 pub const LABEL: u64 = LEFT_ALONE;

@@ -8,7 +8,6 @@
 //! stripes are.
 
 use super::error::{PoolError, impossible};
-use super::segment::SegmentRecord;
 
 /// Bits of an address that name the place.
 const PLACE_BITS: u32 = 20;
@@ -155,13 +154,6 @@ const fn common(mut a: u32, mut b: u32) -> u32 {
         (a, b) = (b, rest);
     }
     a
-}
-
-impl From<&SegmentRecord> for Shape {
-    fn from(record: &SegmentRecord) -> Self {
-        let rows = 1u32.checked_shl(u32::from(record.unit)).unwrap_or(0) >> 12;
-        Self { members: record.members, rows, stripe: record.stripe, parity: record.parity }
-    }
 }
 
 #[cfg(test)]

@@ -174,3 +174,10 @@ impl Segments {
         raw.records.iter().take(count).map(SegmentRecord::of).collect::<Result<_, _>>().map(Self)
     }
 }
+
+impl From<&SegmentRecord> for Shape {
+    fn from(record: &SegmentRecord) -> Self {
+        let rows = 1u32.checked_shl(u32::from(record.unit)).unwrap_or(0) >> 12;
+        Self { members: record.members, rows, stripe: record.stripe, parity: record.parity }
+    }
+}

@@ -50,7 +50,7 @@ pub enum Covering {
     },
 }
 
-/// Which partition covers all of `range` on a device of `bytes` bytes with logical sectors of `sector`, of which `pages` are known.
+/// The partition that covers all of `range` on a device of `bytes` bytes with logical sectors of `sector`, of which `pages` are known.
 /// Protective and extended entries cover nothing. Ask again with each page that is [unread](Covering::Unread).
 pub fn covering(bytes: u64, sector: u64, range: Range<u64>, pages: &[Sample<'_>]) -> Covering {
     let covers = |one: &Partition| one.start <= range.start && range.end <= one.end;
@@ -99,13 +99,13 @@ fn all(bytes: u64, sector: u64, pages: &[Sample<'_>]) -> Listing {
 }
 
 /// An entry of a DOS table.
-struct Entry {
+struct PartitionEntry {
     kind: u8,
     start: u64,
     sectors: u64,
 }
 
-impl Entry {
+impl PartitionEntry {
     fn is_extended(&self) -> bool {
         matches!(self.kind, 0x05 | 0x0f | 0x85)
     }
@@ -136,9 +136,10 @@ struct Pages<'a> {
 impl Pages<'_> {
     fn partitions(&self, sector: u64) -> Vec<Partition> {
         let first = self.entries(0);
-        let guid = || self.guid(sector, first.iter().any(Entry::is_protective));
+        let guid = || self.guid(sector, first.iter().any(PartitionEntry::is_protective));
         let dos = first.iter().any(|entry| !entry.is_protective());
-        let mut all = if dos && !first.iter().any(Entry::is_protective) { Vec::new() } else { guid() };
+        let mut all =
+            if dos && !first.iter().any(PartitionEntry::is_protective) { Vec::new() } else { guid() };
         for (number, entry) in (1..).zip(&first) {
             if entry.is_extended() {
                 self.logical(sector, entry, &mut all);
@@ -165,7 +166,7 @@ impl Pages<'_> {
     }
 
     /// The entries in use of the DOS table in a sector at this byte. Without its two last bytes it is one only if its flags make sense.
-    fn entries(&self, at: u64) -> Vec<Entry> {
+    fn entries(&self, at: u64) -> Vec<PartitionEntry> {
         let Some(sector) = self.bytes(at, 512) else { return Vec::new() };
         let table = sector.get(446..510).unwrap_or_default();
         let flagged = table.chunks_exact(16).all(|entry| matches!(entry.first(), Some(0 | 0x80)));
@@ -174,7 +175,7 @@ impl Pages<'_> {
         }
         let entry = |bytes: &[u8]| {
             let (kind, start, sectors) = (*bytes.get(4)?, le32(bytes, 8)?, le32(bytes, 12)?);
-            (kind != 0 && sectors != 0).then_some(Entry {
+            (kind != 0 && sectors != 0).then_some(PartitionEntry {
                 kind,
                 start: start.into(),
                 sectors: sectors.into(),
@@ -185,7 +186,7 @@ impl Pages<'_> {
 
     /// The chain of tables in an extended partition: each has a partition, placed from itself on, and the place of the next, from the
     /// start of the extended one on.
-    fn logical(&self, sector: u64, extended: &Entry, all: &mut Vec<Partition>) {
+    fn logical(&self, sector: u64, extended: &PartitionEntry, all: &mut Vec<Partition>) {
         let mut next = 0u64;
         for number in (5..).take(MOST_LOGICAL as usize) {
             let here = extended.start.saturating_add(next);

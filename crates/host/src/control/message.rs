@@ -41,7 +41,7 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
-    /// Begin, halt or end what goes over an array.
+    /// Begin, pause or end a process of an array.
     Action {
         /// Which.
         action: Word,
@@ -171,7 +171,7 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
-    /// Which version of the protocol does it speak?
+    /// The version of the protocol is asked for.
     Version,
 }
 
@@ -246,7 +246,7 @@ impl DeviceFlag {
     }
 }
 
-/// An order to a process that goes over an array.
+/// An order to a process of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Word {

@@ -9,7 +9,7 @@ use rustix::event::PollFlags;
 
 use super::message::Request;
 
-/// A line longer than this is nobody's request.
+/// No request is a longer line.
 pub(super) const MAX_LINE: usize = 64 * 1024;
 
 /// From the connection to the end of its line, and from the answer's first byte to its last.
@@ -20,7 +20,7 @@ const TURN: usize = 16 * 1024;
 
 /// A client's state: it waits for something, or is waited for.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum PeerStep {
     /// It has not finished its line.
     Asking { line: Vec<u8>, until: Instant },
     /// The array thinks about it.
@@ -54,50 +54,50 @@ pub(super) enum Turn {
 pub(super) struct Peer {
     pub(super) id: u64,
     pub(super) stream: UnixStream,
-    pub(super) step: Step,
+    pub(super) step: PeerStep,
 }
 
 impl Peer {
     pub(super) fn new(id: u64, stream: UnixStream, now: Instant) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        Ok(Self { id, stream, step: Step::Asking { line: Vec::new(), until: now + LINE_PATIENCE } })
+        Ok(Self { id, stream, step: PeerStep::Asking { line: Vec::new(), until: now + LINE_PATIENCE } })
     }
 
     pub(super) fn is_silent(&self) -> bool {
-        matches!(self.step, Step::Asking { .. })
+        matches!(self.step, PeerStep::Asking { .. })
     }
 
     /// When its patience, or ours with it, is over.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self.step {
-            Step::Asking { until, .. } | Step::Waiting { until, .. } | Step::Told { until, .. } => {
-                Some(until)
-            }
-            Step::Staying => None,
+            PeerStep::Asking { until, .. }
+            | PeerStep::Waiting { until, .. }
+            | PeerStep::Told { until, .. } => Some(until),
+            PeerStep::Staying => None,
         }
     }
 
     /// Events to poll for. A client that hangs up is noticed in any case.
     pub(super) fn interest(&self) -> PollFlags {
         match self.step {
-            Step::Asking { .. } | Step::Staying => PollFlags::IN,
-            Step::Waiting { .. } => PollFlags::empty(),
-            Step::Told { .. } => PollFlags::OUT,
+            PeerStep::Asking { .. } | PeerStep::Staying => PollFlags::IN,
+            PeerStep::Waiting { .. } => PollFlags::empty(),
+            PeerStep::Told { .. } => PollFlags::OUT,
         }
     }
 
     /// Owes the client this line.
     pub(super) fn tell(&mut self, answer: Vec<u8>, then: Then, now: Instant) {
-        self.step = Step::Told { answer, sent: 0, until: now + LINE_PATIENCE, then };
+        self.step = PeerStep::Told { answer, sent: 0, until: now + LINE_PATIENCE, then };
     }
 
     /// Reads or writes what is possible without waiting.
     pub(super) fn turn(&mut self) -> Turn {
         let turn = match self.step {
-            Step::Asking { .. } => self.read(),
-            Step::Told { .. } => self.write(),
-            Step::Waiting { .. } => Ok(Turn::Later),
-            Step::Staying => self.listen_for_the_end(),
+            PeerStep::Asking { .. } => self.read(),
+            PeerStep::Told { .. } => self.write(),
+            PeerStep::Waiting { .. } => Ok(Turn::Later),
+            PeerStep::Staying => self.listen_for_the_end(),
         };
         match turn {
             Ok(turn) => turn,
@@ -107,7 +107,7 @@ impl Peer {
     }
 
     fn read(&mut self) -> io::Result<Turn> {
-        let Step::Asking { line, .. } = &mut self.step else { return Ok(Turn::Later) };
+        let PeerStep::Asking { line, .. } = &mut self.step else { return Ok(Turn::Later) };
         let mut bytes = [0; TURN];
         let got = self.stream.read(&mut bytes)?;
         let end = bytes[..got].iter().position(|&byte| byte == b'\n');
@@ -122,14 +122,14 @@ impl Peer {
     }
 
     fn write(&mut self) -> io::Result<Turn> {
-        let Step::Told { answer, sent, then, .. } = &mut self.step else { return Ok(Turn::Later) };
+        let PeerStep::Told { answer, sent, then, .. } = &mut self.step else { return Ok(Turn::Later) };
         let rest = &answer[*sent..];
         *sent += self.stream.write(&rest[..rest.len().min(TURN)])?;
         match (*sent == answer.len(), *then) {
             (false, _) => Ok(Turn::Later),
             (true, Then::Close) => Ok(Turn::Over),
             (true, Then::Stay) => {
-                self.step = Step::Staying;
+                self.step = PeerStep::Staying;
                 Ok(Turn::Later)
             }
         }

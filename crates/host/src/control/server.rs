@@ -1,4 +1,4 @@
-//! The server's end of the control socket: a thread that waits for nobody but all at once.
+//! The server's end of the control socket: a thread that waits for all of its peers at once, and never for one alone.
 //!
 //! It shares nothing with the array's thread but queues, so that it answers whatever hangs there.
 
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
 
 use super::message::{self, Answer, Ended, Request};
-use super::peer::{Peer, Step, Then, Turn};
+use super::peer::{Peer, PeerStep, Then, Turn};
 
 /// Clients at a time; of more, those that have been silent the longest are dropped.
 const MAX_PEERS: usize = 256;
@@ -125,7 +125,7 @@ struct House {
     /// Oldest first.
     peers: Vec<Peer>,
     next_id: u64,
-    /// Nobody is accepted until then.
+    /// No connection is accepted until then.
     rest_until: Option<Instant>,
     /// The server has ended: when whoever has still not taken its answer is left.
     closed_at: Option<Instant>,
@@ -168,7 +168,8 @@ impl House {
         drop(fds);
         let mut gone = gone.into_iter();
         // In all other steps reading or writing tells, after what there still is to read.
-        self.peers.retain(|peer| !(gone.next() == Some(true) && matches!(peer.step, Step::Waiting { .. })));
+        self.peers
+            .retain(|peer| !(gone.next() == Some(true) && matches!(peer.step, PeerStep::Waiting { .. })));
     }
 
     fn read_news(&mut self, now: Instant) {
@@ -197,13 +198,13 @@ impl House {
         self.accept(now);
         self.closed_at = Some(now + END_PATIENCE);
         for peer in &mut self.peers {
-            if let Step::Asking { .. } = peer.step
+            if let PeerStep::Asking { .. } = peer.step
                 && let Turn::Line(line) = peer.turn()
                 && let Ok(request) = message::request(&line)
             {
-                peer.step = Step::Waiting { request, until: now };
+                peer.step = PeerStep::Waiting { request, until: now };
             }
-            if let Step::Waiting { request, .. } = &peer.step {
+            if let PeerStep::Waiting { request, .. } = &peer.step {
                 let answer = self.handler.overdue(request);
                 answer_to(peer, &answer, now);
             }
@@ -228,7 +229,7 @@ impl House {
             return;
         }
         match &peer.step {
-            Step::Waiting { request, .. } => {
+            PeerStep::Waiting { request, .. } => {
                 let answer = self.handler.overdue(request);
                 answer_to(peer, &answer, now);
             }
@@ -244,7 +245,7 @@ impl House {
             Ok(request) => {
                 let reply = Reply { peer: peer.id, post: self.post.clone() };
                 let until = now + request.patience();
-                peer.step = Step::Waiting { request: request.clone(), until };
+                peer.step = PeerStep::Waiting { request: request.clone(), until };
                 self.handler.begin(request, reply);
             }
             Err(answer) => peer.tell(message::line(&answer), Then::Close, now),
@@ -287,18 +288,18 @@ impl House {
 /// Owes the client the word of the end, if it stays for that.
 fn tell_end(peer: &mut Peer, ended: &Ended, now: Instant) {
     match &mut peer.step {
-        Step::Told { answer, then: then @ Then::Stay, .. } => {
+        PeerStep::Told { answer, then: then @ Then::Stay, .. } => {
             answer.extend(message::line(ended));
             *then = Then::Close;
         }
-        Step::Staying => peer.tell(message::line(ended), Then::Close, now),
-        Step::Told { .. } | Step::Asking { .. } | Step::Waiting { .. } => {}
+        PeerStep::Staying => peer.tell(message::line(ended), Then::Close, now),
+        PeerStep::Told { .. } | PeerStep::Asking { .. } | PeerStep::Waiting { .. } => {}
     }
 }
 
 /// Owes the client an answer, if it waits for one.
 fn answer_to(peer: &mut Peer, answer: &Answer, now: Instant) {
-    let Step::Waiting { request, .. } = &peer.step else { return };
+    let PeerStep::Waiting { request, .. } = &peer.step else { return };
     let stays = matches!(request, Request::Stop { .. }) && matches!(answer, Answer::Ok(_));
     peer.tell(message::line(answer), if stays { Then::Stay } else { Then::Close }, now);
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use brindle_array::{DeviceDetail, Joined, Removal};
 use brindle_io::device::Identity;
 
-use super::again::{Again, is_out, take_each_again, those_there};
+use super::readd::{Again, is_out, take_each_again, those_there};
 use crate::answers::Served;
 use crate::exported::Exported;
 use crate::service::Service;
@@ -23,11 +23,11 @@ pub fn are_meant(names: &[PathBuf]) -> bool {
 /// Former members that were looked for.
 #[derive(Debug, Default)]
 pub(crate) struct Back {
-    /// Those that are members again.
+    /// Devices that are members again.
     pub(crate) joined: Vec<JoinedStatus>,
-    /// Those that can't be.
+    /// Devices that can't be members again.
     pub(crate) refused: Vec<RefusedStatus>,
-    /// Which of these the array itself refused.
+    /// The devices among these that the array itself refused.
     pub(crate) strangers: Vec<Identity>,
 }
 

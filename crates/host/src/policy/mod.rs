@@ -1,6 +1,6 @@
-//! Decisions that nobody asks for, as long as arrays are served.
+//! Decisions that a server takes by itself, as long as arrays are served.
 
-pub(crate) mod again;
 pub(crate) mod former;
+pub(crate) mod readd;
 mod returns;
 mod spares;

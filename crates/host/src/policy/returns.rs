@@ -90,7 +90,7 @@ impl Service {
     }
 }
 
-/// Whether a member failed, and nobody said so.
+/// Whether a member failed by itself, not by command.
 fn failed_by_itself(device: &DeviceDetail) -> bool {
     let by_itself = device.failure.is_some_and(|failed| failed.cause.error.is_some());
     device.state == DeviceState::Failed && device.role.is_some() && by_itself

@@ -15,7 +15,7 @@ pub struct DeviceStatus {
     pub role: Option<u16>,
     /// As it was named.
     pub path: String,
-    /// Which drive it is, as it was when it came; none of files.
+    /// The drive, as it was when the device came; none of files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drive: Option<DriveStatus>,
     /// `in-sync`, `failed` and so on.

@@ -24,7 +24,7 @@ pub struct EventStatus {
     pub role: Option<u16>,
     /// The member, as it was named.
     pub member: Option<String>,
-    /// Which drive that is; none of files.
+    /// The member's drive; none of files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drive: Option<DriveStatus>,
     /// `write`, `command` and so on.

@@ -57,7 +57,7 @@ pub struct ReshapeFacts {
 }
 
 impl ArrayFacts {
-    /// Of what superblocks say.
+    /// The facts that superblocks say.
     pub fn of(assembly: &Assembly) -> Self {
         let geometry = &assembly.geometry;
         let level = geometry.level();

@@ -24,7 +24,7 @@ pub struct Findings {
     /// Bytes of members that can't be read.
     pub unreadable: u64,
     /// The first places that disagree.
-    pub places: Vec<Place>,
+    pub places: Vec<FoundPlace>,
     /// The first places that can't be read.
     pub bad_places: Vec<Bad>,
     /// Redundancy was never made true before: all of it was made, and nothing was located.
@@ -70,7 +70,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Those of the array that a range of a role's data area holds.
+    /// Ranges of the array that a range of a role's data area holds.
     pub fn held(array: &Array, role: u16, range: Range<u64>) -> Vec<Self> {
         let ranges = array.array_ranges(role, range).into_iter();
         ranges.map(|range| Self { from: range.start, to: range.end }).collect()
@@ -79,7 +79,7 @@ impl Bounds {
 
 /// A place that disagrees.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Place {
+pub struct FoundPlace {
     /// The part that disagrees: p, q, copy or data.
     pub kind: String,
     /// Of the member.
@@ -126,7 +126,7 @@ impl Findings {
             length: place.len,
             array: Bounds::held(array, place.role, place.offset..place.offset + place.len),
         };
-        let place = |place: &Mismatch| Place {
+        let place = |place: &Mismatch| FoundPlace {
             kind: kind(place.kind).to_owned(),
             role: place.role,
             device: device(place.role),

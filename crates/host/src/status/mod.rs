@@ -21,7 +21,7 @@ pub use devices::{BadBlocks, BadPlaces, DeviceStatus, FailureStatus, IoStatus};
 pub use drive::DriveStatus;
 pub use events::EventStatus;
 pub use facts::{ArrayFacts, ReshapeFacts, consistency, flags, homehost, left_out};
-pub use findings::{Bad, Bounds, Findings, Outcome, Place, mode_of_locating};
+pub use findings::{Bad, Bounds, Findings, FoundPlace, Outcome, mode_of_locating};
 pub use pools::{PoolDevice, PoolFacts, VolumeFacts, WrittenStatus};
 
 /// A running array at one moment.
@@ -74,13 +74,13 @@ pub struct BitmapStatus {
     pub writes: u64,
     /// Writes that may lag behind.
     pub write_behind: u32,
-    /// Those that do now.
+    /// Writes that lag behind now.
     pub lagging: u32,
     /// The most that did at once.
     pub most_lagging: u32,
 }
 
-/// A process that goes over an array.
+/// A process of an array: a check, repair, resync or recovery.
 #[derive(Clone, Debug, Serialize)]
 pub struct SyncStatus {
     /// `resync`, `check` and so on.

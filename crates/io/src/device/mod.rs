@@ -101,7 +101,7 @@ impl OpenDevice {
     /// Opens a part of a device, from one byte to another, to be read. It has the name of the device.
     ///
     /// # Errors
-    /// Those of [`OpenDevice::open`], [`DeviceErrorKind::PartIsRead`] if it is to be written to, [`DeviceErrorKind::NoSuchPart`] if
+    /// The errors of [`OpenDevice::open`], [`DeviceErrorKind::PartIsRead`] if it is to be written to, [`DeviceErrorKind::NoSuchPart`] if
     /// it is not whole sectors or ends beyond the device.
     pub fn open_part(
         path: impl AsRef<Path>,

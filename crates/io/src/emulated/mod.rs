@@ -22,8 +22,8 @@ use crate::sim::{Emulation, Stations};
 use crate::time::Instant;
 use crate::uring::Uring;
 pub use files::BufferedFile;
-pub use tally::Kept;
-use tally::Tally;
+use tally::EmulatedTally;
+pub use tally::Punctuality;
 
 /// So long before a moment the thread stays awake.
 const SPIN: u64 = 150_000;
@@ -37,13 +37,13 @@ const SEED: u64 = 0x0065_6d75_6c61_7465;
 #[derive(Clone)]
 pub struct Emulated {
     ring: Uring,
-    state: Rc<RefCell<State>>,
+    state: Rc<RefCell<EmulatedState>>,
 }
 
-struct State {
+struct EmulatedState {
     emulation: Emulation,
     /// By the member's place.
-    members: Vec<Option<Member>>,
+    members: Vec<Option<EmulatedMember>>,
     /// By key: what is under way at emulated members.
     flights: Vec<Option<Flight>>,
     /// How many.
@@ -55,12 +55,12 @@ struct State {
     due: Vec<(OpKey, u64)>,
 }
 
-struct Member {
+struct EmulatedMember {
     /// Its number in the emulation.
     drive: usize,
     rotational: bool,
     file: BufferedFile,
-    tally: Tally,
+    tally: EmulatedTally,
 }
 
 /// An operation: it is over when its file and its model both are.
@@ -74,7 +74,7 @@ struct Flight {
 impl Emulated {
     /// The ring as it is.
     pub fn new(ring: Uring) -> Self {
-        let state = State {
+        let state = EmulatedState {
             emulation: Emulation::new(SEED),
             members: Vec::new(),
             flights: Vec::new(),
@@ -98,19 +98,20 @@ impl Emulated {
         if member.place() >= state.members.len() {
             state.members.resize_with(member.place() + 1, || None);
         }
-        state.members[member.place()] = Some(Member { drive, rotational, file, tally: Tally::default() });
+        state.members[member.place()] =
+            Some(EmulatedMember { drive, rotational, file, tally: EmulatedTally::default() });
         files::wake_in_time();
     }
 
     /// How well a member has kept up since it was last asked; none of one that is not emulated.
-    pub fn kept(&self, member: MemberId) -> Option<Kept> {
+    pub fn kept(&self, member: MemberId) -> Option<Punctuality> {
         let mut state = self.state.borrow_mut();
         let member = state.members.get_mut(member.place())?.as_mut()?;
         Some(member.tally.take())
     }
 }
 
-impl State {
+impl EmulatedState {
     /// Takes an operation on an emulated member: true if the ring is to carry it out.
     ///
     /// # Safety
@@ -291,8 +292,9 @@ unsafe impl Reactor for Emulated {
 
     fn give_up(&mut self, key: OpKey) {
         // An operation that its file has carried out already is not in the ring.
-        let flight =
-            |state: &State| state.flights.get(key.0 as usize)?.as_ref().map(|flight| flight.result.is_some());
+        let flight = |state: &EmulatedState| {
+            state.flights.get(key.0 as usize)?.as_ref().map(|flight| flight.result.is_some())
+        };
         if flight(&self.state.borrow()) != Some(true) {
             self.ring.give_up(key);
         }

@@ -2,10 +2,10 @@
 
 /// Answers of a while.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct Punctuality {
     /// How many there were.
     pub answers: u64,
-    /// Those that came later than the model has it by more than a tenth of what it gives them, and by more than [`Kept::SLACK`].
+    /// Answers that came later than the model has it by more than a tenth of what it gives them, and by more than [`Punctuality::SLACK`].
     pub late: u64,
     /// By how much all of them were late together, nanoseconds.
     pub lateness: u64,
@@ -15,7 +15,7 @@ pub struct Kept {
     pub worst: u64,
 }
 
-impl Kept {
+impl Punctuality {
     /// A delay of this many nanoseconds does not count as late.
     pub const SLACK: u64 = 1000;
 
@@ -27,20 +27,20 @@ impl Kept {
 }
 
 #[derive(Default)]
-pub(super) struct Tally(Kept);
+pub(super) struct EmulatedTally(Punctuality);
 
-impl Tally {
+impl EmulatedTally {
     /// An answer that was to take `promised` nanoseconds, and took `late` more.
     pub(super) fn count(&mut self, promised: u64, late: u64) {
         let kept = &mut self.0;
         kept.answers += 1;
-        kept.late += u64::from(late > (promised / 10).max(Kept::SLACK));
+        kept.late += u64::from(late > (promised / 10).max(Punctuality::SLACK));
         kept.lateness = kept.lateness.saturating_add(late);
         kept.promised = kept.promised.saturating_add(promised);
         kept.worst = kept.worst.max(late);
     }
 
-    pub(super) fn take(&mut self) -> Kept {
+    pub(super) fn take(&mut self) -> Punctuality {
         core::mem::take(&mut self.0)
     }
 }
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn late_is_a_tenth_and_one_of_a_hundred_is_too_many() {
-        let mut tally = Tally::default();
+        let mut tally = EmulatedTally::default();
         (0..99).for_each(|_| tally.count(100_000, 10_000));
         tally.count(100_000, 10_001);
         let kept = tally.0;
@@ -62,6 +62,6 @@ mod tests {
         assert_eq!(tally.0.late, 1);
         tally.count(2000, 1001);
         assert!(!tally.take().is_up());
-        assert_eq!(tally.take(), Kept::default());
+        assert_eq!(tally.take(), Punctuality::default());
     }
 }

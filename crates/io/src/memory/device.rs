@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use crate::arena::PAGE;
-use crate::op::{Mapped, MemberInfo, OpError, OpKind, OpView, Place, Probe, Segment};
+use crate::op::{Mapped, MemberInfo, OpError, OpKind, OpView, PathTarget, Probe, Segment};
 
 /// The error of an operation that does not cover whole logical blocks: EINVAL.
 pub(super) const MISALIGNED: OpError = OpError::Medium(22);
@@ -19,7 +19,7 @@ pub(super) struct RamDevice {
     pub(super) hangs: bool,
     /// Bytes that it holds now.
     holds: u64,
-    pub(super) place: Place,
+    pub(super) place: PathTarget,
     pub(super) refuses_writes: bool,
     /// As many transfers come back short.
     pub(super) short: u64,
@@ -51,7 +51,7 @@ impl RamDevice {
             gone: false,
             hangs: false,
             holds: size,
-            place: Place::There,
+            place: PathTarget::There,
             refuses_writes: false,
             short: 0,
             spoilt: Vec::new(),

@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::bounce::SharedMemory;
 use crate::op::{
-    Completion, MemberId, MemberInfo, OpClass, OpError, OpKey, OpKind, OpView, Place, Segment, SocketId,
+    Completion, MemberId, MemberInfo, OpClass, OpError, OpKey, OpKind, OpView, PathTarget, Segment, SocketId,
 };
 use crate::reactor::{Reactor, Unpark};
 use crate::time::{Clock, Instant};
@@ -21,9 +21,9 @@ pub(crate) use pipe::Pipes;
 
 /// The memory reactor. A handle: cloning gives the same members, so that a test keeps one while [`crate::Io`] owns another.
 #[derive(Clone)]
-pub struct Memory(Rc<RefCell<State>>);
+pub struct Memory(Rc<RefCell<MemoryState>>);
 
-struct State {
+struct MemoryState {
     clock: Clock,
     devices: Vec<RamDevice>,
     pipes: Pipes,
@@ -58,7 +58,7 @@ struct Strike {
     refuse: bool,
 }
 
-impl State {
+impl MemoryState {
     /// Injects the faults whose countdown is over.
     fn strike(&mut self) {
         let devices = &mut self.devices;
@@ -164,7 +164,7 @@ impl Default for Memory {
 impl Memory {
     /// A reactor without members.
     pub fn new() -> Self {
-        Self(Rc::new(RefCell::new(State {
+        Self(Rc::new(RefCell::new(MemoryState {
             clock: Clock::start(),
             devices: Vec::new(),
             pipes: Pipes::default(),
@@ -291,7 +291,7 @@ impl Memory {
     }
 
     /// Sets the answer of [`crate::Io::probe`] for the member's name.
-    pub fn set_place(&self, member: MemberId, place: Place) {
+    pub fn set_place(&self, member: MemberId, place: PathTarget) {
         self.0.borrow_mut().devices[member.place()].place = place;
     }
 

@@ -15,7 +15,7 @@ const WIDEST: u32 = 36;
 pub(super) struct Agenda<T> {
     /// The stretch that comes first has the last of its entries first, the others have them as they came.
     wheel: Vec<Vec<(u64, u64, T)>>,
-    /// Which of them hold anything, but for the first.
+    /// The slots that hold anything, but for the first.
     filled: [u64; SLOTS as usize / 64],
     /// Number of the stretch that comes first, counted from moment 0.
     first: u64,

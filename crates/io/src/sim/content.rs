@@ -8,13 +8,13 @@ pub(super) const SECTOR: usize = 512;
 const EXTENT: usize = 64 * SECTOR;
 
 /// A stretch of the drive, and which of its sectors were written and which discarded since.
-struct Extent {
+struct ContentExtent {
     written: u64,
     discarded: u64,
     bytes: Box<[u8]>,
 }
 
-impl Extent {
+impl ContentExtent {
     fn new() -> Self {
         Self { written: 0, discarded: 0, bytes: vec![0; EXTENT].into_boxed_slice() }
     }
@@ -35,14 +35,14 @@ pub(super) enum Unwritten {
 }
 
 /// A drive's bytes as a reader sees them.
-pub(super) struct Content {
-    extents: Vec<Option<Box<Extent>>>,
+pub(super) struct DiskContent {
+    extents: Vec<Option<Box<ContentExtent>>>,
     unwritten: Unwritten,
     /// Counts reads, so that a discarded sector reads differently each time.
     looks: u64,
 }
 
-impl Content {
+impl DiskContent {
     pub(super) fn new(size: u64, unwritten: Unwritten) -> Self {
         let extents = (0..size.div_ceil(EXTENT as u64)).map(|_| None).collect();
         Self { extents, unwritten, looks: 0 }
@@ -86,7 +86,7 @@ impl Content {
         }
     }
 
-    fn look_by_sector(&self, extent: Option<&Extent>, offset: u64, into: &mut [u8], looks: u64) {
+    fn look_by_sector(&self, extent: Option<&ContentExtent>, offset: u64, into: &mut [u8], looks: u64) {
         let (mut at, mut rest) = (offset, into);
         while !rest.is_empty() {
             let within = (at % SECTOR as u64) as usize;
@@ -99,10 +99,10 @@ impl Content {
         }
     }
 
-    fn sector(&self, extent: Option<&Extent>, sector: u64, looks: u64) -> [u8; SECTOR] {
+    fn sector(&self, extent: Option<&ContentExtent>, sector: u64, looks: u64) -> [u8; SECTOR] {
         let mut bytes = [0; SECTOR];
         let within = (sector % 64) as usize;
-        let has = |bits: fn(&Extent) -> u64| extent.is_some_and(|e| bits(e) >> within & 1 == 1);
+        let has = |bits: fn(&ContentExtent) -> u64| extent.is_some_and(|e| bits(e) >> within & 1 == 1);
         if has(|e| e.discarded) && looks > 0 {
             // Old bytes, zeroes or noise, at every look anew.
             let chance = mix(sector ^ looks.rotate_left(32));
@@ -125,12 +125,12 @@ impl Content {
         bytes
     }
 
-    fn extent(&mut self, offset: u64) -> &mut Extent {
-        self.extents[(offset / EXTENT as u64) as usize].get_or_insert_with(|| Box::new(Extent::new()))
+    fn extent(&mut self, offset: u64) -> &mut ContentExtent {
+        self.extents[(offset / EXTENT as u64) as usize].get_or_insert_with(|| Box::new(ContentExtent::new()))
     }
 
     /// Goes through the extents of a range: `change` is given each, where in it the piece begins, and the piece's bytes.
-    fn pieces(&mut self, offset: u64, len: usize, mut change: impl FnMut(&mut Extent, usize, usize)) {
+    fn pieces(&mut self, offset: u64, len: usize, mut change: impl FnMut(&mut ContentExtent, usize, usize)) {
         let (mut at, mut left) = (offset, len);
         while left > 0 {
             let within = (at % EXTENT as u64) as usize;

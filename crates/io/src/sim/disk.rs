@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::content::{Content, Unwritten};
+use super::content::{DiskContent, Unwritten};
 use super::rng::Rng;
 use crate::op::Segment;
 
@@ -42,15 +42,15 @@ impl Landing {
 struct Unstable {
     unit: u64,
     write: u64,
-    /// The earlier content of the unit is in [`Disk::before`]. If not, the change itself was stable at once, and
+    /// The earlier content of the unit is in [`SimDisk::before`]. If not, the change itself was stable at once, and
     /// nothing older can come back.
     kept: bool,
 }
 
 /// The bytes of one drive, by tear unit: the smallest write that the drive does whole or not at all.
-pub(super) struct Disk {
+pub(super) struct SimDisk {
     /// `None`: nothing is kept, for runs that only ask how long things take.
-    content: Option<Content>,
+    content: Option<DiskContent>,
     /// Bytes at the beginning that are kept. Operations that reach beyond leave nothing.
     kept: u64,
     unit: u64,
@@ -61,10 +61,10 @@ pub(super) struct Disk {
     before: VecDeque<u8>,
 }
 
-impl Disk {
+impl SimDisk {
     pub(super) fn new(size: u64, unit: u32, unwritten: Option<Unwritten>) -> Self {
         Self {
-            content: unwritten.map(|unwritten| Content::new(size, unwritten)),
+            content: unwritten.map(|unwritten| DiskContent::new(size, unwritten)),
             kept: if unwritten.is_some() { size } else { 0 },
             unit: u64::from(unit),
             writes: 0,
@@ -80,7 +80,7 @@ impl Disk {
 
     /// Keeps the first bytes from now on, which read as zeroes until they are written.
     pub(super) fn keep_beginning(&mut self, bytes: u64) {
-        (self.content, self.kept) = (Some(Content::new(bytes, Unwritten::Zeroes)), bytes);
+        (self.content, self.kept) = (Some(DiskContent::new(bytes, Unwritten::Zeroes)), bytes);
     }
 
     pub(super) fn peek(&self, offset: u64, into: &mut [u8]) {
@@ -116,7 +116,7 @@ impl Disk {
         }
     }
 
-    /// See [`Content::first_unwritten`].
+    /// See [`DiskContent::first_unwritten`].
     pub(super) fn first_unwritten(&self, offset: u64, len: u64) -> Option<u64> {
         self.content.as_ref()?.first_unwritten(offset, len)
     }
@@ -239,7 +239,7 @@ struct Source<'a> {
 
 impl Source<'_> {
     /// Puts the next `count` bytes into `content` at `offset`, or passes them over.
-    fn put_next(&mut self, count: u64, content: Option<&mut Content>, offset: u64) {
+    fn put_next(&mut self, count: u64, content: Option<&mut DiskContent>, offset: u64) {
         match (self.data, content) {
             (Data::Memory(segments), content) => self.put_memory(segments, count, content, offset),
             (Data::Zeroes, Some(content)) => content.zero(offset, count as usize),
@@ -252,7 +252,7 @@ impl Source<'_> {
         &mut self,
         segments: &[Segment],
         count: u64,
-        mut content: Option<&mut Content>,
+        mut content: Option<&mut DiskContent>,
         offset: u64,
     ) {
         let (mut left, mut at) = (count as usize, offset);

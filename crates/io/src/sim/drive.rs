@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::Hostility;
 use super::busy::Busy;
 use super::content::{SECTOR, Unwritten, noise};
-use super::disk::{Data, Disk, Landing};
+use super::disk::{Data, Landing, SimDisk};
 use super::faults::Faults;
 use super::model::Model;
 use super::rng::Rng;
@@ -24,7 +24,7 @@ pub(super) struct Drive {
     /// Bytes that it has now: fewer once it was truncated.
     holds: u64,
     pub(super) timing: Timing,
-    pub(super) disk: Disk,
+    pub(super) disk: SimDisk,
     pub(super) faults: Faults,
     /// Changes under way.
     pub(super) changing: Ranges<OpKey>,
@@ -75,7 +75,7 @@ impl Drive {
             info: model.info(bytes),
             holds: bytes,
             timing: Timing::new(model, bytes),
-            disk: Disk::new(bytes, unit, unwritten),
+            disk: SimDisk::new(bytes, unit, unwritten),
             faults: Faults::default(),
             changing: Ranges::default(),
             given: [0; 3],

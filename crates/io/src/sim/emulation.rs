@@ -16,14 +16,14 @@ pub struct Emulation {
     uplink: Uplink,
     drives: Vec<Busy>,
     /// By moment; what happens at one moment comes in the order in which it was known.
-    agenda: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    agenda: BinaryHeap<Reverse<(u64, u64, EmulationEvent)>>,
     known: u64,
     /// By key.
     flying: Vec<Option<Flying>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+enum EmulationEvent {
     /// An operation's first byte can move.
     Ready(u32),
     /// An operation is done.
@@ -82,8 +82,8 @@ impl Emulation {
         {
             self.agenda.pop();
             match event {
-                Event::Ready(key) => self.ready(at, OpKey(key), done),
-                Event::Done(key) => self.done(at, OpKey(key), done),
+                EmulationEvent::Ready(key) => self.ready(at, OpKey(key), done),
+                EmulationEvent::Done(key) => self.done(at, OpKey(key), done),
             }
         }
     }
@@ -95,7 +95,7 @@ impl Emulation {
         self.drives.iter_mut().for_each(Busy::forget);
     }
 
-    fn schedule(&mut self, at: u64, event: Event) {
+    fn schedule(&mut self, at: u64, event: EmulationEvent) {
         self.known += 1;
         self.agenda.push(Reverse((at, self.known, event)));
     }
@@ -103,13 +103,13 @@ impl Emulation {
     fn begin(&mut self, now: u64, key: OpKey) {
         let Some(op) = self.flying[key.0 as usize] else { return };
         let latency = self.drives[op.drive].latency(now, op.kind, op.len, &mut self.rng);
-        self.schedule(now.saturating_add(latency), Event::Ready(key.0));
+        self.schedule(now.saturating_add(latency), EmulationEvent::Ready(key.0));
     }
 
     fn ready(&mut self, now: u64, key: OpKey, done: &mut Vec<(OpKey, u64)>) {
         let Some(op) = self.flying[key.0 as usize] else { return };
         match self.drives[op.drive].transfer(now, op.kind, op.len, 1, &mut self.uplink) {
-            Some(at) => self.schedule(at, Event::Done(key.0)),
+            Some(at) => self.schedule(at, EmulationEvent::Done(key.0)),
             None => self.done(now, key, done),
         }
     }

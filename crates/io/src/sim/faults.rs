@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use crate::op::Place;
+use crate::op::PathTarget;
 
 /// The faults of one drive. A test changes them through [`super::Sim::afflict`] or, to come later,
 /// [`super::Sim::schedule`]; the world counts down those that pass. Ranges are bytes on the drive.
@@ -42,7 +42,7 @@ pub struct Faults {
     /// Bytes, whole logical blocks; the drive's first byte follows its last.
     pub misdirection: u64,
     /// The answer of [`crate::Io::probe`] for the drive's name.
-    pub place: Place,
+    pub place: PathTarget,
     /// Where the drive holds other bytes than it was given, and says nothing: lost, torn and misdirected writes and
     /// [`super::Sim::rot`] note it here, whole writes over it take it away.
     pub silent: Vec<Range<u64>>,

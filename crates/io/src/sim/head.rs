@@ -31,7 +31,7 @@ impl Head {
         self.worked
     }
 
-    /// Which of what waits is next: of the oldest, as many as the queue has, the nearest.
+    /// The operation that is next: of the oldest, as many as the queue has, the nearest.
     pub(super) fn nearest(&self, offsets: impl Iterator<Item = u64>) -> Option<usize> {
         let queue = self.platter.queue.max(1) as usize;
         let nearest = offsets.take(queue).enumerate().min_by_key(|(_, offset)| offset.abs_diff(self.at));

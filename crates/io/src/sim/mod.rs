@@ -43,7 +43,7 @@ pub use emulation::Emulation;
 pub use faults::{BadRange, Faults, Lasts};
 pub use model::Model;
 pub use stations::{Path, Platter, Stations};
-use world::{Deed, World};
+use world::{Deed, SimWorld};
 
 /// Faults that the world causes by itself, at random from its seed. None by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,12 +96,12 @@ pub enum When {
 
 /// The sim reactor. A handle: cloning gives the same world, so that a test keeps one while [`crate::Io`] owns another.
 #[derive(Clone)]
-pub struct Sim(Rc<RefCell<World>>);
+pub struct Sim(Rc<RefCell<SimWorld>>);
 
 impl Sim {
     /// A world without drives, at moment 0.
     pub fn new(seed: u64) -> Self {
-        Self(Rc::new(RefCell::new(World::new(seed))))
+        Self(Rc::new(RefCell::new(SimWorld::new(seed))))
     }
 
     /// A drive of `bytes` bytes that keeps what is written to it, and holds noise wherever nothing was.
@@ -216,7 +216,7 @@ impl Sim {
         self.0.borrow().drives[member.place()].given.iter().sum()
     }
 
-    /// Those of a class.
+    /// Operations of a class.
     pub fn operations_of(&self, member: MemberId, class: OpClass) -> u64 {
         self.0.borrow().drives[member.place()].given[class as usize]
     }
@@ -297,7 +297,7 @@ impl Sim {
     /// the power was not cut, only the process ends: what is under way takes effect in part, but caches keep what they
     /// have. This world stands still from then on and has no drives any more; what was planned in it is forgotten.
     pub fn restart(&self, seed: u64) -> Self {
-        let mut new = World::new(seed);
+        let mut new = SimWorld::new(seed);
         let old = &mut *self.0.borrow_mut();
         old.end(false);
         new.hostility = old.hostility;

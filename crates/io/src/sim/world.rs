@@ -25,7 +25,7 @@ const MOST_FRAGMENT: u64 = 2000;
 
 /// An event at a moment.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Event {
+pub(super) enum SimEvent {
     /// An operation's first byte can move.
     Ready(u32),
     /// An operation is done.
@@ -42,21 +42,21 @@ pub(super) enum Deed {
     Afflict(MemberId, Box<dyn FnOnce(&mut Faults)>),
 }
 
-pub(super) struct World {
+pub(super) struct SimWorld {
     pub(super) now: u64,
     pub(super) rng: Rng,
     pub(super) hostility: Hostility,
     pub(super) drives: Vec<Drive>,
     uplink: Uplink,
     /// By moment; what happens at one moment comes in an order that the seed shuffles.
-    agenda: Agenda<Event>,
+    agenda: Agenda<SimEvent>,
     /// By key.
     flying: Vec<Option<Flying>>,
     pub(super) shared: SharedMemory,
     /// Copies that stand in for memory that others may change, by the operation's key.
     bounces: BTreeMap<u32, Bounce>,
     /// Events held back because their drives hang.
-    hung: Vec<(MemberId, Event)>,
+    hung: Vec<(MemberId, SimEvent)>,
     pub(super) pipes: Pipes,
     /// Completions that the next park hands over.
     pub(super) completed: Vec<Completion>,
@@ -78,7 +78,7 @@ pub(super) struct World {
     pub(super) watcher: Option<(Rc<Scheduler>, TaskId)>,
 }
 
-impl World {
+impl SimWorld {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             now: 0,
@@ -106,14 +106,14 @@ impl World {
         }
     }
 
-    fn schedule(&mut self, at: u64, event: Event) {
+    fn schedule(&mut self, at: u64, event: SimEvent) {
         let tie = self.rng.next();
         self.agenda.push(at, tie, event);
     }
 
     pub(super) fn schedule_deed(&mut self, at: u64, deed: Deed) {
         self.timed.push(Some(deed));
-        self.schedule(at.max(self.now), Event::Deed((self.timed.len() - 1) as u32));
+        self.schedule(at.max(self.now), SimEvent::Deed((self.timed.len() - 1) as u32));
     }
 
     fn perform_deed(&mut self, deed: Deed) {
@@ -237,7 +237,7 @@ impl World {
             // It tries for a while before it says so, and others may overtake it.
             slowness *= 1 + self.rng.below(4);
         }
-        self.schedule(self.now.saturating_add(latency.saturating_mul(slowness)), Event::Ready(key.0));
+        self.schedule(self.now.saturating_add(latency.saturating_mul(slowness)), SimEvent::Ready(key.0));
     }
 
     /// Does what is next, if that comes no later than `until`. Otherwise time goes on to `until`.
@@ -256,14 +256,14 @@ impl World {
         let Some((at, event)) = self.agenda.pop() else { return false };
         self.now = self.now.max(at);
         match event {
-            Event::Ready(key) => self.ready(key, event),
-            Event::Done(key) => self.done(key, event),
-            Event::Pump(socket) => {
+            SimEvent::Ready(key) => self.ready(key, event),
+            SimEvent::Done(key) => self.done(key, event),
+            SimEvent::Pump(socket) => {
                 if self.pump(SocketId(socket)) {
                     self.pump_soon(SocketId(socket));
                 }
             }
-            Event::Deed(at) => {
+            SimEvent::Deed(at) => {
                 if let Some(deed) = self.timed[at as usize].take() {
                     self.perform_deed(deed);
                 }
@@ -278,7 +278,7 @@ impl World {
     }
 
     /// Puts an event of a drive that hangs aside.
-    fn hangs(&mut self, key: u32, event: Event) -> Option<MemberId> {
+    fn hangs(&mut self, key: u32, event: SimEvent) -> Option<MemberId> {
         let member = self.flying[key as usize]?.kind.member()?;
         let faults = &self.drives[member.place()].faults;
         if faults.hangs {
@@ -288,18 +288,18 @@ impl World {
         Some(member)
     }
 
-    fn ready(&mut self, key: u32, event: Event) {
+    fn ready(&mut self, key: u32, event: SimEvent) {
         let Some(member) = self.hangs(key, event) else { return };
         let Some(op) = self.flying[key as usize] else { return };
         let drive = &mut self.drives[member.place()];
         let slowness = u64::from(drive.faults.slowness.max(1));
         match drive.timing.transfer(self.now, op.kind, op.len, slowness, &mut self.uplink) {
-            Some(at) => self.schedule(at, Event::Done(key)),
+            Some(at) => self.schedule(at, SimEvent::Done(key)),
             None => self.done(key, event),
         }
     }
 
-    fn done(&mut self, key: u32, event: Event) {
+    fn done(&mut self, key: u32, event: SimEvent) {
         let Some(member) = self.hangs(key, event) else { return };
         self.step();
         if self.ended {
@@ -392,7 +392,7 @@ impl World {
             return;
         }
         let latency = self.rng.up_to(self.hostility.socket_latency.as_nanos() as u64);
-        self.schedule(self.now.saturating_add(latency), Event::Pump(into.0));
+        self.schedule(self.now.saturating_add(latency), SimEvent::Pump(into.0));
     }
 
     /// Moves what moves at one go; says whether it did anything.
@@ -433,7 +433,7 @@ impl World {
         self.attached = false;
         if self.flying.iter().any(Option::is_some) {
             self.cut_off(false);
-            self.agenda.retain(|event| !matches!(event, Event::Ready(_) | Event::Done(_)));
+            self.agenda.retain(|event| !matches!(event, SimEvent::Ready(_) | SimEvent::Done(_)));
             self.hung.clear();
             self.drives.iter_mut().for_each(Drive::forget_work);
         }

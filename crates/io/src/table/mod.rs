@@ -6,7 +6,7 @@ mod counters;
 mod orphans;
 
 use crate::arena::NO_ARENA;
-use crate::buf::{Buf, Extent, Slice};
+use crate::buf::{Buf, BufExtent, Slice};
 use crate::op::{
     Completion, Failure, MemberId, OpClass, OpError, OpKey, OpKind, OpTag, OpView, Owner, Segment,
 };
@@ -102,7 +102,7 @@ pub(crate) struct Table {
     earliest: Instant,
 }
 
-/// Which way bytes go.
+/// The way that bytes go.
 #[derive(Clone, Copy)]
 pub(crate) enum Way {
     Read,
@@ -238,7 +238,7 @@ impl Table {
         member: MemberId,
         offset: u64,
         buf: &Buf,
-        part: Extent,
+        part: BufExtent,
     ) -> OpTag {
         let kind = match way {
             Way::Read => OpKind::Read { member, offset },
@@ -280,7 +280,7 @@ impl Table {
         joins.then_some(key)
     }
 
-    pub(crate) fn add_memory(&mut self, key: OpKey, buf: &Buf, part: Extent) {
+    pub(crate) fn add_memory(&mut self, key: OpKey, buf: &Buf, part: BufExtent) {
         let slot = &mut self.slots[key.0 as usize];
         let (base, len) = (buf.base_of(part).as_ptr(), part.len() as usize);
         let arena = buf.arena_of(part);

@@ -4,8 +4,8 @@
 //! So a member that hangs occupies its own threads only. Jobs that no thread has begun can be taken back. A job that
 //! was begun keeps its memory and its descriptor until it returns, even if nothing waits for it any more.
 
-mod desk;
 mod sockets;
+mod worker;
 
 use core::time::Duration;
 use std::collections::HashMap;
@@ -16,10 +16,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::op::{MemberId, OpKey, SocketId};
-use desk::Desk;
-pub(crate) use desk::{Errand, Work};
 use sockets::Sockets;
 pub(crate) use sockets::{Transfer, Way};
+use worker::Workers;
+pub(crate) use worker::{Errand, Work};
 
 /// Answers as system calls give them: a count, or an error number below zero.
 type Answer = (OpKey, i32);
@@ -32,7 +32,7 @@ struct Answers {
 }
 
 pub(crate) struct Threads {
-    desks: HashMap<MemberId, Arc<Desk>>,
+    workers: HashMap<MemberId, Arc<Workers>>,
     sockets: Sockets,
     answers: Arc<Answers>,
     /// Answers that came without a thread.
@@ -44,7 +44,7 @@ impl Threads {
     /// `event` is an eventfd that ends a wait.
     pub(crate) fn new(event: Arc<OwnedFd>) -> io::Result<Self> {
         Ok(Self {
-            desks: HashMap::new(),
+            workers: HashMap::new(),
             sockets: Sockets::new()?,
             answers: Arc::new(Answers { come: Mutex::default(), event }),
             ready: Vec::new(),
@@ -54,15 +54,16 @@ impl Threads {
 
     /// Leaves a job to the threads of its member. Its segments and what it fills stay in place until its answer.
     pub(crate) fn ask(&mut self, job: Errand) {
-        let desk = self.desks.entry(job.member).or_insert_with(|| Desk::new(Arc::clone(&self.answers)));
-        if let Err((key, error)) = desk.add(job) {
+        let workers =
+            self.workers.entry(job.member).or_insert_with(|| Workers::new(Arc::clone(&self.answers)));
+        if let Err((key, error)) = workers.add(job) {
             self.ready.push((key, -error));
         }
     }
 
     /// Calls a job off that no thread has begun; another goes on.
     pub(crate) fn take_back(&mut self, member: MemberId, key: OpKey) {
-        if self.desks.get(&member).is_some_and(|desk| desk.take_back(key)) {
+        if self.workers.get(&member).is_some_and(|workers| workers.take_back(key)) {
             self.ready.push((key, -libc::ECANCELED));
         }
     }
@@ -119,7 +120,7 @@ impl Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        self.desks.values().for_each(|desk| desk.end());
+        self.workers.values().for_each(|workers| workers.end());
     }
 }
 

@@ -42,7 +42,7 @@ const WORKERS_FILE: u32 = 32;
 const WORKERS_BLOCK: u32 = 16;
 const WORKERS_SPARE: u32 = 16;
 
-struct Member {
+struct UringMember {
     /// `None` once closed.
     device: Option<OpenDevice>,
     origin: Origin,
@@ -58,7 +58,7 @@ struct Member {
 }
 
 pub(super) struct Members {
-    members: Vec<Member>,
+    members: Vec<UringMember>,
     /// Of the ring: what happened in it happened after the one before.
     turn: u64,
     has_table: bool,
@@ -91,7 +91,7 @@ impl Members {
         flags.set(squeue::Flags::ASYNC, device.may_wait());
         self.give_workers(engine, device.may_wait());
         let origin = Origin::of(&device);
-        self.members.push(Member {
+        self.members.push(UringMember {
             origin,
             file: AskedFile { target, flags, start: device.start() },
             device: Some(device),
@@ -114,7 +114,7 @@ impl Members {
         let _ = engine.submitter().map(|ring| ring.register_iowq_max_workers(&mut most));
     }
 
-    fn get(&self, member: MemberId) -> Option<&Member> {
+    fn get(&self, member: MemberId) -> Option<&UringMember> {
         self.members.get(member.place()).filter(|member| !member.closing)
     }
 
@@ -227,7 +227,7 @@ impl Members {
     }
 }
 
-impl Member {
+impl UringMember {
     #[inline]
     fn is_shorter(&mut self, turn: u64) -> bool {
         if let Some(device) = &self.device

@@ -49,9 +49,9 @@ const ENDING: Duration = Duration::from_millis(500);
 /// The io_uring reactor. A handle: cloning gives the same ring, so that members and listeners can be added while
 /// [`crate::Io`] owns it.
 #[derive(Clone)]
-pub struct Uring(Rc<RefCell<State>>);
+pub struct Uring(Rc<RefCell<UringState>>);
 
-struct State {
+struct UringState {
     engine: Engine,
     clock: Clock,
     members: Members,
@@ -98,7 +98,7 @@ impl Uring {
     }
 
     fn over(engine: Engine, wake: Wake) -> Self {
-        Self(Rc::new(RefCell::new(State {
+        Self(Rc::new(RefCell::new(UringState {
             clock: Clock::start(),
             holes: Holes::new(wake.unpark()),
             members: Members::new(&engine),
@@ -257,7 +257,7 @@ unsafe impl Reactor for Uring {
     }
 }
 
-impl State {
+impl UringState {
     fn now(&self) -> Instant {
         self.clock.now()
     }
@@ -420,7 +420,7 @@ impl State {
     }
 }
 
-impl State {
+impl UringState {
     /// The kernel has answered a look at a member; `None` if there is more to ask.
     fn looked(&mut self, key: OpKey, member: MemberId, result: Result<u32, i32>) -> Option<Completion> {
         let Some(result) = self.running[key.0 as usize].looked(self.members.device(member), result) else {
@@ -433,7 +433,7 @@ impl State {
     }
 }
 
-impl Drop for State {
+impl Drop for UringState {
     fn drop(&mut self) {
         // An executor has waited for its operations on members already: what these still have, hangs. What is left is
         // the ring's own, which nothing can hold up; a bound, all the same, so that no ring keeps a process from ending.

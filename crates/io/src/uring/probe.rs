@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, Statx, StatxFlags};
 use rustix::ioctl::{Getter, ioctl, opcode::read};
 
 use crate::device::{Identity, OpenDevice};
-use crate::op::{OpError, Place, Probe};
+use crate::op::{OpError, PathTarget, Probe};
 use crate::threads::Work;
 
 /// `BLKGETSIZE64` of `linux/fs.h`: `_IOR(0x12, 114, size_t)`, which fills 64 bits whatever `size_t` is.
@@ -87,12 +87,12 @@ impl Look {
             return None;
         }
         let place = match result {
-            Ok(_) if Identity::of(&self.answer).is_device_of(&origin) => Place::There,
-            Ok(_) => Place::Replaced,
-            Err(libc::ENOENT | libc::ENOTDIR) => Place::Deleted,
+            Ok(_) if Identity::of(&self.answer).is_device_of(&origin) => PathTarget::There,
+            Ok(_) => PathTarget::Replaced,
+            Err(libc::ENOENT | libc::ENOTDIR) => PathTarget::Deleted,
             // The way there is closed to us: the file itself knows best.
-            Err(_) if self.linked => Place::There,
-            Err(_) => Place::Deleted,
+            Err(_) if self.linked => PathTarget::There,
+            Err(_) => PathTarget::Deleted,
         };
         if origin.is_block() {
             match size_of(device) {

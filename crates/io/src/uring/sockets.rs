@@ -17,7 +17,7 @@ use crate::op::{OpError, OpKind, SocketId};
 const PLACE_BITS: u32 = 20;
 
 #[derive(Default)]
-struct Place {
+struct SocketSlot {
     times: u32,
     socket: Option<Socket>,
 }
@@ -40,7 +40,7 @@ struct Socket {
 
 #[derive(Default)]
 pub(super) struct Sockets {
-    places: Vec<Place>,
+    places: Vec<SocketSlot>,
     free: Vec<u32>,
 }
 
@@ -59,7 +59,7 @@ impl Sockets {
 
     fn add(&mut self, fd: OwnedFd, file: Option<SocketFile>, tcp: bool) -> SocketId {
         let at = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place::default());
+            self.places.push(SocketSlot::default());
             (self.places.len() - 1) as u32
         });
         assert!(at < 1 << PLACE_BITS, "more sockets than a process can have descriptors");

@@ -1,7 +1,7 @@
 //! Operations on members.
 
 use brindle_io::{
-    Buf, Io, MAX_BUF, MAX_SEGMENTS, Mapped, MemberId, OpClass, OpError, PAGE, Place, Probe, Slice,
+    Buf, Io, MAX_BUF, MAX_SEGMENTS, Mapped, MemberId, OpClass, OpError, PAGE, PathTarget, Probe, Slice,
 };
 
 use crate::Stage;
@@ -282,7 +282,7 @@ pub(crate) fn a_probe_tells_size_and_place<W: World>(stage: &Stage<W>) {
     io.block_on(async {
         let until = io.now().after(brindle_io::Duration::from_secs(3600));
         let probe = io.probe(member, until).await.unwrap();
-        assert_eq!(probe, Probe { size: 1 << 20, place: Place::There });
+        assert_eq!(probe, Probe { size: 1 << 20, place: PathTarget::There });
         assert_eq!(io.probe(closed, until).await, Err(OpError::Gone));
         assert_eq!(io.probe(MemberId::device(999), until).await, Err(OpError::Gone));
     });

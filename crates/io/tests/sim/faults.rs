@@ -1,7 +1,7 @@
 //! Faults of drives: each one strikes, passes or stays, and is replayed by its seed.
 
 use brindle_io::sim::{BadRange, Faults, Hostility, Model, Overlaps, Sim, When};
-use brindle_io::{Duration, Instant, Io, MemberId, OpError, PAGE, Place, Pool, Probe};
+use brindle_io::{Duration, Instant, Io, MemberId, OpError, PAGE, PathTarget, Pool, Probe};
 
 use crate::{flush, look, read, start, world, write, write_bytes};
 
@@ -287,7 +287,7 @@ fn a_truncated_drive_ends_early_and_a_write_beyond_leaves_a_hole() {
         write_bytes(&io, &pool, member, 0, &[1; 256 << 10], false).await.unwrap();
         sim.truncate(member, 4700);
         let probe = io.probe(member, until).await.unwrap();
-        assert_eq!(probe, Probe { size: 4700, place: Place::There });
+        assert_eq!(probe, Probe { size: 4700, place: PathTarget::There });
         assert_eq!(read(&io, &pool, member, 0, PAGE).await.unwrap(), [1; PAGE]);
         assert_eq!(read(&io, &pool, member, 4096, PAGE).await, Err(OpError::Truncated));
         assert_eq!(read(&io, &pool, member, 512 << 10, PAGE).await, Err(OpError::Truncated));
@@ -295,8 +295,8 @@ fn a_truncated_drive_ends_early_and_a_write_beyond_leaves_a_hole() {
         assert_eq!(io.probe(member, until).await.unwrap().size, (128 << 10) + 4096);
         let bytes = read(&io, &pool, member, 4096, (128 << 10) - 4096).await.unwrap();
         assert!(bytes[..604] == [1; 604] && bytes[604..].iter().all(|&byte| byte == 0), "a hole");
-        sim.afflict(member, |faults| faults.place = Place::Deleted);
-        assert_eq!(io.probe(member, until).await.unwrap().place, Place::Deleted);
+        sim.afflict(member, |faults| faults.place = PathTarget::Deleted);
+        assert_eq!(io.probe(member, until).await.unwrap().place, PathTarget::Deleted);
     });
     sim.truncate(member, 100_000);
     io.shutdown();

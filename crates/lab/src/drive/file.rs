@@ -33,7 +33,7 @@ struct File {
     write: Kind,
     #[serde(default)]
     mixed: Vec<Mixed>,
-    platter: Option<Disk>,
+    platter: Option<DiskSection>,
 }
 
 #[derive(Deserialize)]
@@ -54,7 +54,7 @@ struct Mixed {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Disk {
+struct DiskSection {
     seek_us: Points,
     rotation_us: Spanned<f64>,
     outer_mb_s: Spanned<f64>,
@@ -139,7 +139,7 @@ impl Reader<'_> {
         Ok(all)
     }
 
-    fn platter(&self, disk: &Disk) -> Result<Platter, DriveError> {
+    fn platter(&self, disk: &DiskSection) -> Result<Platter, DriveError> {
         let (outer, inner) =
             (self.rate(&disk.outer_mb_s, "outer_mb_s")?, self.rate(&disk.inner_mb_s, "inner_mb_s")?);
         if inner > outer {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 /// Where something stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SettingPlace {
     /// The file, as it was named; `command line` for a flag.
     pub file: Arc<str>,
     /// Counted from 1; 0 where there are no lines.
     pub line: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SettingPlace {
     /// `file:line`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
@@ -27,7 +27,7 @@ impl fmt::Display for Place {
 #[error("{place}: {kind}")]
 pub struct JobError {
     /// Where.
-    pub place: Place,
+    pub place: SettingPlace,
     /// The error itself.
     pub kind: JobErrorKind,
 }
@@ -85,7 +85,7 @@ impl JobErrorKind {
         matches!(self, Self::Unknown(_))
     }
 
-    pub(super) fn at(self, place: &Place) -> JobError {
+    pub(super) fn at(self, place: &SettingPlace) -> JobError {
         JobError { place: place.clone(), kind: self }
     }
 }

@@ -17,13 +17,13 @@ mod table;
 mod taken;
 mod text;
 
-pub use error::{JobError, JobErrorKind, Place};
+pub use error::{JobError, JobErrorKind, SettingPlace};
 pub use given::Given;
 pub use options::{
-    Blocks, DIRECTIONS, Direction, Distribution, Each, Extent, IoPattern, Job, Kinds, Logs, PERCENTILES,
+    Blocks, DIRECTIONS, Direction, Distribution, Each, IoPattern, Job, JobExtent, Kinds, Logs, PERCENTILES,
     Unified, Verify, Zone,
 };
-pub use parse::{Note, Plan, parse, parse_words};
+pub use parse::{JobPlan, Note, parse, parse_words};
 pub use surroundings::Surroundings;
 pub use table::{HONOURED, Honoured};
 pub use taken::{OTHER_WORK, TAKEN, Taken};

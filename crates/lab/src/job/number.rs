@@ -2,7 +2,7 @@
 
 use super::error::Wants;
 use super::expression;
-use super::options::Extent;
+use super::options::JobExtent;
 
 const SIZE: Wants = Wants("a size in bytes, for example 4096, 64k or 1g");
 const COUNT: Wants = Wants("a whole number");
@@ -54,12 +54,12 @@ impl Base {
     }
 
     /// Bytes, or a share of something.
-    pub(super) fn extent(self, text: &str) -> Result<Extent, Wants> {
+    pub(super) fn extent(self, text: &str) -> Result<JobExtent, Wants> {
         const WANTS: Wants = Wants("a size, for example 1g, or a percentage from 1% to 100%");
         match text.strip_suffix('%') {
-            None => self.size(text).map(Extent::Bytes).map_err(|_| WANTS),
+            None => self.size(text).map(JobExtent::Bytes).map_err(|_| WANTS),
             Some(percent) => match percent.trim().parse() {
-                Ok(percent @ 1..=100) => Ok(Extent::Percent(percent)),
+                Ok(percent @ 1..=100) => Ok(JobExtent::Percent(percent)),
                 _ => Err(WANTS),
             },
         }
@@ -151,8 +151,8 @@ mod tests {
 
     #[test]
     fn extents_are_sizes_or_shares() {
-        assert_eq!(Base::Old.extent("25%"), Ok(Extent::Percent(25)));
-        assert_eq!(Base::Old.extent("1m"), Ok(Extent::Bytes(1 << 20)));
+        assert_eq!(Base::Old.extent("25%"), Ok(JobExtent::Percent(25)));
+        assert_eq!(Base::Old.extent("1m"), Ok(JobExtent::Bytes(1 << 20)));
         for wrong in ["0%", "101%", "%", "x%", "256%"] {
             assert!(Base::Old.extent(wrong).is_err(), "{wrong}");
         }

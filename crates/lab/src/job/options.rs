@@ -118,14 +118,14 @@ impl Blocks {
 
 /// How much of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
+pub enum JobExtent {
     /// Bytes.
     Bytes(u64),
     /// Of 100: 1 to 100.
     Percent(u8),
 }
 
-impl Extent {
+impl JobExtent {
     /// Bytes of a whole, which may be fewer than were asked for.
     pub fn of(self, whole: u64) -> u64 {
         match self {
@@ -141,7 +141,7 @@ pub struct Zone {
     /// Of 100 requests.
     pub share: u64,
     /// How much of the range, from where the zone before it ends.
-    pub extent: Extent,
+    pub extent: JobExtent,
 }
 
 /// Which blocks are drawn how often.
@@ -210,15 +210,15 @@ pub struct Job {
     /// Random requests begin at multiples of this; at those of their smallest size if nothing is said.
     pub align: Option<Each<u64>>,
     /// How much of the target the job works on.
-    pub size: Option<Extent>,
+    pub size: Option<JobExtent>,
     /// The target is taken to be no larger.
     pub filesize: Option<u64>,
     /// Where in the target that begins.
-    pub offset: Extent,
+    pub offset: JobExtent,
     /// The distance that each further copy of the job adds to the offset.
-    pub offset_increment: Extent,
+    pub offset_increment: JobExtent,
     /// Bytes after which it ends, if not all of the size.
-    pub io_size: Option<Extent>,
+    pub io_size: Option<JobExtent>,
     /// Requests after which it ends.
     pub number_ios: Option<u64>,
     /// Passes.
@@ -255,7 +255,7 @@ pub struct Job {
     pub norandommap: bool,
     /// The same places in each run.
     pub randrepeat: bool,
-    /// Which ones.
+    /// The seed of random places.
     pub randseed: Option<u64>,
     /// Of 100 requests of a mixed job, how many read.
     pub reads: u64,
@@ -307,8 +307,8 @@ impl Default for Job {
             align: None,
             size: None,
             filesize: None,
-            offset: Extent::Bytes(0),
-            offset_increment: Extent::Bytes(0),
+            offset: JobExtent::Bytes(0),
+            offset_increment: JobExtent::Bytes(0),
             io_size: None,
             number_ios: None,
             loops: 1,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::error::{JobError, JobErrorKind, Place, Wants};
+use super::error::{JobError, JobErrorKind, SettingPlace, Wants};
 use super::given::{self, Given};
 use super::number::Base;
 use super::options::{Distribution, Job, Verify};
@@ -20,16 +20,16 @@ const LONGEST: usize = 64 << 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// Where it stands.
-    pub place: Place,
+    pub place: SettingPlace,
     /// The option.
     pub option: String,
     /// The treatment of the option.
-    pub fate: String,
+    pub effect: String,
 }
 
 /// All that job files ask for.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan {
+pub struct JobPlan {
     /// The options of the `[global]` sections, for reports.
     pub global: Vec<Given>,
     /// The jobs, in their order.
@@ -45,8 +45,8 @@ pub struct Plan {
 ///
 /// # Errors
 /// The first thing that is wrong, and where.
-pub fn parse(files: &[&str], lenient: bool, around: &impl Surroundings) -> Result<Plan, JobError> {
-    let mut builder = Builder { plan: Plan::default(), lenient, around };
+pub fn parse(files: &[&str], lenient: bool, around: &impl Surroundings) -> Result<JobPlan, JobError> {
+    let mut builder = Builder { plan: JobPlan::default(), lenient, around };
     for file in files {
         let before = builder.plan.jobs.len();
         builder.sections(&text::sections(file, around)?)?;
@@ -54,7 +54,7 @@ pub fn parse(files: &[&str], lenient: bool, around: &impl Surroundings) -> Resul
             job.stonewall = true;
         }
     }
-    builder.end(&Place { file: Arc::from(files.last().copied().unwrap_or("job file")), line: 0 })
+    builder.end(&SettingPlace { file: Arc::from(files.last().copied().unwrap_or("job file")), line: 0 })
 }
 
 /// The same for options of the command line: those before the first `name` hold for all jobs, each `name` begins one. Without
@@ -66,8 +66,8 @@ pub fn parse_words(
     words: &[(String, Option<String>)],
     lenient: bool,
     around: &impl Surroundings,
-) -> Result<Plan, JobError> {
-    let place = Place { file: Arc::from("command line"), line: 0 };
+) -> Result<JobPlan, JobError> {
+    let place = SettingPlace { file: Arc::from("command line"), line: 0 };
     let section = |name: &str, named: bool| {
         let (place, name) = (place.clone(), name.to_owned());
         Section { place, name, named, settings: Vec::new() }
@@ -85,13 +85,13 @@ pub fn parse_words(
         sections.insert(0, section("global", false));
         sections[1].name = "bench".to_owned();
     }
-    let mut builder = Builder { plan: Plan::default(), lenient, around };
+    let mut builder = Builder { plan: JobPlan::default(), lenient, around };
     builder.sections(&sections)?;
     builder.end(&place)
 }
 
 struct Builder<'a, S> {
-    plan: Plan,
+    plan: JobPlan,
     lenient: bool,
     around: &'a S,
 }
@@ -164,20 +164,21 @@ impl<S: Surroundings> Builder<'_, S> {
             }
             return Ok(());
         }
-        let fate = if setting.name == "ioengine" {
+        let effect = if setting.name == "ioengine" {
             engine(setting, job)?
-        } else if let Some(fate) = taken::fate(&setting.name) {
-            fate
+        } else if let Some(effect) = taken::effect(&setting.name) {
+            effect
         } else {
             return self.unknown(setting);
         };
         given::note(given, &setting.name, value);
-        self.note(setting, fate);
+        self.note(setting, effect);
         Ok(())
     }
 
-    fn note(&mut self, setting: &Setting, fate: &str) {
-        let note = Note { place: setting.place.clone(), option: setting.name.clone(), fate: fate.to_owned() };
+    fn note(&mut self, setting: &Setting, effect: &str) {
+        let note =
+            Note { place: setting.place.clone(), option: setting.name.clone(), effect: effect.to_owned() };
         self.plan.notes.push(note);
     }
 
@@ -221,7 +222,7 @@ impl<S: Surroundings> Builder<'_, S> {
         words.iter().fold(out, |text, (word, value)| text.replace(word, &value.to_string()))
     }
 
-    fn end(self, place: &Place) -> Result<Plan, JobError> {
+    fn end(self, place: &SettingPlace) -> Result<JobPlan, JobError> {
         if self.plan.jobs.is_empty() { Err(JobErrorKind::NoJob.at(place)) } else { Ok(self.plan) }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::error::Wants;
 use super::number::Base;
-use super::options::{Blocks, Distribution, Each, Extent, Zone};
+use super::options::{Blocks, Distribution, Each, JobExtent, Zone};
 
 /// Most entries of a list.
 const MOST: usize = 256;
@@ -58,13 +58,13 @@ pub(super) fn distribution(base: Base, text: &str) -> Result<Distribution, Wants
             power if power < 1.0 => Ok(Distribution::Pareto(power)),
             _ => Err(WANTS),
         },
-        "zoned" => zones(rest, |text| Some(Extent::Percent(text.trim().parse().ok()?))).ok_or(WANTS),
-        "zoned_abs" => zones(rest, |text| base.size(text).ok().map(Extent::Bytes)).ok_or(WANTS),
+        "zoned" => zones(rest, |text| Some(JobExtent::Percent(text.trim().parse().ok()?))).ok_or(WANTS),
+        "zoned_abs" => zones(rest, |text| base.size(text).ok().map(JobExtent::Bytes)).ok_or(WANTS),
         _ => Err(WANTS),
     }
 }
 
-fn zones(text: &str, extent: impl Fn(&str) -> Option<Extent>) -> Option<Distribution> {
+fn zones(text: &str, extent: impl Fn(&str) -> Option<JobExtent>) -> Option<Distribution> {
     let lists: Vec<Vec<Zone>> =
         text.split(',').map(|list| of_direction(list, &extent)).collect::<Option<_>>()?;
     let last = lists.last()?.clone();
@@ -76,15 +76,15 @@ fn zones(text: &str, extent: impl Fn(&str) -> Option<Extent>) -> Option<Distribu
     Some(Distribution::Zoned(Box::new(each)))
 }
 
-fn of_direction(text: &str, extent: impl Fn(&str) -> Option<Extent>) -> Option<Vec<Zone>> {
+fn of_direction(text: &str, extent: impl Fn(&str) -> Option<JobExtent>) -> Option<Vec<Zone>> {
     let entry = |entry: &str| {
         let (share, size) = entry.split_once('/')?;
         let size = Some(size.trim()).filter(|size| !size.is_empty());
         Some((share.trim().parse::<u64>().ok()?, size.map(&extent)))
     };
-    let entries: Vec<(u64, Option<Option<Extent>>)> = text.split(':').map(entry).collect::<Option<_>>()?;
+    let entries: Vec<(u64, Option<Option<JobExtent>>)> = text.split(':').map(entry).collect::<Option<_>>()?;
     let shares = entries.iter().try_fold(0u64, |sum, (share, _)| sum.checked_add(*share))?;
-    let sizes: Vec<Extent> = entries.iter().filter_map(|(_, size)| *size).collect::<Option<_>>()?;
+    let sizes: Vec<JobExtent> = entries.iter().filter_map(|(_, size)| *size).collect::<Option<_>>()?;
     let rest = rest(&sizes, entries.len() - sizes.len())?;
     let zones =
         entries.iter().map(|(share, size)| Zone { share: *share, extent: size.flatten().unwrap_or(rest) });
@@ -92,17 +92,17 @@ fn of_direction(text: &str, extent: impl Fn(&str) -> Option<Extent>) -> Option<V
 }
 
 /// The share left for each zone without a size; `None` where the zones don't add up to a whole.
-fn rest(sizes: &[Extent], open: usize) -> Option<Extent> {
-    let sum = |of: fn(&Extent) -> u64| sizes.iter().try_fold(0u64, |sum, size| sum.checked_add(of(size)));
-    let percents = sum(|size| if let Extent::Percent(percent) = size { (*percent).into() } else { 0 })?;
-    let bytes = sum(|size| if let Extent::Bytes(bytes) = size { *bytes } else { 0 })?;
+fn rest(sizes: &[JobExtent], open: usize) -> Option<JobExtent> {
+    let sum = |of: fn(&JobExtent) -> u64| sizes.iter().try_fold(0u64, |sum, size| sum.checked_add(of(size)));
+    let percents = sum(|size| if let JobExtent::Percent(percent) = size { (*percent).into() } else { 0 })?;
+    let bytes = sum(|size| if let JobExtent::Bytes(bytes) = size { *bytes } else { 0 })?;
     if bytes > 0 {
-        return (open == 0).then_some(Extent::Percent(0));
+        return (open == 0).then_some(JobExtent::Percent(0));
     }
     let left = 100u64.checked_sub(percents)?;
     let open = open as u64;
     let fits = if open == 0 { left == 0 } else { left.is_multiple_of(open) && left > 0 };
-    fits.then(|| Extent::Percent((left / open.max(1)) as u8))
+    fits.then(|| JobExtent::Percent((left / open.max(1)) as u8))
 }
 
 #[cfg(test)]
@@ -132,9 +132,9 @@ mod tests {
         assert_eq!(zones[0].iter().map(|zone| zone.share).collect::<Vec<_>>(), [60, 40]);
         assert_eq!(zones[1], zones[2]);
         let Ok(Distribution::Zoned(zones)) = of("zoned:50/5:30/15:20/") else { panic!("zones") };
-        assert_eq!(zones[0][2], Zone { share: 20, extent: Extent::Percent(80) });
+        assert_eq!(zones[0][2], Zone { share: 20, extent: JobExtent::Percent(80) });
         let Ok(Distribution::Zoned(zones)) = of("zoned_abs=60/20G:40/100G") else { panic!("zones") };
-        assert_eq!(zones[2][1].extent, Extent::Bytes(100 << 30));
+        assert_eq!(zones[2][1].extent, JobExtent::Bytes(100 << 30));
         for wrong in [
             "",
             "zipf:1",

@@ -276,6 +276,6 @@ pub(super) const CHECKSUMS: &[&str] = &[
 ];
 
 /// The treatment of an accepted option that has no effect.
-pub(super) fn fate(name: &str) -> Option<&'static str> {
-    TAKEN.iter().find(|(names, _)| names.contains(&name)).map(|(_, fate)| *fate)
+pub(super) fn effect(name: &str) -> Option<&'static str> {
+    TAKEN.iter().find(|(names, _)| names.contains(&name)).map(|(_, effect)| *effect)
 }

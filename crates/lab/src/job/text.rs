@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::error::{JobError, JobErrorKind, Place};
+use super::error::{JobError, JobErrorKind, SettingPlace};
 use super::surroundings::Surroundings;
 
 /// Most files that may include one another in a row.
@@ -14,7 +14,7 @@ const LARGEST: usize = 16 << 20;
 /// One option as it was written.
 #[derive(Clone, Debug)]
 pub(super) struct Setting {
-    pub(super) place: Place,
+    pub(super) place: SettingPlace,
     pub(super) name: String,
     pub(super) value: Option<String>,
 }
@@ -22,7 +22,7 @@ pub(super) struct Setting {
 /// A section.
 #[derive(Clone, Debug)]
 pub(super) struct Section {
-    pub(super) place: Place,
+    pub(super) place: SettingPlace,
     pub(super) name: String,
     /// By an option of the command line, not in brackets.
     pub(super) named: bool,
@@ -39,14 +39,14 @@ pub(super) struct Reader<'a, S> {
 /// The sections of a file, with what it includes.
 pub(super) fn sections(file: &str, around: &impl Surroundings) -> Result<Vec<Section>, JobError> {
     let mut reader = Reader { around, sections: Vec::new(), bytes: 0 };
-    let place = Place { file: Arc::from(file), line: 0 };
+    let place = SettingPlace { file: Arc::from(file), line: 0 };
     reader.file(&place, file, 0)?;
     Ok(reader.sections)
 }
 
 impl<S: Surroundings> Reader<'_, S> {
     /// Reads a file that was named at `place`.
-    fn file(&mut self, place: &Place, file: &str, depth: usize) -> Result<(), JobError> {
+    fn file(&mut self, place: &SettingPlace, file: &str, depth: usize) -> Result<(), JobError> {
         if depth > DEEPEST {
             return Err(JobErrorKind::TooMuch("more than 16 files include one another").at(place));
         }
@@ -57,13 +57,13 @@ impl<S: Surroundings> Reader<'_, S> {
         }
         let file: Arc<str> = Arc::from(file);
         for (at, line) in text.lines().enumerate() {
-            let place = Place { file: Arc::clone(&file), line: at + 1 };
+            let place = SettingPlace { file: Arc::clone(&file), line: at + 1 };
             self.line(&place, without_comment(line), depth)?;
         }
         Ok(())
     }
 
-    fn line(&mut self, place: &Place, line: &str, depth: usize) -> Result<(), JobError> {
+    fn line(&mut self, place: &SettingPlace, line: &str, depth: usize) -> Result<(), JobError> {
         if line.is_empty() {
             return Ok(());
         }
@@ -81,7 +81,7 @@ impl<S: Surroundings> Reader<'_, S> {
         Ok(())
     }
 
-    fn header(&mut self, place: &Place, rest: &str, depth: usize) -> Result<(), JobError> {
+    fn header(&mut self, place: &SettingPlace, rest: &str, depth: usize) -> Result<(), JobError> {
         if depth > 0 {
             return Err(JobErrorKind::SectionInside.at(place));
         }

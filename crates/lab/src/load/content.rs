@@ -1,6 +1,6 @@
 //! The content of written blocks, and its verification.
 
-use super::chance::{Chance, mix};
+use super::random::{Chance, mix};
 use crate::job::Verify;
 
 /// `brndlVfy`, little-endian.
@@ -10,10 +10,10 @@ const HEADER: usize = 32;
 
 /// The content of a job's written blocks.
 #[derive(Clone, Debug)]
-pub struct Content {
+pub struct BlockContent {
     verify: Option<Verify>,
     pattern: Option<Vec<u8>>,
-    /// Which job and pass writes.
+    /// The job and pass that write.
     writer: u64,
 }
 
@@ -31,7 +31,7 @@ pub enum Mismatch {
     Changed,
 }
 
-impl Content {
+impl BlockContent {
     /// Content of a pass of a job.
     pub fn new(verify: Option<Verify>, pattern: Option<Vec<u8>>, seed: u64, pass: u64) -> Self {
         Self { verify, pattern, writer: mix(seed ^ mix(pass ^ MAGIC)) }
@@ -111,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    fn filled(content: &Content, offset: u64, len: usize) -> Vec<u8> {
+    fn filled(content: &BlockContent, offset: u64, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         content.fill(offset, &mut bytes);
         bytes
@@ -123,7 +123,7 @@ mod tests {
             seed: u64, offset in 0u64..1 << 40, len in 40usize..600, at: prop::sample::Index, flip in 1u8.., patterned: bool,
         ) {
             let verify = if patterned { Verify::Pattern(vec![1, 2, 3]) } else { Verify::Crc32c };
-            let content = Content::new(Some(verify), None, seed, 1);
+            let content = BlockContent::new(Some(verify), None, seed, 1);
             let mut bytes = filled(&content, offset, len);
             prop_assert_eq!(content.check(offset, &bytes, true), Ok(()));
             bytes[at.index(len)] ^= flip;
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn lost_and_misdirected_writes_are_told_apart() {
-        let of = |pass| Content::new(Some(Verify::Crc32c), None, 7, pass);
+        let of = |pass| BlockContent::new(Some(Verify::Crc32c), None, 7, pass);
         let bytes = filled(&of(1), 4096, 512);
         assert_eq!(of(1).check(8192, &bytes, true), Err(Mismatch::Foreign));
         assert_eq!(of(2).check(4096, &bytes, true), Err(Mismatch::Stale));
@@ -143,9 +143,9 @@ mod tests {
 
     #[test]
     fn content_is_as_asked() {
-        let pattern = Content::new(None, Some(vec![0xab, 0xcd]), 1, 0);
+        let pattern = BlockContent::new(None, Some(vec![0xab, 0xcd]), 1, 0);
         assert_eq!(filled(&pattern, 0, 5), [0xab, 0xcd, 0xab, 0xcd, 0xab]);
-        let noise = |seed, offset| filled(&Content::new(None, None, seed, 0), offset, 64);
+        let noise = |seed, offset| filled(&BlockContent::new(None, None, seed, 0), offset, 64);
         assert_eq!(noise(1, 0), noise(1, 0));
         assert_ne!(noise(1, 0), noise(2, 0));
         assert_ne!(noise(1, 0), noise(1, 4096));

@@ -1,6 +1,6 @@
 //! Which blocks of a pass have come, for requests of several sizes.
 
-use super::chance::Chance;
+use super::random::Chance;
 
 /// A bit for each block.
 #[derive(Clone, Debug)]

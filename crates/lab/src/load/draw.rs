@@ -1,10 +1,10 @@
 //! Places of random requests, as numbers of blocks.
 
-use super::chance::Chance;
 use super::cover::Cover;
 use super::permutation::Permutation;
+use super::random::Chance;
 use super::skew::{Zipf, pareto};
-use crate::job::{DIRECTIONS, Direction, Distribution, Each, Extent, Job, Zone};
+use crate::job::{DIRECTIONS, Direction, Distribution, Each, Job, JobExtent, Zone};
 
 /// Stretches of blocks, each with its weight.
 type Stretches = Vec<(u64, u64, u64)>;
@@ -79,8 +79,8 @@ fn stretches(zones: &[Zone], blocks: u64, block: u64) -> Stretches {
     let bytes = blocks.saturating_mul(block);
     for zone in zones {
         end = end.saturating_add(match zone.extent {
-            Extent::Percent(_) => zone.extent.of(bytes),
-            Extent::Bytes(bytes) => bytes,
+            JobExtent::Percent(_) => zone.extent.of(bytes),
+            JobExtent::Bytes(bytes) => bytes,
         });
         let last = (end / block).min(blocks);
         if last > first && zone.share > 0 {

@@ -1,6 +1,6 @@
 //! An order of all numbers below a count, from a seed, without a table.
 
-use super::chance::mix;
+use super::random::mix;
 
 /// Four rounds of a Feistel network over the next even number of bits; what falls beyond the count is permuted again until it
 /// does not ("cycle walking"; Black and Rogaway, "Ciphers with arbitrary finite domains", 2002).

@@ -1,8 +1,8 @@
 //! Requests one after the other: direction, place and size.
 
-use super::chance::{Chance, mix};
 use super::draw::Draw;
-use crate::job::{Blocks, DIRECTIONS, Direction, Each, Extent, Job, Kinds};
+use super::random::{Chance, mix};
+use crate::job::{Blocks, DIRECTIONS, Direction, Each, Job, JobExtent, Kinds};
 
 /// A request. Bytes of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,21 +58,21 @@ impl Range {
         let step = job.offset_increment.of(whole).saturating_mul(copy);
         let asked = job.offset.of(whole).saturating_add(step);
         let begin = match job.offset {
-            Extent::Percent(_) => asked / least * least,
-            Extent::Bytes(_) => asked,
+            JobExtent::Percent(_) => asked / least * least,
+            JobExtent::Bytes(_) => asked,
         };
         if !begin.is_multiple_of(block) {
             return Err(RangeError::Unaligned(begin, block));
         }
         let rest = whole.saturating_sub(begin);
         let len = match job.size {
-            None | Some(Extent::Percent(100)) => rest,
-            Some(size @ Extent::Percent(_)) => size.of(whole).min(rest),
+            None | Some(JobExtent::Percent(100)) => rest,
+            Some(size @ JobExtent::Percent(_)) => size.of(whole).min(rest),
             // A file of another size than is there is as large as it is, as with fio.
-            Some(Extent::Bytes(size)) if size > rest && job.filesize.is_none() => {
+            Some(JobExtent::Bytes(size)) if size > rest && job.filesize.is_none() => {
                 return Err(RangeError::Beyond(size, begin, whole));
             }
-            Some(Extent::Bytes(size)) => size.min(rest),
+            Some(JobExtent::Bytes(size)) => size.min(rest),
         };
         let len = len / block * block;
         if len < job.largest() {

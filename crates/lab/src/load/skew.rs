@@ -1,6 +1,6 @@
 //! Numbers of which some come more often than others.
 
-use super::chance::Chance;
+use super::random::Chance;
 
 /// Zipf's distribution over 1 to `count`, by rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate
 /// variates from monotone discrete distributions", 1996): no table, any count.

@@ -8,4 +8,4 @@ mod tally;
 pub use latency::Latency;
 pub use series::{Bin, Series, Spread};
 pub use steady::{Round, Steadiness, steadiness};
-pub use tally::{Entry, Tally, Timing};
+pub use tally::{LogEntry, Tally, Timing};

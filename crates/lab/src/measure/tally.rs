@@ -18,7 +18,7 @@ pub struct Timing {
 
 /// One request, for a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct LogEntry {
     /// When it completed.
     pub at: Duration,
     /// Nanoseconds until it was handed over.
@@ -49,7 +49,7 @@ pub struct Tally {
     /// Over time.
     pub series: Series,
     /// Each request by itself, where its log is wanted.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<LogEntry>,
     /// Whether one is.
     pub logged: bool,
 }
@@ -82,7 +82,7 @@ impl Tally {
         self.series.record(timing.at, len, latency, timing.submission);
         if self.logged {
             let Timing { at, submission, completion } = timing;
-            self.entries.push(Entry { at, submission, completion, len, offset });
+            self.entries.push(LogEntry { at, submission, completion, len, offset });
         }
     }
 

@@ -131,7 +131,7 @@ mod tests {
 
     use super::*;
     use crate::predict::spec::Policies;
-    use crate::run::LoneMember;
+    use brindle_volume::LoneMember;
 
     #[test]
     fn a_volume_whose_requests_cost_time_conforms_as_the_one_beneath() {

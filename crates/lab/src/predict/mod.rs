@@ -23,7 +23,8 @@ pub use spec::{Balance, Policies, PredictError, Shape, Spec, job};
 
 use crate::drive::Drive;
 use crate::job::{Direction, Job};
-use crate::run::{Live, LoneMember, Outcome, RunError, Terms, run};
+use crate::run::{Live, Outcome, RunError, Terms, run};
+use brindle_volume::LoneMember;
 use costly::{Costly, Processors};
 
 /// The chance of every prediction: two of one question have one answer.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::direction::{direction, latencies};
-use super::{Disk, Run, words};
+use super::{DiskStats, Run, words};
 use crate::job::{DIRECTIONS, Given, Job, Unified};
 use crate::measure::Latency;
 use crate::run::Outcome;
@@ -148,7 +148,7 @@ fn distribution(outcome: &Outcome) -> [(&'static str, Value); 3] {
     ]
 }
 
-fn disk(disk: &Disk) -> Value {
+fn disk(disk: &DiskStats) -> Value {
     json!({
         "name": disk.name,
         "read_ios": disk.reads[0],

@@ -1,7 +1,7 @@
 //! Logs as fio writes them: time in ms, value, direction, bytes, offset, priority.
 
 use crate::job::{DIRECTIONS, Direction, Job};
-use crate::measure::{Bin, Entry, Tally};
+use crate::measure::{Bin, LogEntry, Tally};
 use crate::run::Outcome;
 
 /// A file of single values.
@@ -16,7 +16,7 @@ pub struct Log {
 /// The kind of a log: the value that it takes from a request, or from a step of some seconds.
 struct Kind {
     name: &'static str,
-    entry: fn(&Entry) -> u64,
+    entry: fn(&LogEntry) -> u64,
     bin: fn(&Bin, f64) -> u64,
 }
 
@@ -77,7 +77,7 @@ fn lines(outcome: &Outcome, kind: &Kind) -> String {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-fn single(entry: &Entry, of: Direction, kind: &Kind, job: &Job) -> (u128, String) {
+fn single(entry: &LogEntry, of: Direction, kind: &Kind, job: &Job) -> (u128, String) {
     let at = entry.at.as_millis();
     (at, line(at, (kind.entry)(entry), of, (entry.len, entry.offset), job))
 }

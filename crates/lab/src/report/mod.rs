@@ -25,7 +25,7 @@ pub struct Run {
     /// The resources that the process used.
     pub usage: Usage,
     /// The work of the disks below.
-    pub disks: Vec<Disk>,
+    pub disks: Vec<DiskStats>,
     /// `json+`: with all bins of latencies.
     pub bins: bool,
 }
@@ -41,13 +41,13 @@ pub struct Usage {
     pub switches: u64,
     /// Page faults that read.
     pub major: u64,
-    /// Those that did not.
+    /// Page faults without I/O.
     pub minor: u64,
 }
 
 /// The work of a disk between two moments, as the kernel counts it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Disk {
+pub struct DiskStats {
     /// Its name.
     pub name: String,
     /// Reads and writes: how many, sectors, merged ones, milliseconds.

@@ -13,7 +13,7 @@ use crate::run::Outcome;
 struct Line {
     job: String,
     direction: &'static str,
-    steps: Vec<Step>,
+    steps: Vec<SeriesStep>,
     /// Seconds of a step.
     step: f64,
     /// How many of the steps had ended when the job did.
@@ -23,7 +23,7 @@ struct Line {
 }
 
 /// Seconds from the beginning of the run to the step's end; then what [`FIGURES`] says.
-type Step = (f64, [f64; 4]);
+type SeriesStep = (f64, [f64; 4]);
 
 /// Title and unit of each chart.
 const FIGURES: [(&str, &str); 4] =
@@ -137,7 +137,7 @@ fn lines(outcomes: &[Outcome]) -> Vec<Line> {
             let step = series.step().as_secs_f64();
             let steps =
                 (1..).zip(series.bins()).map(|(n, bin)| (began + step * f64::from(n), figures(bin, step)));
-            let steps: Vec<Step> = steps.collect();
+            let steps: Vec<SeriesStep> = steps.collect();
             let counted = outcome.elapsed.saturating_sub(outcome.job.ramp_time).as_secs_f64();
             let whole = ((counted / step + 1e-9) as usize).min(steps.len());
             Line { job: job.clone(), direction: of.name(), steps, step, whole, counted }

@@ -8,9 +8,9 @@ use brindle_io::{Buf, Instant, Io, Pool};
 use brindle_volume::{Volume, VolumeError};
 
 use super::outcome::{Trouble, WhyNot};
-use super::work::{Asked, Mode, Work};
+use super::work::{Mode, TargetRequest, Work};
 use crate::job::Direction;
-use crate::load::{Content, Request};
+use crate::load::{BlockContent, Request};
 
 /// The parts that all slots of a copy share.
 pub(super) struct Bench<V> {
@@ -88,8 +88,8 @@ async fn slot<V: Volume>(bench: &Bench<V>) {
 /// One request from its content to what is counted.
 async fn carry<V: Volume>(
     bench: &Bench<V>,
-    asked: Asked,
-    content: &Content,
+    asked: TargetRequest,
+    content: &BlockContent,
     memory: &Buf,
 ) -> Result<(), WhyNot> {
     let (work, request) = (&bench.work, asked.request);
@@ -116,7 +116,7 @@ async fn carry<V: Volume>(
     }
 }
 
-fn check(work: &Work, request: &Request, content: &Content, bytes: &[u8]) -> Result<(), WhyNot> {
+fn check(work: &Work, request: &Request, content: &BlockContent, bytes: &[u8]) -> Result<(), WhyNot> {
     match work.check() {
         Some(own) => content.check(request.offset, bytes, own).map_err(WhyNot::Verify),
         None => Ok(()),

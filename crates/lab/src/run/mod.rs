@@ -2,7 +2,6 @@
 
 mod copy;
 mod index;
-mod lone_member;
 mod outcome;
 mod pace;
 mod phases;
@@ -10,7 +9,6 @@ mod replay;
 mod work;
 
 pub use index::index;
-pub use lone_member::LoneMember;
 pub use outcome::{Live, Outcome, RunError, Trouble, WhyNot};
 pub use phases::{Terms, memory_for, run};
 pub use replay::{Replayed, replay};

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use brindle_io::sync::Event;
+use brindle_io::sync::Notify;
 use brindle_io::{Instant, Io, Task};
 use brindle_volume::Volume;
 
@@ -39,7 +39,7 @@ pub async fn run<V: Volume + Clone + 'static>(
     live: &Rc<Live>,
 ) -> Result<Vec<Outcome>, RunError> {
     let all = copies(targets, jobs, terms)?;
-    let ended = Rc::new(Ended { left: RefCell::default(), changed: Event::new(io) });
+    let ended = Rc::new(Ended { left: RefCell::default(), changed: Notify::new(io) });
     for copy in &all {
         *ended.left.borrow_mut().entry(copy.job.name.clone()).or_default() += 1;
     }
@@ -79,7 +79,7 @@ struct Copy {
 /// How many copies of each job have not ended.
 struct Ended {
     left: RefCell<BTreeMap<String, u32>>,
-    changed: Event,
+    changed: Notify,
 }
 
 struct Run<V> {
@@ -204,7 +204,7 @@ fn fits<V: Volume>(targets: &[V], job: &Job) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Those between two walls run together.
+/// Refuses jobs that need more memory than there is. Jobs between two walls run together.
 fn check_memory(all: &[Copy], terms: Terms) -> Result<(), RunError> {
     let (mut together, mut needed) = (0u64, 0);
     for copy in all {

@@ -11,7 +11,7 @@ use super::copy::timed;
 use super::outcome::{Live, Outcome, RunError, Trouble, WhyNot, tallies};
 use super::phases::Terms;
 use crate::job::{Direction, Job};
-use crate::load::{Content, Request};
+use crate::load::{BlockContent, Request};
 use crate::measure::{Latency, Timing};
 use crate::trace::{Act, TraceError};
 
@@ -65,7 +65,7 @@ pub async fn replay<V: Volume + Clone + 'static>(
         wrap,
         hollow: terms.hollow,
         begun,
-        content: Content::new(None, job.buffer_pattern.clone(), terms.chance, 0),
+        content: BlockContent::new(None, job.buffer_pattern.clone(), terms.chance, 0),
         live: Rc::clone(live),
         in_flight: Cell::new(0),
         entries: RefCell::new(Box::new(entries)),
@@ -130,7 +130,7 @@ struct Replay<V> {
     wrap: bool,
     hollow: bool,
     begun: Instant,
-    content: Content,
+    content: BlockContent,
     live: Rc<Live>,
     in_flight: Cell<u32>,
     entries: RefCell<Due>,

@@ -9,7 +9,7 @@ use brindle_io::Instant;
 use super::outcome::{Live, Trouble, tallies};
 use super::pace::Pace;
 use crate::job::{Direction, Each, Job, Kinds};
-use crate::load::{Content, Load, Range, Request};
+use crate::load::{BlockContent, Load, Range, Request};
 use crate::measure::{Latency, Tally, Timing};
 
 /// The purpose of a pass.
@@ -23,7 +23,7 @@ pub(super) enum Mode {
 
 /// A request of a target, by its number.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct TargetRequest {
     pub(super) target: usize,
     pub(super) request: Request,
 }
@@ -50,7 +50,7 @@ pub(super) struct Work {
     loads: RefCell<Vec<Load>>,
     pub(super) mode: Cell<Mode>,
     pass: Cell<u64>,
-    content: RefCell<Rc<Content>>,
+    content: RefCell<Rc<BlockContent>>,
     turn: Cell<usize>,
     asked: Cell<u64>,
     /// By target: requests of this pass, those of them that are not verified yet.
@@ -87,7 +87,7 @@ impl Work {
             loads: RefCell::default(),
             mode: Cell::new(Mode::Job),
             pass: Cell::new(0),
-            content: RefCell::new(Rc::new(Content::new(None, None, 0, 0))),
+            content: RefCell::new(Rc::new(BlockContent::new(None, None, 0, 0))),
             turn: Cell::new(0),
             asked: Cell::new(0),
             drawn: RefCell::default(),
@@ -113,11 +113,11 @@ impl Work {
         }
         let (verify, pattern) = (self.job.verify.clone(), self.job.buffer_pattern.clone());
         *self.content.borrow_mut() =
-            Rc::new(Content::new(verify, pattern, self.places.content, self.pass.get()));
+            Rc::new(BlockContent::new(verify, pattern, self.places.content, self.pass.get()));
     }
 
     /// The content that is written in this pass.
-    pub(super) fn content(&self) -> Rc<Content> {
+    pub(super) fn content(&self) -> Rc<BlockContent> {
         Rc::clone(&self.content.borrow())
     }
 
@@ -156,7 +156,7 @@ impl Work {
     }
 
     /// The next request.
-    pub(super) fn next(&self, now: Instant) -> Option<Asked> {
+    pub(super) fn next(&self, now: Instant) -> Option<TargetRequest> {
         if self.is_over(now) {
             return None;
         }
@@ -177,14 +177,14 @@ impl Work {
     }
 
     /// The next request of the next target that has one.
-    fn draw(&self) -> Option<Asked> {
+    fn draw(&self) -> Option<TargetRequest> {
         let mut loads = self.loads.borrow_mut();
         let count = loads.len();
         for _ in 0..count {
             let target = self.turn.get() % count;
             self.turn.set(target + 1);
             if let Some(request) = self.of(target, &mut loads[target]) {
-                return Some(Asked { target, request });
+                return Some(TargetRequest { target, request });
             }
         }
         None
@@ -218,7 +218,7 @@ impl Work {
     }
 
     /// A request was asked for and is not sent: the job is over.
-    pub(super) fn leave(&self, asked: &Asked) {
+    pub(super) fn leave(&self, asked: &TargetRequest) {
         self.unsent.borrow_mut().push((asked.target, asked.request.offset));
     }
 
@@ -251,7 +251,7 @@ impl Work {
 
     /// A request is about to be sent: the target to flush before it, if `fsync` or `fdatasync` have that. After the last request
     /// none is, as with fio.
-    pub(super) fn flush_before(&self, asked: &Asked) -> Option<usize> {
+    pub(super) fn flush_before(&self, asked: &TargetRequest) -> Option<usize> {
         let every = [self.job.fsync, self.job.fdatasync].into_iter().filter(|every| *every > 0).min();
         let every = every.filter(|_| self.mode.get() == Mode::Job)?;
         let owed = self.owed.take();

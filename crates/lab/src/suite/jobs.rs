@@ -28,7 +28,7 @@ pub struct Jobs {
 pub struct Score {
     /// Its name.
     pub name: String,
-    /// Which figure of the jobs.
+    /// The figure of the jobs.
     pub of: Of,
     /// By the jobs' names.
     pub weights: BTreeMap<String, f64>,
@@ -51,7 +51,7 @@ pub enum Of {
 pub struct Scored {
     /// The score's name.
     pub name: String,
-    /// Which figure.
+    /// The figure.
     pub of: Of,
     /// The number.
     pub value: f64,

@@ -6,7 +6,7 @@ use brindle_volume::Limits;
 
 use super::jobs::{Score, Scored, Words};
 use super::{Suite, SuiteError, wrong};
-use crate::job::{Blocks, DIRECTIONS, Extent, Job, JobError, Plan, Surroundings, parse_words};
+use crate::job::{Blocks, DIRECTIONS, Job, JobError, JobExtent, JobPlan, Surroundings, parse_words};
 use crate::run::{Outcome, memory_for};
 use crate::sweep::{Axes, Point};
 
@@ -19,7 +19,7 @@ const OF_ALL: [&str; 2] = ["stonewall", "group_reporting"];
 #[derive(Clone, Debug)]
 pub struct Loads {
     /// The jobs.
-    pub plan: Plan,
+    pub plan: JobPlan,
     /// Axes of arrays, which are not varied: what is measured is the target as it is.
     pub fixed: Vec<&'static str>,
     spread: BTreeMap<String, u64>,
@@ -129,7 +129,7 @@ impl Loads {
             if len > 0 {
                 job.blocks = core::array::from_fn(|_| Blocks::One(len));
                 job.access.step = i64::try_from(each - len).unwrap_or(0);
-                job.size = Some(Extent::Bytes(each * count));
+                job.size = Some(JobExtent::Bytes(each * count));
                 job.number_ios = Some(count * targets.len() as u64);
             }
         }

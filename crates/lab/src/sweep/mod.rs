@@ -144,7 +144,7 @@ pub struct Aside {
 /// A point, and its figures or why it has none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finished {
-    /// Which.
+    /// The point.
     pub point: Point,
     /// The figures of the point.
     pub figures: Option<Figures>,

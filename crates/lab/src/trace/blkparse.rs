@@ -5,7 +5,7 @@ use std::io::BufRead;
 
 use super::error::{TraceError, TraceErrorKind, field};
 use super::lines::Lines;
-use super::{Act, Entry, request};
+use super::{Act, TraceEntry, request};
 use crate::job::Direction;
 
 /// Whether a line is one.
@@ -32,7 +32,7 @@ impl<R: BufRead> Events<R> {
 }
 
 impl<R: BufRead> Iterator for Events<R> {
-    type Item = Result<Entry, TraceError>;
+    type Item = Result<TraceEntry, TraceError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let ended = &mut self.ended;
@@ -44,7 +44,7 @@ impl<R: BufRead> Iterator for Events<R> {
     }
 }
 
-fn entry(line: &str) -> Result<Option<Entry>, TraceErrorKind> {
+fn entry(line: &str) -> Result<Option<TraceEntry>, TraceErrorKind> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let wrong = || TraceErrorKind::Fields {
         found: fields.len(),
@@ -59,17 +59,21 @@ fn entry(line: &str) -> Result<Option<Entry>, TraceErrorKind> {
         return Ok(None);
     }
     let (rwbs, place) = rest.split_first().ok_or_else(wrong)?;
-    let Some(direction) = direction(rwbs)? else { return Ok(Some(Entry { at, act: Act::Flush })) };
+    let Some(direction) = direction(rwbs)? else { return Ok(Some(TraceEntry { at, act: Act::Flush })) };
     let [sector, "+", sectors, ..] = place else {
         // A flush before a write without data.
-        return if rwbs.starts_with('F') { Ok(Some(Entry { at, act: Act::Flush })) } else { Err(wrong()) };
+        return if rwbs.starts_with('F') {
+            Ok(Some(TraceEntry { at, act: Act::Flush }))
+        } else {
+            Err(wrong())
+        };
     };
     let bytes = |text: &str| {
         let count = text.parse::<u64>().map_err(|_| field(text, "number of sectors"))?;
         Ok::<_, TraceErrorKind>(count.checked_mul(512))
     };
     let act = request(direction, bytes(sector)?, bytes(sectors)?)?;
-    Ok(act.map(|act| Entry { at, act }))
+    Ok(act.map(|act| TraceEntry { at, act }))
 }
 
 /// The direction of the request; `None` for a flush alone.

@@ -4,7 +4,7 @@
 use std::io::{BufRead, ErrorKind};
 
 use super::error::{TraceError, TraceErrorKind};
-use super::{Act, Entry, request};
+use super::{Act, TraceEntry, request};
 use crate::job::Direction;
 
 const MAGIC: u32 = 0x6561_7400;
@@ -60,7 +60,7 @@ impl<R: BufRead> Records<R> {
     }
 
     /// The next record's entry, if it has one; none at the end.
-    fn record(&mut self) -> Result<Option<Option<Entry>>, TraceErrorKind> {
+    fn record(&mut self) -> Result<Option<Option<TraceEntry>>, TraceErrorKind> {
         let mut bytes = [0; LEN];
         match self.fill(&mut bytes)? {
             0 => return Ok(None),
@@ -83,7 +83,7 @@ impl<R: BufRead> Records<R> {
 }
 
 impl<R: BufRead> Iterator for Records<R> {
-    type Item = Result<Entry, TraceError>;
+    type Item = Result<TraceEntry, TraceError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -140,7 +140,7 @@ impl Record {
         })
     }
 
-    fn entry(&self) -> Result<Option<Entry>, TraceErrorKind> {
+    fn entry(&self) -> Result<Option<TraceEntry>, TraceErrorKind> {
         let queued = self.action & 0xffff & !CGROUP == QUEUE && self.action & NOTIFY == 0;
         if !queued {
             return Ok(None);
@@ -151,9 +151,9 @@ impl Record {
             _ => Direction::Read,
         };
         if self.bytes == 0 && self.action & FLUSH != 0 {
-            return Ok(Some(Entry { at: self.at, act: Act::Flush }));
+            return Ok(Some(TraceEntry { at: self.at, act: Act::Flush }));
         }
         let act = request(direction, self.sector.checked_mul(512), Some(self.bytes.into()))?;
-        Ok(act.map(|act| Entry { at: self.at, act }))
+        Ok(act.map(|act| TraceEntry { at: self.at, act }))
     }
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::error::{TraceError, TraceErrorKind, field};
 use super::lines::Lines;
-use super::{Entry, request};
+use super::{TraceEntry, request};
 use crate::job::Direction;
 
 /// The meaning of a trace's columns. Columns count from 1.
@@ -167,7 +167,7 @@ impl<R: BufRead> Rows<R> {
 }
 
 impl<R: BufRead> Iterator for Rows<R> {
-    type Item = Result<Entry, TraceError>;
+    type Item = Result<TraceEntry, TraceError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let (columns, skip) = (&self.columns, &mut self.skip);
@@ -181,7 +181,7 @@ impl<R: BufRead> Iterator for Rows<R> {
     }
 }
 
-fn row(line: &str, map: &Columns) -> Result<Option<Entry>, TraceErrorKind> {
+fn row(line: &str, map: &Columns) -> Result<Option<TraceEntry>, TraceErrorKind> {
     let cells: Vec<&str> = line.split(map.separator).map(str::trim).collect();
     let cell = |column: usize| {
         let wanted = "there is none where the map has a column";
@@ -208,5 +208,5 @@ fn row(line: &str, map: &Columns) -> Result<Option<Entry>, TraceErrorKind> {
         Ok::<_, TraceErrorKind>(count.checked_mul(unit.into()))
     };
     let act = request(direction, bytes(map.offset, map.offset_unit)?, bytes(map.size, map.size_unit)?)?;
-    Ok(act.map(|act| Entry { at, act }))
+    Ok(act.map(|act| TraceEntry { at, act }))
 }

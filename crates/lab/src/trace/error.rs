@@ -75,7 +75,7 @@ fn at(file: &str, place: u64) -> String {
 }
 
 fn number(value: Option<u64>) -> String {
-    value.map_or_else(|| "beyond all counting".to_owned(), |value| value.to_string())
+    value.map_or_else(|| "too large to count".to_owned(), |value| value.to_string())
 }
 
 /// A field that is none.

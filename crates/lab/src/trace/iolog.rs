@@ -6,7 +6,7 @@ use std::io::BufRead;
 
 use super::error::{TraceError, TraceErrorKind, field};
 use super::lines::Lines;
-use super::{Act, Entry, request};
+use super::{Act, TraceEntry, request};
 use crate::job::Direction;
 
 const VERSIONS: [&str; 2] = ["fio version 2 iolog", "fio version 3 iolog"];
@@ -39,7 +39,7 @@ impl<R: BufRead> Iolog<R> {
 }
 
 impl<R: BufRead> Iterator for Iolog<R> {
-    type Item = Result<Entry, TraceError>;
+    type Item = Result<TraceEntry, TraceError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let stamped = match self.stamped.map_or_else(|| self.begin(), Ok) {
@@ -57,7 +57,7 @@ fn entry(
     stamped: bool,
     now: &mut u64,
     added: &mut HashSet<String>,
-) -> Result<Option<Entry>, TraceErrorKind> {
+) -> Result<Option<TraceEntry>, TraceErrorKind> {
     let mut fields: Vec<&str> = line.split_whitespace().collect();
     let found = fields.len();
     if stamped {
@@ -98,7 +98,7 @@ fn entry(
             return Err(TraceErrorKind::Fields { found, wanted });
         }
     };
-    Ok(act.map(|act| Entry { at: *now, act }))
+    Ok(act.map(|act| TraceEntry { at: *now, act }))
 }
 
 fn number(text: &str) -> Result<u64, TraceErrorKind> {

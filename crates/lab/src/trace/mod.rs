@@ -16,7 +16,7 @@ use std::io::BufRead;
 pub use columns::{Columns, Unit, columns, msr};
 pub use error::{TraceError, TraceErrorKind};
 pub use pacing::{Pacing, paced};
-pub use set::{Member, Set, set};
+pub use set::{Set, SetMember, set};
 
 use crate::job::Direction;
 use crate::load::Request;
@@ -24,7 +24,7 @@ use lines::Lines;
 
 /// A request, and when it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct TraceEntry {
     /// Nanoseconds from any moment.
     pub at: u64,
     /// The operation.
@@ -102,9 +102,9 @@ pub fn entries(
     file: &str,
     format: Format,
     from: impl BufRead + 'static,
-) -> Box<dyn Iterator<Item = Result<Entry, TraceError>>> {
+) -> Box<dyn Iterator<Item = Result<TraceEntry, TraceError>>> {
     let mut broken = false;
-    let until_wrong = move |entry: &Result<Entry, TraceError>| {
+    let until_wrong = move |entry: &Result<TraceEntry, TraceError>| {
         let before = broken;
         broken = entry.is_err();
         !before
@@ -125,7 +125,7 @@ pub fn entries(
 /// The first thing that is wrong with it, or that there is no request in it.
 pub fn survey(
     file: &str,
-    entries: impl Iterator<Item = Result<Entry, TraceError>>,
+    entries: impl Iterator<Item = Result<TraceEntry, TraceError>>,
 ) -> Result<Survey, TraceError> {
     const PAUSE: u64 = 1_000_000_000;
     let mut all = Survey::default();

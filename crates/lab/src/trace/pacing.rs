@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{Act, Entry, TraceError};
+use super::{Act, TraceEntry, TraceError};
 
 /// How the times of a trace are taken.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,12 +25,12 @@ impl Default for Pacing {
 /// replaced by the latest so far.
 pub fn paced(
     pacing: Pacing,
-    entries: impl Iterator<Item = Result<Entry, TraceError>>,
+    entries: impl Iterator<Item = Result<TraceEntry, TraceError>>,
 ) -> impl Iterator<Item = Result<(Duration, Act), TraceError>> {
     let mut last = None;
     let mut due = 0u64;
     entries.map(move |entry| {
-        let Entry { at, act } = entry?;
+        let TraceEntry { at, act } = entry?;
         let before = last.unwrap_or(at);
         last = Some(before.max(at));
         let gap = at.saturating_sub(before);

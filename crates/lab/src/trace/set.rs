@@ -9,13 +9,13 @@ use super::error::{TraceError, TraceErrorKind};
 #[serde(deny_unknown_fields)]
 pub struct Set {
     /// The traces.
-    pub trace: Vec<Member>,
+    pub trace: Vec<SetMember>,
 }
 
 /// A trace of a set.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Member {
+pub struct SetMember {
     /// The trace's file; beside the set's, unless it says where.
     pub file: String,
     /// How much it counts.

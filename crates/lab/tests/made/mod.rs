@@ -1,6 +1,6 @@
 //! Jobs from the text of a job file.
 
-use brindle_lab::job::{Job, Plan, Surroundings, parse};
+use brindle_lab::job::{Job, JobPlan, Surroundings, parse};
 
 #[allow(dead_code, reason = "not every test needs all")]
 struct Text(String);
@@ -25,7 +25,7 @@ impl Surroundings for Text {
 
 /// The plan of a job file.
 #[allow(dead_code, reason = "not every test needs all")]
-pub(crate) fn plan(text: &str) -> Plan {
+pub(crate) fn plan(text: &str) -> JobPlan {
     parse(&["job.fio"], false, &Text(text.to_owned())).unwrap_or_else(|error| panic!("{error}"))
 }
 

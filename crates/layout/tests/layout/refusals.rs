@@ -122,7 +122,10 @@ fn members_too_small() {
     }
     // Far copies need a section each.
     let error = refusal(Level::Raid10, Layout::Raid10(Raid10Layout::far(3)), CHUNK, &[3 * CHUNK - 512; 4]);
-    assert_eq!(error.to_string(), "member 0 offers 196096 bytes, but at least 196608 are needed");
+    assert_eq!(
+        error.to_string(),
+        "member 0 offers 196096 bytes, but at least 196608 are needed: use a larger one"
+    );
 }
 
 #[test]

@@ -31,7 +31,7 @@ impl fmt::Display for ForeignArray {
 #[non_exhaustive]
 pub enum AssemblyError {
     /// No device was given.
-    #[error("no members given")]
+    #[error("no members given: name the devices of the array")]
     Empty,
     /// A device carries no md superblock.
     #[error("{label} has no md superblock: it is no member of an array; leave it out")]

@@ -17,7 +17,7 @@ pub(super) struct Chunks {
 }
 
 impl Chunks {
-    /// Those of `chunk` bytes, a power of two.
+    /// Bitmap chunks of `chunk` bytes, a power of two.
     pub(super) fn new(geometry: &Geometry, chunk: u64) -> Self {
         let rows = match geometry.family() {
             Family::Parity(map) => Some((map.row_data_bytes(), map.chunk())),
@@ -31,7 +31,7 @@ impl Chunks {
         self.covered.div_ceil(1 << self.shift)
     }
 
-    /// Those that a range of the array's bytes is in. Of rows with parity all that is in them counts.
+    /// The chunks that a range of the array's bytes is in. Of rows with parity all that is in them counts.
     #[inline]
     pub(super) fn of_bytes(&self, range: &Range<u64>) -> Range<u64> {
         let (start, end) = match self.rows {
@@ -42,7 +42,7 @@ impl Chunks {
         if range.is_empty() { first..first } else { first..((end - 1) >> self.shift) + 1 }
     }
 
-    /// Those that lie whole in a range, as a resync counts.
+    /// The chunks that lie whole in a range, as a resync counts.
     pub(super) fn within(&self, range: &Range<u64>) -> Range<u64> {
         let first = range.start.div_ceil(1 << self.shift);
         let end = if range.end >= self.covered { self.count() } else { range.end >> self.shift };

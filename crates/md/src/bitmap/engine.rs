@@ -6,7 +6,7 @@ use core::pin::Pin;
 
 use brindle_io::{OpClass, OpError};
 
-use super::{Bitmap, State};
+use super::{Bitmap, Counted};
 use brindle_array::intent_bitmap::{BitmapFile, Flight, IntentBitmap, Refusals};
 use brindle_array::row_log::{Change, LogHost, OnRecord, RowLog};
 
@@ -56,7 +56,7 @@ impl IntentBitmap for Bitmap {
     }
 
     fn next_round(&self) -> Vec<u64> {
-        let State { counters, image } = &mut *self.state.borrow_mut();
+        let Counted { counters, image } = &mut *self.state.borrow_mut();
         let idle = image.set_chunks().filter(|&chunk| counters.is_idle(chunk)).collect();
         counters.next_round();
         idle

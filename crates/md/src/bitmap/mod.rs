@@ -47,7 +47,7 @@ use core::ops::Range;
 use std::rc::Weak;
 
 use brindle_format::md::Superblock;
-use brindle_io::sync::Event;
+use brindle_io::sync::Notify;
 use brindle_io::{Io, MemberId, OpError, Pool, Slice};
 use brindle_members::patience::Patience;
 
@@ -68,7 +68,7 @@ struct Target {
 }
 
 /// The part that changes with each write.
-struct State {
+struct Counted {
     counters: Counters,
     image: Image,
 }
@@ -81,7 +81,7 @@ pub(crate) struct Bitmap {
     pool: Pool,
     patience: Patience,
     chunks: Chunks,
-    state: RefCell<State>,
+    state: RefCell<Counted>,
     targets: RefCell<Vec<Target>>,
     /// The file that has it, if no member does.
     file: Option<BitmapFile>,
@@ -89,7 +89,7 @@ pub(crate) struct Bitmap {
     refusal: Cell<Option<OpError>>,
     /// A flight is under way.
     flying: Cell<bool>,
-    landed: Event,
+    landed: Notify,
     /// All of it has been written once, or stood on all members.
     whole: Cell<bool>,
     /// A device that had the bitmap has been lost, and the next run may not know of that.

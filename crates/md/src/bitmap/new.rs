@@ -43,7 +43,7 @@ pub(crate) fn plan(
     Some((plan, bitmap_place_beside(superblock, plan.bytes)?))
 }
 
-/// A bitmap over an array in a file; `None` if there is none with such a chunk, or none so large is kept.
+/// The plan of a bitmap in a file over an array; `None` if that can't have such a chunk, or would be too large.
 pub(crate) fn plan_file(geometry: &Geometry, chunk: Option<u64>) -> Option<BitmapPlan> {
     bitmap_file_plan(sync_len(geometry), chunk).filter(|plan| plan.bytes <= MOST)
 }

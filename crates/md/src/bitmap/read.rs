@@ -8,7 +8,7 @@ use brindle_format::md::bitmap::{
     BITMAP_SUPER_BYTES, BitmapState, BitmapSuper, BitmapVersion, bits_needed, bytes_needed,
 };
 use brindle_format::md::defaults::MOST_BEHIND;
-use brindle_io::sync::Event;
+use brindle_io::sync::Notify;
 use brindle_io::{Io, MemberId, OpClass, OpError, Pool};
 use brindle_layout::Geometry;
 use brindle_members::patience::Patience;
@@ -18,7 +18,7 @@ use super::counters::Counters;
 use super::flight::TOGETHER;
 use super::image::{Image, PAGE};
 use super::space::is_free;
-use super::{Bitmap, State, Target};
+use super::{Bitmap, Counted, Target};
 use crate::assembly::{AssembledDevice, Assembly, BitmapFault, DeviceUse, Limitation};
 use brindle_array::intent_bitmap::BitmapFile;
 use brindle_array::sync_len::sync_len;
@@ -237,12 +237,12 @@ impl Bits {
             pool,
             patience,
             chunks,
-            state: RefCell::new(State { counters, image }),
+            state: RefCell::new(Counted { counters, image }),
             targets: RefCell::new(self.targets),
             file: self.file,
             refusal: Cell::new(None),
             flying: Cell::new(false),
-            landed: Event::new(io),
+            landed: Notify::new(io),
             whole: Cell::new(self.everywhere),
             absent: Cell::new(false),
             lent: RefCell::default(),

@@ -129,7 +129,7 @@ pub enum CreateError {
         unit: u64,
     },
     /// Only RAID 1 has members of which one can be spared reads.
-    #[error("{label} can't be write-mostly in an array of {level}: only raid1 knows that")]
+    #[error("{label} can't be write-mostly in an array of {level}: only raid1 supports that; leave it out")]
     WriteMostly {
         /// The device.
         label: String,

@@ -169,7 +169,7 @@ pub(crate) struct Superblocks {
     next: RefCell<Option<Rc<Bitmap>>>,
     /// Where the one that is to stand beside each superblock does, while no update names it.
     aside: Cell<Option<i64>>,
-    /// Which of the two the next update names.
+    /// The bitmap that the next update names.
     named: Cell<Named>,
     /// One that has gone: pages of it that were given up may still land.
     gone: RefCell<Option<Rc<Bitmap>>>,
@@ -197,7 +197,7 @@ pub(crate) struct Superblocks {
 }
 
 impl Superblocks {
-    /// Those of an assembly, whose devices the reactor knows by `ids`.
+    /// The superblocks of an assembly, whose devices the reactor knows by `ids`.
     pub(crate) fn new(
         io: &Io,
         assembly: Assembly,

@@ -84,7 +84,7 @@ fn members_of_two_arrays_are_named_with_their_uuids() {
 
 #[test]
 fn devices_that_are_no_members_are_named() {
-    assert_eq!(refusal(&[]), "no members given");
+    assert_eq!(refusal(&[]), "no members given: name the devices of the array");
     let mut all = candidates(&raid(Level::Raid1, 2));
     all.push(device("blank", 8 * MIB, &[]));
     assert_eq!(refusal(&all), "blank has no md superblock: it is no member of an array; leave it out");
@@ -452,7 +452,7 @@ fn hostile_values_end_in_errors() {
     type Edit = fn(&mut Superblock);
     let cases: [(Edit, &str); 6] = [
         (|sb| sb.level = -4, "-4 is no supported md level number"),
-        (|sb| sb.layout = 0x777, "0x777 is no layout number of raid5"),
+        (|sb| sb.layout = 0x777, "0x777 is not the number of a layout of raid5 in md's metadata"),
         (|sb| sb.chunk = 512, "impossible array: a chunk of 512 bytes is not possible"),
         (|sb| sb.chunk = 0, "impossible array: a chunk of 0 bytes"),
         (|sb| sb.component_size = 0, "impossible array: member 0 offers 0 bytes"),

@@ -193,7 +193,7 @@ pub(crate) fn judge(kind: Kind, states: &[State], who: &str) -> Vec<State> {
     left
 }
 
-/// Spares don't count: nobody lacks one.
+/// Spares don't count: no role lacks one.
 fn in_flight_in_several_sectors(kind: Kind, pair: &[State]) -> usize {
     let is_spare = |block: &Block| {
         let role = Superblock::parse(kind.version(), block, SIZE).map(|sb| sb.role());

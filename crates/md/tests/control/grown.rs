@@ -8,7 +8,7 @@ use brindle_array::{Array, BitmapError, BitmapSpec, EventKind, Joined, OpenConfi
 use brindle_format::md::{Uuid, Version};
 use brindle_io::Duration;
 use brindle_io::sim::{BadRange, Model, Sim, When};
-use brindle_io::sync::Event;
+use brindle_io::sync::Notify;
 use brindle_layout::Level;
 use brindle_volume::{Volume, VolumeError};
 
@@ -200,7 +200,7 @@ fn whenever_the_power_goes_there_is_no_bitmap_or_one_that_marks_all_that_differs
 /// Holds changes up that begin while it is shut.
 struct Gate {
     shut: RefCell<bool>,
-    opened: Event,
+    opened: Notify,
 }
 
 struct Gated(Rc<Gate>);
@@ -221,7 +221,7 @@ impl RowLog for Gated {
 fn no_bit_is_cleared_of_a_write_that_began_before_the_bitmap_came() {
     for (level, members) in REDUNDANT {
         let world = World::in_sim(&shape(level, members), Model::nvme(), 3);
-        let gate = Rc::new(Gate { shut: RefCell::new(false), opened: Event::new(&world.io) });
+        let gate = Rc::new(Gate { shut: RefCell::new(false), opened: Notify::new(&world.io) });
         let given = Rc::clone(&gate);
         let log = MakeRowLog::new(move |_, _| Rc::new(Gated(Rc::clone(&given))) as Rc<dyn RowLog>);
         let array = open(&world, OpenConfig { logs: vec![log], ..quickly() });

@@ -1,12 +1,13 @@
 //! Arrays as members of arrays, with members lost inside.
 
-use brindle_array::{Array, RoleState, nest};
+use brindle_array::{Array, RoleState};
 use brindle_format::md::Version;
 use brindle_io::memory::Memory;
 use brindle_io::{Io, MemberId, Pool};
 use brindle_layout::Level;
 use brindle_md::assembly::{AssembleOptions, Candidate, assemble};
 use brindle_md::create::{CreateSpec, plan};
+use brindle_volume::nest;
 
 use crate::common::*;
 

@@ -148,7 +148,7 @@ fn a_member_of_an_array_with_parity_that_grows_slow_is_read_less_until_it_is_as_
         let (slow_peer, shares) = reads_of(5.0);
         assert!(slow_peer > 2 * slow, "{level}: {slow_peer}, {slow} before, {healthy} when all were fast");
         assert!(shares[1] * 4 < shares[0] && shares[1] > 0, "{level}: {shares:?}");
-        // Nothing is given up, and nobody failed.
+        // No operation is given up, and no member failed.
         assert_eq!(world.0.array.detail().degraded, 0);
         world.set_slowness(1, 0);
         reads_of(40.0);

@@ -2,11 +2,12 @@
 
 use std::rc::Rc;
 
-use brindle_array::{Array, Device, EventKind, RoleState, nest};
+use brindle_array::{Array, Device, EventKind, RoleState};
 use brindle_format::md::Version;
 use brindle_io::sim::{BadRange, Model, Sim, When};
 use brindle_io::{Duration, Instant, Io};
 use brindle_layout::{Geometry, Layout, Level};
+use brindle_volume::nest;
 use brindle_volume::{Volume, VolumeError};
 
 use crate::common::*;

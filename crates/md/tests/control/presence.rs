@@ -3,7 +3,7 @@
 use brindle_array::{Array, EventKind, RoleState};
 use brindle_format::md::{Endian, Version};
 use brindle_io::sim::{BadRange, Sim};
-use brindle_io::{Duration, OpError, Place};
+use brindle_io::{Duration, OpError, PathTarget};
 use brindle_layout::Level;
 use brindle_volume::VolumeError;
 
@@ -87,7 +87,9 @@ fn what_cannot_be_replaced_is_an_error_and_no_zeroes() {
 
 #[test]
 fn deleted_and_replaced_files_go_on_serving_and_are_told_of() {
-    for (place, kind) in [(Place::Deleted, EventKind::Deleted), (Place::Replaced, EventKind::Replaced)] {
+    for (place, kind) in
+        [(PathTarget::Deleted, EventKind::Deleted), (PathTarget::Replaced, EventKind::Replaced)]
+    {
         let world = on_drives(Level::Raid5, 3, Version::V1_2);
         let array = open_in_sync(&world);
         world.bench.afflict(world.ids[2], |faults| faults.place = place);

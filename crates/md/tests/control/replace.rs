@@ -93,7 +93,7 @@ impl Replaced {
         (Self { world, array, ..self }, assembly)
     }
 
-    /// Halts what goes over the array, as soon as it has begun.
+    /// Pauses the process of the array as soon as it has begun.
     fn pause(&self) {
         self.world.io.block_on(async {
             while self.array.process().is_none() {

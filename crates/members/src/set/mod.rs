@@ -10,7 +10,7 @@ use brindle_volume::{VolumeError, ZeroOptions};
 
 use crate::events::Cause;
 use crate::flushes::Flushes;
-use crate::members::{Device, Members, Ties};
+use crate::members::{Dependence, Device, Members};
 use crate::patience::{Patience, Ration};
 use crate::scratch::Scratch;
 pub use owner::{Noticed, Owner, Recording};
@@ -25,7 +25,7 @@ pub struct MemberSet {
     /// Roles, and who is in them.
     pub members: Rc<Members>,
     /// The relation of the members' bytes to each other.
-    pub ties: Ties,
+    pub dependence: Dependence,
     /// How long members may take.
     pub patience: Patience,
     /// Members without room stay in use: what finds none is refused.
@@ -48,7 +48,7 @@ pub struct MemberSet {
 /// How members are treated.
 pub struct Treatment {
     /// The relation of their bytes to each other.
-    pub ties: Ties,
+    pub dependence: Dependence,
     /// How long they may take.
     pub patience: Patience,
     /// See [`MemberSet::waits_for_room`].
@@ -68,12 +68,12 @@ impl MemberSet {
         how: &Treatment,
         owner: Weak<dyn Owner>,
     ) -> Self {
-        let Treatment { ties, patience, waits_for_room, observed, scratch } = *how;
+        let Treatment { dependence, patience, waits_for_room, observed, scratch } = *how;
         Self {
             io: io.clone(),
             scratch: Scratch::new(io, scratch, members.len()),
             members,
-            ties,
+            dependence,
             patience,
             waits_for_room,
             ration: Ration::default(),
@@ -118,13 +118,13 @@ impl MemberSet {
 
     /// The member stays in use although it did not take a write.
     pub fn is_kept(&self, role: u16, error: OpError) -> bool {
-        let silent = error == OpError::TimedOut && self.ties.redundant;
+        let silent = error == OpError::TimedOut && self.dependence.redundant;
         self.waits_for_room(error) || silent && self.members.writable(role).is_some()
     }
 
     /// A member that gives this error stays in use.
     pub fn waits_for_room(&self, error: OpError) -> bool {
-        error == OpError::NoSpace && self.waits_for_room && self.ties.redundant
+        error == OpError::NoSpace && self.waits_for_room && self.dependence.redundant
     }
 
     /// Whether every device in use can make zeroes without being sent them.

@@ -20,7 +20,7 @@ pub enum Noticed {
     Slow,
     /// It has grown slow against its peers.
     Slower,
-    /// That is over.
+    /// A slow member is as fast as the others again.
     AsFastAgain,
     /// An operation got no answer within the member's patience, and was given up.
     GivenUp,

@@ -7,7 +7,7 @@ pub const HOURS_PER_YEAR: f64 = 8760.0;
 /// Most drives of one group: a set of them is a word of bits.
 pub const MOST_DRIVES: u32 = 128;
 
-/// Which sets of failed drives lose a group.
+/// The sets of failed drives that lose a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Redundancy {
     /// Any more than this many: 1 for RAID 5, 2 for RAID 6, copies - 1 for a mirror, 0 for a stripe.
@@ -21,7 +21,7 @@ pub enum Redundancy {
 pub struct Group {
     /// How many.
     pub drives: u32,
-    /// Which failures it bears.
+    /// The failures that a group bears.
     pub redundancy: Redundancy,
     /// Bytes that users have of it: what is lost with the group.
     pub capacity: u64,
@@ -56,7 +56,7 @@ pub struct Case {
     pub defects: f64,
     /// Time from a defect to the scrub that mends it; none: only a new drive is rid of it.
     pub scrub: Option<Weibull>,
-    /// Probability that who replaces a drive pulls a working one of its group, which has to be rebuilt then.
+    /// Probability that a working drive of the group is pulled in place of the failed one, and has to be rebuilt.
     pub wrong_pull: f64,
     /// Whether drives of one delivery fail together.
     pub batch: Option<Batch>,
@@ -68,7 +68,7 @@ pub struct Case {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {why}")]
 pub struct Unsound {
-    /// Which field.
+    /// The field.
     pub field: &'static str,
     /// The error, and the values that are allowed.
     pub why: String,
@@ -112,7 +112,10 @@ impl Case {
             }
         }
         if self.failures.scale < 1.0 || self.failures.mean() < 24.0 {
-            return wrong("failures", "drives would fail in less than a day".to_owned());
+            return wrong(
+                "failures",
+                "drives would fail in less than a day: give them a longer life".to_owned(),
+            );
         }
         if self.repairs.mean() < 1.0 / 3600.0 {
             return wrong("repairs", "a rebuild takes a second (0.00028 hours) at least".to_owned());
@@ -153,7 +156,7 @@ impl Case {
                     .to_owned()
             }
             _ if self.group.capacity == 0 => {
-                let why = "drives of no bytes hold nothing to lose".to_owned();
+                let why = "the drives have a size of 0: give a larger one".to_owned();
                 return Err(Unsound { field: "size", why });
             }
             _ => return Ok(()),

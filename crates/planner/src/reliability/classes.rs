@@ -23,7 +23,7 @@ pub enum Published {
 pub struct Class {
     /// The class's name.
     pub name: &'static str,
-    /// Which drives.
+    /// The drives that it is of.
     pub about: &'static str,
     /// How they fail.
     pub failures: Published,

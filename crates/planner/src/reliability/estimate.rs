@@ -6,14 +6,14 @@ use std::thread;
 
 use super::answer::{Estimate, mttdl, per_year};
 use super::case::{Case, HOURS_PER_YEAR, Redundancy, Unsound};
-use super::chance::Chance;
 use super::defects::Defects;
 use super::forced::Forced;
 use super::interval::{Interval, deviations};
 use super::markov::Chain;
-use super::plain::Plain;
+use super::random::Chance;
 use super::stripe;
-use super::tally::{Sum, Tally};
+use super::tally::{Sum, Sums};
+use super::unweighted::Plain;
 
 /// Histories of a batch: a batch has one seed.
 const BATCH: u64 = 256;
@@ -107,10 +107,10 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// By kind of delivery.
-    fn all(&self) -> Vec<Tally> {
+    fn all(&self) -> Vec<Sums> {
         let kinds = self.strata.len() as u64;
         let most = self.effort.histories.div_ceil(BATCH * kinds);
-        let mut tallies = vec![Tally::default(); self.strata.len()];
+        let mut tallies = vec![Sums::default(); self.strata.len()];
         let (mut done, mut aim) = (0, most);
         if self.effort.until_relative_error.is_some() {
             aim = FIRST_LOOK.min(most);
@@ -132,13 +132,13 @@ impl Run<'_> {
     }
 
     /// Batches from one number to another, of each kind, added in their order.
-    fn round(&self, tallies: &mut [Tally], from: u64, to: u64, most: u64) {
+    fn round(&self, tallies: &mut [Sums], from: u64, to: u64, most: u64) {
         let kinds = self.strata.len();
         let count = (to - from) as usize * kinds;
         let before = from * kinds as u64 * BATCH;
         let total = if self.effort.until_relative_error.is_some() { to } else { most } * kinds as u64 * BATCH;
         let (next, done) = (AtomicUsize::new(0), AtomicU64::new(before));
-        let found = Mutex::new(vec![Tally::default(); count]);
+        let found = Mutex::new(vec![Sums::default(); count]);
         let work = || {
             loop {
                 let at = next.fetch_add(1, Ordering::Relaxed);
@@ -162,10 +162,10 @@ impl Run<'_> {
         found.iter().enumerate().for_each(|(at, tally)| tallies[at % kinds].merge(tally));
     }
 
-    fn batch(&self, kind: usize, number: u64) -> Tally {
+    fn batch(&self, kind: usize, number: u64) -> Sums {
         let mut chance = Chance::of_batch(self.effort.seed, kind as u64, number);
         let (factor, group) = (self.strata[kind].1, &self.case.group);
-        let mut tally = Tally::default();
+        let mut tally = Sums::default();
         match self.effort.method {
             Method::Weighted => {
                 let mut forced = Forced::new(self.case, self.defects);
@@ -181,7 +181,7 @@ impl Run<'_> {
 }
 
 /// From groups of each kind of delivery to all groups.
-fn combine(case: &Case, effort: &Effort, strata: &[(f64, f64)], tallies: &[Tally]) -> Estimate {
+fn combine(case: &Case, effort: &Effort, strata: &[(f64, f64)], tallies: &[Sums]) -> Estimate {
     let z = deviations(effort.confidence);
     let figures = Figures { case, effort, strata, tallies, z };
     let loss = figures.probability(|tally| &tally.any);
@@ -208,13 +208,13 @@ struct Figures<'a> {
     case: &'a Case,
     effort: &'a Effort,
     strata: &'a [(f64, f64)],
-    tallies: &'a [Tally],
+    tallies: &'a [Sums],
     z: f64,
 }
 
 impl Figures<'_> {
-    /// That it happens to one of the groups: those of one delivery are independent.
-    fn probability(&self, of: impl Fn(&Tally) -> &Sum) -> Interval {
+    /// The probability that it happens to one of the groups: those of one delivery are independent.
+    fn probability(&self, of: impl Fn(&Sums) -> &Sum) -> Interval {
         let groups = f64::from(self.case.groups);
         let one_of = |p: f64| -(groups * (-p.min(1.0)).ln_1p()).exp_m1();
         if let [tally] = self.tallies {
@@ -253,7 +253,7 @@ impl Figures<'_> {
         self.case.failures.hazard(self.case.hours) > 0.0
     }
 
-    fn mean(&self, of: impl Fn(&Tally) -> &Sum) -> Interval {
+    fn mean(&self, of: impl Fn(&Sums) -> &Sum) -> Interval {
         let (mut value, mut variance) = (0.0, 0.0);
         for ((share, _), tally) in self.strata.iter().zip(self.tallies) {
             let (mean, error) = of(tally).mean(tally.histories);

@@ -12,10 +12,10 @@
 //! since it was known to have none.
 
 use super::case::Case;
-use super::chance::Chance;
 use super::defects::Defects;
+use super::random::Chance;
 use super::tally::Seen;
-use super::world::{World, bits};
+use super::world::{GroupState, bits};
 
 /// In a branch the hazard of another failure before the next drive is back is this, at least.
 const PUSH: f64 = 1.0;
@@ -25,12 +25,12 @@ const PULL: f64 = 0.5;
 /// The simulator of histories.
 pub(super) struct Forced<'a> {
     defects: &'a Defects,
-    main: World<'a>,
-    branch: World<'a>,
+    main: GroupState<'a>,
+    branch: GroupState<'a>,
 }
 
 /// The next event.
-enum Event {
+enum HistoryEvent {
     End,
     Fail(usize),
     Pull(usize),
@@ -39,7 +39,7 @@ enum Event {
 
 impl<'a> Forced<'a> {
     pub(super) fn new(case: &'a Case, defects: &'a Defects) -> Self {
-        Self { defects, main: World::new(case), branch: World::new(case) }
+        Self { defects, main: GroupState::new(case), branch: GroupState::new(case) }
     }
 
     /// A history of drives whose hazard is `factor` times what is published.
@@ -96,13 +96,13 @@ impl<'a> Forced<'a> {
             let (at, event) = next(world, |world, drive| world.drives[drive].fails_at);
             world.now = at;
             match event {
-                Event::End => return (lost, kept),
-                Event::Back(drive) => {
+                HistoryEvent::End => return (lost, kept),
+                HistoryEvent::Back(drive) => {
                     world.back(drive, chance);
                     continue;
                 }
-                Event::Fail(drive) => world.fail(drive, chance),
-                Event::Pull(drive) => {
+                HistoryEvent::Fail(drive) => world.fail(drive, chance),
+                HistoryEvent::Pull(drive) => {
                     world.drives[drive].pull_at = f64::INFINITY;
                     if chance.unit() < world.case.wrong_pull
                         && let Some(other) = world.any_up(chance)
@@ -154,7 +154,7 @@ impl<'a> Forced<'a> {
 
 /// A branch on its way.
 struct Branch<'w, 'a> {
-    world: &'w mut World<'a>,
+    world: &'w mut GroupState<'a>,
     defects: &'w Defects,
     /// Logarithm of its weight.
     log: f64,
@@ -190,14 +190,14 @@ impl Branch<'_, '_> {
         self.pass(at, &push);
         let before = self.world.failed;
         match event {
-            Event::End => return false,
-            Event::Back(drive) => self.world.back(drive, chance),
-            Event::Fail(drive) => {
+            HistoryEvent::End => return false,
+            HistoryEvent::Back(drive) => self.world.back(drive, chance),
+            HistoryEvent::Fail(drive) => {
                 self.log -= push.of(drive).ln();
                 self.world.fail(drive, chance);
                 self.met(before);
             }
-            Event::Pull(drive) => {
+            HistoryEvent::Pull(drive) => {
                 self.world.drives[drive].pull_at = f64::INFINITY;
                 if let Some(other) = self.pulled(chance) {
                     self.world.pull(other, chance);
@@ -245,7 +245,7 @@ impl Branch<'_, '_> {
     }
 }
 
-/// Which drives' hazards are multiplied, by what.
+/// The factor by which the hazards of some drives are multiplied.
 struct Push {
     boosted: u128,
     factor: f64,
@@ -258,19 +258,19 @@ impl Push {
 }
 
 /// The next event and its time, if drives fail at these times.
-fn next(world: &World<'_>, fails_at: impl Fn(&World<'_>, usize) -> f64) -> (f64, Event) {
-    let mut found = (world.case.hours, Event::End);
-    let mut sooner = |at: f64, event: Event| {
+fn next(world: &GroupState<'_>, fails_at: impl Fn(&GroupState<'_>, usize) -> f64) -> (f64, HistoryEvent) {
+    let mut found = (world.case.hours, HistoryEvent::End);
+    let mut sooner = |at: f64, event: HistoryEvent| {
         if at < found.0 {
             found = (at, event);
         }
     };
     let (at, drive) = world.next_back();
-    sooner(at, Event::Back(drive));
+    sooner(at, HistoryEvent::Back(drive));
     let (at, drive) = world.next_pull();
-    sooner(at, Event::Pull(drive));
+    sooner(at, HistoryEvent::Pull(drive));
     for drive in bits(world.up()) {
-        sooner(fails_at(world, drive), Event::Fail(drive));
+        sooner(fails_at(world, drive), HistoryEvent::Fail(drive));
     }
     found
 }

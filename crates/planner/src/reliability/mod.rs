@@ -3,16 +3,16 @@
 
 mod answer;
 mod case;
-mod chance;
 mod classes;
 mod defects;
 mod estimate;
 mod forced;
 mod interval;
 mod markov;
-mod plain;
+mod random;
 mod stripe;
 mod tally;
+mod unweighted;
 mod weibull;
 mod world;
 

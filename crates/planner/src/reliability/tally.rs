@@ -50,7 +50,7 @@ impl Sum {
 
 /// Sums of all quantities.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct Sums {
     pub(super) histories: u64,
     pub(super) any: Sum,
     pub(super) whole: Sum,
@@ -60,7 +60,7 @@ pub(super) struct Tally {
     pub(super) bytes: Sum,
 }
 
-impl Tally {
+impl Sums {
     pub(super) fn add(&mut self, seen: &Seen, group: &Group) {
         self.histories += 1;
         self.any.add(seen.any);

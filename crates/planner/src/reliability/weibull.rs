@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use super::chance::Chance;
+use super::random::Chance;
 
 /// Times in hours: nothing happens before `location`, then the integrated hazard is ((t - location) / scale)^shape.
 ///

@@ -1,8 +1,8 @@
 //! The drives of one group at a moment.
 
 use super::case::{Case, all};
-use super::chance::Chance;
 use super::defects::Defects;
+use super::random::Chance;
 
 /// A drive, and what is to become of it. Times are hours since the array was new.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,14 +40,14 @@ pub(super) struct Look {
 
 /// A group.
 #[derive(Clone, Debug)]
-pub(super) struct World<'a> {
+pub(super) struct GroupState<'a> {
     pub(super) case: &'a Case,
     pub(super) now: f64,
     pub(super) drives: Vec<Drive>,
     pub(super) failed: u128,
 }
 
-impl<'a> World<'a> {
+impl<'a> GroupState<'a> {
     pub(super) fn new(case: &'a Case) -> Self {
         let drives = vec![Drive::default(); case.group.drives as usize];
         Self { case, now: 0.0, drives, failed: 0 }

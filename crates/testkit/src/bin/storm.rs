@@ -2,7 +2,7 @@
 //!
 //! `storm --minutes 60 --seed 1` searches; `storm --seed 7 --cut 123` replays one run. On a failure it prints the line that
 //! replays it, and its exit status is 1. `--only "writes behind"` leaves out seeds whose plan is not told so, `--only "0.90 and spare"`
-//! those that are not told both; `--only hosts` drives hosts of several arrays, which else one seed in sixteen does beside its array, and
+//! those that are not told both. `--only hosts` drives hosts of several arrays, which else one seed in sixteen does beside its array.
 //! `--only pools` drives pools, which else one seed in eight does (`--only "pools and silent"` those that are told so).
 
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use brindle_testkit::faults::Fault;
 use brindle_testkit::hosts;
 use brindle_testkit::pools;
 use brindle_testkit::random::Random;
-use brindle_testkit::storm::{self, Calm, Cut, Failure, Plan, Strike, Tally};
+use brindle_testkit::storm::{self, Calm, Cut, Failure, StormPlan, Strike, StrikeTally};
 
 /// Cuts of each seed's storm.
 const CUTS: u64 = 24;
@@ -143,14 +143,14 @@ fn replay(options: &Options, cut: Option<Cut>) -> ExitCode {
         println!(
             "seed {}, cut {named}: {}, {} lives",
             options.seed,
-            pools::Plan::new(options.seed),
+            pools::PoolPlan::new(options.seed),
             driven.lives
         );
         let Some(broken) = driven.broken else { return ExitCode::SUCCESS };
         println!("{broken}");
         return ExitCode::FAILURE;
     }
-    println!("seed {}, cut {named}: {}", options.seed, Plan::new(options.seed));
+    println!("seed {}, cut {named}: {}", options.seed, StormPlan::new(options.seed));
     let storm = match Calm::of(options.seed) {
         Ok(calm) => calm.run(options.seed, cut, &options.kinds),
         Err(_) => storm::run(options.seed, cut.map(|cut| cut.step), &options.kinds),
@@ -181,7 +181,7 @@ struct Found {
     runs: u64,
     cuts: u64,
     forced: u64,
-    tally: Tally,
+    tally: StrikeTally,
     /// Cuts of pools.
     phases: pools::Phases,
     failures: u64,
@@ -222,7 +222,7 @@ fn storms_of(seed: u64, options: &Options, found: &Mutex<Found>, time_left: &dyn
     if only_pools || options.only.is_empty() && seed % POOLS_ONE_IN == 4 {
         pools_of(seed, options, &mut own, time_left);
     }
-    if options.only != HOSTS && !only_pools && is_told(&Plan::new(seed), &options.only) {
+    if options.only != HOSTS && !only_pools && is_told(&StormPlan::new(seed), &options.only) {
         arrays_of(seed, options, &mut own, time_left);
     }
     let failed = own.failures > 0;
@@ -263,7 +263,7 @@ fn hosts_of(seed: u64, options: &Options, own: &mut Found, time_left: &dyn Fn() 
 
 /// Storms that drive the pool of a seed.
 fn pools_of(seed: u64, options: &Options, own: &mut Found, time_left: &dyn Fn() -> bool) {
-    if !is_told(&pools::Plan::new(seed), &options.only) {
+    if !is_told(&pools::PoolPlan::new(seed), &options.only) {
         return;
     }
     let mut random = Random::stream(seed, 0x6375_7473);
@@ -303,7 +303,7 @@ fn arrays_of(seed: u64, options: &Options, own: &mut Found, time_left: &dyn Fn()
         Err(failure) => tell(seed, None, 1, &failure, options, own),
         Ok(calm) => {
             let mut random = Random::stream(seed, 0x6375_7473);
-            let cuts = if Plan::new(seed).is_large() { FEW_CUTS } else { CUTS };
+            let cuts = if StormPlan::new(seed).is_large() { FEW_CUTS } else { CUTS };
             for _ in 0..cuts {
                 if !time_left() || own.failures > 0 && !options.keep_going {
                     break;

@@ -4,8 +4,8 @@
 mod changes;
 mod compared;
 mod order;
+mod racing;
 mod refusals;
-mod restless;
 
 use std::cell::RefCell;
 

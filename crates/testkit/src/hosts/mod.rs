@@ -70,7 +70,7 @@ pub enum Broken {
 }
 
 /// One of the two arrays.
-struct Kept {
+struct HostedArray {
     name: &'static str,
     uuid: Uuid,
     oracle: Rc<RefCell<Oracle>>,
@@ -79,7 +79,7 @@ struct Kept {
 /// Two arrays and their drives.
 pub struct Hosts {
     drives: Vec<MemberId>,
-    arrays: Vec<Kept>,
+    arrays: Vec<HostedArray>,
     /// Seconds that superblocks tell; no two are the same.
     clock: Rc<Cell<u64>>,
     /// Events of both arrays, by kind.
@@ -128,7 +128,7 @@ impl Subject for Hosts {
                 sim.poke(drives[first + write.device], write.offset, &write.bytes);
             }
             let oracle = Rc::new(RefCell::new(Oracle::zeroes(plan.geometry.size())));
-            arrays.push(Kept { name, uuid: spec.uuid, oracle });
+            arrays.push(HostedArray { name, uuid: spec.uuid, oracle });
         }
         Self { drives, arrays, clock: Rc::new(Cell::new(NOW)), met: Rc::default() }
     }
@@ -200,7 +200,7 @@ impl Hosts {
     }
 
     /// Assembles an array from all drives that answer and say that they are its, and has it served.
-    async fn start(&self, kept: &Kept, open: &Running, scene: &Scene) -> Result<(), Broken> {
+    async fn start(&self, kept: &HostedArray, open: &Running, scene: &Scene) -> Result<(), Broken> {
         let (mut ids, mut found, mut numbers): (Vec<MemberId>, Vec<Candidate>, Vec<usize>) =
             Default::default();
         for number in (0..self.drives.len()).filter(|&number| !open.drives.is_gone(number)) {
@@ -241,7 +241,7 @@ impl Hosts {
     }
 
     /// Asks an array for one thing after the other. One that was stopped is waited for.
-    async fn client(&self, kept: &Kept, open: &Running, scene: &Scene) -> Result<(), Broken> {
+    async fn client(&self, kept: &HostedArray, open: &Running, scene: &Scene) -> Result<(), Broken> {
         let stream = u64::from_le_bytes(*b"hostload") ^ (kept.uuid.as_u128() >> 100) as u64;
         let mut random = Random::stream(scene.seed, stream + (scene.life << 8));
         let mix = Mix { most: 16 << 10, block: 512, ..Mix::default() };
@@ -263,7 +263,7 @@ impl Hosts {
     /// Waits until an array has all of its members: those that return come by themselves, others by one word.
     async fn become_whole(
         &self,
-        kept: &Kept,
+        kept: &HostedArray,
         array: &Array,
         open: &Running,
         scene: &Scene,
@@ -282,7 +282,7 @@ impl Hosts {
 }
 
 impl Running {
-    fn array(&self, kept: &Kept) -> Result<Array, Broken> {
+    fn array(&self, kept: &HostedArray) -> Result<Array, Broken> {
         let exported = self.service.array(kept.name).ok_or(Broken::NotServed(kept.name))?;
         Ok(exported.array().clone())
     }

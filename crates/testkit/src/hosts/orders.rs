@@ -8,7 +8,7 @@ use brindle_host::control::{Request, Word};
 use brindle_host::{HostError, MISSING};
 use brindle_io::Duration;
 
-use super::{Broken, Hosts, Kept, Running};
+use super::{Broken, HostedArray, Hosts, Running};
 use crate::random::Random;
 use crate::storm::Scene;
 
@@ -50,7 +50,7 @@ impl Hosts {
     }
 
     /// Stops an array by its name, and starts it from what its drives say.
-    async fn start_again(&self, kept: &Kept, open: &Running, scene: &Scene) -> Result<(), Broken> {
+    async fn start_again(&self, kept: &HostedArray, open: &Running, scene: &Scene) -> Result<(), Broken> {
         let exported = open.service.array(kept.name).ok_or(Broken::NotServed(kept.name))?;
         let stopped = open.service.stop_one(&exported, STOPPING).await;
         stopped.map_err(|why| Broken::Order("stop", why.into()))?;
@@ -60,7 +60,7 @@ impl Hosts {
     }
 }
 
-fn named(kept: &Kept) -> Option<String> {
+fn named(kept: &HostedArray) -> Option<String> {
     Some(kept.name.to_owned())
 }
 
@@ -73,7 +73,7 @@ impl Running {
         self.away.borrow_mut().push(number);
     }
 
-    async fn fail_one(&self, kept: &Kept, array: &Array, random: &mut Random) -> Result<(), Broken> {
+    async fn fail_one(&self, kept: &HostedArray, array: &Array, random: &mut Random) -> Result<(), Broken> {
         let Some(member) = member(array, random) else { return Ok(()) };
         match self.service.ask(Request::Fail { member, array: named(kept) }).await {
             // It has failed by itself meanwhile, or is not on record yet.
@@ -83,7 +83,12 @@ impl Running {
     }
 
     /// A spare takes the place of a member that works.
-    async fn replace_one(&self, kept: &Kept, array: &Array, random: &mut Random) -> Result<(), Broken> {
+    async fn replace_one(
+        &self,
+        kept: &HostedArray,
+        array: &Array,
+        random: &mut Random,
+    ) -> Result<(), Broken> {
         let spare = array.detail().devices.into_iter().find(|device| device.state == DeviceState::Spare);
         let (Some(member), Some(spare)) = (member(array, random), spare) else { return Ok(()) };
         let with = PathBuf::from(spare.label);

@@ -10,7 +10,7 @@ use brindle_volume::Volume;
 
 use super::house::House;
 use super::phase::Phase;
-use super::plan::Plan;
+use super::plan::PoolPlan;
 use super::strike::Strike;
 use crate::client::{Client, Trouble};
 use crate::load::Mix;
@@ -29,7 +29,7 @@ const ENDLESS: Duration = Duration::from_secs(900);
 pub(super) struct Life<'a> {
     pub(super) sim: &'a Sim,
     pub(super) house: &'a House,
-    pub(super) plan: &'a Plan,
+    pub(super) plan: &'a PoolPlan,
     pub(super) oracle: &'a Rc<RefCell<Oracle>>,
     pub(super) number: u64,
     pub(super) seed: u64,
@@ -62,7 +62,7 @@ pub(super) enum End {
 }
 
 /// The size of the volume of a plan.
-pub(super) fn size_of(plan: &Plan, house: &House) -> u64 {
+pub(super) fn size_of(plan: &PoolPlan, house: &House) -> u64 {
     let label = brindle_pool::plan(&house.spec()).expect("a pool that can be");
     if plan.full { brindle_pool::capacity(&label) } else { SIZE }
 }

@@ -23,7 +23,7 @@ use crate::random::Random;
 use house::House;
 use life::{Before, End, Life, NAME, size_of};
 pub use phase::{Phase, Phases};
-pub use plan::Plan;
+pub use plan::PoolPlan;
 use strike::Strike;
 
 /// Lives of a pool at most, the last of which comes to its end.
@@ -61,7 +61,7 @@ pub fn run(seed: u64, cut: Option<u64>) -> Driven {
 }
 
 fn drive(seed: u64, first: Option<u64>, driven: &mut Driven) -> Result<(), String> {
-    let plan = Plan::new(seed);
+    let plan = PoolPlan::new(seed);
     let mut sim = Sim::new(seed);
     let quick = Model { flush_latency: 150_000, ..Model::sata_ssd() };
     let house = House::new(plan.kind, |size| sim.add_blank_drive(quick, size));
@@ -137,7 +137,7 @@ fn next_cut(number: u64, first: Option<u64>, random: &mut Random) -> Option<u64>
 
 /// Chooses the faults of members in a life.
 fn strikes(
-    plan: &Plan,
+    plan: &PoolPlan,
     house: &House,
     any: bool,
     cut: Option<u64>,

@@ -17,7 +17,7 @@ const KINDS: [Kind; 7] = [
 
 /// The plan of a seed.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct PoolPlan {
     pub(super) kind: Kind,
     /// The volume is all that the pool sells, and is written all over, so that the pool is cleaned all the time.
     pub(super) full: bool,
@@ -31,7 +31,7 @@ pub struct Plan {
     pub(super) victims: Vec<usize>,
 }
 
-impl Plan {
+impl PoolPlan {
     /// Of a seed.
     pub fn new(seed: u64) -> Self {
         let mut random = Random::stream(seed, 0x0070_6c61_6e73);
@@ -67,7 +67,7 @@ impl Plan {
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for PoolPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let marks = [
             (self.full, "full"),

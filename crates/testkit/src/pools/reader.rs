@@ -81,7 +81,7 @@ struct Labelled {
 
 /// The content of a pool.
 #[derive(Debug, Default)]
-pub struct Content {
+pub struct PoolContent {
     /// Blocks by volume and number; those that are not there are zeroes, and `None` is lost.
     pub blocks: BTreeMap<(u32, u64), Option<Vec<u8>>>,
     /// Numbers and sizes of volumes by their names.
@@ -98,7 +98,7 @@ pub struct Content {
 ///
 /// # Errors
 /// Why it can't be read.
-pub fn read(sizes: &[u64], peek: Peek<'_>) -> Result<Content, String> {
+pub fn read(sizes: &[u64], peek: Peek<'_>) -> Result<PoolContent, String> {
     let mut devices = Vec::new();
     for (device, &size) in sizes.iter().enumerate() {
         devices.extend(look(device, size, peek));
@@ -120,7 +120,7 @@ pub fn read(sizes: &[u64], peek: Peek<'_>) -> Result<Content, String> {
         vdevs.push((u32_at(vdev, 8), u32_at(vdev, 12), usize::from(u16_at(vdev, 4)), vdev[2]));
     }
     let reader = Reader { head, label, rows: RefCell::new(Rows::new(vdevs)), block: &block };
-    Ok(Content { out, ..reader.content()? })
+    Ok(PoolContent { out, ..reader.content()? })
 }
 
 /// The label of a device and its youngest uberblock.
@@ -211,7 +211,7 @@ impl Reader<'_> {
         Ok(records)
     }
 
-    fn content(&self) -> Result<Content, String> {
+    fn content(&self) -> Result<PoolContent, String> {
         let mut own = Vec::new();
         let rooted = usize::from(u16_at(&self.head.0, 744));
         for n in 0..rooted {
@@ -224,7 +224,7 @@ impl Reader<'_> {
             let segment = Segment { stripe: record[2], parity: record[3], members: u64_at(record, 8) };
             self.rows.borrow_mut().put(n, segment);
         }
-        let mut content = Content { stopped: u64_at(&self.head.0, 216) == 1, ..Content::default() };
+        let mut content = PoolContent { stopped: u64_at(&self.head.0, 216) == 1, ..PoolContent::default() };
         for record in self.list(128, 5, 128, &mut own)? {
             let name = String::from_utf8_lossy(&record[32..96]).trim_end_matches('\0').to_owned();
             content.volumes.insert(name, (u32_at(&record, 0), u64_at(&record, 8)));

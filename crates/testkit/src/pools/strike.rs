@@ -3,7 +3,7 @@
 use brindle_io::MemberId;
 use brindle_io::sim::{BadRange, Faults, Sim, When};
 
-use super::plan::Plan;
+use super::plan::PoolPlan;
 use crate::random::Random;
 
 /// Where units begin, and so what may be spoilt without harm to labels.
@@ -34,7 +34,7 @@ pub(super) enum Strike {
 
 impl Strike {
     /// One that the plan allows.
-    pub(super) fn any(plan: &Plan, size: u64, random: &mut Random) -> Self {
+    pub(super) fn any(plan: &PoolPlan, size: u64, random: &mut Random) -> Self {
         let place = |random: &mut Random| DATA + random.below((size - 2 * DATA) >> 12) * 4096;
         let loud = plan.faults && (!plan.silent || random.one_in(2));
         if loud {

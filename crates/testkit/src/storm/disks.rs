@@ -20,9 +20,9 @@ const ENTRY: usize = 128;
 const NAMED: usize = 16;
 
 /// The superblocks on all drives, of those too that do not answer.
-pub(super) struct Disks(Vec<Disk>);
+pub(super) struct Disks(Vec<StormDisk>);
 
-struct Disk {
+struct StormDisk {
     /// Its number among all drives.
     drive: u16,
     superblock: Superblock,
@@ -82,7 +82,7 @@ impl Disks {
             let torn = whole.is_none();
             let superblock = whole.or_else(|| Superblock::parse_torn(version, &bytes, size))?;
             let cleared = Marks::look(sim, id, &superblock).map(|marks| marks.head.events_cleared);
-            Some(Disk { drive, superblock, torn, cleared })
+            Some(StormDisk { drive, superblock, torn, cleared })
         };
         Self((0..).zip(drives).filter_map(disk).collect())
     }
@@ -97,7 +97,7 @@ impl Disks {
     /// Of the members to which nothing has happened, no more are torn than the array can lose beside those that are
     /// recorded as failed; one always may be.
     pub(super) fn judge_torn(&self, geometry: &Geometry, struck: &[u16]) -> Result<(), Failure> {
-        let torn = self.0.iter().filter(|disk| disk.torn).filter_map(Disk::role);
+        let torn = self.0.iter().filter(|disk| disk.torn).filter_map(StormDisk::role);
         let torn: Vec<u16> = torn.filter(|role| !struck.contains(role)).collect();
         let disowned = |role| self.0.iter().any(|disk| disk.superblock.device_in_role(role).is_none());
         let lost: Vec<u16> =
@@ -110,7 +110,7 @@ impl Disks {
         self.judge_tables(known)?;
         let counts = self.0.iter().filter(|disk| known.in_sync.contains(&disk.drive));
         let Some(least) = counts.map(|disk| disk.superblock.events).min() else { return Ok(()) };
-        let near = |disk: &&Disk| {
+        let near = |disk: &&StormDisk| {
             let own = &disk.superblock;
             let claims = !disk.torn && matches!(own.role(), DeviceRole::Active(_));
             known.failed.contains(&disk.drive) && claims && own.events + 2 > least
@@ -124,8 +124,8 @@ impl Disks {
 
     /// The flags of members in use are those that they were given last.
     fn judge_flags(&self, known: &Known) -> Result<(), Failure> {
-        let given = |disk: &Disk| known.flags.iter().find(|(drive, _)| *drive == disk.drive);
-        let other = |disk: &&Disk| {
+        let given = |disk: &StormDisk| known.flags.iter().find(|(drive, _)| *drive == disk.drive);
+        let other = |disk: &&StormDisk| {
             let known = known.in_sync.contains(&disk.drive) && !disk.torn;
             known && given(disk).is_some_and(|(_, flags)| *flags != disk.superblock.flags)
         };
@@ -139,12 +139,12 @@ impl Disks {
         }
         let in_use = self.0.iter().filter(|disk| known.in_sync.contains(&disk.drive));
         let cleared = in_use.filter_map(|disk| disk.cleared).max();
-        let failed = |disk: &&Disk| {
+        let failed = |disk: &&StormDisk| {
             // A spare or a replacement beside a member may be missing.
             let beside = disk.superblock.features.contains(Features::REPLACEMENT);
             known.failed.contains(&disk.drive) && !disk.torn && disk.role().is_some() && !beside
         };
-        let forgotten = |disk: &&Disk| cleared.is_some_and(|cleared| disk.superblock.events < cleared);
+        let forgotten = |disk: &&StormDisk| cleared.is_some_and(|cleared| disk.superblock.events < cleared);
         match self.0.iter().filter(failed).find(forgotten) {
             Some(disk) => Err(Failure::Forgotten(disk.drive)),
             None => Ok(()),
@@ -166,7 +166,7 @@ impl Disks {
     /// With 0.90 members in use with one count describe all devices alike, and no record of a failure changes numbers: a torn superblock is
     /// read with the table of another.
     fn judge_tables(&self, known: &Known) -> Result<(), Failure> {
-        let whole: Vec<&Disk> =
+        let whole: Vec<&StormDisk> =
             self.0.iter().filter(|disk| !disk.torn && !disk.superblock.version.is_v1()).collect();
         for (n, disk) in whole.iter().enumerate() {
             for other in &whole[n + 1..] {
@@ -186,7 +186,7 @@ impl Disks {
 
     /// With 0.90 mdadm takes the entry of a number for that of the role.
     fn judge_numbers(&self, known: &Known) -> Result<(), Failure> {
-        let other = |disk: &&Disk| {
+        let other = |disk: &&StormDisk| {
             let own = &disk.superblock;
             let at_place = own.version.is_v1() || disk.role().map(u32::from) == Some(own.device_number);
             known.in_sync.contains(&disk.drive) && !at_place
@@ -212,7 +212,7 @@ fn changes_twice(old: &Superblock, new: &Superblock) -> bool {
     fails && moves
 }
 
-impl Disk {
+impl StormDisk {
     /// The role that it claims.
     fn role(&self) -> Option<u16> {
         self.superblock.role().active()

@@ -3,7 +3,7 @@
 use brindle_io::MemberId;
 use brindle_io::sim::Sim;
 
-use super::plan::Plan;
+use super::plan::StormPlan;
 
 /// Bytes of each.
 pub(super) const BYTES: u64 = 8192;
@@ -11,7 +11,7 @@ pub(super) const BYTES: u64 = 8192;
 const COUNT: usize = 2;
 
 /// The files of an array whose bitmap is in one: the first has it, with all bits set; the others hold anything.
-pub(super) fn make(sim: &Sim, plan: &Plan) -> Vec<MemberId> {
+pub(super) fn make(sim: &Sim, plan: &StormPlan) -> Vec<MemberId> {
     let Some(content) = plan.shape.bitmap_file() else { return Vec::new() };
     let files: Vec<MemberId> = (0..COUNT).map(|_| sim.add_drive(plan.model, BYTES)).collect();
     sim.poke(files[0], 0, &content);

@@ -28,15 +28,15 @@ use brindle_volume::Volume;
 use fewer::judge_fewer;
 use patience::Patience;
 
+use super::content::Seen;
 use super::disks::{Disks, Known};
 use super::judge::Failure;
 use super::marks;
 use super::plan::Planned;
 use super::second_devices::{self, SecondDevices};
-use super::seen::Seen;
 use super::stage::Stage;
 use super::standstill::{Standstill, Waiting};
-use super::tally::{Condition, Strike, Tally};
+use super::tally::{Condition, Strike, StrikeTally};
 use crate::client::{Client, Trouble};
 use crate::guard;
 use crate::load::{Load, Request};
@@ -68,7 +68,7 @@ struct Board {
     flags: RefCell<BTreeMap<MemberId, Option<DeviceFlags>>>,
     /// Steps before which superblocks were being written, if that is asked for.
     changing: RefCell<Vec<u64>>,
-    tally: RefCell<Tally>,
+    tally: RefCell<StrikeTally>,
 }
 
 impl Board {
@@ -160,7 +160,7 @@ pub(super) enum End {
 /// The outcome of a life.
 pub(super) struct Lived {
     pub(super) end: Result<End, Failure>,
-    pub(super) tally: Tally,
+    pub(super) tally: StrikeTally,
     /// Spares that have been rebuilt.
     pub(super) recovered: u64,
     /// Members that were away and were taken again.

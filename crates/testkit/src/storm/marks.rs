@@ -91,7 +91,7 @@ fn bitmap_uuid(assembly: &Assembly) -> Uuid {
     assembly.devices.first().map_or(assembly.uuid, |device| device.superblock.bitmap_uuid())
 }
 
-struct Member<'a> {
+struct MarkedMember<'a> {
     role: u16,
     drive: MemberId,
     superblock: &'a Superblock,
@@ -99,8 +99,8 @@ struct Member<'a> {
     data: Vec<u8>,
 }
 
-/// Those that are in sync, in the order of their roles.
-struct Members<'a>(Vec<Member<'a>>);
+/// The members that are in sync, in the order of their roles.
+struct Members<'a>(Vec<MarkedMember<'a>>);
 
 impl<'a> Members<'a> {
     fn of(sim: &Sim, assembly: &'a Assembly, ids: &[MemberId]) -> Self {
@@ -112,7 +112,7 @@ impl<'a> Members<'a> {
             }
             let mut data = vec![0; assembly.geometry.member_size() as usize];
             sim.peek(drive, superblock.data_offset, &mut data);
-            Some(Member { role, drive, superblock, data })
+            Some(MarkedMember { role, drive, superblock, data })
         };
         Self((0..).zip(&assembly.roles).filter_map(member).collect())
     }

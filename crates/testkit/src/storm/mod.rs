@@ -8,6 +8,7 @@
 //! with the newest superblock may be lost between two lives, if the array can do without, and a life may be one in which
 //! nobody writes. `(seed, cut)` is all that a run depends on.
 
+mod content;
 mod disks;
 mod files;
 mod judge;
@@ -16,7 +17,6 @@ mod marks;
 mod plan;
 mod run;
 mod second_devices;
-mod seen;
 mod stage;
 mod standstill;
 mod subject;
@@ -24,9 +24,9 @@ mod tally;
 mod work;
 
 pub use judge::Failure;
-pub use plan::{Plan, Planned};
+pub use plan::{Planned, StormPlan};
 pub use run::{Calm, Course, Cut, Start, Storm, calm_steps, run};
 pub use standstill::{Standstill, Waiting};
 pub use subject::{Driven, Scene, Subject, drive};
-pub use tally::{Condition, Strike, Tally};
+pub use tally::{Condition, Strike, StrikeTally};
 pub use work::Work;

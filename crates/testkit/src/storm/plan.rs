@@ -24,7 +24,7 @@ pub struct Planned {
 
 /// The part of a storm that depends on its seed alone, whenever the power goes.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct StormPlan {
     /// Whence all chance comes.
     pub seed: u64,
     /// The array.
@@ -92,7 +92,7 @@ const METADATA: [(Version, usize); 8] = [
     (Version::V1_0, 1000),
 ];
 
-impl Plan {
+impl StormPlan {
     /// A client that asks for a dozen things of an array of this shape on drives that forget what they have not flushed, and
     /// tear at 512 bytes: for tests that try every step.
     pub fn small(shape: &Shape, seed: u64) -> Self {
@@ -251,7 +251,7 @@ fn drives(random: &mut Random) -> Model {
     ])
 }
 
-impl core::fmt::Display for Plan {
+impl core::fmt::Display for StormPlan {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let cache = if self.model.volatile_cache { "volatile" } else { "no" };
         let (shape, block, tear) = (&self.shape, self.model.logical_block, self.model.tear_unit);

@@ -15,9 +15,9 @@ use brindle_layout::{Geometry, Level};
 use super::files;
 use super::judge::Failure;
 use super::life::{End, Fate};
-use super::plan::{Plan, Planned};
+use super::plan::{Planned, StormPlan};
 use super::stage::Stage;
-use super::tally::Tally;
+use super::tally::StrikeTally;
 use crate::container;
 use crate::faults::{Atlas, Fault};
 use crate::oracle::Oracle;
@@ -38,7 +38,7 @@ pub struct Start {
 #[derive(Clone, Debug)]
 pub struct Course {
     /// The array and its load.
-    pub plan: Plan,
+    pub plan: StormPlan,
     /// By life, the faults that strike. The array must be able to bear them.
     pub faults: Vec<Vec<Planned>>,
     /// By life, the step before which the power goes; a life without ends well, or as soon as its work is done.
@@ -69,7 +69,7 @@ pub struct Storm {
     /// Members that were away and were taken again.
     pub returned: u64,
     /// Counts of faults by the condition of the array.
-    pub tally: Tally,
+    pub tally: StrikeTally,
     /// Steps of the first life.
     pub steps: u64,
     /// Steps of it before which superblocks were being written, if the storm is a calm one.
@@ -87,19 +87,19 @@ pub struct Calm {
 }
 
 impl Calm {
-    /// That of a seed.
+    /// The storm of a seed.
     ///
     /// # Errors
     /// The promise that the storm broke without a cut.
     pub fn of(seed: u64) -> Result<Self, Failure> {
-        Self::of_plan(Plan::new(seed))
+        Self::of_plan(StormPlan::new(seed))
     }
 
-    /// That of a plan.
+    /// The storm of a plan.
     ///
     /// # Errors
     /// The promise that the storm broke without a cut.
-    pub fn of_plan(plan: Plan) -> Result<Self, Failure> {
+    pub fn of_plan(plan: StormPlan) -> Result<Self, Failure> {
         let storm = Course::calm(plan).run_watched(MOST_WATCHED);
         let Storm { steps, changing, .. } = storm;
         storm.failure.map_or(Ok(Self { steps, changing }), Err)
@@ -166,7 +166,7 @@ impl FromStr for Cut {
 ///
 /// # Errors
 /// The promise that the storm broke without a fault.
-pub fn calm_steps(plan: Plan) -> Result<u64, Failure> {
+pub fn calm_steps(plan: StormPlan) -> Result<u64, Failure> {
     let storm = Course::calm(plan).run();
     storm.failure.map_or(Ok(storm.steps), Err)
 }
@@ -184,18 +184,18 @@ const SHORTLY: u64 = 30;
 
 impl Course {
     /// Nothing goes wrong.
-    pub fn calm(plan: Plan) -> Self {
+    pub fn calm(plan: StormPlan) -> Self {
         let (faults, cuts, starts) = (Vec::new(), Vec::new(), Vec::new());
         Self { plan, faults, cuts, stays_dead: false, starts, again: false, calm: None }
     }
 
     /// The course of a seed's storm.
     pub fn new(seed: u64, cut: Option<u64>, kinds: &[Fault]) -> Self {
-        Self::of_plan(Plan::new(seed), cut, kinds)
+        Self::of_plan(StormPlan::new(seed), cut, kinds)
     }
 
     /// The same with a plan that is not all the seed's.
-    pub fn of_plan(plan: Plan, cut: Option<u64>, kinds: &[Fault]) -> Self {
+    pub fn of_plan(plan: StormPlan, cut: Option<u64>, kinds: &[Fault]) -> Self {
         let mut random = Random::stream(plan.seed, cut.map_or(u64::MAX, |cut| cut + 1));
         let geometry = planned(&plan.shape.spec()).geometry;
         let mut struck = Vec::new();
@@ -216,8 +216,7 @@ impl Course {
         }
     }
 
-    /// A step of the first life, after the one at which the power was to go, before which superblocks are being written that tell
-    /// what came of its faults: if the power stays.
+    /// A step of the first life at which superblocks record the outcome of its faults, if the power stays on past the planned cut.
     fn aimed(&self, random: &mut Random) -> Option<u64> {
         let uncut = Self { cuts: Vec::new(), again: false, ..self.clone() };
         let after = self.cuts.first().copied().flatten().unwrap_or(0);
@@ -249,7 +248,7 @@ impl Course {
             forced: 0,
             recovered: 0,
             returned: 0,
-            tally: Tally::default(),
+            tally: StrikeTally::default(),
             steps: 0,
             changing: Vec::new(),
             trace: 0,
@@ -387,7 +386,7 @@ struct Past {
     stopped: bool,
 }
 
-fn new_world(plan: &Plan) -> Sim {
+fn new_world(plan: &StormPlan) -> Sim {
     let sim = Sim::new(plan.seed);
     let redundant = !matches!(plan.shape.level, Level::Raid0 | Level::Linear);
     let overlaps = if redundant { Overlaps::Panic } else { Overlaps::Allowed };
@@ -433,7 +432,7 @@ fn choose_faults(
 }
 
 /// Leaves drives without a superblock.
-fn wipe(sim: &Sim, drives: &[MemberId], plan: &Plan) {
+fn wipe(sim: &Sim, drives: &[MemberId], plan: &StormPlan) {
     let places = plan.shape.superblocks();
     for (&drive, (offset, bytes)) in drives.iter().zip(&places[plan.shape.members..]) {
         sim.poke(drive, *offset, &vec![0; bytes.len()]);

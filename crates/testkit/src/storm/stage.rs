@@ -6,12 +6,12 @@ use std::rc::Rc;
 use brindle_io::MemberId;
 use brindle_io::sim::Sim;
 
-use super::plan::Plan;
+use super::plan::StormPlan;
 use crate::oracle::Oracle;
 
 /// The array, its drives and the oracle of one life.
 pub(super) struct Stage<'a> {
-    pub(super) plan: &'a Plan,
+    pub(super) plan: &'a StormPlan,
     pub(super) sim: Sim,
     /// Members by role, then spares.
     pub(super) drives: &'a [MemberId],

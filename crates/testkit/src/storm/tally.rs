@@ -47,7 +47,7 @@ impl Condition {
         Self::Healthy,
     ];
 
-    /// Those that hold of an array.
+    /// The conditions that hold of an array.
     pub fn of(array: &Array, resyncing: bool, after_cut: bool) -> Vec<Self> {
         let roles = 0..array.geometry().members();
         let lost = roles.into_iter().any(|role| array.state(role) != brindle_array::RoleState::InSync);
@@ -114,9 +114,9 @@ impl fmt::Display for Strike {
 
 /// Counts of what met what.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally(BTreeMap<(Strike, Condition), u64>);
+pub struct StrikeTally(BTreeMap<(Strike, Condition), u64>);
 
-impl Tally {
+impl StrikeTally {
     /// Something happened under these conditions.
     pub fn note(&mut self, strike: Strike, conditions: &[Condition]) {
         for &condition in conditions {
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn pairs_are_counted_added_and_missed() {
-        let (mut one, mut two) = (Tally::default(), Tally::default());
+        let (mut one, mut two) = (StrikeTally::default(), StrikeTally::default());
         let strikes = [Strike::PowerCut, Strike::Fault(Fault::Dies)];
         one.note(Strike::PowerCut, &[Condition::Resync, Condition::Degraded]);
         two.note(Strike::PowerCut, &[Condition::Resync]);

@@ -154,7 +154,7 @@ fn what_goes_over_an_array_is_slowed_down_halted_and_ended() {
     let ended = ask("wait", &[]).ended(1).text();
     assert!(ended.contains("stopped before its end"), "{ended}");
     for word in ["pause", "idle"] {
-        ask("action", &[word]).refused(1, &["nothing goes over the array"]);
+        ask("action", &[word]).refused(1, &["no check, repair or recovery is running"]);
     }
     ask("action", &["speed"]).refused(2, &["--max-speed"]);
     server.stop();
@@ -218,7 +218,7 @@ fn speeds_are_kept_with_the_array_for_what_begins_later() {
     assert_eq!(of(&server.status()["array"]["sync"]), [Some(1), None]);
     server.ask("action", &["speed", "--max-speed", "0"]).ok();
     server.ask("wait", &[]).ok();
-    // That of one action alone.
+    // The speed of one action alone.
     server.ask("action", &["check", "--max-speed", "1"]).ok();
     let status = server.status();
     assert_eq!((&status["array"]["sync"]["pace"], &status["array"]["max_speed"]), (&1.into(), &Value::Null));

@@ -207,7 +207,7 @@ fn a_member_of_a_stopped_array_is_replaced_when_it_is_served() {
     assert_eq!(files::sha256(&new[1]), before);
     let begun = replace(&all, &["--with", first, "--json", name(m1)]).json();
     assert_eq!(devices(&begun)[3], (first, "replacement"), "{begun}");
-    // Nobody replaces it twice, and what was to do that stays what it was.
+    // A member is not replaced twice, and the second device stays a spare.
     let with_first = [m0, m1, m2, &new[0]];
     replace(&with_first, &["--with", second, "--force", "1"])
         .refused(1, &[name(m1), "another device replaces"]);
@@ -277,7 +277,7 @@ fn a_member_that_is_failed_by_its_role_is_told_of_by_its_name() {
     let set = Set::sparse(4, 4 * MIB);
     set.create("-l 5 -c 64K -x 1 -N a").ok();
     let server = set.serve("");
-    assert_eq!(server.ask("wait", &[]).ok().text(), "nothing goes over the array\n");
+    assert_eq!(server.ask("wait", &[]).ok().text(), "no check, repair or recovery is running\n");
     for member in [&set.members[0], &set.members[3]] {
         let failed = server.ask("fail", &["0"]).ok().text();
         assert_eq!(failed, format!("{} (role 0) of a has failed and is out of service\n", name(member)));

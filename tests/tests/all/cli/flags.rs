@@ -19,7 +19,7 @@ fn flags_are_set_when_an_array_is_made_and_while_it_runs_and_are_mds() {
     let created = set.create(&format!("-l 1 -N a --write-mostly {first} --failfast {first} --json")).json();
     assert_eq!(flags(&created), [json!(["write-mostly", "failfast"]), json!([]), json!([])]);
     set.create(&format!("-l 5 -f --write-mostly {first}")).refused(1, &[&first, "only raid1"]);
-    set.create("-l 1 -f --failfast nobody").refused(2, &["--failfast nobody", "none of the members"]);
+    set.create("-l 1 -f --failfast nobody").refused(2, &["--failfast nobody", "not one of the members"]);
 
     let server = set.serve("");
     let flag = |args: &[&str]| server.ask("flag", args);

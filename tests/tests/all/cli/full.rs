@@ -72,7 +72,7 @@ fn a_full_file_system_fails_no_member_and_loses_nothing() {
         drop(client);
         let (code, said) = server.signal(Signal::TERM);
         assert_eq!(code, 0, "{said}");
-        assert!(said.contains("no room left") && !said.contains("failed"), "{said}");
+        assert!(said.contains("no space left") && !said.contains("failed"), "{said}");
         assert_eq!(state(&set.detail()), ["clean"], "{flags}");
         assert_eq!(set.run("check --json").json()["mismatch_cnt"], 0, "{flags}");
         drop(mount);

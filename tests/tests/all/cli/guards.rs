@@ -81,7 +81,7 @@ fn members_that_were_written_apart_are_told_from_each_other() {
         assert!(code == 0 && err.contains(&together), "{err}");
         let after: Vec<String> = mixed.iter().map(|member| files::sha256(member)).collect();
         assert!(before == after, "a member was changed");
-        // Those that belong together are as good as ever.
+        // Members that belong together are as good as ever.
         assert_eq!(run("cat --length 4K", &copies).ok().out, [2; 4096]);
         assert_eq!(set.run("cat --length 4K").ok().out, [1; 4096]);
     }

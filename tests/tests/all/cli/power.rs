@@ -143,7 +143,7 @@ fn cuts(create: &str, serve: &str, members: usize, fails: bool) -> Option<Vec<Cu
         let after = known.lock().unwrap().clone();
         cuts.push(Cut { images, before, after });
     }
-    // Else nothing has been shown.
+    // A create without a stable step would show nothing.
     assert!(cuts.iter().any(|cut| cut.before.iter().any(|of| of.stable > 0)), "{create}: nothing was stable");
     enough.store(true, Ordering::Relaxed);
     writing.join().unwrap();

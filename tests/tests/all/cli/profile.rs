@@ -15,7 +15,7 @@ type Fate = Option<u64>;
 
 /// A line of a profile that counts here.
 struct Line<'a> {
-    fate: Fate,
+    action: Fate,
     /// Conditions on arguments.
     args: Vec<Value>,
     calls: Vec<&'a str>,
@@ -29,14 +29,14 @@ pub(super) fn compile(profile: &str) -> Vec<BpfProgram> {
     for text in profile.lines().filter(|line| !line.starts_with('#')) {
         let Some(line) = line(text) else { continue };
         if line.calls.is_empty() {
-            default = line.fate;
+            default = line.action;
         }
         let calls = line.calls.iter().filter(|call| is_known(call));
         let rules = calls.map(|call| match line.args.as_slice() {
             [] => json!({ "syscall": call }),
             args => json!({ "syscall": call, "args": args }),
         });
-        match line.fate {
+        match line.action {
             None => allowed.extend(rules),
             Some(errno) => refused.entry(errno).or_default().extend(rules),
         }
@@ -51,14 +51,14 @@ pub(super) fn compile(profile: &str) -> Vec<BpfProgram> {
 
 /// Meaning of a line; `None` if its conditions don't hold on this machine for a container without capabilities.
 fn line(text: &str) -> Option<Line<'_>> {
-    let mut line = Line { fate: None, args: Vec::new(), calls: Vec::new() };
+    let mut line = Line { action: None, args: Vec::new(), calls: Vec::new() };
     let mut words = text.split(' ').skip_while(|word| *word == "default");
     for word in words.by_ref() {
         if word == "allow" {
             break;
         }
         if let Some(errno) = word.strip_prefix("errno=") {
-            line.fate = Some(errno.parse().unwrap());
+            line.action = Some(errno.parse().unwrap());
             break;
         }
         match word.split_once('=') {

@@ -75,7 +75,7 @@ fn a_truncated_image() {
     set.unchanged(|| {
         set.run("check").refused(1, &[name(&set.members[2]), "truncated"]);
         set.serve_refused("").refused(1, &[name(&set.members[2]), "truncated"]);
-        // Those that only look go on without it.
+        // Commands that only look go on without it.
         for command in ["detail", "cat"] {
             let looked = set.run(command).ended(0).err;
             assert!(looked.contains(name(&set.members[2])) && looked.contains("truncated"), "{looked}");

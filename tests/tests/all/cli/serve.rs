@@ -42,7 +42,7 @@ fn a_member_is_failed_by_any_of_its_names() {
     assert_eq!(status["array"]["missing"], serde_json::json!([1, 2]), "{status}");
     server.fail("3");
     server.ask("fail", &["0"]).refused(1, &["0 stays in service", "redundancy"]);
-    // That a member has lost its name is told, if there was time to see it.
+    // A member that has lost its name is reported, if there was time to see it.
     let (code, err) = server.signal(Signal::TERM);
     let told = |line: &str| line.contains("was deleted") || line.contains("by command");
     assert!(code == 0 && err.lines().all(told), "{err}");

@@ -131,7 +131,7 @@ fn arrays_are_exports_by_name() {
         assert_eq!(files::sha256(&source), files::sha256(&back));
         sources.push((members, files::sha256(&source)));
     }
-    // Nobody gets an array that was not named.
+    // No client gets an array that was not named.
     for wrong in [serving.all(), serving.all().replace("///", "///c")] {
         let mut command = std::process::Command::new(&nbdinfo);
         command.arg(&wrong);

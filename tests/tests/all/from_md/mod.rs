@@ -3,10 +3,10 @@
 
 mod byte_order;
 mod cases;
+mod compared;
 mod continued;
 mod cover;
-mod lost;
-mod told;
+mod degraded;
 
 use brindle_tests::files;
 use brindle_tests::states::{self, Case, Left};
@@ -35,11 +35,11 @@ fn each<T: Sync>(all: &[T], check: impl Fn(&T) + Sync) {
 #[test]
 fn arrays_of_every_kind_in_every_state_are_read_and_told_as_md_does() {
     let Some(all) = or_skip(left(Kernel::Release, cases::all())) else { return };
-    told::as_md_does(&all);
+    compared::as_md_does(&all);
 }
 
 #[test]
 fn arrays_of_a_newer_kernel_are_read_and_told_as_it_does() {
     let Some(all) = or_skip(left(Kernel::Newer, cases::selection())) else { return };
-    told::as_md_does(&all);
+    compared::as_md_does(&all);
 }

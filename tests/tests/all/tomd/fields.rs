@@ -277,7 +277,7 @@ fn feature_map(ours: &Value) -> String {
 
 /// A layout as mdadm shows it: RAID 10's in full.
 pub(super) fn layout(ours: &Value) -> String {
-    // Of a RAID 0 over members of one size, for which it does not matter.
+    // A RAID 0 over members of one size may lack its layout, which does not matter there.
     let name = ours["layout"].as_str().unwrap_or("-unknown-");
     if ours["level"] != "raid10" {
         return name.to_owned();

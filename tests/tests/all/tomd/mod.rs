@@ -2,14 +2,14 @@
 //! them without a warning, reads the same content, finds all redundancy true, and takes the lost members back. mdadm
 //! reports the same as Brindle.
 
-mod again;
 mod behind;
+mod bitmap_files;
 mod continued;
 mod fields;
-mod filed;
 mod grown;
 mod matrix;
 mod numbers;
+mod readd;
 mod written;
 
 use std::ffi::OsString;

@@ -19,7 +19,7 @@ use core::cell::Cell;
 use core::ops::Range;
 use std::rc::Rc;
 
-use brindle_io::sync::Event;
+use brindle_io::sync::Notify;
 use brindle_io::{Io, Slice};
 use brindle_members::door::Done;
 use brindle_members::lock::Hold;
@@ -32,7 +32,7 @@ use super::Mirror;
 pub(super) struct Behind {
     /// Writes that may; 0 if none.
     most: Cell<u32>,
-    /// Those that have leave to, whether they do already or not.
+    /// Writes that may lag behind, whether they do already or not.
     leaves: Cell<u32>,
     /// Writes that lag: their clients have got an answer.
     lagging: Cell<u32>,
@@ -40,13 +40,13 @@ pub(super) struct Behind {
     most_lagging: Cell<u32>,
     /// Tasks that wait until no write lags.
     waiting: Cell<u32>,
-    changed: Event,
+    changed: Notify,
 }
 
 /// The result for the client that asked for a write: set once, as soon as it is known.
 pub(crate) struct Told {
     told: Cell<Option<Result<(), VolumeError>>>,
-    changed: Event,
+    changed: Notify,
 }
 
 /// Leave of a write to lag: it counts until this is dropped.
@@ -66,7 +66,7 @@ impl Behind {
             lagging: Cell::new(0),
             most_lagging: Cell::new(0),
             waiting: Cell::new(0),
-            changed: Event::new(io),
+            changed: Notify::new(io),
         })
     }
 
@@ -77,7 +77,7 @@ impl Behind {
 
 impl Told {
     pub(crate) fn new(io: &Io) -> Self {
-        Self { told: Cell::new(None), changed: Event::new(io) }
+        Self { told: Cell::new(None), changed: Notify::new(io) }
     }
 
     /// Only the first answer counts.

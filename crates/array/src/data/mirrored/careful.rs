@@ -27,7 +27,7 @@ pub(super) fn suspects(outcome: &Done) -> Suspects {
 }
 
 /// A part of a range that is read carefully.
-struct Piece {
+struct CarefulPiece {
     /// Of the array.
     offset: u64,
     into: Slice,
@@ -73,7 +73,7 @@ impl Mirror {
         spare: &Slice,
         suspects: &Suspects,
     ) -> Result<(), VolumeError> {
-        let piece = |range: Range<usize>| Piece {
+        let piece = |range: Range<usize>| CarefulPiece {
             offset: offset + range.start as u64,
             into: into.slice(range.clone()),
             spare: spare.slice(0..range.len()),
@@ -119,7 +119,7 @@ impl Mirror {
     /// only when it has answered what it was asked before: each time it would keep the memory that it is given.
     async fn read_piece(
         &self,
-        piece: &Piece,
+        piece: &CarefulPiece,
         suspects: &Suspects,
         read_failures: &mut ReadFailures,
     ) -> Result<(), VolumeError> {

@@ -15,12 +15,12 @@ use crate::config::ReadPolicy;
 /// A split read that is being put together.
 struct Split<'a> {
     mirror: &'a Mirror,
-    asked: Asked<'a>,
+    asked: SplitReads<'a>,
     loaded: Loaded<'a>,
 }
 
 /// The operations of a split read.
-enum Asked<'a> {
+enum SplitReads<'a> {
     Together(MemberOps<'a>),
     /// Each role's by themselves, with their bytes, so that each role can be measured.
     Apart(Vec<(u16, usize, MemberOps<'a>)>),
@@ -29,7 +29,7 @@ enum Asked<'a> {
 impl<'a> Split<'a> {
     fn new(mirror: &'a Mirror) -> Self {
         let apart = mirror.paces.is_split_due();
-        let asked = if apart { Asked::Apart(Vec::new()) } else { Asked::Together(mirror.ask()) };
+        let asked = if apart { SplitReads::Apart(Vec::new()) } else { SplitReads::Together(mirror.ask()) };
         let loaded = Loaded { mirror, costs: smallvec![0; mirror.load.len()] };
         Self { mirror, asked, loaded }
     }
@@ -41,8 +41,8 @@ impl<'a> Split<'a> {
         let load = &self.mirror.load[usize::from(role)];
         load.set(load.get() + cost);
         let group = match &mut self.asked {
-            Asked::Together(group) => group,
-            Asked::Apart(groups) => {
+            SplitReads::Together(group) => group,
+            SplitReads::Apart(groups) => {
                 let at = groups.iter().position(|(of, ..)| *of == role).unwrap_or_else(|| {
                     groups.push((role, 0, self.mirror.ask()));
                     groups.len() - 1
@@ -77,13 +77,13 @@ impl Mirror {
             return Box::pin(self.read_carefully(offset, into, &Suspects::new())).await;
         };
         let done = match asked {
-            Asked::Together(group) => {
+            SplitReads::Together(group) => {
                 let began = self.core.io.moment();
                 let done = group.submit().await;
                 self.paces.all_answered(into.len(), began, self.core.io.moment());
                 done
             }
-            Asked::Apart(groups) => Box::pin(self.submit_apart(groups)).await,
+            SplitReads::Apart(groups) => Box::pin(self.submit_apart(groups)).await,
         };
         drop(loaded);
         if done.is_ok() {

@@ -206,7 +206,7 @@ impl<'a> Source<'a> {
         self.list.len() == 1 || self.ends.iter().all(|&end| (end as u64).is_multiple_of(chunk))
     }
 
-    /// Which slice a byte of all is in, and where.
+    /// The slice that a byte of all is in, and its place there.
     #[inline]
     fn place(&self, at: usize) -> (usize, usize) {
         if self.list.len() == 1 {

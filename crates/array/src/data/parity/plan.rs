@@ -13,14 +13,14 @@ use super::solve::LostData;
 
 /// New bytes of one data block. Columns are bytes within the chunk.
 #[derive(Clone)]
-pub(super) struct Piece {
+pub(super) struct WritePiece {
     pub(super) index: u16,
     pub(super) lo: u64,
     pub(super) hi: u64,
     pub(super) memory: Slice,
 }
 
-impl Piece {
+impl WritePiece {
     /// The part between two columns, which the piece covers.
     pub(super) fn part(&self, lo: u64, hi: u64) -> Slice {
         self.memory.slice((lo - self.lo) as usize..(hi - self.lo) as usize)
@@ -32,7 +32,7 @@ impl Piece {
 }
 
 /// The pieces of a row, by index and column; none overlaps another.
-pub(super) type Pieces = SmallVec<[Piece; 2]>;
+pub(super) type Pieces = SmallVec<[WritePiece; 2]>;
 
 /// How the parity of a band comes about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Band {
 pub(super) type Bands = SmallVec<[Band; 2]>;
 
 /// The way in which the columns of a row are written.
-pub(super) enum Plan {
+pub(super) enum WritePlan {
     Bands(Bands),
     /// Lost blocks have to be rebuilt before parity can be computed: all is read.
     Rebuild(Bands),
@@ -140,7 +140,7 @@ impl Parity {
 ///
 /// # Errors
 /// [`VolumeError::TooManyLost`] if parity that is not known true would have to stand for a part of what is lost.
-pub(super) fn plan(row: &Row, health: &Health, pieces: &[Piece]) -> Result<Plan, VolumeError> {
+pub(super) fn plan(row: &Row, health: &Health, pieces: &[WritePiece]) -> Result<WritePlan, VolumeError> {
     let mut bands = cut(pieces);
     let mut rebuild = false;
     for band in &mut bands {
@@ -166,16 +166,16 @@ pub(super) fn plan(row: &Row, health: &Health, pieces: &[Piece]) -> Result<Plan,
         };
     }
     if rebuild {
-        return Ok(Plan::Rebuild(bands));
+        return Ok(WritePlan::Rebuild(bands));
     }
     if bands.len() > 1 && bands.iter().any(|band| band.free) {
         bands = cheapest(row, health, pieces, &bands);
     }
-    Ok(Plan::Bands(bands))
+    Ok(WritePlan::Bands(bands))
 }
 
 /// Each band's own best way against one way for all: neighbours that read the same member share an operation.
-fn cheapest(row: &Row, health: &Health, pieces: &[Piece], bands: &Bands) -> Bands {
+fn cheapest(row: &Row, health: &Health, pieces: &[WritePiece], bands: &Bands) -> Bands {
     let uniform = |way: Way| -> Bands {
         bands.iter().map(|&band| if band.free { Band { way, ..band } } else { band }).collect()
     };
@@ -190,7 +190,7 @@ fn cheapest(row: &Row, health: &Health, pieces: &[Piece], bands: &Bands) -> Band
 }
 
 /// Read operations, and bytes as the tie-breaker.
-fn reads(row: &Row, health: &Health, pieces: &[Piece], bands: &[Band]) -> (usize, u64) {
+fn reads(row: &Row, health: &Health, pieces: &[WritePiece], bands: &[Band]) -> (usize, u64) {
     let (mut operations, mut bytes) = (0, 0);
     let mut count = |times: usize, reads: &dyn Fn(&Band) -> bool| {
         let mut end = None;
@@ -208,7 +208,7 @@ fn reads(row: &Row, health: &Health, pieces: &[Piece], bands: &[Band]) -> (usize
 }
 
 /// Whether a band needs the old content of a data block.
-pub(super) fn reads_data(health: &Health, pieces: &[Piece], band: &Band, index: u16) -> bool {
+pub(super) fn reads_data(health: &Health, pieces: &[WritePiece], band: &Band, index: u16) -> bool {
     let written = pieces.iter().any(|piece| piece.index == index && piece.covers(band));
     match band.way {
         Way::Reconstruct => !written,
@@ -218,7 +218,7 @@ pub(super) fn reads_data(health: &Health, pieces: &[Piece], band: &Band, index: 
 }
 
 /// Bands between all the pieces' edges; columns that no piece touches are left out.
-fn cut(pieces: &[Piece]) -> Bands {
+fn cut(pieces: &[WritePiece]) -> Bands {
     let mut edges: SmallVec<[u64; 8]> = pieces.iter().flat_map(|piece| [piece.lo, piece.hi]).collect();
     edges.sort_unstable();
     edges.dedup();

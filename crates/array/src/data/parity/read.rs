@@ -18,7 +18,7 @@ use super::window::{Planes, RowWindow};
 use crate::data::mend::ReadFailures;
 
 /// A stretch of one data block that a request wants.
-struct Piece {
+struct ReadPiece {
     role: u16,
     /// Bytes within the chunk.
     cols: Range<u64>,
@@ -27,18 +27,18 @@ struct Piece {
 }
 
 /// The pieces of one row of a request.
-fn pieces(map: &ParityRows, row: u64, offset: u64, len: u64) -> impl Iterator<Item = Piece> + use<> {
+fn pieces(map: &ParityRows, row: u64, offset: u64, len: u64) -> impl Iterator<Item = ReadPiece> + use<> {
     let start = row * map.row_data_bytes();
     let (from, to) = (offset.max(start), (offset + len).min(start + map.row_data_bytes()));
     let (roles, chunk) = (map.row(row), map.chunk());
     (map.position(from).data_index..=map.position(to - 1).data_index).map(move |index| {
         let block = start + u64::from(index) * chunk;
         let (lo, hi) = (from.max(block), to.min(block + chunk));
-        Piece { role: roles.data_member(index), cols: lo - block..hi - block, at: (lo - offset) as usize }
+        ReadPiece { role: roles.data_member(index), cols: lo - block..hi - block, at: (lo - offset) as usize }
     })
 }
 
-impl Piece {
+impl ReadPiece {
     fn memory(&self, into: &Slice) -> Slice {
         into.slice(self.at..self.at + (self.cols.end - self.cols.start) as usize)
     }
@@ -108,7 +108,7 @@ impl Parity {
         let avoids = self.may_avoid() && !self.core.members.is_slow_peer_asked();
         for row in rows {
             let members = &self.core.members;
-            let lost = |piece: &Piece| {
+            let lost = |piece: &ReadPiece| {
                 let avoided = members.is_slow(piece.role) || avoids && members.is_slow_peer(piece.role);
                 avoided || self.readable_in(row, piece.role).is_none()
             };
@@ -180,7 +180,7 @@ impl Parity {
         let _held = self.locks.acquire(window.rows.clone(), Hold::Shared).await;
         let len = into.len() as u64;
         let touched =
-            |piece: &Piece| piece.cols.start < window.cols.end && window.cols.start < piece.cols.end;
+            |piece: &ReadPiece| piece.cols.start < window.cols.end && window.cols.start < piece.cols.end;
         let wanted =
             |row: u64, role: u16| pieces(&self.map, row, offset, len).any(|p| p.role == role && touched(&p));
         // Rows of a window of several are wanted whole; one row is wanted as its pieces are.

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use super::bad::Bad;
 use super::batch::Batch;
 use super::load::LoadError;
-use super::plan::{Band, Bands, Health, Piece, Pieces, Plan, Way, plan, reads_data};
+use super::plan::{Band, Bands, Health, Pieces, Way, WritePiece, WritePlan, plan, reads_data};
 use super::solve::{SmallSlots, generate};
 use super::window::{Planes, RowWindow};
 use super::{PAGE, Parity, parity_roles};
@@ -28,7 +28,7 @@ const ATTEMPTS: usize = 8;
 pub(super) struct RowWrite<'a> {
     pub(super) number: u64,
     pub(super) row: Row,
-    pub(super) pieces: &'a [Piece],
+    pub(super) pieces: &'a [WritePiece],
     pub(super) fua: bool,
     /// Roles whose bytes in these columns can't be read, nor made readable.
     pub(super) unreadable: &'a Bad,
@@ -37,7 +37,7 @@ pub(super) struct RowWrite<'a> {
 /// The outcome of an attempt to write.
 pub(super) enum Tried {
     Done,
-    /// The row has lost another member or block: another plan is needed.
+    /// The row may have lost another member or block: another plan is needed.
     Replan,
     /// Reads failed, and nothing has been changed.
     Unread(Done),
@@ -142,15 +142,22 @@ impl Parity {
     async fn write_columns(&self, job: &RowWrite<'_>, cols: Range<u64>) -> Result<(), VolumeError> {
         let mut last = VolumeError::TooManyLost;
         let mut mended = Bad::default();
+        // Memory that an attempt has waited for, for the next one.
+        let mut memory = None;
         for _ in 0..ATTEMPTS {
             let health = self.health(job.number, &job.row, &cols, job.unreadable)?;
             if self.is_mixed(job, &health, &cols) {
+                drop(memory);
                 return Box::pin(self.write_runs(job, cols)).await;
             }
             let known = health.known;
             let tried = match plan(&job.row, &health, job.pieces)? {
-                Plan::Bands(bands) => self.write_bands(job, &cols, health, bands).await?,
-                Plan::Rebuild(bands) => Box::pin(self.write_rebuilt(job, &cols, &health, &bands)).await?,
+                WritePlan::Bands(bands) => self.write_bands(job, &cols, &health, &bands, &mut memory).await?,
+                WritePlan::Rebuild(bands) => {
+                    // It takes its own: nobody waits for memory while it holds some.
+                    memory = None;
+                    Box::pin(self.write_rebuilt(job, &cols, &health, &bands)).await?
+                }
             };
             match tried {
                 Tried::Done => return Ok(()),
@@ -218,39 +225,26 @@ impl Parity {
         Ok(())
     }
 
-    /// Reads, computes and writes as planned.
+    /// Reads, computes and writes as planned. Where it has to wait for memory it only gets that, enough for any plan:
+    /// members may fail meanwhile.
     async fn write_bands(
         &self,
         job: &RowWrite<'_>,
         cols: &Range<u64>,
-        health: Health,
-        bands: Bands,
+        health: &Health,
+        bands: &Bands,
+        memory: &mut Option<Buf>,
     ) -> Result<Tried, VolumeError> {
-        let (mut health, mut bands) = (health, bands);
-        let (mut data, count) = assign(&job.row, &health, job.pieces, &bands);
+        let (data, count) = assign(&job.row, health, job.pieces, bands);
         let width = cols.end - cols.start;
         let bytes = (u64::from(count) * width) as usize;
-        let buf = match self.core.scratch.try_alloc(bytes) {
-            Some(buf) => buf,
-            None => {
-                // Members may fail while this task waits: take what any plan may need and plan again.
-                let most = (u64::from(job.row.data_members() + 2) * width) as usize;
-                let buf = self.core.scratch.alloc(most).await;
-                health = self.health(job.number, &job.row, cols, job.unreadable)?;
-                if self.is_mixed(job, &health, cols) {
-                    return Ok(Tried::Replan);
-                }
-                let Plan::Bands(now) = plan(&job.row, &health, job.pieces)? else {
-                    drop(buf);
-                    return Box::pin(self.write_rebuilt(job, cols, &health, &bands)).await;
-                };
-                bands = now;
-                data = assign(&job.row, &health, job.pieces, &bands).0;
-                buf
-            }
+        let Some(buf) = memory.take().or_else(|| self.core.scratch.try_alloc(bytes)) else {
+            let most = (u64::from(job.row.data_members() + 2) * width) as usize;
+            *memory = Some(self.core.scratch.alloc(most).await);
+            return Ok(Tried::Replan);
         };
         let blocks = Blocks { buf, lo: cols.start, width, data };
-        let group = self.read_old(job, &health, &bands, &blocks);
+        let group = self.read_old(job, health, bands, &blocks);
         if !group.is_empty() {
             let outcome = group.submit().await;
             if !outcome.is_ok() {
@@ -259,21 +253,21 @@ impl Parity {
         } else {
             drop(group);
         }
-        self.compute(job, &health, &bands, &blocks);
+        self.compute(job, health, bands, &blocks);
         if health.careful && bands.iter().any(|band| band.way == Way::Reconstruct) {
-            return Box::pin(self.write_apart(job, cols, &health, &bands, blocks)).await;
+            return Box::pin(self.write_apart(job, cols, health, bands, blocks)).await;
         }
 
         let mut group = self.ask();
         self.write_data(job, &mut group);
-        self.write_made(job, &health, &bands, &blocks, &mut group);
+        self.write_made(job, health, bands, &blocks, &mut group);
         let window = RowWindow::of_row(job.number, cols.clone());
         let outcome = self.commit(&window, group).await?;
-        if self.lacks_room(&health, &outcome) {
-            return Box::pin(self.undo_bands(job, &health, &bands, &blocks, &outcome)).await;
+        if self.lacks_room(health, &outcome) {
+            return Box::pin(self.undo_bands(job, health, bands, &blocks, &outcome)).await;
         }
         self.core.settle_range(&outcome, true, window.range(&self.map)).await?;
-        self.settle_bands(job, &bands)
+        self.settle_bands(job, bands)
     }
 
     /// Writes the parity of bands, as it was computed.
@@ -480,7 +474,7 @@ pub(super) fn with_new<'a>(
 }
 
 /// Gives each data block that is read a place in scratch, behind P and Q; with how many there are in all.
-fn assign(row: &Row, health: &Health, pieces: &[Piece], bands: &Bands) -> (SmallVec<[u16; 16]>, u16) {
+fn assign(row: &Row, health: &Health, pieces: &[WritePiece], bands: &Bands) -> (SmallVec<[u16; 16]>, u16) {
     let mut next = 2;
     let data = (0..row.data_members()).map(|index| {
         if !bands.iter().any(|band| reads_data(health, pieces, band, index)) {
@@ -499,13 +493,13 @@ pub(super) fn cut_part(chunk: u64, start: u64, memory: &Slice, pieces: &mut Piec
         let (index, lo) = ((start + at) / chunk, (start + at) % chunk);
         let len = (chunk - lo).min(memory.len() as u64 - at);
         let memory = memory.slice(at as usize..(at + len) as usize);
-        pieces.push(Piece { index: index as u16, lo, hi: lo + len, memory });
+        pieces.push(WritePiece { index: index as u16, lo, hi: lo + len, memory });
         at += len;
     }
 }
 
 /// The piece's part within the columns.
-pub(super) fn clip(piece: &Piece, cols: &Range<u64>) -> Option<Piece> {
+pub(super) fn clip(piece: &WritePiece, cols: &Range<u64>) -> Option<WritePiece> {
     let (lo, hi) = (piece.lo.max(cols.start), piece.hi.min(cols.end));
-    (lo < hi).then(|| Piece { index: piece.index, lo, hi, memory: piece.part(lo, hi) })
+    (lo < hi).then(|| WritePiece { index: piece.index, lo, hi, memory: piece.part(lo, hi) })
 }

@@ -20,7 +20,7 @@ pub(super) type LostData = arrayvec::ArrayVec<u16, 2>;
 /// Why a row can't be solved: more is lost than its parity replaces.
 pub(super) struct Unsolvable;
 
-/// Which data blocks of the row are lost.
+/// The data blocks of the row that are lost.
 pub(super) fn lost_data(row: &Row, there: impl Fn(u16) -> bool) -> Result<LostData, Unsolvable> {
     let mut lost = LostData::new();
     for index in (0..row.data_members()).filter(|&index| !there(row.data_member(index))) {

@@ -3,7 +3,7 @@
 use core::cell::Cell;
 use std::rc::Rc;
 
-use brindle_io::sync::{Either, Event, race};
+use brindle_io::sync::{Either, Notify, race};
 use brindle_volume::Volume;
 
 use super::Connection;
@@ -23,7 +23,7 @@ pub(super) struct Work {
 /// Where a slot's task finds its next job.
 pub(super) struct Slot {
     job: Cell<Option<Work>>,
-    pub(super) wake: Event,
+    pub(super) wake: Notify,
 }
 
 /// How a command has ended.
@@ -55,7 +55,7 @@ impl<V: Volume + 'static> Connection<V> {
             slot.wake.notify();
             return;
         }
-        let slot = Rc::new(Slot { job: Cell::new(Some(job)), wake: Event::new(&self.link.io) });
+        let slot = Rc::new(Slot { job: Cell::new(Some(job)), wake: Notify::new(&self.link.io) });
         self.spawn(run(Rc::clone(self), slot));
     }
 

@@ -18,8 +18,8 @@ use brindle_io::{Buf, Task};
 use brindle_volume::Volume;
 
 use super::login::{Agreed, LoggedIn};
-use super::nexuses::Entry;
-use super::server::{Seen, Shared};
+use super::nexuses::SessionEntry;
+use super::shared::{Seen, Shared};
 use super::target::Target;
 use crate::session::{End, Inbox, Link, Memory};
 use carry::Slot;
@@ -28,7 +28,7 @@ use send::Replies;
 /// All that the tasks of one connection share.
 pub(super) struct Connection<V> {
     shared: Rc<Shared<V>>,
-    entry: Rc<Entry<V>>,
+    entry: Rc<SessionEntry<V>>,
     link: Rc<Link>,
     memory: Rc<Memory>,
     agreed: Agreed,
@@ -52,7 +52,7 @@ pub(super) struct Connection<V> {
 impl<V: Volume + 'static> Connection<V> {
     pub(super) fn new(
         shared: &Rc<Shared<V>>,
-        entry: &Rc<Entry<V>>,
+        entry: &Rc<SessionEntry<V>>,
         memory: Rc<Memory>,
         logged_in: &LoggedIn,
     ) -> Rc<Self> {

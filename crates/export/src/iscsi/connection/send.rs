@@ -4,7 +4,7 @@ use core::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use brindle_io::sync::{Either, Event, race};
+use brindle_io::sync::{Either, Notify, race};
 use brindle_io::{Buf, Io, Slice};
 
 use super::Connection;
@@ -61,7 +61,7 @@ pub(super) struct Replies {
     finished: Cell<bool>,
     /// Some are being sent.
     busy: Cell<bool>,
-    pub(super) changed: Event,
+    pub(super) changed: Notify,
     /// The number of the next status.
     status: Cell<u32>,
 }
@@ -75,7 +75,7 @@ impl Replies {
             queue: RefCell::default(),
             finished: Cell::new(false),
             busy: Cell::new(false),
-            changed: Event::new(io),
+            changed: Notify::new(io),
             status: Cell::new(status),
         }
     }

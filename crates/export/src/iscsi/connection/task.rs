@@ -2,7 +2,7 @@
 
 use core::cell::{Cell, RefCell};
 
-use brindle_io::sync::Event;
+use brindle_io::sync::Notify;
 use brindle_io::{Io, Slice};
 
 use crate::iscsi::pdu::Header;
@@ -47,7 +47,7 @@ pub(in crate::iscsi) struct Command {
     aborted: Cell<Option<Abort>>,
     ended: Cell<bool>,
     /// Data have come, it is aborted, or it has ended.
-    pub(super) changed: Event,
+    pub(super) changed: Notify,
 }
 
 impl Command {
@@ -63,7 +63,7 @@ impl Command {
             residual: Cell::new(None),
             aborted: Cell::new(None),
             ended: Cell::new(false),
-            changed: Event::new(io),
+            changed: Notify::new(io),
         }
     }
 

@@ -38,7 +38,7 @@ pub enum ChapError {
     /// Two secrets for one name.
     #[error("{0:?} has two secrets: leave out one")]
     Twice(String),
-    /// Nobody could prove anything.
+    /// No initiator has a secret.
     #[error("there is no initiator with a secret: name one")]
     Nobody,
 }

@@ -55,7 +55,7 @@ pub struct LoggedIn {
 pub enum Refusal {
     #[error("it does not keep to the protocol")]
     Protocol,
-    #[error("it has not proved who it is")]
+    #[error("it has not authenticated")]
     Authentication,
     #[error("there is no such target")]
     NotFound,
@@ -92,7 +92,7 @@ impl Refusal {
 
 /// The outcome of one PDU of the login.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum LoginStep {
     /// More is to come, once this has been sent.
     More(Header, Vec<u8>),
     /// It is over, once this has been sent.
@@ -158,7 +158,7 @@ impl Default for Login {
 
 impl Login {
     /// Takes a PDU.
-    pub fn step(&mut self, header: &Header, data: &[u8], door: &dyn Door) -> Step {
+    pub fn step(&mut self, header: &Header, data: &[u8], door: &dyn Door) -> LoginStep {
         let first = self.steps == 0;
         if first {
             self.status = header.word(28);
@@ -168,18 +168,18 @@ impl Login {
             Ok((text, next)) => self.reply(header, text, next),
             Err(refusal) => {
                 let [class, detail] = refusal.code();
-                Step::Refused(self.header(header, 0).byte(36, class).byte(37, detail), refusal)
+                LoginStep::Refused(self.header(header, 0).byte(36, class).byte(37, detail), refusal)
             }
         }
     }
 
-    fn reply(&mut self, header: &Header, text: Vec<u8>, next: Option<u8>) -> Step {
+    fn reply(&mut self, header: &Header, text: Vec<u8>, next: Option<u8>) -> LoginStep {
         let stages = self.stage << 2 | next.map_or(0, |next| 0x80 | next);
         let reply = self.header(header, stages).with_data(text.len());
         self.status = self.status.wrapping_add(1);
         self.stage = next.unwrap_or(self.stage);
         if next != Some(FULL) {
-            return Step::More(reply, text);
+            return LoginStep::More(reply, text);
         }
         let proved = if let Proof::Given(name) = &self.proof { Some(name.clone()) } else { None };
         let logged_in = LoggedIn {
@@ -191,7 +191,7 @@ impl Login {
             command: header.word(24),
             status: self.status,
         };
-        Step::Done(reply, text, Box::new(logged_in))
+        LoginStep::Done(reply, text, Box::new(logged_in))
     }
 
     fn header(&self, request: &Header, flags: u8) -> Header {

@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::io::{Read, Write};
 
 use super::error::{Breach, ClientError};
-use super::handshake::{Agreed, Handshake, Step};
+use super::handshake::{Agreed, Handshake, HandshakeStep};
 use super::wire::{Head, MAX_SMALL_CHUNK, Reply};
-use crate::nbd::proto::{ChunkHeader, Extent, Request, SimpleReply, chunk_type, command_code, command_flags};
+use crate::nbd::proto::{
+    ChunkHeader, Request, SimpleReply, StatusExtent, chunk_type, command_code, command_flags,
+};
 
 /// Bytes of one request of [`Client::read`] and [`Client::write`].
 const PIECE: usize = 1 << 20;
@@ -19,7 +21,7 @@ pub enum Answer {
     /// Done; data of a read are where [`Client::receive`] was told.
     Done,
     /// The answer to a block status request.
-    Status(Vec<Extent>),
+    Status(Vec<StatusExtent>),
     /// The server refuses: a [`crate::nbd::proto::Errno`].
     Failed(u32),
 }
@@ -44,10 +46,10 @@ impl<S: Read + Write> Client<S> {
         let mut step = handshake.begin();
         loop {
             match step {
-                Step::Done(agreed) => {
+                HandshakeStep::Done(agreed) => {
                     return Ok(Self { stream, agreed, next_cookie: 0, open: HashMap::new() });
                 }
-                Step::Exchange { say, hear } => {
+                HandshakeStep::Exchange { say, hear } => {
                     stream.write_all(&say)?;
                     let mut heard = vec![0; hear];
                     stream.read_exact(&mut heard)?;

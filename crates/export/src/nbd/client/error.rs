@@ -5,7 +5,7 @@
 #[non_exhaustive]
 pub enum ClientError {
     /// The greeting is another protocol's, or an old one's.
-    #[error("the server does not greet in fixed newstyle NBD")]
+    #[error("the server does not speak fixed newstyle NBD: use another server")]
     NotNbd,
     /// The server answers the choice of an export with an error.
     #[error("the server refuses the export (reply {code:#x}): {message}")]

@@ -39,7 +39,7 @@ impl Agreed {
 
 /// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum HandshakeStep {
     /// Send `say`, if it is not empty, then wait for `hear` bytes and give them to [`Handshake::next`].
     Exchange {
         /// To be sent.
@@ -60,11 +60,11 @@ pub struct Handshake {
     agreed: Agreed,
     told_size: bool,
     asked: u32,
-    state: State,
+    state: HandshakeState,
 }
 
 #[derive(Debug)]
-enum State {
+enum HandshakeState {
     Greeting,
     Header,
     Data(OptionReplyHeader),
@@ -90,13 +90,13 @@ impl Handshake {
             agreed,
             told_size: false,
             asked: 0,
-            state: State::Greeting,
+            state: HandshakeState::Greeting,
         }
     }
 
     /// The first step.
-    pub fn begin(&self) -> Step {
-        Step::Exchange { say: Vec::new(), hear: GREETING }
+    pub fn begin(&self) -> HandshakeStep {
+        HandshakeStep::Exchange { say: Vec::new(), hear: GREETING }
     }
 
     /// The next step after the bytes that the last one has waited for.
@@ -105,10 +105,10 @@ impl Handshake {
     /// - [`ClientError::NotNbd`]: the server greets in another protocol, or an old one.
     /// - [`ClientError::Refused`]: it does not give the export.
     /// - [`ClientError::Broken`] with [`Breach::OptionReply`] or [`Breach::NoSize`].
-    pub fn next(&mut self, heard: &[u8]) -> Result<Step, ClientError> {
+    pub fn next(&mut self, heard: &[u8]) -> Result<HandshakeStep, ClientError> {
         match self.state {
-            State::Greeting => self.greeted(heard),
-            State::Header => {
+            HandshakeState::Greeting => self.greeted(heard),
+            HandshakeState::Header => {
                 let header = heard.try_into().ok().and_then(OptionReplyHeader::decode);
                 let header =
                     header.filter(|header| header.option == self.asked).ok_or(Breach::OptionReply)?;
@@ -118,14 +118,14 @@ impl Handshake {
                 if header.len == 0 {
                     return self.replied(header, &[]);
                 }
-                self.state = State::Data(header);
-                Ok(Step::Exchange { say: Vec::new(), hear: header.len as usize })
+                self.state = HandshakeState::Data(header);
+                Ok(HandshakeStep::Exchange { say: Vec::new(), hear: header.len as usize })
             }
-            State::Data(header) => self.replied(header, heard),
+            HandshakeState::Data(header) => self.replied(header, heard),
         }
     }
 
-    fn greeted(&mut self, heard: &[u8]) -> Result<Step, ClientError> {
+    fn greeted(&mut self, heard: &[u8]) -> Result<HandshakeStep, ClientError> {
         let mut from = Reader(heard);
         let (magic, style, flags) = (from.u64(), from.u64(), from.u16().unwrap_or(0));
         let fixed = flags & handshake_flags::FIXED_NEWSTYLE != 0;
@@ -150,12 +150,12 @@ impl Handshake {
         }
     }
 
-    fn wait(&mut self, say: Vec<u8>) -> Step {
-        self.state = State::Header;
-        Step::Exchange { say, hear: OptionReplyHeader::BYTES }
+    fn wait(&mut self, say: Vec<u8>) -> HandshakeStep {
+        self.state = HandshakeState::Header;
+        HandshakeStep::Exchange { say, hear: OptionReplyHeader::BYTES }
     }
 
-    fn replied(&mut self, header: OptionReplyHeader, data: &[u8]) -> Result<Step, ClientError> {
+    fn replied(&mut self, header: OptionReplyHeader, data: &[u8]) -> Result<HandshakeStep, ClientError> {
         const ACK: u32 = OptionReply::Ack as u32;
         let is_error = header.reply >> 31 == 1;
         if header.reply != ACK && !is_error {
@@ -168,7 +168,7 @@ impl Handshake {
                 return Err(ClientError::Refused { code: header.reply, message });
             }
             option_code::GO if !self.told_size => return Err(Breach::NoSize.into()),
-            option_code::GO => return Ok(Step::Done(self.agreed)),
+            option_code::GO => return Ok(HandshakeStep::Done(self.agreed)),
             option_code::STRUCTURED_REPLY if !is_error => {
                 self.agreed.structured = true;
                 option_code::SET_META_CONTEXT

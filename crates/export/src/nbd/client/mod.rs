@@ -15,5 +15,5 @@ pub mod wire;
 
 pub use blocking::{Answer, Client};
 pub use error::{Breach, ClientError};
-pub use handshake::{Agreed, Handshake, Step};
+pub use handshake::{Agreed, Handshake, HandshakeStep};
 pub use remote::Remote;

@@ -3,7 +3,7 @@
 use super::error::Breach;
 use crate::nbd::proto::reader::Reader;
 use crate::nbd::proto::{
-    BASE_ALLOCATION_ID, CHUNK_DONE, ChunkHeader, Extent, OptionHeader, SimpleReply, chunk_type,
+    BASE_ALLOCATION_ID, CHUNK_DONE, ChunkHeader, OptionHeader, SimpleReply, StatusExtent, chunk_type,
 };
 
 /// The longest payload of a chunk that a client takes: the largest read and its offset. Bytes.
@@ -115,7 +115,7 @@ pub enum Reply {
         /// The request's.
         cookie: u64,
         /// From the request's offset on.
-        extents: Vec<Extent>,
+        extents: Vec<StatusExtent>,
     },
 }
 
@@ -183,11 +183,11 @@ impl Reply {
             }
             chunk_type::BLOCK_STATUS => {
                 let context = from.u32().ok_or(Breach::Shape)?;
-                let (extents, rest) = from.0.as_chunks::<{ Extent::BYTES }>();
+                let (extents, rest) = from.0.as_chunks::<{ StatusExtent::BYTES }>();
                 if context != BASE_ALLOCATION_ID || extents.is_empty() || !rest.is_empty() {
                     return Err(Breach::Shape);
                 }
-                Ok(Self::Status { cookie, extents: extents.iter().map(Extent::decode).collect() })
+                Ok(Self::Status { cookie, extents: extents.iter().map(StatusExtent::decode).collect() })
             }
             kind if kind >> 15 == 1 => {
                 let error = from.u32().filter(|&error| error != 0).ok_or(Breach::Shape)?;

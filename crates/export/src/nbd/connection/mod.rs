@@ -16,7 +16,7 @@ use brindle_volume::Volume;
 
 use super::export::Export;
 use super::proto::Terms;
-use crate::session::{End, Inbox, Link, Memory, Tally};
+use crate::session::{End, Inbox, Link, Memory, SharedCounters};
 use send::Replies;
 use slot::Slot;
 
@@ -89,7 +89,7 @@ impl<V: Volume + 'static> Transmission<V> {
         self.link.io.sleep(self.grace).await;
     }
 
-    fn tallies(&self) -> [&Tally; 2] {
+    fn tallies(&self) -> [&SharedCounters; 2] {
         [&self.export.tally, &self.link.tally]
     }
 }

@@ -4,7 +4,7 @@ use core::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use brindle_io::sync::Event;
+use brindle_io::sync::Notify;
 use brindle_io::{Buf, Io, Slice};
 
 use super::Transmission;
@@ -43,12 +43,12 @@ pub(super) enum Body {
 pub(super) struct Replies {
     queue: RefCell<VecDeque<Answer>>,
     finished: Cell<bool>,
-    changed: Event,
+    changed: Notify,
 }
 
 impl Replies {
     pub(super) fn new(io: &Io) -> Self {
-        Self { queue: RefCell::default(), finished: Cell::new(false), changed: Event::new(io) }
+        Self { queue: RefCell::default(), finished: Cell::new(false), changed: Notify::new(io) }
     }
 
     #[inline]

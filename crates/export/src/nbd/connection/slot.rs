@@ -3,13 +3,13 @@
 use core::cell::Cell;
 use std::rc::Rc;
 
-use brindle_io::sync::Event;
+use brindle_io::sync::Notify;
 use brindle_io::{OpError, Slice};
 use brindle_volume::{Allocation, Volume, VolumeError, ZeroOptions};
 
 use super::Transmission;
 use super::send::{Answer, Body};
-use crate::nbd::proto::{BASE_ALLOCATION_ID, Command, Errno, Extent, merge_extent};
+use crate::nbd::proto::{BASE_ALLOCATION_ID, Command, Errno, StatusExtent, merge_extent};
 use crate::session::{Counters, Latencies, Ticket};
 
 /// An admitted request; the ticket has the memory for it.
@@ -22,14 +22,14 @@ pub(super) struct Admitted {
 /// Where a slot's task finds its next job.
 pub(super) struct Slot {
     job: Cell<Option<Admitted>>,
-    pub(super) wake: Event,
+    pub(super) wake: Notify,
 }
 
 /// Memory in which a slot's block status requests are put together.
 #[derive(Default)]
 struct Scratch {
     found: Vec<Allocation>,
-    extents: Vec<Extent>,
+    extents: Vec<StatusExtent>,
 }
 
 impl<V: Volume + 'static> Transmission<V> {
@@ -42,7 +42,7 @@ impl<V: Volume + 'static> Transmission<V> {
             return;
         }
         let io = &self.link.io;
-        let slot = Rc::new(Slot { job: Cell::new(Some(job)), wake: Event::new(io) });
+        let slot = Rc::new(Slot { job: Cell::new(Some(job)), wake: Notify::new(io) });
         let task = io.spawn(run(Rc::clone(self), slot));
         self.tasks.borrow_mut().push(task);
     }
@@ -132,7 +132,7 @@ impl<V: Volume + 'static> Transmission<V> {
         into: &Slice,
         scratch: &mut Scratch,
     ) -> Result<usize, Errno> {
-        let most = if one { 1 } else { (into.len() - 4) / Extent::BYTES };
+        let most = if one { 1 } else { (into.len() - 4) / StatusExtent::BYTES };
         scratch.found.clear();
         scratch.extents.clear();
         let allocation = self.export.volume.allocation(offset, u64::from(len), &mut scratch.found);
@@ -141,7 +141,7 @@ impl<V: Volume + 'static> Transmission<V> {
         for found in &scratch.found {
             // Never beyond what was asked, which REQ_ONE forbids.
             let len = found.len.min(u64::from(left)) as u32;
-            let next = Extent { len, hole: found.hole, zero: found.zero };
+            let next = StatusExtent { len, hole: found.hole, zero: found.zero };
             if len == 0 || !merge_extent(&mut scratch.extents, next, most) {
                 break;
             }
@@ -152,10 +152,10 @@ impl<V: Volume + 'static> Transmission<V> {
         }
         let mut bytes = into.bytes_mut();
         bytes[..4].copy_from_slice(&BASE_ALLOCATION_ID.to_be_bytes());
-        for (to, extent) in bytes[4..].chunks_exact_mut(Extent::BYTES).zip(&scratch.extents) {
+        for (to, extent) in bytes[4..].chunks_exact_mut(StatusExtent::BYTES).zip(&scratch.extents) {
             to.copy_from_slice(&extent.encode());
         }
-        Ok(4 + scratch.extents.len() * Extent::BYTES)
+        Ok(4 + scratch.extents.len() * StatusExtent::BYTES)
     }
 }
 

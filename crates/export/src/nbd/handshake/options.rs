@@ -72,7 +72,7 @@ fn find<'a>(offers: &'a [Offer], name: &[u8]) -> Option<&'a Offer> {
 /// The message where [`find`] finds nothing.
 fn unknown(offers: &[Offer], name: &[u8]) -> String {
     let mut message = match name {
-        b"" => "no export is the default one: choose one by its name",
+        b"" => "there is no default export: choose one by its name",
         _ => "there is no export of this name",
     }
     .to_owned();

@@ -13,7 +13,7 @@ pub use option::{
     ClientFlags, InfoRequest, MetaQuery, OptionHeader, OptionReply, OptionReplyHeader, export_name_reply,
     greeting, info_block_size, info_export, info_text, meta_context, option_reply, server_entry,
 };
-pub use reply::{ChunkHeader, Errno, Extent, SimpleReply, error_payload, merge_extent};
+pub use reply::{ChunkHeader, Errno, SimpleReply, StatusExtent, error_payload, merge_extent};
 pub use request::Request;
 pub use terms::{Command, Terms};
 

@@ -116,7 +116,7 @@ pub fn error_payload(error: Errno) -> [u8; 6] {
 
 /// A stretch of `base:allocation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub struct StatusExtent {
     /// Bytes; not 0.
     pub len: u32,
     /// Nothing is stored here.
@@ -125,7 +125,7 @@ pub struct Extent {
     pub zero: bool,
 }
 
-impl Extent {
+impl StatusExtent {
     /// Bytes on the wire.
     pub const BYTES: usize = 8;
 
@@ -148,7 +148,7 @@ impl Extent {
 
 /// Appends an extent to a list, or lengthens the last one if it is of the same kind; `false` if the list already has
 /// `most` extents.
-pub fn merge_extent(list: &mut Vec<Extent>, next: Extent, most: usize) -> bool {
+pub fn merge_extent(list: &mut Vec<StatusExtent>, next: StatusExtent, most: usize) -> bool {
     if let Some(last) = list.last_mut()
         && (last.hole, last.zero) == (next.hole, next.zero)
         && let Some(len) = last.len.checked_add(next.len)

@@ -4,7 +4,7 @@
 
 mod change;
 mod conflicts;
-mod kept;
+mod persist;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -12,7 +12,7 @@ mod tests;
 pub(super) use change::PARAMETERS;
 pub use change::{Effects, Out, Parameters};
 pub use conflicts::Conflicts;
-pub use kept::KeptError;
+pub use persist::KeptError;
 pub(super) use report::{capabilities, full_status, holder, keys};
 
 /// An initiator port and the target port by which it comes.

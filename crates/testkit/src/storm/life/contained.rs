@@ -4,9 +4,9 @@ use brindle_array::Array;
 use brindle_io::MemberId;
 use brindle_layout::Family;
 
+use super::super::content::{Seen, newest};
 use super::super::disks::Known;
 use super::super::judge::Failure;
-use super::super::seen::{Seen, newest};
 use super::{Patience, Run};
 use crate::container::Container;
 use crate::shape::planned;

@@ -7,13 +7,13 @@ use core::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use brindle_io::sync::Event;
+use brindle_io::sync::Notify;
 use brindle_io::{Buf, Io, OpError, PAGE, Pool, Slice, SocketId};
 use brindle_volume::VolumeError;
 
 use super::error::ClientError;
-use super::handshake::{Agreed, Handshake, Step};
-use crate::nbd::proto::{Extent, Request, command_code as code};
+use super::handshake::{Agreed, Handshake, HandshakeStep};
+use crate::nbd::proto::{Request, StatusExtent, command_code as code};
 use crate::session::{INBOX, Inbox};
 use replies::{broken, more};
 use volume::error;
@@ -36,7 +36,7 @@ struct Shared {
     /// By cookie.
     open: RefCell<BTreeMap<u64, Open>>,
     closed: Cell<bool>,
-    changed: Event,
+    changed: Notify,
 }
 
 /// A request under way.
@@ -44,7 +44,7 @@ struct Open {
     command: u16,
     /// Where the data of a read go, one slice after the other.
     into: Rc<[Slice]>,
-    ended: Option<Result<Vec<Extent>, u32>>,
+    ended: Option<Result<Vec<StatusExtent>, u32>>,
     /// The caller does not wait any more.
     abandoned: bool,
 }
@@ -108,7 +108,7 @@ impl Remote {
             next_cookie: Cell::new(0),
             open: RefCell::default(),
             closed: Cell::new(false),
-            changed: Event::new(io),
+            changed: Notify::new(io),
         }));
         let shared = Rc::clone(&remote.0);
         io.spawn(async move {
@@ -143,7 +143,7 @@ impl Remote {
 
     /// Sends a request with the data of a write, and waits for its reply. What has begun to be sent is sent to its end,
     /// also if nobody waits: the server would take the next request for the rest of this one.
-    async fn ask(&self, request: Request, from: &[Slice], into: &[Slice]) -> Asked {
+    async fn ask(&self, request: Request, from: &[Slice], into: &[Slice]) -> BlockStatus {
         let shared = &self.0;
         let cookie = shared.next_cookie.get();
         shared.next_cookie.set(cookie + 1);
@@ -162,7 +162,7 @@ impl Remote {
     }
 }
 
-type Asked = Result<Vec<Extent>, VolumeError>;
+type BlockStatus = Result<Vec<StatusExtent>, VolumeError>;
 
 const CONNECTION_LOST: VolumeError = VolumeError::of_some_member(OpError::Disconnected);
 
@@ -177,8 +177,8 @@ async fn haggle(
     let mut step = handshake.begin();
     loop {
         match step {
-            Step::Done(agreed) => return Ok(agreed),
-            Step::Exchange { say, hear } => {
+            HandshakeStep::Done(agreed) => return Ok(agreed),
+            HandshakeStep::Exchange { say, hear } => {
                 for part in say.chunks(out.len()) {
                     out.bytes_mut()[..part.len()].copy_from_slice(part);
                     io.send(socket, &[out.slice(0..part.len())]).await.map_err(broken)?;

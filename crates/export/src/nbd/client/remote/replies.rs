@@ -8,7 +8,7 @@ use brindle_io::{Io, OpError, Slice, SocketId};
 use super::Shared;
 use crate::nbd::client::error::{Breach, ClientError};
 use crate::nbd::client::wire::{Head, MAX_SMALL_CHUNK, Reply};
-use crate::nbd::proto::{ChunkHeader, Extent, SimpleReply, chunk_type, command_code as code};
+use crate::nbd::proto::{ChunkHeader, SimpleReply, StatusExtent, chunk_type, command_code as code};
 use crate::session::Inbox;
 
 pub(super) async fn more(io: &Io, socket: SocketId, inbox: &mut Inbox) -> Result<(), ClientError> {
@@ -38,7 +38,7 @@ impl Shared {
         }
     }
 
-    fn ended(&self, cookie: u64, ended: Result<Vec<Extent>, u32>) {
+    fn ended(&self, cookie: u64, ended: Result<Vec<StatusExtent>, u32>) {
         let mut open = self.open.borrow_mut();
         match open.get_mut(&cookie) {
             Some(request) if !request.abandoned => request.ended = Some(ended),
@@ -49,7 +49,11 @@ impl Shared {
     }
 
     /// Takes what follows a reply's head.
-    async fn reply(&self, head: Head, inbox: &mut Inbox) -> Result<Result<Vec<Extent>, u32>, ClientError> {
+    async fn reply(
+        &self,
+        head: Head,
+        inbox: &mut Inbox,
+    ) -> Result<Result<Vec<StatusExtent>, u32>, ClientError> {
         let (command, into) = {
             let open = self.open.borrow();
             let open = open.get(&head.cookie()).filter(|open| open.ended.is_none()).ok_or(Breach::Cookie)?;
@@ -81,7 +85,7 @@ impl Shared {
         chunk: &ChunkHeader,
         command: u16,
         inbox: &mut Inbox,
-    ) -> Result<Result<Vec<Extent>, u32>, ClientError> {
+    ) -> Result<Result<Vec<StatusExtent>, u32>, ClientError> {
         if chunk.len as usize > MAX_SMALL_CHUNK {
             return Err(Breach::Shape.into());
         }

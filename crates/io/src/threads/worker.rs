@@ -58,7 +58,7 @@ pub(crate) struct Errand {
 // thread has it; should nobody be left to take the answer, they stay for ever.
 unsafe impl Send for Errand {}
 
-pub(super) struct Desk {
+pub(super) struct Workers {
     state: Mutex<Waiting>,
     more: Condvar,
     answers: Arc<Answers>,
@@ -73,7 +73,7 @@ struct Waiting {
     ended: bool,
 }
 
-impl Desk {
+impl Workers {
     pub(super) fn new(answers: Arc<Answers>) -> Arc<Self> {
         Arc::new(Self { state: Mutex::default(), more: Condvar::new(), answers })
     }
@@ -83,11 +83,12 @@ impl Desk {
         let key = job.key;
         let mut state = lock(&self.state);
         if state.idle <= state.jobs.len() && state.threads < MOST {
-            let desk = Arc::clone(self);
-            let spawned = Builder::new().name("member".into()).stack_size(STACK).spawn(move || desk.work());
+            let workers = Arc::clone(self);
+            let spawned =
+                Builder::new().name("member".into()).stack_size(STACK).spawn(move || workers.work());
             match spawned {
                 Ok(_) => state.threads += 1,
-                // Those that are there will come to it.
+                // The threads that are there will come to it.
                 Err(_) if state.threads > 0 => {}
                 Err(_) => return Err((key, libc::ENOMEM)),
             }

@@ -5,7 +5,7 @@ use brindle_members::set::Noticed;
 
 /// Kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Happened {
+pub enum PoolEvent {
     /// A member is out of use.
     MemberFailed,
     /// Something was noticed of a member in use.
@@ -18,7 +18,7 @@ pub enum Happened {
     Lost,
 }
 
-impl Happened {
+impl PoolEvent {
     /// A stable name.
     pub fn name(self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl Happened {
     }
 }
 
-impl Kind for Happened {
+impl Kind for PoolEvent {
     fn words(self, _why: Option<&Cause>) -> &'static str {
         match self {
             Self::MemberFailed => "failed: it is out of use",

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use brindle_io::{Io, Mapped, MemberId, MemberInfo, OpError, OpKind, Served, ServedOp};
 
-use brindle_volume::{Volume, VolumeError, ZeroOptions};
+use crate::{Volume, VolumeError, ZeroOptions};
 
 /// Makes a volume a member that an array above can have, on the same executor.
 ///

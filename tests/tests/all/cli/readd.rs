@@ -5,7 +5,7 @@ use brindle_tests::nbd::{Change, Client, Work};
 use brindle_tests::tools::or_skip;
 use rustix::process::Signal;
 
-use super::lost::event;
+use super::lost_members::event;
 use super::*;
 
 /// A RAID 5 of four with a bitmap, called `a`.

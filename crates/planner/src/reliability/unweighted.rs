@@ -2,9 +2,9 @@
 //! histories are checked against these.
 
 use super::case::Case;
-use super::chance::Chance;
+use super::random::Chance;
 use super::tally::Seen;
-use super::world::{World, bits};
+use super::world::{GroupState, bits};
 
 /// A drive's latest defect.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +15,7 @@ struct Defect {
 
 /// The simulator of histories.
 pub(super) struct Plain<'a> {
-    world: World<'a>,
+    world: GroupState<'a>,
     defects: Vec<Defect>,
     /// Whether the group has been lost since all drives were there.
     down: bool,
@@ -26,7 +26,7 @@ impl<'a> Plain<'a> {
     pub(super) fn new(case: &'a Case) -> Self {
         let none = Defect { from: f64::INFINITY, until: f64::INFINITY };
         let defects = vec![none; case.group.drives as usize];
-        Self { world: World::new(case), defects, down: false, seen: Seen::default() }
+        Self { world: GroupState::new(case), defects, down: false, seen: Seen::default() }
     }
 
     /// A history of drives whose hazard is `factor` times what is published.

@@ -9,14 +9,14 @@ use crate::host::Found;
 use crate::world::{parts, place};
 
 /// The words of a command line.
-pub(super) struct Asked {
+pub(super) struct CatWords {
     pub(super) members: Vec<PathBuf>,
     pub(super) partition: Option<u32>,
     /// The name that the array is to have.
     name: Option<String>,
 }
 
-impl Asked {
+impl CatWords {
     /// The members form another array than the one that was named.
     pub(super) fn refuse_other(&self, found: &Found) -> Result<(), Failure> {
         let own = found.own_name();
@@ -29,8 +29,8 @@ impl Asked {
     }
 }
 
-pub(super) fn of(args: &Cat) -> Result<Asked, Failure> {
-    let whole = Asked { members: args.members.clone(), partition: args.partition, name: None };
+pub(super) fn of(args: &Cat) -> Result<CatWords, Failure> {
+    let whole = CatWords { members: args.members.clone(), partition: args.partition, name: None };
     let Some((name, number)) = args.members.first().and_then(|name| of_array(name)) else { return Ok(whole) };
     let (members, own) = match (parts(Path::new(name)), &args.members[1..]) {
         (Some(members), []) => {
@@ -48,7 +48,7 @@ pub(super) fn of(args: &Cat) -> Result<Asked, Failure> {
             "{name}#{number} names a partition already: leave out --partition"
         )));
     }
-    Ok(Asked { members, partition: Some(number), name: own })
+    Ok(CatWords { members, partition: Some(number), name: own })
 }
 
 /// Whatever stands before the number of a partition, if that is no device.

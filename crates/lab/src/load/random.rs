@@ -25,7 +25,7 @@ impl Chance {
         (self.number() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Which of several weights is met.
+    /// The index of one of several weights, drawn by weight.
     pub(super) fn weighted(&mut self, weights: impl Iterator<Item = u64> + Clone) -> usize {
         let mut at = self.below(weights.clone().sum());
         weights

@@ -15,7 +15,7 @@ use crate::events::{Listener, Watched};
 use crate::status::{self, ArrayFacts, ArrayStatus, BitmapStatus, DeviceStatus, SyncStatus};
 
 /// A running array, what never changes of it, and what happens to it.
-pub(crate) struct Standing {
+pub(crate) struct RunningArray {
     /// As it was named, if it is a member: `a+b+c`.
     pub(crate) label: Option<String>,
     pub(crate) array: Array,
@@ -28,7 +28,7 @@ pub(crate) struct Standing {
     consistency: &'static str,
 }
 
-impl Standing {
+impl RunningArray {
     /// Begins to watch an array; `of` is the name of the one that is served, where there are several. `files` are names of
     /// devices, and their files when all links are followed.
     pub(crate) fn new(

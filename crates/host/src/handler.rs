@@ -1,4 +1,4 @@
-//! The control thread's desk: requests become messages to the arrays' thread, which may hang; the status that it gave last can
+//! The handler of the control socket: requests become messages to the arrays' thread, which may hang; the status that it gave last can
 //! be had without it.
 
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::orders::Message;
 use crate::snapshot::{Snapshot, Stops};
 
 /// The control thread's way to the arrays. `E` begins the end of all.
-pub struct Desk<E> {
+pub struct ControlHandler<E> {
     /// Of the server.
     pub name: String,
     /// The arrays' thread.
@@ -26,13 +26,13 @@ pub struct Desk<E> {
     pub patience: Duration,
 }
 
-impl<E> Desk<E> {
+impl<E> ControlHandler<E> {
     fn stopped(&self) -> Answer {
         answer(Ok(Told::stopped(&self.name)))
     }
 }
 
-impl<E: Fn() + Send + 'static> Handler for Desk<E> {
+impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
     fn begin(&self, request: Request, reply: Reply) {
         let array = match request {
             Request::Stop { array } => array,

@@ -210,7 +210,7 @@ async fn reserves(doors: &Doors, name: u8, times: u32, held: &Cell<u32>, seed: u
         doors.rest(chance.below(40)).await;
     }
     while client.reserve(6, 0, 0, 0, false).await.status == CHECK {}
-    // Nobody is to be left behind it.
+    // No client is left waiting behind the reservation.
     client.reserve(6, 0, 0, key, false).await;
     client.reserve(3, 0, key, 0, false).await;
 }

@@ -118,7 +118,7 @@ fn a_command_from_elsewhere_says_which_array_it_took_before_it_writes() {
         );
         two.ask(&["wait", "a"]);
     }
-    // Nobody is told what is certain: by UUID or member, where it was given, and by what writes nothing.
+    // No note says what is certain: by UUID or member, where it was given, and by what writes nothing.
     two.ask(&["add", &old, name(&m1)]).ok();
     two.ask(&["status", "a"]).ok();
     server.ask("flag", &["0", "write-mostly", "--clear"]).ok();

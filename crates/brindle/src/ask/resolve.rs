@@ -12,9 +12,9 @@ use brindle_io::uring;
 use serde_json::Value;
 
 use super::{Target, ask, real_name, status_of_all};
-use crate::control::{Asked, Request};
+use crate::control::{Request, Response};
+use crate::deadline::within;
 use crate::failure::Failure;
-use crate::within::within;
 use crate::{look, report, runtime, world};
 
 /// How long all files that could be members of another array may take.
@@ -101,7 +101,7 @@ fn found(name: &str, report: &Value) -> String {
 /// Another array of that name, or server of that name, that runs.
 fn served_elsewhere(folder: &Path, name: &str, uuids: &[String]) -> Option<String> {
     let here = status_of_all(folder).into_iter().find_map(|(server, answer)| {
-        let Ok(Asked::Report(told)) = answer else { return None };
+        let Ok(Response::Report(told)) = answer else { return None };
         let is_other =
             |report: &&Value| uuid(report).is_some_and(|uuid| !uuids.iter().any(|own| own == uuid));
         let is_called = |report: &&Value| {

@@ -1,7 +1,8 @@
 //! A member by itself as a volume: a raw device or file, and what an array is compared with.
 
 use brindle_io::{Group, Io, MemberId, Pool, Slice};
-use brindle_volume::{Limits, Volume, VolumeError, ZeroOptions, stretches};
+
+use crate::{Limits, Volume, VolumeError, ZeroOptions, stretches};
 
 /// Bytes of zeroes that are sent at a time to a member that makes none by itself.
 const ZEROES: u64 = 64 << 10;

@@ -5,7 +5,7 @@ use brindle_io::sim::Sim;
 
 use super::disks::{Disks, Known};
 use super::judge::Failure;
-use super::plan::Plan;
+use super::plan::StormPlan;
 use crate::container::Record;
 
 /// The content of the drives, by the ledger that wrote it.
@@ -18,7 +18,7 @@ pub(super) enum Seen {
 
 impl Seen {
     /// Looks beside the engine's back.
-    pub(super) fn look(sim: &Sim, drives: &[MemberId], plan: &Plan) -> Self {
+    pub(super) fn look(sim: &Sim, drives: &[MemberId], plan: &StormPlan) -> Self {
         if !plan.container {
             return Self::Superblocks(Disks::look(sim, drives, &plan.shape));
         }

@@ -15,7 +15,7 @@ pub(crate) fn within<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<Option<T>> {
     let (tell, told) = mpsc::channel();
-    // Nobody listens any more to whom it took too long.
+    // An answer that comes too late finds no listener.
     thread::Builder::new().name("ask".into()).spawn(move || drop(tell.send(work())))?;
     Ok(told.recv_timeout(patience).ok())
 }

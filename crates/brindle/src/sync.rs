@@ -4,14 +4,14 @@
 use serde_json::Value;
 
 /// How far something is, as `sync` in a report has it.
-pub(crate) struct Going<'a> {
+pub(crate) struct SyncReport<'a> {
     sync: &'a Value,
     pub(crate) position: u64,
     pub(crate) total: u64,
 }
 
-impl<'a> Going<'a> {
-    /// `None` if nothing goes over the array.
+impl<'a> SyncReport<'a> {
+    /// `None` if no process runs.
     pub(crate) fn of(sync: &'a Value) -> Option<Self> {
         let (position, total) = (sync["position"].as_u64()?, sync["total"].as_u64()?);
         Some(Self { sync, position: position.min(total), total })
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn speed_and_time_are_those_that_the_server_tells() {
-        let text = |sync: Value| Going::of(&sync).map(|going| going.text());
+        let text = |sync: Value| SyncReport::of(&sync).map(|sync| sync.text());
         let sync = json!({
             "action": "recover", "position": 134, "total": 1000, "paused": false, "speed": 4 << 20, "seconds_left": 3690,
         });
