@@ -7,10 +7,11 @@ use std::process::ExitCode;
 
 use brindle_array::OpenError;
 use brindle_array::assembly::{Assembly, AssemblyError, ReshapeError};
+use brindle_host::opening::Tuning;
 
 use brindle_io::device::DeviceAccess;
 
-use crate::cli::{Detail, Tuning};
+use crate::cli::Detail;
 use crate::failure::Failure;
 use crate::health::Health;
 use crate::log;

@@ -2,6 +2,7 @@
 //!
 //! - [`Service`]: the volumes and their exports by name, and the requests of the control protocol.
 //! - [`status`]: the state of all of it, typed.
+//! - [`opening`]: all of it as data, before it runs.
 //! - [`control`]: the protocol of the control socket, and the thread that speaks it.
 //! - [`Devices`]: the world in which devices are found, opened and closed.
 //! - `policy`: decisions that nobody asks for: spares that are shared, members that return.
@@ -23,6 +24,7 @@ mod hosted;
 mod limits;
 pub mod mailbox;
 mod names;
+pub mod opening;
 mod orders;
 mod policy;
 mod pooled;

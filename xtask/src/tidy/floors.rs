@@ -72,13 +72,16 @@ const ARRAY: &[&[&str]] = &[
     &["open", "sharing"],
 ];
 
+// What is below the flags knows none.
 const BRINDLE: &[&[&str]] = &[
     &["bench::flags", "itself", "locks", "progress", "text", "units", "within"],
-    &["cli", "failure", "going"],
-    &["chance", "cores", "docs", "health", "log", "look", "models", "next", "reactor", "report", "runtime"],
+    &["failure", "going"],
+    &["chance", "cores", "health", "log", "look", "models", "next", "reactor", "report", "runtime"],
     &["control", "findings", "world"],
     &["status"],
-    &["ask", "growth", "host", "pools", "ring"],
+    &["host", "pools", "ring"],
+    &["cli"],
+    &["ask", "docs", "growth"],
     &["cat", "check", "create", "detail", "ending", "bench"],
     &["predict"],
     &["action", "advise", "devices", "doors", "examine", "plan", "pool", "reliability", "watch"],
@@ -87,7 +90,7 @@ const BRINDLE: &[&[&str]] = &[
 
 const HOST: &[&[&str]] = &[
     &["limits"],
-    &["any", "control", "mailbox", "size", "status", "world"],
+    &["any", "control", "mailbox", "opening", "size", "status", "world"],
     &["doors", "error", "events", "hosted", "orders"],
     &["answers", "background", "names", "standing"],
     &["exported", "pooled", "snapshot"],
