@@ -30,7 +30,6 @@ mod policy;
 mod pooled;
 mod pools;
 mod service;
-mod size;
 mod snapshot;
 mod standing;
 pub mod status;
@@ -38,6 +37,7 @@ mod world;
 
 pub use answers::{Served, Told, Volumes};
 pub use any::Any;
+pub use brindle_layout::Size;
 pub use desk::Desk;
 pub use devices::{DETACHED, FAILED, not_replaced, removal};
 pub use doors::Doors;
@@ -50,6 +50,5 @@ pub use policy::again::{Again, is_out, take_all_again, take_each_again, those_th
 pub use policy::former::{MISSING, are_meant};
 pub use pooled::{Addresses, HostedPool, Pooled};
 pub use service::Service;
-pub use size::Size;
 pub use snapshot::Snapshot;
 pub use world::{Coming, Devices, Found, Made, NewBitmapFile, Newcomer, Pending, Refused, Search, Terms};

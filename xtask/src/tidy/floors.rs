@@ -90,7 +90,7 @@ const BRINDLE: &[&[&str]] = &[
 
 const HOST: &[&[&str]] = &[
     &["limits"],
-    &["any", "control", "mailbox", "opening", "size", "status", "world"],
+    &["any", "control", "mailbox", "opening", "status", "world"],
     &["doors", "error", "events", "hosted", "orders"],
     &["answers", "background", "names", "standing"],
     &["exported", "pooled", "snapshot"],
@@ -128,7 +128,7 @@ const IO: &[&[&str]] = &[
 ];
 
 const LAYOUT: &[&[&str]] = &[
-    &["divide", "error", "layout", "level", "parity_layout", "place", "raid10_layout", "row"],
+    &["divide", "error", "layout", "level", "parity_layout", "place", "raid10_layout", "row", "size"],
     &["mirrored", "parity_rows", "striped"],
     &["map"],
     &["build"],
@@ -150,7 +150,7 @@ const PLANNER: &[&[&str]] = &[
     &["configuration", "parse"],
     &["candidates", "losing", "raidz", "risk", "speed", "testing"],
     &["figures"],
-    &["choose", "needs", "table"],
+    &["advice", "choose", "needs", "table"],
 ];
 
 const TESTKIT: &[&[&str]] = &[
