@@ -157,8 +157,8 @@ const TESTKIT: &[&[&str]] = &[
     &["browser", "certificates", "guard", "pair", "random", "shape", "skip", "stamp"],
     &["faults", "guest", "hang", "load", "oracle", "ram", "world"],
     &["client", "conformance", "container"],
-    &["pools", "running", "storm"],
-    &["hosts"],
+    &["running", "storm"],
+    &["hosts", "pools", "volumes"],
     &["bin"],
 ];
 
