@@ -130,9 +130,9 @@ impl Subject for Pairs {
     fn ended(&mut self, end: Option<()>, _: &Scene) -> Result<(), String> {
         let mut oracle = self.oracle.borrow_mut();
         if end.is_some() {
-            oracle.stopped()
+            oracle.stopped();
         } else {
-            oracle.power_cut()
+            oracle.power_cut();
         }
         Ok(())
     }

@@ -95,7 +95,7 @@ fn an_array_that_is_well_set_up_is_left_alone_and_each_fault_is_found_by_itself(
     assert_eq!(found(&|facts| facts.drives[1].scheduler = Some("[bfq] none".to_owned())), ["scheduler"]);
     assert_eq!(found(&|facts| facts.drives[1].discard_max = Some(1 << 30)), ["TRIM"]);
     assert_eq!(found(&|facts| facts.drives[1].disk = Some("sd0".to_owned())), ["drive"]);
-    let md = |change: &dyn Fn(&mut Md)| found(&|facts| facts.md.iter_mut().for_each(|md| change(md)));
+    let md = |change: &dyn Fn(&mut Md)| found(&|facts| facts.md.iter_mut().for_each(change));
     assert_eq!(md(&|md| md.read_ahead = Some(128 << 10)), ["read-ahead"]);
     assert_eq!(md(&|md| md.stripe_cache = Some(256)), ["stripe cache"]);
     assert_eq!(md(&|md| md.mismatches = Some(8)), ["mismatches"]);
