@@ -53,7 +53,7 @@ impl ValueEnum for Said<Word> {
 
 /// `brindle action`.
 pub(crate) fn action(args: &Action) -> Result<(), Failure> {
-    let folder = runtime::folder(&args.runtime)?;
+    let folder = runtime::folder(args.runtime.folder())?;
     let target = Target::meant(&folder, args.array.as_deref())?;
     let [max_speed, min_speed] = [args.max_speed, args.min_speed].map(|speed| speed.map(|speed| speed.0));
     if args.action.0 == Word::Speed && max_speed.or(min_speed).is_none() {
@@ -108,7 +108,7 @@ impl Drop for Waiting {
 
 /// `brindle wait`: its exit status is that of `check` or `repair`, if that or a recovery is what has ended.
 pub(crate) fn wait(args: &Wait) -> Result<ExitCode, Failure> {
-    let folder = runtime::folder(&args.runtime)?;
+    let folder = runtime::folder(args.runtime.folder())?;
     let Target { server, array } = Target::meant(&folder, args.array.as_deref())?;
     let mut waiting = Waiting::new(Duration::from_millis(args.interval.0));
     let told = loop {

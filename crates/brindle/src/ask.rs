@@ -99,7 +99,7 @@ pub(crate) fn status(args: &Status) -> Result<ExitCode, Failure> {
 
 /// Prints how arrays are, and tells it in a number.
 fn show_status(args: &Status) -> Result<Health, Failure> {
-    let folder = runtime::folder(&args.runtime)?;
+    let folder = runtime::folder(args.runtime.folder())?;
     let (reports, told, silent) = match &args.array {
         Some(name) => {
             let Target { server, array } = Target::find(&folder, name);
@@ -202,7 +202,7 @@ impl ValueEnum for Said<DeviceFlag> {
 
 /// `brindle flag`.
 pub(crate) fn flag(args: &Flag) -> Result<(), Failure> {
-    let folder = runtime::folder(&args.runtime)?;
+    let folder = runtime::folder(args.runtime.folder())?;
     let target = Target::find(&folder, &args.array);
     Meant::of(&folder, &target, Some(&args.array))?;
     let member = name_of_member(&folder, &target, &args.device)?;
@@ -249,7 +249,7 @@ pub(crate) fn stop_here(folder: &Path, target: &Target) -> Result<(), Failure> {
 }
 
 pub(crate) fn stop(args: &Stop) -> Result<(), Failure> {
-    let folder = runtime::folder(&args.runtime)?;
+    let folder = runtime::folder(args.runtime.folder())?;
     let target = Target::meant(&folder, args.array.as_deref())?;
     Meant::of(&folder, &target, args.array.as_deref())?;
     let Target { server, array } = target;

@@ -42,8 +42,12 @@ pub(crate) fn cat(args: &Cat) -> Result<ExitCode, Failure> {
         }
     }
     let asked = partitions::of(args)?;
-    let opening =
-        Opening { access: DeviceAccess::Read, force: args.force, tuning: args.tuning, ..Opening::LOOK };
+    let opening = Opening {
+        access: DeviceAccess::Read,
+        force: args.force,
+        tuning: args.tuning.into(),
+        ..Opening::LOOK
+    };
     let host = match Host::open_fit(&asked.members, opening) {
         // Members that were cut are better than nothing.
         Err(why) if args.force => Host::open_fit(&asked.members, opening.with_cut()).map_err(|_| why)?,
@@ -123,7 +127,7 @@ fn cat_volume(args: &Cat, name: &str, members: &[PathBuf]) -> Result<ExitCode, F
         ));
     }
     let (pool, volume) = pools::split(name)?;
-    let alone = Alone::open(members, DeviceAccess::Read, args.tuning)?;
+    let alone = Alone::open(members, DeviceAccess::Read, args.tuning.into())?;
     let opened = &alone.opened.pool;
     let (is, has) = (&opened.label().name, opened.volumes());
     let Some(volume) = opened.volume(volume).filter(|_| is == pool) else {

@@ -20,7 +20,8 @@ pub(crate) fn check(args: &Check) -> Result<ExitCode, Failure> {
     if pools::are_of_pool(&args.members) {
         return check_pool(args);
     }
-    let opening = Opening { access: DeviceAccess::Read, force: false, tuning: args.tuning, ..Opening::LOOK };
+    let opening =
+        Opening { access: DeviceAccess::Read, force: false, tuning: args.tuning.into(), ..Opening::LOOK };
     let host = Host::open(&args.members, &args.given.bitmaps, opening)?;
     let report = go_over(&host, SyncMode::Check)?;
     report.show(args.json)?;
@@ -29,7 +30,7 @@ pub(crate) fn check(args: &Check) -> Result<ExitCode, Failure> {
 
 /// Every checksum and the parity of every stripe that counts, of a pool.
 fn check_pool(args: &Check) -> Result<ExitCode, Failure> {
-    let alone = Alone::open(&args.members, DeviceAccess::Read, args.tuning)?;
+    let alone = Alone::open(&args.members, DeviceAccess::Read, args.tuning.into())?;
     let pool = &alone.opened.pool;
     let total: u64 = pool.volumes().iter().map(|volume| volume.size).sum();
     let bar = progress::bar("checking", total);
@@ -78,7 +79,8 @@ fn check_pool(args: &Check) -> Result<ExitCode, Failure> {
 
 /// `brindle repair`.
 pub(crate) fn repair(args: &Repair) -> Result<ExitCode, Failure> {
-    let host = Host::open_to_change(&args.members, &args.given.bitmaps, args.tuning, Recovery::Manual)?;
+    let host =
+        Host::open_to_change(&args.members, &args.given.bitmaps, args.tuning.into(), Recovery::Manual)?;
     let (array, io) = (host.only().array.clone(), host.world.io.clone());
     if args.locate && array.needs_resync() {
         // The wrong member can be told only where all members agreed once.

@@ -8,6 +8,7 @@ mod engine;
 mod exports;
 mod guide;
 mod iscsi;
+mod opening;
 mod other_tools;
 mod others;
 mod patience;
@@ -22,11 +23,12 @@ mod tls;
 
 use std::path::PathBuf;
 
+use brindle_host::opening::SpareGroup;
 use clap::{Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::units::{Bytes, Span};
 pub(crate) use advising::Advise;
-pub(crate) use assuming::{Assume, Assuming};
+pub(crate) use assuming::Assuming;
 pub(crate) use benching::{Bench, Format, NbdUri, TraceFormat, Traces};
 pub(crate) use bitmaps::{Bitmap, Given};
 pub(crate) use engine::Engine;
@@ -44,9 +46,9 @@ pub(crate) use predicting::{Balance, Calibrate, Simulate, Sweep, Whose};
 pub(crate) use reading::Cat;
 pub(crate) use reliability::Reliability;
 pub(crate) use running::{
-    Action, Add, Fail, Flag, Grow, Remove, Replace, Runtime, Said, SpareGroup, Status, Stop, Wait, Watch,
+    Action, Add, Fail, Flag, Grow, Remove, Replace, Runtime, Said, Status, Stop, Wait, Watch,
 };
-pub(crate) use sockets::{Listen, Sockets};
+pub(crate) use sockets::Sockets;
 pub(crate) use tls::TlsFlags;
 
 /// Software RAID in user space, byte-compatible with Linux md.
@@ -434,20 +436,6 @@ pub(crate) struct Tuning {
     pub(crate) patience: Patience,
 }
 
-impl Tuning {
-    /// Bytes for requests in flight; the rest is the arrays'.
-    pub(crate) fn for_requests(&self) -> u64 {
-        self.memory.0 / 2
-    }
-
-    /// As the flags are by default.
-    pub(crate) const USUAL: Self = Self {
-        read_policy: ReadPolicy::LeastOutstanding,
-        memory: Bytes(256 << 20),
-        patience: Patience::USUAL,
-    };
-}
-
 /// The treatment of a member that has no space for a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnFull {
@@ -517,7 +505,7 @@ pub(crate) struct Serve {
     /// Arrays that share their spares, by name, or all of this server: one that lacks a member and has no spare takes the
     /// smallest of another's that is large enough, if that one lacks nothing; may be given several times
     #[arg(long, value_name = "NAME[=ARRAY,ARRAY...]")]
-    pub(crate) spare_group: Vec<SpareGroup>,
+    pub(crate) spare_group: Vec<Said<SpareGroup>>,
     /// Connections that there may be at a time; to one more, one that has chosen no export, or has taken no byte of its replies
     /// for 10 s, makes room, else it is refused
     #[arg(long, value_name = "COUNT", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
@@ -547,6 +535,7 @@ pub(crate) struct Serve {
 
 #[cfg(test)]
 mod tests {
+    use brindle_host::opening::Listen;
     use clap::CommandFactory;
 
     use super::sockets::SocketMode;
@@ -555,15 +544,6 @@ mod tests {
     #[test]
     fn the_definitions_are_consistent() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn the_usual_patience_is_that_of_the_flags() {
-        let cli = Cli::parse_from(["brindle", "cat", "m"]);
-        let Command::Cat(cat) = cli.command else { panic!("cat") };
-        let given = crate::world::patience(cat.tuning.patience);
-        assert_eq!(given, crate::world::patience(Patience::USUAL));
-        assert_eq!(given, brindle_array::Patience::default());
     }
 
     #[test]

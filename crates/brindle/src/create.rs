@@ -4,15 +4,17 @@ mod kernel;
 
 use std::path::{Path, PathBuf};
 
+use brindle_array::OnFull;
 use brindle_array::{Array, DeviceState};
 use brindle_format::md::{DeviceFlags, Endian, Uuid, Version};
+use brindle_host::opening::Tuning;
 use brindle_io::device::DeviceAccess;
 use brindle_layout::{Layout, Level};
 use brindle_md::create::{CreateSpec, NewBitmap, NewMember, Plan, plan};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
-use crate::cli::{Bitmap, Create, Metadata, OnFull, Tuning};
+use crate::cli::{Bitmap, Create, Metadata};
 use crate::failure::Failure;
 use crate::host::{Found, Hosted};
 use crate::look;
@@ -55,12 +57,10 @@ pub(crate) fn make(args: &Create, uuid: Uuid) -> Result<Made, Failure> {
     };
     let (role_names, spare_names) = split(args)?;
     // An array that can't be made true as it is made is none.
-    let on_full = OnFull::Fail;
     let opening = Opening {
         access: DeviceAccess::Write,
         force: false,
-        tuning: Tuning::USUAL,
-        on_full,
+        tuning: Tuning { on_full: OnFull::Fail, ..Tuning::USUAL },
         ..Opening::LOOK
     };
     let mut world = World::new(opening)?;

@@ -5,12 +5,13 @@ mod holds;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use brindle_host::opening::Tuning;
 use brindle_md::OpenError;
 use brindle_md::assembly::{Assembly, AssemblyError, ReshapeError};
 
 use brindle_io::device::DeviceAccess;
 
-use crate::cli::{Detail, Tuning};
+use crate::cli::Detail;
 use crate::failure::Failure;
 use crate::health::Health;
 use crate::log;

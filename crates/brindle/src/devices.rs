@@ -6,6 +6,7 @@ mod exchange;
 use std::path::{Path, PathBuf};
 
 use brindle_array::{Array, Detail, DeviceDetail, DeviceState, Recovery};
+use brindle_host::opening::Tuning;
 use brindle_host::{
     Coming, DETACHED, FAILED, MISSING, are_meant, not_replaced, removal, take_all_again, take_each_again,
     those_there,
@@ -14,7 +15,7 @@ use brindle_io::MemberId;
 use serde_json::Value;
 
 use crate::ask::{Meant, Target, ask, name_of_member};
-use crate::cli::{Add, Fail, Given, Remove, Replace, Tuning};
+use crate::cli::{Add, Fail, Given, Remove, Replace};
 use crate::control::Request;
 use crate::failure::Failure;
 use crate::host::Host;
@@ -32,7 +33,7 @@ pub(crate) fn add(args: &Add) -> Result<(), Failure> {
     }
     refuse_given(&args.given)?;
     let (array, names) = split(&args.names)?;
-    let folder = runtime::folder(&args.runtime)?;
+    let folder = runtime::folder(args.runtime.folder())?;
     let target = Target::meant(&folder, Some(array))?;
     let meant = Meant::of(&folder, &target, Some(array))?;
     let device = |name: &String| {
@@ -117,7 +118,7 @@ pub(crate) fn replace(args: &Replace) -> Result<(), Failure> {
             "name the array of '{old}' before it, or give its members with --array"
         )));
     };
-    let folder = runtime::folder(&args.runtime)?;
+    let folder = runtime::folder(args.runtime.folder())?;
     let target = Target::meant(&folder, Some(array))?;
     let meant = Meant::of(&folder, &target, Some(array))?;
     let member = name_of_member(&folder, &target, old)?;
@@ -175,7 +176,7 @@ pub(crate) fn remove(args: &Remove) -> Result<(), Failure> {
     }
     refuse_given(&args.given)?;
     let (array, names) = split(&args.names)?;
-    let folder = runtime::folder(&args.runtime)?;
+    let folder = runtime::folder(args.runtime.folder())?;
     let target = Target::meant(&folder, Some(array))?;
     Meant::of(&folder, &target, Some(array))?;
     let known = |name: &String| match name.as_str() {
@@ -193,7 +194,7 @@ pub(crate) fn fail(args: &Fail) -> Result<(), Failure> {
         return fail_stopped(args);
     }
     refuse_given(&args.given)?;
-    let folder = runtime::folder(&args.runtime)?;
+    let folder = runtime::folder(args.runtime.folder())?;
     let target = match &args.array {
         Some(name) => Target::find(&folder, name),
         None => Target::with_member(&folder, &args.member)?,

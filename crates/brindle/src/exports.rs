@@ -14,7 +14,7 @@ fn asked(
     array: &str,
     request: impl FnOnce(Option<String>) -> Request,
 ) -> Result<Value, Failure> {
-    let folder = runtime::folder(flags)?;
+    let folder = runtime::folder(flags.folder())?;
     let target = Target::find(&folder, array);
     Meant::of(&folder, &target, Some(array))?;
     let Target { server, array } = target;

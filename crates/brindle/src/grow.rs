@@ -32,7 +32,7 @@ pub(crate) fn grow(args: &Grow) -> Result<(), Failure> {
         };
         return tell(args.json, &growth.told("the array"), || detail::of(members, &now));
     }
-    let folder = runtime::folder(&args.runtime)?;
+    let folder = runtime::folder(args.runtime.folder())?;
     let target = Target::meant(&folder, args.array.as_deref())?;
     Meant::of(&folder, &target, args.array.as_deref())?;
     let answer = ask(&folder, &target.server, &growth.request(target.array)?)?;

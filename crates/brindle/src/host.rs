@@ -6,11 +6,11 @@ use std::rc::Rc;
 
 use brindle_array::{Array, Recovery};
 use brindle_format::md::{display_uuid, split_name};
+use brindle_host::opening::Tuning;
 use brindle_host::status::LeftOut;
 use brindle_io::device::DeviceAccess;
 use brindle_md::assembly::{Assembly, ForeignArray, Limitation};
 
-use crate::cli::Tuning;
 use crate::failure::Failure;
 use crate::runtime;
 use crate::world::{self, Named, Nested, Opening, SeenBitmap, Set, World};

@@ -70,7 +70,7 @@ const NO_POINT: u8 = 6;
 
 fn main() -> ExitCode {
     let mut cli = Cli::given();
-    reactor::choose(cli.reactor);
+    reactor::choose(cli.reactor.into());
     let begun = survive_the_file_size_limit().and_then(|()| log::begin(cli.log.as_deref()));
     let code = match begun.and_then(|()| run(&mut cli.command)) {
         Ok(code) => code,

@@ -4,12 +4,22 @@ use std::sync::{Once, OnceLock};
 
 use brindle_io::uring::{Uring, UringError};
 
-use crate::cli::Engine;
+/// The way to ask members and sockets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Engine {
+    /// io_uring if it can be had, else threads.
+    #[default]
+    Auto,
+    /// io_uring, or fail.
+    Uring,
+    /// Threads of each member, and epoll.
+    Threads,
+}
 
-/// The flag's value, for every world of this process.
+/// The choice for every world of this process.
 static CHOICE: OnceLock<Engine> = OnceLock::new();
 
-/// Takes the flag. Before the first world.
+/// Takes it. Before the first world.
 pub(crate) fn choose(engine: Engine) {
     CHOICE.get_or_init(|| engine);
 }

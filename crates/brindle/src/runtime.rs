@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use brindle_io::uring;
 
-use crate::cli::Runtime;
 use crate::failure::Failure;
 
 /// Longest name of an array's sockets: a Unix socket's path has room for about 100 bytes in all.
@@ -17,12 +16,12 @@ const MAX_NAME: usize = 64;
 const HOLD_TRIES: u32 = 100;
 const HOLD_REST: Duration = Duration::from_millis(20);
 
-/// The runtime folder.
-pub(crate) fn folder(flags: &Runtime) -> Result<PathBuf, Failure> {
+/// The runtime folder: the one that was said, or the usual one.
+pub(crate) fn folder(said: Option<&Path>) -> Result<PathBuf, Failure> {
     let user = rustix::process::geteuid();
     let base = std::env::var_os("XDG_RUNTIME_DIR").filter(|base| !base.is_empty());
-    let folder = match (&flags.runtime_dir, base) {
-        (Some(folder), _) => folder.clone(),
+    let folder = match (said, base) {
+        (Some(folder), _) => folder.to_owned(),
         (None, Some(base)) => Path::new(&base).join("brindle"),
         (None, None) if user.is_root() => "/run/brindle".into(),
         (None, None) => {
@@ -85,15 +84,15 @@ fn check_private(folder: &Path, user: u32) -> Result<(), Failure> {
 }
 
 /// Makes the runtime folder, for this user only.
-pub(crate) fn make_folder(flags: &Runtime) -> Result<PathBuf, Failure> {
-    let folder = folder(flags)?;
+pub(crate) fn make_folder(said: Option<&Path>) -> Result<PathBuf, Failure> {
+    let folder = folder(said)?;
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(&folder)
         .map_err(|source| Failure::output(folder.display(), source))?;
     // Again: somebody may have been faster.
-    self::folder(flags)
+    self::folder(said)
 }
 
 /// Holds the runtime folder while sockets are made or cleared in it: between its making and its listening a socket looks

@@ -12,7 +12,6 @@ mod pooled;
 mod tls;
 mod twins;
 
-use std::num::NonZeroU64;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,24 +19,24 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brindle_array::{Recovery, Speeds};
+use brindle_array::Recovery;
 use brindle_export::{Gate, nbd};
 use brindle_host::control::{self, Control, Ended};
 use brindle_host::mailbox::{self, Sender};
+use brindle_host::opening::{Access, Opening, UnixRights};
 use brindle_host::{Any, ControlHandler, Doors, Exported, Listener, Message, News, Order, Placed, Service};
 use brindle_io::device::DeviceAccess;
 use brindle_io::sync::{Either, race};
-use brindle_io::uring::{self, ListenError, SocketFile};
+use brindle_io::uring::{self, ListenError, SocketFile, SocketRights};
 use brindle_volume::Volume;
 use serde_json::json;
 
-use crate::cli::{Serve, Tuning};
+use crate::cli::Serve;
 use crate::failure::Failure;
 use crate::host::{self, Found, Host, Wanted};
 use crate::ring::Ring;
 use crate::shutdown::{self, Ending, LastResort, Socket};
-use crate::units::{Bytes, Span};
-use crate::world::{self, Opening, World};
+use crate::world::{self, World};
 use crate::{log, pools, report, runtime};
 use access::{AccessFile, NamedAccess};
 use anew::Anew;
@@ -54,64 +53,65 @@ pub(crate) fn serve(args: &Serve) -> Result<ExitCode, Failure> {
 
 /// Serves in this process.
 fn serve_here(args: &Serve) -> Result<(), Failure> {
-    let insecure = args.sockets.insecure;
-    let certificates = Certificates::find(&args.tls)?;
-    let places = places::find(&args.sockets, certificates.as_ref())?;
-    let plan = iscsi::IscsiPlan::find(&args.iscsi, insecure)?;
-    world::check_budget(args.tuning.memory)?;
     world::assume(args.assuming.assume.as_ref());
-    let opening = Opening {
+    let opening = &with_patience(args.into());
+    let exports = &opening.exports;
+    let certificates = exports.tls.as_ref().map(Certificates::read).transpose()?;
+    let places = places::find(exports, certificates.as_ref())?;
+    let plan = exports.iscsi.as_ref().map(|iscsi| iscsi::IscsiPlan::find(iscsi, exports.insecure)).transpose()?;
+    world::check_budget(opening.tuning.memory)?;
+    let how = world::Opening {
         access: DeviceAccess::Examine,
-        force: args.force,
+        force: opening.force,
         cut: false,
-        tuning: tuning(args),
-        on_full: args.on_full,
+        tuning: opening.tuning,
         recovery: Recovery::Automatic,
-        read_errors: args.read_errors,
-        speeds: Speeds { pace: speed(args.max_speed), floor: speed(args.min_speed) },
     };
-    let pools::Sorted { pools, others: members, silent } = pools::sort(&args.members, &args.tuning);
+    let pools::Sorted { pools, others: members, silent } = pools::sort(&opening.members, &opening.tuning);
     // Looked at in a world of its own, in which nothing is locked, and which is gone before the arrays run.
-    let find = |opening: Opening| {
-        let mut look = World::new(opening)?;
+    let find = |how: world::Opening| {
+        let mut look = World::new(how)?;
         look.silent.replace(silent.clone());
         let found = match members.is_empty() && !pools.is_empty() {
             true => Vec::new(),
-            false => Host::find(&mut look, &members, &args.given.bitmaps, args.force)?,
+            false => Host::find(&mut look, &members, &opening.bitmaps, opening.force)?,
         };
-        Ok::<_, Failure>((opening, look, found))
+        Ok::<_, Failure>((how, look, found))
     };
-    let (opening, look, found) = match find(opening) {
+    let (how, look, found) = match find(how) {
         // Members that were cut are better than nothing.
-        Err(why) if args.force && args.read_only => find(opening.with_cut()).map_err(|_| why)?,
+        Err(why) if opening.force && opening.access == Access::ReadOnly => {
+            find(how.with_cut()).map_err(|_| why)?
+        }
         found => found?,
     };
-    let wanted = wanted(args, found)?;
+    let wanted = wanted(opening, found)?;
     let pool_names = pooled::names(&pools);
-    refuse_pools(args, &wanted, &pool_names)?;
+    refuse_pools(opening, &wanted, &pool_names)?;
     let names: Vec<&str> =
         wanted.iter().map(|wanted| &*wanted.name).chain(pool_names.iter().map(String::as_str)).collect();
-    let access = args.sockets.access.as_deref().map(|file| AccessFile::read(file, &names)).transpose()?;
-    groups::check(&args.spare_group, &names)?;
-    for lone in groups::lone(&args.spare_group, &names) {
+    let access = exports.access.as_deref().map(|file| AccessFile::read(file, &names)).transpose()?;
+    let spare_groups = &opening.policies.spare_groups;
+    groups::check(spare_groups, &names)?;
+    for lone in groups::lone(spare_groups, &names) {
         eprintln!("brindle: {lone}");
     }
-    let name = args.name.clone().unwrap_or_else(|| names[0].to_owned());
+    let name = opening.name.clone().unwrap_or_else(|| names[0].to_owned());
     runtime::check_name(&name)?;
-    let folder = runtime::make_folder(&args.runtime)?;
+    let folder = runtime::make_folder(args.runtime.folder())?;
     let detached = args.background.then(|| Detached::begin(&folder, &name)).transpose()?;
-    let host = Host::claim(&look, wanted, opening)?;
+    let host = Host::claim(&look, wanted, how)?;
     drop(look);
     twins::refuse(&folder, &host.arrays())?;
     let (listener, control_file) = listen(&folder, &name)?;
-    let (served, mut sockets) =
-        start(args, host, &pools, name, &folder, Ways { places, plan, access, certificates })?;
+    let ways = Ways { places, plan, access, certificates, json: args.json };
+    let (served, mut sockets) = start(opening, host, &pools, name, &folder, ways)?;
     let Served { service, world } = &served;
     sockets.push(Socket::new(&runtime::control_socket(&folder, service.name())));
     let locks = Arc::clone(&world.locks);
-    let (ending, control) = answer_others(args, &served, listener, sockets)?;
+    let (ending, control) = answer_others(opening, &served, listener, sockets)?;
     announce(args, service, detached)?;
-    let outcome = world.io.block_on(run(service, world, &ending, args));
+    let outcome = world.io.block_on(run(service, world, &ending, opening));
     ending.closing();
     service.tell_the_end();
     drop(served);
@@ -132,21 +132,16 @@ fn serve_here(args: &Serve) -> Result<(), Failure> {
 }
 
 /// Names and doors that can't be with pools are refused before anything is opened.
-fn refuse_pools(args: &Serve, wanted: &[Wanted], pools: &[String]) -> Result<(), Failure> {
+fn refuse_pools(opening: &Opening, wanted: &[Wanted], pools: &[String]) -> Result<(), Failure> {
     if let Some(name) = pools.iter().find(|name| wanted.iter().any(|wanted| wanted.name == **name)) {
         return Err(Failure::Refused(format!(
             "an array and a pool are called '{name}': serve each by itself"
         )));
     }
-    if !pools.is_empty() && !args.iscsi.iscsi.is_empty() {
+    if !pools.is_empty() && opening.exports.iscsi.is_some() {
         eprintln!("brindle: volumes of pools are offered over NBD alone");
     }
     Ok(())
-}
-
-/// 0 is none.
-fn speed(said: Option<Bytes>) -> Option<NonZeroU64> {
-    said.and_then(|bytes| NonZeroU64::new(bytes.0))
 }
 
 /// Ends the world in which arrays are served: tasks in it hold the service, and so the world itself.
@@ -163,7 +158,7 @@ impl Drop for Served {
 
 /// Starts the threads that answer, stop, and end what hangs.
 fn answer_others(
-    args: &Serve,
+    opening: &Opening,
     served: &Served,
     listener: UnixListener,
     sockets: Vec<Socket>,
@@ -171,7 +166,7 @@ fn answer_others(
     let Served { service, world } = served;
     let (arrays, messages): (Sender<Message>, _) = mailbox::mailbox(&world.io);
     drop(world.io.spawn(Rc::clone(service).listen(messages)));
-    let patience = Duration::from_millis(args.stop_timeout.0);
+    let patience = Duration::from_millis(opening.stop_timeout_ms);
     let ending = Ending::new(patience, {
         let arrays = arrays.clone();
         move |order| arrays.send(Message::Order(order))
@@ -230,23 +225,23 @@ fn listen(folder: &Path, name: &str) -> Result<(UnixListener, SocketFile), Failu
 
 /// The arrays to be served with their names. They are opened for writing, unless the user or an array's features
 /// forbid it.
-fn wanted(args: &Serve, found: Vec<Found>) -> Result<Vec<Wanted>, Failure> {
-    let names = match &args.name {
+fn wanted(opening: &Opening, found: Vec<Found>) -> Result<Vec<Wanted>, Failure> {
+    let names = match &opening.name {
         // Of several it is the server's.
         Some(name) if found.len() == 1 => vec![name.clone()],
         _ => host::names(&found),
     };
     let several = found.len() > 1;
     let wanted = names.into_iter().zip(found).map(|(name, found)| {
-        let access = access(args, &found, several.then_some(&*name))?;
+        let access = access(opening, &found, several.then_some(&*name))?;
         Ok(Wanted { name, found, access })
     });
     wanted.collect()
 }
 
 /// `name`: what messages call the array, where there are several.
-fn access(args: &Serve, found: &Found, name: Option<&str>) -> Result<DeviceAccess, Failure> {
-    if args.read_only {
+fn access(opening: &Opening, found: &Found, name: Option<&str>) -> Result<DeviceAccess, Failure> {
+    if opening.access == Access::ReadOnly {
         return Ok(DeviceAccess::Read);
     }
     let reasons: Vec<String> =
@@ -255,7 +250,7 @@ fn access(args: &Serve, found: &Found, name: Option<&str>) -> Result<DeviceAcces
         return Ok(DeviceAccess::Write);
     }
     let reasons = reasons.join("; ");
-    if args.read_write {
+    if opening.access == Access::ReadWrite {
         let array = name.map_or_else(|| "the array".to_owned(), |name| format!("array '{name}'"));
         return Err(Failure::Refused(format!("{array} can't be written to: {reasons}")));
     }
@@ -264,24 +259,22 @@ fn access(args: &Serve, found: &Found, name: Option<&str>) -> Result<DeviceAcces
     Ok(DeviceAccess::Read)
 }
 
-/// An initiator's patience: VMware gives up a path whose commands take 5 to 8 seconds.
-const INITIATORS_BEAR: Span = Span(4_000);
+/// An initiator's patience, in milliseconds: VMware gives up a path whose commands take 5 to 8 seconds.
+const INITIATORS_BEAR: u64 = 4_000;
 
-/// How arrays run: with an iSCSI door members that don't answer are failed sooner, unless it is said when.
-fn tuning(args: &Serve) -> Tuning {
-    let mut tuning = args.tuning;
-    if args.iscsi.iscsi.is_empty() {
-        return tuning;
-    }
-    match tuning.patience.member_timeout {
-        None => tuning.patience.member_timeout = Some(INITIATORS_BEAR),
-        Some(said) if said.0 > INITIATORS_BEAR.0 => eprintln!(
+/// The same host: with an iSCSI door members that don't answer are failed sooner, unless it is said when.
+fn with_patience(mut opening: Opening) -> Opening {
+    let answer = &mut opening.tuning.patience.answer_ms;
+    match *answer {
+        _ if opening.exports.iscsi.is_none() => {}
+        None => *answer = Some(INITIATORS_BEAR),
+        Some(said) if said > INITIATORS_BEAR => eprintln!(
             "brindle: while a member does not answer (--member-timeout), commands of initiators may take longer than VMware bears, \
              which is 5 to 8 seconds"
         ),
         Some(_) => {}
     }
-    tuning
+    opening
 }
 
 /// The ways by which clients come, checked before anything runs.
@@ -290,24 +283,27 @@ struct Ways {
     plan: Option<iscsi::IscsiPlan>,
     access: Option<AccessFile>,
     certificates: Option<Certificates>,
+    /// Events are printed.
+    json: bool,
 }
 
 /// The server of the arrays, and the names of its sockets in the file system.
 fn start(
-    args: &Serve,
+    opening: &Opening,
     host: Host,
     pools: &[Vec<PathBuf>],
     name: String,
     folder: &Path,
     ways: Ways,
 ) -> Result<(Served, Vec<Socket>), Failure> {
-    let Ways { mut places, plan, access, certificates } = ways;
+    let Ways { mut places, plan, access, certificates, json } = ways;
+    let exports = &opening.exports;
     let io = &host.world.io;
     // Each server has its share.
-    let share = args.tuning.for_requests() >> u32::from(plan.is_some());
+    let share = opening.tuning.for_requests() >> u32::from(plan.is_some());
     let config = nbd::Config {
         memory: share as usize,
-        connections: args.max_connections as usize,
+        connections: exports.max_connections as usize,
         ..nbd::Config::default()
     };
     let server = nbd::Server::new(io, config);
@@ -316,7 +312,7 @@ fn start(
     for hosted in &arrays {
         let gate = plan.as_ref().map_or_else(Gate::default, iscsi::IscsiPlan::gate);
         let gate = Rc::new(gate.for_those(access.as_ref().map(|access| access.of(&hosted.name))));
-        gate.set_rates(io, args.limits.rates());
+        gate.set_rates(io, exports.limits.map(Into::into).unwrap_or_default());
         gates.push((Rc::clone(hosted), Rc::clone(&gate)));
         let assembly = &hosted.found.assembly;
         let description = format!("{} of {} members", assembly.level().name(), assembly.roles.len());
@@ -327,28 +323,25 @@ fn start(
     if places.is_empty() {
         places.push(ListenPlace::Unix(runtime::nbd_socket(folder, &name)));
     }
+    let UnixRights { mode, owner, group } = exports.unix_rights;
+    let rights = SocketRights { mode, owner, group };
     let (mut addresses, mut sockets) = (Vec::new(), Vec::new());
     for place in &places {
-        addresses.extend(place.listen(
-            &host.world.uring,
-            &server,
-            args.sockets.rights(),
-            certificates.as_ref(),
-        )?);
+        addresses.extend(place.listen(&host.world.uring, &server, rights, certificates.as_ref())?);
         if let ListenPlace::Unix(path) = place {
             sockets.push(Socket::new(path));
         }
     }
     let disks = plan.map(|plan| plan.start(io, &host.world.uring, config, &gates)).transpose()?;
     let several = arrays.len() + pools.len() > 1;
-    let listener = listener(args.json);
+    let listener = listener(json);
     let exported = gates.iter().map(|(hosted, gate)| {
         let export = several.then_some(&*hosted.name);
         let placed = Placed {
             addresses: addresses.iter().map(|address| address.uri(export)).collect(),
             targets: disks.as_ref().map(|disks| disks.uris(hosted)).unwrap_or_default(),
             server: several.then(|| name.clone()),
-            group: groups::of(&args.spare_group, &hosted.name).map(str::to_owned),
+            group: groups::of(&opening.policies.spare_groups, &hosted.name).map(str::to_owned),
             folder: std::env::current_dir().ok(),
             gate: Rc::clone(gate),
         };
@@ -356,7 +349,7 @@ fn start(
     });
     let (exported, io) = (exported.collect(), io.clone());
     let world = Rc::new(host.into_world());
-    let opened = pooled::open(args, &world, pools)?;
+    let opened = pooled::open(opening, &world, pools)?;
     let devices = Rc::new(Ring(Rc::clone(&world)));
     let kept = gates.iter().map(|(hosted, gate)| NamedAccess {
         array: hosted.name.clone(),
@@ -365,15 +358,15 @@ fn start(
     });
     let kept: Vec<NamedAccess> = kept.collect();
     let doors = Doors { nbd: server, iscsi: disks.map(|disks| disks.server) };
-    let admission = args.sockets.access.clone().map(|file| {
+    let admission = exports.access.clone().map(|file| {
         let arrays = kept.iter().map(|kept| kept.array.clone()).collect();
         let (to, files) = mailbox::mailbox(&io);
         drop(io.spawn(access::admit(files, doors.clone(), kept)));
         anew::Admission { file, arrays, to }
     });
-    Anew { certificates, access: admission, json: args.json }.watch()?;
+    Anew { certificates, access: admission, json }.watch()?;
     let service = Service::new(&io, name, devices, doors, exported, Rc::clone(&listener));
-    pooled::serve(args, &service, opened, &Rc::from(addresses), access.as_ref(), &listener)?;
+    pooled::serve(opening, &service, opened, &Rc::from(addresses), access.as_ref(), &listener)?;
     Ok((Served { service, world }, sockets))
 }
 
@@ -428,15 +421,20 @@ fn announce(args: &Serve, service: &Service, detached: Option<Detached>) -> Resu
 }
 
 /// Serves until told to stop, or until each array has been; then drains, flushes and marks clean.
-async fn run(service: &Rc<Service>, world: &World, ending: &Ending, args: &Serve) -> Result<(), Failure> {
+async fn run(
+    service: &Rc<Service>,
+    world: &World,
+    ending: &Ending,
+    opening: &Opening,
+) -> Result<(), Failure> {
     for exported in service.arrays() {
         exported.resync();
     }
     service.share_spares();
-    if args.re_add {
+    if opening.policies.re_add {
         world.io.spawn(Rc::clone(service).take_again());
     }
-    if args.re_add_returned {
+    if opening.policies.re_add_returned {
         service.take_those_that_return();
     }
     if let Either::Second(()) = race(service.told(Order::Stop), service.emptied()).await {

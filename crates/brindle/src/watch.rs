@@ -26,7 +26,7 @@ use view::View;
 
 /// `brindle watch`.
 pub(crate) fn watch(args: &Watch) -> Result<(), Failure> {
-    let folder = runtime::folder(&args.runtime)?;
+    let folder = runtime::folder(args.runtime.folder())?;
     let (began, every) = (Instant::now(), Duration::from_millis(args.interval.0));
     let look = || snapshot(&folder, args.array.as_deref(), began);
     let before = look()?;

@@ -6,24 +6,24 @@ mod bare;
 mod bitmap;
 mod cut;
 mod emulate;
+mod geometry;
 mod members;
 mod newcomers;
 pub(crate) mod place;
 
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use brindle_array::{Array, OpenConfig, Recovery, Speeds};
+use brindle_array::{Array, OpenConfig, ReadPolicy, Recovery};
+use brindle_host::opening::Tuning;
 use brindle_io::device::{DeviceAccess, Identity};
 use brindle_io::emulated::Emulated;
 use brindle_io::uring::Uring;
-use brindle_io::{Duration, Io, MemberId, PAGE, Pool};
+use brindle_io::{Io, MemberId, PAGE, Pool};
 use brindle_md::assembly::{AssembleOptions, Assembly, Candidate, DeviceUse, Limitation, assemble};
 
-use crate::cli::{OnFull, Patience, ReadPolicy, Tuning};
 use crate::failure::Failure;
 use crate::locks::Locks;
 use crate::reactor;
@@ -31,6 +31,7 @@ use crate::units::Bytes;
 pub(crate) use assumed::assume;
 pub(crate) use bitmap::{MadeBitmap, Make, SeenBitmap, see_bitmap};
 pub(crate) use emulate::file_of;
+pub(crate) use geometry::Assume;
 pub(crate) use members::{LeftOut, Named, Nested, Seen, Set, parts, see, warn_of_left_out};
 pub(crate) use newcomers::{Newcomer, Search, Terms, Told, block_devices, joined};
 
@@ -52,13 +53,8 @@ pub(crate) struct Opening {
     /// Read members that were cut at their ends as far as they go.
     pub(crate) cut: bool,
     pub(crate) tuning: Tuning,
-    pub(crate) on_full: OnFull,
     /// When members that are lost are rebuilt.
     pub(crate) recovery: Recovery,
-    /// Read errors of a member that are borne.
-    pub(crate) read_errors: u32,
-    /// How fast what goes over whole arrays goes.
-    pub(crate) speeds: Speeds,
 }
 
 impl Opening {
@@ -67,16 +63,13 @@ impl Opening {
         access: DeviceAccess::Examine,
         force: true,
         cut: false,
-        tuning: Tuning { read_policy: ReadPolicy::First, memory: Bytes(4 << 20), patience: Patience::USUAL },
-        on_full: OnFull::Wait,
+        tuning: Tuning { read_policy: ReadPolicy::First, memory: 4 << 20, ..Tuning::USUAL },
         recovery: Recovery::Manual,
-        read_errors: OpenConfig::READ_ERRORS,
-        speeds: Speeds { pace: None, floor: None },
     };
 
     /// The same, but members that were cut at their ends are read as far as they go, however many places of them can't be.
     pub(crate) fn with_cut(self) -> Self {
-        Self { cut: true, read_errors: u32::MAX, ..self }
+        Self { cut: true, tuning: Tuning { read_errors: u32::MAX, ..self.tuning }, ..self }
     }
 }
 
@@ -180,26 +173,8 @@ impl World {
             DeviceAccess::Write => brindle_array::Access::ReadWrite,
             DeviceAccess::Read | DeviceAccess::Examine => brindle_array::Access::ReadOnly,
         };
-        let tuning = self.opening.tuning;
-        OpenConfig {
-            // A half is the export's, a quarter is for what the commands hold themselves.
-            scratch_bytes: (tuning.memory.0 / 4 / self.arrays) as usize,
-            read_policy: match tuning.read_policy {
-                ReadPolicy::LeastOutstanding => brindle_array::ReadPolicy::LeastOutstanding,
-                ReadPolicy::RoundRobin => brindle_array::ReadPolicy::RoundRobin,
-                ReadPolicy::First => brindle_array::ReadPolicy::First,
-            },
-            on_full: match self.opening.on_full {
-                OnFull::Wait => brindle_array::OnFull::Wait,
-                OnFull::Fail => brindle_array::OnFull::Fail,
-            },
-            patience: patience(tuning.patience),
-            recovery: self.opening.recovery,
-            read_errors: self.opening.read_errors,
-            speeds: self.opening.speeds,
-            wall_clock: Rc::new(seconds_since_1970),
-            ..OpenConfig::new(access, seconds_since_1970)
-        }
+        let Opening { tuning, recovery, .. } = self.opening;
+        tuning.array(access, recovery, self.arrays, seconds_since_1970)
     }
 
     /// Reads the superblocks of a member.
@@ -270,23 +245,15 @@ impl Drop for World {
     }
 }
 
-/// The engine's patience, as the flags have it.
-pub(crate) fn patience(flags: Patience) -> brindle_array::Patience {
-    brindle_array::Patience {
-        answer: Duration::from_millis(flags.member_timeout().0),
-        flush: Duration::from_millis(flags.flush_timeout.0),
-        read: Duration::from_millis(flags.read_patience.0),
-    }
-}
-
 /// Told before there is anything to clear away: a pool for which there is no room ends the process.
-fn check_memory(budget: Bytes) -> Result<(), Failure> {
+fn check_memory(budget: u64) -> Result<(), Failure> {
     let mut room = Vec::<u8>::new();
     // Nothing is touched, and so nothing used.
-    room.try_reserve_exact(budget.0 as usize + OTHER_MEMORY).map_err(|_| {
+    room.try_reserve_exact(budget as usize + OTHER_MEMORY).map_err(|_| {
         Failure::Refused(format!(
-            "the memory can't be had: {budget} for buffers (--memory) and {} for the rest; give less, or raise the \
+            "the memory can't be had: {} for buffers (--memory) and {} for the rest; give less, or raise the \
              limit of this process (ulimit -v)",
+            Bytes(budget),
             Bytes(OTHER_MEMORY as u64)
         ))
     })
@@ -297,7 +264,8 @@ fn ids(members: &[Named]) -> Vec<MemberId> {
 }
 
 /// Refuses memory that is too little or too much for arrays.
-pub(crate) fn check_budget(memory: Bytes) -> Result<(), Failure> {
+pub(crate) fn check_budget(memory: u64) -> Result<(), Failure> {
+    let memory = Bytes(memory);
     if (MEMORY.0..=MEMORY.1).contains(&memory) {
         return Ok(());
     }

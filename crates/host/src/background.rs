@@ -7,10 +7,10 @@ use std::rc::Rc;
 use brindle_array::{Array, Process, ProcessError, ProcessKind, SyncMode, SyncReport};
 use brindle_io::sync::{Either, race};
 use brindle_io::{Duration, Instant, Io};
+use brindle_layout::Size;
 use brindle_volume::{Volume, VolumeError};
 
 use crate::control::Word;
-use crate::size::Size;
 use crate::status::{Findings, Outcome, mode_of_locating};
 
 /// How long it may take until it is known that work can't begin.

@@ -2,6 +2,7 @@
 //!
 //! - [`Service`]: the volumes and their exports by name, and the requests of the control protocol.
 //! - [`status`]: the state of all of it, typed.
+//! - [`opening`]: all of it as data, before it runs.
 //! - [`control`]: the protocol of the control socket, and the thread that speaks it.
 //! - [`Devices`]: the world in which devices are found, opened and closed.
 //! - `policy`: decisions that a server takes by itself: spares that are shared, members that return.
@@ -22,6 +23,7 @@ mod hosted;
 mod limits;
 pub mod mailbox;
 mod names;
+pub mod opening;
 mod orders;
 mod policy;
 mod pooled;
@@ -29,13 +31,13 @@ mod pools;
 mod running;
 mod servers;
 mod service;
-mod size;
 mod snapshot;
 pub mod status;
 mod world;
 
 pub use answers::{Served, Told, Volumes};
 pub use any::Any;
+pub use brindle_layout::Size;
 pub use devices::{DETACHED, FAILED, not_replaced, removal};
 pub use error::{HostError, not_stopped};
 pub use events::{Listener, News};
@@ -48,6 +50,5 @@ pub use policy::readd::{Again, is_out, take_all_again, take_each_again, those_th
 pub use pooled::{Addresses, HostedPool, Pooled};
 pub use servers::Doors;
 pub use service::Service;
-pub use size::Size;
 pub use snapshot::Snapshot;
 pub use world::{Coming, Devices, Found, Made, NewBitmapFile, Newcomer, Pending, Refused, Search, Terms};

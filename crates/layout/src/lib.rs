@@ -41,6 +41,7 @@ mod parity_rows;
 mod place;
 mod raid10_layout;
 mod row;
+mod size;
 mod striped;
 
 pub use error::{GeometryError, UnknownLayout, UnknownLevel};
@@ -53,6 +54,7 @@ pub use parity_rows::{ParityRows, Position};
 pub use place::{Extent, Place};
 pub use raid10_layout::{FarSets, Raid10Layout};
 pub use row::{Row, RowRole};
+pub use size::Size;
 pub use striped::Striped;
 
 /// The most members that any geometry accepts: the roles that fit behind a version-1 superblock.

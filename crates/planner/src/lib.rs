@@ -4,6 +4,7 @@
 //! [`configurations`] lists what a number of drives can be made into, [`figures`] says what each comes to, [`conflicts`] which
 //! needs exclude each other, [`recommend`] which one to take. The formulas and their sources stand in `docs/planner.md`.
 
+pub mod advice;
 mod candidates;
 mod choose;
 mod configuration;

@@ -26,4 +26,5 @@ pub mod shape;
 pub mod skip;
 pub mod stamp;
 pub mod storm;
+pub mod volumes;
 pub mod world;

@@ -4,6 +4,12 @@
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
+impl Default for Random {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
 impl Random {
     /// Each seed gives a sequence of its own.
     pub fn new(seed: u64) -> Self {

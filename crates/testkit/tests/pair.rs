@@ -15,12 +15,10 @@ use brindle_testkit::load::Mix;
 use brindle_testkit::oracle::Oracle;
 use brindle_testkit::pair::{DATA_OFFSET, Open, Pair};
 use brindle_testkit::random::Random;
+use brindle_testkit::storm::{Driven, Scene, Subject, drive};
 use brindle_volume::VolumeError;
 
 const SIZE: u64 = 192 << 10;
-/// Steps and time after which nothing will come to an end any more.
-const ENDLESS_STEPS: u64 = 100_000;
-const ENDLESS_TIME: Duration = Duration::from_secs(300);
 const KINDS: [Fault; 6] =
     [Fault::Dies, Fault::RefusesWrites, Fault::FailsFlush, Fault::Hangs, Fault::Pauses, Fault::Crawls];
 
@@ -35,53 +33,78 @@ fn drives(seed: u64) -> (Sim, [MemberId; 2]) {
     (sim, ids)
 }
 
-/// A life: what is done in it, and when the power goes.
-struct Life<'a> {
-    sim: &'a Sim,
-    ids: [MemberId; 2],
-    oracle: &'a Rc<RefCell<Oracle>>,
+/// A pair as storms drive it.
+struct Pairs {
     seed: u64,
+    /// The step before which the power goes in the first life.
     cut: Option<u64>,
-    /// The fault, its member, and the step before which it strikes.
-    fault: Option<(u64, Fault, usize)>,
+    /// Something happens to a drive.
+    faults: bool,
+    /// It tells of success too early.
     hasty: bool,
+    random: Random,
+    /// The drive that is struck, again and again: the other may be all that there is.
+    struck: usize,
+    ids: [MemberId; 2],
+    oracle: Rc<RefCell<Oracle>>,
+    life: u64,
+    /// The fault of the present life, its drive, and the step before which it strikes.
+    fault: Option<(u64, Fault, usize)>,
 }
 
-impl Life<'_> {
-    /// True if it came to its end, false if the power went.
-    fn live(&self) -> Result<bool, String> {
-        let io = Io::new(Box::new(self.sim.clone()));
-        self.sim.cut_power_at(When::Step(self.cut.unwrap_or(ENDLESS_STEPS)));
-        self.sim.cut_power_at(When::Moment(io.now().after(ENDLESS_TIME)));
-        self.oracle.borrow_mut().upset();
-        let ended = io.block_on(self.sim.until_end(&io, self.all(&io)));
-        if !self.sim.has_ended() {
-            self.sim.cut_power();
-        }
-        io.shutdown();
-        match ended {
-            None if self.cut.is_none_or(|cut| self.sim.steps() < cut) => {
-                Err(format!("nothing comes to an end: step {}, {:?}", self.sim.steps(), self.ids))
-            }
-            None => Ok(false),
-            Some(result) => result.map(|()| true),
-        }
+impl Subject for Pairs {
+    /// The seed of its load, the cut, whether drives fail, and whether it is hasty.
+    type Plan = (u64, Option<u64>, bool, bool);
+    type Open = Pair;
+    type End = ();
+    type Broken = String;
+
+    const ENDLESS_STEPS: u64 = 100_000;
+    const ENDLESS_TIME: Duration = Duration::from_secs(300);
+
+    fn create(sim: &mut Sim, (seed, cut, faults, hasty): Self::Plan) -> Self {
+        let (made, ids) = drives(seed);
+        *sim = made;
+        let mut random = Random::stream(seed, cut.map_or(u64::MAX, |cut| cut + 1));
+        let struck = random.below(2) as usize;
+        let oracle = Rc::new(RefCell::new(Oracle::zeroes(SIZE)));
+        Self { seed, cut, faults, hasty, random, struck, ids, oracle, life: 0, fault: None }
     }
 
-    async fn all(&self, io: &Io) -> Result<(), String> {
-        let opened = Pair::open(io, self.ids, if self.hasty { Open::Hasty } else { Open::Usual }).await;
+    fn begin(&mut self, _: &Sim, life: u64) -> Option<u64> {
+        self.life = life;
+        self.oracle.borrow_mut().upset();
+        // The last two lives come to their end; after the last each drive is read alone.
+        let (within, random) = (self.cut.unwrap_or(400), &mut self.random);
+        let cut = match life {
+            1 => self.cut,
+            2 => random.one_in(2).then(|| random.below(300)),
+            _ => None,
+        };
+        let step =
+            if random.one_in(2) { within.saturating_sub(random.below(30)) } else { random.below(within + 1) };
+        let fault = (step, *random.pick(&KINDS), self.struck);
+        self.fault = (self.faults && life < 3).then_some(fault);
+        cut
+    }
+
+    async fn open(&self, scene: &Scene) -> Result<Pair, String> {
+        let how = if self.hasty { Open::Hasty } else { Open::Usual };
+        let opened = Pair::open(&scene.io, self.ids, how).await;
         let pair = opened.map_err(|error| format!("it does not open: {error}"))?;
         // A device that can't be looked at when the pair is opened is not one that fails.
         if let Some((step, fault, drive)) = self.fault {
-            let step = step.max(self.sim.steps() + 1);
-            let at = |step| When::Step(step);
-            self.sim.schedule(at(step), self.ids[drive], move |faults| fault.strike(faults, 0..0));
+            let step = step.max(scene.sim.steps() + 1);
+            scene.sim.schedule(When::Step(step), self.ids[drive], move |faults| fault.strike(faults, 0..0));
             if fault == Fault::Pauses {
-                self.sim.schedule(at(step + 40), self.ids[drive], |faults| faults.hangs = false);
+                scene.sim.schedule(When::Step(step + 40), self.ids[drive], |faults| faults.hangs = false);
             }
         }
-        let client = Client::new(pair.clone(), io.pool(1 << 20), Rc::clone(self.oracle));
-        let well = |what: &'static str| move |error: VolumeError| format!("{what}: {error}");
+        Ok(pair)
+    }
+
+    async fn load(&self, pair: &Pair, scene: &Scene) -> Result<(), String> {
+        let client = Client::new(pair.clone(), scene.io.pool(1 << 20), Rc::clone(&self.oracle));
         let served = |trouble: Trouble| trouble.to_string();
         client.read_all().await.map_err(served)?;
         pair.resync().await.map_err(well("resync"))?;
@@ -95,55 +118,50 @@ impl Life<'_> {
             }
         }
         let mix = Mix { flushes: 4, most: 16 << 10, crowd: 32 << 10, ..Mix::default() };
-        let troubles = client.side_by_side(io, 3, 16, mix, self.seed).await;
+        let troubles = client.side_by_side(&scene.io, 3, 16, mix, self.seed * 7 + self.life).await;
         troubles.into_iter().next().map_or(Ok(()), |trouble| Err(served(trouble)))?;
-        client.read_all().await.map_err(served)?;
+        client.read_all().await.map_err(served)
+    }
+
+    async fn judge(&self, pair: &Pair, _: &Scene) -> Result<(), String> {
         pair.stop().await.map_err(well("stop"))
     }
-}
 
-/// The sum of a storm: cuts, and steps of its first life.
-#[derive(Default)]
-struct Came {
-    cuts: u64,
-    steps: u64,
-}
-
-fn storm(seed: u64, cut: Option<u64>, fault: bool, hasty: bool) -> Result<Came, String> {
-    let (mut sim, ids) = drives(seed);
-    let oracle = Rc::new(RefCell::new(Oracle::zeroes(SIZE)));
-    let mut random = Random::stream(seed, cut.map_or(u64::MAX, |cut| cut + 1));
-    let mut came = Came::default();
-    // One drive is struck, again and again: the other may be all that there is.
-    let struck = random.below(2) as usize;
-    for number in 0..4 {
-        // The last two lives come to their end; in the last each drive is read alone.
-        let within = cut.unwrap_or(400);
-        let cut = match number {
-            0 => cut,
-            1 => random.one_in(2).then(|| random.below(300)),
-            _ => None,
-        };
-        let step =
-            if random.one_in(2) { within.saturating_sub(random.below(30)) } else { random.below(within + 1) };
-        let struck = (step, *random.pick(&KINDS), struck);
-        let fault = (fault && number < 2).then_some(struck);
-        let life = Life { sim: &sim, ids, oracle: &oracle, seed: seed * 7 + number, cut, fault, hasty };
-        let ended = life.live().map_err(|why| format!("life {number} (fault {fault:?}): {why}"))?;
-        if number == 0 {
-            came.steps = sim.steps();
-        }
-        if ended {
-            oracle.borrow_mut().stopped();
+    fn ended(&mut self, end: Option<()>, _: &Scene) -> Result<(), String> {
+        let mut oracle = self.oracle.borrow_mut();
+        if end.is_some() {
+            oracle.stopped();
         } else {
-            came.cuts += 1;
-            oracle.borrow_mut().power_cut();
+            oracle.power_cut();
         }
-        sim = sim.restart(seed + number);
-        ids.iter().for_each(|&id| Fault::after_power_cycle(&sim, id, false));
+        Ok(())
     }
-    ids.iter().try_for_each(|&lost| alone(&sim, ids, lost, &oracle))?;
-    Ok(came)
+
+    fn restarted(&mut self, sim: &Sim) -> Result<bool, String> {
+        self.ids.iter().for_each(|&id| Fault::after_power_cycle(sim, id, false));
+        if self.life < 4 {
+            return Ok(true);
+        }
+        self.ids.iter().try_for_each(|&lost| alone(sim, self.ids, lost, &self.oracle))?;
+        Ok(false)
+    }
+
+    fn endless(&self, scene: &Scene) -> String {
+        format!("nothing comes to an end: {:?}, {:?}", scene.at(), self.ids)
+    }
+}
+
+fn well(what: &'static str) -> impl Fn(VolumeError) -> String {
+    move |error| format!("{what}: {error}")
+}
+
+fn storm(seed: u64, cut: Option<u64>, faults: bool, hasty: bool) -> Result<Driven, String> {
+    let (driven, pairs) = drive::<Pairs>(seed, (seed, cut, faults, hasty));
+    let fault = pairs.map(|pairs| pairs.fault);
+    match driven.broken {
+        Some(why) => Err(format!("life {} (fault {fault:?}): {why}", driven.life)),
+        None => Ok(driven),
+    }
 }
 
 /// Both hold all that was written: one of them gives it without the other, which is out when it comes back, and is rebuilt.

@@ -86,25 +86,16 @@ const MD: &[&[&str]] = &[
     &["open"],
 ];
 
+// What is below the flags knows none.
 const BRINDLE: &[&[&str]] = &[
     &["bench::flags", "deadline", "executable", "locks", "progress", "text", "units"],
-    &["cli", "failure", "sync"],
-    &[
-        "cores",
-        "docs",
-        "health",
-        "log",
-        "look",
-        "models",
-        "next_step",
-        "random",
-        "reactor",
-        "report",
-        "runtime",
-    ],
+    &["failure", "sync"],
+    &["cores", "health", "log", "look", "models", "next_step", "random", "reactor", "report", "runtime"],
     &["control", "findings", "world"],
     &["status"],
-    &["ask", "growth", "host", "pools", "ring"],
+    &["host", "pools", "ring"],
+    &["cli"],
+    &["ask", "docs", "growth"],
     &["cat", "check", "create", "detail", "shutdown", "bench"],
     &["predict"],
     &["action", "advise", "devices", "examine", "exports", "plan", "pool", "reliability", "watch"],
@@ -113,7 +104,7 @@ const BRINDLE: &[&[&str]] = &[
 
 const HOST: &[&[&str]] = &[
     &["limits"],
-    &["any", "control", "mailbox", "size", "status", "world"],
+    &["any", "control", "mailbox", "opening", "status", "world"],
     &["error", "events", "hosted", "orders", "servers"],
     &["answers", "background", "names", "running"],
     &["exported", "pooled", "snapshot"],
@@ -151,7 +142,7 @@ const IO: &[&[&str]] = &[
 ];
 
 const LAYOUT: &[&[&str]] = &[
-    &["divide", "error", "layout", "level", "parity_layout", "place", "raid10_layout", "row"],
+    &["divide", "error", "layout", "level", "parity_layout", "place", "raid10_layout", "row", "size"],
     &["mirrored", "parity_rows", "striped"],
     &["map"],
     &["build"],
@@ -173,7 +164,7 @@ const PLANNER: &[&[&str]] = &[
     &["configuration", "parse"],
     &["candidates", "losing", "raidz", "risk", "speed", "testing"],
     &["figures"],
-    &["choose", "needs", "table"],
+    &["advice", "choose", "needs", "table"],
 ];
 
 const EXPORT: &[&[&str]] =
@@ -195,8 +186,8 @@ const TESTKIT: &[&[&str]] = &[
     &["browser", "certificates", "guard", "pair", "random", "redo", "shape", "skip", "stamp"],
     &["faults", "guest", "hang", "load", "oracle", "ram", "world"],
     &["client", "conformance", "container"],
-    &["pools", "running", "storm"],
-    &["hosts"],
+    &["running", "storm"],
+    &["hosts", "pools", "volumes"],
     &["bin"],
 ];
 

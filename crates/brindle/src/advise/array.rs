@@ -2,79 +2,17 @@
 
 use std::path::PathBuf;
 
-use brindle_format::alignment::{HEAD, Partition, Striping, partitions, striping};
+use brindle_format::alignment::{HEAD, Partition, partitions, striping};
 use brindle_format::md::bitmap::{BITMAP_SUPER_BYTES, BitmapSuper};
 use brindle_format::md::display_uuid;
 use brindle_format::signature::{self, Sample};
-use brindle_layout::{Layout, Level};
+use brindle_layout::Layout;
 use brindle_md::assembly::{Assembly, DeviceUse};
+use brindle_planner::advice::{ArrayContent, Bitmap, Facts, MemberPath};
 use brindle_volume::{Volume, read_again};
 
 use crate::failure::Failure;
 use crate::world::{Opening, Set, World, warn_of_left_out};
-
-/// A member.
-pub(super) struct MemberPath {
-    pub(super) path: String,
-    /// First byte of the array's data on it.
-    pub(super) data_offset: u64,
-}
-
-/// The array.
-pub(super) struct Facts {
-    pub(super) uuid: String,
-    pub(super) level: Level,
-    pub(super) layout: Option<String>,
-    chunk: u64,
-    pub(super) raid_devices: usize,
-    /// Bytes of users' data in a row of chunks; 0 where there is none.
-    row: u64,
-    pub(super) size: u64,
-    pub(super) component: u64,
-    pub(super) missing: usize,
-    /// Redundancy is not known true.
-    pub(super) in_doubt: bool,
-    pub(super) members: Vec<MemberPath>,
-    pub(super) bitmap: Bitmap,
-    /// The array's content, or why it can't be read.
-    pub(super) content: Result<ArrayContent, String>,
-    /// As it is given to `Geometry`, for predictions.
-    pub(super) shape: Layout,
-}
-
-/// The write-intent bitmap.
-pub(super) enum Bitmap {
-    None,
-    /// Bytes to a bit.
-    Chunk(u64),
-    Unreadable(String),
-}
-
-/// The content of the array.
-pub(super) struct ArrayContent {
-    /// Its partitions; where there are none, all of it as one.
-    pub(super) parts: Vec<(Partition, Option<Striping>)>,
-    /// Whether there is a partition table.
-    pub(super) partitioned: bool,
-    /// Names of other signatures at its start.
-    pub(super) named: Vec<String>,
-}
-
-impl Facts {
-    /// Bytes of a chunk, where the level has chunks that count.
-    pub(super) fn chunk(&self) -> Option<u64> {
-        (!matches!(self.level, Level::Linear | Level::Raid1)).then_some(self.chunk)
-    }
-
-    /// Bytes of users' data in a row of chunks.
-    pub(super) fn row(&self) -> Option<u64> {
-        self.chunk().map(|_| self.row)
-    }
-
-    pub(super) fn has_parity(&self) -> bool {
-        matches!(self.level, Level::Raid4 | Level::Raid5 | Level::Raid6)
-    }
-}
 
 pub(super) fn look(members: &[PathBuf]) -> Result<Facts, Failure> {
     let mut world = World::new(Opening::LOOK)?;
@@ -117,6 +55,8 @@ fn facts(assembly: &Assembly, bitmap: Bitmap) -> Facts {
         bitmap,
         content: Err("it was not read".to_owned()),
         shape: layout,
+        drives: Vec::new(),
+        md: None,
     }
 }
 

@@ -1,46 +1,37 @@
 //! `brindle advise`: how an existing array is set up, and what to change. Only reads.
 
 mod array;
-mod chunk;
-mod drives;
-mod files;
-mod finding;
-mod odds;
 mod simulated;
 mod sysfs;
-mod tuning;
+mod workload;
 
 use std::path::PathBuf;
 
+use brindle_planner::advice::{Facts, Finding, Md, Simulator, advise as judge};
 use serde_json::{Value, json};
 
 use crate::cli::Advise;
 use crate::failure::Failure;
 use crate::report;
 use crate::units::Bytes;
-use array::Facts;
-use finding::Finding;
-use simulated::Simulator;
-use sysfs::{Md, Sysfs};
+use simulated::Simulated;
+use sysfs::Sysfs;
 
 pub(crate) fn advise(args: &Advise) -> Result<(), Failure> {
     let sysfs = Sysfs::at(&args.sysfs);
     let members = members(&sysfs, &args.members)?;
-    let facts = array::look(&members)?;
-    let md = sysfs.array_of(&members);
-    let drives = sysfs.drives(&facts);
-    let simulator = Simulator::new(args, &facts, &drives)?;
+    let mut facts = array::look(&members)?;
+    facts.md = sysfs.array_of(&members);
+    facts.drives = sysfs.drives(&facts);
+    let simulator = Simulated::new(args, &facts)?;
     let simulator = simulator.as_ref();
-    let mut findings =
-        vec![tuning::state(&facts, &drives), chunk::judge(args, &facts, md.as_ref(), simulator)?];
-    findings.extend(files::judge(&facts, md.as_ref(), simulator));
-    findings.extend(files::members(&facts, &drives, simulator));
-    findings.extend(tuning::judge(&facts, md.as_ref(), &drives, simulator));
-    findings.extend(drives::judge(&drives, &facts, md.as_ref(), simulator));
+    let chunks = workload::predicted(args, &facts, simulator)?;
+    let findings = judge(&facts, chunks, simulator.map(|simulator| simulator as &dyn Simulator));
+    let md = facts.md.as_ref();
     if args.json {
-        return report::print_json(&as_json(&facts, md.as_ref(), &findings));
+        return report::print_json(&as_json(&facts, md, &findings));
     }
-    report::print(&text(&facts, md.as_ref(), &findings))
+    report::print(&text(&facts, md, &findings))
 }
 
 /// The members of an array that the kernel runs, or those that were named.

@@ -3,28 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::array::Facts;
+use brindle_planner::advice::{Drive, Facts, Md, MemberPath};
 
 /// A tree as the kernel's /sys.
 pub(super) struct Sysfs {
     root: PathBuf,
     /// A copy of another machine's: files have the names of its devices.
     copy: bool,
-}
-
-/// An array that the kernel runs.
-pub(super) struct Md {
-    pub(super) name: String,
-    dir: PathBuf,
-}
-
-/// A member's device, and the disk that it is or lies on.
-pub(super) struct Drive {
-    pub(super) path: String,
-    /// Name of the disk.
-    pub(super) disk: Option<String>,
-    dir: Option<PathBuf>,
-    disk_dir: Option<PathBuf>,
 }
 
 impl Sysfs {
@@ -57,18 +42,47 @@ impl Sysfs {
         let holders =
             members.iter().filter_map(|member| self.dir(member)).flat_map(|dir| names(&dir.join("holders")));
         let found = holders.map(|name| (self.root.join("class/block").join(&name), name));
-        found.filter(|(dir, _)| dir.join("md").is_dir()).map(|(dir, name)| Md { name, dir }).next()
+        found.filter(|(dir, _)| dir.join("md").is_dir()).map(|(dir, name)| md(name, &dir)).next()
     }
 
     /// Of each member.
     pub(super) fn drives(&self, facts: &Facts) -> Vec<Drive> {
-        let drive = |member: &super::array::MemberPath| {
-            let dir = self.dir(Path::new(&member.path));
-            let disk_dir = dir.as_ref().map(|dir| disk_of(dir));
-            let disk = disk_dir.as_ref().and_then(|dir| Some(dir.file_name()?.to_str()?.to_owned()));
-            Drive { path: member.path.clone(), disk, dir, disk_dir }
+        let drive = |member: &MemberPath| match self.dir(Path::new(&member.path)) {
+            Some(dir) => drive(&member.path, &dir),
+            None => Drive { path: member.path.clone(), ..Drive::default() },
         };
         facts.members.iter().map(drive).collect()
+    }
+}
+
+fn md(name: String, dir: &Path) -> Md {
+    Md {
+        name,
+        read_ahead: number(&dir.join("queue/read_ahead_kb")).map(|kib| kib << 10),
+        stripe_cache: number(&dir.join("md/stripe_cache_size")),
+        discard_max: number(&dir.join("queue/discard_max_bytes")),
+        last_action: read(&dir.join("md/last_sync_action")),
+        mismatches: number(&dir.join("md/mismatch_cnt")),
+    }
+}
+
+/// A device, and the disk that it is or lies on.
+fn drive(path: &str, dir: &Path) -> Drive {
+    let disk_dir = disk_of(dir);
+    let of = |attribute: &str| number(&disk_dir.join(attribute));
+    let start = dir.join("partition").exists().then(|| number(&dir.join("start"))).flatten();
+    Drive {
+        path: path.to_owned(),
+        disk: disk_dir.file_name().and_then(|name| Some(name.to_str()?.to_owned())),
+        start: start.map(|sectors| sectors.saturating_mul(512)),
+        rotates: of("queue/rotational").map(|rotates| rotates == 1),
+        scheduler: read(&disk_dir.join("queue/scheduler")),
+        queue_depth: of("device/queue_depth"),
+        requests: of("queue/nr_requests"),
+        write_cache: read(&disk_dir.join("queue/write_cache")),
+        discard_max: of("queue/discard_max_bytes"),
+        physical_block: of("queue/physical_block_size"),
+        optimal_io: of("queue/optimal_io_size"),
     }
 }
 
@@ -92,40 +106,6 @@ fn read(path: &Path) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
-impl Md {
-    /// An attribute of it, as `md/stripe_cache_size`.
-    pub(super) fn text(&self, attribute: &str) -> Option<String> {
-        read(&self.dir.join(attribute))
-    }
-
-    pub(super) fn number(&self, attribute: &str) -> Option<u64> {
-        self.text(attribute)?.parse().ok()
-    }
-}
-
-impl Drive {
-    /// An attribute of the disk, as `queue/scheduler`.
-    pub(super) fn text(&self, attribute: &str) -> Option<String> {
-        read(&self.disk_dir.as_ref()?.join(attribute))
-    }
-
-    pub(super) fn number(&self, attribute: &str) -> Option<u64> {
-        self.text(attribute)?.parse().ok()
-    }
-
-    /// Where a partition begins on its disk, in bytes; none for a whole disk, or what is no device.
-    pub(super) fn start(&self) -> Option<u64> {
-        let dir = self.dir.as_ref().filter(|dir| dir.join("partition").exists())?;
-        read(&dir.join("start"))?.parse::<u64>().ok().map(|sectors| sectors.saturating_mul(512))
-    }
-
-    /// The model that ships for drives of its kind.
-    pub(super) fn kind(&self) -> Option<&'static str> {
-        let disk = self.disk.as_deref()?;
-        match self.number("queue/rotational")? {
-            0 if disk.starts_with("nvme") => Some("nvme"),
-            0 => Some("sata-ssd"),
-            _ => Some("hdd-7200"),
-        }
-    }
+fn number(path: &Path) -> Option<u64> {
+    read(path)?.parse().ok()
 }

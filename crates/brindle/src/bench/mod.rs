@@ -14,6 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use brindle_host::opening::Tuning;
 use brindle_lab::job::{Given, Job, JobPlan};
 use brindle_lab::report::{DiskStats, Run, Usage, grouped, json, logs, series_csv, series_html, text};
 use brindle_lab::run::Outcome;
@@ -47,7 +48,7 @@ pub(crate) fn bench(args: &mut Bench) -> Result<ExitCode, Failure> {
     let precondition = args.precondition.then(|| "--precondition writes".to_owned());
     check_word(args, writes.map(says).or(precondition))?;
     let opened = Opened::open(&on(args), writes.is_some() || args.precondition)?;
-    let memory = args.tuning.for_requests();
+    let memory = Tuning::from(args.tuning).for_requests();
     let fit = |suited: &mut Suited| suited.fit(&mut plan.jobs, &opened.limits(), memory);
     let fitted = suited.as_mut().map_or(Ok(()), fit);
     let (meter, disks) = (Meter::start(), disks(args));
@@ -64,7 +65,7 @@ pub(crate) fn bench(args: &mut Bench) -> Result<ExitCode, Failure> {
 
 /// The target that the flags name.
 fn on(args: &Bench) -> On<'_> {
-    On { array: &args.array, device: &args.device, nbd: args.nbd.as_ref(), tuning: args.tuning }
+    On { array: &args.array, device: &args.device, nbd: args.nbd.as_ref(), tuning: args.tuning.into() }
 }
 
 /// The disks below what the flags name; of an array that is a member below each of its parts.

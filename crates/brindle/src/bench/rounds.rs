@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use brindle_host::opening::Tuning;
 use brindle_io::sync::{Either, race};
 use brindle_lab::job::{Blocks, Direction, IoPattern, Job, Kinds};
 use brindle_lab::measure::{Steadiness, steadiness};
@@ -27,7 +28,7 @@ pub(super) struct Measured {
 
 pub(super) fn measure(opened: &Opened, args: &Bench, jobs: &[Job]) -> Result<Measured, Failure> {
     let ending = Ending::new()?;
-    let terms = Terms { chance: chance()?, memory: args.tuning.for_requests(), hollow: false };
+    let terms = Terms { chance: chance()?, memory: Tuning::from(args.tuning).for_requests(), hollow: false };
     let bar = spinner();
     if args.precondition {
         once(opened, &[precondition()], terms, &ending, &bar)?;

@@ -7,11 +7,12 @@ use std::rc::Rc;
 
 use brindle_array::Array;
 use brindle_export::nbd::client::Remote;
+use brindle_host::opening::{Listen, Tuning};
 use brindle_io::device::DeviceAccess;
 use brindle_io::{Io, Slice};
 use brindle_volume::{Limits, LoneMember, Volume, VolumeError, ZeroOptions};
 
-use crate::cli::{Listen, NbdUri, Tuning};
+use crate::cli::NbdUri;
 use crate::failure::Failure;
 use crate::host::{Host, Hosted};
 use crate::world::{Opening, World};

@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use brindle_host::opening::Tuning;
 use brindle_io::sync::{Either, race};
 use brindle_lab::job::{Blocks, Direction, Given, IoPattern, Job, Kinds};
 use brindle_lab::measure::Latency;
@@ -141,7 +142,7 @@ fn once(
     ending: &Ending,
 ) -> Result<Option<Replayed>, Failure> {
     let (io, traces) = (opened.io(), &args.traces);
-    let terms = Terms { chance: chance()?, memory: args.tuning.for_requests(), hollow: false };
+    let terms = Terms { chance: chance()?, memory: Tuning::from(args.tuning).for_requests(), hollow: false };
     let pacing = Pacing {
         full_speed: traces.full_speed,
         scale: traces.time_scale,

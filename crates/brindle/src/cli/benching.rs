@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use brindle_host::opening::Listen;
 use clap::{Args, ValueEnum};
 
-use super::{Listen, Tuning};
+use super::Tuning;
 use crate::bench::flags::JobFlags;
 use crate::units::Span;
 

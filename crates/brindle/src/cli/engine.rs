@@ -13,3 +13,13 @@ pub(crate) enum Engine {
     /// Threads of each member, and epoll
     Threads,
 }
+
+impl From<Engine> for crate::reactor::Engine {
+    fn from(said: Engine) -> Self {
+        match said {
+            Engine::Auto => Self::Auto,
+            Engine::Uring => Self::Uring,
+            Engine::Threads => Self::Threads,
+        }
+    }
+}

@@ -2,7 +2,6 @@
 
 use std::num::NonZeroU64;
 
-use brindle_export::Rates;
 use brindle_host::control::RateLimits;
 use clap::Args;
 
@@ -35,11 +34,6 @@ impl Limits {
             bandwidth: self.max_bandwidth.and_then(|bytes| NonZeroU64::new(bytes.0)),
             burst: self.burst.map_or(BURST, |burst| burst.0),
         })
-    }
-
-    /// Limits from the start.
-    pub(crate) fn rates(&self) -> Rates {
-        self.said().map(Rates::from).unwrap_or_default()
     }
 }
 

@@ -18,14 +18,3 @@ pub(crate) struct Patience {
     #[arg(long, default_value = "500ms", value_name = "TIME", value_parser = Span::parse)]
     pub(crate) read_patience: Span,
 }
-
-impl Patience {
-    /// How long a member may take to answer a read or write.
-    pub(crate) fn member_timeout(&self) -> Span {
-        self.member_timeout.unwrap_or(Span(20_000))
-    }
-
-    /// As the flags are by default.
-    pub(crate) const USUAL: Self =
-        Self { member_timeout: None, flush_timeout: Span(120_000), read_patience: Span(500) };
-}

@@ -1,8 +1,9 @@
 //! Flags of the commands that talk to a running server.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use brindle_host::control::{DeviceFlag, Word};
+use brindle_host::opening::SpareGroup;
 use clap::Args;
 
 use super::{Bitmap, Given};
@@ -18,6 +19,13 @@ pub(crate) struct Runtime {
     /// Folder of the control sockets [default: $XDG_RUNTIME_DIR/brindle, or /run/brindle for root]
     #[arg(long, env = "BRINDLE_RUNTIME_DIR", value_name = "FOLDER")]
     pub(crate) runtime_dir: Option<PathBuf>,
+}
+
+impl Runtime {
+    /// The folder, if one was said.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.runtime_dir.as_deref()
+    }
 }
 
 /// Flags of `brindle status`.
@@ -162,15 +170,7 @@ pub(crate) struct Grow {
     pub(crate) array: Option<String>,
 }
 
-/// Arrays that share their spares.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SpareGroup {
-    pub(crate) name: String,
-    /// None for all of the server.
-    pub(crate) arrays: Vec<String>,
-}
-
-impl std::str::FromStr for SpareGroup {
+impl std::str::FromStr for Said<SpareGroup> {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, arrays) = match text.split_once('=') {
@@ -180,7 +180,7 @@ impl std::str::FromStr for SpareGroup {
         if name.is_empty() || arrays.iter().any(String::is_empty) {
             return Err("say NAME, for all arrays of the server, or NAME=ARRAY,ARRAY".to_owned());
         }
-        Ok(Self { name: name.to_owned(), arrays })
+        Ok(Self(SpareGroup { name: name.to_owned(), arrays }))
     }
 }
 

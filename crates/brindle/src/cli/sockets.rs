@@ -1,10 +1,9 @@
 //! Sockets as the command line names them.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use brindle_io::uring::SocketRights;
+use brindle_host::opening::{Listen, UnixRights};
 use clap::Args;
 
 /// Flags of sockets, and of who may come by them.
@@ -37,8 +36,8 @@ pub(crate) struct Sockets {
 
 impl Sockets {
     /// The owner and mode of Unix sockets.
-    pub(crate) fn rights(&self) -> SocketRights {
-        SocketRights {
+    pub(crate) fn rights(&self) -> UnixRights {
+        UnixRights {
             mode: self.socket_mode.0,
             owner: self.socket_owner.map(|user| user.0),
             group: self.socket_group.map(|group| group.0),
@@ -97,46 +96,6 @@ impl FromStr for SocketMode {
             Ok(mode) if mode <= 0o777 && mode & 0o600 == 0o600 => Ok(Self(mode)),
             _ => Err("say 600 (its owner), 660 (its group too), 666 (everybody) or what chmod takes between"
                 .into()),
-        }
-    }
-}
-
-/// Where an NBD server listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Listen {
-    /// A Unix socket.
-    Unix(PathBuf),
-    /// Host and port.
-    Tcp(String),
-}
-
-impl fmt::Display for Listen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-            Self::Tcp(text) => f.write_str(text),
-        }
-    }
-}
-
-impl FromStr for Listen {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text.is_empty() {
-            return Err("the address is empty: say unix:PATH or HOST:PORT, or leave --nbd out".into());
-        }
-        if let Some(path) = text.strip_prefix("unix:") {
-            return if path.is_empty() {
-                Err("unix: wants a path behind it".into())
-            } else {
-                Ok(Self::Unix(path.into()))
-            };
-        }
-        match text.rsplit_once(':') {
-            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
-                Ok(Self::Tcp(text.into()))
-            }
-            _ => Err("say unix:PATH or HOST:PORT, for example unix:/run/a.sock or 127.0.0.1:10809".into()),
         }
     }
 }

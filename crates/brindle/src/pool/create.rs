@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use brindle_format::pool::{BLOCK, Label, VdevKind};
 use brindle_format::signature::Found;
+use brindle_host::opening::Tuning;
 use brindle_io::device::DeviceAccess;
 use brindle_pool::{PoolSpec, VdevSpec, capacity, check_name, plan};
 use serde_json::json;
 
-use crate::cli::{PoolCreate, Tuning};
+use crate::cli::PoolCreate;
 use crate::create::refuse_occupied;
 use crate::failure::Failure;
 use crate::random::random_uuid;

@@ -5,11 +5,12 @@ mod volume;
 
 use std::path::{Path, PathBuf};
 
+use brindle_host::opening::Tuning;
 use brindle_io::device::DeviceAccess;
 use serde_json::{Value, json};
 
 use crate::ask::{Target, ask, status_of_all, stop_here};
-use crate::cli::{Pool, PoolCommand, PoolDestroy, PoolTold, Tuning};
+use crate::cli::{Pool, PoolCommand, PoolDestroy, PoolTold};
 use crate::control::{Request, Response};
 use crate::failure::Failure;
 use crate::pools::{Alone, PoolReport};
@@ -71,7 +72,7 @@ pub(super) fn told(args: &PoolTold) -> Result<Vec<Value>, Failure> {
         let report = serde_json::to_value(PoolReport::of(&alone.opened)).unwrap_or_default();
         return Ok(vec![json!({"name": name, "volumes": report["volumes"], "pool": report})]);
     }
-    let folder = runtime::folder(&args.runtime)?;
+    let folder = runtime::folder(args.runtime.folder())?;
     match &args.name {
         Some(name) => Ok(vec![served(&folder, name)?.1]),
         None => Ok(all(&folder).into_iter().map(|(_, report)| report).collect()),
@@ -116,7 +117,7 @@ pub(super) fn refuse_other(is: &str, named: Option<&str>) -> Result<(), Failure>
 
 fn destroy(args: &PoolDestroy) -> Result<(), Failure> {
     let members = if args.stopped.members.is_empty() {
-        let folder = runtime::folder(&args.runtime)?;
+        let folder = runtime::folder(args.runtime.folder())?;
         let (server, report) = served(&folder, &args.name)?;
         let here = PathBuf::from(report["folder"].as_str().unwrap_or("."));
         let paths = report["pool"]["devices"].as_array().into_iter().flatten();

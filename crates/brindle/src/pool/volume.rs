@@ -1,12 +1,11 @@
 //! `brindle volume`: volumes of a pool that is served, or of one that is not.
 
+use brindle_host::opening::Tuning;
 use brindle_io::device::DeviceAccess;
 use serde_json::{Value, json};
 
 use super::{order, refuse_other, served, told};
-use crate::cli::{
-    PoolTold, Runtime, Tuning, Volume, VolumeCommand, VolumeCreate, VolumeDestroy, VolumeRename,
-};
+use crate::cli::{PoolTold, Runtime, Volume, VolumeCommand, VolumeCreate, VolumeDestroy, VolumeRename};
 use crate::control::Request;
 use crate::failure::Failure;
 use crate::pools::{Alone, split};
@@ -29,7 +28,7 @@ fn tell(json: bool, told: &Value, text: &str) -> Result<(), Failure> {
 
 /// Has the server of the pool do it.
 fn ask_server(runtime: &Runtime, pool: &str, request: &Request) -> Result<Value, Failure> {
-    let folder = runtime::folder(runtime)?;
+    let folder = runtime::folder(runtime.folder())?;
     let (server, _) = served(&folder, pool)?;
     order(&folder, &server, request)
 }

@@ -5,21 +5,15 @@ mod report;
 use std::path::{Path, PathBuf};
 
 use brindle_format::pool::{CONFIG_BYTES, LABEL, Label, second_label};
+use brindle_host::opening::Tuning;
 use brindle_io::device::{DeviceAccess, OpenDevice};
-use brindle_pool::{
-    Chosen, How, Looked, Pool, PoolConfig, PoolOpenError, Recovered, choose, look, open_chosen,
-};
+use brindle_pool::{Chosen, How, Looked, Pool, PoolOpenError, Recovered, choose, look, open_chosen};
 
-use crate::cli::Tuning;
 use crate::deadline::within;
 use crate::failure::Failure;
 use crate::random::random_uuid;
-use crate::world::{self, Opening, World, file_of};
+use crate::world::{self, Opening, World, file_of, seconds_since_1970};
 pub(crate) use report::PoolReport;
-
-/// Bytes of memory that an entry of a leaf takes, and a change of the map.
-const LEAF: u64 = 6 << 10;
-const CHANGE: u64 = 96;
 
 /// The label of a device that is a member of a pool. No ring is needed for that.
 pub(crate) fn label_of(path: &Path) -> Option<Label> {
@@ -29,7 +23,7 @@ pub(crate) fn label_of(path: &Path) -> Option<Label> {
 /// The same; `None` if the device does not answer in time.
 fn asked(path: &Path, tuning: &Tuning) -> Option<Option<Label>> {
     let path = file_of(path).to_owned();
-    let patience = std::time::Duration::from_millis(tuning.patience.member_timeout().0);
+    let patience = std::time::Duration::from_millis(tuning.patience.answer());
     let read = move || {
         let device = OpenDevice::open(&path, DeviceAccess::Examine).ok()?;
         let size = device.info().size;
@@ -129,7 +123,7 @@ impl Opened {
             DeviceAccess::Write => How::Writing { opening: random_uuid()?.as_u64_pair().0 | 1 },
             DeviceAccess::Read | DeviceAccess::Examine => How::ReadOnly,
         };
-        let opened = world.io.block_on(open_chosen(&world.io, chosen, how, config(tuning)));
+        let opened = world.io.block_on(open_chosen(&world.io, chosen, how, tuning.pool(seconds_since_1970)));
         let (pool, recovered) = opened.map_err(|source| without(source, &left_out))?;
         Ok(Self { pool, recovered, members, left_out })
     }
@@ -164,19 +158,6 @@ fn stale(looked: &[Looked], chosen: &Chosen) -> Vec<(String, String)> {
         (one.name.clone(), why)
     };
     looked.iter().filter(is_stale).map(why).collect()
-}
-
-/// How a pool runs in so much memory: an eighth each for batches, for reads, for leaves of the map and for changes; the rest is the
-/// export's.
-fn config(tuning: Tuning) -> PoolConfig {
-    let share = tuning.memory.0 / 8;
-    PoolConfig {
-        patience: world::patience(tuning.patience),
-        changes: (share / CHANGE) as usize,
-        leaves: (share / LEAF / 2) as usize,
-        memory: (share as usize).max(4 << 20),
-        ..PoolConfig::new(world::seconds_since_1970)
-    }
 }
 
 /// A pool in a world of its own, for a command that ends with it.

@@ -1,11 +1,12 @@
 //! Which arrays of a server share their spares.
 
-use crate::cli::SpareGroup;
+use brindle_host::opening::SpareGroup;
+
 use crate::failure::Failure;
 
 /// The group of an array, if it is in one.
 pub(super) fn of<'a>(groups: &'a [SpareGroup], array: &str) -> Option<&'a str> {
-    groups.iter().find(|group| has(group, array)).map(|group| &*group.name)
+    groups.iter().find(|group| group.has(array)).map(|group| &*group.name)
 }
 
 /// Refuses groups that name what is not served, and arrays in several groups.
@@ -20,7 +21,7 @@ pub(super) fn check(groups: &[SpareGroup], arrays: &[&str]) -> Result<(), Failur
         }
     }
     for array in arrays {
-        let mut having = groups.iter().filter(|group| has(group, array));
+        let mut having = groups.iter().filter(|group| group.has(array));
         if let (Some(one), Some(other)) = (having.next(), having.next()) {
             return Err(Failure::Usage(format!(
                 "--spare-group: '{array}' can be in one group only, and is named in {} and {}",
@@ -33,7 +34,7 @@ pub(super) fn check(groups: &[SpareGroup], arrays: &[&str]) -> Result<(), Failur
 
 /// Remarks on groups in which nothing is shared: other servers' arrays have no part in them.
 pub(super) fn lone(groups: &[SpareGroup], arrays: &[&str]) -> Vec<String> {
-    let count = |group: &SpareGroup| arrays.iter().filter(|array| has(group, array)).count();
+    let count = |group: &SpareGroup| arrays.iter().filter(|array| group.has(array)).count();
     let lone = groups.iter().filter(|group| count(group) < 2);
     let said = |group: &SpareGroup| {
         format!(
@@ -44,17 +45,15 @@ pub(super) fn lone(groups: &[SpareGroup], arrays: &[&str]) -> Vec<String> {
     lone.map(said).collect()
 }
 
-fn has(group: &SpareGroup, array: &str) -> bool {
-    group.arrays.is_empty() || group.arrays.iter().any(|name| name == array)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Said;
 
     #[test]
     fn an_array_is_in_one_group_of_those_that_are_served() {
-        let groups = |words: &[&str]| words.iter().map(|word| word.parse().unwrap()).collect::<Vec<_>>();
+        let group = |word: &&str| word.parse::<Said<SpareGroup>>().unwrap().0;
+        let groups = |words: &[&str]| words.iter().map(group).collect::<Vec<_>>();
         let two = groups(&["fast=a,b", "slow=c"]);
         check(&two, &["a", "b", "c", "d"]).unwrap();
         assert_eq!(
@@ -72,7 +71,7 @@ mod tests {
             [1, 0, 1]
         );
         for wrong in ["", "=a", "g=", "g=a,,b"] {
-            wrong.parse::<SpareGroup>().unwrap_err();
+            wrong.parse::<Said<SpareGroup>>().unwrap_err();
         }
     }
 }

@@ -12,13 +12,13 @@ use brindle_export::nbd;
 use brindle_export::scsi::Identity;
 use brindle_export::scsi::reservation::Reservations;
 use brindle_host::Any;
+use brindle_host::opening::{Iscsi, Listen};
 use brindle_io::Io;
 use brindle_io::uring::Uring;
 
 use super::kept;
 use super::places::{ListenPlace, bind};
 use super::tls::Gives;
-use crate::cli::{Iscsi, Listen};
 use crate::failure::Failure;
 use crate::host::Hosted;
 
@@ -34,22 +34,19 @@ pub(super) struct IscsiPlan {
 }
 
 impl IscsiPlan {
-    /// Reads what the flags name; `None` if iSCSI is not asked for.
-    pub(super) fn find(flags: &Iscsi, insecure: bool) -> Result<Option<Self>, Failure> {
-        if flags.iscsi.is_empty() {
-            return Ok(None);
-        }
-        let chap = flags.iscsi_secrets.as_deref().map(secrets).transpose()?;
+    /// Finds addresses, and reads secrets.
+    pub(super) fn find(wanted: &Iscsi, insecure: bool) -> Result<Self, Failure> {
+        let chap = wanted.secrets.as_deref().map(secrets).transpose()?;
         let mut portals = Vec::new();
-        for portal in &flags.iscsi {
-            let place = ListenPlace::find(&Listen::Tcp(portal.0.clone()))?;
+        for portal in &wanted.portals {
+            let place = ListenPlace::find(&Listen::Tcp(portal.clone()))?;
             let gives = Gives { proof: chap.is_some(), secrecy: false };
             let way_out = "give --iscsi-secrets, listen on 127.0.0.1";
-            place.check(&format!("--iscsi {}", portal.0), gives, insecure, way_out)?;
+            place.check(&format!("--iscsi {portal}"), gives, insecure, way_out)?;
             portals.push(place);
         }
-        let state = flags.iscsi_state.clone().map_or_else(kept::folder, Ok)?;
-        Ok(Some(Self { portals, chap, state, shared_writers: flags.shared_writers }))
+        let state = wanted.state.clone().map_or_else(kept::folder, Ok)?;
+        Ok(Self { portals, chap, state, shared_writers: wanted.shared_writers })
     }
 
     /// Whether NBD clients of an array may write.

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use brindle_export::nbd;
 use brindle_host::Any;
+use brindle_host::opening::{Exports, Listen};
 use brindle_io::uring::{ListenError, SocketRights, Uring};
 use rustix::io::Errno;
 
 use super::tls::{Certificates, Gives};
-use crate::cli::{Listen, Sockets};
 use crate::failure::Failure;
 
 /// Where to listen.
@@ -134,10 +134,7 @@ impl ListenPlace {
 }
 
 /// The places of NBD servers.
-pub(super) fn find(
-    flags: &Sockets,
-    certificates: Option<&Certificates>,
-) -> Result<Vec<ListenPlace>, Failure> {
+pub(super) fn find(exports: &Exports, certificates: Option<&Certificates>) -> Result<Vec<ListenPlace>, Failure> {
     let gives = certificates.map_or_else(Gives::default, Certificates::gives);
     let way_out = if gives.secrecy {
         "give --tls-clients, listen on 127.0.0.1"
@@ -146,10 +143,10 @@ pub(super) fn find(
     };
     let find = |listen: &Listen| {
         let place = ListenPlace::find(listen)?;
-        place.check(&format!("--nbd {listen}"), gives, flags.insecure, way_out)?;
+        place.check(&format!("--nbd {listen}"), gives, exports.insecure, way_out)?;
         Ok(place)
     };
-    flags.nbd.iter().map(find).collect()
+    exports.nbd.iter().map(find).collect()
 }
 
 /// Listens on all addresses of a name, on one port: where the kernel is to choose it, that of the first. Addresses that

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use brindle_export::Gate;
+use brindle_host::opening::{Access, Opening};
 use brindle_host::status::LeftOut;
 use brindle_host::{HostedPool, Pooled, Service};
 use brindle_io::device::DeviceAccess;
 
 use super::access::AccessFile;
 use super::places::Address;
-use crate::cli::Serve;
 use crate::failure::Failure;
 use crate::pools::{Opened, label_of};
 use crate::world::World;
@@ -21,11 +21,12 @@ pub(super) fn names(pools: &[Vec<PathBuf>]) -> Vec<String> {
 }
 
 /// Opens pools in the world of the arrays.
-pub(super) fn open(args: &Serve, world: &World, pools: &[Vec<PathBuf>]) -> Result<Vec<Opened>, Failure> {
-    let access = if args.read_only { DeviceAccess::Read } else { DeviceAccess::Write };
+pub(super) fn open(opening: &Opening, world: &World, pools: &[Vec<PathBuf>]) -> Result<Vec<Opened>, Failure> {
+    let read_only = opening.access == Access::ReadOnly;
+    let access = if read_only { DeviceAccess::Read } else { DeviceAccess::Write };
     let mut opened: Vec<Opened> = Vec::new();
     for members in pools {
-        let pool = Opened::open(world, members, access, args.tuning)?;
+        let pool = Opened::open(world, members, access, opening.tuning)?;
         let name = &pool.pool.label().name;
         if opened.iter().any(|other| other.pool.label().name == *name) {
             return Err(Failure::Refused(format!("two pools are called '{name}': serve each by itself")));
@@ -38,7 +39,7 @@ pub(super) fn open(args: &Serve, world: &World, pools: &[Vec<PathBuf>]) -> Resul
 
 /// Offers the volumes of pools to clients.
 pub(super) fn serve(
-    args: &Serve,
+    opening: &Opening,
     service: &Rc<Service>,
     opened: Vec<Opened>,
     addresses: &Rc<[Address]>,
@@ -48,7 +49,7 @@ pub(super) fn serve(
     for Opened { pool, members, left_out, .. } in opened {
         let name = pool.label().name.clone();
         let gate = Rc::new(Gate::default().for_those(access.map(|access| access.of(&name))));
-        gate.set_rates(pool.io(), args.limits.rates());
+        gate.set_rates(pool.io(), opening.exports.limits.map(Into::into).unwrap_or_default());
         let status = pool.status();
         let addresses = Rc::clone(addresses);
         let hosted = HostedPool {

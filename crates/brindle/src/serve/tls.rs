@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use brindle_export::Security;
 use brindle_export::tls::{Pems, Tls};
+use brindle_host::opening::TlsFiles;
 
-use crate::cli::TlsFlags;
 use crate::failure::Failure;
 
 /// Whether clients prove who they are, and nobody on the way can read along.
@@ -18,30 +18,18 @@ pub(super) struct Gives {
     pub(super) secrecy: bool,
 }
 
-/// Files in PEM's form.
-#[derive(Clone, Debug)]
-struct Files {
-    chain: PathBuf,
-    key: PathBuf,
-    clients: Option<PathBuf>,
-    revoked: Option<PathBuf>,
-}
-
 /// The certificates that are in use, and where they came from.
 #[derive(Debug)]
 pub(super) struct Certificates {
     tls: Arc<Tls>,
-    files: Files,
+    files: TlsFiles,
 }
 
 impl Certificates {
-    /// Reads what the flags name; `None` if TLS is not asked for.
-    pub(super) fn find(flags: &TlsFlags) -> Result<Option<Self>, Failure> {
-        let (Some(chain), Some(key)) = (&flags.tls_cert, &flags.tls_key) else { return Ok(None) };
-        let (clients, revoked) = (flags.tls_clients.clone(), flags.tls_revoked.clone());
-        let files = Files { chain: chain.clone(), key: key.clone(), clients, revoked };
-        let tls = files.with(Tls::new)?;
-        Ok(Some(Self { tls: Arc::new(tls), files }))
+    /// Reads the files.
+    pub(super) fn read(files: &TlsFiles) -> Result<Self, Failure> {
+        let tls = with(files, Tls::new)?;
+        Ok(Self { tls: Arc::new(tls), files: files.clone() })
     }
 
     /// The rights that they give.
@@ -56,25 +44,22 @@ impl Certificates {
 
     /// Reads the files anew: all of them take effect, or none.
     pub(super) fn read_anew(&self) -> Result<(), Failure> {
-        self.files.with(|pems| self.tls.replace(pems))
+        with(&self.files, |pems| self.tls.replace(pems))
     }
 }
 
-impl Files {
-    /// Gives all of them to `take`.
-    fn with<T>(
-        &self,
-        take: impl FnOnce(Pems<'_>) -> Result<T, brindle_export::tls::TlsError>,
-    ) -> Result<T, Failure> {
-        let (chain, key) = (read(&self.chain)?, private(&self.key)?);
-        let clients = self.clients.as_deref().map(read).transpose()?;
-        let revoked = self.revoked.as_deref().map(read).transpose()?;
-        let pems =
-            Pems { chain: &chain, key: &key, clients: clients.as_deref(), revoked: revoked.as_deref() };
-        let names = [Some(&self.chain), Some(&self.key), self.clients.as_ref(), self.revoked.as_ref()];
-        let names: Vec<String> = names.into_iter().flatten().map(|path| path.display().to_string()).collect();
-        take(pems).map_err(|why| Failure::Refused(format!("{}: {why}", names.join(", "))))
-    }
+/// Gives all files to `take`.
+fn with<T>(
+    files: &TlsFiles,
+    take: impl FnOnce(Pems<'_>) -> Result<T, brindle_export::tls::TlsError>,
+) -> Result<T, Failure> {
+    let (chain, key) = (read(&files.cert)?, private(&files.key)?);
+    let clients = files.clients.as_deref().map(read).transpose()?;
+    let revoked = files.revoked.as_deref().map(read).transpose()?;
+    let pems = Pems { chain: &chain, key: &key, clients: clients.as_deref(), revoked: revoked.as_deref() };
+    let names = [Some(&files.cert), Some(&files.key), files.clients.as_ref(), files.revoked.as_ref()];
+    let names: Vec<String> = names.into_iter().flatten().map(|path| path.display().to_string()).collect();
+    take(pems).map_err(|why| Failure::Refused(format!("{}: {why}", names.join(", "))))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use brindle_format::md::Uuid;
+use brindle_host::opening::Tuning;
 use brindle_io::device::DeviceAccess;
 use brindle_lab::job::{Job, Logs};
 use brindle_lab::measure::Tally;
@@ -70,7 +71,7 @@ pub(super) fn head(args: &Sweep, points: &[Point]) -> Result<Value, Failure> {
 
 /// Said before hours of other points are measured: with more memory it is another sweep.
 fn check_memory(args: &Sweep, points: &[Point]) -> Result<(), Failure> {
-    let (there, mut needed, mut count) = (args.tuning.for_requests(), 0, 0);
+    let (there, mut needed, mut count) = (Tuning::from(args.tuning).for_requests(), 0, 0);
     for point in points {
         let of_point = memory_for(&job(args, point)?);
         count += usize::from(of_point > there);
@@ -163,11 +164,11 @@ impl Running<'_> {
     }
 
     fn terms(&self) -> Terms {
-        Terms { chance: 0, memory: self.args.tuning.for_requests(), hollow: false }
+        Terms { chance: 0, memory: Tuning::from(self.args.tuning).for_requests(), hollow: false }
     }
 
     fn members(&self, names: &[PathBuf]) -> Result<Opened, Failure> {
-        Opened::open(&On { device: names, ..On::nothing(self.args.tuning) }, true)
+        Opened::open(&On { device: names, ..On::nothing(self.args.tuning.into()) }, true)
     }
 
     /// The UUID of an array beneath that of a point, which has number 0.
@@ -212,7 +213,7 @@ impl Running<'_> {
         if let Err(why) = made(&self.array(points[0], names)?, self.uuid)? {
             return self.refuse(points, &why);
         }
-        let opened = Opened::open(&On { array: names, ..On::nothing(self.args.tuning) }, true)?;
+        let opened = Opened::open(&On { array: names, ..On::nothing(self.args.tuning.into()) }, true)?;
         self.measure(opened, loads, names)
     }
 
@@ -231,7 +232,7 @@ impl Running<'_> {
         if let Err(why) = made(&self.array(&level("0"), &arrays)?, self.uuid)? {
             return self.refuse(points, &why);
         }
-        let opened = Opened::open(&On { array: &arrays, ..On::nothing(self.args.tuning) }, true)?;
+        let opened = Opened::open(&On { array: &arrays, ..On::nothing(self.args.tuning.into()) }, true)?;
         self.measure(opened, loads, names)
     }
 

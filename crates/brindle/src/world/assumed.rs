@@ -8,15 +8,15 @@ use brindle_layout::Level;
 use brindle_md::assembly::Found;
 use sha2::{Digest, Sha256};
 
+use super::geometry::Assume;
 use super::{Named, Set};
-use crate::cli::Assume;
 use crate::failure::Failure;
 use crate::units::Bytes;
 
-/// The flag's value, for every world of this process.
+/// The geometry that was given by hand, for every world of this process.
 static CHOICE: OnceLock<Assume> = OnceLock::new();
 
-/// Takes the flag. Before the first world.
+/// Takes it. Before the first world.
 pub(crate) fn assume(given: Option<&Assume>) {
     if let Some(given) = given {
         CHOICE.get_or_init(|| given.clone());

@@ -435,7 +435,7 @@ impl World {
         label: &str,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        let patience = Duration::from_millis(self.opening.tuning.patience.member_timeout().0);
+        let patience = Duration::from_millis(self.opening.tuning.patience.answer());
         let is_silent = self.silent.borrow().iter().any(|silent| silent == label);
         let answer = if is_silent {
             None

@@ -3,7 +3,8 @@
 //! `storm --minutes 60 --seed 1` searches; `storm --seed 7 --cut 123` replays one run. On a failure it prints the line that
 //! replays it, and its exit status is 1. `--only "writes behind"` leaves out seeds whose plan is not told so, `--only "0.90 and spare"`
 //! those that are not told both. `--only hosts` drives hosts of several arrays, which else one seed in sixteen does beside its array.
-//! `--only pools` drives pools, which else one seed in eight does (`--only "pools and silent"` those that are told so).
+//! `--only volumes` drives the volumes of a container, which else one seed in sixteen does, too. `--only pools` drives pools, which else
+//! one seed in eight does (`--only "pools and silent"` those that are told so).
 
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -14,7 +15,8 @@ use brindle_testkit::faults::Fault;
 use brindle_testkit::hosts;
 use brindle_testkit::pools;
 use brindle_testkit::random::Random;
-use brindle_testkit::storm::{self, Calm, Cut, Failure, StormPlan, Strike, StrikeTally};
+use brindle_testkit::storm::{self, Calm, Cut, Driven, Failure, StormPlan, Strike, StrikeTally};
+use brindle_testkit::volumes;
 
 /// Cuts of each seed's storm.
 const CUTS: u64 = 24;
@@ -24,6 +26,9 @@ const FEW_CUTS: u64 = 4;
 const HOSTS: &str = "hosts";
 /// One seed in this many drives hosts, too.
 const HOSTS_ONE_IN: u64 = 16;
+/// The same of volumes of a container.
+const VOLUMES: &str = "volumes";
+const VOLUMES_ONE_IN: u64 = 16;
 /// The same of pools.
 const POOLS: &str = "pools";
 const POOLS_ONE_IN: u64 = 8;
@@ -131,9 +136,9 @@ fn list(kinds: &[Fault]) -> String {
 
 fn replay(options: &Options, cut: Option<Cut>) -> ExitCode {
     let named = cut.map_or("none".into(), |cut| cut.to_string());
-    if options.only == HOSTS {
-        let driven = hosts::run(options.seed, cut.map(|cut| cut.step));
-        println!("seed {}, cut {named}: hosts, {} lives", options.seed, driven.life);
+    if let Some(run) = whole(&options.only) {
+        let driven = run(options.seed, cut.map(|cut| cut.step));
+        println!("seed {}, cut {named}: {}, {} lives", options.seed, options.only, driven.life);
         let Some(broken) = driven.broken else { return ExitCode::SUCCESS };
         println!("life {}: {broken}", driven.life);
         return ExitCode::FAILURE;
@@ -216,13 +221,16 @@ fn search(options: &Options) -> ExitCode {
 fn storms_of(seed: u64, options: &Options, found: &Mutex<Found>, time_left: &dyn Fn() -> bool) -> bool {
     let mut own = Found::default();
     if options.only == HOSTS || options.only.is_empty() && seed.is_multiple_of(HOSTS_ONE_IN) {
-        hosts_of(seed, options, &mut own, time_left);
+        wholes_of(HOSTS, hosts::run, seed, options, &mut own, time_left);
+    }
+    if options.only == VOLUMES || options.only.is_empty() && seed % VOLUMES_ONE_IN == 8 {
+        wholes_of(VOLUMES, volumes::run, seed, options, &mut own, time_left);
     }
     let only_pools = options.only.starts_with(POOLS);
     if only_pools || options.only.is_empty() && seed % POOLS_ONE_IN == 4 {
         pools_of(seed, options, &mut own, time_left);
     }
-    if options.only != HOSTS && !only_pools && is_told(&StormPlan::new(seed), &options.only) {
+    if whole(&options.only).is_none() && !only_pools && is_told(&StormPlan::new(seed), &options.only) {
         arrays_of(seed, options, &mut own, time_left);
     }
     let failed = own.failures > 0;
@@ -237,17 +245,35 @@ fn storms_of(seed: u64, options: &Options, found: &Mutex<Found>, time_left: &dyn
     failed
 }
 
-/// Storms that drive the hosts of a seed.
-fn hosts_of(seed: u64, options: &Options, own: &mut Found, time_left: &dyn Fn() -> bool) {
-    let calm = hosts::run(seed, None);
+/// Storms that have no parts to choose among, by their name.
+type Run = fn(u64, Option<u64>) -> Driven;
+
+fn whole(only: &str) -> Option<Run> {
+    match only {
+        HOSTS => Some(hosts::run),
+        VOLUMES => Some(volumes::run),
+        _ => None,
+    }
+}
+
+/// Such storms of a seed.
+fn wholes_of(
+    name: &str,
+    run: Run,
+    seed: u64,
+    options: &Options,
+    own: &mut Found,
+    time_left: &dyn Fn() -> bool,
+) {
+    let calm = run(seed, None);
     let mut random = Random::stream(seed, 0x6375_7473);
-    let mut tell = |cut: Option<u64>, driven: hosts::Driven| {
+    let mut tell = |cut: Option<u64>, driven: Driven| {
         own.runs += 1;
-        own.cuts += driven.life - 1;
+        own.cuts += driven.cuts;
         let Some(broken) = driven.broken else { return true };
         own.failures += 1;
         let cut = cut.map_or("none".into(), |cut| cut.to_string());
-        println!("FAILED: make storm SEED={seed} CUT={cut} ONLY={HOSTS} # life {}: {broken}", driven.life);
+        println!("FAILED: make storm SEED={seed} CUT={cut} ONLY={name} # life {}: {broken}", driven.life);
         options.keep_going
     };
     let steps = calm.steps;
@@ -257,7 +283,7 @@ fn hosts_of(seed: u64, options: &Options, own: &mut Found, time_left: &dyn Fn() 
             return;
         }
         let cut = Some(random.below(steps.max(1)));
-        goes_on = tell(cut, hosts::run(seed, cut));
+        goes_on = tell(cut, run(seed, cut));
     }
 }
 
@@ -277,15 +303,7 @@ fn pools_of(seed: u64, options: &Options, own: &mut Found, time_left: &dyn Fn() 
         println!("FAILED: make storm SEED={seed} CUT={cut} ONLY={POOLS} # {broken}");
         options.keep_going
     };
-    let run = |cut| {
-        // A panic of the engine is a failure of this seed.
-        let caught = std::panic::catch_unwind(|| pools::run(seed, cut));
-        caught.unwrap_or_else(|_| pools::Driven {
-            broken: Some("it panics".into()),
-            ..pools::Driven::default()
-        })
-    };
-    let calm = run(None);
+    let calm = pools::run(seed, None);
     let steps = calm.steps;
     let mut goes_on = tell(None, calm);
     for _ in 0..CUTS {
@@ -293,7 +311,7 @@ fn pools_of(seed: u64, options: &Options, own: &mut Found, time_left: &dyn Fn() 
             return;
         }
         let cut = Some(random.below(steps.max(1)));
-        goes_on = tell(cut, run(cut));
+        goes_on = tell(cut, pools::run(seed, cut));
     }
 }
 

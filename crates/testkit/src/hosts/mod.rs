@@ -15,7 +15,7 @@ use brindle_export::nbd;
 use brindle_format::md::Uuid;
 use brindle_host::{Exported, HostError, Hosted, Listener, News, Placed, Service};
 use brindle_io::sim::{Model, Sim};
-use brindle_io::{Duration, MemberId, Pool};
+use brindle_io::{Duration, Instant, MemberId, Pool};
 use brindle_layout::Level;
 use brindle_md::OpenError;
 use brindle_md::assembly::{AssembleOptions, AssemblyError, Candidate, assemble};
@@ -64,6 +64,9 @@ pub enum Broken {
     /// Nothing is broken, and an array lacks members still.
     #[error("{0} does not become whole: {1}")]
     NotWhole(&'static str, String),
+    /// A life comes to no end.
+    #[error("nothing comes to an end any more: {0:?}")]
+    Endless((u64, Instant)),
     /// A service that was to have an array has it not.
     #[error("{0} is not served")]
     NotServed(&'static str),
@@ -78,6 +81,9 @@ struct HostedArray {
 
 /// Two arrays and their drives.
 pub struct Hosts {
+    cuts: Vec<u64>,
+    /// It has come to its end.
+    done: bool,
     drives: Vec<MemberId>,
     arrays: Vec<HostedArray>,
     /// Seconds that superblocks tell; no two are the same.
@@ -100,8 +106,8 @@ pub struct Running {
 pub fn run(seed: u64, cut: Option<u64>) -> Driven {
     let mut random = Random::stream(seed, 0x686f_7374 ^ cut.unwrap_or_default());
     let second = Some(random.below(2000)).filter(|_| !random.one_in(3));
-    let cuts: Vec<u64> = cut.into_iter().chain(second.filter(|_| cut.is_some())).collect();
-    storm::drive::<Hosts>(seed, &cuts)
+    let cuts = cut.into_iter().chain(second.filter(|_| cut.is_some())).collect();
+    storm::drive::<Hosts>(seed, cuts).0
 }
 
 /// The shapes: a mirror of three without spares, and a RAID 10 with two.
@@ -112,10 +118,15 @@ fn shapes() -> [(&'static str, Shape); 2] {
 }
 
 impl Subject for Hosts {
+    /// The steps before which the power goes, life by life.
+    type Plan = Vec<u64>;
     type Open = Running;
+    type End = ();
     type Broken = Broken;
 
-    fn create(sim: &Sim, _: u64) -> Self {
+    const PAUSE: Option<Duration> = Some(Duration::from_millis(1500));
+
+    fn create(sim: &mut Sim, cuts: Vec<u64>) -> Self {
         let model = Model { flush_latency: 150_000, ..Model::sata_ssd() };
         let (mut drives, mut arrays) = (Vec::new(), Vec::new());
         for (number, (name, shape)) in (1..).zip(shapes()) {
@@ -130,7 +141,11 @@ impl Subject for Hosts {
             let oracle = Rc::new(RefCell::new(Oracle::zeroes(plan.geometry.size())));
             arrays.push(HostedArray { name, uuid: spec.uuid, oracle });
         }
-        Self { drives, arrays, clock: Rc::new(Cell::new(NOW)), met: Rc::default() }
+        Self { cuts, done: false, drives, arrays, clock: Rc::new(Cell::new(NOW)), met: Rc::default() }
+    }
+
+    fn begin(&mut self, _: &Sim, life: u64) -> Option<u64> {
+        self.cuts.get(life as usize - 1).copied()
     }
 
     async fn open(&self, scene: &Scene) -> Result<Running, Broken> {
@@ -177,8 +192,20 @@ impl Subject for Hosts {
         open.service.stop_all().await.map_err(|why| Broken::Order("stop", why.into()))
     }
 
-    fn power_cut(&self) {
-        self.arrays.iter().for_each(|kept| kept.oracle.borrow_mut().power_cut());
+    fn ended(&mut self, end: Option<()>, _: &Scene) -> Result<(), Broken> {
+        self.done = end.is_some();
+        if !self.done {
+            self.arrays.iter().for_each(|kept| kept.oracle.borrow_mut().power_cut());
+        }
+        Ok(())
+    }
+
+    fn restarted(&mut self, _: &Sim) -> Result<bool, Broken> {
+        Ok(!self.done)
+    }
+
+    fn endless(&self, scene: &Scene) -> Broken {
+        Broken::Endless(scene.at())
     }
 
     fn met(&self) -> BTreeMap<&'static str, u64> {

@@ -22,15 +22,12 @@ pub(super) const NAME: &str = "one";
 /// Bytes of the volume of a pool that is not full, and of the part where half of the requests of those meet.
 const SIZE: u64 = 2 << 20;
 const CROWD: u64 = 64 << 10;
-/// Time after which nothing will come to an end any more.
-const ENDLESS: Duration = Duration::from_secs(900);
 
-/// A life: how long it is, and when the power goes.
-pub(super) struct Life<'a> {
-    pub(super) sim: &'a Sim,
-    pub(super) house: &'a House,
-    pub(super) plan: &'a PoolPlan,
-    pub(super) oracle: &'a Rc<RefCell<Oracle>>,
+/// A life: how long it is, and what happens in it.
+pub(super) struct Life {
+    pub(super) house: Rc<House>,
+    pub(super) plan: Rc<PoolPlan>,
+    pub(super) oracle: Rc<RefCell<Oracle>>,
     pub(super) number: u64,
     pub(super) seed: u64,
     pub(super) requests: u64,
@@ -53,51 +50,25 @@ pub(super) enum Before {
     CutInRecovery,
 }
 
-/// How a life ended.
-#[derive(Debug)]
-pub(super) enum End {
-    Well,
-    /// The power went, in these phases.
-    Cut(Vec<Phase>),
-}
-
 /// The size of the volume of a plan.
 pub(super) fn size_of(plan: &PoolPlan, house: &House) -> u64 {
     let label = brindle_pool::plan(&house.spec()).expect("a pool that can be");
     if plan.full { brindle_pool::capacity(&label) } else { SIZE }
 }
 
-impl Life<'_> {
-    pub(super) fn live(&self) -> Result<End, String> {
-        let io = Io::new(Box::new(self.sim.clone()));
-        if let Some(cut) = self.cut {
-            self.sim.cut_power_at(When::Step(cut));
-        }
+impl Life {
+    /// Plans what happens to members.
+    pub(super) fn begin(&self, sim: &Sim) {
         for &(step, member, strike) in &self.strikes {
-            strike.plan(self.sim, self.house.ids[member], When::Step(step));
+            strike.plan(sim, self.house.ids[member], When::Step(step));
         }
-        self.sim.cut_power_at(When::Moment(io.now().after(ENDLESS)));
         if !self.strikes.is_empty() {
             self.oracle.borrow_mut().upset();
         }
-        let ended = io.block_on(self.sim.until_end(&io, self.all(&io)));
-        let phases = self.phases();
-        let (steps, now) = (self.sim.steps(), io.now());
-        if !self.sim.has_ended() {
-            self.sim.cut_power();
-        }
-        self.pool.take();
-        io.shutdown();
-        match ended {
-            None if self.cut.is_none_or(|cut| steps < cut) => {
-                Err(format!("nothing comes to an end: step {steps}, {now:?}"))
-            }
-            None => Ok(End::Cut(phases)),
-            Some(result) => result.map(|()| End::Well),
-        }
     }
 
-    fn phases(&self) -> Vec<Phase> {
+    /// What it is at, when the power goes.
+    pub(super) fn phases(&self) -> Vec<Phase> {
         match (&*self.pool.borrow(), self.cuts_before) {
             (Some(pool), _) => {
                 self.freed.set(pool.status().busy.freed);
@@ -109,7 +80,9 @@ impl Life<'_> {
         }
     }
 
-    async fn open(&self, io: &Io, how: How) -> Result<Pool, String> {
+    /// Opens the pool, of which nothing may be lost.
+    pub(super) async fn open(&self, io: &Io) -> Result<Pool, String> {
+        let how = How::Writing { opening: 0x2000 + self.number };
         let mut looked = Vec::new();
         for (member, &id) in self.house.ids.iter().enumerate() {
             match look(io, "a member", id).await {
@@ -121,27 +94,30 @@ impl Life<'_> {
         let chosen = choose(&looked, None).map_err(|why| format!("nothing is believed: {why}"))?;
         let opened = open_chosen(io, chosen, how, self.house.config()).await;
         let (pool, recovered) = opened.map_err(|why| format!("it does not open: {why}"))?;
-        if recovered.lost > 0 { Err(format!("{recovered:?}")) } else { Ok(pool) }
+        if recovered.lost > 0 {
+            return Err(format!("{recovered:?}"));
+        }
+        self.pool.replace(Some(pool.clone()));
+        Ok(pool)
     }
 
-    async fn all(&self, io: &Io) -> Result<(), String> {
-        let pool = self.open(io, How::Writing { opening: 0x2000 + self.number }).await?;
-        self.pool.replace(Some(pool.clone()));
-        self.is_true(&pool).await?;
+    /// Reads all that was there, and asks for many things side by side.
+    pub(super) async fn load(&self, pool: &Pool, io: &Io) -> Result<(), String> {
+        self.is_true(pool).await?;
         let served = |trouble: Trouble| trouble.to_string();
-        let size = size_of(self.plan, self.house);
+        let size = size_of(&self.plan, &self.house);
         let volume = match pool.volume(NAME) {
             Some(volume) => volume,
             None => pool.create_volume(NAME, size).await.map_err(|why| format!("no volume: {why}"))?,
         };
-        let client = Client::new(volume.clone(), io.pool(4 << 20), Rc::clone(self.oracle));
+        let client = Client::new(volume.clone(), io.pool(4 << 20), Rc::clone(&self.oracle));
         client.read_all().await.map_err(served)?;
         if self.plan.full && self.number == 0 {
             client.write_all().await.map_err(served)?;
         }
         let done = Rc::new(Cell::new(false));
         let restless = self.plan.restless.then(|| {
-            let other = Rc::new(Restless { io: io.clone(), volume, oracle: Rc::clone(self.oracle) });
+            let other = Rc::new(Restless { io: io.clone(), volume, oracle: Rc::clone(&self.oracle) });
             let (seed, done) = (self.seed, Rc::clone(&done));
             io.spawn(async move { other.write(seed, &done).await })
         });
@@ -153,8 +129,12 @@ impl Life<'_> {
             restless.await?;
         }
         troubles.into_iter().next().map_or(Ok(()), |trouble| Err(served(trouble)))?;
-        client.read_all().await.map_err(served)?;
-        self.is_true(&pool).await?;
+        client.read_all().await.map_err(served)
+    }
+
+    /// It has to be true, and to stop.
+    pub(super) async fn judge(&self, pool: &Pool) -> Result<(), String> {
+        self.is_true(pool).await?;
         self.freed.set(pool.status().busy.freed);
         pool.stop().await.map_err(|why| format!("stop: {why}"))
     }

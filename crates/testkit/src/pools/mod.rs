@@ -15,13 +15,15 @@ mod strike;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use brindle_io::Io;
 use brindle_io::sim::{Model, Sim};
+use brindle_io::{Duration, Io};
+use brindle_pool::Pool;
 
 use crate::oracle::Oracle;
 use crate::random::Random;
+use crate::storm::{self, Scene, Subject};
 use house::House;
-use life::{Before, End, Life, NAME, size_of};
+use life::{Before, Life, NAME, size_of};
 pub use phase::{Phase, Phases};
 pub use plan::PoolPlan;
 use strike::Strike;
@@ -53,74 +55,140 @@ pub struct Driven {
 /// Drives the pool of a seed: its first life is cut at a step, some of the next ones early, which is in recovery; the last one comes
 /// to its end. Without a cut nothing happens to it.
 pub fn run(seed: u64, cut: Option<u64>) -> Driven {
-    let mut driven = Driven::default();
-    if let Err(why) = drive(seed, cut, &mut driven) {
-        driven.broken = Some(why);
-    }
-    driven
+    let (driven, pools) = storm::drive::<Pools>(seed, (seed, cut));
+    let storm::Driven { steps, cuts, life: lives, broken, .. } = driven;
+    let (phases, freed) = pools.map(|pools| (pools.phases, pools.freed)).unwrap_or_default();
+    Driven { steps, cuts, phases, lives, freed, broken }
 }
 
-fn drive(seed: u64, first: Option<u64>, driven: &mut Driven) -> Result<(), String> {
-    let plan = PoolPlan::new(seed);
-    let mut sim = Sim::new(seed);
-    let quick = Model { flush_latency: 150_000, ..Model::sata_ssd() };
-    let house = House::new(plan.kind, |size| sim.add_blank_drive(quick, size));
-    let io = Io::new(Box::new(sim.clone()));
-    io.block_on(house.create(&io));
-    io.shutdown();
-    sim = sim.restart(seed);
-    let oracle = Rc::new(RefCell::new(Oracle::zeroes(size_of(&plan, &house))));
-    let mut random = Random::stream(seed, first.map_or(u64::MAX, |cut| cut + 1));
-    let (mut before, mut dead, mut all) = (Before::Well, Vec::new(), Vec::new());
-    let (many, few) = if plan.full { MANY_REQUESTS } else { REQUESTS };
-    for number in 0..LIVES {
-        let cut = next_cut(number, first, &mut random);
-        let strikes = strikes(&plan, &house, first.is_some() && number < LIVES - 1, cut, &dead, &mut random);
+/// A pool and its members.
+struct Pools {
+    seed: u64,
+    /// The step before which the power goes in the first life.
+    first: Option<u64>,
+    random: Random,
+    /// The present life.
+    life: Life,
+    /// Members that are gone for good.
+    dead: Vec<usize>,
+    /// All that has happened to members.
+    all: Vec<(u64, usize, Strike)>,
+    phases: Phases,
+    freed: u64,
+}
+
+impl Subject for Pools {
+    /// The seed of its shape and load, and the step before which the power goes in the first life.
+    type Plan = (u64, Option<u64>);
+    type Open = Pool;
+    type End = ();
+    type Broken = String;
+
+    const ENDLESS_TIME: Duration = Duration::from_secs(900);
+
+    fn create(sim: &mut Sim, (seed, first): (u64, Option<u64>)) -> Self {
+        let plan = PoolPlan::new(seed);
+        let quick = Model { flush_latency: 150_000, ..Model::sata_ssd() };
+        let house = House::new(plan.kind, |size| sim.add_blank_drive(quick, size));
+        let io = Io::new(Box::new(sim.clone()));
+        io.block_on(house.create(&io));
+        io.shutdown();
+        *sim = sim.restart(seed);
+        let oracle = Rc::new(RefCell::new(Oracle::zeroes(size_of(&plan, &house))));
         let life = Life {
-            sim: &sim,
-            house: &house,
-            plan: &plan,
-            oracle: &oracle,
-            number,
-            seed: seed.wrapping_mul(11).wrapping_add(number),
-            requests: if number == 0 { many } else { few },
-            cut,
-            strikes: strikes.clone(),
-            spoilt: all.iter().chain(&strikes).any(|(_, _, strike)| strike.spoils()),
-            cuts_before: before,
+            house: Rc::new(house),
+            plan: Rc::new(plan),
+            oracle,
+            number: 0,
+            seed: 0,
+            requests: 0,
+            cut: None,
+            strikes: Vec::new(),
+            spoilt: false,
+            cuts_before: Before::Well,
             pool: RefCell::default(),
             freed: Cell::new(0),
         };
-        let told = |why: String| format!("life {number} of {plan} (cut {cut:?}, {all:?} {strikes:?}): {why}");
-        let ended = life.live().map_err(told)?;
-        driven.lives += 1;
-        driven.freed += life.freed.get();
-        driven.steps = driven.steps.max(if number == 0 { sim.steps() } else { 0 });
-        before = match &ended {
-            End::Well => Before::Well,
-            End::Cut(phases) if phases.contains(&Phase::Recovery) => Before::CutInRecovery,
-            End::Cut(_) => Before::Cut,
-        };
-        match &ended {
-            End::Well => oracle.borrow_mut().stopped(),
-            End::Cut(phases) => {
-                driven.cuts += 1;
-                driven.phases.count(phases);
-                oracle.borrow_mut().power_cut();
-            }
-        }
-        dead.extend(strikes.iter().filter(|(_, _, strike)| strike.is_death()).map(|strike| strike.1));
-        sim = sim.restart(seed.wrapping_mul(7).wrapping_add(number));
-        for (member, &id) in house.ids.iter().enumerate() {
-            strike::after_start(&sim, id, dead.contains(&member));
-        }
-        second(&sim, &house, &oracle, &ended).map_err(|why| told(format!("second reader: {why}")))?;
-        all.extend(strikes.iter().copied());
-        if matches!(ended, End::Well) && (first.is_none() || number > 0) {
-            break;
-        }
+        let random = Random::stream(seed, first.map_or(u64::MAX, |cut| cut + 1));
+        let (dead, all, phases) = (Vec::new(), Vec::new(), Phases::default());
+        Self { seed, first, random, life, dead, all, phases, freed: 0 }
     }
-    Ok(())
+
+    fn begin(&mut self, sim: &Sim, life: u64) -> Option<u64> {
+        let number = life - 1;
+        let cut = next_cut(number, self.first, &mut self.random);
+        let Self { life, random, dead, .. } = self;
+        let any = self.first.is_some() && number < LIVES - 1;
+        let strikes = strikes(&life.plan, &life.house, any, cut, dead, random);
+        let (many, few) = if life.plan.full { MANY_REQUESTS } else { REQUESTS };
+        life.number = number;
+        life.seed = self.seed.wrapping_mul(11).wrapping_add(number);
+        life.requests = if number == 0 { many } else { few };
+        life.cut = cut;
+        life.spoilt = self.all.iter().chain(&strikes).any(|(_, _, strike)| strike.spoils());
+        life.strikes = strikes;
+        life.begin(sim);
+        cut
+    }
+
+    async fn open(&self, scene: &Scene) -> Result<Pool, String> {
+        self.life.open(&scene.io).await.map_err(|why| self.told(&why))
+    }
+
+    async fn load(&self, open: &Pool, scene: &Scene) -> Result<(), String> {
+        self.life.load(open, &scene.io).await.map_err(|why| self.told(&why))
+    }
+
+    async fn judge(&self, open: &Pool, _: &Scene) -> Result<(), String> {
+        self.life.judge(open).await.map_err(|why| self.told(&why))
+    }
+
+    fn ended(&mut self, end: Option<()>, _: &Scene) -> Result<(), String> {
+        let phases = self.life.phases();
+        let mut oracle = self.life.oracle.borrow_mut();
+        self.life.cuts_before = match end {
+            Some(()) => Before::Well,
+            None if phases.contains(&Phase::Recovery) => Before::CutInRecovery,
+            None => Before::Cut,
+        };
+        if end.is_some() {
+            oracle.stopped();
+        } else {
+            self.phases.count(&phases);
+            oracle.power_cut();
+        }
+        Ok(())
+    }
+
+    fn let_go(&mut self, _: &Scene) {
+        self.freed += self.life.freed.take();
+        self.life.pool.take();
+    }
+
+    fn restarted(&mut self, sim: &Sim) -> Result<bool, String> {
+        let Life { strikes, house, oracle, cuts_before, .. } = &self.life;
+        self.dead.extend(strikes.iter().filter(|(_, _, strike)| strike.is_death()).map(|strike| strike.1));
+        for (member, &id) in house.ids.iter().enumerate() {
+            strike::after_start(sim, id, self.dead.contains(&member));
+        }
+        let well = *cuts_before == Before::Well;
+        second(sim, house, oracle, well).map_err(|why| self.told(&format!("second reader: {why}")))?;
+        self.all.extend(self.life.strikes.iter().copied());
+        let number = self.life.number;
+        Ok(number + 1 < LIVES && !(well && (self.first.is_none() || number > 0)))
+    }
+
+    fn endless(&self, scene: &Scene) -> String {
+        self.told(&format!("nothing comes to an end: {:?}", scene.at()))
+    }
+}
+
+impl Pools {
+    /// A promise that was broken, with all that has happened.
+    fn told(&self, why: &str) -> String {
+        let Life { number, plan, cut, strikes, .. } = &self.life;
+        format!("life {number} of {plan} (cut {cut:?}, {:?} {strikes:?}): {why}", self.all)
+    }
 }
 
 /// The step before which the power goes in a life: of later ones mostly in recovery, or soon after it.
@@ -159,7 +227,7 @@ fn strikes(
 }
 
 /// Has the second reader read what the members hold, and holds it against what the volume may hold.
-fn second(sim: &Sim, house: &House, oracle: &RefCell<Oracle>, ended: &End) -> Result<(), String> {
+fn second(sim: &Sim, house: &House, oracle: &RefCell<Oracle>, well: bool) -> Result<(), String> {
     let peek = |device: usize, byte: u64| {
         let (id, mut bytes) = (house.ids[device], vec![0; 4096]);
         let faults = sim.faults(id);
@@ -172,7 +240,7 @@ fn second(sim: &Sim, house: &House, oracle: &RefCell<Oracle>, ended: &End) -> Re
     };
     let content = reader::read(&vec![house.size; house.ids.len()], &peek)?;
     let Some(&(volume, size)) = content.volumes.get(NAME) else { return Ok(()) };
-    if matches!(ended, End::Well) && !content.stopped {
+    if well && !content.stopped {
         return Err("it was stopped, and does not say so".to_owned());
     }
     if !content.miscounted.is_empty() {

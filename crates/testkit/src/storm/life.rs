@@ -49,31 +49,31 @@ const POOL: usize = 1 << 20;
 
 /// The state of the array that a strike needs to know.
 #[derive(Default)]
-struct Board {
+pub(super) struct Board {
     array: RefCell<Option<Array>>,
     resyncing: Cell<bool>,
     /// The present activity of the life, for lives that come to no end.
     doing: Cell<&'static str>,
     after_cut: bool,
     /// Redundancy was in doubt when this life began.
-    doubt: Cell<bool>,
+    pub(super) doubt: Cell<bool>,
     /// Faults have ended.
     calmed: Cell<bool>,
     /// The array was opened by force.
-    forced: Cell<bool>,
+    pub(super) forced: Cell<bool>,
     stopping: Cell<bool>,
     /// A bitmap has come: it tells nothing of what was written before.
     grown: Cell<bool>,
     /// The flags that members were given, once acknowledged; `None` while the outcome is unknown.
     flags: RefCell<BTreeMap<MemberId, Option<DeviceFlags>>>,
     /// Steps before which superblocks were being written, if that is asked for.
-    changing: RefCell<Vec<u64>>,
-    tally: RefCell<StrikeTally>,
+    pub(super) changing: RefCell<Vec<u64>>,
+    pub(super) tally: RefCell<StrikeTally>,
 }
 
 impl Board {
     /// The array's view of its drives when the power went. None while it stops, since it may be recording then.
-    fn known(&self, drives: &[MemberId]) -> Known {
+    pub(super) fn known(&self, drives: &[MemberId]) -> Known {
         let array = self.array.borrow();
         let array = array.as_ref().filter(|_| !self.stopping.get());
         array.map(|array| self.known_of(array, drives)).unwrap_or_default()
@@ -88,9 +88,19 @@ impl Board {
     }
 
     /// How often something of a kind has happened.
-    fn count(&self, kind: EventKind) -> u64 {
+    pub(super) fn count(&self, kind: EventKind) -> u64 {
         let events = self.array.borrow().as_ref().map(|array| array.events_since(0)).unwrap_or_default();
         events.iter().filter(|event| event.kind == kind).count() as u64
+    }
+
+    /// Of a life after the first one or not.
+    pub(super) fn new(after_cut: bool) -> Rc<Self> {
+        Rc::new(Self { after_cut, ..Self::default() })
+    }
+
+    /// Events still planned in the world hold the board: the array must not live on with them.
+    pub(super) fn let_go(&self) {
+        self.array.borrow_mut().take();
     }
 
     fn watch(&self, step: u64) {
@@ -108,7 +118,7 @@ impl Board {
         self.tally.borrow_mut().note(strike, &conditions);
     }
 
-    fn standstill(&self, io: &Io) -> Standstill {
+    pub(super) fn standstill(&self, io: &Io) -> Standstill {
         Standstill {
             doing: self.doing.get(),
             at: io.now(),
@@ -119,7 +129,7 @@ impl Board {
 }
 
 /// The plan of one life.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Fate {
     /// 1 for the first.
     pub(super) number: u64,
@@ -132,7 +142,7 @@ pub(super) struct Fate {
     pub(super) reads_only: bool,
     /// The life before this one ended in a stop that left the array clean.
     pub(super) stopped: bool,
-    /// See [`Lived::changing`]; only steps below this are looked at.
+    /// Steps before which superblocks were being written are looked for below this.
     pub(super) watched: u64,
     /// Roles to which something has happened, in this life or before.
     pub(super) struck: Vec<u16>,
@@ -146,8 +156,6 @@ pub(super) struct Fate {
 
 /// How a life ended.
 pub(super) enum End {
-    /// The power went.
-    Cut,
     /// All was done.
     Well {
         /// The superblocks say that redundancy is true.
@@ -157,135 +165,127 @@ pub(super) enum End {
     Forced,
 }
 
-/// The outcome of a life.
-pub(super) struct Lived {
-    pub(super) end: Result<End, Failure>,
-    pub(super) tally: StrikeTally,
-    /// Spares that have been rebuilt.
-    pub(super) recovered: u64,
-    /// Members that were away and were taken again.
-    pub(super) returned: u64,
-    /// Redundancy was in doubt when it began.
-    pub(super) doubt: bool,
-    /// Steps before which superblocks were being written.
-    pub(super) changing: Vec<u64>,
-}
-
-/// Steps after which nothing will come to an end any more: many times as many as a life has, of large members too.
-const ENDLESS_STEPS: u64 = 1_000_000;
 /// Bytes of an array that was forced that are read at once.
 const AT_ONCE: u64 = 256 << 10;
-/// Time after which it won't either.
-const ENDLESS_TIME: Duration = Duration::from_secs(600);
 
-impl Stage<'_> {
-    /// Lives to the end.
-    pub(super) fn live(&self, fate: &Fate) -> Lived {
-        let io = Io::new(Box::new(self.sim.clone()));
+impl Stage {
+    /// Plans what happens to the drives in a life, whatever state the array is in.
+    pub(super) fn begin(&self, fate: &Fate, board: &Rc<Board>) {
         self.sim.afflict(self.drives[0], |faults| faults.slowness = faults.slowness.max(self.plan.slower));
-        for (n, &drive) in (0..).zip(self.drives.iter().chain(self.seconds)) {
+        for (n, &drive) in (0..).zip(self.drives.iter().chain(&*self.seconds)) {
             let unable = self.plan.is_unable(n);
             self.sim.afflict(drive, |faults| (faults.no_write_zeroes, faults.no_discard) = (unable, unable));
         }
-        let board = Rc::new(Board { after_cut: fate.number > 1, ..Board::default() });
-        let end = fate.cut.unwrap_or(ENDLESS_STEPS);
-        let watching = Rc::clone(&board);
-        if fate.cut.is_some() {
-            self.sim.schedule(When::Step(end), self.drives[0], move |_| watching.note(Strike::PowerCut));
+        if let Some(cut) = fate.cut {
+            let watching = Rc::clone(board);
+            self.sim.schedule(When::Step(cut), self.drives[0], move |_| watching.note(Strike::PowerCut));
         }
         for step in 0..fate.watched {
-            let watching = Rc::clone(&board);
+            let watching = Rc::clone(board);
             self.sim.schedule(When::Step(step), self.drives[0], move |_| watching.watch(step));
         }
-        self.sim.cut_power_at(When::Step(end));
-        self.sim.cut_power_at(When::Moment(io.now().after(ENDLESS_TIME)));
-        let run = Run { stage: self, io: io.clone(), pool: io.pool(POOL), board: Rc::clone(&board), fate };
-        let ended = io.block_on(self.sim.until_end(&io, run.all()));
-        // A planned cut must not come while the rest is waited for: its strike would go unnoticed.
-        if !self.sim.has_ended() {
-            self.sim.cut_power();
-        }
-        let cut = fate.cut.is_some_and(|cut| self.sim.steps() >= cut);
-        let result = match ended {
-            Some(result) => result,
-            // Data that were forced may be wrong, and after that nothing is said of them.
-            None if cut && board.forced.get() => Ok(End::Forced),
-            None if cut => self.seen().judge_behind(&board.known(self.drives)).map(|()| End::Cut),
-            None => Err(Failure::Endless(Box::new(board.standstill(&io)))),
-        };
-        let recovered = board.count(EventKind::RecoveryEnded) + board.count(EventKind::CopyEnded);
-        let returned = board.count(EventKind::Readded);
-        // Events still planned in the world hold the board: the array must not live on with them.
-        board.array.borrow_mut().take();
-        drop(run);
-        io.shutdown();
-        let tally = board.tally.borrow().clone();
-        let changing = board.changing.take();
-        Lived { end: result, tally, recovered, returned, doubt: board.doubt.get(), changing }
     }
 
     /// The content of the drives.
     pub(super) fn seen(&self) -> Seen {
-        Seen::look(&self.sim, self.drives, self.plan)
+        Seen::look(&self.sim, &self.drives, &self.plan)
     }
 
     /// The superblocks on them.
     fn disks(&self) -> Disks {
-        Disks::look(&self.sim, self.drives, &self.plan.shape)
+        Disks::look(&self.sim, &self.drives, &self.plan.shape)
     }
 }
 
 /// A life under way.
-struct Run<'a> {
-    stage: &'a Stage<'a>,
+pub(super) struct Run {
+    stage: Stage,
     io: Io,
     pool: Pool,
     board: Rc<Board>,
-    fate: &'a Fate,
+    fate: Rc<Fate>,
 }
 
-impl Run<'_> {
-    async fn all(&self) -> Result<End, Failure> {
-        let plan = self.stage.plan;
-        let doing = |what| self.board.doing.set(what);
-        doing("opening");
-        let (array, forced) = self.start().await?;
-        self.board.doubt.set(array.needs_resync());
-        *self.board.array.borrow_mut() = Some(array.clone());
-        let client = Client::new(array.clone(), self.pool.clone(), Rc::clone(&self.stage.oracle));
-        if forced {
-            self.read_forced(&client).await?;
-            doing("what was forced is made whole");
-            self.make_forced_true(&array).await?;
-            return Ok(End::Forced);
+/// An array that runs, in a life.
+pub(super) struct Running {
+    run: Run,
+    array: Array,
+    client: Client<Array>,
+    /// It was opened by force: data may be wrong, and after that nothing is said of them.
+    forced: bool,
+    patient: Patience,
+    second_devices: RefCell<Option<SecondDevices>>,
+}
+
+impl Running {
+    /// Reads what was there, and asks for much while faults strike.
+    pub(super) async fn load(&self) -> Result<(), Failure> {
+        let Self { run, array, client, patient, .. } = self;
+        if self.forced {
+            return Ok(());
         }
-        let patient = Patience { errors: self.may_fail(&array) };
-        self.plan_faults(&array);
-        let second_devices = SecondDevices::begin(&self.io, &array, self.stage);
-        if self.fate.number > 1 {
+        let doing = |what| run.board.doing.set(what);
+        run.plan_faults(array);
+        let second_devices = SecondDevices::begin(&run.io, array, &run.stage);
+        self.second_devices.replace(Some(second_devices));
+        if run.fate.number > 1 {
             doing("reading what was there");
             patient.with(client.read_all().await)?;
             doing("locating");
-            self.locate(&array, patient).await?;
-        } else if plan.filled {
+            run.locate(array, *patient).await?;
+        } else if run.stage.plan.filled {
             doing("filling");
             patient.with(client.write_all().await)?;
         }
         doing("load");
-        self.load(&client, patient).await?;
+        run.load(client, *patient).await
+    }
+
+    /// The array has to become whole, hold what it must hold, and stop.
+    pub(super) async fn judge(&self) -> Result<End, Failure> {
+        let Self { run, array, client, patient, .. } = self;
+        let doing = |what| run.board.doing.set(what);
+        if self.forced {
+            run.read_forced(client).await?;
+            doing("what was forced is made whole");
+            run.make_forced_true(array).await?;
+            return Ok(End::Forced);
+        }
         doing("resync and check");
-        self.make_whole(&client, patient).await?;
+        run.make_whole(client, *patient).await?;
         doing("reading all");
         patient.with(client.read_all().await)?;
         doing("stop");
-        second_devices.filled().await;
-        let clean = self.stop(&array, patient).await?;
-        let discarded = plan.mix.discards > 0 && self.fate.reads_only;
+        let second_devices = self.second_devices.take();
+        if let Some(second_devices) = second_devices {
+            second_devices.filled().await;
+        }
+        let clean = run.stop(array, *patient).await?;
+        let discarded = run.stage.plan.mix.discards > 0 && run.fate.reads_only;
         if !discarded {
-            second_devices::judge_lost(&array, self.stage, &self.fate.struck)?;
-            second_devices::judge(&array, self.stage)?;
+            second_devices::judge_lost(array, &run.stage, &run.fate.struck)?;
+            second_devices::judge(array, &run.stage)?;
         }
         Ok(End::Well { clean })
+    }
+}
+
+impl Run {
+    /// Of an array that is to be opened.
+    pub(super) fn new(stage: &Stage, io: &Io, board: &Rc<Board>, fate: &Rc<Fate>) -> Self {
+        let (stage, pool) = (stage.clone(), io.pool(POOL));
+        Self { stage, io: io.clone(), pool, board: Rc::clone(board), fate: Rc::clone(fate) }
+    }
+
+    /// Opens the array of the drives.
+    pub(super) async fn open(self) -> Result<Running, Failure> {
+        self.board.doing.set("opening");
+        let (array, forced) = self.start().await?;
+        self.board.doubt.set(array.needs_resync());
+        *self.board.array.borrow_mut() = Some(array.clone());
+        let client = Client::new(array.clone(), self.pool.clone(), Rc::clone(&self.stage.oracle));
+        let patient = Patience { errors: !forced && self.may_fail(&array) };
+        Ok(Running { run: self, array, client, forced, patient, second_devices: RefCell::default() })
     }
 
     /// Looks at the drives that answer, assembles what they carry as the product does, and opens it.
@@ -346,7 +346,7 @@ impl Run<'_> {
     /// The drives that answer, and what is on them.
     async fn look(&self) -> Result<(Vec<MemberId>, Vec<Candidate>), Failure> {
         let (mut ids, mut found) = (Vec::new(), Vec::new());
-        for (role, &id) in (0..).zip(self.stage.drives) {
+        for (role, &id) in (0..).zip(&*self.stage.drives) {
             let gone = || self.stage.sim.faults(id).gone;
             if gone() {
                 continue;
@@ -396,7 +396,7 @@ impl Run<'_> {
 
     /// Clients ask side by side, while redundancy is made true if it is not, and all else goes on that may.
     async fn load(&self, client: &Client<Array>, patient: Patience) -> Result<(), Failure> {
-        let plan = self.stage.plan;
+        let plan = &self.stage.plan;
         let syncing = self.resync_and_scrub(client.volume(), patient);
         self.replace_some(client.volume());
         self.have_some_leave_and_return(client.volume());
@@ -445,11 +445,11 @@ impl Run<'_> {
         };
         self.judge_members(&assembly)?;
         if assembly.level().is_redundant() && !patient.errors {
-            self.stage.disks().judge_whole(&self.board.known_of(array, self.stage.drives))?;
+            self.stage.disks().judge_whole(&self.board.known_of(array, &self.stage.drives))?;
         }
         // A run that wrote nothing has recorded nothing that relies on a member's absence.
         if !self.fate.reads_only {
-            self.stage.disks().judge_behind(&self.board.known_of(array, self.stage.drives))?;
+            self.stage.disks().judge_behind(&self.board.known_of(array, &self.stage.drives))?;
         }
         if assembly.is_clean() && !patient.errors {
             judge_fewer(&mut found, &assembly)?;

@@ -8,6 +8,7 @@
 //! with the newest superblock may be lost between two lives, if the array can do without, and a life may be one in which
 //! nobody writes. `(seed, cut)` is all that a run depends on.
 
+mod arrays;
 mod content;
 mod disks;
 mod files;

@@ -3,27 +3,19 @@
 use core::fmt;
 use core::num::ParseIntError;
 use core::str::FromStr;
-use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::Rc;
 
-use brindle_array::ledger::State;
-use brindle_io::MemberId;
 use brindle_io::sim::{Hostility, Overlaps, Sim};
 use brindle_layout::{Geometry, Level};
 
-use super::files;
+use super::arrays::Arrays;
 use super::judge::Failure;
-use super::life::{End, Fate};
 use super::plan::{Planned, StormPlan};
-use super::stage::Stage;
+use super::subject::{self, Driven, Subject};
 use super::tally::StrikeTally;
-use crate::container;
 use crate::faults::{Atlas, Fault};
-use crate::oracle::Oracle;
 use crate::random::Random;
 use crate::shape::planned;
-use crate::world::drives;
 
 /// How a life after the first begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -253,7 +245,16 @@ impl Course {
             changing: Vec::new(),
             trace: 0,
         };
-        let ran = catch_unwind(AssertUnwindSafe(|| self.lives(watched, &mut storm)));
+        let mut driven = Driven::default();
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            let mut sim = new_world(&self.plan);
+            let mut arrays = Arrays::create(&mut sim, (self.clone(), watched));
+            let ended = subject::lives(&mut arrays, sim, self.plan.seed, &mut driven);
+            arrays.came.tell(&mut storm);
+            ended
+        }));
+        (storm.life, storm.cuts) = (driven.life, driven.cuts);
+        (storm.steps, storm.trace) = (driven.steps, driven.trace);
         storm.failure = match ran {
             Ok(result) => result.err(),
             Err(panic) => {
@@ -265,125 +266,9 @@ impl Course {
         storm
     }
 
-    fn lives(&self, watched: u64, storm: &mut Storm) -> Result<(), Failure> {
-        let plan = &self.plan;
-        let mut sim = new_world(plan);
-        let drives: Vec<MemberId> = drives(&sim, &plan.shape, plan.model);
-        if plan.late {
-            wipe(&sim, &drives[plan.shape.members..], plan);
-        }
-        if plan.container {
-            // Nothing becomes of the second array: what is recorded for the first says the same of it, always.
-            let doubt = (!plan.shape.in_sync).then_some(0);
-            let states = [State { dirty: false, resync_offset: doubt }, State::default()];
-            container::create(&sim, &drives, plan.shape.device_bytes(), &states);
-        }
-        let second = |_: &MemberId| sim.add_drive(plan.model, plan.shape.device_bytes());
-        let seconds: Vec<MemberId> = drives.iter().filter(|_| plan.second_devices).map(second).collect();
-        let files = files::make(&sim, plan);
-        let geometry = planned(&plan.shape.spec()).geometry;
-        let new = if plan.shape.in_sync { Oracle::zeroes } else { Oracle::anything };
-        let oracle = Rc::new(RefCell::new(new(geometry.size())));
-        let (mut past, mut watched) = (Past::default(), watched);
-        loop {
-            let fate = self.fate(storm.life, &mut past, core::mem::take(&mut watched));
-            let stage = Stage {
-                plan,
-                sim: sim.clone(),
-                drives: &drives,
-                seconds: &seconds,
-                files: &files,
-                oracle: Rc::clone(&oracle),
-            };
-            let lived = stage.live(&fate);
-            storm.tally.add(&lived.tally);
-            storm.recovered += lived.recovered;
-            storm.returned += lived.returned;
-            past.doubted |= lived.doubt;
-            storm.trace = storm.trace.rotate_left(7) ^ sim.trace().0;
-            if storm.life == 1 {
-                (storm.steps, storm.changing) = (sim.steps(), lived.changing);
-            }
-            match lived.end? {
-                End::Cut => {
-                    storm.cuts += 1;
-                    oracle.borrow_mut().power_cut();
-                }
-                End::Well { clean: true } if self.again && !past.stopped => {
-                    past.stopped = true;
-                    oracle.borrow_mut().stopped();
-                }
-                End::Well { .. } => return Ok(()),
-                End::Forced => {
-                    storm.forced += 1;
-                    return Ok(());
-                }
-            }
-            storm.life += 1;
-            if self.start(storm.life).newest_lost {
-                self.lose_newest(&geometry, &stage, &mut past);
-            }
-            sim = sim.restart(plan.seed.wrapping_add(storm.trace));
-            let all = drives.iter().chain(&seconds).chain(&files);
-            all.for_each(|&drive| Fault::after_power_cycle(&sim, drive, self.stays_dead));
-            past.lost.iter().for_each(|&(_, drive)| sim.kill(drives[usize::from(drive)]));
-        }
-    }
-
-    fn start(&self, life: u64) -> Start {
+    pub(super) fn start(&self, life: u64) -> Start {
         self.starts.get(life as usize - 1).copied().unwrap_or_default()
     }
-
-    /// The member with the newest superblock is lost for good, if the array can do without it and all others that have
-    /// been or will be struck.
-    fn lose_newest(&self, geometry: &Geometry, stage: &Stage<'_>, past: &mut Past) {
-        let struck = self.faults.iter().flatten().filter(|planned| planned.fault.harms());
-        let lost = past.lost.iter().map(|&(role, _)| role);
-        let mut struck: Vec<u16> = struck.map(|planned| planned.role).chain(lost).collect();
-        let newest = stage.seen().newest(|role| !struck.contains(&role));
-        struck.extend(newest.map(|(role, _)| role));
-        struck.sort_unstable();
-        struck.dedup();
-        if geometry.level().is_redundant() && geometry.can_lose(&struck) {
-            past.lost.extend(newest);
-            past.struck.extend(newest.map(|(role, _)| role));
-        }
-    }
-
-    fn fate(&self, number: u64, past: &mut Past, watched: u64) -> Fate {
-        let at = number as usize - 1;
-        let faults = self.faults.get(at).cloned().unwrap_or_default();
-        let harmful = faults.iter().filter(|planned| planned.fault.harms());
-        past.struck.extend(harmful.map(|planned| planned.role));
-        let reads_only = past.stopped || number > 1 && self.start(number).reads_only;
-        let requests = if number == 1 { self.plan.requests } else { self.plan.requests.div_ceil(3) };
-        Fate {
-            number,
-            cut: self.cuts.get(at).copied().flatten().filter(|_| !past.stopped),
-            requests: if reads_only { 0 } else { requests },
-            reads_only,
-            stopped: past.stopped,
-            watched,
-            struck: past.struck.clone(),
-            doubted: past.doubted,
-            calm: self.calm,
-            random: Random::stream(self.plan.seed, number << 40),
-            faults,
-        }
-    }
-}
-
-/// The state that the lives so far have left, beside the content of the drives.
-#[derive(Default)]
-struct Past {
-    /// Roles to which something has happened.
-    struck: Vec<u16>,
-    /// Roles and the drives in them that are lost for good.
-    lost: Vec<(u16, u16)>,
-    /// Redundancy was in doubt when some life began.
-    doubted: bool,
-    /// The last life ended in a stop that left the array clean.
-    stopped: bool,
 }
 
 fn new_world(plan: &StormPlan) -> Sim {
@@ -429,12 +314,4 @@ fn choose_faults(
         }
     }
     planned
-}
-
-/// Leaves drives without a superblock.
-fn wipe(sim: &Sim, drives: &[MemberId], plan: &StormPlan) {
-    let places = plan.shape.superblocks();
-    for (&drive, (offset, bytes)) in drives.iter().zip(&places[plan.shape.members..]) {
-        sim.poke(drive, *offset, &vec![0; bytes.len()]);
-    }
 }

@@ -18,7 +18,7 @@ pub(super) struct SecondDevices(Vec<Task<()>>);
 
 impl SecondDevices {
     /// Gives each role whose member is in sync the second device that the world has for it.
-    pub(super) fn begin(io: &Io, array: &Array, stage: &Stage<'_>) -> Self {
+    pub(super) fn begin(io: &Io, array: &Array, stage: &Stage) -> Self {
         let fill = |(role, &id): (u16, &_)| {
             let device = Device { id, data_offset: stage.plan.shape.data_offset() };
             array.begin_second(role, device).ok()?;
@@ -32,7 +32,7 @@ impl SecondDevices {
                 }
             }))
         };
-        Self((0..).zip(stage.seconds).filter_map(fill).collect())
+        Self((0..).zip(&*stage.seconds).filter_map(fill).collect())
     }
 
     /// Returns when no more is filled.
@@ -42,16 +42,16 @@ impl SecondDevices {
 }
 
 /// A second device to which nothing happened is still in its role.
-pub(super) fn judge_lost(array: &Array, stage: &Stage<'_>, struck: &[u16]) -> Result<(), Failure> {
-    let second_devices = (0..array.geometry().members()).zip(stage.seconds).map(|(role, _)| role);
+pub(super) fn judge_lost(array: &Array, stage: &Stage, struck: &[u16]) -> Result<(), Failure> {
+    let second_devices = (0..array.geometry().members()).zip(&*stage.seconds).map(|(role, _)| role);
     let mut lost = second_devices.filter(|role| !struck.contains(role) && array.second(*role).is_none());
     lost.next().map_or(Ok(()), |role| Err(Failure::SecondLost(role)))
 }
 
 /// Both devices of a role hold the same in all that the array has on them, where the second is good.
-pub(super) fn judge(array: &Array, stage: &Stage<'_>) -> Result<(), Failure> {
+pub(super) fn judge(array: &Array, stage: &Stage) -> Result<(), Failure> {
     let geometry = array.geometry();
-    for (role, &first) in (0..geometry.members()).zip(stage.drives) {
+    for (role, &first) in (0..geometry.members()).zip(&*stage.drives) {
         let Some((second, u64::MAX)) = array.second(role) else { continue };
         let held = |id, offset| {
             let mut bytes = vec![0; UNIT as usize];

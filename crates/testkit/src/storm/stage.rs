@@ -10,14 +10,15 @@ use super::plan::StormPlan;
 use crate::oracle::Oracle;
 
 /// The array, its drives and the oracle of one life.
-pub(super) struct Stage<'a> {
-    pub(super) plan: &'a StormPlan,
+#[derive(Clone)]
+pub(super) struct Stage {
+    pub(super) plan: Rc<StormPlan>,
     pub(super) sim: Sim,
     /// Members by role, then spares.
-    pub(super) drives: &'a [MemberId],
+    pub(super) drives: Rc<[MemberId]>,
     /// The second devices of the roles, if they have some.
-    pub(super) seconds: &'a [MemberId],
+    pub(super) seconds: Rc<[MemberId]>,
     /// Files that bitmaps may stand in, if there are some: the first has it at first.
-    pub(super) files: &'a [MemberId],
+    pub(super) files: Rc<[MemberId]>,
     pub(super) oracle: Rc<RefCell<Oracle>>,
 }

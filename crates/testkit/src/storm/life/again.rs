@@ -14,11 +14,11 @@ use crate::random::Random;
 /// How often something leaves or comes back in a life.
 const ROUNDS: u64 = 6;
 
-impl Run<'_> {
+impl Run {
     /// Of an array with a bitmap members leave and come back: those that something happens to in some life, so that the array
     /// can bear it. Those too that were left out when the life began.
     pub(super) fn have_some_leave_and_return(&self, array: &Array) {
-        let plan = self.stage.plan;
+        let plan = &self.stage.plan;
         let mut random = Random::stream(plan.seed, self.fate.number * 1000 + 998);
         let struck = self.fate.struck.clone();
         let marked = plan.shape.bitmap.is_some() && !plan.container;
@@ -56,7 +56,7 @@ impl Run<'_> {
 
     /// Devices that the array does not know are added, one after the other.
     pub(super) fn have_spares_come(&self, array: &Array) {
-        let plan = self.stage.plan;
+        let plan = &self.stage.plan;
         if !plan.late || self.fate.reads_only {
             return;
         }

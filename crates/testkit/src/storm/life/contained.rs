@@ -11,7 +11,7 @@ use super::{Patience, Run};
 use crate::container::Container;
 use crate::shape::planned;
 
-impl Run<'_> {
+impl Run {
     /// Reads the container of the drives that answer.
     async fn open_container(&self) -> Result<Container, Failure> {
         let gone = |id: MemberId| self.stage.sim.faults(id).gone;
@@ -54,7 +54,7 @@ impl Run<'_> {
 
     /// Judges the container's record after a stop. Gives whether it says that the array is clean.
     pub(super) async fn judge_stopped(&self, array: &Array, patient: Patience) -> Result<bool, Failure> {
-        let (doubt, known) = (array.needs_resync(), Known::of(array, self.stage.drives));
+        let (doubt, known) = (array.needs_resync(), Known::of(array, &self.stage.drives));
         let container = self.open_container().await?;
         let (clean, lost) = (container.record().states[0].in_doubt().is_none(), container.lost());
         if patient.errors && !array.geometry().can_lose(&lost) {

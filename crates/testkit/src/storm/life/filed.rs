@@ -23,7 +23,7 @@ pub(super) fn file(id: MemberId) -> BitmapFile {
     BitmapFile::open(id.to_string(), id)
 }
 
-impl Run<'_> {
+impl Run {
     /// Opens the array with the file that has its bitmap: the newest as a rule, but sometimes another, or none. Each must do: what is
     /// stale is found to be. None if none is taken.
     pub(super) async fn open_with_file(
@@ -79,7 +79,7 @@ impl Run<'_> {
             |faults| faults.unwritable.push(BadRange::forever(0..BYTES)),
             |faults| faults.full_on_write = Some(0..BYTES),
         ];
-        let (file, fault) = (*random.pick(self.stage.files), *random.pick(&faults));
+        let (file, fault) = (*random.pick(&self.stage.files), *random.pick(&faults));
         self.stage.sim.schedule(When::Step(random.below(STEPS)), file, fault);
     }
 }

@@ -14,11 +14,11 @@ use crate::random::Random;
 /// How often one does in a life.
 const ROUNDS: u64 = 5;
 
-impl Run<'_> {
+impl Run {
     /// Members become write-mostly, and are to fail fast, and are as others again, in one life of four. Once acknowledged, that
     /// is on record.
     pub(super) fn have_flags_change(&self, array: &Array) {
-        let plan = self.stage.plan;
+        let plan = &self.stage.plan;
         let mut random = Random::stream(plan.seed, self.fate.number * 1000 + 995);
         if !plan.does(Work::Flags, random.one_in(4)) || self.fate.reads_only || plan.container {
             return;

@@ -12,12 +12,12 @@ use crate::random::Random;
 /// How often one goes or comes in a life.
 const ROUNDS: u64 = 4;
 
-impl Run<'_> {
+impl Run {
     /// The bitmap of an array that was made with one goes, and comes back, in one life of two; one that was in a file
     /// moves, too, and more often. The
     /// array bears it.
     pub(super) fn have_the_bitmap_come_and_go(&self, array: &Array) {
-        let plan = self.stage.plan;
+        let plan = &self.stage.plan;
         let mut random = Random::stream(plan.seed, self.fate.number * 1000 + 997);
         let Some(chunk) = plan.shape.bitmap.filter(|_| !plan.container) else { return };
         let stays = if self.stage.files.is_empty() { 2 } else { 4 };

@@ -6,11 +6,11 @@ use super::super::judge::Failure;
 use super::{Patience, Run};
 use crate::random::Random;
 
-impl Run<'_> {
+impl Run {
     /// Some look for members that are wrong before anything is resynced. None is, but for what the cut has left in doubt, of
     /// which nothing must be changed that has been read.
     pub(super) async fn locate(&self, array: &Array, patient: Patience) -> Result<(), Failure> {
-        let plan = self.stage.plan;
+        let plan = &self.stage.plan;
         let chance = Random::stream(plan.seed, 0x6c6f_6300 + self.fate.number).one_in(4);
         if !chance || self.fate.reads_only || patient.errors || plan.mix.discards > 0 {
             return Ok(());

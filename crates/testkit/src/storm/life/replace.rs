@@ -7,7 +7,7 @@ use super::super::work::Work;
 use super::Run;
 use crate::random::Random;
 
-impl Run<'_> {
+impl Run {
     /// A spare may have to replace a member that still works: one that something happens to in some life, so that the array
     /// can bear it if that happens to the spare.
     pub(super) fn replace_some(&self, array: &Array) {

@@ -24,11 +24,11 @@ struct Scrubs {
     agrees: bool,
 }
 
-impl Run<'_> {
+impl Run {
     /// Makes redundancy true if it is in doubt, and goes over the array beside the clients in one life of two, sometimes before
     /// that. The task ends when all of it is done.
     pub(super) fn resync_and_scrub(&self, array: &Array, patient: Patience) -> Task<Result<(), Failure>> {
-        let plan = self.stage.plan;
+        let plan = &self.stage.plan;
         let mut random = Random::stream(plan.seed, self.fate.number * 1000 + 996);
         let rounds = match plan.work {
             None if random.one_in(2) => 0,

@@ -11,10 +11,10 @@ use super::Run;
 use crate::faults::Fault;
 use crate::random::Random;
 
-impl Run<'_> {
+impl Run {
     pub(super) fn plan_faults(&self, array: &Array) {
         let mut random = self.fate.random.clone();
-        if self.stage.drives.iter().chain(self.stage.seconds).any(|&drive| self.may_yet_fail(drive)) {
+        if self.stage.drives.iter().chain(&*self.stage.seconds).any(|&drive| self.may_yet_fail(drive)) {
             self.stage.oracle.borrow_mut().upset();
         }
         self.plan_faults_of_files();
@@ -84,7 +84,7 @@ impl Run<'_> {
     /// Nothing more strikes, and what has struck a drive is over: but for places that can't be read, and for drives that are gone.
     pub(super) fn end_faults(&self) {
         self.board.calmed.set(true);
-        for &drive in self.stage.drives.iter().chain(self.stage.seconds) {
+        for &drive in self.stage.drives.iter().chain(&*self.stage.seconds) {
             self.stage.sim.afflict(drive, |faults| {
                 let (gone, slowness) = (faults.gone, self.stage.plan.slower);
                 let unreadable = core::mem::take(&mut faults.unreadable);

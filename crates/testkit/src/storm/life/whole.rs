@@ -12,7 +12,7 @@ const TIMES: u64 = 4;
 /// A recovery that met an error is asked for again so often: what it met may have been passing.
 const TRIES: u32 = 3;
 
-impl Run<'_> {
+impl Run {
     /// Faults end, redundancy is made true, and what can be rebuilt is.
     pub(super) async fn make_whole(&self, client: &Client<Array>, patient: Patience) -> Result<(), Failure> {
         let array = client.volume();

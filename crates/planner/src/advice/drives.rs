@@ -1,10 +1,9 @@
 //! Settings of the members' drives.
 
-use super::array::Facts;
+use super::facts::{Drive, Facts, Md};
 use super::finding::Finding;
 use super::odds::{Odds, percent};
-use super::simulated::{NO_MODEL, Simulator, compared, load};
-use super::sysfs::{Drive, Md};
+use super::simulator::{NO_MODEL, Simulator, compared, load};
 
 /// Requests that a SATA drive takes at a time, less the one that the kernel keeps.
 const DEPTH: u64 = 31;
@@ -16,7 +15,7 @@ pub(super) fn judge(
     drives: &[Drive],
     facts: &Facts,
     md: Option<&Md>,
-    simulator: Option<&Simulator>,
+    simulator: Option<&dyn Simulator>,
 ) -> Vec<Finding> {
     let mut seen: Vec<&str> = Vec::new();
     let mut findings = Vec::new();
@@ -65,17 +64,12 @@ fn twice(disk: &str, odds: Option<&Odds>) -> Finding {
     )
 }
 
-fn rotates(drive: &Drive) -> Option<bool> {
-    drive.number("queue/rotational").map(|rotates| rotates == 1)
-}
-
-fn scheduler(drive: &Drive, disk: &str, simulator: Option<&Simulator>) -> Finding {
+fn scheduler(drive: &Drive, disk: &str, simulator: Option<&dyn Simulator>) -> Finding {
     const TOPIC: &str = "scheduler";
     const SAME: &str = "no more requests in the simulator, whose drives see no processes and no processor time of a scheduler: that \
                         time is what is saved";
-    let text = drive.text("queue/scheduler");
-    let active = text.as_deref().and_then(|text| text.split(['[', ']']).nth(1).or(Some(text)));
-    let (Some(active), Some(rotates)) = (active, rotates(drive)) else {
+    let active = drive.scheduler.as_deref().and_then(|text| text.split(['[', ']']).nth(1).or(Some(text)));
+    let (Some(active), Some(rotates)) = (active, drive.rotates) else {
         return Finding::unknown(TOPIC, "not known", "sysfs does not tell");
     };
     let set = |wanted: &str| format!("echo {wanted} > /sys/block/{disk}/queue/scheduler");
@@ -83,9 +77,9 @@ fn scheduler(drive: &Drive, disk: &str, simulator: Option<&Simulator>) -> Findin
         ("none", true) => {
             let why = "a disk gains from having its requests ordered, and from deadlines for reads";
             let finding = Finding::change(TOPIC, active, why, set("mq-deadline"), NO_MODEL);
-            let number = |attribute: &str| Some(drive.number(attribute)?.clamp(1, MOST) as u32);
-            let own = number("device/queue_depth").unwrap_or(DEPTH as u32);
-            let all = own + number("queue/nr_requests").unwrap_or(USUAL);
+            let few = |known: Option<u64>| Some(known?.clamp(1, MOST) as u32);
+            let own = few(drive.queue_depth).unwrap_or(DEPTH as u32);
+            let all = own + few(drive.requests).unwrap_or(USUAL);
             let what = format!(
                 "random 4K reads of one drive with {all} waiting, at most: a scheduler comes near to that order"
             );
@@ -105,10 +99,9 @@ fn scheduler(drive: &Drive, disk: &str, simulator: Option<&Simulator>) -> Findin
     }
 }
 
-fn depth(drive: &Drive, disk: &str, simulator: Option<&Simulator>) -> Finding {
+fn depth(drive: &Drive, disk: &str, simulator: Option<&dyn Simulator>) -> Finding {
     const TOPIC: &str = "queue depth";
-    let requests = drive.number("queue/nr_requests");
-    let Some(depth) = drive.number("device/queue_depth").or(requests) else {
+    let Some(depth) = drive.queue_depth.or(drive.requests) else {
         return Finding::unknown(TOPIC, "not known", "sysfs does not tell");
     };
     if depth > 1 {
@@ -121,8 +114,8 @@ fn depth(drive: &Drive, disk: &str, simulator: Option<&Simulator>) -> Finding {
         format!("echo {DEPTH} > /sys/block/{disk}/device/queue_depth"),
         NO_MODEL,
     );
-    let deep = |simulator: &Simulator, depth: u64| {
-        let job = load(&[("rw", "randread"), ("bs", "4k"), ("iodepth", &depth.to_string())])?;
+    let deep = |simulator: &dyn Simulator, depth: u64| {
+        let job = load(&[("rw", "randread"), ("bs", "4k"), ("iodepth", &depth.to_string())]);
         simulator.drive(format!("queue depth {depth}"), job)
     };
     compared(finding, simulator, "random 4K reads of one drive", |simulator| {
@@ -130,9 +123,9 @@ fn depth(drive: &Drive, disk: &str, simulator: Option<&Simulator>) -> Finding {
     })
 }
 
-fn cache(drive: &Drive, disk: &str, simulator: Option<&Simulator>) -> Finding {
+fn cache(drive: &Drive, disk: &str, simulator: Option<&dyn Simulator>) -> Finding {
     const TOPIC: &str = "write cache";
-    match (drive.text("queue/write_cache").as_deref(), rotates(drive)) {
+    match (drive.write_cache.as_deref(), drive.rotates) {
         (Some("write back"), _) => Finding::fine(
             TOPIC,
             "write back",
@@ -151,7 +144,7 @@ fn cache(drive: &Drive, disk: &str, simulator: Option<&Simulator>) -> Finding {
                 simulator,
                 "random 4K writes of one drive, also once its cache is full",
                 |simulator| {
-                    let job = load(&[("rw", "randwrite"), ("bs", "4k")])?;
+                    let job = load(&[("rw", "randwrite"), ("bs", "4k")]);
                     let without = simulator.drive_without_cache("write through".to_owned(), job.clone())?;
                     Ok([without, simulator.drive("write back".to_owned(), job)?])
                 },
@@ -166,18 +159,18 @@ fn cache(drive: &Drive, disk: &str, simulator: Option<&Simulator>) -> Finding {
 
 fn trim(drive: &Drive, disk: &str, facts: &Facts, md: Option<&Md>) -> Finding {
     const TOPIC: &str = "TRIM";
-    let Some(most) = drive.number("queue/discard_max_bytes") else {
+    let Some(most) = drive.discard_max else {
         return Finding::unknown(TOPIC, "not known", "sysfs does not tell");
     };
     if most == 0 {
-        let why = if rotates(drive) == Some(true) {
+        let why = if drive.rotates == Some(true) {
             "a disk has no use for it"
         } else {
             "the drive does not take it, or what it is attached to"
         };
         return Finding::fine(TOPIC, format!("{disk} takes none"), why);
     }
-    match md.and_then(|md| Some((md, md.number("queue/discard_max_bytes")?))) {
+    match md.and_then(|md| Some((md, md.discard_max?))) {
         None => Finding::unknown(
             TOPIC,
             "taken by the drive",

@@ -1,11 +1,11 @@
 //! Settings of a running array.
 
-use super::array::{Bitmap, Facts};
+use brindle_layout::Size;
+
+use super::facts::{Bitmap, Drive, Facts, Md};
 use super::finding::Finding;
 use super::odds::{Odds, percent};
-use super::simulated::{NO_MODEL, Simulator, compared, load};
-use super::sysfs::{Drive, Md};
-use crate::units::Bytes;
+use super::simulator::{NO_MODEL, Simulator, compared, load};
 
 /// Rows for which a stripe cache should have room, so that whole ones come together.
 const ROWS: u64 = 16;
@@ -65,7 +65,7 @@ pub(super) fn judge(
     facts: &Facts,
     md: Option<&Md>,
     drives: &[Drive],
-    simulator: Option<&Simulator>,
+    simulator: Option<&dyn Simulator>,
 ) -> Vec<Finding> {
     let mut findings = vec![read_ahead(facts, md, simulator)];
     if facts.has_parity() {
@@ -79,9 +79,9 @@ pub(super) fn judge(
 }
 
 /// Two rows: while one is sent to whoever reads, the next is fetched from all members.
-fn read_ahead(facts: &Facts, md: Option<&Md>, simulator: Option<&Simulator>) -> Finding {
-    let known = md.and_then(|md| Some((md, md.number("queue/read_ahead_kb")? << 10)));
-    let found = known.map_or_else(|| "not known".to_owned(), |(_, bytes)| Bytes(bytes).to_string());
+fn read_ahead(facts: &Facts, md: Option<&Md>, simulator: Option<&dyn Simulator>) -> Finding {
+    let known = md.and_then(|md| Some((md, md.read_ahead?)));
+    let found = known.map_or_else(|| "not known".to_owned(), |(_, bytes)| Size(bytes).to_string());
     let Some(row) = facts.row() else {
         return Finding::fine("read-ahead", found, "the level has no rows to fetch whole");
     };
@@ -91,26 +91,26 @@ fn read_ahead(facts: &Facts, md: Option<&Md>, simulator: Option<&Simulator>) -> 
             return Finding::fine(
                 "read-ahead",
                 found,
-                format!("that is two rows ({}) or more", Bytes(wanted)),
+                format!("that is two rows ({}) or more", Size(wanted)),
             );
         }
         Some((md, bytes)) => {
-            let why = format!("two rows are {}: less leaves members idle in sequential reads", Bytes(wanted));
+            let why = format!("two rows are {}: less leaves members idle in sequential reads", Size(wanted));
             let command = format!("blockdev --setra {} /dev/{}", wanted / 512, md.name);
             (Finding::change("read-ahead", found, why, command, NO_MODEL), bytes)
         }
         None => {
-            let why = format!("{NO_MD}; two rows are {}, other devices have {}", Bytes(wanted), Bytes(USUAL));
+            let why = format!("{NO_MD}; two rows are {}, other devices have {}", Size(wanted), Size(USUAL));
             let command =
                 format!("blockdev --setra {} DEVICE   # /dev/mdN, or /dev/nbdN of a client", wanted / 512);
             (Finding::unknown("read-ahead", found, why).with_command(command), USUAL)
         }
     };
     // A reader without requests of its own in flight has as many as are read ahead.
-    let ahead = |simulator: &Simulator, bytes: u64| {
+    let ahead = |simulator: &dyn Simulator, bytes: u64| {
         let depth = (bytes / READ).max(1).to_string();
-        let job = load(&[("rw", "read"), ("bs", &READ.to_string()), ("iodepth", &depth)])?;
-        simulator.array(format!("read-ahead {}", Bytes(bytes)), job)
+        let job = load(&[("rw", "read"), ("bs", &READ.to_string()), ("iodepth", &depth)]);
+        simulator.array(format!("read-ahead {}", Size(bytes)), job)
     };
     compared(finding, simulator, "sequential reads, one after the other", |simulator| {
         Ok([ahead(simulator, now)?, ahead(simulator, wanted)?])
@@ -118,15 +118,15 @@ fn read_ahead(facts: &Facts, md: Option<&Md>, simulator: Option<&Simulator>) -> 
 }
 
 /// Rows that come together in it are written whole, so many at a time as it holds.
-fn stripe_cache(facts: &Facts, md: Option<&Md>, simulator: Option<&Simulator>) -> Finding {
+fn stripe_cache(facts: &Facts, md: Option<&Md>, simulator: Option<&dyn Simulator>) -> Finding {
     // An entry is a page of each member.
     let pages = (facts.chunk().unwrap_or(0) / 4096).max(1);
-    let entries = md.and_then(|md| Some((md, md.number("md/stripe_cache_size")?)));
+    let entries = md.and_then(|md| Some((md, md.stripe_cache?)));
     let Some((md, entries)) = entries else {
         let why = format!("{NO_MD}; brindle serve has none, and needs none to write whole rows");
         return Finding::unknown("stripe cache", "not known", why);
     };
-    let memory = |entries: u64| Bytes(entries * 4096 * facts.raid_devices as u64);
+    let memory = |entries: u64| Size(entries * 4096 * facts.raid_devices as u64);
     let found = format!("{entries} entries, {} of memory", memory(entries));
     let wanted = (ROWS * pages).next_power_of_two().clamp(CACHE.0, CACHE.1);
     if entries >= wanted {
@@ -144,16 +144,16 @@ fn stripe_cache(facts: &Facts, md: Option<&Md>, simulator: Option<&Simulator>) -
         format!("echo {wanted} > /sys/block/{}/md/stripe_cache_size", md.name),
         NO_MODEL,
     );
-    let rows = |simulator: &Simulator, entries: u64| {
+    let rows = |simulator: &dyn Simulator, entries: u64| {
         let (row, rows) = (facts.row().unwrap_or(4096).to_string(), (entries / pages).max(1).to_string());
-        let job = load(&[("rw", "write"), ("bs", &row), ("iodepth", &rows)])?;
+        let job = load(&[("rw", "write"), ("bs", &row), ("iodepth", &rows)]);
         simulator.array(format!("{entries} entries"), job)
     };
     let what = "sequential writes of as many whole rows at a time as it holds, one at least";
     compared(finding, simulator, what, |simulator| Ok([rows(simulator, entries)?, rows(simulator, wanted)?]))
 }
 
-fn bitmap(facts: &Facts, md: Option<&Md>, simulator: Option<&Simulator>) -> Finding {
+fn bitmap(facts: &Facts, md: Option<&Md>, simulator: Option<&dyn Simulator>) -> Finding {
     let name = md.map_or_else(|| "ARRAY".to_owned(), |md| format!("/dev/{}", md.name));
     let change = |now: Option<u64>, found: String, why: &str, command: String| {
         let finding = Finding::change("bitmap", found, why, command, NO_MODEL);
@@ -163,7 +163,7 @@ fn bitmap(facts: &Facts, md: Option<&Md>, simulator: Option<&Simulator>) -> Find
             Some(_) => ("sequential writes of 1 MiB, four in flight", "write", "1m"),
         };
         compared(finding, simulator, what, |simulator| {
-            let job = load(&[("rw", rw), ("bs", bs), ("iodepth", "4")])?;
+            let job = load(&[("rw", rw), ("bs", bs), ("iodepth", "4")]);
             Ok([simulator.with_bitmap(now, job.clone())?, simulator.with_bitmap(Some(USUAL_BIT), job)?])
         })
     };
@@ -187,7 +187,7 @@ fn bitmap(facts: &Facts, md: Option<&Md>, simulator: Option<&Simulator>) -> Find
         }
         Bitmap::Chunk(chunk) if *chunk < SMALL_BIT && facts.component > LARGE => change(
             Some(*chunk),
-            format!("a bit for each {}", Bytes(*chunk)),
+            format!("a bit for each {}", Size(*chunk)),
             "so fine a bitmap is written often while clients write",
             format!(
                 "mdadm --grow --bitmap=none {name} && mdadm --grow --bitmap=internal --bitmap-chunk=64M {name}"
@@ -197,7 +197,7 @@ fn bitmap(facts: &Facts, md: Option<&Md>, simulator: Option<&Simulator>) -> Find
             let bits = facts.component.div_ceil((*chunk).max(1));
             Finding::fine(
                 "bitmap",
-                format!("a bit for each {}", Bytes(*chunk)),
+                format!("a bit for each {}", Size(*chunk)),
                 format!("{bits} bits: few to write, and little to resync"),
             )
         }
@@ -205,18 +205,18 @@ fn bitmap(facts: &Facts, md: Option<&Md>, simulator: Option<&Simulator>) -> Find
 }
 
 /// A resync reads and writes members from end to end, as fast as a drive reads.
-fn resync_saved(facts: &Facts, simulator: Option<&Simulator>) -> String {
-    let size = Bytes(facts.component);
+fn resync_saved(facts: &Facts, simulator: Option<&dyn Simulator>) -> String {
+    let size = Size(facts.component);
     let Some(simulator) = simulator else {
         return format!("{NO_MODEL}; a resync of {size} of each member is saved");
     };
     let reads = load(&[("rw", "read"), ("bs", "1m"), ("iodepth", "4")]);
-    match reads.and_then(|job| simulator.drive("sequential reads".to_owned(), job)) {
+    match simulator.drive("sequential reads".to_owned(), reads) {
         Ok(speed) => format!(
             "after a crash seconds instead of {:.1} hours, in which {size} of each member are read at {:.1} MiB/s of {} drives",
             facts.component as f64 / 1_048_576.0 / speed.mb_s / 3600.0,
             speed.mb_s,
-            simulator.drive
+            simulator.name()
         ),
         Err(why) => format!("not predicted: {why}; a resync of {size} of each member is saved"),
     }
@@ -233,8 +233,8 @@ fn scrub(facts: &Facts, md: Option<&Md>, drives: &[Drive]) -> Vec<Finding> {
     let finding = Finding::unknown("scrub", "not known", why).with_command(command);
     let mut findings = vec![Finding { expected: checks_give(facts, drives), ..finding }];
     let Some(md) = md else { return findings };
-    let last = md.text("md/last_sync_action").unwrap_or_default();
-    if let Some(mismatches) = md.number("md/mismatch_cnt").filter(|count| *count > 0) {
+    let last = md.last_action.as_deref().unwrap_or_default();
+    if let Some(mismatches) = md.mismatches.filter(|count| *count > 0) {
         findings.push(Finding::change(
             "mismatches",
             format!("{mismatches} sectors, by the last {last}"),

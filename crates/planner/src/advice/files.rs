@@ -1,19 +1,17 @@
 //! How members, partitions and file systems lie.
 
 use brindle_format::alignment::{Kind, Partition, Striping};
-use brindle_lab::predict::PredictError;
+use brindle_layout::Size;
 
-use super::array::{ArrayContent, Facts};
+use super::facts::{ArrayContent, Drive, Facts, Md};
 use super::finding::{Finding, Prediction};
-use super::simulated::{NO_MODEL, Simulator, compared, load};
-use super::sysfs::{Drive, Md};
-use crate::units::Bytes;
+use super::simulator::{NO_MODEL, Simulator, compared, load};
 
 /// The alignment of partitioning programs: a multiple of any unit that a drive may prefer.
 const MIB: u64 = 1 << 20;
 
 /// Partitions of the array, and what its file systems know of it.
-pub(super) fn judge(facts: &Facts, md: Option<&Md>, simulator: Option<&Simulator>) -> Vec<Finding> {
+pub(super) fn judge(facts: &Facts, md: Option<&Md>, simulator: Option<&dyn Simulator>) -> Vec<Finding> {
     let content = match &facts.content {
         Ok(content) => content,
         Err(why) => return vec![Finding::unknown("file system", "the array can't be read", why.clone())],
@@ -43,18 +41,14 @@ fn device(md: Option<&Md>, partition: Option<u32>) -> String {
     partition.map_or_else(|| name.clone(), |number| format!("{name}p{number}"))
 }
 
-fn partition(facts: &Facts, part: Partition, number: u32, simulator: Option<&Simulator>) -> Finding {
+fn partition(facts: &Facts, part: Partition, number: u32, simulator: Option<&dyn Simulator>) -> Finding {
     let found = format!("partition {number} begins at byte {}", part.start);
     let Some(row) = facts.row().filter(|_| facts.has_parity()).or_else(|| facts.chunk()) else {
         return Finding::fine("partition", found, "the level has no chunks");
     };
     let whole = if facts.has_parity() { "row" } else { "chunk" };
     if part.start.is_multiple_of(row) {
-        return Finding::fine(
-            "partition",
-            found,
-            format!("that is a multiple of a {whole} ({})", Bytes(row)),
-        );
+        return Finding::fine("partition", found, format!("that is a multiple of a {whole} ({})", Size(row)));
     }
     let start = part.start.next_multiple_of(row);
     let finding = Finding::change(
@@ -62,7 +56,7 @@ fn partition(facts: &Facts, part: Partition, number: u32, simulator: Option<&Sim
         found,
         format!(
             "that is no multiple of a {whole} ({}): what is aligned within it is not on the members",
-            Bytes(row)
+            Size(row)
         ),
         format!(
             "parted ARRAY mkpart primary {start}B 100%   # after a backup: partitions can't be moved in place"
@@ -87,19 +81,19 @@ fn suffers(facts: &Facts) -> &'static str {
 /// A row of parity that is written whole, else what is of the size of a chunk, from a byte in it on.
 fn beginning(
     facts: &Facts,
-    simulator: &Simulator,
+    simulator: &dyn Simulator,
     row: u64,
     at: u64,
     with: String,
-) -> Result<Prediction, PredictError> {
+) -> Result<Prediction, String> {
     let rw = if facts.has_parity() { "write" } else { "randread" };
     let (row, offset) = (row.to_string(), at.to_string());
-    simulator.array(with, load(&[("rw", rw), ("bs", &row), ("offset", &offset), ("iodepth", "4")])?)
+    simulator.array(with, load(&[("rw", rw), ("bs", &row), ("offset", &offset), ("iodepth", "4")]))
 }
 
 /// The gain of large files that begin with rows, where a file system was told of them, over files that begin in the
 /// middle of one.
-fn along_rows(finding: Finding, facts: &Facts, simulator: Option<&Simulator>) -> Finding {
+fn along_rows(finding: Finding, facts: &Facts, simulator: Option<&dyn Simulator>) -> Finding {
     let Some(row) = facts.row().filter(|_| facts.has_parity()).or_else(|| facts.chunk()) else {
         return finding;
     };
@@ -116,7 +110,12 @@ fn along_rows(finding: Finding, facts: &Facts, simulator: Option<&Simulator>) ->
 }
 
 /// No file system that is told of stripes: what to make one with.
-fn unnamed(facts: &Facts, content: &ArrayContent, device: &str, simulator: Option<&Simulator>) -> Finding {
+fn unnamed(
+    facts: &Facts,
+    content: &ArrayContent,
+    device: &str,
+    simulator: Option<&dyn Simulator>,
+) -> Finding {
     let found = if content.named.is_empty() {
         "none that is known".to_owned()
     } else {
@@ -143,7 +142,7 @@ fn wanted(facts: &Facts) -> Option<(u64, u64)> {
     Some((facts.chunk()?, facts.row()?))
 }
 
-fn striped(facts: &Facts, told: Striping, device: &str, simulator: Option<&Simulator>) -> Finding {
+fn striped(facts: &Facts, told: Striping, device: &str, simulator: Option<&dyn Simulator>) -> Finding {
     let name = match told.kind {
         Kind::Ext => "ext4",
         Kind::Xfs => "XFS",
@@ -153,12 +152,12 @@ fn striped(facts: &Facts, told: Striping, device: &str, simulator: Option<&Simul
         Kind::Xfs => format!("su={unit},sw={}", width.checked_div(unit).unwrap_or(0)),
     };
     let found = match told.unit {
-        0 => format!("{name} with blocks of {}, told of no stripes", Bytes(told.block)),
+        0 => format!("{name} with blocks of {}, told of no stripes", Size(told.block)),
         _ => format!(
             "{name} with {} ({} and {})",
             words(told.unit, told.width),
-            Bytes(told.unit),
-            Bytes(told.width)
+            Size(told.unit),
+            Size(told.width)
         ),
     };
     let Some((unit, width)) = wanted(facts) else {
@@ -168,7 +167,7 @@ fn striped(facts: &Facts, told: Striping, device: &str, simulator: Option<&Simul
         return Finding::fine("file system", found, "that is this array's chunk and row");
     }
     if unit < told.block {
-        let why = format!("a chunk of {} is less than its block: it can't be told", Bytes(unit));
+        let why = format!("a chunk of {} is less than its block: it can't be told", Size(unit));
         return Finding::unknown("file system", found, why);
     }
     let command = match told.kind {
@@ -181,24 +180,20 @@ fn striped(facts: &Facts, told: Striping, device: &str, simulator: Option<&Simul
 }
 
 /// Where the array's data begins on each member.
-pub(super) fn members(facts: &Facts, drives: &[Drive], simulator: Option<&Simulator>) -> Vec<Finding> {
-    let member = |(member, drive): (&super::array::MemberPath, &Drive)| {
-        let start = drive.start();
+pub(super) fn members(facts: &Facts, drives: &[Drive], simulator: Option<&dyn Simulator>) -> Vec<Finding> {
+    let member = |(member, drive): (&super::facts::MemberPath, &Drive)| {
+        let start = drive.start;
         let at = start.unwrap_or(0) + member.data_offset;
         let found = match start {
             Some(start) => format!("the partition begins at byte {start}, the data at byte {at} of the disk"),
             None => format!("the data begins at byte {at}"),
         };
-        let block = drive
-            .number("queue/physical_block_size")
-            .unwrap_or(4096)
-            .max(drive.number("queue/optimal_io_size").unwrap_or(0))
-            .max(1);
+        let block = drive.physical_block.unwrap_or(4096).max(drive.optimal_io.unwrap_or(0)).max(1);
         let finding = if at.is_multiple_of(MIB) || at.is_multiple_of(block) {
             Finding::fine(
                 "alignment",
                 found,
-                format!("that is a multiple of {}", Bytes(if at.is_multiple_of(MIB) { MIB } else { block })),
+                format!("that is a multiple of {}", Size(if at.is_multiple_of(MIB) { MIB } else { block })),
             )
         } else {
             let finding = Finding::change(
@@ -206,7 +201,7 @@ pub(super) fn members(facts: &Facts, drives: &[Drive], simulator: Option<&Simula
                 found,
                 format!(
                     "that is no multiple of {}: writes reach into two blocks of the drive, which it reads first",
-                    Bytes(block)
+                    Size(block)
                 ),
                 "parted DISK mkpart primary 1MiB 100%   # anew, member by member: fail, partition, add, wait",
                 NO_MODEL,

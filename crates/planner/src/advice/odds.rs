@@ -1,10 +1,9 @@
 //! How likely data is lost, as `brindle reliability` has it.
 
 use brindle_layout::{Layout, Level};
-use brindle_planner::reliability::{Case, Class, Effort, Group, HOURS_PER_YEAR, Weibull, estimate};
 
-use super::array::Facts;
-use super::sysfs::Drive;
+use super::facts::{Drive, Facts};
+use crate::reliability::{Case, Class, Effort, Group, HOURS_PER_YEAR, Weibull, estimate};
 
 /// Bytes an hour of a rebuild, beside which it takes 2/12: as `brindle reliability` has it where nothing is known.
 const REBUILD: f64 = 150e6 * 3600.0;
@@ -55,8 +54,8 @@ impl Odds {
     /// How many failures a group bears.
     pub(super) fn bears(&self) -> u32 {
         match self.case.group.redundancy {
-            brindle_planner::reliability::Redundancy::Bears(bears) => bears,
-            brindle_planner::reliability::Redundancy::Fatal(_) => 0,
+            crate::reliability::Redundancy::Bears(bears) => bears,
+            crate::reliability::Redundancy::Fatal(_) => 0,
         }
     }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 /// Whether something is as it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Verdict {
+pub enum Verdict {
     /// It is.
     Fine,
     /// It should be changed.
@@ -18,15 +18,15 @@ pub(super) enum Verdict {
 
 /// One array, or one drive, in the simulator.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Prediction {
+pub struct Prediction {
     /// The setting, in words.
-    pub(super) with: String,
+    pub with: String,
     /// Bytes of the array's chunk; none of a drive.
-    pub(super) chunk: Option<u64>,
+    pub chunk: Option<u64>,
     /// Requests a second.
-    pub(super) iops: f64,
+    pub iops: f64,
     /// MiB a second.
-    pub(super) mb_s: f64,
+    pub mb_s: f64,
 }
 
 impl fmt::Display for Prediction {
@@ -37,22 +37,23 @@ impl fmt::Display for Prediction {
 
 /// A finding.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Finding {
+pub struct Finding {
     /// The topic.
-    pub(super) topic: &'static str,
+    pub topic: &'static str,
     /// The member, if it is about one.
-    pub(super) member: Option<String>,
-    pub(super) verdict: Verdict,
+    pub member: Option<String>,
+    /// Whether it is as it should be.
+    pub verdict: Verdict,
     /// The present state.
-    pub(super) found: String,
+    pub found: String,
     /// The advice.
-    pub(super) advice: String,
+    pub advice: String,
     /// The command that makes the change.
-    pub(super) command: Option<String>,
+    pub command: Option<String>,
     /// The expected gain of the change, or why it is not predicted.
-    pub(super) expected: Option<String>,
+    pub expected: Option<String>,
     /// The simulator's predictions.
-    pub(super) predicted: Vec<Prediction>,
+    pub predicted: Vec<Prediction>,
 }
 
 impl Finding {
@@ -99,7 +100,8 @@ impl Finding {
         Self { command: Some(command.into()), ..self }
     }
 
-    pub(super) fn text(&self) -> String {
+    /// For people.
+    pub fn text(&self) -> String {
         let mark = match self.verdict {
             Verdict::Fine => "ok    ",
             Verdict::Change => "CHANGE",

@@ -1,0 +1,170 @@
+//! A host as data: which arrays and pools it opens, how they run, how clients come to them, and which policies look after them.
+//!
+//! Command lines and files of settings are read into one [`Opening`]. Nothing here knows where it came from. Words that it does not
+//! know are refused with their names, and whatever is left out is as [`Opening::default`] has it.
+
+mod exports;
+mod tuning;
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+pub use exports::{Exports, Iscsi, Listen, TlsFiles, UnixRights};
+pub use tuning::{Patience, Tuning};
+
+/// A host that is to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Opening {
+    /// Its name, and that of its export if it has one array; without one it has the first array's.
+    pub name: Option<String>,
+    /// Devices of arrays and pools, in any order: superblocks and labels say which belong together.
+    pub members: Vec<PathBuf>,
+    /// Files that have write-intent bitmaps of these arrays.
+    pub bitmaps: Vec<PathBuf>,
+    /// Permission to write.
+    pub access: Access,
+    /// Use arrays of which some bytes may be wrong.
+    pub force: bool,
+    /// How arrays and pools run.
+    pub tuning: Tuning,
+    /// How clients come to them.
+    pub exports: Exports,
+    /// Decisions that nobody asks for.
+    pub policies: Policies,
+    /// Milliseconds that stopping may take.
+    pub stop_timeout_ms: u64,
+}
+
+impl Default for Opening {
+    fn default() -> Self {
+        Self {
+            name: None,
+            members: Vec::new(),
+            bitmaps: Vec::new(),
+            access: Access::default(),
+            force: false,
+            tuning: Tuning::default(),
+            exports: Exports::default(),
+            policies: Policies::default(),
+            stop_timeout_ms: 30_000,
+        }
+    }
+}
+
+/// Permission to write to arrays and pools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// Writes are taken by each array whose features allow them.
+    #[default]
+    AsFeaturesAllow,
+    /// Nothing is written to a member.
+    ReadOnly,
+    /// An array that can't be written to is refused.
+    ReadWrite,
+}
+
+/// Decisions that a host takes unasked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Policies {
+    /// Arrays that share their spares.
+    pub spare_groups: Vec<SpareGroup>,
+    /// Members that are out of date when the host starts are taken again, where a bitmap tells what they missed.
+    pub re_add: bool,
+    /// The same of members that failed while they were served, and come back under their names.
+    pub re_add_returned: bool,
+}
+
+/// Arrays that share their spares.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SpareGroup {
+    /// The group's name.
+    pub name: String,
+    /// Names of its arrays; none for all of the host.
+    #[serde(default)]
+    pub arrays: Vec<String>,
+}
+
+impl SpareGroup {
+    /// Whether an array of that name is in it.
+    pub fn has(&self, array: &str) -> bool {
+        self.arrays.is_empty() || self.arrays.iter().any(|name| name == array)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+
+    use super::*;
+    use crate::limits::RateLimits;
+
+    #[test]
+    fn nothing_is_lost_when_an_opening_is_written_and_read() {
+        let all = Opening {
+            name: Some("store".to_owned()),
+            members: vec!["/dev/a".into(), "/dev/b".into()],
+            bitmaps: vec!["/run/bits".into()],
+            access: Access::ReadWrite,
+            force: true,
+            tuning: Tuning {
+                memory: 32 << 20,
+                read_policy: brindle_array::ReadPolicy::RoundRobin,
+                on_full: brindle_array::OnFull::Fail,
+                read_errors: 3,
+                patience: Patience { answer_ms: Some(4000), flush_ms: 9000, read_ms: 20 },
+                max_speed: NonZeroU64::new(1 << 20),
+                min_speed: NonZeroU64::new(4096),
+            },
+            exports: Exports {
+                nbd: vec![Listen::Unix("/run/a.sock".into()), Listen::Tcp("[::1]:10809".to_owned())],
+                unix_rights: UnixRights { mode: 0o660, owner: Some(1), group: Some(2) },
+                tls: Some(TlsFiles {
+                    cert: "cert.pem".into(),
+                    key: "key.pem".into(),
+                    clients: Some("clients.pem".into()),
+                    revoked: None,
+                }),
+                iscsi: Some(Iscsi { portals: vec!["127.0.0.1:3260".to_owned()], ..Iscsi::default() }),
+                access: Some("access".into()),
+                insecure: true,
+                limits: Some(RateLimits { iops: NonZeroU64::new(7), bandwidth: None, burst: 100 }),
+                max_connections: 5,
+            },
+            policies: Policies {
+                spare_groups: vec![SpareGroup { name: "fast".to_owned(), arrays: vec!["a".to_owned()] }],
+                re_add: true,
+                re_add_returned: true,
+            },
+            stop_timeout_ms: 5,
+        };
+        for opening in [all, Opening::default()] {
+            let text = serde_json::to_string(&opening).unwrap();
+            assert_eq!(serde_json::from_str::<Opening>(&text).unwrap(), opening, "{text}");
+        }
+    }
+
+    #[test]
+    fn words_may_be_left_out_and_unknown_ones_are_named() {
+        let few = r#"{"members": ["a"], "exports": {"nbd": ["unix:/run/a"]}, "policies": {"spare-groups": [{"name": "all"}]}}"#;
+        let read: Opening = serde_json::from_str(few).unwrap();
+        let (exports, group) = (&read.exports, &read.policies.spare_groups[0]);
+        assert_eq!((exports.nbd[0].to_string(), exports.max_connections), ("unix:/run/a".to_owned(), 64));
+        assert!(group.has("any") && read.tuning == Tuning::USUAL && read.access == Access::AsFeaturesAllow);
+        for (wrong, word) in [
+            (r#"{"colour": 1}"#, "colour"),
+            (r#"{"tuning": {"memori": 1}}"#, "memori"),
+            (r#"{"exports": {"nbd": ["nowhere"]}}"#, "HOST:PORT"),
+            (r#"{"exports": {"tls": {"cert": "a"}}}"#, "key"),
+            (r#"{"access": "write"}"#, "read-write"),
+            (r#"{"tuning": {"read-policy": "second"}}"#, "round-robin"),
+        ] {
+            let why = serde_json::from_str::<Opening>(wrong).unwrap_err().to_string();
+            assert!(why.contains(word), "{wrong}: {why}");
+        }
+    }
+}

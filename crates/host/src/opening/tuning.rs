@@ -1,0 +1,171 @@
+//! How arrays and pools of a host run.
+
+use std::num::NonZeroU64;
+
+use brindle_array::{OnFull, OpenConfig, ReadPolicy, Recovery, Speeds};
+use brindle_io::Duration;
+use brindle_pool::PoolConfig;
+use serde::{Deserialize, Serialize};
+
+/// Bytes of memory that an entry of a pool's leaf takes, and a change of its map.
+const LEAF: u64 = 6 << 10;
+const CHANGE: u64 = 96;
+/// Bytes for requests to a pool, at least.
+const LEAST: usize = 4 << 20;
+
+/// How arrays and pools run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Tuning {
+    /// Most bytes for buffers, of all of the host.
+    pub memory: u64,
+    /// Which copy a mirror is read from.
+    #[serde(with = "ReadPolicyWord")]
+    pub read_policy: ReadPolicy,
+    /// The treatment of a member that has no space for a write.
+    #[serde(with = "OnFullWord")]
+    pub on_full: OnFull,
+    /// Read errors of a member that are borne.
+    pub read_errors: u32,
+    /// How long members may take.
+    pub patience: Patience,
+    /// Most bytes a second for processes that go over a whole array; without it as fast as they go.
+    pub max_speed: Option<NonZeroU64>,
+    /// Least bytes a second for such a process, whatever clients ask for.
+    pub min_speed: Option<NonZeroU64>,
+}
+
+/// The words of [`ReadPolicy`].
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ReadPolicy", rename_all = "kebab-case")]
+enum ReadPolicyWord {
+    LeastOutstanding,
+    First,
+    RoundRobin,
+    Nearest,
+}
+
+/// The words of [`OnFull`].
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "OnFull", rename_all = "kebab-case")]
+enum OnFullWord {
+    Wait,
+    Fail,
+}
+
+/// How long members may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Patience {
+    /// Milliseconds until a member that has not answered a read or write is failed; not said, 20 s, and less where clients are
+    /// known to bear less.
+    pub answer_ms: Option<u64>,
+    /// The same of a flush, discard or write of zeroes.
+    pub flush_ms: u64,
+    /// Milliseconds after which a read is answered from other members, where they can.
+    pub read_ms: u64,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self::USUAL
+    }
+}
+
+impl Patience {
+    /// That of a host which was told nothing else.
+    pub const USUAL: Self = Self { answer_ms: None, flush_ms: 120_000, read_ms: 500 };
+
+    /// Milliseconds that a member may take to answer a read or write.
+    pub fn answer(&self) -> u64 {
+        self.answer_ms.unwrap_or(20_000)
+    }
+}
+
+impl From<Patience> for brindle_array::Patience {
+    fn from(patience: Patience) -> Self {
+        Self {
+            answer: Duration::from_millis(patience.answer()),
+            flush: Duration::from_millis(patience.flush_ms),
+            read: Duration::from_millis(patience.read_ms),
+        }
+    }
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self::USUAL
+    }
+}
+
+impl Tuning {
+    /// That of a host which was told nothing else.
+    pub const USUAL: Self = Self {
+        memory: 256 << 20,
+        read_policy: ReadPolicy::LeastOutstanding,
+        on_full: OnFull::Wait,
+        read_errors: OpenConfig::READ_ERRORS,
+        patience: Patience::USUAL,
+        max_speed: None,
+        min_speed: None,
+    };
+
+    /// Bytes for requests in flight; the rest is the arrays'.
+    pub fn for_requests(&self) -> u64 {
+        self.memory / 2
+    }
+
+    /// How an array is opened that shares the memory with others, `arrays` in all. `clock` shows seconds since 1970.
+    pub fn array(
+        &self,
+        access: brindle_array::Access,
+        recovery: Recovery,
+        arrays: u64,
+        clock: fn() -> u64,
+    ) -> OpenConfig {
+        OpenConfig {
+            // A half is the export's, a quarter is for what the commands hold themselves.
+            scratch_bytes: (self.memory / 4 / arrays) as usize,
+            read_policy: self.read_policy,
+            on_full: self.on_full,
+            patience: self.patience.into(),
+            recovery,
+            read_errors: self.read_errors,
+            speeds: Speeds { pace: self.max_speed, floor: self.min_speed },
+            ..OpenConfig::new(access, clock)
+        }
+    }
+
+    /// How a pool is opened: an eighth of the memory each for batches, for reads, for leaves of the map and for changes; the rest
+    /// is the export's.
+    pub fn pool(&self, clock: fn() -> u64) -> PoolConfig {
+        let share = self.memory / 8;
+        PoolConfig {
+            patience: self.patience.into(),
+            changes: (share / CHANGE) as usize,
+            leaves: (share / LEAF / 2) as usize,
+            memory: (share as usize).max(LEAST),
+            ..PoolConfig::new(clock)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_patience_is_that_of_the_engine() {
+        assert_eq!(brindle_array::Patience::from(Patience::USUAL), brindle_array::Patience::default());
+    }
+
+    #[test]
+    fn memory_is_shared_by_arrays_and_never_too_little_for_a_pool() {
+        let tuning = Tuning { memory: 16 << 20, ..Tuning::USUAL };
+        let of = |arrays| {
+            tuning.array(brindle_array::Access::ReadOnly, Recovery::Manual, arrays, || 0).scratch_bytes
+        };
+        assert_eq!((of(1), of(4), tuning.for_requests()), (4 << 20, 1 << 20, 8 << 20));
+        assert_eq!(tuning.pool(|| 0).memory, LEAST);
+    }
+}

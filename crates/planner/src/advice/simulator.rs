@@ -1,0 +1,111 @@
+//! The expected gain of a change: the array, or one of its drives, in a simulator as it is and as it would be.
+
+use super::finding::{Finding, Prediction};
+
+/// Why nothing is predicted where nobody says what the drives are.
+pub(super) const NO_MODEL: &str =
+    "not predicted: the members are no block devices whose kind is known; name a model with --drive";
+
+/// A load in fio's words.
+pub type Load = Vec<(String, String)>;
+
+/// The array or the drive that a load is predicted on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum On {
+    /// The array as it is.
+    Array,
+    /// The array with a write-intent bitmap of so many bytes to a bit, or none.
+    WithBitmap(Option<u64>),
+    /// One of its drives.
+    Drive,
+    /// The same, if it acknowledged no write before it is on the platter.
+    DriveWithoutCache,
+    /// The same, if its head chose among so many of its requests.
+    DriveChoosing(u32),
+}
+
+/// Predictions for drives of the array's kind, and for the array that they make.
+pub trait Simulator {
+    /// The name of the model of its drives.
+    fn name(&self) -> &str;
+
+    /// Runs a load. `with` says what is set so.
+    ///
+    /// # Errors
+    /// Why there is no prediction, for people.
+    fn predict(&self, on: On, with: String, load: Load) -> Result<Prediction, String>;
+}
+
+impl dyn Simulator + '_ {
+    /// The array under a load.
+    pub(super) fn array(&self, with: String, load: Load) -> Result<Prediction, String> {
+        self.predict(On::Array, with, load)
+    }
+
+    /// One drive under a load.
+    pub(super) fn drive(&self, with: String, load: Load) -> Result<Prediction, String> {
+        self.predict(On::Drive, with, load)
+    }
+
+    /// One drive that acknowledges no write before it is on the platter.
+    pub(super) fn drive_without_cache(&self, with: String, load: Load) -> Result<Prediction, String> {
+        self.predict(On::DriveWithoutCache, with, load)
+    }
+
+    /// The array under a load, with a write-intent bitmap of so many bytes to a bit, or none.
+    pub(super) fn with_bitmap(&self, bitmap: Option<u64>, load: Load) -> Result<Prediction, String> {
+        let with = bitmap
+            .map_or("no bitmap".to_owned(), |bit| format!("a bit for each {}", brindle_layout::Size(bit)));
+        self.predict(On::WithBitmap(bitmap), with, load)
+    }
+
+    /// One drive of whose blocks each write reaches into two, which are read first and then written; and what it does where each is
+    /// one of its blocks.
+    pub(super) fn astride(&self, block: u64) -> Result<[Prediction; 2], String> {
+        let of = |rw: &str, bytes: u64, with: &str| {
+            self.drive_without_cache(with.to_owned(), load(&[("rw", rw), ("bs", &bytes.to_string())]))
+        };
+        let (reads, writes) = (of("randread", 2 * block, "")?, of("randwrite", 2 * block, "")?);
+        let iops = 1.0 / (1.0 / reads.iops + 1.0 / writes.iops);
+        let now = Prediction {
+            with: "blocks read and written".to_owned(),
+            chunk: None,
+            iops,
+            mb_s: iops * block as f64 / 1_048_576.0,
+        };
+        Ok([now, of("randwrite", block, "blocks written")?])
+    }
+
+    /// A disk whose head chooses among so many of its requests, with so many in flight.
+    pub(super) fn choosing(&self, among: u32, flight: u32) -> Result<Prediction, String> {
+        let load = load(&[("rw", "randread"), ("bs", "4k"), ("iodepth", &flight.to_string())]);
+        self.predict(On::DriveChoosing(among), format!("the nearest of {among}"), load)
+    }
+}
+
+/// A load in fio's words.
+pub(super) fn load(words: &[(&str, &str)]) -> Load {
+    words.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+/// A finding with what the simulator says of it as it is and as it would be, under the load that `of` names. Without drives
+/// that it knows, or where it can't tell, the finding says so.
+pub(super) fn compared(
+    finding: Finding,
+    simulator: Option<&dyn Simulator>,
+    of: &str,
+    both: impl FnOnce(&dyn Simulator) -> Result<[Prediction; 2], String>,
+) -> Finding {
+    let Some(simulator) = simulator else { return finding.expecting(NO_MODEL) };
+    match both(simulator) {
+        Ok([now, then]) => {
+            let expected = format!(
+                "{then} instead of {now} ({:+.0} %) in {of}, on {} drives",
+                (then.iops / now.iops - 1.0) * 100.0,
+                simulator.name()
+            );
+            Finding { predicted: vec![now, then], ..finding.expecting(expected) }
+        }
+        Err(why) => finding.expecting(format!("not predicted: {why}")),
+    }
+}
