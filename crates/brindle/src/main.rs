@@ -9,7 +9,6 @@ mod chance;
 mod check;
 mod cli;
 mod control;
-mod cores;
 mod create;
 mod demo;
 mod detail;

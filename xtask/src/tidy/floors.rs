@@ -76,7 +76,7 @@ const ARRAY: &[&[&str]] = &[
 const BRINDLE: &[&[&str]] = &[
     &["bench::flags", "itself", "locks", "progress", "text", "units", "within"],
     &["failure", "going"],
-    &["chance", "cores", "health", "log", "look", "models", "next", "reactor", "report", "runtime"],
+    &["chance", "health", "log", "look", "models", "next", "reactor", "report", "runtime"],
     &["control", "findings", "world"],
     &["status"],
     &["host", "pools", "ring"],
@@ -142,6 +142,7 @@ const LAB: &[&[&str]] = &[
     &["run"],
     &["drive", "report", "suite"],
     &["predict"],
+    &["points"],
 ];
 
 const PLANNER: &[&[&str]] = &[
