@@ -72,7 +72,7 @@ const ARRAY: &[&[&str]] = &[
     &["open", "sharing"],
 ];
 
-// What is below the flags knows none.
+// Modules below the flags know none.
 const BRINDLE: &[&[&str]] = &[
     &["bench::flags", "itself", "locks", "progress", "text", "units", "within"],
     &["failure", "going"],
