@@ -205,6 +205,12 @@ fn names(all: &[std::path::PathBuf]) -> String {
     all.iter().map(|name| name.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
+impl From<brindle_lab::points::PointError> for Failure {
+    fn from(why: brindle_lab::points::PointError) -> Self {
+        Self::Usage(why.to_string())
+    }
+}
+
 impl Failure {
     pub(crate) fn probe(path: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Probe { path: path.to_owned(), source: source.into() }

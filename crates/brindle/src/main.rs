@@ -8,7 +8,6 @@ mod cat;
 mod check;
 mod cli;
 mod control;
-mod cores;
 mod create;
 mod deadline;
 mod demo;

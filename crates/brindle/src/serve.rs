@@ -23,7 +23,7 @@ use brindle_array::Recovery;
 use brindle_export::{Gate, nbd};
 use brindle_host::control::{self, Control, Ended};
 use brindle_host::mailbox::{self, Sender};
-use brindle_host::opening::{Access, Opening, UnixRights};
+use brindle_host::opening::{Opening, Permission, UnixRights};
 use brindle_host::{Any, ControlHandler, Doors, Exported, Listener, Message, News, Order, Placed, Service};
 use brindle_io::device::DeviceAccess;
 use brindle_io::sync::{Either, race};
@@ -58,7 +58,8 @@ fn serve_here(args: &Serve) -> Result<(), Failure> {
     let exports = &opening.exports;
     let certificates = exports.tls.as_ref().map(Certificates::read).transpose()?;
     let places = places::find(exports, certificates.as_ref())?;
-    let plan = exports.iscsi.as_ref().map(|iscsi| iscsi::IscsiPlan::find(iscsi, exports.insecure)).transpose()?;
+    let plan =
+        exports.iscsi.as_ref().map(|iscsi| iscsi::IscsiPlan::find(iscsi, exports.insecure)).transpose()?;
     world::check_budget(opening.tuning.memory)?;
     let how = world::Opening {
         access: DeviceAccess::Examine,
@@ -80,7 +81,7 @@ fn serve_here(args: &Serve) -> Result<(), Failure> {
     };
     let (how, look, found) = match find(how) {
         // Members that were cut are better than nothing.
-        Err(why) if opening.force && opening.access == Access::ReadOnly => {
+        Err(why) if opening.force && opening.access == Permission::ReadOnly => {
             find(how.with_cut()).map_err(|_| why)?
         }
         found => found?,
@@ -241,7 +242,7 @@ fn wanted(opening: &Opening, found: Vec<Found>) -> Result<Vec<Wanted>, Failure> 
 
 /// `name`: what messages call the array, where there are several.
 fn access(opening: &Opening, found: &Found, name: Option<&str>) -> Result<DeviceAccess, Failure> {
-    if opening.access == Access::ReadOnly {
+    if opening.access == Permission::ReadOnly {
         return Ok(DeviceAccess::Read);
     }
     let reasons: Vec<String> =
@@ -250,7 +251,7 @@ fn access(opening: &Opening, found: &Found, name: Option<&str>) -> Result<Device
         return Ok(DeviceAccess::Write);
     }
     let reasons = reasons.join("; ");
-    if opening.access == Access::ReadWrite {
+    if opening.access == Permission::ReadWrite {
         let array = name.map_or_else(|| "the array".to_owned(), |name| format!("array '{name}'"));
         return Err(Failure::Refused(format!("{array} can't be written to: {reasons}")));
     }

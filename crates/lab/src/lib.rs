@@ -13,6 +13,7 @@
 //! | [`predict`] | what arrays of modelled drives would do: the engine itself in virtual time |
 //! | [`trace`] | traces that others recorded: read, paced, weighed; no I/O of its own |
 //! | [`sweep`] | cross products of arrays and loads, and reports on them; no I/O |
+//! | [`points`] | what runs the points of a sweep: in virtual time, or on devices that somebody gives up |
 //! | [`page`] | reports as pages that need no network, drawn by libraries of others; no I/O |
 //! | [`suite`] | loads that have a name, and scores over them; no I/O |
 
@@ -21,6 +22,7 @@ pub mod job;
 pub mod load;
 pub mod measure;
 pub mod page;
+pub mod points;
 pub mod predict;
 pub mod report;
 pub mod run;

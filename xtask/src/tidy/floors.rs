@@ -86,11 +86,11 @@ const MD: &[&[&str]] = &[
     &["open"],
 ];
 
-// What is below the flags knows none.
+// Modules below the flags know none.
 const BRINDLE: &[&[&str]] = &[
     &["bench::flags", "deadline", "executable", "locks", "progress", "text", "units"],
     &["failure", "sync"],
-    &["cores", "health", "log", "look", "models", "next_step", "random", "reactor", "report", "runtime"],
+    &["health", "log", "look", "models", "next_step", "random", "reactor", "report", "runtime"],
     &["control", "findings", "world"],
     &["status"],
     &["host", "pools", "ring"],
@@ -156,6 +156,7 @@ const LAB: &[&[&str]] = &[
     &["run"],
     &["drive", "report", "suite"],
     &["predict"],
+    &["points"],
 ];
 
 const PLANNER: &[&[&str]] = &[

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use brindle_array as array;
-use brindle_host::opening::{self, Access, Exports, Opening, Policies, TlsFiles};
+use brindle_host::opening::{self, Exports, Opening, Permission, Policies, TlsFiles};
 
 use super::{Iscsi, OnFull, Patience, ReadPolicy, Serve, TlsFlags, Tuning};
 use crate::units::Bytes;
@@ -51,9 +51,9 @@ impl From<Tuning> for opening::Tuning {
 impl From<&Serve> for Opening {
     fn from(flags: &Serve) -> Self {
         let access = match (flags.read_only, flags.read_write) {
-            (true, _) => Access::ReadOnly,
-            (false, true) => Access::ReadWrite,
-            (false, false) => Access::AsFeaturesAllow,
+            (true, _) => Permission::ReadOnly,
+            (false, true) => Permission::ReadWrite,
+            (false, false) => Permission::AsFeaturesAllow,
         };
         Self {
             name: flags.name.clone(),
@@ -142,8 +142,8 @@ mod tests {
             assert_ne!(wanted, usual, "{words:?}");
             assert_eq!(opening(&[words, &["m"]].concat()), wanted, "{words:?}");
         };
-        changed(&["--read-only"], &|o| o.access = Access::ReadOnly);
-        changed(&["--read-write"], &|o| o.access = Access::ReadWrite);
+        changed(&["--read-only"], &|o| o.access = Permission::ReadOnly);
+        changed(&["--read-write"], &|o| o.access = Permission::ReadWrite);
         changed(&["--force"], &|o| o.force = true);
         changed(&["--bitmap", "./b"], &|o| o.bitmaps = vec!["./b".into()]);
         changed(&["--name", "n"], &|o| o.name = Some("n".into()));

@@ -3,13 +3,13 @@
 use brindle_lab::drive::{Drive, parse, to_toml};
 use brindle_lab::job::Job;
 use brindle_lab::measure::Tally;
+use brindle_lab::points::on_all;
 use brindle_lab::predict::{Policies, Shape, Spec, job, predict};
 use brindle_layout::{Layout, Level};
 use brindle_planner::{Part, Scheme, Speed};
 
 use super::drives::Kind;
 use super::{Row, USUAL_CHUNK};
-use crate::cores;
 use crate::failure::Failure;
 use crate::predict::load::{AskedLoad, as_loaded};
 use crate::progress;
@@ -48,10 +48,10 @@ pub(super) fn fill(
     // A model can't be shared by threads, its text can.
     let text = to_toml(model);
     let bar = progress::steps("simulating", parts.len() as u64);
-    let found = cores::on_all(&parts, |part| {
+    let found = on_all(&parts, |part| {
         let speed = speed(part, &parse("the model", &text)?, chunk, asked)?;
         bar.inc(1);
-        Ok(speed)
+        Ok::<_, Failure>(speed)
     })?;
     bar.finish_and_clear();
     for (place, speed) in open.iter().zip(found) {

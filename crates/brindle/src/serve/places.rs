@@ -134,7 +134,10 @@ impl ListenPlace {
 }
 
 /// The places of NBD servers.
-pub(super) fn find(exports: &Exports, certificates: Option<&Certificates>) -> Result<Vec<ListenPlace>, Failure> {
+pub(super) fn find(
+    exports: &Exports,
+    certificates: Option<&Certificates>,
+) -> Result<Vec<ListenPlace>, Failure> {
     let gives = certificates.map_or_else(Gives::default, Certificates::gives);
     let way_out = if gives.secrecy {
         "give --tls-clients, listen on 127.0.0.1"

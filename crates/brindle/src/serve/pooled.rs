@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use brindle_export::Gate;
-use brindle_host::opening::{Access, Opening};
+use brindle_host::opening::{Opening, Permission};
 use brindle_host::status::LeftOut;
 use brindle_host::{HostedPool, Pooled, Service};
 use brindle_io::device::DeviceAccess;
@@ -22,7 +22,7 @@ pub(super) fn names(pools: &[Vec<PathBuf>]) -> Vec<String> {
 
 /// Opens pools in the world of the arrays.
 pub(super) fn open(opening: &Opening, world: &World, pools: &[Vec<PathBuf>]) -> Result<Vec<Opened>, Failure> {
-    let read_only = opening.access == Access::ReadOnly;
+    let read_only = opening.access == Permission::ReadOnly;
     let access = if read_only { DeviceAccess::Read } else { DeviceAccess::Write };
     let mut opened: Vec<Opened> = Vec::new();
     for members in pools {

@@ -2,13 +2,13 @@
 
 mod kept;
 mod measured;
-mod nested;
 mod simulated;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::ExitCode;
 
+use brindle_lab::points::FILE;
 use brindle_lab::predict::Shape;
 use brindle_lab::sweep::{Axes, Environment, Finished, Point, csv, html};
 use serde_json::{Value, json};
@@ -119,7 +119,7 @@ fn axes(args: &Sweep) -> Result<Axes, Failure> {
         numjobs: args.numjobs.clone(),
     });
     if args.file.is_some() {
-        axes.level.push(measured::FILE.to_owned());
+        axes.level.push(FILE.to_owned());
     }
     if !args.destroy.is_empty() && args.members.is_empty() {
         let named = args.destroy.len();

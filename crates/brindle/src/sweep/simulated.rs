@@ -1,15 +1,13 @@
 //! The points of a sweep in virtual time, on all cores.
 
 use brindle_lab::drive::to_toml;
-use brindle_lab::predict::{Beside, PredictError, Spec, predict};
-use brindle_lab::sweep::{Aside, Figures, Finished, Point};
+use brindle_lab::points::{Simulating, on_all};
+use brindle_lab::sweep::{Finished, Point};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use super::kept::PointsFile;
-use super::nested::Nested;
 use crate::cli::{Balance, Sweep, Whose};
-use crate::cores;
 use crate::failure::Failure;
 use crate::models::model;
 use crate::predict::policies;
@@ -32,44 +30,13 @@ pub(super) fn run(
     kept: &PointsFile,
     bar: &ProgressBar,
 ) -> Result<Vec<Finished>, Failure> {
-    let beside = Beside::default();
-    cores::on_all(open, |point| {
-        let finished = one(args, drive, point, &beside)?;
+    let simulating = Simulating::new(policies(args.policies, args.read_balance), args.cores);
+    on_all(open, |point| {
+        let finished = simulating.run(point, model(drive)?, || super::shape(point))?;
         kept.keep(&finished)?;
         bar.inc(1);
         Ok(finished)
     })
-}
-
-/// Words that mean nothing end the sweep; an array that can't be is a point without figures.
-fn one(args: &Sweep, drive: &str, point: &Point, beside: &Beside) -> Result<Finished, Failure> {
-    if let Some(nested) = Nested::of(point)? {
-        let why =
-            nested.err().unwrap_or_else(|| "an array of arrays can be measured only: --destroy".to_owned());
-        return Ok(Finished { point: point.clone(), figures: None, refused: Some(why) });
-    }
-    let spec = Spec {
-        drive: model(drive)?,
-        shape: super::shape(point)?,
-        policies: policies(args.policies, args.read_balance),
-        cores: args.cores,
-        job: brindle_lab::predict::job(&point.words())?,
-    };
-    let (figures, refused) = match predict(&spec) {
-        Ok(predicted) => {
-            let aside = Aside {
-                utilisation: Some(f64::from(predicted.busy.iter().copied().max().unwrap_or(0)) / 1000.0),
-                cpu_share: f64::from(predicted.processor) / 1000.0,
-                jbod: beside.jbod(&spec)?,
-                limit: beside.limit(&spec)?,
-                digest: format!("{:016x}", predicted.digest),
-            };
-            (Some(Figures::of(&predicted.outcome.mixed(), aside)), None)
-        }
-        Err(why @ (PredictError::Geometry(_) | PredictError::Run(_))) => (None, Some(why.to_string())),
-        Err(why) => return Err(why.into()),
-    };
-    Ok(Finished { point: point.clone(), figures, refused })
 }
 
 /// The facts of the environment for the report.

@@ -24,7 +24,7 @@ pub struct Opening {
     /// Files that have write-intent bitmaps of these arrays.
     pub bitmaps: Vec<PathBuf>,
     /// Permission to write.
-    pub access: Access,
+    pub access: Permission,
     /// Use arrays of which some bytes may be wrong.
     pub force: bool,
     /// How arrays and pools run.
@@ -43,7 +43,7 @@ impl Default for Opening {
             name: None,
             members: Vec::new(),
             bitmaps: Vec::new(),
-            access: Access::default(),
+            access: Permission::default(),
             force: false,
             tuning: Tuning::default(),
             exports: Exports::default(),
@@ -56,7 +56,7 @@ impl Default for Opening {
 /// Permission to write to arrays and pools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Access {
+pub enum Permission {
     /// Writes are taken by each array whose features allow them.
     #[default]
     AsFeaturesAllow,
@@ -109,7 +109,7 @@ mod tests {
             name: Some("store".to_owned()),
             members: vec!["/dev/a".into(), "/dev/b".into()],
             bitmaps: vec!["/run/bits".into()],
-            access: Access::ReadWrite,
+            access: Permission::ReadWrite,
             force: true,
             tuning: Tuning {
                 memory: 32 << 20,
@@ -154,7 +154,9 @@ mod tests {
         let read: Opening = serde_json::from_str(few).unwrap();
         let (exports, group) = (&read.exports, &read.policies.spare_groups[0]);
         assert_eq!((exports.nbd[0].to_string(), exports.max_connections), ("unix:/run/a".to_owned(), 64));
-        assert!(group.has("any") && read.tuning == Tuning::USUAL && read.access == Access::AsFeaturesAllow);
+        assert!(
+            group.has("any") && read.tuning == Tuning::USUAL && read.access == Permission::AsFeaturesAllow
+        );
         for (wrong, word) in [
             (r#"{"colour": 1}"#, "colour"),
             (r#"{"tuning": {"memori": 1}}"#, "memori"),

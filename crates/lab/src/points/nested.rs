@@ -3,23 +3,23 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use brindle_lab::sweep::Point;
 use brindle_layout::Level;
 
-use crate::failure::Failure;
+use super::PointError;
+use crate::sweep::Point;
 
 /// How a level is written that is RAID 0 over arrays of another.
 const STRIPED: &str = "+0";
 
 /// RAID 0 over arrays.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Nested<'a> {
+pub struct Nested<'a> {
     /// The level of those.
-    pub(super) inner: &'a str,
+    pub inner: &'a str,
     /// Members of each.
-    pub(super) each: usize,
+    pub each: usize,
     /// Members of all.
-    pub(super) members: usize,
+    pub members: usize,
 }
 
 impl<'a> Nested<'a> {
@@ -28,11 +28,11 @@ impl<'a> Nested<'a> {
     ///
     /// # Errors
     /// There is no such level, or no such count. Members that make no whole arrays are a point that can't be.
-    pub(super) fn of(point: &'a Point) -> Result<Option<Result<Self, String>>, Failure> {
+    pub fn of(point: &'a Point) -> Result<Option<Result<Self, String>>, PointError> {
         let Some(inner) = point.level.strip_suffix(STRIPED) else { return Ok(None) };
-        let level: Level =
-            inner.parse().map_err(|why| Failure::Usage(format!("--level {}: {why}", point.level)))?;
-        let wrong = || Failure::Usage(format!("--members {}: no count", point.members));
+        let level = |why| PointError::Level { level: point.level.clone(), why };
+        let level: Level = inner.parse().map_err(level)?;
+        let wrong = || PointError::Members(point.members.clone());
         let members: usize = point.members.parse().map_err(|_| wrong())?;
         let each = if level == Level::Raid1 { 2 } else { members / 2 };
         if each < 2 || members < 4 || !members.is_multiple_of(each) {
@@ -42,18 +42,18 @@ impl<'a> Nested<'a> {
     }
 
     /// Refuses members that could not be told apart once they are joined.
-    pub(super) fn can_join(&self, names: &[PathBuf]) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// The first that has a `+` in its name.
+    pub fn can_join(&self, names: &[PathBuf]) -> Result<(), PointError> {
         let odd = names.iter().find(|name| name.as_os_str().as_encoded_bytes().contains(&b'+'));
         odd.map_or(Ok(()), |odd| {
-            let (inner, odd) = (self.inner, odd.display());
-            Err(Failure::Usage(format!(
-                "--level {inner}+0: '{odd}' has a '+' in its name, which joins members: link to it by another"
-            )))
+            Err(PointError::Joined { inner: self.inner.to_owned(), name: odd.display().to_string() })
         })
     }
 
     /// The members of RAID 0: each the members of an array, joined as the command line has them.
-    pub(super) fn joined(&self, names: &[PathBuf]) -> Vec<PathBuf> {
+    pub fn joined(&self, names: &[PathBuf]) -> Vec<PathBuf> {
         let join = |group: &[PathBuf]| {
             let mut all = OsString::new();
             for (at, name) in group.iter().enumerate() {

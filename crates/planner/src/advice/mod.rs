@@ -11,7 +11,7 @@ mod simulator;
 mod tuning;
 
 pub use chunk::{Chunks, chunks};
-pub use facts::{Bitmap, ArrayContent, Drive, Facts, Md, MemberPath};
+pub use facts::{ArrayContent, Bitmap, Drive, Facts, Md, MemberPath};
 pub use finding::{Finding, Prediction, Verdict};
 pub use simulator::{Load, On, Simulator};
 

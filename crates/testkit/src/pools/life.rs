@@ -67,7 +67,7 @@ impl Life {
         }
     }
 
-    /// What it is at, when the power goes.
+    /// Phases that it is in, when the power goes.
     pub(super) fn phases(&self) -> Vec<Phase> {
         match (&*self.pool.borrow(), self.cuts_before) {
             (Some(pool), _) => {

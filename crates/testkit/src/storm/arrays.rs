@@ -9,11 +9,11 @@ use brindle_io::sim::Sim;
 use brindle_io::{Duration, MemberId};
 use brindle_layout::Geometry;
 
+use super::course::{Course, Storm};
 use super::files;
 use super::judge::Failure;
 use super::life::{Board, End, Fate, Run, Running};
 use super::plan::StormPlan;
-use super::run::{Course, Storm};
 use super::stage::Stage;
 use super::subject::{Scene, Subject};
 use super::tally::StrikeTally;

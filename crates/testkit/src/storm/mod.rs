@@ -10,6 +10,7 @@
 
 mod arrays;
 mod content;
+mod course;
 mod disks;
 mod files;
 mod judge;
@@ -24,9 +25,10 @@ mod subject;
 mod tally;
 mod work;
 
+pub use course::{Course, Start, Storm};
 pub use judge::Failure;
 pub use plan::{Planned, StormPlan};
-pub use run::{Calm, Course, Cut, Start, Storm, calm_steps, run};
+pub use run::{Calm, Cut, calm_steps, run};
 pub use standstill::{Standstill, Waiting};
 pub use subject::{Driven, Scene, Subject, drive};
 pub use tally::{Condition, Strike, StrikeTally};

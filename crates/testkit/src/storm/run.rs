@@ -9,6 +9,7 @@ use brindle_io::sim::{Hostility, Overlaps, Sim};
 use brindle_layout::{Geometry, Level};
 
 use super::arrays::Arrays;
+use super::course::{Course, Start, Storm};
 use super::judge::Failure;
 use super::plan::{Planned, StormPlan};
 use super::subject::{self, Driven, Subject};
@@ -16,59 +17,6 @@ use super::tally::StrikeTally;
 use crate::faults::{Atlas, Fault};
 use crate::random::Random;
 use crate::shape::planned;
-
-/// How a life after the first begins.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Start {
-    /// The member with the newest superblock has been lost, if the array can do without.
-    pub newest_lost: bool,
-    /// No writes are made in it.
-    pub reads_only: bool,
-}
-
-/// All that a storm depends on.
-#[derive(Clone, Debug)]
-pub struct Course {
-    /// The array and its load.
-    pub plan: StormPlan,
-    /// By life, the faults that strike. The array must be able to bear them.
-    pub faults: Vec<Vec<Planned>>,
-    /// By life, the step before which the power goes; a life without ends well, or as soon as its work is done.
-    pub cuts: Vec<Option<u64>>,
-    /// Drives that died stay dead over a power cut.
-    pub stays_dead: bool,
-    /// By life, how it begins; that of the first does not count.
-    pub starts: Vec<Start>,
-    /// An array that was stopped is started once more.
-    pub again: bool,
-    /// Steps of the first life if nothing goes wrong: how soon an array has to be whole once faults end depends on it.
-    pub calm: Option<u64>,
-}
-
-/// The outcome of a storm.
-#[derive(Debug)]
-pub struct Storm {
-    /// The promise that was broken, if one was.
-    pub failure: Option<Failure>,
-    /// The life in which it was.
-    pub life: u64,
-    /// Power cuts that happened.
-    pub cuts: u64,
-    /// Starts that had to be forced: dirty and degraded, as md wants it.
-    pub forced: u64,
-    /// Spares that have taken the place of a member.
-    pub recovered: u64,
-    /// Members that were away and were taken again.
-    pub returned: u64,
-    /// Counts of faults by the condition of the array.
-    pub tally: StrikeTally,
-    /// Steps of the first life.
-    pub steps: u64,
-    /// Steps of it before which superblocks were being written, if the storm is a calm one.
-    pub changing: Vec<u64>,
-    /// A digest of all that happened.
-    pub trace: u64,
-}
 
 /// The first life of a seed's storm in which nothing goes wrong: cuts are chosen by it.
 #[derive(Clone, Debug)]
