@@ -28,7 +28,7 @@ pub(super) struct Newcomer {
     pub(super) or_spare: bool,
 }
 
-/// What was found on a device.
+/// The superblocks that were found on a device, and its earlier part.
 pub(super) struct Found {
     old_superblocks: Vec<u64>,
     former: Former,
