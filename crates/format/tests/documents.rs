@@ -45,7 +45,7 @@ fn tables_have_the_names_and_places_of_the_structs() {
     let journal = include_str!("../src/md/journal.rs");
     check_layout(&rows(SUPERBLOCK, "`Raw` in `v1.rs`"), v1, "Raw");
     check_layout(&rows(SUPERBLOCK, "`Raw` in `v0.rs`"), v0, "Raw");
-    check_layout(&rows(SUPERBLOCK, "`Disk` in `v0.rs`"), v0, "Disk");
+    check_layout(&rows(SUPERBLOCK, "`DiskDescriptor` in `v0.rs`"), v0, "DiskDescriptor");
     check_layout(&rows(BITMAP, "`Raw` in `bitmap.rs`"), include_str!("../src/md/bitmap.rs"), "Raw");
     check_layout(&rows(PPL, "`Raw` in `ppl.rs`"), ppl, "Raw");
     check_layout(&rows(PPL, "`RawEntry` in `ppl.rs`"), ppl, "RawEntry");
@@ -156,7 +156,7 @@ fn fields_of_a_superblock_1_stand_where_the_page_draws_them() {
 #[test]
 fn fields_of_a_superblock_0_90_stand_where_the_page_draws_them() {
     let all = rows(SUPERBLOCK, "`Raw` in `v0.rs`");
-    let disk = rows(SUPERBLOCK, "`Disk` in `v0.rs`");
+    let disk = rows(SUPERBLOCK, "`DiskDescriptor` in `v0.rs`");
     for endian in [Endian::Little, Endian::Big] {
         let version = Version::V0_90(endian);
         let parse = |bytes: &[u8]| Superblock::parse(version, bytes, DEVICE);

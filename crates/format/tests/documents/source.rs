@@ -40,7 +40,7 @@ fn shape(kind: &str) -> (usize, &'static str) {
         "RawEntry" => (24, "le"),
         "U32<O>" => (4, "host"),
         "U64<O>" => (8, "host"),
-        "Disk<O>" => (128, "host"),
+        "DiskDescriptor<O>" => (128, "host"),
         other => panic!("a type that this test does not know: {other}"),
     }
 }
