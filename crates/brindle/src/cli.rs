@@ -1,6 +1,7 @@
 //! Every command and flag, defined once: help, man pages and completions come from here.
 
 mod advising;
+mod assembling;
 mod assuming;
 mod benching;
 mod bitmaps;
@@ -9,6 +10,7 @@ mod elsewhere;
 mod engine;
 mod guide;
 mod iscsi;
+mod metrics;
 mod others;
 mod patience;
 mod planning;
@@ -26,6 +28,7 @@ use clap::{Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::units::{Bytes, Span};
 pub(crate) use advising::Advise;
+pub(crate) use assembling::Assemble;
 pub(crate) use assuming::{Assume, Assuming};
 pub(crate) use benching::{Bench, Format, NbdUri, TraceFormat, Traces};
 pub(crate) use bitmaps::{Bitmap, Given};
@@ -33,6 +36,7 @@ pub(crate) use doors::{Disconnect, Export, Limits, Unexport};
 pub(crate) use engine::Engine;
 pub(crate) use guide::{command, sections};
 pub(crate) use iscsi::Iscsi;
+pub(crate) use metrics::{Metrics, MetricsFlags};
 pub(crate) use others::{Completions, Demo, Man};
 pub(crate) use patience::Patience;
 pub(crate) use planning::{Columns, Drives, Likelihood, Order, Pair, Plan, PlanFormat, parse_pair};
@@ -150,6 +154,13 @@ pub(crate) enum Command {
     /// the next start needs --force, too. mdadm marks it clean at once, and rebuilds that member from the others. The
     /// log says so when the array begins to be served, or becomes so, and `brindle status` as long as it is so.
     Serve(Serve),
+    /// Find arrays and pools among many devices, and serve those that are this host's
+    ///
+    /// Each gets a server of its own in the background, as `serve --background` starts it. Started is what has this host's name in its
+    /// superblocks, or is named with --array; all else is listed. Members that were there when an array was used last are waited for, and
+    /// then it is started without them, if it can be, and says which are missing. Two devices that say that they are the same member are
+    /// never chosen between. Exits with 1 if something that was meant was not started.
+    Assemble(Assemble),
     /// Tell about running servers
     Status(Status),
     /// Fail a member of an array, running or stopped
@@ -214,6 +225,11 @@ pub(crate) enum Command {
     /// --json, it prints how things are once.
     /// Latencies are the time below which half of the answers came, and 99 of 100, rounded up to a power of two.
     Watch(Watch),
+    /// Tell what running servers measure, for Prometheus
+    ///
+    /// In the text format, of all servers that run here; `serve --metrics` answers scrapes with the same. docs/metrics.md lists all of them,
+    /// with alert rules and a dashboard.
+    Metrics(Metrics),
     /// Offer a running array to clients again, or grant its clients more or less
     ///
     /// Limits that are said take the place of all that it had. To let go of an array as `zpool export` does, stop it.
@@ -360,11 +376,14 @@ pub(crate) struct Examine {
     /// partition is in no table any more; without it that is done only where nothing else is found on a device of 1 GiB at most
     #[arg(long)]
     pub(crate) search: bool,
+    /// Print a line of mdadm.conf for each array: of the devices and folders that are named, or of all disks and partitions
+    #[arg(long, short = 's', conflicts_with_all = ["search", "json"])]
+    pub(crate) scan: bool,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
     /// Disks, partitions or files
-    #[arg(required = true, value_name = "MEMBER")]
+    #[arg(required_unless_present = "scan", value_name = "MEMBER")]
     pub(crate) members: Vec<PathBuf>,
 }
 
@@ -381,8 +400,13 @@ pub(crate) struct Detail {
     /// Exit as mdadm --detail --test does: 0 whole, 1 degraded, 2 too many members are missing, 4 nothing is known
     #[arg(long, short = 't')]
     pub(crate) test: bool,
+    /// Print a line of mdadm.conf for each array that is served
+    #[arg(long, short = 's', conflicts_with_all = ["members", "json", "test", "assume"])]
+    pub(crate) scan: bool,
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
     /// The array's members, in any order; A+B+C is the array that A, B and C form, as a member
-    #[arg(required_unless_present = "assume", value_name = "MEMBER")]
+    #[arg(required_unless_present_any = ["assume", "scan"], value_name = "MEMBER")]
     pub(crate) members: Vec<PathBuf>,
 }
 
@@ -479,6 +503,8 @@ pub(crate) struct Serve {
     pub(crate) iscsi: Iscsi,
     #[command(flatten)]
     pub(crate) limits: Limits,
+    #[command(flatten)]
+    pub(crate) metrics: MetricsFlags,
     #[command(flatten)]
     pub(crate) given: Given,
     #[command(flatten)]

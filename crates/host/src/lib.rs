@@ -3,6 +3,7 @@
 //! - [`Service`]: the volumes and their exports by name, and the requests of the control protocol.
 //! - [`status`]: the state of all of it, typed.
 //! - [`control`]: the protocol of the control socket, and the thread that speaks it.
+//! - [`metrics`]: the same for Prometheus.
 //! - [`Devices`]: the world in which devices are found, opened and closed.
 //! - `policy`: decisions that nobody asks for: spares that are shared, members that return.
 //!
@@ -22,6 +23,7 @@ mod filed;
 mod hosted;
 mod limits;
 pub mod mailbox;
+pub mod metrics;
 mod names;
 mod orders;
 mod policy;

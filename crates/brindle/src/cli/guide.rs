@@ -22,8 +22,10 @@ const GROUPS: [Group; 7] = [
         example: "brindle serve /dev/sd[b-g] --nbd unix:data.sock --background",
         commands: &[
             "serve",
+            "assemble",
             "status",
             "watch",
+            "metrics",
             "action",
             "wait",
             "fail",
@@ -66,7 +68,7 @@ const GROUPS: [Group; 7] = [
 ];
 
 /// Examples of single commands.
-const EXAMPLES: [(&str, &[&str]); 33] = [
+const EXAMPLES: [(&str, &[&str]); 35] = [
     (
         "create",
         &[
@@ -107,6 +109,7 @@ const EXAMPLES: [(&str, &[&str]); 33] = [
             "brindle volume list tank",
         ],
     ),
+    ("assemble", &["brindle assemble --scan", "brindle assemble --scan --dry-run /srv/disks"]),
     ("status", &["brindle status", "brindle status --test data"]),
     ("fail", &["brindle fail data /dev/sdc"]),
     ("add", &["brindle add data /dev/sdh", "brindle add --re-add data missing"]),
@@ -117,6 +120,10 @@ const EXAMPLES: [(&str, &[&str]); 33] = [
     ("action", &["brindle action data check", "brindle action --max-speed 50M data speed"]),
     ("wait", &["brindle wait data"]),
     ("watch", &["brindle watch", "brindle watch --once data"]),
+    (
+        "metrics",
+        &["brindle metrics", "brindle metrics --textfile /var/lib/prometheus/node-exporter/brindle.prom"],
+    ),
     ("export", &["brindle export data"]),
     ("unexport", &["brindle unexport data"]),
     ("disconnect", &["brindle disconnect data", "brindle disconnect data local"]),
