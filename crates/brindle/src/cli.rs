@@ -11,6 +11,7 @@ mod engine;
 mod guide;
 mod iscsi;
 mod metrics;
+mod monitoring;
 mod others;
 mod patience;
 mod planning;
@@ -37,6 +38,7 @@ pub(crate) use engine::Engine;
 pub(crate) use guide::{command, sections};
 pub(crate) use iscsi::Iscsi;
 pub(crate) use metrics::{Metrics, MetricsFlags};
+pub(crate) use monitoring::Monitor;
 pub(crate) use others::{Completions, Demo, Man};
 pub(crate) use patience::Patience;
 pub(crate) use planning::{Columns, Drives, Likelihood, Order, Pair, Plan, PlanFormat, parse_pair};
@@ -230,6 +232,14 @@ pub(crate) enum Command {
     /// In the text format, of all servers that run here; `serve --metrics` answers scrapes with the same. docs/metrics.md lists all of them,
     /// with alert rules and a dashboard.
     Metrics(Metrics),
+    /// Tell of what happens to arrays, as mdadm --monitor does: lines, a program, mail
+    ///
+    /// Looks at the arrays of running servers and at the kernel's (/proc/mdstat) every minute. Events have mdadm's names: NewArray,
+    /// DegradedArray, Fail, FailSpare, SpareActive, RebuildStarted, Rebuild20 and so on, RebuildFinished, DeviceDisappeared, TestMessage;
+    /// of its own are MismatchesFound, after a check, and ArrayBroken. Mailed are those that have to be looked at, and daily an array
+    /// that stays degraded. A program gets the event, the array and the device as arguments. A program that hangs or fails is said, and
+    /// nothing waits for it.
+    Monitor(Monitor),
     /// Offer a running array to clients again, or grant its clients more or less
     ///
     /// Limits that are said take the place of all that it had. To let go of an array as `zpool export` does, stop it.

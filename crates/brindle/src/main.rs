@@ -32,6 +32,7 @@ mod log;
 mod look;
 mod metrics;
 mod models;
+mod monitor;
 mod next;
 mod plan;
 mod pool;
@@ -130,6 +131,7 @@ fn run(command: &mut Command) -> Result<ExitCode, Failure> {
         Command::Demo(args) => demo::demo(args)?,
         Command::Completions(args) => docs::completions(args)?,
         Command::Metrics(args) => metrics::metrics(args)?,
+        Command::Monitor(args) => monitor::monitor(args)?,
         Command::Man(args) => docs::man(args)?,
     }
     Ok(ExitCode::SUCCESS)

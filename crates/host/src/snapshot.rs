@@ -32,7 +32,7 @@ impl Snapshot {
     }
 
     /// Metrics of all that the server of that name and version serves.
-    pub(crate) fn metrics(&self, server: &str, version: &str) -> Families {
+    pub fn metrics(&self, server: &str, version: &str) -> Families {
         let (volumes, made) = self.last();
         let moment = Moment { age: made.elapsed().as_secs_f64(), started: seconds(self.started) };
         Families::of(server, version, moment, volumes.all())

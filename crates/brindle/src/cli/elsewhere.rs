@@ -15,7 +15,7 @@ const WORDS: [(&[&str], &str); 8] = [
          mount that, or `nbdfuse FILE --unix SOCKET` without root",
     ),
     (
-        &["monitor", "iostat", "top"],
+        &["iostat", "top"],
         "`brindle watch` shows running arrays as they change, and `brindle status --test` exits as mdadm does",
     ),
     (

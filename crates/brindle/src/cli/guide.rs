@@ -26,6 +26,7 @@ const GROUPS: [Group; 7] = [
             "status",
             "watch",
             "metrics",
+            "monitor",
             "action",
             "wait",
             "fail",
@@ -68,7 +69,7 @@ const GROUPS: [Group; 7] = [
 ];
 
 /// Examples of single commands.
-const EXAMPLES: [(&str, &[&str]); 35] = [
+const EXAMPLES: [(&str, &[&str]); 36] = [
     (
         "create",
         &[
@@ -123,6 +124,13 @@ const EXAMPLES: [(&str, &[&str]); 35] = [
     (
         "metrics",
         &["brindle metrics", "brindle metrics --textfile /var/lib/prometheus/node-exporter/brindle.prom"],
+    ),
+    (
+        "monitor",
+        &[
+            "brindle monitor --scan --mail root",
+            "brindle monitor --scan --oneshot --test --program /usr/local/sbin/told",
+        ],
     ),
     ("export", &["brindle export data"]),
     ("unexport", &["brindle unexport data"]),

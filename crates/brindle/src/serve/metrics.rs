@@ -22,7 +22,7 @@ pub(super) struct Plan {
 const MOST_SECRET: usize = 4096;
 
 impl Plan {
-    /// What the flags say.
+    /// Of the flags.
     pub(super) fn find(flags: &MetricsFlags) -> Result<Self, Failure> {
         let door = |listen: &Listen| {
             let place = Place::find(listen)?;
@@ -73,12 +73,9 @@ impl Plan {
     /// Begins to answer.
     pub(super) fn serve(&self, doors: Vec<Door>, name: &str, snapshot: &Snapshot) -> Result<(), Failure> {
         for door in doors {
-            let metrics = Metrics {
-                server: name.to_owned(),
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-                snapshot: snapshot.clone(),
-                bearer: self.bearer.clone(),
-            };
+            let (name, snapshot) = (name.to_owned(), snapshot.clone());
+            let text = move || snapshot.metrics(&name, env!("CARGO_PKG_VERSION")).text();
+            let metrics = Metrics { text: Box::new(text), bearer: self.bearer.clone() };
             metrics
                 .serve(door)
                 .map_err(|source| Failure::system("the thread for metrics can't start", source))?;

@@ -16,7 +16,7 @@ const REMOVED: &str = "removed";
 const STATES: [&str; 8] =
     ["clean", "active", "degraded", "broken", "needs resync", "resyncing", "reshaping", "read-only"];
 
-/// What goes over arrays, as the kernel calls it.
+/// Processes over arrays, as the kernel calls them.
 const ACTIONS: [&str; 4] = ["check", "recover", "repair", "resync"];
 
 /// Events at which all redundancy has been compared.

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::text::CONTENT_TYPE;
-use crate::snapshot::Snapshot;
 
 /// Clients at a time; for one more the one that came first makes room.
 const MOST_CLIENTS: usize = 64;
@@ -36,12 +35,8 @@ pub enum Door {
 
 /// Answers to scrapes.
 pub struct Metrics {
-    /// The name of the server.
-    pub server: String,
-    /// The version of the program.
-    pub version: String,
-    /// The status of which they are.
-    pub snapshot: Snapshot,
+    /// All of them, as text, as they are now. It must not wait for the arrays.
+    pub text: Box<dyn Fn() -> String + Send>,
     /// A secret that clients have to say.
     pub bearer: Option<Vec<u8>>,
 }
@@ -59,11 +54,6 @@ impl Metrics {
         let scrapes = Scrapes { door, metrics: self, clients: Vec::new(), rest_until: None };
         std::thread::Builder::new().name("metrics".into()).spawn(move || scrapes.run())?;
         Ok(())
-    }
-
-    /// The text of all metrics.
-    fn text(&self) -> String {
-        self.snapshot.metrics(&self.server, &self.version).text()
     }
 
     /// The answer to a request, of which this is the head.
@@ -88,7 +78,7 @@ impl Metrics {
             );
         }
         let (kind, body) = match path {
-            "/metrics" => (CONTENT_TYPE, self.text()),
+            "/metrics" => (CONTENT_TYPE, (self.text)()),
             "/" => ("text/plain; charset=utf-8", "metrics are at /metrics\n".to_owned()),
             _ => return refusal("404 Not Found", "", "metrics are at /metrics\n"),
         };

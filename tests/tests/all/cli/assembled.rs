@@ -19,7 +19,7 @@ fn assemble(set: &Set, flags: &str) -> Ran {
     run(&flags, &[set.dir.path().to_owned()])
 }
 
-/// What became of each: by name, in that order.
+/// The outcome of each: by name, in that order.
 fn outcomes(report: &Value) -> Vec<(String, String)> {
     let word = |one: &Value, field: &str| one[field].as_str().unwrap().to_owned();
     let mut all: Vec<_> = report["found"]

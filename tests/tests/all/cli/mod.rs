@@ -37,6 +37,7 @@ mod lost;
 mod meant;
 mod memory;
 mod metrics;
+mod monitored;
 mod named;
 mod nas;
 mod occupied;
