@@ -14,7 +14,7 @@ use crate::{ask, itself, report, runtime};
 /// Pause between two looks for members that are waited for.
 const REST: Duration = Duration::from_secs(1);
 
-/// What becomes of something that was found.
+/// The end of something that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Outcome {
