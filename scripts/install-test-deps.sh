@@ -42,6 +42,20 @@ SCRIPT
     chmod +x "$folder/iscsi-test-cu"
 }
 
+# What checks metrics and alert rules, without the server that Debian's package starts: unpacked in a folder of its own.
+promtool() {
+    local folder=$PWD/target/promtool lists
+    [ ! -x "$folder/promtool" ] && ! command -v promtool >/dev/null || return 0
+    echo "unpacking promtool of prometheus in target/promtool"
+    lists=$(mktemp -d)
+    if ! (cd "$lists" && apt-get -qq -o "APT::Sandbox::User=$(id -un)" download prometheus && dpkg-deb -x ./*.deb root); then
+        echo "missing: promtool (the package prometheus can't be had)" >&2
+    else
+        mkdir -p "$folder" && mv "$lists/root/usr/bin/promtool" "$folder/"
+    fi
+    rm -rf "$lists"
+}
+
 # The library that static binaries are linked with.
 musl() {
     local target
@@ -116,6 +130,7 @@ done
 if [ ${#missing[@]} -eq 0 ]; then
     python
     libiscsi
+    promtool
     musl
     exit 0
 fi
@@ -139,4 +154,5 @@ echo "installing ${missing[*]}"
 "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}"
 python
 libiscsi
+promtool
 musl

@@ -164,10 +164,15 @@ fn all(folder: &Path) -> (Vec<Value>, bool) {
 
 /// The answers of all servers that have a socket here. All are asked at once: one that is silent delays no other.
 pub(crate) fn status_of_all(folder: &Path) -> Vec<(String, Result<Response, Failure>)> {
+    ask_all(folder, &Request::Status { array: None })
+}
+
+/// The answers of all servers that have a socket here to the same request.
+pub(crate) fn ask_all(folder: &Path, request: &Request) -> Vec<(String, Result<Response, Failure>)> {
     std::thread::scope(|scope| {
         let ask = |name: String| {
             scope.spawn(move || {
-                let answer = control::ask(folder, &name, &Request::Status { array: None });
+                let answer = control::ask(folder, &name, request);
                 (name, answer)
             })
         };

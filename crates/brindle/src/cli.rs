@@ -1,13 +1,17 @@
 //! Every command and flag, defined once: help, man pages and completions come from here.
 
 mod advising;
+mod assembling;
 mod assuming;
 mod benching;
 mod bitmaps;
+mod creating;
 mod engine;
 mod exports;
 mod guide;
 mod iscsi;
+mod metrics;
+mod monitoring;
 mod opening;
 mod other_tools;
 mod others;
@@ -28,13 +32,17 @@ use clap::{Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::units::{Bytes, Span};
 pub(crate) use advising::Advise;
+pub(crate) use assembling::Assemble;
 pub(crate) use assuming::Assuming;
 pub(crate) use benching::{Bench, Format, NbdUri, TraceFormat, Traces};
 pub(crate) use bitmaps::{Bitmap, Given};
+pub(crate) use creating::{Create, Metadata};
 pub(crate) use engine::Engine;
 pub(crate) use exports::{Disconnect, Export, Limits, Unexport};
 pub(crate) use guide::{command, sections};
 pub(crate) use iscsi::Iscsi;
+pub(crate) use metrics::{Metrics, MetricsFlags};
+pub(crate) use monitoring::Monitor;
 pub(crate) use others::{Completions, Demo, Man};
 pub(crate) use patience::Patience;
 pub(crate) use planning::{Columns, Drives, Likelihood, Order, Pair, PlanFlags, PlanFormat, parse_pair};
@@ -152,6 +160,13 @@ pub(crate) enum Command {
     /// the next start needs --force, too. mdadm marks it clean at once, and rebuilds that member from the others. The
     /// log says so when the array begins to be served, or becomes so, and `brindle status` as long as it is so.
     Serve(Serve),
+    /// Find arrays and pools among many devices, and serve those that are this host's
+    ///
+    /// Each gets a server of its own in the background, as `serve --background` starts it. Started is what has this host's name in its
+    /// superblocks, or is named with --array; all else is listed. Members that were there when an array was used last are waited for, and
+    /// then it is started without them, if it can be, and says which are missing. Two devices that say that they are the same member are
+    /// never chosen between. Exits with 1 if something that was meant was not started.
+    Assemble(Assemble),
     /// Tell about running servers
     Status(Status),
     /// Fail a member of an array, running or stopped
@@ -216,6 +231,19 @@ pub(crate) enum Command {
     /// --json, it prints how things are once.
     /// Latencies are the time below which half of the answers came, and 99 of 100, rounded up to a power of two.
     Watch(Watch),
+    /// Tell what running servers measure, for Prometheus
+    ///
+    /// In the text format, of all servers that run here; `serve --metrics` answers scrapes with the same. docs/metrics.md lists all of them,
+    /// with alert rules and a dashboard.
+    Metrics(Metrics),
+    /// Tell of what happens to arrays, as mdadm --monitor does: lines, a program, mail
+    ///
+    /// Looks at the arrays of running servers and at the kernel's (/proc/mdstat) every minute. Events have mdadm's names: NewArray,
+    /// DegradedArray, Fail, FailSpare, SpareActive, RebuildStarted, Rebuild20 and so on, RebuildFinished, DeviceDisappeared, TestMessage;
+    /// of its own are MismatchesFound, after a check, and ArrayBroken. Mailed are those that have to be looked at, and daily an array
+    /// that stays degraded. A program gets the event, the array and the device as arguments. A program that hangs or fails is said, and
+    /// nothing waits for it.
+    Monitor(Monitor),
     /// Offer a running array to clients again, or grant its clients more or less
     ///
     /// Limits that are said take the place of all that it had. To let go of an array as `zpool export` does, stop it.
@@ -274,87 +302,6 @@ pub(crate) enum Command {
     Man(Man),
 }
 
-/// Flags of `brindle create`.
-#[derive(Debug, Args)]
-pub(crate) struct Create {
-    /// Name of the array (metadata 1.x); `HOST:NAME` names the home host too
-    #[arg(long, short = 'N')]
-    pub(crate) name: Option<String>,
-    /// linear, 0, 1, 4, 5, 6, 10, or raid0 and so on
-    #[arg(long, short = 'l')]
-    pub(crate) level: String,
-    /// Parity layout (left-symmetric, ddf-zero-restart, left-symmetric-6, ...), n2, f2, o2 and so on for RAID 10,
-    /// original or alternate for RAID 0 over members of different sizes
-    #[arg(long, short = 'p')]
-    pub(crate) layout: Option<String>,
-    /// Chunk size [default: 512K]; a plain number counts KiB, as with mdadm
-    #[arg(long, short = 'c', value_name = "SIZE", value_parser = Bytes::parse_kib)]
-    pub(crate) chunk: Option<Bytes>,
-    /// Where and how the metadata is kept
-    #[arg(long, short = 'e', default_value = "1.2", value_name = "VERSION")]
-    pub(crate) metadata: Metadata,
-    /// Write-intent bitmap: after a crash only chunks that were being written are resynced. It stands beside each superblock
-    /// (internal), or in a new file, with a '/' in its name, which must be given whenever the array is assembled.
-    /// [default: internal if more than 100 GiB of each member are used, as with mdadm]
-    #[arg(long, short = 'b', value_name = "internal|none|FILE")]
-    pub(crate) bitmap: Option<Bitmap>,
-    /// Bytes to a bit of the bitmap, a power of two [default: as mdadm chooses]; a plain number counts KiB
-    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse_power)]
-    pub(crate) bitmap_chunk: Option<Bytes>,
-    /// Bytes of each member to use [default: all]; a plain number counts KiB
-    #[arg(long, short = 'z', value_parser = Bytes::parse_kib)]
-    pub(crate) size: Option<Bytes>,
-    /// Where the data begins on each member [default: as mdadm chooses]; a plain number counts KiB
-    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse_kib)]
-    pub(crate) data_offset: Option<Bytes>,
-    /// Take the members' content as it is: redundancy is said to be true already
-    #[arg(long)]
-    pub(crate) assume_clean: bool,
-    /// How many members there are, if it should be checked
-    #[arg(long, short = 'n', value_name = "COUNT")]
-    pub(crate) raid_devices: Option<u16>,
-    /// The last COUNT of the named members become spares
-    #[arg(long, short = 'x', default_value_t = 0, value_name = "COUNT")]
-    pub(crate) spares: u16,
-    /// A member that is read only when no other can answer (RAID 1); may be given several times
-    #[arg(long, value_name = "MEMBER")]
-    pub(crate) write_mostly: Vec<PathBuf>,
-    /// So many writes may be under way to members that are write-mostly when clients are told that they have ended; of RAID 1 with a
-    /// bitmap, which tells what such a member lacks after a crash. Flushes wait for all of them
-    #[arg(long, value_name = "COUNT", num_args = 0..=1, require_equals = true, default_missing_value = "256")]
-    pub(crate) write_behind: Option<u32>,
-    /// A member that is given up sooner when it does not answer, and fails at its first read error, where the others have what
-    /// it has (RAID 1 and 10); may be given several times
-    #[arg(long, value_name = "MEMBER")]
-    pub(crate) failfast: Vec<PathBuf>,
-    /// Overwrite file systems, partition tables and other arrays on the members, and a file that is there for the bitmap
-    #[arg(long, short = 'f')]
-    pub(crate) force: bool,
-    /// Report as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Disks, partitions or files; `missing` leaves a role empty; A+B+C is the array that A, B and C form, as a member
-    #[arg(required = true, value_name = "MEMBER")]
-    pub(crate) members: Vec<PathBuf>,
-}
-
-/// Metadata versions that can be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Metadata {
-    /// The old format, at the end; at most 27 members, no name
-    #[value(name = "0.90", alias = "0")]
-    V0_90,
-    /// At the end of the member
-    #[value(name = "1.0")]
-    V1_0,
-    /// At the start of the member
-    #[value(name = "1.1")]
-    V1_1,
-    /// 4 KiB from the start of the member
-    #[value(name = "1.2", alias = "1")]
-    V1_2,
-}
-
 /// Flags of `brindle examine`.
 #[derive(Debug, Args)]
 pub(crate) struct Examine {
@@ -362,11 +309,14 @@ pub(crate) struct Examine {
     /// partition is in no table any more. Without it that is done only where nothing else is found on a device of 1 GiB at most
     #[arg(long)]
     pub(crate) search: bool,
+    /// Print a line of mdadm.conf for each array: of the devices and folders that are named, or of all disks and partitions
+    #[arg(long, short = 's', conflicts_with_all = ["search", "json"])]
+    pub(crate) scan: bool,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
     /// Disks, partitions or files
-    #[arg(required = true, value_name = "MEMBER")]
+    #[arg(required_unless_present = "scan", value_name = "MEMBER")]
     pub(crate) members: Vec<PathBuf>,
 }
 
@@ -383,8 +333,13 @@ pub(crate) struct Detail {
     /// Exit as mdadm --detail --test does: 0 whole, 1 degraded, 2 too many members are missing, 4 nothing is known
     #[arg(long, short = 't')]
     pub(crate) test: bool,
+    /// Print a line of mdadm.conf for each array that is served
+    #[arg(long, short = 's', conflicts_with_all = ["members", "json", "test", "assume"])]
+    pub(crate) scan: bool,
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
     /// The array's members, in any order; A+B+C is the array that A, B and C form, as a member
-    #[arg(required_unless_present = "assume", value_name = "MEMBER")]
+    #[arg(required_unless_present_any = ["assume", "scan"], value_name = "MEMBER")]
     pub(crate) members: Vec<PathBuf>,
 }
 
@@ -467,6 +422,8 @@ pub(crate) struct Serve {
     pub(crate) iscsi: Iscsi,
     #[command(flatten)]
     pub(crate) limits: Limits,
+    #[command(flatten)]
+    pub(crate) metrics: MetricsFlags,
     #[command(flatten)]
     pub(crate) given: Given,
     #[command(flatten)]

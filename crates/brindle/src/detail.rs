@@ -14,12 +14,18 @@ use brindle_io::device::DeviceAccess;
 use crate::cli::Detail;
 use crate::failure::Failure;
 use crate::health::Health;
-use crate::log;
 use crate::pools::{self, Alone, PoolReport};
 use crate::report::{self, ArrayReport};
 use crate::world::{self, Opening, Set, World, warn_of_left_out};
+use crate::{ask, log, runtime, scan};
 
 pub(crate) fn detail(args: &Detail) -> Result<ExitCode, Failure> {
+    if args.scan {
+        let served = ask::reports(&runtime::folder(&args.runtime)?);
+        let lines = served.iter().filter_map(scan::served_line).map(|line| line + "\n");
+        report::print(&lines.collect::<String>())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     world::assume(args.assuming.assume.as_ref());
     if pools::are_of_pool(&args.members) {
         return of_pool(args);

@@ -20,6 +20,7 @@ use crate::failure::Failure;
 use crate::look::{self, Look, Patient};
 use crate::pools;
 use crate::report::{self, ReshapeFacts};
+use crate::scan::scan;
 use crate::units::{Bytes, Moment};
 use crate::world::place;
 use bitmap::BitmapReport;
@@ -127,6 +128,11 @@ impl PoolLabel {
 }
 
 pub(crate) fn examine(args: &Examine) -> Result<ExitCode, Failure> {
+    if args.scan {
+        let lines = scan(&args.members).all.into_iter().filter_map(|found| found.array_line());
+        report::print(&lines.map(|line| line + "\n").collect::<String>())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut reports = Vec::new();
     let mut candidates = Vec::new();
     for name in args.members.iter().flat_map(|name| with_what_is_inside(name, args.search)) {

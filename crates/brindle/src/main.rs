@@ -3,6 +3,7 @@
 mod action;
 mod advise;
 mod ask;
+mod assemble;
 mod bench;
 mod cat;
 mod check;
@@ -26,7 +27,9 @@ mod host;
 mod locks;
 mod log;
 mod look;
+mod metrics;
 mod models;
+mod monitor;
 mod next_step;
 mod plan;
 mod pool;
@@ -39,6 +42,7 @@ mod reliability;
 mod report;
 mod ring;
 mod runtime;
+mod scan;
 mod serve;
 mod shutdown;
 mod status;
@@ -99,6 +103,7 @@ fn run(command: &mut Command) -> Result<ExitCode, Failure> {
         Command::Cat(args) => return cat::cat(args),
         Command::Check(args) => return check::check(args),
         Command::Repair(args) => return check::repair(args),
+        Command::Assemble(args) => return assemble::assemble(args),
         Command::Serve(args) => return serve::serve(args),
         Command::Status(args) => return ask::status(args),
         Command::Fail(args) => devices::fail(args)?,
@@ -124,6 +129,8 @@ fn run(command: &mut Command) -> Result<ExitCode, Failure> {
         Command::Volume(args) => pool::volume(args)?,
         Command::Demo(args) => demo::demo(args)?,
         Command::Completions(args) => docs::completions(args)?,
+        Command::Metrics(args) => metrics::metrics(args)?,
+        Command::Monitor(args) => monitor::monitor(args)?,
         Command::Man(args) => docs::man(args)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -6,6 +6,7 @@ mod detached;
 mod groups;
 mod iscsi;
 mod kept;
+mod metrics;
 mod notify;
 mod places;
 mod pooled;
@@ -24,7 +25,9 @@ use brindle_export::{Gate, nbd};
 use brindle_host::control::{self, Control, Ended};
 use brindle_host::mailbox::{self, Sender};
 use brindle_host::opening::{Opening, Permission, UnixRights};
-use brindle_host::{Any, ControlHandler, Doors, Exported, Listener, Message, News, Order, Placed, Service};
+use brindle_host::{
+    Any, ControlHandler, Doors, Exported, Listener, Message, News, Order, Placed, Service, Snapshot,
+};
 use brindle_io::device::DeviceAccess;
 use brindle_io::sync::{Either, race};
 use brindle_io::uring::{self, ListenError, SocketFile, SocketRights};
@@ -53,6 +56,7 @@ pub(crate) fn serve(args: &Serve) -> Result<ExitCode, Failure> {
 
 /// Serves in this process.
 fn serve_here(args: &Serve) -> Result<(), Failure> {
+    let metrics = metrics::ScrapePlan::find(&args.metrics)?;
     world::assume(args.assuming.assume.as_ref());
     let opening = &with_patience(args.into());
     let exports = &opening.exports;
@@ -105,13 +109,17 @@ fn serve_here(args: &Serve) -> Result<(), Failure> {
     drop(look);
     twins::refuse(&folder, &host.arrays())?;
     let (listener, control_file) = listen(&folder, &name)?;
+    let scraped = metrics.listen()?;
     let ways = Ways { places, plan, access, certificates, json: args.json };
     let (served, mut sockets) = start(opening, host, &pools, name, &folder, ways)?;
     let Served { service, world } = &served;
     sockets.push(Socket::new(&runtime::control_socket(&folder, service.name())));
     let locks = Arc::clone(&world.locks);
-    let (ending, control) = answer_others(opening, &served, listener, sockets)?;
-    announce(args, service, detached)?;
+    sockets.extend(scraped.sockets());
+    let (ending, control, snapshot) = answer_others(opening, &served, listener, sockets)?;
+    let scrapes = scraped.addresses.clone();
+    metrics.serve(scraped.doors, service.name(), &snapshot)?;
+    announce(args, service, &scrapes, detached)?;
     let outcome = world.io.block_on(run(service, world, &ending, opening));
     ending.closing();
     service.tell_the_end();
@@ -163,7 +171,7 @@ fn answer_others(
     served: &Served,
     listener: UnixListener,
     sockets: Vec<Socket>,
-) -> Result<(Arc<Ending>, Arc<Control>), Failure> {
+) -> Result<(Arc<Ending>, Arc<Control>, Snapshot), Failure> {
     let Served { service, world } = served;
     let (arrays, messages): (Sender<Message>, _) = mailbox::mailbox(&world.io);
     drop(world.io.spawn(Rc::clone(service).listen(messages)));
@@ -178,15 +186,17 @@ fn answer_others(
         let ending = Arc::clone(&ending);
         move || ending.begin()
     };
-    let handler = ControlHandler { name: name.clone(), arrays, snapshot: snapshot.clone(), end, patience };
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let handler =
+        ControlHandler { name: name.clone(), version, arrays, snapshot: snapshot.clone(), end, patience };
     let control = control::listen(listener, handler)
         .map_err(|source| Failure::system("the control thread can't start", source))?;
     let control = Arc::new(control);
     let locks = Arc::clone(&world.locks);
-    let last = LastResort { name, locks, sockets, control: Arc::clone(&control), snapshot };
+    let last = LastResort { name, locks, sockets, control: Arc::clone(&control), snapshot: snapshot.clone() };
     shutdown::watch(Arc::clone(&ending), last)?;
     shutdown::watch_signals(Arc::clone(&ending))?;
-    Ok((ending, control))
+    Ok((ending, control, snapshot))
 }
 
 /// Prints what happens, as it happens: with `--json` all of it, else the end of arrays. The log has the rest.
@@ -372,7 +382,12 @@ fn start(
 }
 
 /// Tells that the exports answer: people and programs, a process that waits for it, and a service manager.
-fn announce(args: &Serve, service: &Service, detached: Option<Detached>) -> Result<(), Failure> {
+fn announce(
+    args: &Serve,
+    service: &Service,
+    scrapes: &[String],
+    detached: Option<Detached>,
+) -> Result<(), Failure> {
     let (mut text, arrays) = (String::new(), service.arrays());
     for array in &arrays {
         let (name, addresses) = (array.name(), array.addresses());
@@ -412,6 +427,11 @@ fn announce(args: &Serve, service: &Service, detached: Option<Detached>) -> Resu
                 "{name} is served, and has no volumes: brindle volume create {name}/NAME SIZE\n"
             ));
         }
+    }
+    if args.json && !scrapes.is_empty() {
+        text.push_str(&format!("{}\n", json!({"event": "metrics", "at": scrapes})));
+    } else {
+        text.extend(scrapes.iter().map(|at| format!("metrics are at {at}\n")));
     }
     if let Some(detached) = detached.as_ref().filter(|_| !args.json) {
         text.push_str(&detached.text(args, service.name(), arrays.len() > 1));

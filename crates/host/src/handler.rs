@@ -16,6 +16,8 @@ use crate::snapshot::{Snapshot, Stops};
 pub struct ControlHandler<E> {
     /// Of the server.
     pub name: String,
+    /// The version of the program.
+    pub version: String,
     /// The arrays' thread.
     pub arrays: Sender<Message>,
     /// The status that it gave last.
@@ -30,6 +32,11 @@ impl<E> ControlHandler<E> {
     fn stopped(&self) -> Answer {
         answer(Ok(Told::stopped(&self.name)))
     }
+
+    /// Of the last status: the arrays' thread is not asked.
+    fn metrics(&self) -> Answer {
+        answer(Ok(self.snapshot.metrics(&self.name, &self.version)))
+    }
 }
 
 impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
@@ -37,6 +44,7 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
         let array = match request {
             Request::Stop { array } => array,
             Request::Version => return reply.send(version()),
+            Request::Metrics => return reply.send(self.metrics()),
             request => return self.arrays.send(Message::Ask(request, reply)),
         };
         match self.snapshot.stops(array.as_deref(), &self.name) {
@@ -59,6 +67,7 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
         };
         match request {
             Request::Version => version(),
+            Request::Metrics => self.metrics(),
             Request::Status { array } => answer(self.snapshot.told(array.as_deref(), &self.name)),
             Request::Fail { member, .. } => late(&format!("{member} is failed")),
             Request::Add { devices, .. } => late(&format!("{} is added", list(devices))),

@@ -4,6 +4,7 @@
 //! - [`status`]: the state of all of it, typed.
 //! - [`opening`]: all of it as data, before it runs.
 //! - [`control`]: the protocol of the control socket, and the thread that speaks it.
+//! - [`metrics`]: the same for Prometheus.
 //! - [`Devices`]: the world in which devices are found, opened and closed.
 //! - `policy`: decisions that a server takes by itself: spares that are shared, members that return.
 //!
@@ -22,6 +23,7 @@ mod handler;
 mod hosted;
 mod limits;
 pub mod mailbox;
+pub mod metrics;
 mod names;
 pub mod opening;
 mod orders;

@@ -9,6 +9,7 @@ use brindle_array::{
     Array, BitmapDetail, Detail, DeviceDetail, ProcessDetail, ProcessKind, Progress, RoleDetail, RoleState,
 };
 use brindle_io::{Io, MemberId};
+use brindle_layout::Geometry;
 use brindle_md::assembly::Assembly;
 
 use crate::events::{Listener, Watched};
@@ -73,6 +74,7 @@ impl RunningArray {
             events: detail.events,
             resync_offset: resync_offset(&detail),
             missing: missing(&detail),
+            redundancy_left: redundancy_left(&detail, self.array.geometry()),
             devices: detail.devices.iter().map(|device| self.device_status(device)).collect(),
             exposed: detail.exposed,
             sync: detail.process.map(sync_status),
@@ -210,6 +212,17 @@ fn state_words(detail: &Detail) -> Vec<&'static str> {
         (detail.read_only, "read-only"),
     ];
     std::iter::once(first).chain(also.into_iter().filter_map(|(on, word)| on.then_some(word))).collect()
+}
+
+/// Members that may still be lost. One that is being rebuilt counts as lost until it has all.
+fn redundancy_left(detail: &Detail, geometry: &Geometry) -> Option<u16> {
+    let lacks = |role: &RoleDetail| role.state != RoleState::InSync;
+    let lost: Vec<u16> =
+        (0..).zip(&detail.roles).filter_map(|(role, state)| lacks(state).then_some(role)).collect();
+    // A member may be rebuilt in part, and what is lost beside it may be there.
+    let left = if detail.broken { None } else { Some(geometry.redundancy_left(&lost).unwrap_or_default()) };
+    let in_doubt = resync_offset(detail).is_some();
+    left.map(|left| if in_doubt { 0 } else { left })
 }
 
 /// Roles without a member that works.

@@ -252,6 +252,7 @@ impl Service {
             | Request::VolumeRename { .. }
             | Request::VolumeDestroy { .. }
             | Request::Stop { .. }
+            | Request::Metrics
             | Request::Version => return Ok(Told::Volumes(self.status())),
         };
         Ok(Told::Served(Box::new(self.status_of(&array).into())))

@@ -1,29 +1,46 @@
 //! The last status that the arrays' thread has given: it can be had without that thread.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use crate::answers::Volumes;
 use crate::error::HostError;
+use crate::metrics::{Families, Moment};
 use crate::names::{self, Names};
 use crate::status::Report;
 
 /// The last status. A handle: cloning gives the same.
 #[derive(Clone)]
-pub struct Snapshot(Arc<Mutex<(Volumes, Instant)>>);
+pub struct Snapshot {
+    last: Arc<Mutex<(Arc<Volumes>, Instant)>>,
+    /// Of the server.
+    started: SystemTime,
+}
 
 impl Snapshot {
     pub(crate) fn new(volumes: Volumes) -> Self {
-        Self(Arc::new(Mutex::new((volumes, Instant::now()))))
+        Self { last: Arc::new(Mutex::new((Arc::new(volumes), Instant::now()))), started: SystemTime::now() }
     }
 
     pub(crate) fn publish(&self, volumes: Volumes) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (volumes, Instant::now());
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = (Arc::new(volumes), Instant::now());
+    }
+
+    /// The last status and when it was given. The lock is held for no longer than that takes: the arrays' thread may want it.
+    fn last(&self) -> (Arc<Volumes>, Instant) {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Metrics of all that the server of that name and version serves.
+    pub fn metrics(&self, server: &str, version: &str) -> Families {
+        let (volumes, made) = self.last();
+        let moment = Moment { age: made.elapsed().as_secs_f64(), started: seconds(self.started) };
+        Families::of(server, version, moment, volumes.all())
     }
 
     /// Members that had not answered all when the status was given, and how much each owed: `/dev/sdc (3)`.
     pub fn owed(&self) -> Vec<String> {
-        let latest = &self.0.lock().unwrap_or_else(PoisonError::into_inner).0;
+        let latest = self.last().0;
         let devices = latest.all().iter().flat_map(Report::devices);
         let owing = devices.filter(|(_, in_flight)| *in_flight > 0);
         owing.map(|(path, in_flight)| format!("{path} ({in_flight})")).collect()
@@ -31,7 +48,8 @@ impl Snapshot {
 
     /// The status, or that of one array, which says how old it is. A server of one array has no other.
     pub(crate) fn told(&self, array: Option<&str>, server: &str) -> Result<Volumes, HostError> {
-        let (mut told, made) = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (told, made) = self.last();
+        let mut told = Volumes::clone(&told);
         let age = made.elapsed().as_secs_f64();
         told.all_mut().iter_mut().for_each(|status| status.set_stale(age));
         Ok(match meant(&told, array, server)? {
@@ -42,8 +60,8 @@ impl Snapshot {
 
     /// The meaning of an order to stop `array`, or nothing by name.
     pub(crate) fn stops(&self, array: Option<&str>, server: &str) -> Result<Stops, HostError> {
-        let told = &self.0.lock().unwrap_or_else(PoisonError::into_inner).0;
-        Ok(match meant(told, array, server)? {
+        let told = self.last().0;
+        Ok(match meant(&told, array, server)? {
             Some(at) => Stops::One(told.all()[at].name().to_owned()),
             None => Stops::All,
         })
@@ -59,6 +77,11 @@ fn meant(told: &Volumes, array: Option<&str>, server: &str) -> Result<Option<usi
         devices: status.devices().into_iter().map(|(path, _)| path.to_owned()).collect(),
     };
     names::select(&all.iter().map(names).collect::<Vec<_>>(), array, server)
+}
+
+/// Seconds since 1970.
+fn seconds(at: SystemTime) -> f64 {
+    at.duration_since(SystemTime::UNIX_EPOCH).map(|since| since.as_secs() as f64).unwrap_or_default()
 }
 
 /// Arrays that are to be stopped.

@@ -107,6 +107,20 @@ impl Geometry {
         }
     }
 
+    /// How many members more may be lost without loss of data, whichever they are, when these are; `None` if data are lost already.
+    /// Naming a member twice changes nothing, nor does naming one that the array does not have.
+    #[must_use]
+    pub fn redundancy_left(&self, lost: &[u16]) -> Option<u16> {
+        let lost = MemberSet::of(lost, self.members);
+        match &self.map {
+            Map::Striped(_) => (lost.count() == 0).then_some(0),
+            Map::Mirrored(mirrored) => mirrored.fewest_copies(|member| !lost.contains(member)).checked_sub(1),
+            Map::Parity(rows) => {
+                u32::from(rows.parity_members()).checked_sub(lost.count()).map(|left| left as u16)
+            }
+        }
+    }
+
     /// Data bytes of a full row, the best size of large requests (as md announces it); 0 where nothing is
     /// striped.
     #[must_use]

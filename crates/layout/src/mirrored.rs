@@ -151,6 +151,12 @@ impl Mirrored {
         self.turn().all(|chunk| (0..self.copies()).any(|copy| alive(self.locate(chunk, copy).member)))
     }
 
+    /// Copies of the chunk that has the fewest on members for which `alive` holds.
+    pub(crate) fn fewest_copies(&self, alive: impl Fn(u16) -> bool) -> u16 {
+        let left = |chunk| (0..self.copies()).filter(|&copy| alive(self.locate(chunk, copy).member)).count();
+        self.turn().map(left).min().unwrap_or_default() as u16
+    }
+
     /// The offset of one chunk of each set of members that hold a chunk's copies.
     fn turn(&self) -> impl Iterator<Item = u64> + '_ {
         let step = if self.whole { self.size } else { self.chunk.value() };

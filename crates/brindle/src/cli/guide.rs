@@ -22,8 +22,11 @@ const GROUPS: [Group; 7] = [
         example: "brindle serve /dev/sd[b-g] --nbd unix:data.sock --background",
         commands: &[
             "serve",
+            "assemble",
             "status",
             "watch",
+            "metrics",
+            "monitor",
             "action",
             "wait",
             "fail",
@@ -66,7 +69,7 @@ const GROUPS: [Group; 7] = [
 ];
 
 /// Examples of single commands.
-const EXAMPLES: [(&str, &[&str]); 33] = [
+const EXAMPLES: [(&str, &[&str]); 36] = [
     (
         "create",
         &[
@@ -107,6 +110,7 @@ const EXAMPLES: [(&str, &[&str]); 33] = [
             "brindle volume list tank",
         ],
     ),
+    ("assemble", &["brindle assemble --scan", "brindle assemble --scan --dry-run /srv/disks"]),
     ("status", &["brindle status", "brindle status --test data"]),
     ("fail", &["brindle fail data /dev/sdc"]),
     ("add", &["brindle add data /dev/sdh", "brindle add --re-add data missing"]),
@@ -117,6 +121,17 @@ const EXAMPLES: [(&str, &[&str]); 33] = [
     ("action", &["brindle action data check", "brindle action --max-speed 50M data speed"]),
     ("wait", &["brindle wait data"]),
     ("watch", &["brindle watch", "brindle watch --once data"]),
+    (
+        "metrics",
+        &["brindle metrics", "brindle metrics --textfile /var/lib/prometheus/node-exporter/brindle.prom"],
+    ),
+    (
+        "monitor",
+        &[
+            "brindle monitor --scan --mail root",
+            "brindle monitor --scan --oneshot --test --program /usr/local/sbin/told",
+        ],
+    ),
     ("export", &["brindle export data"]),
     ("unexport", &["brindle unexport data"]),
     ("disconnect", &["brindle disconnect data", "brindle disconnect data local"]),

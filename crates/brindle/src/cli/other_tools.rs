@@ -5,8 +5,9 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 /// Words of other tools, and what is to be said of each.
 const WORDS: [(&[&str], &str); 8] = [
     (
-        &["assemble", "import", "start", "run"],
-        "arrays are put together whenever they are used: `brindle serve MEMBER...` serves one, `brindle detail MEMBER...` only looks",
+        &["import", "start", "run"],
+        "arrays are put together whenever they are used: `brindle serve MEMBER...` serves one, `brindle assemble --scan` finds and serves all that \
+         are this host's, `brindle detail MEMBER...` only looks",
     ),
     (
         &["mount", "attach", "map", "connect"],
@@ -14,7 +15,7 @@ const WORDS: [(&[&str], &str); 8] = [
          mount that, or `nbdfuse FILE --unix SOCKET` without root",
     ),
     (
-        &["monitor", "iostat", "top"],
+        &["iostat", "top"],
         "`brindle watch` shows running arrays as they change, and `brindle status --test` exits as mdadm does",
     ),
     (

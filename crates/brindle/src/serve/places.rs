@@ -98,7 +98,7 @@ impl ListenPlace {
     }
 
     /// Whether it can be reached from this machine alone.
-    fn is_of_this_machine(&self) -> bool {
+    pub(super) fn is_of_this_machine(&self) -> bool {
         match self {
             Self::Unix(_) => true,
             Self::Tcp(addresses) => addresses.iter().all(|address| address.ip().to_canonical().is_loopback()),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::limits::RateLimits;
 
 /// The version of the protocol: more with each request or field that an older client or server does not know.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// A request to a running server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -173,6 +173,8 @@ pub enum Request {
     },
     /// The version of the protocol is asked for.
     Version,
+    /// Its metrics, as it publishes them.
+    Metrics,
 }
 
 impl Request {
@@ -195,7 +197,7 @@ impl Request {
             Self::VolumeCreate { pool, .. }
             | Self::VolumeRename { pool, .. }
             | Self::VolumeDestroy { pool, .. } => Some(pool),
-            Self::Version => None,
+            Self::Version | Self::Metrics => None,
         }
     }
 
@@ -203,7 +205,7 @@ impl Request {
     /// asked of an array that may hang has its answer soon, since something else can be told then, or goes on.
     pub fn patience(&self) -> Duration {
         match self {
-            Self::Version | Self::Status { .. } | Self::Fail { .. } | Self::Stop { .. } => {
+            Self::Version | Self::Metrics | Self::Status { .. } | Self::Fail { .. } | Self::Stop { .. } => {
                 Duration::from_millis(800)
             }
             _ => Duration::from_secs(10),

@@ -42,6 +42,8 @@ pub struct ArrayStatus {
     pub resync_offset: Option<u64>,
     /// Roles without a member that works.
     pub missing: Vec<u16>,
+    /// Members that may still be lost without loss of data, whichever they are; none if data are lost. 0 where redundancy is in doubt.
+    pub redundancy_left: Option<u16>,
     /// Its devices.
     pub devices: Vec<DeviceStatus>,
     /// A crash in mid-write would leave blocks of lost members in doubt.

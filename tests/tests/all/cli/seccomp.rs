@@ -147,6 +147,11 @@ fn serves(set: &Set, seen: &mut Seen, fourth: &str, fifth: &str) {
         seen.see(command, server.ask(command, args), false);
     }
     seen.see("wait", server.ask("wait", &[]), false);
+    let assemble = format!("assemble --scan --dry-run --runtime-dir {}", set.runtime().display());
+    seen.see("assemble", run(&assemble, &[set.dir.path().to_owned()]), false);
+    let monitor = format!("monitor --scan --oneshot --runtime-dir {}", set.runtime().display());
+    seen.see("monitor", run(&monitor, &[]), false);
+    seen.see("metrics", run(&format!("metrics --runtime-dir {}", set.runtime().display()), &[]), false);
     seen.see("grow", server.ask("grow", &["--bitmap", "internal"]), false);
     assert_eq!(client.read(0, 64 * KIB), data);
     client.close();

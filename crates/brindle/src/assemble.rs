@@ -1,0 +1,220 @@
+//! `brindle assemble --scan`: finds arrays and pools among many devices, and starts a server for each that is this host's.
+
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::cli::Assemble;
+use crate::failure::Failure;
+use crate::scan::{Findable, Scanned, scan};
+use crate::{ask, executable, report, runtime};
+
+/// Pause between two looks for members that are waited for.
+const REST: Duration = Duration::from_secs(1);
+
+/// The end of something that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Outcome {
+    /// A server was there already.
+    Served,
+    /// It was started.
+    Started,
+    /// It would have been started.
+    WouldStart,
+    /// It is another host's, or nobody's.
+    Foreign,
+    /// It can't be put together.
+    Refused,
+    /// Its server did not start.
+    Failed,
+}
+
+/// The output of `brindle assemble --json`.
+#[derive(Debug, Serialize)]
+struct Report {
+    found: Vec<One>,
+    /// Devices that did not say in time what they are.
+    silent: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct One {
+    name: String,
+    uuid: String,
+    homehost: Option<String>,
+    metadata: String,
+    level: Option<&'static str>,
+    members: Vec<String>,
+    missing: Vec<String>,
+    outcome: Outcome,
+    why: Option<String>,
+}
+
+/// `brindle assemble`.
+pub(crate) fn assemble(args: &Assemble) -> Result<ExitCode, Failure> {
+    let folder = runtime::folder(&args.runtime)?;
+    let host = args.homehost.clone().unwrap_or_else(this_host);
+    let (scanned, served) = wait_for_members(args, &host, &folder);
+    let names = names(&scanned.all);
+    let mut report = Report {
+        found: Vec::new(),
+        silent: scanned.silent.iter().map(|path| path.display().to_string()).collect(),
+    };
+    for (found, name) in scanned.all.iter().zip(names) {
+        let (outcome, why) = if served.contains(&found.uuid) {
+            (Outcome::Served, None)
+        } else if !is_meant(found, args, &host) {
+            (Outcome::Foreign, None)
+        } else if let Some(why) = &found.problem {
+            (Outcome::Refused, Some(why.clone()))
+        } else if args.dry_run {
+            (Outcome::WouldStart, None)
+        } else {
+            match start(args, found, &name) {
+                Ok(()) => (Outcome::Started, None),
+                Err(why) => (Outcome::Failed, Some(why.to_string())),
+            }
+        };
+        report.found.push(One::of(found, name, outcome, why));
+    }
+    if args.json {
+        report::print_json(&report)?;
+    } else {
+        report::tell(&report.text())?;
+    }
+    let bad = |one: &One| matches!(one.outcome, Outcome::Refused | Outcome::Failed);
+    Ok(if report.found.iter().any(bad) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// This host, as arrays are named after it.
+fn this_host() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    name.split('.').next().unwrap_or_default().to_owned()
+}
+
+/// Whether it is to be started.
+fn is_meant(found: &Findable, args: &Assemble, host: &str) -> bool {
+    let named =
+        args.array.iter().any(|name| *name == found.name || *name == found.uuid || *name == found.full_name);
+    let own = found.homehost.as_deref() == Some(host) || host == "any";
+    named || (args.array.is_empty() && own)
+}
+
+/// Looks until none of what is meant lacks a member that it had when it was used last, or that has taken long enough; with the UUIDs
+/// of what is served already.
+fn wait_for_members(args: &Assemble, host: &str, folder: &Path) -> (Scanned, Vec<String>) {
+    let until = Instant::now() + Duration::from_millis(args.wait.0);
+    let mut told = false;
+    loop {
+        let (scanned, served) = (scan(&args.places), served(folder));
+        let lacks = |found: &&Findable| {
+            is_meant(found, args, host) && !served.contains(&found.uuid) && !found.newly_missing.is_empty()
+        };
+        let waits: Vec<String> = scanned.all.iter().filter(lacks).map(lacking).collect();
+        if waits.is_empty() || args.dry_run || Instant::now() >= until {
+            return (scanned, served);
+        }
+        if !told {
+            eprintln!("brindle: waiting {} s at most for {}", args.wait.0.div_ceil(1000), waits.join("; "));
+            told = true;
+        }
+        std::thread::sleep(REST.min(until.saturating_duration_since(Instant::now())));
+    }
+}
+
+/// For people: `members 1, 2 of data`.
+fn lacking(found: &Findable) -> String {
+    let members = if found.newly_missing.len() == 1 { "member" } else { "members" };
+    format!("{members} {} of {}", found.newly_missing.join(", "), found.name.escape_debug())
+}
+
+/// UUIDs of all that is served here.
+fn served(folder: &Path) -> Vec<String> {
+    let uuid = |report: &serde_json::Value| {
+        let of = if report["pool"].is_object() { &report["pool"] } else { &report["array"] };
+        of["uuid"].as_str().map(str::to_owned)
+    };
+    ask::reports(folder).iter().filter_map(uuid).collect()
+}
+
+/// Names of servers: each its own, and of one name the UUIDs.
+fn names(all: &[Findable]) -> Vec<String> {
+    let is_alone = |name: &str| all.iter().filter(|found| found.name == name).count() == 1;
+    let name = |found: &Findable| match is_alone(&found.name) && runtime::is_name(&found.name) {
+        true => found.name.clone(),
+        false => found.uuid.replace(':', "-"),
+    };
+    all.iter().map(name).collect()
+}
+
+/// Starts a server in the background, and waits until its exports answer.
+fn start(args: &Assemble, found: &Findable, name: &str) -> Result<(), Failure> {
+    let program = executable::program().map_err(|source| Failure::system("the program's own file", source))?;
+    let mut command = Command::new(&program);
+    command.args(["serve", "--background", "--name", name]);
+    if let Some(folder) = &args.runtime.runtime_dir {
+        command.arg("--runtime-dir").arg(folder);
+    }
+    command.arg("--").args(&found.members);
+    command.stdin(executable::nothing()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let ended = command.output().map_err(|source| Failure::system(program.display().to_string(), source))?;
+    let said = String::from_utf8_lossy(&ended.stderr);
+    if ended.status.success() {
+        eprint!("{said}");
+        return Ok(());
+    }
+    let last = said.lines().last().unwrap_or("its server ended and said nothing");
+    Err(Failure::Refused(last.trim_start_matches("brindle: ").to_owned()))
+}
+
+impl One {
+    fn of(found: &Findable, name: String, outcome: Outcome, why: Option<String>) -> Self {
+        Self {
+            name,
+            uuid: found.uuid.clone(),
+            homehost: found.homehost.clone(),
+            metadata: found.metadata.clone(),
+            level: found.level,
+            members: found.members.iter().map(|path| path.display().to_string()).collect(),
+            missing: found.missing.clone(),
+            outcome,
+            why,
+        }
+    }
+
+    fn text(&self) -> String {
+        let kind = self.level.unwrap_or("pool");
+        let lacks = match self.missing.len() {
+            0 => String::new(),
+            1 => format!(", without member {}", self.missing[0]),
+            _ => format!(", without members {}", self.missing.join(", ")),
+        };
+        let outcome = match (self.outcome, &self.homehost) {
+            (Outcome::Served, _) => "is served already".to_owned(),
+            (Outcome::Started, _) => "is served".to_owned(),
+            (Outcome::WouldStart, _) => "would be served".to_owned(),
+            (Outcome::Foreign, Some(host)) => {
+                format!("belongs to host {host}: --homehost {host} or --array {} starts it", self.name)
+            }
+            (Outcome::Foreign, None) => format!("names no host: --array {} starts it", self.name),
+            (Outcome::Refused, _) => "can't be put together".to_owned(),
+            (Outcome::Failed, _) => "could not be served".to_owned(),
+        };
+        let why = self.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+        format!("{} ({kind}, {} devices{lacks}) {outcome}{why}\n", self.name, self.members.len())
+    }
+}
+
+impl Report {
+    fn text(&self) -> String {
+        let mut text: String = self.found.iter().map(One::text).collect();
+        if self.found.is_empty() {
+            text.push_str("no array and no pool was found\n");
+        }
+        text.extend(self.silent.iter().map(|path| format!("{path} does not answer\n")));
+        text
+    }
+}

@@ -1,0 +1,131 @@
+//! `brindle monitor`: looks at arrays again and again, and tells of what happens to them, as `mdadm --monitor` does.
+
+mod changes;
+mod conf;
+mod state;
+mod tell;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::cli::Monitor;
+use crate::failure::Failure;
+use crate::{ask, runtime};
+use changes::{Happened, changes};
+use conf::Conf;
+use state::Seen;
+use tell::Ways;
+
+/// How often an array that stays degraded is told of.
+const AGAIN: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The kernel's arrays.
+const MDSTAT: &str = "/proc/mdstat";
+
+/// An array that is watched.
+struct Watched {
+    seen: Seen,
+    /// When it was told of last that it is degraded.
+    told: Option<Instant>,
+}
+
+/// `brindle monitor`.
+pub(crate) fn monitor(args: &Monitor) -> Result<(), Failure> {
+    let folder = runtime::folder(&args.runtime)?;
+    let mut conf = Conf::read(args.config.as_deref())?;
+    conf.mail_to = args.mail.clone().or(conf.mail_to);
+    conf.program = args.program.clone().or(conf.program);
+    conf.sendmail.clone_from(&args.sendmail);
+    let ways = Ways::new(conf, args.json);
+    let mut watched: BTreeMap<String, Watched> = BTreeMap::new();
+    loop {
+        let all = look(&folder, args);
+        for happened in turn(&mut watched, all, args, Instant::now()) {
+            ways.tell(&happened)?;
+        }
+        if args.oneshot {
+            ways.finish();
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(args.delay.0.max(100)));
+    }
+}
+
+/// All arrays that are there, of our servers and the kernel's, as far as they are meant.
+fn look(folder: &Path, args: &Monitor) -> Vec<Seen> {
+    let ours = ask::reports(folder);
+    let ours = ours.iter().filter_map(Seen::of_report);
+    let kernels = state::of_mdstat(&std::fs::read_to_string(MDSTAT).unwrap_or_default());
+    let meant = |seen: &Seen| args.arrays.is_empty() || args.arrays.contains(&seen.name);
+    ours.chain(kernels).filter(meant).collect()
+}
+
+/// The events between the last look and this one.
+fn turn(
+    watched: &mut BTreeMap<String, Watched>,
+    all: Vec<Seen>,
+    args: &Monitor,
+    now: Instant,
+) -> Vec<Happened> {
+    let mut happened = Vec::new();
+    let gone = |name: &String| !all.iter().any(|seen| seen.name == *name);
+    for name in watched.keys().filter(|name| gone(name)).cloned().collect::<Vec<_>>() {
+        watched.remove(&name);
+        happened.push(Happened::new("DeviceDisappeared", &name));
+    }
+    for seen in all {
+        let before = watched.remove(&seen.name);
+        let mut events = changes(before.as_ref().map(|before| &before.seen), &seen, args.increment);
+        if args.oneshot {
+            events.retain(Happened::is_alert);
+        }
+        if args.test && before.is_none() {
+            events.push(Happened::new("TestMessage", &seen.name));
+        }
+        let mut told = before.and_then(|before| before.told);
+        let says =
+            |events: &[Happened]| events.iter().any(|one| matches!(&*one.event, "DegradedArray" | "Fail"));
+        if says(&events) {
+            told = Some(now);
+        } else if seen.is_degraded() && told.is_none_or(|told| now.duration_since(told) >= AGAIN) {
+            events.push(Happened::new("DegradedArray", &seen.name));
+            told = Some(now);
+        }
+        if !seen.is_degraded() {
+            told = None;
+        }
+        happened.append(&mut events);
+        watched.insert(seen.name.clone(), Watched { seen, told });
+    }
+    happened
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use clap::Parser;
+
+    #[test]
+    fn an_array_that_stays_degraded_is_told_of_daily_and_one_that_goes_once() {
+        let Command::Monitor(args) = Cli::parse_from(["brindle", "monitor", "--scan"]).command else {
+            panic!("monitor")
+        };
+        let md =
+            |active: usize| state::of_mdstat(&format!("md0 : active raid1 a[0]\n 1 blocks [2/{active}]\n"));
+        let (mut watched, start) = (BTreeMap::new(), Instant::now());
+        let mut names = |all, hours: u64| -> Vec<String> {
+            let at = start + Duration::from_secs(hours * 3600);
+            turn(&mut watched, all, &args, at).into_iter().map(|one| one.event).collect()
+        };
+        assert_eq!(names(md(1), 0), ["NewArray", "DegradedArray"]);
+        assert!(names(md(1), 23).is_empty());
+        assert_eq!(names(md(1), 24), ["DegradedArray"]);
+        assert!(names(md(1), 47).is_empty());
+        assert!(names(md(2), 48).is_empty());
+        assert_eq!(names(md(1), 49), ["DegradedArray"]);
+        assert_eq!(names(Vec::new(), 50), ["DeviceDisappeared"]);
+        assert!(names(Vec::new(), 51).is_empty());
+    }
+}

@@ -1,0 +1,231 @@
+//! An array as the monitor sees it: one of a server of ours, or one of the kernel's.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// The use of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// Fills a role.
+    Active,
+    /// Is being rebuilt into a role.
+    Recovering,
+    Spare,
+    Failed,
+}
+
+/// A process over an array, and how much of it is done.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Process {
+    /// `recovery`, `resync`, `check`, `repair`, `reshape`: mdadm's words.
+    pub(super) action: String,
+    pub(super) percent: f64,
+}
+
+/// An array at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Seen {
+    /// As events name it.
+    pub(super) name: String,
+    /// Roles.
+    pub(super) wanted: usize,
+    /// Roles that are filled by a whole member.
+    pub(super) active: usize,
+    /// By their names.
+    pub(super) devices: BTreeMap<String, Use>,
+    /// Words about devices that are more than their names: serial numbers and the like.
+    pub(super) drives: BTreeMap<String, String>,
+    pub(super) process: Option<Process>,
+    /// The last process ended with so many sectors that disagreed.
+    pub(super) mismatches: Option<u64>,
+    /// More is lost than the array can do without.
+    pub(super) broken: bool,
+}
+
+impl Seen {
+    /// Some roles lack a whole member.
+    pub(super) fn is_degraded(&self) -> bool {
+        self.active < self.wanted
+    }
+
+    pub(super) fn spares(&self) -> usize {
+        self.devices.values().filter(|usage| **usage == Use::Spare).count()
+    }
+
+    /// Of a server's report (docs/cli-json.md); nothing if it is none of an array or a pool.
+    pub(super) fn of_report(report: &Value) -> Option<Self> {
+        let name = report["name"].as_str()?.to_owned();
+        if report["pool"].is_object() { Self::of_pool(name, report) } else { Self::of_array(name, report) }
+    }
+
+    fn of_array(name: String, report: &Value) -> Option<Self> {
+        let array = &report["array"];
+        let wanted = usize::try_from(array["raid_devices"].as_u64()?).ok()?;
+        let (mut devices, mut drives) = (BTreeMap::new(), BTreeMap::new());
+        for device in array["devices"].as_array()? {
+            let path = device["path"].as_str()?.to_owned();
+            let usage = match device["state"].as_str()? {
+                "in-sync" => Use::Active,
+                "recovering" => Use::Recovering,
+                "failed" | "faulty" => Use::Failed,
+                "spare" | "replacement" => Use::Spare,
+                _ => continue,
+            };
+            if let Some(drive) = drive(&device["drive"]) {
+                drives.insert(path.clone(), drive);
+            }
+            devices.insert(path, usage);
+        }
+        let active = devices.values().filter(|usage| **usage == Use::Active).count();
+        let process = array["sync"].as_object().map(|sync| Process {
+            action: action(sync["action"].as_str().unwrap_or_default()),
+            percent: sync["percent"].as_f64().unwrap_or_default(),
+        });
+        let mismatches = report["last_action"]["mismatch_cnt"].as_u64();
+        let broken = says(array, "broken");
+        Some(Self { name, wanted, active, devices, drives, process, mismatches, broken })
+    }
+
+    fn of_pool(name: String, report: &Value) -> Option<Self> {
+        let members = report["pool"]["devices"].as_array()?;
+        let mut devices = BTreeMap::new();
+        for member in members {
+            let path = member["path"].as_str().or_else(|| member["member"].as_str())?.to_owned();
+            match member["state"].as_str()? {
+                "online" => drop(devices.insert(path, Use::Active)),
+                "failed" => drop(devices.insert(path, Use::Failed)),
+                _ => {}
+            }
+        }
+        let active = devices.values().filter(|usage| **usage == Use::Active).count();
+        let broken = says(&report["pool"], "broken");
+        let drives = BTreeMap::new();
+        Some(Self {
+            name,
+            wanted: members.len(),
+            active,
+            devices,
+            drives,
+            process: None,
+            mismatches: None,
+            broken,
+        })
+    }
+}
+
+fn says(array: &Value, word: &str) -> bool {
+    array["state"].as_array().into_iter().flatten().any(|state| *state == *word)
+}
+
+/// mdadm's word for what the kernel calls `recover`.
+fn action(word: &str) -> String {
+    if word == "recover" { "recovery".to_owned() } else { word.to_owned() }
+}
+
+fn drive(drive: &Value) -> Option<String> {
+    let words = ["model", "serial", "by_id"].map(|field| drive[field].as_str());
+    let words: Vec<&str> = words.into_iter().flatten().collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// The kernel's arrays, of the text of /proc/mdstat.
+pub(super) fn of_mdstat(text: &str) -> Vec<Seen> {
+    let mut all: Vec<Seen> = Vec::new();
+    for line in text.lines() {
+        if line.starts_with(' ') || line.starts_with('\t') {
+            if let Some(seen) = all.last_mut() {
+                below(seen, line);
+            }
+            continue;
+        }
+        let Some((name, rest)) = line.split_once(" : ") else { continue };
+        if name.contains(' ') || name == "Personalities" {
+            continue;
+        }
+        all.push(first(name, rest));
+    }
+    all
+}
+
+/// `md0 : active raid1 sdb1[1] sda1[0](F)`.
+fn first(name: &str, rest: &str) -> Seen {
+    let mut devices = BTreeMap::new();
+    for word in rest.split_whitespace() {
+        let Some((device, rest)) = word.split_once('[') else { continue };
+        let usage = match rest.split_once(']').map(|(_, flags)| flags).unwrap_or_default() {
+            flags if flags.contains("(F)") => Use::Failed,
+            flags if flags.contains("(S)") => Use::Spare,
+            _ => Use::Active,
+        };
+        devices.insert(format!("/dev/{device}"), usage);
+    }
+    Seen {
+        name: format!("/dev/{name}"),
+        wanted: 0,
+        active: 0,
+        devices,
+        drives: BTreeMap::new(),
+        process: None,
+        mismatches: None,
+        broken: false,
+    }
+}
+
+/// `1046528 blocks super 1.2 [2/1] [U_]` and `[==>..] recovery = 12.6% (132096/1046528) ...`.
+fn below(seen: &mut Seen, line: &str) {
+    for word in line.split_whitespace() {
+        let inside = word.strip_prefix('[').and_then(|word| word.strip_suffix(']'));
+        if let Some((wanted, active)) = inside.and_then(|inside| inside.split_once('/'))
+            && let (Ok(wanted), Ok(active)) = (wanted.parse(), active.parse())
+        {
+            (seen.wanted, seen.active) = (wanted, active);
+        }
+    }
+    for action in ["recovery", "resync", "check", "repair", "reshape"] {
+        let Some(at) = line.find(action) else { continue };
+        let rest = line[at + action.len()..].trim_start().trim_start_matches('=').trim_start();
+        let percent = rest.split('%').next().and_then(|number| number.trim().parse().ok());
+        seen.process = Some(Process { action: action.to_owned(), percent: percent.unwrap_or_default() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_arrays_are_read() {
+        let text = "Personalities : [raid1] [raid6]\nmd1 : active raid1 sdc[2](S) sdb1[1] sda1[0](F)\n      1046528 blocks super 1.2 [2/1] [_U]\n      [==>..................]  recovery = 12.6% (132096/1046528) finish=0.9min speed=16512K/sec\n\nmd0 : active raid0 sdd[1] sde[0]\n      2093056 blocks super 1.2 512k chunks\n\nunused devices: <none>\n";
+        let all = of_mdstat(text);
+        let [first, second] = &all[..] else { panic!("{all:?}") };
+        assert_eq!((&*first.name, first.wanted, first.active, first.is_degraded()), ("/dev/md1", 2, 1, true));
+        assert_eq!(first.devices["/dev/sda1"], Use::Failed);
+        assert_eq!(first.devices["/dev/sdc"], Use::Spare);
+        assert_eq!(first.process, Some(Process { action: "recovery".into(), percent: 12.6 }));
+        assert_eq!((second.devices.len(), second.is_degraded()), (2, false));
+    }
+
+    #[test]
+    fn nothing_that_stands_in_mdstat_is_trusted() {
+        for text in
+            ["", "x", " : ", "md0 : [", "md0 : a[\n [/] recovery", "md0 : \n resync = % \n check", " [1/2]"]
+        {
+            of_mdstat(text);
+        }
+    }
+
+    #[test]
+    fn an_array_of_a_server_is_read() {
+        let report = serde_json::json!({"name": "data", "last_action": {"mismatch_cnt": 8}, "array": {
+            "raid_devices": 3, "state": ["clean", "degraded"], "sync": {"action": "recover", "percent": 50.0},
+            "devices": [
+                {"path": "a", "state": "in-sync"}, {"path": "b", "state": "failed", "drive": {"model": "M", "serial": "S", "by_id": null}},
+                {"path": "c", "state": "recovering"}, {"path": "d", "state": "spare"}]}});
+        let seen = Seen::of_report(&report).unwrap();
+        assert_eq!((seen.wanted, seen.active, seen.spares(), seen.mismatches), (3, 1, 1, Some(8)));
+        assert_eq!(seen.process.unwrap().action, "recovery");
+        assert_eq!(seen.drives["b"], "M, S");
+        assert!(Seen::of_report(&serde_json::json!({"name": 1})).is_none());
+    }
+}

@@ -1,0 +1,44 @@
+//! Metrics of all that is served. docs/metrics.md lists them.
+//!
+//! They are made from the status that the arrays' thread has published last, on the thread that is asked, so that a scrape costs that
+//! thread nothing and has an answer while it hangs.
+
+mod arrays;
+mod family;
+mod http;
+mod pools;
+mod text;
+
+use crate::status::Report;
+
+pub use family::{Families, Family, Kind, Sample};
+pub use http::{Door, Metrics};
+
+/// When a server began, and when its status was made.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// Seconds since the status was made.
+    pub age: f64,
+    /// Seconds from 1970 to the start of the server.
+    pub started: f64,
+}
+
+impl Families {
+    /// Of all that a server serves, as it was at that moment.
+    pub fn of(server: &str, version: &str, moment: Moment, reports: &[Report]) -> Self {
+        let mut all = Self::default();
+        let labels = [("server", server), ("version", version)];
+        all.gauge("brindle_server_info", "1, of a server that answers.", &labels, 1.0);
+        let help = "How old the status is of which the metrics are: more than a second or two if the arrays' thread hangs.";
+        all.gauge("brindle_server_status_age_seconds", help, &labels[..1], moment.age);
+        let help = "When the server began, in seconds since 1970.";
+        all.gauge("brindle_server_start_time_seconds", help, &labels[..1], moment.started);
+        for report in reports {
+            match report {
+                Report::Array(array) => arrays::export(&mut all, array, moment.started),
+                Report::Pool(pool) => pools::pool(&mut all, pool),
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,84 @@
+//! Metrics of pools, their members and volumes.
+
+use super::arrays::{count, io};
+use super::family::{Families, Labels};
+use crate::status::PoolStatus;
+
+/// States of members, all of them.
+const MEMBER_STATES: [&str; 3] = ["online", "failed", "missing"];
+
+/// States of pools; several may be true at once.
+const STATES: [&str; 5] = ["online", "broken", "degraded", "thin", "read-only"];
+
+pub(super) fn pool(to: &mut Families, status: &PoolStatus) {
+    let (name, pool) = (&*status.name, &status.pool);
+    let labels: Labels<'_> = &[("pool", name)];
+    to.gauge(
+        "brindle_pool_info",
+        "1, of a pool that is served.",
+        &[("pool", name), ("uuid", &pool.uuid)],
+        1.0,
+    );
+    let states = count(&STATES, pool.state.iter().copied());
+    to.states("brindle_pool_state", "1 for each state that the pool is in.", (labels, "state"), states);
+    let states = count(&MEMBER_STATES, pool.devices.iter().map(|device| device.state));
+    to.states("brindle_pool_members", "Members of the pool by their state.", (labels, "state"), states);
+    let gauges = [
+        ("brindle_pool_capacity_bytes", "Bytes that volumes may have in all.", pool.capacity),
+        ("brindle_pool_sold_bytes", "Bytes that volumes have.", pool.sold),
+        ("brindle_pool_stored_bytes", "Bytes that are stored.", pool.stored),
+        ("brindle_pool_thin_bytes", "Bytes with less redundancy than their vdev is to give.", pool.thin),
+    ];
+    for (name, help, value) in gauges {
+        to.gauge(name, help, labels, value as f64);
+    }
+    let counters = [
+        ("brindle_pool_blocks_wrong_total", "Blocks that were found wrong.", pool.blocks_wrong),
+        (
+            "brindle_pool_blocks_repaired_total",
+            "Of these those that were rebuilt in place.",
+            pool.blocks_mended,
+        ),
+        ("brindle_pool_blocks_lost_total", "Blocks that no member has any more.", pool.blocks_lost),
+        ("brindle_pool_requests_total", "Requests of clients.", status.requests),
+        ("brindle_pool_read_bytes_total", "Bytes that clients have read.", status.bytes_read),
+        ("brindle_pool_written_bytes_total", "Bytes that clients have written.", status.bytes_written),
+        ("brindle_pool_errors_total", "Requests that failed.", status.errors),
+    ];
+    for (name, help, value) in counters {
+        to.counter(name, help, labels, value);
+    }
+    let written = &pool.written;
+    for (what, bytes) in [
+        ("client", written.client),
+        ("moved", written.moved),
+        ("summaries", written.summaries),
+        ("pages", written.pages),
+        ("parity", written.parity),
+    ] {
+        let labels: Labels<'_> = &[("pool", name), ("for", what)];
+        to.counter(
+            "brindle_pool_member_written_bytes_total",
+            "Bytes written to members, by what for.",
+            labels,
+            bytes,
+        );
+    }
+    for device in &pool.devices {
+        let path = device.path.as_deref().unwrap_or_default();
+        let labels: Labels<'_> = &[("pool", name), ("member", &device.member), ("path", path)];
+        to.gauge(
+            "brindle_pool_member_wrong_places",
+            "Places of it that were found wrong.",
+            labels,
+            device.wrong as f64,
+        );
+        if let Some(counters) = &device.io {
+            io(to, "brindle_pool_member", labels, counters);
+        }
+    }
+    for volume in &status.volumes {
+        let labels: Labels<'_> = &[("pool", name), ("volume", &volume.name)];
+        to.gauge("brindle_volume_size_bytes", "Bytes of the volume.", labels, volume.size as f64);
+    }
+}

@@ -1,0 +1,108 @@
+//! The monitor: events with mdadm's names, told by lines, programs and mail.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Stdio};
+
+use super::*;
+
+/// A shell script that can be run.
+fn script(set: &Set, file: &str, text: &str) -> PathBuf {
+    let path = set.path(file);
+    std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+/// `brindle monitor --oneshot FLAGS` of the servers of a set.
+fn once(set: &Set, flags: &str) -> Ran {
+    run(
+        &format!("monitor --oneshot --runtime-dir {} --config /dev/null {flags}", set.runtime().display()),
+        &[],
+    )
+}
+
+/// A monitor that runs, ended when dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn what_happens_is_told_as_it_happens() {
+    let set = Set::raid5(4);
+    let spare = set.path("spare");
+    std::fs::File::create(&spare).unwrap().set_len(4 * MIB).unwrap();
+    let server = set.serve("");
+    let mut command = Command::new(program::path());
+    command.args(["monitor", "--json", "--delay", "100ms", "--config", "/dev/null", "--runtime-dir"]);
+    let mut running = Running(command.arg(set.runtime()).arg("a").stdout(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    // Of a rebuild of little it may see the end alone.
+    let mut wait_for = |event: &str| loop {
+        let told = next();
+        if told["event"] == event {
+            return told;
+        }
+        assert!(told["event"].as_str().unwrap().starts_with("Rebuild"), "{told} instead of {event}");
+    };
+    assert_eq!(wait_for("NewArray")["array"], "a");
+    server.ask("fail", &["2"]).ok();
+    assert_eq!(wait_for("Fail")["device"], name(&set.members[2]));
+    server.ask("action", &["--max-speed", "4M", "speed"]).ok();
+    server.ask("add", &[name(&spare)]).ok();
+    assert_eq!(wait_for("SpareActive")["device"], name(&spare));
+    server.stop();
+    wait_for("DeviceDisappeared");
+}
+
+#[test]
+fn programs_and_mail_are_told_and_never_waited_for_for_ever() {
+    let set = Set::raid5(3);
+    let server = set.serve("");
+    // Nothing is wrong, and nothing is said.
+    assert_eq!(once(&set, "a").ok().text(), "");
+    server.ask("fail", &["1"]).ok();
+    let told = set.path("told");
+    let program =
+        script(&set, "program", &format!("for word; do echo \"$word\"; done >> {}", told.display()));
+    let sendmail = script(&set, "sendmail", &format!("cat > {}", set.path("mail").display()));
+    let flags =
+        format!("a --program {} --mail root@here --sendmail {}", program.display(), sendmail.display());
+    assert_eq!(once(&set, &flags).ok().text(), "DegradedArray on a\n");
+    assert_eq!(std::fs::read_to_string(&told).unwrap(), "DegradedArray\na\n");
+    let mail = std::fs::read_to_string(set.path("mail")).unwrap();
+    assert!(
+        mail.contains("\nTo: root@here\nSubject: DegradedArray event on ") && mail.contains(":a\n"),
+        "{mail}"
+    );
+
+    let fails = script(&set, "fails", "exit 3");
+    let ran = once(&set, &format!("a --test --program {}", fails.display())).ended(0);
+    assert!(ran.err.contains("fails ended with") && ran.text().contains("TestMessage on a"), "it is said");
+    server.stop();
+    assert_eq!(once(&set, "a").ok().text(), "");
+}
+
+#[test]
+fn mdadms_configuration_says_who_is_told() {
+    let set = Set::raid5(3);
+    let server = set.serve("");
+    server.ask("fail", &["1"]).ok();
+    let told = set.path("told");
+    let program = script(&set, "program", &format!("echo \"$@\" >> {}", told.display()));
+    let conf = set.path("mdadm.conf");
+    std::fs::write(&conf, format!("# PROGRAM /no\nPROGRAM {}\n", program.display())).unwrap();
+    let words =
+        format!("monitor --oneshot --runtime-dir {} --config {} a", set.runtime().display(), conf.display());
+    run(&words, &[]).ok();
+    assert_eq!(std::fs::read_to_string(&told).unwrap(), "DegradedArray a\n");
+    run(&format!("monitor --oneshot --config {} a", set.path("none").display()), &[])
+        .refused(1, &["--config", "none"]);
+    server.stop();
+}
