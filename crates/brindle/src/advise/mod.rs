@@ -32,7 +32,7 @@ pub(crate) fn advise(args: &Advise) -> Result<(), Failure> {
     let simulator = Simulator::new(args, &facts, &drives)?;
     let simulator = simulator.as_ref();
     let mut findings =
-        vec![tuning::state(&facts, &drives), chunk::judge(args, &facts, md.as_ref(), simulator)?];
+        vec![tuning::state(&facts, &drives, simulator), chunk::judge(args, &facts, md.as_ref(), simulator)?];
     findings.extend(files::judge(&facts, md.as_ref(), simulator));
     findings.extend(files::members(&facts, &drives, simulator));
     findings.extend(tuning::judge(&facts, md.as_ref(), &drives, simulator));

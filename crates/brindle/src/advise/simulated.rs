@@ -28,6 +28,8 @@ pub(super) struct Simulator {
     shape: Shape,
     /// Bytes of each member that the array uses.
     component: u64,
+    /// Whether the drives are those that were named, not those that there are.
+    told: bool,
 }
 
 impl Simulator {
@@ -45,7 +47,13 @@ impl Simulator {
             members: u16::try_from(facts.raid_devices).unwrap_or(u16::MAX),
             bitmap: None,
         };
-        Ok(Some(Self { drive: named.to_owned(), model: model(named)?, shape, component: facts.component }))
+        let (model, told) = (model(named)?, args.drive.is_some());
+        Ok(Some(Self { drive: named.to_owned(), model, shape, component: facts.component, told }))
+    }
+
+    /// Whether the drives that were named have no heads; none if none were.
+    pub(super) fn told_flash(&self) -> Option<bool> {
+        self.told.then(|| self.model.stations.platter.is_none())
     }
 
     /// The array under a load. `with` says what is set so.
@@ -120,9 +128,19 @@ pub(super) fn load(words: &[(&str, &str)]) -> Result<Job, PredictError> {
     Ok(predict::job(words)?)
 }
 
-/// A finding with what the simulator says of it as it is and as it would be, under the load that `of` names. Without drives
-/// that it knows, or where it can't tell, the finding says so.
+/// A finding with what the simulator says of it as it is and as it would be, under the load that `of` names; no change if that is no gain.
+/// Without drives that it knows, or where it can't tell, the finding says so.
 pub(super) fn compared(
+    finding: Finding,
+    simulator: Option<&Simulator>,
+    of: &str,
+    both: impl FnOnce(&Simulator) -> Result<[Prediction; 2], PredictError>,
+) -> Finding {
+    predicted(finding, simulator, of, both).by_evidence()
+}
+
+/// The same for a change that is not for speed.
+pub(super) fn predicted(
     finding: Finding,
     simulator: Option<&Simulator>,
     of: &str,
