@@ -21,7 +21,7 @@ use crate::cli::Cat;
 use crate::failure::Failure;
 use crate::host::Host;
 use crate::pools::{self, Alone};
-use crate::world::{self, Opening, place};
+use crate::world::{self, Opening, Through, place};
 use crate::{UNREADABLE, progress, report};
 use rescue::Wanted;
 
@@ -42,8 +42,13 @@ pub(crate) fn cat(args: &Cat) -> Result<ExitCode, Failure> {
         }
     }
     let asked = named::of(args)?;
-    let opening =
-        Opening { access: DeviceAccess::Read, force: args.force, tuning: args.tuning, ..Opening::LOOK };
+    let opening = Opening {
+        access: DeviceAccess::Read,
+        force: args.force,
+        tuning: args.tuning,
+        search: Through::of(args.searching.search),
+        ..Opening::LOOK
+    };
     let host = match Host::open_fit(&asked.members, opening) {
         // Members that were cut are better than nothing.
         Err(why) if args.force => Host::open_fit(&asked.members, opening.with_cut()).map_err(|_| why)?,

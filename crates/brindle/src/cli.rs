@@ -41,7 +41,7 @@ pub(crate) use pools::{
     VolumeRename,
 };
 pub(crate) use predicting::{Balance, Calibrate, Simulate, Sweep, Whose};
-pub(crate) use reading::Cat;
+pub(crate) use reading::{Cat, Examine, Searching};
 pub(crate) use reliability::Reliability;
 pub(crate) use running::{
     Action, Add, Fail, Flag, Grow, Remove, Replace, Runtime, Said, SpareGroup, Status, Stop, Wait, Watch,
@@ -353,21 +353,6 @@ pub(crate) enum Metadata {
     V1_2,
 }
 
-/// Flags of `brindle examine`.
-#[derive(Debug, Args)]
-pub(crate) struct Examine {
-    /// Look through all of each device for members that end before it does, as those that were copied onto a larger disk, or whose
-    /// partition is in no table any more; without it that is done only where nothing else is found on a device of 1 GiB at most
-    #[arg(long)]
-    pub(crate) search: bool,
-    /// Report as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Disks, partitions or files
-    #[arg(required = true, value_name = "MEMBER")]
-    pub(crate) members: Vec<PathBuf>,
-}
-
 /// Flags of `brindle detail`.
 #[derive(Debug, Args)]
 pub(crate) struct Detail {
@@ -375,6 +360,8 @@ pub(crate) struct Detail {
     pub(crate) given: Given,
     #[command(flatten)]
     pub(crate) assuming: Assuming,
+    #[command(flatten)]
+    pub(crate) searching: Searching,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -393,6 +380,8 @@ pub(crate) struct Check {
     pub(crate) given: Given,
     #[command(flatten)]
     pub(crate) assuming: Assuming,
+    #[command(flatten)]
+    pub(crate) searching: Searching,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -37,7 +37,7 @@ use crate::failure::Failure;
 use crate::host::{self, Found, Host, Wanted};
 use crate::ring::Ring;
 use crate::units::{Bytes, Span};
-use crate::world::{self, Opening, World};
+use crate::world::{self, Opening, Through, World};
 use crate::{log, pools, report, runtime};
 use access::{AccessFile, Kept};
 use anew::Anew;
@@ -64,6 +64,7 @@ fn serve_here(args: &Serve) -> Result<(), Failure> {
         access: DeviceAccess::Examine,
         force: args.force,
         cut: false,
+        search: if args.read_only { Through::Quick } else { Through::Never },
         tuning: tuning(args),
         on_full: args.on_full,
         recovery: Recovery::Automatic,

@@ -6,9 +6,11 @@ mod bare;
 mod bitmap;
 mod cut;
 mod emulate;
+mod lost;
 mod members;
 mod newcomers;
 pub(crate) mod place;
+pub(crate) mod search;
 
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
@@ -33,6 +35,7 @@ pub(crate) use bitmap::{MadeBitmap, Make, SeenBitmap, see_bitmap};
 pub(crate) use emulate::file_of;
 pub(crate) use members::{LeftOut, Named, Nested, Seen, Set, parts, see, warn_of_left_out};
 pub(crate) use newcomers::{Newcomer, Search, Terms, Told, block_devices, joined};
+pub(crate) use search::Through;
 
 /// Least and most memory: room for a request of a usual size on each side, and what one machine may have.
 const MEMORY: (Bytes, Bytes) = (Bytes(16 << 20), Bytes(1 << 36));
@@ -51,6 +54,8 @@ pub(crate) struct Opening {
     pub(crate) force: bool,
     /// Read members that were cut at their ends as far as they go.
     pub(crate) cut: bool,
+    /// Devices that are no members are looked through for members that end before they do.
+    pub(crate) search: Through,
     pub(crate) tuning: Tuning,
     pub(crate) on_full: OnFull,
     /// When members that are lost are rebuilt.
@@ -67,6 +72,7 @@ impl Opening {
         access: DeviceAccess::Examine,
         force: true,
         cut: false,
+        search: Through::Never,
         tuning: Tuning { read_policy: ReadPolicy::First, memory: Bytes(4 << 20), patience: Patience::USUAL },
         on_full: OnFull::Wait,
         recovery: Recovery::Manual,
@@ -133,7 +139,7 @@ impl World {
     /// are put aside.
     pub(crate) fn assemble(&self, set: &mut Set, force: bool) -> Result<Assembly, Failure> {
         let formed = self.form(&set.members, &set.left_out, force);
-        let mut assembly = formed.map_err(|failure| set.blame_left_out(failure))?;
+        let mut assembly = formed.map_err(|failure| set.way_to_cut(set.blame_left_out(failure)))?;
         if assumed::given().is_some() {
             assembly.limits.push(Limitation::Assumed);
         }
