@@ -75,7 +75,7 @@ pub fn estimate(
     let run = Run { case, effort, defects: &defects, strata: &strata, progress };
     let tallies = run.all();
     let found = combine(case, effort, &strata, &tallies);
-    Ok(if case.is_bare() { stripe::completed(case, found, deviations(effort.confidence)) } else { found })
+    Ok(if case.is_bare() { stripe::completed(case, &found, deviations(effort.confidence)) } else { found })
 }
 
 impl Effort {

@@ -6,7 +6,7 @@ use super::case::{Case, HOURS_PER_YEAR};
 use super::interval::Interval;
 
 /// The estimate of histories in which groups were counted, with all that is known without them.
-pub(super) fn completed(case: &Case, counted: Estimate, z: f64) -> Estimate {
+pub(super) fn completed(case: &Case, counted: &Estimate, z: f64) -> Estimate {
     let drives = f64::from(case.group.drives * case.groups);
     let defects = drives * case.defects * case.hours;
     let hazard = case.failures.hazard(case.hours);
@@ -32,6 +32,6 @@ pub(super) fn completed(case: &Case, counted: Estimate, z: f64) -> Estimate {
         bytes,
         nomdl: bytes.map(|bytes| bytes / case.capacity().max(1.0)),
         exact: Some(loss.value),
-        ..counted
+        ..counted.clone()
     }
 }
