@@ -152,7 +152,8 @@ fn names(all: &[Findable]) -> Vec<String> {
 
 /// Starts a server in the background, and waits until its exports answer.
 fn start(args: &Assemble, found: &Findable, name: &str) -> Result<(), Failure> {
-    let program = executable::program().map_err(|source| Failure::system("the program's own file", source))?;
+    let program =
+        executable::program().map_err(|source| Failure::system("the program's own file", source))?;
     let mut command = Command::new(&program);
     command.args(["serve", "--background", "--name", name]);
     if let Some(folder) = &args.runtime.runtime_dir {

@@ -21,7 +21,7 @@ use crate::cli::Cat;
 use crate::failure::Failure;
 use crate::host::Host;
 use crate::pools::{self, Alone};
-use crate::world::{self, Opening, place};
+use crate::world::{self, Opening, Through, place};
 use crate::{UNREADABLE, progress, report};
 use rescue::Wanted;
 
@@ -46,6 +46,7 @@ pub(crate) fn cat(args: &Cat) -> Result<ExitCode, Failure> {
         access: DeviceAccess::Read,
         force: args.force,
         tuning: args.tuning.into(),
+        search: Through::of(args.searching.search),
         ..Opening::LOOK
     };
     let host = match Host::open_fit(&asked.members, opening) {

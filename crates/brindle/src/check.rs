@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::findings::{self, Report};
 use crate::host::Host;
 use crate::pools::{self, Alone};
-use crate::world::{self, Opening};
+use crate::world::{self, Opening, Through};
 use crate::{progress, report};
 
 /// `brindle check`.
@@ -20,8 +20,9 @@ pub(crate) fn check(args: &Check) -> Result<ExitCode, Failure> {
     if pools::are_of_pool(&args.members) {
         return check_pool(args);
     }
-    let opening =
-        Opening { access: DeviceAccess::Read, force: false, tuning: args.tuning.into(), ..Opening::LOOK };
+    let search = Through::of(args.searching.search);
+    let tuning = args.tuning.into();
+    let opening = Opening { access: DeviceAccess::Read, force: false, tuning, search, ..Opening::LOOK };
     let host = Host::open(&args.members, &args.given.bitmaps, opening)?;
     let report = go_over(&host, SyncMode::Check)?;
     report.show(args.json)?;

@@ -51,7 +51,7 @@ pub(crate) use pools::{
     VolumeRename,
 };
 pub(crate) use predicting::{Balance, Calibrate, Simulate, Sweep, Whose};
-pub(crate) use reading::Cat;
+pub(crate) use reading::{Cat, Examine, Searching};
 pub(crate) use reliability::Reliability;
 pub(crate) use running::{
     Action, Add, Fail, Flag, Grow, Remove, Replace, Runtime, Said, Status, Stop, Wait, Watch,
@@ -302,24 +302,6 @@ pub(crate) enum Command {
     Man(Man),
 }
 
-/// Flags of `brindle examine`.
-#[derive(Debug, Args)]
-pub(crate) struct Examine {
-    /// Look through all of each device for members that end before it does, as those that were copied onto a larger disk, or whose
-    /// partition is in no table any more. Without it that is done only where nothing else is found on a device of 1 GiB at most
-    #[arg(long)]
-    pub(crate) search: bool,
-    /// Print a line of mdadm.conf for each array: of the devices and folders that are named, or of all disks and partitions
-    #[arg(long, short = 's', conflicts_with_all = ["search", "json"])]
-    pub(crate) scan: bool,
-    /// Report as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Disks, partitions or files
-    #[arg(required_unless_present = "scan", value_name = "MEMBER")]
-    pub(crate) members: Vec<PathBuf>,
-}
-
 /// Flags of `brindle detail`.
 #[derive(Debug, Args)]
 pub(crate) struct Detail {
@@ -327,6 +309,8 @@ pub(crate) struct Detail {
     pub(crate) given: Given,
     #[command(flatten)]
     pub(crate) assuming: Assuming,
+    #[command(flatten)]
+    pub(crate) searching: Searching,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -350,6 +334,8 @@ pub(crate) struct Check {
     pub(crate) given: Given,
     #[command(flatten)]
     pub(crate) assuming: Assuming,
+    #[command(flatten)]
+    pub(crate) searching: Searching,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,

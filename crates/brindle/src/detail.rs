@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::health::Health;
 use crate::pools::{self, Alone, PoolReport};
 use crate::report::{self, ArrayReport};
-use crate::world::{self, Opening, Set, World, warn_of_left_out};
+use crate::world::{self, Opening, Set, Through, World, warn_of_left_out};
 use crate::{ask, log, runtime, scan};
 
 pub(crate) fn detail(args: &Detail) -> Result<ExitCode, Failure> {
@@ -30,7 +30,7 @@ pub(crate) fn detail(args: &Detail) -> Result<ExitCode, Failure> {
     if pools::are_of_pool(&args.members) {
         return of_pool(args);
     }
-    match all(&args.members, &args.given.bitmaps) {
+    match all(args) {
         Ok(reports) => {
             let printed = print(&reports, args.json);
             // A reader of the status may not want the report.
@@ -82,8 +82,12 @@ pub(crate) fn of(members: &[PathBuf], bitmaps: &[PathBuf]) -> Result<ArrayReport
 }
 
 /// The same, but disks with members inside may have those of several arrays.
-fn all(members: &[PathBuf], bitmaps: &[PathBuf]) -> Result<Vec<ArrayReport>, Failure> {
-    let mut world = World::new(Opening::LOOK)?;
+fn all(args: &Detail) -> Result<Vec<ArrayReport>, Failure> {
+    let (members, bitmaps) = (&args.members, &args.given.bitmaps);
+    // Of arrays by hand nothing is read here: a member that was cut is no less a member.
+    let cut = args.assuming.assume.is_some();
+    let opening = Opening { cut, search: Through::of(args.searching.search), ..Opening::LOOK };
+    let mut world = World::new(opening)?;
     let set = world.open_fit(members)?;
     let is_inside = set.members.iter().any(|named| !members.contains(&PathBuf::from(&named.label)));
     let sets = if is_inside { set.by_array() } else { vec![set] };

@@ -1,7 +1,6 @@
 //! `brindle examine`: what is on each member, and why a set does not form an array.
 
 mod bitmap;
-mod search;
 mod usage;
 
 use std::path::{Path, PathBuf};
@@ -22,7 +21,7 @@ use crate::pools;
 use crate::report::{self, ReshapeFacts};
 use crate::scan::scan;
 use crate::units::{Bytes, Moment};
-use crate::world::place;
+use crate::world::{place, search};
 use bitmap::BitmapReport;
 
 /// Roles that are told of: more than any array has.
@@ -175,7 +174,7 @@ fn with_what_is_inside(name: &Path, search: bool) -> Vec<PathBuf> {
     }
     let is_nothing =
         report.is_nothing() && BitmapReport::look(name).is_none() && PoolLabel::of(name).is_none();
-    if search || is_nothing && all.len() == 1 && search::is_quick(&report) {
+    if search || is_nothing && all.len() == 1 && report.is_quick() {
         all.extend(search::members(name));
     }
     all
@@ -263,6 +262,11 @@ impl MemberReport {
         }
     }
 
+    /// A look through all of it takes no long time.
+    fn is_quick(&self) -> bool {
+        self.size.is_some_and(search::is_quick)
+    }
+
     /// Something stands there, and nothing that is known.
     fn is_nothing(&self) -> bool {
         self.error.is_none()
@@ -317,7 +321,7 @@ impl MemberReport {
             text.push_str(match self.blank {
                 None => "  empty: less than one block\n",
                 Some(true) => "  nothing: zeroes wherever something could stand\n",
-                Some(false) if search::is_quick(self) => "  nothing that Brindle knows, but not blank\n",
+                Some(false) if self.is_quick() => "  nothing that Brindle knows, but not blank\n",
                 Some(false) => {
                     "  nothing that Brindle knows, but not blank: --search looks through all of it for members that ended before it does\n"
                 }

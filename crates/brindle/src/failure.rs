@@ -39,12 +39,12 @@ pub(crate) enum Failure {
         /// Why.
         why: String,
     },
-    /// Something is no member, but its partitions are.
-    #[error("{path}: it is partitioned, and has members inside: name {}", names(inside))]
+    /// Something is no member, but its partitions or other parts of it are.
+    #[error("{path}: it has members inside: name {}", names(inside))]
     Partitioned {
         /// As it was named.
         path: String,
-        /// Names of those partitions.
+        /// Names of those parts.
         inside: Vec<std::path::PathBuf>,
     },
     /// A member with a damaged superblock may have what all others lack.
@@ -70,6 +70,14 @@ pub(crate) enum Failure {
         source: Box<Failure>,
         /// The other devices that were named, each with the reason why it is not used.
         left_out: String,
+    },
+    /// The members that are left form no array, but one that was left out may be read another way.
+    #[error("{source}; {way}")]
+    Cut {
+        /// Why they don't.
+        source: Box<Failure>,
+        /// The way.
+        way: String,
     },
     /// Of the arrays whose members were named, one can't be assembled.
     #[error(
@@ -233,7 +241,9 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) | Self::Job(_) | Self::Loads(_) | Self::Predict(_) => ExitCode::from(2),
-            Self::Without { source, .. } | Self::OneOf { source, .. } => source.exit_code(),
+            Self::Without { source, .. } | Self::Cut { source, .. } | Self::OneOf { source, .. } => {
+                source.exit_code()
+            }
             Self::CreatePool(why) if !matches!(why, brindle_pool::PoolCreateError::Write { .. }) => {
                 ExitCode::from(2)
             }

@@ -32,7 +32,7 @@ impl Health {
     /// Of members that form no array.
     pub(crate) fn of_failure(failure: &Failure) -> Self {
         match failure {
-            Failure::Without { source, .. } => Self::of_failure(source),
+            Failure::Without { source, .. } | Failure::Cut { source, .. } => Self::of_failure(source),
             Failure::Assembly(AssemblyError::TooFewMembers { .. } | AssemblyError::NoMember { .. }) => {
                 Self(Self::UNUSABLE)
             }

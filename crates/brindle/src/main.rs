@@ -121,7 +121,7 @@ fn run(command: &mut Command) -> Result<ExitCode, Failure> {
         Command::Stop(args) => ask::stop(args)?,
         Command::Bench(args) => return bench::bench(args),
         Command::Reliability(args) => reliability::reliability(args)?,
-        Command::Calibrate(args) => predict::calibrate(args)?,
+        Command::Calibrate(args) => return predict::calibrate(args),
         Command::Simulate(args) => predict::simulate(args)?,
         Command::Sweep(args) => return sweep::sweep(args),
         Command::Plan(args) => plan::plan(args)?,

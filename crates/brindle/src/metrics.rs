@@ -7,7 +7,7 @@ use brindle_host::metrics::Families;
 
 use crate::ask;
 use crate::cli::Metrics;
-use crate::control::{Response, Request};
+use crate::control::{Request, Response};
 use crate::failure::Failure;
 use crate::{report, runtime};
 

@@ -57,15 +57,7 @@ fn question(args: &Reliability) -> Result<(Option<&'static Class>, Case), Failur
         let known: Vec<&str> = CLASSES.iter().map(|class| class.name).collect();
         return Err(Failure::Usage(format!("--class {}: there are {}", args.class, known.join(", "))));
     };
-    let own = match args.afr {
-        Some(afr) if afr.is_finite() && afr > 0.0 && afr < 100.0 => {
-            Some(Weibull::exponential(HOURS_PER_YEAR * 100.0 / afr))
-        }
-        Some(afr) => {
-            return Err(Failure::Usage(format!("--afr {afr}: say per cent, more than 0 and less than 100")));
-        }
-        None => args.failures,
-    };
+    let own = own_failures(args)?;
     let (drives, bears, groups) = shape(args)?;
     let case = Case {
         group: Group::new(drives, bears, args.size),
@@ -84,6 +76,35 @@ fn question(args: &Reliability) -> Result<(Option<&'static Class>, Case), Failur
         hours: args.years * HOURS_PER_YEAR,
     };
     Ok((own.is_none().then_some(class), case))
+}
+
+/// Failures as they were given.
+fn own_failures(args: &Reliability) -> Result<Option<Weibull>, Failure> {
+    match (args.afr, args.annual_share) {
+        (Some(afr), _) if afr.is_finite() && afr > 0.0 && afr <= 10_000.0 => {
+            Ok(Some(Weibull::exponential(HOURS_PER_YEAR * 100.0 / afr)))
+        }
+        (Some(afr), _) => Err(Failure::Usage(format!(
+            "--afr {afr}: say failures in a hundred drive-years, more than 0 and at most 10000"
+        ))),
+        (None, Some(share)) if share > 0.0 && share < 100.0 => {
+            Ok(Some(Weibull::exponential(-HOURS_PER_YEAR / (-share / 100.0).ln_1p())))
+        }
+        (None, Some(share)) => Err(Failure::Usage(format!(
+            "--annual-share {share}: say per cent of drives, more than 0 and less than 100"
+        ))),
+        (None, None) => Ok(args.failures),
+    }
+}
+
+/// Failures of a drive in a year, where the rate is constant.
+fn annual_failures(case: &Case) -> Option<f64> {
+    case.failures.is_exponential().then(|| HOURS_PER_YEAR / case.failures.mean())
+}
+
+/// The share of drives that fail in their first year.
+fn first_year(case: &Case) -> f64 {
+    1.0 - case.failures.survival(HOURS_PER_YEAR)
 }
 
 /// Drives of a group, failures that it bears, and how many groups there are.
@@ -123,7 +144,7 @@ fn classes(as_json: bool) -> Result<(), Failure> {
         let _ = match class.failures {
             Published::Counts { failures, drive_days } => writeln!(
                 text,
-                "  fails: {:.2} % a year ({:.2} to {:.2} %: {failures} failures in {drive_days} drive days)",
+                "  fails: {:.2} in 100 drive-years ({:.2} to {:.2}: {failures} failures in {drive_days} drive days)",
                 rate.value * 100.0,
                 rate.low * 100.0,
                 rate.high * 100.0
@@ -171,6 +192,8 @@ fn as_json(
         "years": args.years,
         "class": class.map(class_json),
         "failures": case.failures.to_string(),
+        "afr": annual_failures(case).map(|rate| rate * 100.0),
+        "first_year": first_year(case),
         "repairs": case.repairs.to_string(),
         "delay": case.delay.to_string(),
         "scrub": case.scrub.map(|scrub| scrub.to_string()),
@@ -231,22 +254,23 @@ fn text(args: &Reliability, class: Option<&Class>, case: &Case, effort: &Effort,
     );
     let _ = writeln!(text, "  bytes lost:        {}", range(&found.bytes, &figure));
     let _ = writeln!(text, "    of the capacity: {} (NOMDL)", range(&found.nomdl, &figure));
-    markov(&mut text, args.years, found);
-    let _ = if found.histories == 0 {
-        writeln!(text, "  closed form, no histories needed")
-    } else {
-        writeln!(
-            text,
-            "  {} histories, seed {}, {} came to a loss or near one",
-            found.histories, effort.seed, found.met
-        )
-    };
+    markov(&mut text, args.years, case, found);
+    let _ = writeln!(
+        text,
+        "  {} histories, seed {}, {} came to a loss or near one",
+        found.histories, effort.seed, found.met
+    );
     text
 }
 
 fn drives(text: &mut String, class: Option<&Class>, case: &Case) {
     let named = class.map_or_else(String::new, |class| format!(" ({}: {})", class.name, class.source));
-    let _ = writeln!(text, "  failures {}{named}", case.failures);
+    let rate = annual_failures(case).map_or_else(String::new, |rate| {
+        format!("{} in 100 drive-years at a constant rate, ", figure(rate * 100.0))
+    });
+    let first = share(first_year(case));
+    let _ =
+        writeln!(text, "  failures {}: {rate}{first} of drives in their first year{named}", case.failures);
     let scrub = case.scrub.map_or_else(|| "none".to_owned(), |scrub| scrub.to_string());
     let delay = if case.delay.mean() > 0.0 { case.delay.to_string() } else { "none".to_owned() };
     let _ = writeln!(
@@ -268,7 +292,7 @@ fn drives(text: &mut String, class: Option<&Class>, case: &Case) {
     }
 }
 
-fn markov(text: &mut String, years: f64, found: &Estimate) {
+fn markov(text: &mut String, years: f64, case: &Case, found: &Estimate) {
     if let Some(hours) = found.mttdl {
         let mean = hours / HOURS_PER_YEAR;
         let _ = writeln!(
@@ -279,11 +303,11 @@ fn markov(text: &mut String, years: f64, found: &Estimate) {
         );
     }
     if let Some(exact) = found.exact {
-        let _ = writeln!(
-            text,
-            "  exact:             {} of any data lost, since all rates are constant",
-            share(exact)
-        );
+        let why = match bears(case) {
+            Some(0) => "every failure and every defect is a loss",
+            _ => "all rates are constant",
+        };
+        let _ = writeln!(text, "  exact:             {} of any data lost, since {why}", share(exact));
     }
 }
 

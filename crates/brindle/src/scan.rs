@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use brindle_md::assembly::{AssembleOptions, Assembly, Candidate, assemble};
 use brindle_format::md::{DeviceRole, Superblock, display_uuid, split_name};
 use brindle_io::device::DeviceAccess;
+use brindle_md::assembly::{AssembleOptions, Assembly, Candidate, assemble};
 
 use crate::deadline::within;
 use crate::world::place;

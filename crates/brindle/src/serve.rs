@@ -39,7 +39,7 @@ use crate::failure::Failure;
 use crate::host::{self, Found, Host, Wanted};
 use crate::ring::Ring;
 use crate::shutdown::{self, Ending, LastResort, Socket};
-use crate::world::{self, World};
+use crate::world::{self, Through, World};
 use crate::{log, pools, report, runtime};
 use access::{AccessFile, NamedAccess};
 use anew::Anew;
@@ -69,6 +69,7 @@ fn serve_here(args: &Serve) -> Result<(), Failure> {
         access: DeviceAccess::Examine,
         force: opening.force,
         cut: false,
+        search: if args.read_only { Through::Quick } else { Through::Never },
         tuning: opening.tuning,
         recovery: Recovery::Automatic,
     };

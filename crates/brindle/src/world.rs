@@ -7,9 +7,11 @@ mod bitmap;
 mod cut;
 mod emulate;
 mod geometry;
+mod lost;
 mod members;
 mod newcomers;
 pub(crate) mod place;
+pub(crate) mod search;
 
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
@@ -34,6 +36,7 @@ pub(crate) use emulate::file_of;
 pub(crate) use geometry::Assume;
 pub(crate) use members::{LeftOut, Named, Nested, Seen, Set, parts, see, warn_of_left_out};
 pub(crate) use newcomers::{Newcomer, Search, Terms, Told, block_devices, joined};
+pub(crate) use search::Through;
 
 /// Least and most memory: room for a request of a usual size on each side, and what one machine may have.
 const MEMORY: (Bytes, Bytes) = (Bytes(16 << 20), Bytes(1 << 36));
@@ -52,6 +55,8 @@ pub(crate) struct Opening {
     pub(crate) force: bool,
     /// Read members that were cut at their ends as far as they go.
     pub(crate) cut: bool,
+    /// Devices that are no members are looked through for members that end before they do.
+    pub(crate) search: Through,
     pub(crate) tuning: Tuning,
     /// When members that are lost are rebuilt.
     pub(crate) recovery: Recovery,
@@ -63,6 +68,7 @@ impl Opening {
         access: DeviceAccess::Examine,
         force: true,
         cut: false,
+        search: Through::Never,
         tuning: Tuning { read_policy: ReadPolicy::First, memory: 4 << 20, ..Tuning::USUAL },
         recovery: Recovery::Manual,
     };
@@ -126,7 +132,7 @@ impl World {
     /// are put aside.
     pub(crate) fn assemble(&self, set: &mut Set, force: bool) -> Result<Assembly, Failure> {
         let formed = self.form(&set.members, &set.left_out, force);
-        let mut assembly = formed.map_err(|failure| set.blame_left_out(failure))?;
+        let mut assembly = formed.map_err(|failure| set.way_to_cut(set.blame_left_out(failure)))?;
         if assumed::given().is_some() {
             assembly.limits.push(Limitation::Assumed);
         }

@@ -266,3 +266,74 @@ proptest! {
         }
     }
 }
+
+/// Each option of fio, as fio itself lists them: it stands in a table, or is of those that change what is done.
+#[test]
+fn what_only_states_fios_default_is_taken() {
+    use brindle_lab::job::{DEFAULTS, HONOURED, TAKEN};
+    let Some(fio) = brindle_testkit::skip::or_skip(brindle_testkit::skip::find("fio")) else { return };
+    let said = |flag: &str| {
+        let output = std::process::Command::new(&fio).arg(flag).output().expect("fio runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let known = |name: &str| {
+        let taken = TAKEN.iter().any(|(names, _)| names.contains(&name));
+        taken || HONOURED.iter().any(|one| one.name == name || one.aliases.contains(&name))
+    };
+    let (mut stated, mut options) = (0, 0);
+    for line in said("--cmdhelp=all").lines() {
+        let Some((name, _)) = line.split_once(" : ") else { continue };
+        let name = name.trim();
+        options += 1;
+        if name.contains(' ') || known(name) {
+            continue;
+        }
+        let help = said(&format!("--cmdhelp={name}"));
+        let Some(default) = help.lines().find_map(|line| line.trim().strip_prefix("default: ")) else {
+            continue;
+        };
+        let default = default.trim();
+        let own = DEFAULTS.iter().find(|(own, _)| *own == name).map(|(_, own)| *own);
+        if default != "no default" && !["ioengine", "steadystate"].contains(&name) {
+            assert_eq!(own, Some(default), "{name}");
+            stated += 1;
+        }
+    }
+    assert!(options > 150 && stated > 25, "{options} {stated}");
+    for (name, default) in DEFAULTS {
+        assert!(!known(name), "{name} is there twice");
+        let file = format!("[a]\nrw=read\n{name}={default}\n");
+        let text = |_: &str| Ok::<String, String>(file.clone());
+        let plan = parse_text(&text, name);
+        assert_eq!(plan, Ok(()), "{name}={default}");
+        if default.parse::<f64>().is_ok() {
+            let other = format!("[a]\nrw=read\n{name}=77\n");
+            let text = |_: &str| Ok::<String, String>(other.clone());
+            assert!(parse_text(&text, name).is_err(), "{name}=77 changes what is done");
+        }
+    }
+}
+
+fn parse_text(text: &dyn Fn(&str) -> Result<String, String>, name: &str) -> Result<(), String> {
+    struct Around<'a>(&'a dyn Fn(&str) -> Result<String, String>);
+    impl brindle_lab::job::Surroundings for Around<'_> {
+        fn read(&self, file: &str) -> Result<String, String> {
+            (self.0)(file)
+        }
+        fn variable(&self, _: &str) -> Option<String> {
+            None
+        }
+        fn pagesize(&self) -> u64 {
+            4096
+        }
+        fn mb_memory(&self) -> u64 {
+            1024
+        }
+        fn ncpus(&self) -> u64 {
+            1
+        }
+    }
+    let plan = brindle_lab::job::parse(&["file"], false, &Around(text)).map_err(|why| why.to_string())?;
+    let noted = plan.notes.iter().any(|note| note.option == name && note.fate.contains("default"));
+    noted.then_some(()).ok_or_else(|| "it is not told of".to_owned())
+}

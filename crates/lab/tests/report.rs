@@ -62,7 +62,9 @@ fn tree(value: &Value, path: &str, found: &mut BTreeMap<String, &'static str>) {
 fn is_free(path: &str) -> bool {
     let always = ["rw", "bs", "iodepth", "numjobs"].map(|option| format!("/job options/{option}"));
     // Aggregates of disks beneath a disk are of the machine that fio ran on.
-    always.iter().any(|end| path.ends_with(end)) || path.contains("/aggr_")
+    // fio writes these with continue_on_error only.
+    let errors = ["/total_err", "/first_error"];
+    always.iter().map(String::as_str).chain(errors).any(|end| path.ends_with(end)) || path.contains("/aggr_")
 }
 
 fn fios_own(fio: &Path, folder: &Path, job: &str, format: &str) -> Value {

@@ -1,7 +1,8 @@
 //! Everything that a plan says of a configuration.
 
-use crate::configuration::Configuration;
+use crate::configuration::{Configuration, Part};
 use crate::fraction::Fraction;
+use crate::link::{limited, rebuilt};
 use crate::load::Load;
 use crate::losing::losses;
 use crate::raidz::Allocation;
@@ -17,6 +18,8 @@ pub struct Terms {
     pub busy: f64,
     /// The load on the array.
     pub load: Option<Load>,
+    /// Bytes a second that all drives move together, on one link or adapter.
+    pub link: Option<f64>,
 }
 
 /// The figures of a configuration. Sizes are bytes.
@@ -59,19 +62,21 @@ pub struct Figures {
 /// Works them out.
 pub fn figures(configuration: &Configuration, terms: &Terms) -> Figures {
     let losses = losses(configuration);
+    let load = terms.load.as_ref();
+    let own = speed(configuration, load);
     Figures {
         disks: configuration.disks(),
         level: configuration.level(),
         config: configuration.config(),
         net: configuration.net(),
         allocated: terms.allocation.room(configuration),
-        speed: speed(configuration, terms.load.as_ref()),
+        speed: terms.link.map_or(own, |link| limited(own, configuration, load, link)),
         formulas: None,
         tolerance: configuration.tolerance(),
         double: losses.double,
         triple: losses.triple,
         third: losses.third,
-        rebuild: rebuild(configuration, terms.busy),
+        rebuild: rebuild(configuration, terms),
         price: configuration.price,
         risk: None,
         is_of_md: configuration.is_of_md(),
@@ -81,12 +86,12 @@ pub fn figures(configuration: &Configuration, terms: &Terms) -> Figures {
 
 /// All of a drive is written, as fast as it takes it and the others, which are all read at once, give it; beside clients in the
 /// time that they leave. Of unlike drives the one that takes longest.
-fn rebuild(configuration: &Configuration, busy: f64) -> Option<f64> {
+fn rebuild(configuration: &Configuration, terms: &Terms) -> Option<f64> {
     if configuration.tolerance() == 0 {
         return None;
     }
-    let of = |disk: crate::Disk| Some(disk.size as f64 / disk.whole_rate? / (1.0 - busy));
-    let each = configuration.parts.iter().map(|part| of(part.disk));
+    let of = |part: &Part| Some(part.disk.size as f64 / rebuilt(part, terms.link)? / (1.0 - terms.busy));
+    let each = configuration.parts.iter().map(of);
     each.collect::<Option<Vec<f64>>>().map(|all| all.into_iter().fold(0.0, f64::max))
 }
 

@@ -11,6 +11,7 @@ mod configuration;
 mod disk;
 mod figures;
 mod fraction;
+mod link;
 mod load;
 mod losing;
 mod needs;

@@ -2,6 +2,7 @@
 
 use crate::configuration::{Configuration, Part, Scheme, pairs};
 use crate::fraction::divisor;
+use crate::link::rebuilt;
 use crate::reliability::{Case, Estimate, Group, Interval, MOST_DRIVES, Redundancy, Weibull};
 
 /// Bytes a second at which a drive is rebuilt of which no rate is known.
@@ -10,14 +11,19 @@ const USUAL_RATE: f64 = 150e6;
 const SECTOR: f64 = 4096.0;
 
 /// One question for each part. Failures, defects, scrubs, delays and hours are the template's; a rebuild takes as long as the drive's
-/// bandwidth lets it, and then some: 2/12, Elerath and Pecht's. None for groups of more drives than can be looked at.
-pub fn cases(configuration: &Configuration, template: &Case, busy: f64) -> Option<Vec<Case>> {
-    configuration.parts.iter().map(|part| case(part, template, busy)).collect()
+/// bandwidth lets it, and a link that all share (bytes a second), and then some: 2/12, Elerath and Pecht's. None for groups of more drives than can be looked at.
+pub fn cases(
+    configuration: &Configuration,
+    template: &Case,
+    busy: f64,
+    link: Option<f64>,
+) -> Option<Vec<Case>> {
+    configuration.parts.iter().map(|part| case(part, template, busy, link)).collect()
 }
 
-fn case(part: &Part, template: &Case, busy: f64) -> Option<Case> {
+fn case(part: &Part, template: &Case, busy: f64, link: Option<f64>) -> Option<Case> {
     let (group, groups) = group(part)?;
-    let rate = part.disk.whole_rate.unwrap_or(USUAL_RATE);
+    let rate = rebuilt(part, link).unwrap_or(USUAL_RATE);
     let hours = part.disk.size as f64 / rate / (1.0 - busy) / 3600.0;
     let repairs = Weibull { location: hours, shape: 2.0, scale: 12.0 };
     Some(Case { group, groups, repairs, ..template.clone() })
@@ -111,7 +117,7 @@ mod tests {
     fn groups_lose_what_the_configuration_loses() {
         for drives in 3..=14_u32 {
             for one in configurations(&[set(drives)]) {
-                let cases = cases(&one, &template(), 0.0).expect("few drives");
+                let cases = cases(&one, &template(), 0.0, None).expect("few drives");
                 let [case] = cases.as_slice() else { panic!("one part") };
                 let pairs: Vec<u128> =
                     (0..case.group.drives).flat_map(|a| (0..a).map(move |b| 1_u128 << a | 1 << b)).collect();
@@ -134,10 +140,10 @@ mod tests {
     #[test]
     fn a_rebuild_takes_as_long_as_bandwidth_and_load_let_it() {
         let all = configurations(&[set(4)]);
-        let hours = |busy| cases(&all[0], &template(), busy).expect("few drives")[0].repairs.location;
+        let hours = |busy| cases(&all[0], &template(), busy, None).expect("few drives")[0].repairs.location;
         let disk = crate::Disk { whole_rate: Some(1e8), ..crate::testing::disk() };
         let known = configurations(&[crate::Set { count: 4, disk }]);
-        let known = cases(&known[0], &template(), 0.0).expect("few drives")[0].repairs.location;
+        let known = cases(&known[0], &template(), 0.0, None).expect("few drives")[0].repairs.location;
         assert!((known - 2e12 / 1e8 / 3600.0).abs() < 1e-9, "{known}");
         assert!(
             (hours(0.0) - 2e12 / 150e6 / 3600.0).abs() < 1e-9 && (hours(0.5) / hours(0.0) - 2.0).abs() < 1e-9

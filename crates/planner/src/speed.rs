@@ -180,7 +180,7 @@ fn in_flight(part: &Part, load: &Load) -> f64 {
 
 /// The blocks that a write to a part of a row reads: old data and old parity, or the rest of the row, whichever is
 /// less.
-fn old_blocks(width: f64, parity: f64) -> f64 {
+pub(crate) fn old_blocks(width: f64, parity: f64) -> f64 {
     (1.0 + parity).min(width - 1.0 - parity)
 }
 

@@ -32,7 +32,8 @@ until [ "$(ls /sys/block | grep -c '^[sv]d')" -eq $((disks + 1)) ]; do
 done
 mkdir /dev/member
 for disk in /sys/block/[sv]d*; do
-    number=$(cat "$disk/serial" 2>/dev/null) || { number=$(readlink "$disk/device"); number=${number##*:}; }
+    number=$(cat "$disk/serial" 2>/dev/null) || number=$(readlink "$disk/device")
+    number=${number##*[-:]}
     ln -s "/dev/${disk##*/}" "/dev/member/$number"
 done
 mv "/dev/member/$disks" /dev/output

@@ -66,7 +66,7 @@ fn parts(kernel: Kernel) -> Result<&'static Parts, Missing> {
 ///
 /// The script runs under `sh -eu` with busybox, mdadm and these helpers:
 ///
-/// - `/dev/member/N` is disk N, from 0, in the order in which disks were added;
+/// - `/dev/member/N` is disk N, from 0, in the order in which disks were added, with the serial number BRINDLE-N;
 /// - `step NAME COMMAND...` runs a command and lets a failure name it;
 /// - `put KEY VALUE` hands a value to the test;
 /// - `sha DEVICE` prints what the test gets as the hash of the device's content.
@@ -265,10 +265,12 @@ impl Vm {
             let path = disk.image.display().to_string().replace(',', ",,");
             qemu.arg("-drive")
                 .arg(format!("file={path},if=none,id=d{i},format=raw,cache=unsafe,discard=unmap"));
-            let device = if few { "virtio-blk-pci" } else { "scsi-hd,bus=scsi.0,scsi-id=0" };
-            let number = if few { "serial" } else { "lun" };
+            let device = match few {
+                true => "virtio-blk-pci".to_owned(),
+                false => format!("scsi-hd,bus=scsi.0,scsi-id=0,lun={i}"),
+            };
             qemu.arg("-device").arg(format!(
-                "{device},{number}={i},drive=d{i},logical_block_size={sector},physical_block_size={sector}",
+                "{device},serial=BRINDLE-{i},drive=d{i},logical_block_size={sector},physical_block_size={sector}",
                 sector = disk.sector
             ));
         }

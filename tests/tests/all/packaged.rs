@@ -112,16 +112,78 @@ fn the_static_program_plays_its_demo_where_there_is_nothing_else() {
     assert_eq!(files(&root), ["brindle"]);
 }
 
+/// A disk that holds the program.
+fn image(dir: &TempDir, top: &Path) -> PathBuf {
+    let image = dir.path().join("image");
+    run("cp", &[text(&top.join("bin/brindle")), text(&image)]).ok();
+    let size = fs::metadata(&image).unwrap().len();
+    fs::File::options().write(true).open(&image).unwrap().set_len(size.next_multiple_of(4096)).unwrap();
+    image
+}
+
+/// Disks of virtio tell their serial number themselves, those of SCSI in a page of product data, with their model.
+#[test]
+fn members_are_told_by_what_is_printed_on_their_drives() {
+    let Some((dir, top)) = or_skip(unpacked()) else { return };
+    let image = image(&dir, &top);
+    let disks = brindle_tests::files::members(dir.path(), "disk", 6, 8 << 20);
+    for (count, bus, model) in [(2, "virtio", serde_json::Value::Null), (6, "scsi", "QEMU HARDDISK".into())] {
+        let Some(vm) = or_skip(Vm::new()) else { return };
+        // udev is not there, so its names are made here.
+        let script = format!(
+            "cat /dev/member/0 >/tmp/brindle
+            chmod +x /tmp/brindle
+            mkdir -p /dev/disk/by-id
+            for n in 1 2; do
+                disk=$(readlink /dev/member/$n)
+                ln -s \"../../${{disk##*/}}\" /dev/disk/by-id/{bus}-BRINDLE-$n
+            done
+            one=$(readlink -f /dev/member/1) two=$(readlink -f /dev/member/2)
+            step create /tmp/brindle create --force -l 1 -N a $one $two
+            put one $one
+            put two $two
+            put detail \"$(/tmp/brindle detail --json $one $two | tr -d '\\n')\"
+            put plain \"$(/tmp/brindle detail $one $two | tr '\\n' '|')\"
+            /tmp/brindle serve $one $two --nbd unix:/tmp/nbd.sock --runtime-dir /tmp/brindles 2>/tmp/log &
+            waited=0
+            until [ -e /tmp/nbd.sock ]; do
+                waited=$((waited + 1))
+                [ $waited -lt 600 ]
+                sleep 0.1
+            done
+            step fail /tmp/brindle fail --runtime-dir /tmp/brindles a $two
+            put status \"$(/tmp/brindle status --runtime-dir /tmp/brindles --json a | tr -d '\\n')\"
+            put told \"$(/tmp/brindle status --runtime-dir /tmp/brindles a | tr '\\n' '|')\"
+            step stop /tmp/brindle stop --runtime-dir /tmp/brindles a
+            put log \"$(flat /tmp/log)\""
+        );
+        let report = vm.disks([&image]).disks(&disks[..count]).run(&script).unwrap();
+        let json = |key: &str| serde_json::from_str::<serde_json::Value>(&report[key]).unwrap();
+        for (told, key) in [(json("detail"), "detail"), (json("status")["array"].clone(), "status")] {
+            for (n, name) in [(1, "one"), (2, "two")] {
+                let devices = told["devices"].as_array().unwrap();
+                let device = devices.iter().find(|device| device["path"] == report[name]);
+                let drive = &device.unwrap_or_else(|| panic!("{key}: {name} in {told}"))["drive"];
+                let serial = format!("BRINDLE-{n}");
+                assert_eq!(drive["serial"], *serial, "{bus}, {key}: {told}");
+                assert_eq!(drive["by_id"], format!("{bus}-{serial}"), "{bus}, {key}: {told}");
+                assert_eq!(drive["model"], model, "{bus}, {key}: {told}");
+            }
+        }
+        for key in ["plain", "told", "log"] {
+            let words = format!("serial BRINDLE-2, {bus}-BRINDLE-2");
+            assert!(report[key].contains(&words), "{bus}, {key}: {}", &report[key]);
+        }
+    }
+}
+
 /// The kernel of Debian 11 is too old for the ring, so threads ask the members, and nothing but the program is there.
 #[test]
 fn the_static_program_plays_its_demo_on_linux_5_10() {
     let Some((dir, top)) = or_skip(unpacked()) else { return };
     let Some(vm) = or_skip(Vm::on(Kernel::Old)) else { return };
     assert_eq!(vm.version(), (5, 10));
-    let image = dir.path().join("image");
-    run("cp", &[text(&top.join("bin/brindle")), text(&image)]).ok();
-    let size = fs::metadata(&image).unwrap().len();
-    fs::File::options().write(true).open(&image).unwrap().set_len(size.next_multiple_of(4096)).unwrap();
+    let image = image(&dir, &top);
     let script = "cat /dev/member/0 >/tmp/brindle
         chmod +x /tmp/brindle
         /tmp/brindle demo --member-size 8M >/tmp/demo

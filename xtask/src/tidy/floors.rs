@@ -177,7 +177,9 @@ const PLANNER: &[&[&str]] = &[
     &["fraction", "load", "queued", "reliability"],
     &["disk"],
     &["configuration", "parse"],
-    &["candidates", "losing", "raidz", "risk", "speed", "testing"],
+    &["candidates", "losing", "raidz", "speed", "testing"],
+    &["link"],
+    &["risk"],
     &["figures"],
     &["advice", "choose", "needs", "table"],
 ];

@@ -23,6 +23,8 @@ pub(super) struct Simulated {
     shape: Shape,
     /// Bytes of each member that the array uses.
     component: u64,
+    /// Whether the drives are those that were named, not those that there are.
+    told: bool,
 }
 
 impl Simulated {
@@ -40,7 +42,8 @@ impl Simulated {
             members: u16::try_from(facts.raid_devices).unwrap_or(u16::MAX),
             bitmap: None,
         };
-        Ok(Some(Self { drive: named.to_owned(), model: model(named)?, shape, component: facts.component }))
+        let (model, told) = (model(named)?, args.drive.is_some());
+        Ok(Some(Self { drive: named.to_owned(), model, shape, component: facts.component, told }))
     }
 
     /// The array with another chunk under a load.
@@ -53,6 +56,10 @@ impl Simulated {
 impl Simulator for Simulated {
     fn name(&self) -> &str {
         &self.drive
+    }
+
+    fn told_flash(&self) -> Option<bool> {
+        self.told.then(|| self.model.stations.platter.is_none())
     }
 
     fn predict(&self, on: On, with: String, load: Load) -> Result<Prediction, String> {

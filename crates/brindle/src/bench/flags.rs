@@ -1,6 +1,6 @@
 //! fio's options as flags: each that the lab understands, by fio's own names.
 
-use brindle_lab::job::{HONOURED, Honoured, TAKEN};
+use brindle_lab::job::{DEFAULTS, HONOURED, Honoured, TAKEN};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 /// Options of jobs in the order in which they were given. Those before the first `--name` are of all jobs.
@@ -32,7 +32,8 @@ impl Args for JobFlags {
 
 /// Options that are taken as a job file's are: a command line of fio's can be kept.
 fn taken() -> impl Iterator<Item = &'static str> {
-    TAKEN.iter().flat_map(|(names, _)| names.iter().copied())
+    let stated = DEFAULTS.iter().map(|(name, _)| *name);
+    TAKEN.iter().flat_map(|(names, _)| names.iter().copied()).chain(stated)
 }
 
 /// A word that may stand alone, as in a job file.
@@ -101,6 +102,7 @@ mod tests {
             words(&["--filename=/dev/x", "--thread", "--rw=read"]),
             ["filename=/dev/x", "thread=", "rw=read"]
         );
+        assert_eq!(words(&["--verify_backlog=0", "--disk_util"]), ["verify_backlog=0", "disk_util="]);
         assert!(words(&[]).is_empty());
     }
 }

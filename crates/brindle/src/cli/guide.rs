@@ -172,13 +172,14 @@ const STATUSES: [(u8, &str); 3] = [
 ];
 
 /// Exit statuses that single commands have beside them.
-const MORE_STATUSES: [(&[&str], u8, &str); 6] = [
+const MORE_STATUSES: [(&[&str], u8, &str); 7] = [
     (&["check", "wait"], 3, "redundancy does not agree everywhere"),
     (&["repair"], 3, "redundancy was left untrue somewhere (--locate)"),
     (&["check", "repair", "wait"], 4, "members have places that can't be read; all else agrees"),
     (&["cat"], 4, "places of the array can't be read, and are zeroes in the file (--output)"),
     (&["check", "repair", "wait"], 5, "not all could be compared, since members are missing"),
     (&["sweep"], 6, "none of the points could be measured or simulated"),
+    (&["calibrate"], 7, "a model was made that is not to be trusted; the report says why"),
 ];
 
 /// The status with `--test`.

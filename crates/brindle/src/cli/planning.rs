@@ -113,6 +113,9 @@ pub(crate) struct Conditions {
     /// Chunk size [default: the best of the load in the simulator, else 512K]; a plain number counts KiB
     #[arg(long, short = 'c', value_name = "SIZE", value_parser = Bytes::parse_kib)]
     pub(crate) chunk: Option<Bytes>,
+    /// Bytes a second that all drives together move on one link or adapter, as in 2GB/s; of each direction in the simulator
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    pub(crate) link: Option<u64>,
     /// Share of the drives' time that clients take while one is rebuilt
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=99))]
     pub(crate) load: u8,
@@ -159,6 +162,12 @@ pub(crate) struct Pair {
 pub(crate) fn parse_pair(text: &str) -> Result<Pair, ParseError> {
     let (reads, writes) = text.split_once('/').unwrap_or((text, text));
     Ok(Pair { reads: number(reads)?, writes: number(writes)? })
+}
+
+/// Bytes a second.
+fn parse_rate(text: &str) -> Result<u64, String> {
+    let rate = size(text.strip_suffix("/s").unwrap_or(text)).map_err(|why| why.to_string())?;
+    if rate < 1000 { Err("a link moves 1KB/s at least, as in 2GB/s".to_owned()) } else { Ok(rate) }
 }
 
 /// How to report.

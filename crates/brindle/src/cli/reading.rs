@@ -7,6 +7,33 @@ use clap::Args;
 use super::{Assuming, Tuning};
 use crate::units::Bytes;
 
+/// Flags of `brindle examine`.
+#[derive(Debug, Args)]
+pub(crate) struct Examine {
+    /// Look through all of each device for members that end before it does, as those that were copied onto a larger disk, or whose
+    /// partition is in no table any more; without it that is done only where nothing else is found on a device of 1 GiB at most
+    #[arg(long)]
+    pub(crate) search: bool,
+    /// Print a line of mdadm.conf for each array: of the devices and folders that are named, or of all disks and partitions
+    #[arg(long, short = 's', conflicts_with_all = ["search", "json"])]
+    pub(crate) scan: bool,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Disks, partitions or files
+    #[arg(required_unless_present = "scan", value_name = "MEMBER")]
+    pub(crate) members: Vec<PathBuf>,
+}
+
+/// Flag of commands that only read members.
+#[derive(Debug, Args)]
+pub(crate) struct Searching {
+    /// Look through all of each device that is no member itself for members that end before it does, as examine --search does; without
+    /// it that is done only where nothing else is found on a device of 1 GiB at most
+    #[arg(long)]
+    pub(crate) search: bool,
+}
+
 /// Flags of `brindle cat`.
 #[derive(Debug, Args)]
 pub(crate) struct Cat {
@@ -33,6 +60,8 @@ pub(crate) struct Cat {
     pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) assuming: Assuming,
+    #[command(flatten)]
+    pub(crate) searching: Searching,
     #[command(flatten)]
     pub(crate) tuning: Tuning,
     /// The array's members, in any order; A+B+C is the array that A, B and C form, as a member. DISK#3 is the third partition of DISK,

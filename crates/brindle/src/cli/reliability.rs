@@ -34,9 +34,12 @@ pub(crate) struct Reliability {
     /// Drives whose failures and defects were published: --classes lists them
     #[arg(long, value_name = "NAME", default_value = "hdd-2025")]
     pub(crate) class: String,
-    /// Per cent of drives that fail in a year, instead of the class's: a constant rate
-    #[arg(long, value_name = "PERCENT", conflicts_with = "failures", allow_negative_numbers = true)]
+    /// Failures in a hundred drive-years, as annual failure rates are published, instead of the class's: a constant rate
+    #[arg(long, value_name = "FAILURES", conflicts_with = "failures", allow_negative_numbers = true)]
     pub(crate) afr: Option<f64>,
+    /// Per cent of drives that fail within a year, instead of the class's: the constant rate that comes to it
+    #[arg(long, value_name = "PERCENT", conflicts_with_all = ["failures", "afr"], allow_negative_numbers = true)]
+    pub(crate) annual_share: Option<f64>,
     /// Time from new to failure, instead of the class's, as in 1.12/461386
     #[arg(long, value_name = "WEIBULL", allow_hyphen_values = true)]
     pub(crate) failures: Option<Weibull>,

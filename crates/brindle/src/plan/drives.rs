@@ -27,13 +27,19 @@ pub(super) struct Kind {
 }
 
 /// All kinds: the first, and what stands beside it.
-pub(super) fn kinds(args: &Drives, asked: Option<&AskedLoad>) -> Result<Vec<Kind>, Failure> {
+/// `link` is what all of them move together, in bytes a second.
+pub(super) fn kinds(
+    args: &Drives,
+    asked: Option<&AskedLoad>,
+    link: Option<u64>,
+) -> Result<Vec<Kind>, Failure> {
     let said = Said {
         size: args.size,
         iops: args.iops,
         mb_s: args.mb_s,
         drive: args.drive.clone(),
         price: args.price,
+        link,
     };
     let first = Kind { counts: args.drives.0.clone(), known: known(&said, asked, None)? };
     let Some(text) = &args.and else { return Ok(vec![first]) };
@@ -73,6 +79,7 @@ struct Said {
     mb_s: Option<Pair>,
     drive: Option<String>,
     price: Option<f64>,
+    link: Option<u64>,
 }
 
 /// `and` is the text of a second set, which is named where a figure makes no sense.
@@ -86,6 +93,9 @@ fn known(said: &Said, asked: Option<&AskedLoad>, and: Option<&str>) -> Result<Kn
         None => of_figures(said)?,
     };
     found.disk.check().map_err(wrong)?;
+    if let (Some(model), Some(link)) = (&mut found.model, said.link) {
+        *model = model.on_link(link);
+    }
     // Figures that were given stand, whatever a model says beside them.
     let by_model = found.named.is_none() || said.iops.is_none();
     if let (Some(model), Some(asked), true) = (&found.model, asked, by_model) {

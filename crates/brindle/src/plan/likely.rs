@@ -3,7 +3,7 @@
 use brindle_planner::reliability::{
     Case, Class, Effort, Estimate, Group, HOURS_PER_YEAR, Unsound, Weibull, estimate,
 };
-use brindle_planner::{Risk, cases};
+use brindle_planner::{Risk, Terms, cases};
 
 use super::Row;
 use super::drives::Kind;
@@ -22,7 +22,7 @@ const NO_HEAD: f64 = 2000.0;
 pub(super) fn fill(
     rows: &mut [Row],
     kinds: &[Kind],
-    busy: f64,
+    terms: &Terms,
     args: &Likelihood,
 ) -> Result<Vec<String>, Failure> {
     let Some(years) = args.years else { return Ok(Vec::new()) };
@@ -45,7 +45,7 @@ pub(super) fn fill(
     let mut known: Vec<(Case, Estimate)> = Vec::new();
     let mut left_out = 0;
     for row in rows.iter_mut() {
-        match cases(&row.configuration, &template, busy) {
+        match cases(&row.configuration, &template, terms.busy, terms.link) {
             Some(cases) => {
                 let all = cases.iter().map(|case| answer(case, &effort, &mut known));
                 let all = all.collect::<Result<Vec<_>, _>>()?;

@@ -64,7 +64,7 @@ struct Answer<'a> {
 
 pub(crate) fn plan(args: &PlanFlags) -> Result<(), Failure> {
     let asked = args.terms.workload.as_deref().map(asked).transpose()?;
-    let kinds = drives::kinds(&args.drives, asked.as_ref())?;
+    let kinds = drives::kinds(&args.drives, asked.as_ref(), args.terms.link)?;
     if args.sort == Some(Order::Workload) && asked.is_none() {
         let why = "say what will be asked of the array with --workload JOBFILE";
         return Err(Failure::Usage(format!("--sort workload: {why}")));
@@ -80,13 +80,14 @@ pub(crate) fn plan(args: &PlanFlags) -> Result<(), Failure> {
         allocation: allocation.map_err(|why| Failure::Usage(why.to_string()))?,
         busy: f64::from(args.terms.load) / 100.0,
         load: asked.as_ref().map(|asked| asked.load),
+        link: args.terms.link.map(|rate| rate as f64),
     };
     let mut rows = rows(args, &kinds, &terms)?;
-    let mut notes = Vec::new();
+    let mut notes = words::bounds(&rows, args.terms.link);
     if args.terms.simulate {
-        notes = simulated::fill(&mut rows, &kinds, asked.as_ref(), args.terms.chunk)?;
+        notes.extend(simulated::fill(&mut rows, &kinds, asked.as_ref(), args.terms.chunk)?);
     }
-    notes.extend(likely::fill(&mut rows, &kinds, terms.busy, &args.likelihood)?);
+    notes.extend(likely::fill(&mut rows, &kinds, &terms, &args.likelihood)?);
     let needs = needs(args);
     let total = rows.len();
     let mut rows = meeting(rows, &needs)?;

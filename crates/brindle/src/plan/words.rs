@@ -3,7 +3,7 @@
 use brindle_planner::{Conflict, Need};
 
 use super::columns::{one_in, short};
-use super::{Answer, Taken};
+use super::{Answer, Row, Taken};
 use crate::cli::{PlanFlags, PlanFormat};
 use crate::failure::Failure;
 
@@ -44,6 +44,24 @@ pub(super) fn levels(args: &PlanFlags) -> Result<Levels, Failure> {
             }
         }
     }
+}
+
+/// Figures that are bounds, and why.
+pub(super) fn bounds(rows: &[Row], link: Option<u64>) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(rate) = link {
+        notes.push(format!(
+            "all drives together move {:.0} MB/s on their link, copies and parity too: no figure is above that",
+            rate as f64 / 1e6
+        ));
+    }
+    if rows.iter().any(|row| !row.figures.is_of_md) {
+        notes.push(
+            "random figures of RAID-Z are bounds, by a rule of thumb that counts drives: pools of fast drives stay 3 to 5 times below"
+                .to_owned(),
+        );
+    }
+    notes
 }
 
 /// Needs that exclude each other, and how close others come.

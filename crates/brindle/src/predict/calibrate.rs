@@ -3,6 +3,7 @@
 use core::fmt::Write;
 use std::fs;
 use std::path::Path;
+use std::process::ExitCode;
 
 use brindle_lab::drive::{Fitted, Measure, Table, fit, fit_reads, table, to_toml};
 use brindle_lab::predict::{Compared, compare};
@@ -13,13 +14,25 @@ use crate::cli::Calibrate;
 use crate::failure::Failure;
 use crate::{report, text};
 
+/// The status where a model was made of measurements that it does not meet, or that are not the drive's.
+const UNTRUSTED: u8 = 7;
+
+/// Mean error above which a fit is not to be trusted, per cent.
+const MOST_ERROR: f64 = 10.0;
+
+/// Less than this share of what comes through one at a time is no drive's answer to many in flight.
+const SLOWER: f64 = 0.95;
+
 /// Bytes of a drive of which only tables are known.
 const USUAL: u64 = 500 << 30;
 
-pub(crate) fn calibrate(args: &Calibrate) -> Result<(), Failure> {
-    let (size, tables) = match &args.device {
+pub(crate) fn calibrate(args: &Calibrate) -> Result<ExitCode, Failure> {
+    let (size, tables, mut doubts) = match &args.device {
         Some(device) => measured(device, args)?,
-        None => (USUAL, args.from.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?),
+        None => {
+            let tables = args.from.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+            (USUAL, tables, Vec::new())
+        }
     };
     let size = args.size.map_or(size, |size| size.0);
     let named = args.device.as_ref().or(args.from.first());
@@ -34,25 +47,57 @@ pub(crate) fn calibrate(args: &Calibrate) -> Result<(), Failure> {
         let compared = compare(&fitted.drive, &table.rows)?;
         rows.extend(compared.into_iter().map(|row| (table.file.as_str(), row)));
     }
+    doubts.extend(slower(&rows));
+    if mean(&rows) > MOST_ERROR {
+        doubts.push(format!("the model is off by {:.1} % on average, more than {MOST_ERROR} %", mean(&rows)));
+    }
+    let status = if doubts.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(UNTRUSTED) };
     match &args.output {
         Some(path) => fs::write(path, &model).map_err(|source| Failure::output(path.display(), source))?,
         None if args.json => {}
         None => report::print(&model)?,
     }
     if args.json {
-        return report::print_json(&as_json(&fitted, &model, &rows));
+        report::print_json(&as_json(&fitted, &model, &rows, &doubts))?;
+        return Ok(status);
     }
-    if args.output.is_some() {
-        report::print(&as_text(&fitted, &rows))
-    } else {
-        tell(&as_text(&fitted, &rows))
+    let text = as_text(&fitted, &rows, &doubts);
+    match &args.output {
+        Some(_) => report::print(&text)?,
+        // The model has standard output for itself.
+        None => eprint!("{text}"),
     }
+    Ok(status)
 }
 
-/// The model has standard output for itself.
-fn tell(text: &str) -> Result<(), Failure> {
-    eprint!("{text}");
-    Ok(())
+/// Rows with many in flight through which less comes than one at a time: what was measured was not the drive.
+fn slower(rows: &[(&str, Compared)]) -> Vec<String> {
+    let alone = |of: &Compared| {
+        let same = rows
+            .iter()
+            .map(|(_, one)| &one.row)
+            .filter(|one| (one.size, one.reads) == (of.row.size, of.row.reads));
+        let rates = same.filter_map(|one| match one.measure {
+            Measure::Latency => Some(1000.0 / one.value),
+            Measure::Alone if one.random => Some(one.value * 1_048_576.0 / one.size as f64),
+            _ => None,
+        });
+        rates.reduce(f64::max)
+    };
+    let many = rows.iter().filter(|(_, row)| row.row.measure == Measure::Saturated);
+    let slow = many.filter_map(|(file, row)| Some((file, row, alone(row)?)));
+    slow.filter(|(_, row, alone)| row.row.value < alone * SLOWER)
+        .map(|(file, row, alone)| {
+            let row = &row.row;
+            format!(
+                "{file}:{}: {}K, {} % reads: {:.0} requests a second with many in flight, {alone:.0} one at a time",
+                row.line,
+                row.size >> 10,
+                row.reads,
+                row.value
+            )
+        })
+        .collect()
 }
 
 fn read(path: &Path) -> Result<Table, Failure> {
@@ -78,7 +123,7 @@ fn unit(measure: Measure) -> &'static str {
     }
 }
 
-fn as_text(fitted: &Fitted, rows: &[(&str, Compared)]) -> String {
+fn as_text(fitted: &Fitted, rows: &[(&str, Compared)], doubts: &[String]) -> String {
     let mut text = String::new();
     for (file, row) in rows {
         let (compared, row) = (row, &row.row);
@@ -99,10 +144,13 @@ fn as_text(fitted: &Fitted, rows: &[(&str, Compared)]) -> String {
         let _ = writeln!(text, "{file}:{line}: {why}");
     }
     let _ = writeln!(text, "mean absolute error of {} figures: {:.2} %", rows.len(), mean(rows));
+    for doubt in doubts {
+        let _ = writeln!(text, "not to be trusted: {doubt}");
+    }
     text
 }
 
-fn as_json(fitted: &Fitted, model: &str, rows: &[(&str, Compared)]) -> Value {
+fn as_json(fitted: &Fitted, model: &str, rows: &[(&str, Compared)], doubts: &[String]) -> Value {
     let row = |(file, compared): &(&str, Compared)| {
         let row = &compared.row;
         json!({
@@ -124,5 +172,7 @@ fn as_json(fitted: &Fitted, model: &str, rows: &[(&str, Compared)]) -> Value {
         "rows": rows.iter().map(row).collect::<Vec<_>>(),
         "left_out": left_out.collect::<Vec<_>>(),
         "mean_absolute_error_percent": mean(rows),
+        "trusted": doubts.is_empty(),
+        "doubts": doubts,
     })
 }

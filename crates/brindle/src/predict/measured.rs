@@ -10,6 +10,7 @@ use brindle_lab::run::{Live, Outcome, Terms, run};
 use brindle_volume::LoneMember;
 use brindle_volume::Volume;
 
+use crate::bench::usage::Meter;
 use crate::cli::Calibrate;
 use crate::failure::Failure;
 use crate::world::{Opening, World};
@@ -19,21 +20,31 @@ const MEMORY: u64 = 128 << 20;
 /// A load that was given so long and had no answer has none.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Measures the drive, and gives its size in bytes too. Without `--force` it is only read.
-pub(super) fn measured(path: &Path, args: &Calibrate) -> Result<(u64, Vec<Table>), Failure> {
+/// Share of a load's time that the processor may be at work: where it is more, the figure is the machine's.
+const BUSY: f64 = 90.0;
+
+/// Measures the drive, and gives its size in bytes too, and which figures are not its own. Without `--force` it is only read.
+pub(super) fn measured(path: &Path, args: &Calibrate) -> Result<(u64, Vec<Table>, Vec<String>), Failure> {
     let access = if args.force { DeviceAccess::Write } else { DeviceAccess::Read };
     let mut world = World::new(Opening { access, ..Opening::LOOK })?;
     let named = path.display().to_string();
     let measured = measure(&mut world, path, args);
     world.end();
-    let (size, outcomes) = measured?;
+    let (size, outcomes, busy) = measured?;
     if let Some((outcome, trouble)) = outcomes.iter().find_map(|one| Some((one, one.trouble?))) {
         return Err(Failure::Refused(format!("{named}: {}: {trouble}", outcome.job.name)));
     }
-    Ok((size, tables(&named, &outcomes)?))
+    let doubts = busy.iter().map(|(job, share)| {
+        format!("{named}: {job}: the processor was at work for {share:.0} % of the time: the figure is the machine's, not the drive's")
+    });
+    let doubts = doubts.collect();
+    Ok((size, tables(&named, &outcomes)?, doubts))
 }
 
-fn measure(world: &mut World, path: &Path, args: &Calibrate) -> Result<(u64, Vec<Outcome>), Failure> {
+/// Bytes of the drive, an outcome of each load, and the loads that kept the processor at work, each with its share of the time.
+type Measured = (u64, Vec<Outcome>, Vec<(String, f64)>);
+
+fn measure(world: &mut World, path: &Path, args: &Calibrate) -> Result<Measured, Failure> {
     let set = world.open_each(&[path.to_owned()])?;
     let member = match (set.left_out.first(), set.members.first()) {
         (Some(left_out), _) => return Err(Failure::Refused(left_out.why.clone())),
@@ -46,11 +57,24 @@ fn measure(world: &mut World, path: &Path, args: &Calibrate) -> Result<(u64, Vec
     let live = Rc::new(Live::default());
     let mut runtime = Duration::from_millis(args.runtime.0);
     loop {
-        let jobs = probes(args.force, runtime);
-        let outcomes = world.io.block_on(run(&world.io, &targets, &jobs, terms, &live))?;
+        let (mut outcomes, mut busy) = (Vec::new(), Vec::new());
+        for job in probes(args.force, runtime) {
+            let meter = Meter::start();
+            outcomes.extend(world.io.block_on(run(
+                &world.io,
+                &targets,
+                std::slice::from_ref(&job),
+                terms,
+                &live,
+            ))?);
+            let used = meter.stop();
+            if used.user + used.system > BUSY {
+                busy.push((job.name, used.user + used.system));
+            }
+        }
         let idle = |outcome: &Outcome| outcome.trouble.is_none() && outcome.ios() == 0;
         if runtime > LONGEST || !outcomes.iter().any(idle) {
-            return Ok((size, outcomes));
+            return Ok((size, outcomes, busy));
         }
         // Nothing was answered in the time that a load had: that tells nothing.
         runtime *= 4;

@@ -3,6 +3,7 @@
 use core::fmt::Write;
 
 use brindle_lab::predict::{Policies, Predicted, Spec};
+use brindle_layout::Level;
 use serde_json::{Value, json};
 
 /// Percentiles that are told.
@@ -37,6 +38,7 @@ pub(super) fn json(spec: &Spec, predicted: &Predicted) -> Value {
         "requests": all.ios,
         "member_operations": predicted.operations,
         "digest": format!("{:016x}", predicted.digest),
+        "extrapolated": beyond(spec),
     })
 }
 
@@ -70,7 +72,16 @@ pub(super) fn text(spec: &Spec, predicted: &Predicted) -> String {
     let _ = writeln!(text, "  busy: members {} %, processor {} %", busy.join(" "), predicted.processor / 10);
     let _ =
         writeln!(text, "  digest {:016x} of {} member operations", predicted.digest, predicted.operations);
+    for why in beyond(spec) {
+        let _ = writeln!(text, "  extrapolated: {why}");
+    }
     text
+}
+
+/// Parts of the load that the drive's model was not fitted to.
+fn beyond(spec: &Spec) -> Vec<String> {
+    let chunk = spec.shape.filter(|shape| !matches!(shape.level, Level::Raid1 | Level::Linear));
+    spec.drive.beyond(&spec.job, chunk.map(|shape| shape.chunk))
 }
 
 fn whose(spec: &Spec) -> &'static str {

@@ -8,10 +8,10 @@ use brindle_host::metrics::{Door, Metrics};
 use brindle_io::uring::{self, SocketFile};
 
 use super::places::{self, ListenPlace};
-use brindle_host::opening::Listen;
 use crate::cli::MetricsFlags;
-use crate::shutdown::Socket;
 use crate::failure::Failure;
+use crate::shutdown::Socket;
+use brindle_host::opening::Listen;
 
 /// Where metrics are to be had, checked before anything runs.
 pub(super) struct ScrapePlan {

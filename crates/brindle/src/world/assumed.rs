@@ -28,6 +28,12 @@ pub(super) fn given() -> Option<&'static Assume> {
     CHOICE.get()
 }
 
+/// The byte of each member at which its data end, if that was given by hand.
+pub(super) fn end() -> Option<u64> {
+    let given = given()?;
+    given.size?.checked_add(given.offset)
+}
+
 /// The members that were named, in the order of their roles.
 pub(super) fn names(given: &Assume) -> Vec<PathBuf> {
     given.order.iter().flatten().cloned().collect()
@@ -69,7 +75,8 @@ fn used(given: &Assume, members: &[Named]) -> Result<u64, Failure> {
         if has == 0 || given.size.is_some_and(|size| size > has) {
             let wants = given.size.map_or_else(|| "data".to_owned(), |size| Bytes(size).to_string());
             return Err(Failure::Usage(format!(
-                "--assume: {} has {} bytes, which leaves no room for {wants} from byte {} on",
+                "--assume: {} has {} bytes, which leaves no room for {wants} from byte {} on; cat --force and serve --read-only \
+                 --force read it as far as it goes",
                 named.label, named.info.size, given.offset
             )));
         }

@@ -96,6 +96,8 @@ pub(crate) struct LeftOut {
     pub(super) claim: Option<Claim>,
     /// The array that it was to be a part of, if that is known.
     pub(super) of: Option<Uuid>,
+    /// Bytes that it has, if it has no superblock at all.
+    pub(super) bare: Option<u64>,
 }
 
 impl LeftOut {
@@ -106,6 +108,7 @@ impl LeftOut {
             why: format!("{label}: is {} in the array above it", report::left_out(why)),
             claim: None,
             of: Some(array),
+            bare: None,
         }
     }
 
@@ -122,13 +125,14 @@ impl LeftOut {
             _ => format!("{label}: it has no md superblock"),
         };
         let claim = named.candidate.found.first().and_then(|found| found.claim);
-        Self { label, why, claim, of: None }
+        let bare = named.candidate.found.is_empty().then_some(named.info.size);
+        Self { label, why, claim, of: None, bare }
     }
 
     /// A device that could not be opened: it may be missing.
     fn because_of(label: &str, failure: &Failure) -> Self {
         let claim = if let Failure::Damaged { claim, .. } = failure { *claim } else { None };
-        Self { label: label.to_owned(), why: failure.to_string(), claim, of: None }
+        Self { label: label.to_owned(), why: failure.to_string(), claim, of: None, bare: None }
     }
 }
 
@@ -321,6 +325,7 @@ impl World {
                 opened => set.take_or_leave_out(name, opened)?,
             }
         }
+        self.let_go_of_others(&mut set, names);
         Ok(set)
     }
 
@@ -417,7 +422,8 @@ impl World {
     fn look_at(&self, path: &Path) -> Result<Seen, Failure> {
         emulate::check(path)?;
         let known = self.known();
-        let (access, path, label) = (self.opening.access, path.to_owned(), path.display().to_string());
+        let (access, name, label) = (self.opening.access, path.to_owned(), path.display().to_string());
+        let path = name.clone();
         let cut = self.opening.cut;
         let (seen, told) = self.ask(&label, move || {
             let seen = see(&path, access, &known)?;
@@ -426,7 +432,7 @@ impl World {
         if let Some(told) = told {
             eprintln!("brindle: {told}");
         }
-        Ok(seen)
+        self.search(&name, seen)
     }
 
     /// Asks a device something in a thread of its own, and waits as long as for any member.

@@ -2,6 +2,9 @@
 
 use core::fmt;
 
+/// Most bytes of a model, and of a table.
+pub(super) const LONGEST: usize = 1 << 20;
+
 /// An error in a file, with its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriveError {

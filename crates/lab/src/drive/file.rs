@@ -7,10 +7,9 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::Drive;
-use super::error::{DriveError, DriveErrorKind};
+use super::error::{DriveError, DriveErrorKind, LONGEST};
+use super::scope::Scope;
 
-/// Most bytes of a model.
-pub(super) const LONGEST: usize = 1 << 20;
 /// Most of any time, microseconds: a quarter of an hour.
 const MOST_MICROS: f64 = 1e9;
 /// Most bytes of anything.
@@ -29,11 +28,19 @@ struct File {
     #[serde(default)]
     volatile_cache: bool,
     uplink_mb_s: Option<Spanned<f64>>,
+    fitted: Option<Fitted>,
     read: Kind,
     write: Kind,
     #[serde(default)]
     mixed: Vec<Mixed>,
     platter: Option<DiskSection>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fitted {
+    one_in_flight_kib: Option<Spanned<(f64, f64)>>,
+    many_in_flight_kib: Option<Spanned<(f64, f64)>>,
 }
 
 #[derive(Deserialize)]
@@ -109,6 +116,23 @@ impl Reader<'_> {
             // Whole blocks.
             size: (size / 4096).max(1) * 4096,
             stations: Rc::new(stations),
+            fitted: file.fitted.as_ref().map(|fitted| self.scope(fitted)).transpose()?,
+        })
+    }
+
+    fn scope(&self, fitted: &Fitted) -> Result<Scope, DriveError> {
+        let sizes = |of: &Option<Spanned<(f64, f64)>>, what: &'static str| {
+            let Some(of) = of else { return Ok(None) };
+            let (least, most) = *of.as_ref();
+            let fine = (0.0..=most).contains(&least) && most * 1024.0 <= MOST_BYTES;
+            let wanted = "the smallest size and the largest";
+            let wrong = || self.wrong(Some(of.span().start), DriveErrorKind::Number { what, wanted });
+            let bytes = |kib: f64| (kib * 1024.0).round() as u64;
+            fine.then(|| Some((bytes(least), bytes(most)))).ok_or_else(wrong)
+        };
+        Ok(Scope {
+            one: sizes(&fitted.one_in_flight_kib, "one_in_flight_kib")?,
+            many: sizes(&fitted.many_in_flight_kib, "many_in_flight_kib")?,
         })
     }
 

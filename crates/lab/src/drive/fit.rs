@@ -6,6 +6,7 @@ use std::rc::Rc;
 use brindle_io::sim::{Curve, Path, Stations};
 
 use super::error::{DriveError, DriveErrorKind};
+use super::scope::Scope;
 use super::table::{Measure, Row, Table};
 use super::{Drive, constants};
 
@@ -102,7 +103,8 @@ fn fitted(name: &str, size: u64, tables: &[Table], reads_alone: bool) -> Result<
     let source = format!("Fitted by brindle calibrate. {}", about.join(" "));
     // Whole blocks, as models in files have them.
     let size = (size / 4096).max(1) * 4096;
-    let drive = Drive { name: name.to_owned(), source, size, stations: Rc::new(stations) };
+    let fitted = Some(Scope::of(tables));
+    let drive = Drive { name: name.to_owned(), source, size, stations: Rc::new(stations), fitted };
     Ok(Fitted { drive, left_out })
 }
 

@@ -4,6 +4,7 @@ mod error;
 mod file;
 mod fit;
 mod probe;
+mod scope;
 mod shipped;
 mod table;
 mod write;
@@ -16,6 +17,7 @@ pub use error::{DriveError, DriveErrorKind};
 pub use file::parse;
 pub use fit::{Fitted, fit, fit_reads};
 pub use probe::{probes, tables};
+pub use scope::Scope;
 pub use shipped::{SHIPPED, shipped};
 pub use table::{Measure, Row, Table, table};
 pub use write::to_toml;
@@ -31,6 +33,8 @@ pub struct Drive {
     pub size: u64,
     /// The stations that a request passes, and the time that each takes.
     pub stations: Rc<Stations>,
+    /// The loads that it was fitted to; none where its figures are a data sheet's.
+    pub fitted: Option<Scope>,
 }
 
 impl Drive {
@@ -40,6 +44,25 @@ impl Drive {
         let mut stations = (*self.stations).clone();
         if let Some(platter) = &mut stations.platter {
             platter.cache = 0;
+        }
+        Self { stations: stations.into(), ..self.clone() }
+    }
+
+    /// The same drive on a link that moves so many bytes a second in either direction, for all drives of an array together; what it hangs on
+    /// already is no wider for that.
+    #[must_use]
+    pub fn on_link(&self, rate: u64) -> Self {
+        let mut stations = (*self.stations).clone();
+        stations.uplink = if stations.uplink == 0 { rate } else { stations.uplink.min(rate) };
+        Self { stations: stations.into(), ..self.clone() }
+    }
+
+    /// One of `groups` equal groups of such drives: each has its share of what all hang on.
+    #[must_use]
+    pub fn of_groups(&self, groups: u32) -> Self {
+        let mut stations = (*self.stations).clone();
+        if stations.uplink > 0 {
+            stations.uplink = (stations.uplink / u64::from(groups.max(1))).max(1);
         }
         Self { stations: stations.into(), ..self.clone() }
     }

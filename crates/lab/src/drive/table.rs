@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::error::{DriveError, DriveErrorKind};
-use super::file::LONGEST;
+use super::error::{DriveError, DriveErrorKind, LONGEST};
 
 /// A table that was read.
 #[derive(Clone, Debug, PartialEq)]

@@ -19,6 +19,14 @@ pub fn to_toml(drive: &Drive) -> String {
     if stations.uplink > 0 {
         let _ = writeln!(text, "uplink_mb_s = {}", decimal(stations.uplink, 1_000_000));
     }
+    if let Some(fitted) = &drive.fitted {
+        text.push_str("\n[fitted]\n");
+        for (key, sizes) in [("one_in_flight_kib", fitted.one), ("many_in_flight_kib", fitted.many)] {
+            if let Some((least, most)) = sizes {
+                let _ = writeln!(text, "{key} = [{}, {}]", decimal(least, 1024), decimal(most, 1024));
+            }
+        }
+    }
     path(&mut text, "read", &stations.read);
     path(&mut text, "write", &stations.write);
     for (reads, curve) in &stations.mixed {

@@ -3,6 +3,7 @@
 //! fio's HOWTO explains each option. `docs/fio.md` lists the options that are understood, and those that are accepted
 //! without effect.
 
+mod defaults;
 mod error;
 mod expression;
 mod given;
@@ -17,11 +18,12 @@ mod table;
 mod taken;
 mod text;
 
+pub use defaults::DEFAULTS;
 pub use error::{JobError, JobErrorKind, SettingPlace};
 pub use given::Given;
 pub use options::{
     Blocks, DIRECTIONS, Direction, Distribution, Each, IoPattern, Job, JobExtent, Kinds, Logs, PERCENTILES,
-    Unified, Verify, Zone,
+    Shape, Unified, Verify, Zone,
 };
 pub use parse::{JobPlan, Note, parse, parse_words};
 pub use surroundings::Surroundings;

@@ -277,6 +277,8 @@ pub struct Job {
     pub do_verify: bool,
     /// The content that is written without `verify`.
     pub buffer_pattern: Option<Vec<u8>>,
+    /// How much of it can be made smaller.
+    pub shape: Shape,
     /// Writes between two flushes; 0 for none.
     pub fsync: u64,
     /// The same.
@@ -339,6 +341,7 @@ impl Default for Job {
             verify_pattern: None,
             do_verify: true,
             buffer_pattern: None,
+            shape: Shape::default(),
             fsync: 0,
             fdatasync: 0,
             end_fsync: false,
@@ -383,5 +386,22 @@ impl Job {
     /// Whether the same block may come again before all have come.
     pub fn repeats(&self) -> bool {
         self.norandommap || self.align.is_some() || self.distribution != Distribution::Uniform
+    }
+}
+
+/// How much of what is written can be made smaller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Per cent of each piece that are zeroes, or the pattern.
+    pub compress: u8,
+    /// Bytes of a piece.
+    pub piece: usize,
+    /// Per cent of the requests that have one content.
+    pub dedupe: u8,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self { compress: 0, piece: 512, dedupe: 0 }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::defaults;
 use super::error::{JobError, JobErrorKind, SettingPlace, Wants};
 use super::given::{self, Given};
 use super::number::Base;
@@ -168,6 +169,8 @@ impl<S: Surroundings> Builder<'_, S> {
             engine(setting, job)?
         } else if let Some(effect) = taken::effect(&setting.name) {
             effect
+        } else if defaults::is_stated(&setting.name, value) {
+            "fio's default, which holds here too"
         } else {
             return self.unknown(setting);
         };

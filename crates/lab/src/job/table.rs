@@ -364,6 +364,24 @@ pub const HONOURED: &[Honoured] = &[
         Ok(())
     }),
     option(
+        "buffer_compress_percentage",
+        &[],
+        "PERCENT",
+        "How much of what is written is zeroes, or the pattern of buffer_pattern",
+        |job, word| {
+            job.shape.compress = word.share()? as u8;
+            Ok(())
+        },
+    ),
+    option("buffer_compress_chunk", &[], "SIZE", "Of pieces of so many bytes", |job, word| {
+        job.shape.piece = block(word.base, word.needed()?)? as usize;
+        Ok(())
+    }),
+    option("dedupe_percentage", &[], "PERCENT", "How many requests write one and the same", |job, word| {
+        job.shape.dedupe = word.share()? as u8;
+        Ok(())
+    }),
+    option(
         "verify_pattern",
         &[],
         "BYTES",

@@ -40,6 +40,9 @@ fn job(run: &Run, outcome: &Outcome) -> Value {
         "jobname": job.name,
         "groupid": outcome.group,
         "error": outcome.trouble.map_or(0, |trouble| trouble.why.errno()),
+        // The first error ends a job.
+        "total_err": u64::from(outcome.trouble.is_some()),
+        "first_error": outcome.trouble.map_or(0, |trouble| trouble.why.errno()),
         "eta": 0,
         "elapsed": outcome.elapsed.as_secs() + 1,
         "job options": job_options(outcome),

@@ -112,8 +112,9 @@ impl Work {
             self.unsent.borrow_mut().clear();
         }
         let (verify, pattern) = (self.job.verify.clone(), self.job.buffer_pattern.clone());
-        *self.content.borrow_mut() =
-            Rc::new(BlockContent::new(verify, pattern, self.places.content, self.pass.get()));
+        *self.content.borrow_mut() = Rc::new(
+            BlockContent::new(verify, pattern, self.places.content, self.pass.get()).shaped(self.job.shape),
+        );
     }
 
     /// The content that is written in this pass.

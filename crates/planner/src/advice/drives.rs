@@ -4,6 +4,7 @@ use super::facts::{Drive, Facts, Md};
 use super::finding::Finding;
 use super::odds::{Odds, percent};
 use super::simulator::{NO_MODEL, Simulator, compared, load};
+use crate::reliability::HOURS_PER_YEAR;
 
 /// Requests that a SATA drive takes at a time, less the one that the kernel keeps.
 const DEPTH: u64 = 31;
@@ -19,7 +20,7 @@ pub(super) fn judge(
 ) -> Vec<Finding> {
     let mut seen: Vec<&str> = Vec::new();
     let mut findings = Vec::new();
-    let odds = Odds::of(facts, drives);
+    let odds = Odds::of(facts, drives, simulator);
     for drive in drives {
         let Some(disk) = drive.disk.as_deref() else {
             let why = "it is no block device of this machine: scheduler, queue depth, write cache and TRIM are its disk's";
@@ -45,10 +46,10 @@ pub(super) fn judge(
 /// Both are out when the disk fails. Of an array that bears one failure that is a loss.
 fn twice(disk: &str, odds: Option<&Odds>) -> Finding {
     let expected = odds.filter(|odds| odds.bears() == 1).and_then(|odds| {
-        let (apart, disk) = (odds.loss()?, odds.class.annual_rate().value);
-        let together = 1.0 - (1.0 - apart) * (1.0 - disk).powi(5);
+        let (apart, disk) = (odds.loss()?, odds.class.failures().survival(5.0 * HOURS_PER_YEAR));
+        let together = 1.0 - (1.0 - apart) * disk;
         Some(format!(
-            "{} instead of {} or more that data is lost in five years (drives of class {})",
+            "{} instead of at least {} that data is lost in five years (drives of class {})",
             percent(apart),
             percent(together),
             odds.class.name
@@ -90,11 +91,11 @@ fn scheduler(drive: &Drive, disk: &str, simulator: Option<&dyn Simulator>) -> Fi
         ("none" | "mq-deadline", _) => Finding::fine(TOPIC, active, "that suits the drive"),
         (_, false) => {
             let why = "a drive without heads is faster without ordering, and fairness is the array's";
-            Finding::change(TOPIC, active, why, set("none"), SAME)
+            Finding::unknown(TOPIC, active, why).with_command(set("none")).expecting(SAME)
         }
         _ => {
             let why = "it orders by process, and all requests of an array come from one";
-            Finding::change(TOPIC, active, why, set("mq-deadline"), SAME)
+            Finding::unknown(TOPIC, active, why).with_command(set("mq-deadline")).expecting(SAME)
         }
     }
 }

@@ -4,6 +4,9 @@ use core::fmt::{self, Write};
 
 use serde::Serialize;
 
+/// Less than half a per cent more is nothing.
+const GAIN: f64 = 1.005;
+
 /// Whether something is as it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -98,6 +101,19 @@ impl Finding {
 
     pub(super) fn with_command(self, command: impl Into<String>) -> Self {
         Self { command: Some(command.into()), ..self }
+    }
+
+    /// A change of which the simulator sees no gain is none.
+    pub(super) fn by_evidence(self) -> Self {
+        match &self.predicted[..] {
+            [now, then] if self.verdict == Verdict::Change && then.iops < now.iops * GAIN => Self {
+                verdict: Verdict::Fine,
+                advice: format!("{}; but the simulator sees no gain in a change", self.advice),
+                command: None,
+                ..self
+            },
+            _ => self,
+        }
     }
 
     /// For people.

@@ -18,7 +18,7 @@ pub use simulator::{Load, On, Simulator};
 /// All findings, the most urgent first.
 pub fn advise(facts: &Facts, chunks: Chunks, simulator: Option<&dyn Simulator>) -> Vec<Finding> {
     let (md, drives) = (facts.md.as_ref(), &facts.drives[..]);
-    let mut findings = vec![tuning::state(facts, drives), chunk::judge(facts, md, chunks)];
+    let mut findings = vec![tuning::state(facts, drives, simulator), chunk::judge(facts, md, chunks)];
     findings.extend(files::judge(facts, md, simulator));
     findings.extend(files::members(facts, drives, simulator));
     findings.extend(tuning::judge(facts, md, drives, simulator));

@@ -3,6 +3,7 @@
 use brindle_layout::{Layout, Level};
 
 use super::facts::{Drive, Facts};
+use super::simulator::Simulator;
 use crate::reliability::{Case, Class, Effort, Group, HOURS_PER_YEAR, Weibull, estimate};
 
 /// Bytes an hour of a rebuild, beside which it takes 2/12: as `brindle reliability` has it where nothing is known.
@@ -21,7 +22,7 @@ pub(super) struct Odds {
 impl Odds {
     /// Of the array with all its members, scrubbed once a month, in five years; none of levels without redundancy, nor where copies
     /// overlap.
-    pub(super) fn of(facts: &Facts, drives: &[Drive]) -> Option<Self> {
+    pub(super) fn of(facts: &Facts, drives: &[Drive], simulator: Option<&dyn Simulator>) -> Option<Self> {
         let count = u32::try_from(facts.raid_devices).ok()?;
         let (width, bears, groups) = match (facts.level, facts.shape) {
             (Level::Raid1, _) => (count, count.checked_sub(1)?, 1),
@@ -34,7 +35,9 @@ impl Odds {
             }
             _ => return None,
         };
-        let flash = drives.iter().any(|drive| drive.kind().is_some_and(|kind| kind != "hdd-7200"));
+        let is_flash = |drive: &Drive| drive.kind().is_some_and(|kind| kind != "hdd-7200");
+        let told = simulator.and_then(|simulator| simulator.told_flash());
+        let flash = told.unwrap_or_else(|| drives.iter().any(is_flash));
         let class = Class::named(if flash { "ssd-2022" } else { "hdd-2025" })?;
         let case = Case {
             group: Group::new(width, bears, facts.component),
@@ -57,6 +60,11 @@ impl Odds {
             crate::reliability::Redundancy::Bears(bears) => bears,
             crate::reliability::Redundancy::Fatal(_) => 0,
         }
+    }
+
+    /// Whether it is of several groups, of which the odds of one that lacks members leave out the others.
+    pub(super) fn is_of_several(&self) -> bool {
+        self.case.groups > 1
     }
 
     /// Without checks.

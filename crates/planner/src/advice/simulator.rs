@@ -29,6 +29,9 @@ pub trait Simulator {
     /// The name of the model of its drives.
     fn name(&self) -> &str;
 
+    /// Whether the drives that were named have no heads; none if none were.
+    fn told_flash(&self) -> Option<bool>;
+
     /// Runs a load. `with` says what is set so.
     ///
     /// # Errors
@@ -88,9 +91,19 @@ pub(super) fn load(words: &[(&str, &str)]) -> Load {
     words.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// A finding with what the simulator says of it as it is and as it would be, under the load that `of` names. Without drives
-/// that it knows, or where it can't tell, the finding says so.
+/// A finding with what the simulator says of it as it is and as it would be, under the load that `of` names; no change if that is no
+/// gain. Without drives that it knows, or where it can't tell, the finding says so.
 pub(super) fn compared(
+    finding: Finding,
+    simulator: Option<&dyn Simulator>,
+    of: &str,
+    both: impl FnOnce(&dyn Simulator) -> Result<[Prediction; 2], String>,
+) -> Finding {
+    predicted(finding, simulator, of, both).by_evidence()
+}
+
+/// The same for a change that is not for speed.
+pub(super) fn predicted(
     finding: Finding,
     simulator: Option<&dyn Simulator>,
     of: &str,

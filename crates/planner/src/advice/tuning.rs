@@ -5,7 +5,7 @@ use brindle_layout::Size;
 use super::facts::{Bitmap, Drive, Facts, Md};
 use super::finding::Finding;
 use super::odds::{Odds, percent};
-use super::simulator::{NO_MODEL, Simulator, compared, load};
+use super::simulator::{NO_MODEL, Simulator, compared, load, predicted};
 
 /// Rows for which a stripe cache should have room, so that whole ones come together.
 const ROWS: u64 = 16;
@@ -25,7 +25,7 @@ const NO_MD: &str =
     "the kernel runs no array on these members, or sysfs does not tell: name the array, as in /dev/md0";
 
 /// Whether it is whole.
-pub(super) fn state(facts: &Facts, drives: &[Drive]) -> Finding {
+pub(super) fn state(facts: &Facts, drives: &[Drive], simulator: Option<&dyn Simulator>) -> Finding {
     if facts.missing > 0 {
         let found = format!("{} of {} members are missing", facts.missing, facts.raid_devices);
         return Finding::change(
@@ -33,7 +33,7 @@ pub(super) fn state(facts: &Facts, drives: &[Drive]) -> Finding {
             found,
             "redundancy comes first: give it drives to rebuild on",
             "mdadm /dev/mdN --add DEVICE   # or brindle add --array MEMBER... -- DEVICE",
-            whole_again(facts, drives).unwrap_or_else(|| {
+            whole_again(facts, drives, simulator).unwrap_or_else(|| {
                 "not predicted: no closed form, and no history, of such a group".to_owned()
             }),
         );
@@ -49,13 +49,14 @@ pub(super) fn state(facts: &Facts, drives: &[Drive]) -> Finding {
 }
 
 /// The gain of having all members again: the probability of a loss in a month.
-fn whole_again(facts: &Facts, drives: &[Drive]) -> Option<String> {
+fn whole_again(facts: &Facts, drives: &[Drive], simulator: Option<&dyn Simulator>) -> Option<String> {
     const DAYS: f64 = 30.0;
-    let whole = Odds::of(facts, drives)?.in_days(DAYS);
+    let whole = Odds::of(facts, drives, simulator)?.in_days(DAYS);
     let (then, now) = (whole.loss()?, whole.clone().lacking(facts.missing)?.loss()?);
     Some(format!(
-        "{} instead of {} that data is lost in {DAYS} days (drives of class {})",
+        "{} instead of {}{} that data is lost in {DAYS} days (drives of class {})",
         percent(then),
+        if whole.is_of_several() { "at least " } else { "" },
         percent(now),
         whole.class.name
     ))
@@ -73,7 +74,7 @@ pub(super) fn judge(
     }
     if facts.level.is_redundant() {
         findings.push(bitmap(facts, md, simulator));
-        findings.extend(scrub(facts, md, drives));
+        findings.extend(scrub(facts, md, drives, simulator));
     }
     findings
 }
@@ -162,10 +163,15 @@ fn bitmap(facts: &Facts, md: Option<&Md>, simulator: Option<&dyn Simulator>) -> 
             None => ("random writes of 4 KiB, four in flight", "randwrite", "4k"),
             Some(_) => ("sequential writes of 1 MiB, four in flight", "write", "1m"),
         };
-        compared(finding, simulator, what, |simulator| {
+        let both = |simulator: &dyn Simulator| {
             let job = load(&[("rw", rw), ("bs", bs), ("iodepth", "4")]);
             Ok([simulator.with_bitmap(now, job.clone())?, simulator.with_bitmap(Some(USUAL_BIT), job)?])
-        })
+        };
+        match now {
+            // It is for the time after a crash, and costs some speed.
+            None => predicted(finding, simulator, what, both),
+            Some(_) => compared(finding, simulator, what, both),
+        }
     };
     match &facts.bitmap {
         Bitmap::Unreadable(why) => Finding::unknown("bitmap", "can't be read", why.clone()),
@@ -223,7 +229,12 @@ fn resync_saved(facts: &Facts, simulator: Option<&dyn Simulator>) -> String {
 }
 
 /// When the last check was, nobody keeps; what it found, md does while it runs.
-fn scrub(facts: &Facts, md: Option<&Md>, drives: &[Drive]) -> Vec<Finding> {
+fn scrub(
+    facts: &Facts,
+    md: Option<&Md>,
+    drives: &[Drive],
+    simulator: Option<&dyn Simulator>,
+) -> Vec<Finding> {
     let why = "neither superblocks nor sysfs say when the last check was; one a month finds defects before a second drive fails \
                (see brindle reliability --scrub)";
     let command = md.map_or_else(
@@ -231,7 +242,7 @@ fn scrub(facts: &Facts, md: Option<&Md>, drives: &[Drive]) -> Vec<Finding> {
         |md| format!("echo check > /sys/block/{}/md/sync_action", md.name),
     );
     let finding = Finding::unknown("scrub", "not known", why).with_command(command);
-    let mut findings = vec![Finding { expected: checks_give(facts, drives), ..finding }];
+    let mut findings = vec![Finding { expected: checks_give(facts, drives, simulator), ..finding }];
     let Some(md) = md else { return findings };
     let last = md.last_action.as_deref().unwrap_or_default();
     if let Some(mismatches) = md.mismatches.filter(|count| *count > 0) {
@@ -253,8 +264,8 @@ fn scrub(facts: &Facts, md: Option<&Md>, drives: &[Drive]) -> Vec<Finding> {
 }
 
 /// The gain of a monthly check: the probability of a loss in five years with and without.
-fn checks_give(facts: &Facts, drives: &[Drive]) -> Option<String> {
-    let odds = Odds::of(facts, drives)?;
+fn checks_give(facts: &Facts, drives: &[Drive], simulator: Option<&dyn Simulator>) -> Option<String> {
+    let odds = Odds::of(facts, drives, simulator)?;
     let (with, without) = (odds.loss()?, odds.clone().unscrubbed().loss()?);
     Some(format!(
         "{} instead of {} that data is lost in five years (drives of class {})",

@@ -164,6 +164,11 @@ impl Case {
         Err(Unsound { field: "bears", why })
     }
 
+    /// Whether its groups bear no failure.
+    pub(super) fn is_bare(&self) -> bool {
+        self.group.redundancy == Redundancy::Bears(0)
+    }
+
     /// Kinds of deliveries: probability, and hazard relative to what is published.
     pub(super) fn strata(&self) -> Vec<(f64, f64)> {
         match self.batch {

@@ -102,8 +102,8 @@ impl Class {
         }
     }
 
-    /// Share of drives that fail in a year: with 95 % bounds where counts were published, of the first year where a
-    /// distribution was.
+    /// Failures in a drive-year, with 95 % bounds, where counts were published; where a distribution was, the share of drives that fail in
+    /// their first year.
     #[must_use]
     pub fn annual_rate(&self) -> Interval {
         match self.failures {

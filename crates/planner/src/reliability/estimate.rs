@@ -70,14 +70,12 @@ pub fn estimate(
 ) -> Result<Estimate, Unsound> {
     case.check()?;
     effort.check()?;
-    if case.group.redundancy == Redundancy::Bears(0) {
-        return Ok(stripe::estimate(case));
-    }
     let defects = Defects::new(case.defects, case.scrub, case.hours);
     let strata = case.strata();
     let run = Run { case, effort, defects: &defects, strata: &strata, progress };
     let tallies = run.all();
-    Ok(combine(case, effort, &strata, &tallies))
+    let found = combine(case, effort, &strata, &tallies);
+    Ok(if case.is_bare() { stripe::completed(case, &found, deviations(effort.confidence)) } else { found })
 }
 
 impl Effort {
@@ -118,9 +116,14 @@ impl Run<'_> {
         loop {
             self.round(&mut tallies, done, aim, most);
             done = aim;
-            let error = combine(self.case, self.effort, self.strata, &tallies).loss.relative_error();
+            let found = combine(self.case, self.effort, self.strata, &tallies);
+            let (counted, none) =
+                if self.case.is_bare() { (found.wholes, true) } else { (found.loss, false) };
+            let error = counted.relative_error();
             match self.effort.until_relative_error {
-                Some(wanted) if done < most && !(error.is_finite() && error <= wanted && error > 0.0) => {
+                Some(wanted)
+                    if done < most && !(error.is_finite() && error <= wanted && (error > 0.0 || none)) =>
+                {
                     // The error shrinks with the root of the number; four times as many at most, lest a lucky look misleads.
                     let more = (error / wanted).powi(2);
                     let factor = if more.is_finite() { more.clamp(1.2, 4.0) } else { 4.0 };
@@ -167,6 +170,10 @@ impl Run<'_> {
         let (factor, group) = (self.strata[kind].1, &self.case.group);
         let mut tally = Sums::default();
         match self.effort.method {
+            Method::Weighted if self.case.is_bare() => {
+                let mut plain = Plain::new(self.case);
+                (0..BATCH).for_each(|_| tally.add(&plain.first_forced(factor, &mut chance), group));
+            }
             Method::Weighted => {
                 let mut forced = Forced::new(self.case, self.defects);
                 (0..BATCH).for_each(|_| tally.add(&forced.history(factor, &mut chance), group));

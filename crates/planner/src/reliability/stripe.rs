@@ -1,10 +1,12 @@
-//! A stripe without redundancy: every failure and every defect is a loss, and closed forms tell all.
+//! Groups without redundancy: every failure and every defect is a loss. Probabilities of a first loss have closed forms. How often a
+//! group is lost has none: a drive that replaces another is new, so histories count it.
 
-use super::answer::{Estimate, mttdl, per_year};
+use super::answer::{Estimate, per_year};
 use super::case::{Case, HOURS_PER_YEAR};
 use super::interval::Interval;
 
-pub(super) fn estimate(case: &Case) -> Estimate {
+/// The estimate of histories in which groups were counted, with all that is known without them.
+pub(super) fn completed(case: &Case, counted: &Estimate, z: f64) -> Estimate {
     let drives = f64::from(case.group.drives * case.groups);
     let defects = drives * case.defects * case.hours;
     let hazard = case.failures.hazard(case.hours);
@@ -12,22 +14,24 @@ pub(super) fn estimate(case: &Case) -> Estimate {
         case.strata().iter().map(|(share, factor)| share * of(drives * factor * hazard)).sum()
     };
     let loss = Interval::exact(mean(&|failures| -(-failures - defects).exp_m1()));
-    // Each replaced drive has the age of the one that failed: a stripe is made anew after a loss, at any age of its drives.
-    let wholes = mean(&|failures| failures);
-    let group_bytes = case.group.capacity as f64;
-    let bytes = wholes * group_bytes + defects * case.group.bytes_per_defect;
+    let mut wholes = counted.wholes;
+    if wholes.low == wholes.high {
+        // A second loss was met in no history.
+        wholes.high *= 1.0 + Interval::of_share(0, counted.histories, z).high;
+    }
+    let of_groups = case.group.capacity as f64;
+    let of_sectors = defects * case.group.bytes_per_defect;
+    let bytes = wholes.map(|wholes| wholes * of_groups + of_sectors);
     Estimate {
         loss,
         loss_per_year: loss.map(|p| per_year(p, case.hours / HOURS_PER_YEAR)),
         whole: Interval::exact(mean(&|failures| -(-failures).exp_m1())),
-        losses: Interval::exact(wholes + defects),
-        wholes: Interval::exact(wholes),
+        losses: wholes.map(|wholes| wholes + defects),
+        wholes,
         sectors: Interval::exact(defects),
-        bytes: Interval::exact(bytes),
-        nomdl: Interval::exact(bytes / case.capacity().max(1.0)),
-        mttdl: mttdl(case),
+        bytes,
+        nomdl: bytes.map(|bytes| bytes / case.capacity().max(1.0)),
         exact: Some(loss.value),
-        histories: 0,
-        met: 0,
+        ..counted.clone()
     }
 }

@@ -41,6 +41,28 @@ impl<'a> Plain<'a> {
         self.seen
     }
 
+    /// A history of groups that bear no failure in which one comes before the end: it counts for the probability that one does. Defects
+    /// are left out.
+    pub(super) fn first_forced(&mut self, factor: f64, chance: &mut Chance) -> Seen {
+        (self.down, self.seen) = (false, Seen::default());
+        self.world.reset(factor);
+        let drives = self.world.drives.len();
+        let weight = -(-self.world.hazard(0, self.world.case.hours) * drives as f64).exp_m1();
+        if weight <= 0.0 {
+            return Seen::default();
+        }
+        // All drives are new: the hazard of each at the time of the first failure, which is any one's.
+        let hazard = -(-chance.unit() * weight).ln_1p() / drives as f64;
+        let first = chance.below(drives);
+        for drive in 0..drives {
+            let more = if drive == first { 0.0 } else { chance.exponential() };
+            self.world.drives[drive].fails_at = self.world.at_hazard(drive, hazard + more);
+            self.defects[drive] = Defect { from: f64::INFINITY, until: f64::INFINITY };
+        }
+        while self.step(chance) {}
+        Seen { any: weight, whole: weight, wholes: self.seen.wholes * weight, ..Seen::default() }
+    }
+
     fn arise(&self, clean: f64, chance: &mut Chance) -> Defect {
         let case = self.world.case;
         let from =

@@ -89,7 +89,8 @@ impl Weibull {
     }
 
     /// The share that has not happened by then.
-    pub(super) fn survival(&self, age: f64) -> f64 {
+    #[must_use]
+    pub fn survival(&self, age: f64) -> f64 {
         (-self.hazard(age)).exp()
     }
 

@@ -323,3 +323,38 @@ fn losses_are_estimated_with_an_interval() {
     plan(&format!("{flags} --spare-delay=-1")).refused(2, &["--spare-delay"]);
     plan("--drives 4 --size 2TB --iops 200 --years 1000").refused(2, &["--years"]);
 }
+
+#[test]
+fn a_link_that_all_drives_share_bounds_each_figure_by_formula_and_in_the_simulator() {
+    let of = |flags: &str| {
+        let words =
+            format!("plan --json --drives 6 --drive p3700 --levels raid0,raid6,raidz2 --chunk 64K {flags}");
+        program::brindle(words.split_whitespace()).json()
+    };
+    let (wide, narrow) = (of(""), of("--link 1GB/s"));
+    let number = |report: &Value, level: &str, key: &str| {
+        let all = report["configurations"].as_array().unwrap();
+        all.iter().find(|one| one["level"] == level).unwrap()[key].as_f64().unwrap()
+    };
+    for level in ["raid0", "raid6", "raidz2"] {
+        assert!(
+            number(&wide, level, "seq_read") > 1e9 && number(&narrow, level, "seq_read") <= 1e9,
+            "{narrow}"
+        );
+    }
+    assert!((number(&narrow, "raid6", "random_write_iops") - 1e9 / 4096.0 / 6.0).abs() < 1.0, "{narrow}");
+    assert!(number(&narrow, "raid6", "rebuild_seconds") > number(&wide, "raid6", "rebuild_seconds") * 1.5);
+    let simulated = of("--link 1GB/s --simulate");
+    assert!(number(&simulated, "raid0", "seq_read") < 1.02e9, "{simulated}");
+    assert_eq!((&narrow["link"], &wide["link"]), (&1_000_000_000.into(), &Value::Null));
+    // A figure that is no more than a bound says so.
+    let bound = |level: &str| {
+        narrow["configurations"].as_array().unwrap().iter().find(|one| one["level"] == level).unwrap()["random_is_bound"].clone()
+    };
+    assert_eq!((bound("raidz2"), bound("raid6")), (true.into(), false.into()));
+    let notes = narrow["notes"].as_array().unwrap();
+    assert!(notes.iter().any(|note| note.as_str().unwrap().contains("are bounds")), "{narrow}");
+    assert!(notes.iter().any(|note| note.as_str().unwrap().contains("1000 MB/s")), "{narrow}");
+    let refused = plan("--drives 6 --drive p3700 --link 0").ended(2).err;
+    assert!(refused.contains("--link") && refused.contains("2GB/s"), "{refused}");
+}

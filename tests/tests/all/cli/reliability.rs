@@ -63,6 +63,8 @@ fn what_makes_no_sense_is_refused_by_the_name_of_its_flag() {
         ("--drives 4 --level 5 --years 0", "--years"),
         ("--drives 4 --level 5 --years NaN", "--years"),
         ("--drives 4 --level 5 --afr 0", "--afr"),
+        ("--drives 4 --level 5 --annual-share 100", "--annual-share"),
+        ("--drives 4 --level 5 --annual-share 1 --afr 1", "--afr"),
         ("--drives 4 --level 5 --class floppy", "--class"),
         ("--drives 4 --level 7", "--level"),
         ("--drives 5 --level 10", "--level"),
@@ -84,12 +86,35 @@ fn what_makes_no_sense_is_refused_by_the_name_of_its_flag() {
 #[test]
 fn classes_are_listed_with_their_sources() {
     let text = brindle(["reliability", "--classes"]).ok().text();
-    assert!(text.contains("1.36 % a year (1.32 to 1.40 %: 4317 failures") && text.contains("2026"), "{text}");
+    assert!(
+        text.contains("1.36 in 100 drive-years (1.32 to 1.40: 4317 failures") && text.contains("2026"),
+        "{text}"
+    );
     let all = brindle(["reliability", "--classes", "--json"]).json();
     assert!(
         all.as_array()
             .unwrap()
             .iter()
             .all(|class| class["source"].is_string() && class["defects"].is_number())
+    );
+}
+
+#[test]
+fn a_rate_and_a_share_of_failures_are_told_apart() {
+    let number = |told: &Value, key: &str| told[key].as_f64().unwrap();
+    let rate = ask("--drives 4 --level 5 --afr 50 --histories 256");
+    assert!(
+        (number(&rate, "afr") - 50.0).abs() < 1e-9 && (number(&rate, "first_year") - 0.3935).abs() < 1e-4
+    );
+    let share = ask("--drives 4 --level 5 --annual-share 50 --histories 256");
+    assert!(
+        (number(&share, "first_year") - 0.5).abs() < 1e-9 && (number(&share, "afr") - 69.31).abs() < 0.01
+    );
+    let worn = "--drives 4 --bears 0 --failures 3/87600 --years 20";
+    assert!(ask(&format!("{worn} --histories 256"))["afr"].is_null());
+    let text = brindle(format!("reliability {worn} --histories 2048").split_whitespace()).ok().text();
+    assert!(
+        !text.contains("constant") && text.contains("every failure and every defect is a loss"),
+        "{text}"
     );
 }

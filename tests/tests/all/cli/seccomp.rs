@@ -57,7 +57,9 @@ impl Seen {
     fn see(&mut self, command: &str, ran: Ran, asks_members: bool) -> Ran {
         self.0.insert(command.to_owned());
         assert_eq!(ran.err.matches(SAID).count(), usize::from(asks_members), "{command}: {}", ran.err);
-        ran.ended(0)
+        // A file that is measured for so short a time is not to be trusted.
+        let may_doubt = command == "calibrate" && ran.code == 7;
+        ran.ended(if may_doubt { 7 } else { 0 })
     }
 }
 

@@ -176,3 +176,75 @@ fn quotes_and_markup_in_names_are_data() {
     std::fs::remove_file(&members[1]).unwrap();
     run("detail", &members).refused(1, &["a;b&c|d #2 \\e: no such file"]);
 }
+
+#[test]
+fn detail_cat_and_check_find_members_that_end_before_their_disk_by_themselves() {
+    for (create, at) in [("-l 1 -e 0.90", 0), ("-l 5 -c 64K -e 1.0", 3 * MIB)] {
+        let (disks, content, inside) = copied(create, at);
+        disks.unchanged(|| {
+            for search in ["", " --search"] {
+                assert!(disks.run(&format!("cat{search}")).ok().out == content, "{create}{search}");
+                let told = disks.run(&format!("detail --json{search}")).json();
+                let devices = told["devices"].as_array().unwrap();
+                let paths: Vec<&str> = devices.iter().map(|one| one["path"].as_str().unwrap()).collect();
+                assert_eq!(paths, inside.iter().map(|one| name(one)).collect::<Vec<_>>(), "{create}{search}");
+                disks.run(&format!("check{search}")).ok();
+            }
+        });
+        // Something else is there, as far as the first sector tells: only if asked.
+        for disk in &disks.members {
+            let disk = std::fs::File::options().write(true).open(disk).unwrap();
+            disk.write_all_at(b"XFSB\0\0\x10\0", 0).unwrap();
+        }
+        disks.run("detail").ended(1);
+        assert_eq!(disks.run("detail --search --json").json()["missing"], serde_json::json!([]), "{create}");
+    }
+}
+
+#[test]
+fn the_image_of_a_member_in_the_place_of_another_is_not_taken_for_it() {
+    let (others, ..) = copied("-l 5 -c 64K -e 1.0", 0);
+    let set = Set::random(3, 20 * MIB);
+    set.create("--force -l 5 -c 64K -e 1.0").ended(0);
+    let content = set.run("cat").ok().out;
+    std::fs::copy(&others.members[0], &set.members[1]).unwrap();
+    for flags in ["", " --search"] {
+        let ran = set.run(&format!("cat{flags}")).ended(0);
+        assert!(ran.out == content && ran.err.contains("another array"), "{}", ran.err);
+    }
+}
+
+/// 1.0 has its superblock at the end, which is cut off with it.
+#[test]
+fn the_way_to_a_member_that_lost_its_superblock_with_its_end_is_told_and_leads_there() {
+    let set = Set::random(3, 8 * MIB);
+    set.create("--force -l 5 -c 64K -e 1.0 -N a").ended(0);
+    let content = set.run("cat").ok().out;
+    std::fs::File::options().write(true).open(&set.members[1]).unwrap().set_len(5 * MIB + 512).unwrap();
+    set.unchanged(|| {
+        // The others do without it.
+        assert!(set.run("cat").ended(0).out == content);
+        for command in ["cat", "detail"] {
+            let told = run(command, &set.members[..2]).ended(1).err;
+            let (_, way) = told.split_once("brindle cat ").unwrap_or_else(|| panic!("{told}"));
+            let (way, _) = way.split_once(" reads it").unwrap();
+            assert!(told.contains("is a guess"), "{told}");
+            let read = |way: &str, part: &str| {
+                let mut shell = std::process::Command::new("sh");
+                let brindle = name(program::path());
+                shell.args(["-c", &format!("{brindle} cat {part} {way} 2>{}", name(&set.path("err")))]);
+                Ran::of(shell)
+            };
+            let half = content.len() / 2;
+            assert!(read(way, &format!("--length {half}")).ended(0).out == content[..half]);
+            // Only where it is forced, and what is gone is no zeroes.
+            read(&way.replace("--force ", ""), "").ended(2);
+            let said = std::fs::read_to_string(set.path("err")).unwrap();
+            assert!(said.contains("--force"), "{said}");
+            read(way, "").ended(1);
+        }
+        let order: Vec<String> = set.members.iter().map(|member| name(member).to_owned()).collect();
+        let geometry = format!("level=5,chunk=64K,size=8M,order={},missing", order[..2].join(","));
+        run(&format!("detail --assume {geometry}"), &[]).ended(0);
+    });
+}
