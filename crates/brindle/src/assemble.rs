@@ -55,7 +55,7 @@ struct One {
 
 /// `brindle assemble`.
 pub(crate) fn assemble(args: &Assemble) -> Result<ExitCode, Failure> {
-    let folder = runtime::folder(&args.runtime)?;
+    let folder = runtime::folder(args.runtime.folder())?;
     let host = args.homehost.clone().unwrap_or_else(this_host);
     let (scanned, served) = wait_for_members(args, &host, &folder);
     let names = names(&scanned.all);

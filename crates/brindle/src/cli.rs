@@ -159,7 +159,7 @@ pub(crate) enum Command {
     /// when it is stopped. If nothing has, it stays as it was: a missing member that turns up is used as it is, and
     /// the next start needs --force, too. mdadm marks it clean at once, and rebuilds that member from the others. The
     /// log says so when the array begins to be served, or becomes so, and `brindle status` as long as it is so.
-    Serve(Serve),
+    Serve(Box<Serve>),
     /// Find arrays and pools among many devices, and serve those that are this host's
     ///
     /// Each gets a server of its own in the background, as `serve --background` starts it. Started is what has this host's name in its

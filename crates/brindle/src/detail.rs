@@ -21,7 +21,7 @@ use crate::{ask, log, runtime, scan};
 
 pub(crate) fn detail(args: &Detail) -> Result<ExitCode, Failure> {
     if args.scan {
-        let served = ask::reports(&runtime::folder(&args.runtime)?);
+        let served = ask::reports(&runtime::folder(args.runtime.folder())?);
         let lines = served.iter().filter_map(scan::served_line).map(|line| line + "\n");
         report::print(&lines.collect::<String>())?;
         return Ok(ExitCode::SUCCESS);

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::{report, runtime};
 
 pub(crate) fn metrics(args: &Metrics) -> Result<(), Failure> {
-    let folder = runtime::folder(&args.runtime)?;
+    let folder = runtime::folder(args.runtime.folder())?;
     let (mut all, mut silent) = (Families::default(), None);
     for (server, answer) in ask::ask_all(&folder, &Request::Metrics) {
         let told = match answer {

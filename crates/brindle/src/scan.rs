@@ -128,8 +128,8 @@ fn array(candidates: &[Candidate]) -> Option<Findable> {
         Some(why) => Err(why),
         None => assemble(candidates, AssembleOptions::default()).map_err(|error| error.to_string()),
     };
-    let missing = assembled.as_ref().map_or_else(|_| absent(newest, candidates), |assembly| empty(assembly));
-    let filled = |role: &u16| newest.roles.iter().any(|other| *other == DeviceRole::Active(*role));
+    let missing = assembled.as_ref().map_or_else(|_| absent(newest, candidates), empty);
+    let filled = |role: &u16| newest.roles.contains(&DeviceRole::Active(*role));
     let newly = missing.iter().filter(|role| filled(role)).map(ToString::to_string).collect();
     let level = brindle_layout::Level::from_md(newest.level).ok().map(|level| level.name());
     let is_spare = |one: &&Candidate| one.superblock().is_ok_and(|(sb, _)| sb.role() == DeviceRole::Spare);

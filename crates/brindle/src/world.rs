@@ -7,6 +7,7 @@ mod bitmap;
 mod cut;
 mod emulate;
 mod geometry;
+mod joined;
 mod lost;
 mod members;
 mod newcomers;
@@ -34,7 +35,8 @@ pub(crate) use assumed::assume;
 pub(crate) use bitmap::{MadeBitmap, Make, SeenBitmap, see_bitmap};
 pub(crate) use emulate::file_of;
 pub(crate) use geometry::Assume;
-pub(crate) use members::{LeftOut, Named, Nested, Seen, Set, parts, see, warn_of_left_out};
+pub(crate) use joined::parts;
+pub(crate) use members::{LeftOut, Named, Nested, Seen, Set, see, warn_of_left_out};
 pub(crate) use newcomers::{Newcomer, Search, Terms, Told, block_devices, joined};
 pub(crate) use search::Through;
 

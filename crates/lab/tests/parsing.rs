@@ -334,6 +334,6 @@ fn parse_text(text: &dyn Fn(&str) -> Result<String, String>, name: &str) -> Resu
         }
     }
     let plan = brindle_lab::job::parse(&["file"], false, &Around(text)).map_err(|why| why.to_string())?;
-    let noted = plan.notes.iter().any(|note| note.option == name && note.fate.contains("default"));
+    let noted = plan.notes.iter().any(|note| note.option == name && note.effect.contains("default"));
     noted.then_some(()).ok_or_else(|| "it is not told of".to_owned())
 }

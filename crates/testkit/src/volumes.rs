@@ -98,12 +98,12 @@ pub fn run(seed: u64, cut: Option<u64>) -> Driven {
 
 impl Subject for Volumes {
     /// The steps before which the power goes, life by life; and chance.
-    type Plan = (Vec<u64>, Random);
+    type Setup = (Vec<u64>, Random);
     type Open = Running;
     type End = ();
     type Broken = Broken;
 
-    fn create(sim: &mut Sim, (cuts, mut random): Self::Plan) -> Self {
+    fn create(sim: &mut Sim, (cuts, mut random): Self::Setup) -> Self {
         let quick = Model { flush_latency: 150_000, ..Model::sata_ssd() };
         let devices: Vec<MemberId> = (0..DEVICES).map(|_| sim.add_blank_drive(quick, SIZE)).collect();
         create(&*sim, &devices, SIZE, &[State::default(); 2]);

@@ -54,7 +54,7 @@ struct Pairs {
 
 impl Subject for Pairs {
     /// The seed of its load, the cut, whether drives fail, and whether it is hasty.
-    type Plan = (u64, Option<u64>, bool, bool);
+    type Setup = (u64, Option<u64>, bool, bool);
     type Open = Pair;
     type End = ();
     type Broken = String;
@@ -62,7 +62,7 @@ impl Subject for Pairs {
     const ENDLESS_STEPS: u64 = 100_000;
     const ENDLESS_TIME: Duration = Duration::from_secs(300);
 
-    fn create(sim: &mut Sim, (seed, cut, faults, hasty): Self::Plan) -> Self {
+    fn create(sim: &mut Sim, (seed, cut, faults, hasty): Self::Setup) -> Self {
         let (made, ids) = drives(seed);
         *sim = made;
         let mut random = Random::stream(seed, cut.map_or(u64::MAX, |cut| cut + 1));

@@ -61,9 +61,9 @@ impl Storm {
                 steps = sim.steps();
             }
             if ended {
-                oracle.borrow_mut().stopped()
+                oracle.borrow_mut().stopped();
             } else {
-                oracle.borrow_mut().power_cut()
+                oracle.borrow_mut().power_cut();
             }
             sim = sim.restart(self.seed + life);
             ids.iter().for_each(|&id| Fault::after_power_cycle(&sim, id, false));

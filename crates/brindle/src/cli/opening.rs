@@ -125,7 +125,7 @@ mod tests {
     fn opening(words: &[&str]) -> Opening {
         let cli = Cli::parse_from(["brindle", "serve"].iter().chain(words));
         let Command::Serve(serve) = cli.command else { panic!("serve") };
-        Opening::from(&serve)
+        Opening::from(&*serve)
     }
 
     #[test]

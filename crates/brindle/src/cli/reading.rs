@@ -11,7 +11,7 @@ use crate::units::Bytes;
 #[derive(Debug, Args)]
 pub(crate) struct Examine {
     /// Look through all of each device for members that end before it does, as those that were copied onto a larger disk, or whose
-    /// partition is in no table any more; without it that is done only where nothing else is found on a device of 1 GiB at most
+    /// partition is in no table any more. Without it that is done only where nothing else is found on a device of 1 GiB at most
     #[arg(long)]
     pub(crate) search: bool,
     /// Print a line of mdadm.conf for each array: of the devices and folders that are named, or of all disks and partitions
@@ -28,7 +28,7 @@ pub(crate) struct Examine {
 /// Flag of commands that only read members.
 #[derive(Debug, Args)]
 pub(crate) struct Searching {
-    /// Look through all of each device that is no member itself for members that end before it does, as examine --search does; without
+    /// Look through all of each device that is no member itself for members that end before it does, as examine --search does. Without
     /// it that is done only where nothing else is found on a device of 1 GiB at most
     #[arg(long)]
     pub(crate) search: bool,

@@ -52,11 +52,11 @@ pub(super) fn changes(before: Option<&Seen>, now: &Seen, increment: u8) -> Vec<H
     for (device, usage) in &now.devices {
         match (before.devices.get(device), usage) {
             (Some(Use::Spare | Use::Recovering), Use::Failed) => {
-                all.push(Happened::of("FailSpare", now, device))
+                all.push(Happened::of("FailSpare", now, device));
             }
             (Some(Use::Active), Use::Failed) => all.push(Happened::of("Fail", now, device)),
             (Some(Use::Spare | Use::Recovering), Use::Active) => {
-                all.push(Happened::of("SpareActive", now, device))
+                all.push(Happened::of("SpareActive", now, device));
             }
             _ => {}
         }

@@ -32,7 +32,7 @@ struct Watched {
 
 /// `brindle monitor`.
 pub(crate) fn monitor(args: &Monitor) -> Result<(), Failure> {
-    let folder = runtime::folder(&args.runtime)?;
+    let folder = runtime::folder(args.runtime.folder())?;
     let mut conf = Conf::read(args.config.as_deref())?;
     conf.mail_to = args.mail.clone().or(conf.mail_to);
     conf.program = args.program.clone().or(conf.program);

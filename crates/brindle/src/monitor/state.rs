@@ -49,10 +49,6 @@ impl Seen {
         self.active < self.wanted
     }
 
-    pub(super) fn spares(&self) -> usize {
-        self.devices.values().filter(|usage| **usage == Use::Spare).count()
-    }
-
     /// Of a server's report (docs/cli-json.md); nothing if it is none of an array or a pool.
     pub(super) fn of_report(report: &Value) -> Option<Self> {
         let name = report["name"].as_str()?.to_owned();
@@ -223,7 +219,7 @@ mod tests {
                 {"path": "a", "state": "in-sync"}, {"path": "b", "state": "failed", "drive": {"model": "M", "serial": "S", "by_id": null}},
                 {"path": "c", "state": "recovering"}, {"path": "d", "state": "spare"}]}});
         let seen = Seen::of_report(&report).unwrap();
-        assert_eq!((seen.wanted, seen.active, seen.spares(), seen.mismatches), (3, 1, 1, Some(8)));
+        assert_eq!((seen.wanted, seen.active, seen.mismatches), (3, 1, Some(8)));
         assert_eq!(seen.process.unwrap().action, "recovery");
         assert_eq!(seen.drives["b"], "M, S");
         assert!(Seen::of_report(&serde_json::json!({"name": 1})).is_none());

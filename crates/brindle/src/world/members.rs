@@ -15,6 +15,7 @@ use brindle_md::assembly::{
 };
 use brindle_volume::nest;
 
+use super::joined::parts;
 use super::{Opened, World, assumed, emulate, place};
 use crate::deadline::within;
 use crate::failure::Failure;
@@ -25,9 +26,6 @@ const NESTED_SLOTS: usize = 64;
 
 /// Advice where too few members are left.
 const GOOD_COPY: &str = "give a good copy of what is left out, or more of the other members";
-
-/// Joins the members of an array that is itself a member: `m0+m1+m2`.
-const JOIN: char = '+';
 
 /// A device, or an array in its place, that was named on the command line.
 pub(crate) struct Named {
@@ -577,25 +575,4 @@ fn is_broken(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let broken = [Errno::IO, Errno::NXIO, Errno::NODEV, Errno::NOMEDIUM, Errno::TIMEDOUT];
     Errno::from_io_error(error).is_some_and(|errno| broken.contains(&errno))
-}
-
-/// The members of an array that is itself named as a member. A file whose name has the sign in it is a file.
-pub(crate) fn parts(name: &Path) -> Option<Vec<PathBuf>> {
-    let text = name.to_str()?;
-    (text.contains(JOIN) && !name.exists()).then(|| text.split(JOIN).map(PathBuf::from).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn joined_names_are_an_array_unless_a_file_is_called_so() {
-        assert_eq!(parts(Path::new("a+b")), Some(vec!["a".into(), "b".into()]));
-        assert_eq!(parts(Path::new("/dev/sda")), None);
-        let file = std::env::temp_dir().join(format!("brindle+{}", std::process::id()));
-        std::fs::write(&file, b"").unwrap();
-        assert_eq!(parts(&file), None);
-        std::fs::remove_file(&file).unwrap();
-    }
 }

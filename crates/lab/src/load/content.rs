@@ -33,7 +33,7 @@ pub enum Mismatch {
 }
 
 impl BlockContent {
-    /// Content of a pass of a job.
+    /// BlockContent of a pass of a job.
     pub fn new(verify: Option<Verify>, pattern: Option<Vec<u8>>, seed: u64, pass: u64) -> Self {
         Self { verify, pattern, writer: mix(seed ^ mix(pass ^ MAGIC)), shape: Shape::default() }
     }
@@ -200,7 +200,7 @@ mod tests {
     fn no_block_comes_twice_unless_it_is_asked_for() {
         const REQUEST: usize = 1 << 16;
         let written = |shape: Shape| {
-            let content = Content::new(None, None, 3, 0).shaped(shape);
+            let content = BlockContent::new(None, None, 3, 0).shaped(shape);
             (0..512u64).flat_map(|at| filled(&content, at * REQUEST as u64, REQUEST)).collect::<Vec<u8>>()
         };
         let plain = written(Shape::default());
@@ -224,7 +224,7 @@ mod tests {
     fn patterns_stand_one_after_the_other_to_the_last_byte() {
         for len in [0, 1, 2, 3, 7, 64, 4099] {
             for pattern in [&[7][..], &[1, 2, 3], &[9; 100]] {
-                let content = Content::new(None, Some(pattern.to_vec()), 1, 0);
+                let content = BlockContent::new(None, Some(pattern.to_vec()), 1, 0);
                 let wanted: Vec<u8> = pattern.iter().copied().cycle().take(len).collect();
                 assert_eq!(filled(&content, 0, len), wanted);
             }

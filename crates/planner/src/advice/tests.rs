@@ -12,6 +12,10 @@ impl Simulator for Doubling {
         "modelled"
     }
 
+    fn told_flash(&self) -> Option<bool> {
+        None
+    }
+
     fn predict(&self, on: On, with: String, load: Load) -> Result<Prediction, String> {
         let rw = load.iter().find(|(name, _)| name == "rw").map(|(_, rw)| rw.as_str());
         if rw == Some("randwrite") && on == On::DriveChoosing(0) {

@@ -119,7 +119,7 @@ fn shapes() -> [(&'static str, Shape); 2] {
 
 impl Subject for Hosts {
     /// The steps before which the power goes, life by life.
-    type Plan = Vec<u64>;
+    type Setup = Vec<u64>;
     type Open = Running;
     type End = ();
     type Broken = Broken;

@@ -79,7 +79,7 @@ struct Pools {
 
 impl Subject for Pools {
     /// The seed of its shape and load, and the step before which the power goes in the first life.
-    type Plan = (u64, Option<u64>);
+    type Setup = (u64, Option<u64>);
     type Open = Pool;
     type End = ();
     type Broken = String;

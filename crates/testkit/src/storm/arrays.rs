@@ -71,7 +71,7 @@ struct Past {
 }
 
 impl Subject for Arrays {
-    type Plan = (Course, u64);
+    type Setup = (Course, u64);
     type Open = Running;
     type End = End;
     type Broken = Failure;

@@ -17,7 +17,7 @@ use crate::random::Random;
 #[allow(async_fn_in_trait, reason = "futures stay on their executor's thread, none needs to be Send")]
 pub trait Subject: Sized {
     /// All that a storm of it depends on.
-    type Plan;
+    type Setup;
     /// It, running in one world.
     type Open;
     /// How a life ends that is not cut.
@@ -33,7 +33,7 @@ pub trait Subject: Sized {
     const PAUSE: Option<Duration> = None;
 
     /// Makes it on new drives.
-    fn create(sim: &mut Sim, plan: Self::Plan) -> Self;
+    fn create(sim: &mut Sim, plan: Self::Setup) -> Self;
 
     /// A life begins: what breaks at steps is planned. Gives the step before which the power goes, if it does.
     fn begin(&mut self, sim: &Sim, life: u64) -> Option<u64>;
@@ -115,7 +115,7 @@ pub struct Driven {
 
 /// Drives a new subject through its lives. A panic of the engine is a promise that was broken; the subject is there unless it panicked
 /// while it was made.
-pub fn drive<S: Subject>(seed: u64, plan: S::Plan) -> (Driven, Option<S>) {
+pub fn drive<S: Subject>(seed: u64, plan: S::Setup) -> (Driven, Option<S>) {
     let (mut driven, mut subject) = (Driven::default(), None);
     // A life that was unwound is not looked at again.
     let lived = catch_unwind(AssertUnwindSafe(|| {

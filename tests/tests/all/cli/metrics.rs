@@ -177,7 +177,7 @@ fn only_those_who_know_the_secret_are_told() {
         ("--metrics 127.0.0.1:0 --metrics-bearer /dev/null", ["/dev/null", "first line"]),
         ("--metrics-bearer /dev/null", ["--metrics", "required"]),
     ] {
-        set.unchanged(|| _ = set.serve_refused(flags).refused(2, &words));
+        set.unchanged(|| set.serve_refused(flags).refused(2, &words));
     }
 }
 
