@@ -83,11 +83,14 @@ pub(crate) fn plan(args: &PlanFlags) -> Result<(), Failure> {
         link: args.terms.link.map(|rate| rate as f64),
     };
     let mut rows = rows(args, &kinds, &terms)?;
-    let mut notes = words::bounds(&rows, args.terms.link);
+    let told = !matches!(args.format, Some(PlanFormat::Csv | PlanFormat::Html));
+    let bounds = words::bounds(&rows, args.terms.link, told);
+    let mut notes = Vec::new();
     if args.terms.simulate {
         notes.extend(simulated::fill(&mut rows, &kinds, asked.as_ref(), args.terms.chunk)?);
     }
     notes.extend(likely::fill(&mut rows, &kinds, &terms, &args.likelihood)?);
+    notes.extend(bounds);
     let needs = needs(args);
     let total = rows.len();
     let mut rows = meeting(rows, &needs)?;

@@ -128,7 +128,12 @@ fn array(to: &mut Families, name: &str, array: &ArrayStatus) {
     let exposed = f64::from(u8::from(array.exposed));
     let help = "1 if a crash in mid-write would leave blocks of lost members in doubt.";
     to.gauge("brindle_array_exposed", help, labels, exposed);
-    to.gauge("brindle_array_event_count", "The event count of the superblocks.", labels, array.events as f64);
+    to.gauge(
+        "brindle_array_superblock_events",
+        "The event count of the superblocks.",
+        labels,
+        array.events as f64,
+    );
     if let Some(bitmap) = &array.bitmap {
         let dirty = bitmap.dirty as f64 * bitmap.chunk as f64;
         to.gauge(

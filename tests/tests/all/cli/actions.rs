@@ -202,7 +202,7 @@ fn speeds_are_kept_with_the_array_for_what_begins_later() {
     // At rest; so slow that nothing ends by itself.
     server.ask("action", &["speed", "--max-speed", "1"]).ok();
     let text = server.ask("status", &[]).ok().text();
-    assert!(text.contains("goes at most 1 B/s, at least 2.0 MiB/s\n"), "{text}");
+    assert!(text.contains("run at most 1 B/s, at least 2.0 MiB/s\n"), "{text}");
     server.fail("0");
     // A recovery begins by itself.
     let sync = loop {
@@ -233,7 +233,7 @@ fn a_recovery_or_a_replacement_that_was_ended_goes_on_when_that_is_asked_for() {
         set.create("-l 5 -c 64K -x 1 -N a --assume-clean").ok();
         // So slow that nothing ends by itself.
         let server = set.serve("--max-speed 1");
-        server.ask("action", &["resume"]).refused(1, &["nothing is left to go on with"]);
+        server.ask("action", &["resume"]).refused(1, &["none is left to resume"]);
         match action {
             "recover" => server.fail("0"),
             _ => drop(server.ask("replace", &["0", "--with", name(&set.members[3])]).ok()),

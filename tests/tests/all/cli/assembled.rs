@@ -76,7 +76,7 @@ fn members_that_were_there_are_waited_for_and_then_gone_without() {
         std::thread::sleep(std::time::Duration::from_millis(1500));
         std::fs::rename(at, home).unwrap();
     });
-    let report = assemble(&set, "--homehost here --wait 10m --json").json();
+    let report = assemble(&set, "--homehost here --wait 10m --json").ended(0).report();
     returns.join().unwrap();
     assert_eq!(
         report["found"].as_array().unwrap().iter().find(|one| one["name"] == "a").unwrap()["missing"],

@@ -57,7 +57,7 @@ fn what_happens_is_told_as_it_happens() {
     server.ask("action", &["--max-speed", "4M", "speed"]).ok();
     server.ask("add", &[name(&spare)]).ok();
     assert_eq!(wait_for("SpareActive")["device"], name(&spare));
-    server.stop();
+    server.stop_after_failing(1);
     wait_for("DeviceDisappeared");
 }
 
@@ -85,7 +85,7 @@ fn programs_and_mail_are_told_and_never_waited_for_for_ever() {
     let fails = script(&set, "fails", "exit 3");
     let ran = once(&set, &format!("a --test --program {}", fails.display())).ended(0);
     assert!(ran.err.contains("fails ended with") && ran.text().contains("TestMessage on a"), "it is said");
-    server.stop();
+    server.stop_after_failing(1);
     assert_eq!(once(&set, "a").ok().text(), "");
 }
 
@@ -104,5 +104,5 @@ fn mdadms_configuration_says_who_is_told() {
     assert_eq!(std::fs::read_to_string(&told).unwrap(), "DegradedArray a\n");
     run(&format!("monitor --oneshot --config {} a", set.path("none").display()), &[])
         .refused(1, &["--config", "none"]);
-    server.stop();
+    server.stop_after_failing(1);
 }

@@ -70,7 +70,7 @@ fn a_server_reports_the_fields_of_the_document() {
         "name pid folder nbd iscsi array arrays left_out connections requests bytes_read bytes_written errors events last_action \
          stale_for spare_group exported limits clients refused read_latency write_latency",
     );
-    fields(&status["array"], &format!("{ARRAY} sync exposed max_speed min_speed"));
+    fields(&status["array"], &format!("{ARRAY} sync exposed max_speed min_speed redundancy_left"));
     fields(&status["array"]["devices"][0], "role path state failure bad_blocks flags slower read_errors io");
     let io = "reads writes flushes other bytes_read bytes_written errors corrected slow given_up late in_flight oldest \
               read_latency write_latency";
@@ -104,8 +104,8 @@ fn every_command_has_a_man_page() {
     let folder = dir.path().join("man");
     program::brindle(["man", name(&folder)]).ok();
     let help = program::brindle(["--help"]).ok().text();
-    let commands = "create examine detail advise cat check repair serve status fail add replace remove flag grow action wait watch \
-                    export unexport disconnect stop bench calibrate simulate reliability sweep plan pool volume demo completions man";
+    let commands = "create examine detail advise cat check repair serve assemble status fail add replace remove flag grow action wait watch metrics \
+                    monitor export unexport disconnect stop bench calibrate simulate reliability sweep plan pool volume demo completions man";
     for command in commands.split(' ') {
         assert!(help.contains(&format!("\n  {command} ")), "{command} is not in\n{help}");
         let page = std::fs::read_to_string(folder.join(format!("brindle-{command}.1"))).unwrap();
