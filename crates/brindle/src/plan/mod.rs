@@ -90,7 +90,6 @@ pub(crate) fn plan(args: &PlanFlags) -> Result<(), Failure> {
         notes.extend(simulated::fill(&mut rows, &kinds, asked.as_ref(), args.terms.chunk)?);
     }
     notes.extend(likely::fill(&mut rows, &kinds, &terms, &args.likelihood)?);
-    notes.extend(bounds);
     let needs = needs(args);
     let total = rows.len();
     let mut rows = meeting(rows, &needs)?;
@@ -102,6 +101,7 @@ pub(crate) fn plan(args: &PlanFlags) -> Result<(), Failure> {
     if let Some(taken) = taken.as_ref().filter(|taken| asked.is_some() && taken.chosen.is_none()) {
         notes.extend(untried(args, &kinds, &rows[taken.place].configuration));
     }
+    notes.extend(bounds);
     let fitting = rows.len();
     let rows = listed(rows, args.limit as usize, taken.as_ref());
     let taken = taken.map(|taken| Taken { place: taken.place.min(rows.len().saturating_sub(1)), ..taken });

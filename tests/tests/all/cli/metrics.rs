@@ -122,7 +122,7 @@ fn what_happens_to_an_array_can_be_scraped() {
     server.ask("action", &["check"]).ok();
     server.ask("wait", &[]);
     wait_for(&at, "brindle_array_mismatch_sectors{array=\"a\",action=\"check\"}", 0.0);
-    server.stop();
+    server.stop_after_failing(1);
 }
 
 #[test]

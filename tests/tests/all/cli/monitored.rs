@@ -54,7 +54,7 @@ fn what_happens_is_told_as_it_happens() {
     assert_eq!(wait_for("NewArray")["array"], "a");
     server.ask("fail", &["2"]).ok();
     assert_eq!(wait_for("Fail")["device"], name(&set.members[2]));
-    server.ask("action", &["--max-speed", "4M", "speed"]).ok();
+    server.ask("action", &["speed", "--max-speed", "4M"]).ok();
     server.ask("add", &[name(&spare)]).ok();
     assert_eq!(wait_for("SpareActive")["device"], name(&spare));
     server.stop_after_failing(1);
