@@ -242,8 +242,22 @@ impl Server {
     /// If it ends instead, with its message.
     #[track_caller]
     pub fn start<S: AsRef<OsStr>>(runtime: &Path, args: impl IntoIterator<Item = S>) -> Self {
+        Self::start_by("serve", runtime, args, &[])
+    }
+
+    /// The same by another command that serves, with variables of its environment.
+    ///
+    /// # Panics
+    /// If it ends instead, with its message.
+    #[track_caller]
+    pub fn start_by<S: AsRef<OsStr>>(
+        by: &str,
+        runtime: &Path,
+        args: impl IntoIterator<Item = S>,
+        env: &[(&str, &str)],
+    ) -> Self {
         let mut command = Command::new(path());
-        command.args(["serve", "--json", "--runtime-dir"]).arg(runtime).args(args);
+        command.args([by, "--json", "--runtime-dir"]).arg(runtime).args(args).envs(env.iter().copied());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut line = String::new();
         let mut out = BufReader::new(child.stdout.take().expect("a pipe"));

@@ -245,6 +245,27 @@ fn real_name(member: &str) -> String {
     real.unwrap_or_else(|| member.to_owned())
 }
 
+/// Refuses to stop what has a device that is mounted, or open for somebody alone: its users would wait for a server that is gone.
+fn refuse_used_devices(folder: &Path, server: &str, array: Option<&str>) -> Result<(), Failure> {
+    let Ok(Response::Report(told)) =
+        control::ask(folder, server, &Request::Status { array: array.map(str::to_owned) })
+    else {
+        return Ok(());
+    };
+    let own = |report: &Value| {
+        let volumes = report["devices"].as_array().into_iter().flatten().map(|pair| pair[1].clone());
+        let devices: Vec<Value> = std::iter::once(report["device"].clone()).chain(volumes).collect();
+        devices.into_iter().filter_map(|device| device.as_str().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    let mut devices = report::of_arrays(&told).iter().flat_map(own);
+    match devices.find(|device| brindle_host::is_in_use(Path::new(device))) {
+        Some(device) => Err(Failure::Refused(format!(
+            "{device} is in use: unmount it first, and end what has it open; nothing was stopped"
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// Stops what is meant, and waits until its members are free.
 pub(crate) fn stop_here(folder: &Path, target: &Target) -> Result<(), Failure> {
     match control::stop(folder, &target.server, target.array.clone(), || ())? {
@@ -259,6 +280,7 @@ pub(crate) fn stop(args: &Stop) -> Result<(), Failure> {
     Meant::of(&folder, &target, args.array.as_deref())?;
     let Target { server, array } = target;
     let array = array.filter(|_| !args.all);
+    refuse_used_devices(&folder, &server, array.as_deref())?;
     let name = args.array.as_ref().unwrap_or(&server);
     let waiting = || {
         if !args.json {

@@ -1,18 +1,15 @@
 //! `brindle assemble --scan`: finds arrays and pools among many devices, and starts a server for each that is this host's.
 
-use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::choice::{Choice, this_host};
 use crate::cli::Assemble;
 use crate::failure::Failure;
-use crate::scan::{Findable, Scanned, scan};
-use crate::{ask, executable, report, runtime};
-
-/// Pause between two looks for members that are waited for.
-const REST: Duration = Duration::from_secs(1);
+use crate::scan::Findable;
+use crate::{executable, report, runtime};
 
 /// The end of something that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -57,7 +54,16 @@ struct One {
 pub(crate) fn assemble(args: &Assemble) -> Result<ExitCode, Failure> {
     let folder = runtime::folder(args.runtime.folder())?;
     let host = args.homehost.clone().unwrap_or_else(this_host);
-    let (scanned, served) = wait_for_members(args, &host, &folder);
+    let is_named = |found: &Findable| {
+        args.array.iter().any(|name| *name == found.name || *name == found.uuid || *name == found.full_name)
+    };
+    let choice = Choice {
+        places: &args.places,
+        named: &is_named,
+        own: args.array.is_empty().then_some(&*host),
+        wait: if args.dry_run { Duration::ZERO } else { Duration::from_millis(args.wait.0) },
+    };
+    let (scanned, served) = choice.wait_for_members(&folder);
     let names = names(&scanned.all);
     let mut report = Report {
         found: Vec::new(),
@@ -66,7 +72,7 @@ pub(crate) fn assemble(args: &Assemble) -> Result<ExitCode, Failure> {
     for (found, name) in scanned.all.iter().zip(names) {
         let (outcome, why) = if served.contains(&found.uuid) {
             (Outcome::Served, None)
-        } else if !is_meant(found, args, &host) {
+        } else if !choice.is_meant(found) {
             (Outcome::Foreign, None)
         } else if let Some(why) = &found.problem {
             (Outcome::Refused, Some(why.clone()))
@@ -87,57 +93,6 @@ pub(crate) fn assemble(args: &Assemble) -> Result<ExitCode, Failure> {
     }
     let bad = |one: &One| matches!(one.outcome, Outcome::Refused | Outcome::Failed);
     Ok(if report.found.iter().any(bad) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-/// This host, as arrays are named after it.
-fn this_host() -> String {
-    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    name.split('.').next().unwrap_or_default().to_owned()
-}
-
-/// Whether it is to be started.
-fn is_meant(found: &Findable, args: &Assemble, host: &str) -> bool {
-    let named =
-        args.array.iter().any(|name| *name == found.name || *name == found.uuid || *name == found.full_name);
-    let own = found.homehost.as_deref() == Some(host) || host == "any";
-    named || (args.array.is_empty() && own)
-}
-
-/// Looks until none of what is meant lacks a member that it had when it was used last, or that has taken long enough; with the UUIDs
-/// of what is served already.
-fn wait_for_members(args: &Assemble, host: &str, folder: &Path) -> (Scanned, Vec<String>) {
-    let until = Instant::now() + Duration::from_millis(args.wait.0);
-    let mut told = false;
-    loop {
-        let (scanned, served) = (scan(&args.places), served(folder));
-        let lacks = |found: &&Findable| {
-            is_meant(found, args, host) && !served.contains(&found.uuid) && !found.newly_missing.is_empty()
-        };
-        let waits: Vec<String> = scanned.all.iter().filter(lacks).map(lacking).collect();
-        if waits.is_empty() || args.dry_run || Instant::now() >= until {
-            return (scanned, served);
-        }
-        if !told {
-            eprintln!("brindle: waiting {} s at most for {}", args.wait.0.div_ceil(1000), waits.join("; "));
-            told = true;
-        }
-        std::thread::sleep(REST.min(until.saturating_duration_since(Instant::now())));
-    }
-}
-
-/// For people: `members 1, 2 of data`.
-fn lacking(found: &Findable) -> String {
-    let members = if found.newly_missing.len() == 1 { "member" } else { "members" };
-    format!("{members} {} of {}", found.newly_missing.join(", "), found.name.escape_debug())
-}
-
-/// UUIDs of all that is served here.
-fn served(folder: &Path) -> Vec<String> {
-    let uuid = |report: &serde_json::Value| {
-        let of = if report["pool"].is_object() { &report["pool"] } else { &report["array"] };
-        of["uuid"].as_str().map(str::to_owned)
-    };
-    ask::reports(folder).iter().filter_map(uuid).collect()
 }
 
 /// Names of servers: each its own, and of one name the UUIDs.

@@ -6,6 +6,7 @@ mod assuming;
 mod benching;
 mod bitmaps;
 mod creating;
+mod daemon;
 mod engine;
 mod exports;
 mod guide;
@@ -37,13 +38,14 @@ pub(crate) use assuming::Assuming;
 pub(crate) use benching::{Bench, Format, NbdUri, TraceFormat, Traces};
 pub(crate) use bitmaps::{Bitmap, Given};
 pub(crate) use creating::{Create, Metadata};
+pub(crate) use daemon::{Config, Daemon, Reload};
 pub(crate) use engine::Engine;
-pub(crate) use exports::{Disconnect, Export, Limits, Unexport};
+pub(crate) use exports::{Attach, Detach, Disconnect, Export, Limits, Unexport};
 pub(crate) use guide::{command, sections};
 pub(crate) use iscsi::Iscsi;
 pub(crate) use metrics::{Metrics, MetricsFlags};
 pub(crate) use monitoring::Monitor;
-pub(crate) use others::{Completions, Demo, Man};
+pub(crate) use others::{Bundle, Completions, Demo, Man, ZeroSuperblock};
 pub(crate) use patience::Patience;
 pub(crate) use planning::{Columns, Drives, Likelihood, Order, Pair, PlanFlags, PlanFormat, parse_pair};
 pub(crate) use pools::{
@@ -287,6 +289,34 @@ pub(crate) enum Command {
     /// failures that lose data, the time of a rebuild, and its price. Drops those that do not meet the needs, and
     /// recommends one of the rest. The formulas and their sources stand in docs/planner.md.
     Plan(Box<PlanFlags>),
+    /// Make a running array, or a volume of a pool, a block device of this machine: /dev/nbdN
+    ///
+    /// The kernel's NBD driver (modprobe nbd) has it, on sockets that the server makes. A server that starts anew finds its devices again
+    /// by what they carry; requests wait in the kernel until then.
+    Attach(Attach),
+    /// End such a device; what is mounted is left as it is
+    Detach(Detach),
+    /// Serve all that a file of settings names, as a service does
+    ///
+    /// Finds members among the devices of the machine, waits for those that were there when an array was used last, and serves all arrays
+    /// and pools in one process. What can't be put together is told of, and keeps nothing else from being served. SIGHUP or
+    /// `brindle reload` reads the file anew. docs/server.md tells how a machine is set up.
+    Daemon(Daemon),
+    /// Make, check and explain files of settings
+    Config(Config),
+    /// Have a running server read its files anew: settings, certificates, who may use what
+    ///
+    /// A file that can't be taken changes nothing, and is told of with the line and the reason.
+    Reload(Reload),
+    /// Write a report for whoever is asked for help: how servers, arrays and pools are
+    ///
+    /// It is one file of JSON with no data of arrays and no secret. Clients and serial numbers are left out unless they are asked for.
+    Report(Bundle),
+    /// Erase md's superblocks from devices, so that they are members no more
+    ///
+    /// Tells what each was. All devices are looked at before one is changed: one without a superblock, or in use by a server or by the
+    /// kernel, is refused, and none is changed then. The data stays. Members of pools go with `pool destroy`.
+    ZeroSuperblock(ZeroSuperblock),
     /// Make and destroy pools, and tell about them (experimental)
     ///
     /// A pool has vdevs with the redundancy of RAID-Z or mirrors, a checksum for every block, and volumes, each an export POOL/NAME of `serve`.

@@ -5,11 +5,14 @@ mod advise;
 mod ask;
 mod assemble;
 mod bench;
+mod bundle;
 mod cat;
 mod check;
+mod choice;
 mod cli;
 mod control;
 mod create;
+mod daemon;
 mod deadline;
 mod demo;
 mod detail;
@@ -44,6 +47,7 @@ mod ring;
 mod runtime;
 mod scan;
 mod serve;
+mod settings;
 mod shutdown;
 mod status;
 mod sweep;
@@ -52,6 +56,7 @@ mod text;
 mod units;
 mod watch;
 mod world;
+mod zero;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -131,6 +136,13 @@ fn run(command: &mut Command) -> Result<ExitCode, Failure> {
         Command::Completions(args) => docs::completions(args)?,
         Command::Metrics(args) => metrics::metrics(args)?,
         Command::Monitor(args) => monitor::monitor(args)?,
+        Command::Attach(args) => exports::attach(args)?,
+        Command::Detach(args) => exports::detach(args)?,
+        Command::Daemon(args) => return daemon::daemon(args),
+        Command::Config(args) => daemon::config(args)?,
+        Command::Reload(args) => daemon::reload(args)?,
+        Command::Report(args) => bundle::bundle(args)?,
+        Command::ZeroSuperblock(args) => zero::zero_superblock(args)?,
         Command::Man(args) => docs::man(args)?,
     }
     Ok(ExitCode::SUCCESS)

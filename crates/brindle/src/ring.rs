@@ -1,15 +1,15 @@
 //! Devices of the real world, for the host: files and block devices, opened, made and let go by threads of their own, since each may
 //! hang, on the ring of this thread.
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::thread;
 
 use brindle_format::md::Uuid;
 use brindle_host::{Devices, Found, Made, NewBitmapFile, Newcomer, Pending, Refused, Search, Terms, mailbox};
 use brindle_io::device::Identity;
-use brindle_io::{Io, MemberId};
+use brindle_io::{MemberId, SocketId};
 
 use crate::failure::Failure;
 use crate::random::random_uuid;
@@ -19,17 +19,6 @@ use crate::world::{self, Make, World};
 pub(crate) struct Ring(pub(crate) Rc<World>);
 
 impl Ring {
-    /// Does `work` in a thread of its own. Without a thread there is no answer in time, and that is said.
-    fn aside<T: Send + 'static>(
-        io: &Io,
-        name: &str,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> impl Future<Output = T> + 'static {
-        let (sender, receiver) = mailbox::mailbox(io);
-        let _ = thread::Builder::new().name(name.into()).spawn(move || sender.send(work()));
-        async move { receiver.next().await }
-    }
-
     /// Gives devices that were opened to the reactor: all or none.
     fn take_all(world: &World, opened: Vec<world::Newcomer>) -> Result<Vec<Newcomer>, Failure> {
         let mut taken: Vec<Newcomer> = Vec::with_capacity(opened.len());
@@ -49,7 +38,7 @@ impl Ring {
     /// Has devices that are closed be free, and does something first.
     fn free(&self, closed: Vec<Identity>, first: impl FnOnce() + Send + 'static) -> Pending<()> {
         let locks = Arc::clone(&self.0.locks);
-        Box::pin(Self::aside(&self.0.io, "unlock", move || {
+        Box::pin(mailbox::aside(&self.0.io, "unlock", move || {
             first();
             locks.unlock_those(&closed);
         }))
@@ -60,7 +49,7 @@ impl Devices for Ring {
     fn open(&self, names: Vec<PathBuf>, terms: Terms) -> Pending<Result<Vec<Newcomer>, Refused>> {
         let world = Rc::clone(&self.0);
         let terms = world::Terms { known: terms.known, coming: terms.coming };
-        let looked = Self::aside(&world.io, "look", move || terms.look_at(&names));
+        let looked = mailbox::aside(&world.io, "look", move || terms.look_at(&names));
         Box::pin(async move {
             looked.await.and_then(|opened| Self::take_all(&world, opened)).map_err(Refused::new)
         })
@@ -70,7 +59,7 @@ impl Devices for Ring {
         let world = Rc::clone(&self.0);
         let known = world.known().into_iter().map(|(identity, _)| identity).chain(search.but).collect();
         let mut wanted = world::Search { names: search.names, array: search.array, known };
-        let looked = Self::aside(&world.io, "look", move || {
+        let looked = mailbox::aside(&world.io, "look", move || {
             if search.everywhere {
                 wanted.names.extend(world::block_devices());
             }
@@ -95,7 +84,7 @@ impl Devices for Ring {
         let world = Rc::clone(&self.0);
         let NewBitmapFile { path, bytes, force, known } = new;
         let make = Make { path, bytes, force, known };
-        let made = Self::aside(&world.io, "make", move || make.make(None));
+        let made = mailbox::aside(&world.io, "make", move || make.make(None));
         Box::pin(async move {
             let made = made.await.map_err(Refused::new)?;
             let is_new = made.is_new();
@@ -123,6 +112,10 @@ impl Devices for Ring {
             return Box::pin(async {});
         }
         self.free(self.0.close_devices(devices), || {})
+    }
+
+    fn add_stream(&self, stream: OwnedFd) -> Result<SocketId, Refused> {
+        Ok(self.0.uring.add_stream(stream))
     }
 
     fn new_uuid(&self) -> Result<Uuid, Refused> {

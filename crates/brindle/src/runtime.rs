@@ -109,6 +109,15 @@ pub(crate) fn hold(folder: &Path) -> Option<File> {
     None
 }
 
+/// Logs of servers in the background.
+pub(crate) fn logs(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut logs: Vec<PathBuf> =
+        entries.filter(|path| path.extension().is_some_and(|of| of == "log")).collect();
+    logs.sort();
+    logs
+}
+
 /// Removes the sockets of a server that is gone, and tells of it.
 pub(crate) fn clear_stale(folder: &Path, name: &str) -> String {
     let held = hold(folder);

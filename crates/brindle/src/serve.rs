@@ -22,11 +22,12 @@ use std::time::Duration;
 
 use brindle_array::Recovery;
 use brindle_export::{Gate, nbd};
+use brindle_format::md::display_uuid;
 use brindle_host::control::{self, Control, Ended};
 use brindle_host::mailbox::{self, Sender};
-use brindle_host::opening::{Opening, Permission, UnixRights};
+use brindle_host::opening::{MetricsConfig, Opening, Permission, UnixRights};
 use brindle_host::{
-    Any, ControlHandler, Doors, Exported, Listener, Message, News, Order, Placed, Service, Snapshot,
+    Any, ControlHandler, Doors, Exported, Listener, Message, News, Order, Placed, Reload, Service, Snapshot,
 };
 use brindle_io::device::DeviceAccess;
 use brindle_io::sync::{Either, race};
@@ -38,6 +39,7 @@ use crate::cli::Serve;
 use crate::failure::Failure;
 use crate::host::{self, Found, Host, Wanted};
 use crate::ring::Ring;
+use crate::settings::Settings;
 use crate::shutdown::{self, Ending, LastResort, Socket};
 use crate::world::{self, Through, World};
 use crate::{log, pools, report, runtime};
@@ -51,14 +53,39 @@ pub(crate) fn serve(args: &Serve) -> Result<ExitCode, Failure> {
     if args.background && !detached::is_waited_for() {
         return detached::start();
     }
-    serve_here(args).map(|()| ExitCode::SUCCESS)
+    world::assume(args.assuming.assume.as_ref());
+    let served = serve_here(ServeJob {
+        opening: args.into(),
+        metrics: (&args.metrics).into(),
+        search: if args.read_only { Through::Quick } else { Through::Never },
+        folder: args.runtime.folder(),
+        background: args.background,
+        json: args.json,
+        settings: None,
+    });
+    served.map(|()| ExitCode::SUCCESS)
+}
+
+/// All that a server is told before it runs.
+pub(crate) struct ServeJob<'a> {
+    pub(crate) opening: Opening,
+    pub(crate) metrics: MetricsConfig,
+    /// Whether devices that are no members are looked through for members that end before they do.
+    pub(crate) search: Through,
+    /// The runtime folder, if one was said.
+    pub(crate) folder: Option<&'a Path>,
+    /// Another process waits until it serves.
+    pub(crate) background: bool,
+    /// Events are printed as JSON.
+    pub(crate) json: bool,
+    /// The file of settings that it was started with.
+    pub(crate) settings: Option<Settings>,
 }
 
 /// Serves in this process.
-fn serve_here(args: &Serve) -> Result<(), Failure> {
-    let metrics = metrics::ScrapePlan::find(&args.metrics)?;
-    world::assume(args.assuming.assume.as_ref());
-    let opening = &with_patience(args.into());
+pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
+    let metrics = metrics::ScrapePlan::find(&job.metrics)?;
+    let opening = &with_patience(job.opening);
     let exports = &opening.exports;
     let certificates = exports.tls.as_ref().map(Certificates::read).transpose()?;
     let places = places::find(exports, certificates.as_ref())?;
@@ -69,7 +96,7 @@ fn serve_here(args: &Serve) -> Result<(), Failure> {
         access: DeviceAccess::Examine,
         force: opening.force,
         cut: false,
-        search: if args.read_only { Through::Quick } else { Through::Never },
+        search: job.search,
         tuning: opening.tuning,
         recovery: Recovery::Automatic,
     };
@@ -104,24 +131,28 @@ fn serve_here(args: &Serve) -> Result<(), Failure> {
     }
     let name = opening.name.clone().unwrap_or_else(|| names[0].to_owned());
     runtime::check_name(&name)?;
-    let folder = runtime::make_folder(args.runtime.folder())?;
-    let detached = args.background.then(|| Detached::begin(&folder, &name)).transpose()?;
+    let folder = runtime::make_folder(job.folder)?;
+    let detached = job.background.then(|| Detached::begin(&folder, &name)).transpose()?;
     let host = Host::claim(&look, wanted, how)?;
     drop(look);
     twins::refuse(&folder, &host.arrays())?;
     let (listener, control_file) = listen(&folder, &name)?;
     let scraped = metrics.listen()?;
-    let ways = Ways { places, plan, access, certificates, json: args.json };
-    let (served, mut sockets) = start(opening, host, &pools, name, &folder, ways)?;
+    let ways = Ways { places, plan, access, certificates, json: job.json };
+    let (served, mut anew, mut sockets) = start(opening, host, &pools, name, &folder, ways)?;
     let Served { service, world } = &served;
     sockets.push(Socket::new(&runtime::control_socket(&folder, service.name())));
     let locks = Arc::clone(&world.locks);
     sockets.extend(scraped.sockets());
-    let (ending, control, snapshot) = answer_others(opening, &served, listener, sockets)?;
+    anew.settings = job.settings.map(|settings| settings.of(&folder, service.name(), opening));
+    let anew = Arc::new(anew);
+    let (ending, control, snapshot) = answer_others(opening, &served, listener, sockets, &anew)?;
+    anew.watch()?;
     let scrapes = scraped.addresses.clone();
     metrics.serve(scraped.doors, service.name(), &snapshot)?;
-    announce(args, service, &scrapes, detached)?;
+    announce((job.folder, job.json), service, &scrapes, detached)?;
     let outcome = world.io.block_on(run(service, world, &ending, opening));
+    notify::stopping();
     ending.closing();
     service.tell_the_end();
     drop(served);
@@ -172,6 +203,7 @@ fn answer_others(
     served: &Served,
     listener: UnixListener,
     sockets: Vec<Socket>,
+    anew: &Arc<Anew>,
 ) -> Result<(Arc<Ending>, Arc<Control>, Snapshot), Failure> {
     let Served { service, world } = served;
     let (arrays, messages): (Sender<Message>, _) = mailbox::mailbox(&world.io);
@@ -188,8 +220,17 @@ fn answer_others(
         move || ending.begin()
     };
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let handler =
-        ControlHandler { name: name.clone(), version, arrays, snapshot: snapshot.clone(), end, patience };
+    let anew = Arc::clone(anew);
+    let reload: Reload = Arc::new(move || anew.read());
+    let handler = ControlHandler {
+        name: name.clone(),
+        version,
+        arrays,
+        snapshot: snapshot.clone(),
+        end,
+        reload,
+        patience,
+    };
     let control = control::listen(listener, handler)
         .map_err(|source| Failure::system("the control thread can't start", source))?;
     let control = Arc::new(control);
@@ -253,7 +294,9 @@ fn wanted(opening: &Opening, found: Vec<Found>) -> Result<Vec<Wanted>, Failure> 
 
 /// `name`: what messages call the array, where there are several.
 fn access(opening: &Opening, found: &Found, name: Option<&str>) -> Result<DeviceAccess, Failure> {
-    if opening.access == Permission::ReadOnly {
+    let uuid = display_uuid(found.assembly.uuid).to_string();
+    let said = opening.access_of(name.unwrap_or(&found.own_name()), &uuid);
+    if said == Permission::ReadOnly {
         return Ok(DeviceAccess::Read);
     }
     let reasons: Vec<String> =
@@ -262,7 +305,7 @@ fn access(opening: &Opening, found: &Found, name: Option<&str>) -> Result<Device
         return Ok(DeviceAccess::Write);
     }
     let reasons = reasons.join("; ");
-    if opening.access == Permission::ReadWrite {
+    if said == Permission::ReadWrite {
         let array = name.map_or_else(|| "the array".to_owned(), |name| format!("array '{name}'"));
         return Err(Failure::Refused(format!("{array} can't be written to: {reasons}")));
     }
@@ -307,7 +350,7 @@ fn start(
     name: String,
     folder: &Path,
     ways: Ways,
-) -> Result<(Served, Vec<Socket>), Failure> {
+) -> Result<(Served, Anew, Vec<Socket>), Failure> {
     let Ways { mut places, plan, access, certificates, json } = ways;
     let exports = &opening.exports;
     let io = &host.world.io;
@@ -324,7 +367,9 @@ fn start(
     for hosted in &arrays {
         let gate = plan.as_ref().map_or_else(Gate::default, iscsi::IscsiPlan::gate);
         let gate = Rc::new(gate.for_those(access.as_ref().map(|access| access.of(&hosted.name))));
-        gate.set_rates(io, exports.limits.map(Into::into).unwrap_or_default());
+        let uuid = display_uuid(hosted.found.assembly.uuid).to_string();
+        let limits = opening.limits_of(&hosted.name, &uuid);
+        gate.set_rates(io, limits.map(Into::into).unwrap_or_default());
         gates.push((Rc::clone(hosted), Rc::clone(&gate)));
         let assembly = &hosted.found.assembly;
         let description = format!("{} of {} members", assembly.level().name(), assembly.roles.len());
@@ -376,15 +421,15 @@ fn start(
         drop(io.spawn(access::admit(files, doors.clone(), kept)));
         anew::Admission { file, arrays, to }
     });
-    Anew { certificates, access: admission, json }.watch()?;
+    let anew = Anew { certificates, access: admission, settings: None, json };
     let service = Service::new(&io, name, devices, doors, exported, Rc::clone(&listener));
     pooled::serve(opening, &service, opened, &Rc::from(addresses), access.as_ref(), &listener)?;
-    Ok((Served { service, world }, sockets))
+    Ok((Served { service, world }, anew, sockets))
 }
 
 /// Tells that the exports answer: people and programs, a process that waits for it, and a service manager.
 fn announce(
-    args: &Serve,
+    (folder, json): (Option<&Path>, bool),
     service: &Service,
     scrapes: &[String],
     detached: Option<Detached>,
@@ -392,7 +437,7 @@ fn announce(
     let (mut text, arrays) = (String::new(), service.arrays());
     for array in &arrays {
         let (name, addresses) = (array.name(), array.addresses());
-        if args.json {
+        if json {
             let mut serving = json!({"event": "serving", "name": name, "nbd": addresses, "iscsi": array.targets(), "pid": std::process::id()});
             if let Some(detached) = &detached {
                 serving["log"] = json!(detached.log());
@@ -409,7 +454,7 @@ fn announce(
         let (name, exports) = (pooled.name().to_owned(), pooled.exports());
         let at = |(export, _): &(String, _)| (export.clone(), pooled.addresses(export));
         let exports: Vec<(String, Vec<String>)> = exports.iter().map(at).collect();
-        if args.json {
+        if json {
             let nbd: Vec<&String> = exports.iter().flat_map(|(_, addresses)| addresses).collect();
             let mut serving =
                 json!({"event": "serving", "name": name, "nbd": nbd, "iscsi": [], "pid": std::process::id()});
@@ -429,13 +474,13 @@ fn announce(
             ));
         }
     }
-    if args.json && !scrapes.is_empty() {
+    if json && !scrapes.is_empty() {
         text.push_str(&format!("{}\n", json!({"event": "metrics", "at": scrapes})));
     } else {
         text.extend(scrapes.iter().map(|at| format!("metrics are at {at}\n")));
     }
-    if let Some(detached) = detached.as_ref().filter(|_| !args.json) {
-        text.push_str(&detached.text(args, service.name(), arrays.len() > 1));
+    if let Some(detached) = detached.as_ref().filter(|_| !json) {
+        text.push_str(&detached.text(folder, service.name(), arrays.len() > 1));
     }
     report::print(&text)?;
     notify::ready();
@@ -452,12 +497,22 @@ async fn run(
     for exported in service.arrays() {
         exported.resync();
     }
+    drop(world.io.spawn(Rc::clone(service).attach_again()));
     service.share_spares();
     if opening.policies.re_add {
         world.io.spawn(Rc::clone(service).take_again());
     }
     if opening.policies.re_add_returned {
         service.take_those_that_return();
+    }
+    if let Some(every) = notify::watchdog() {
+        let (io, every) = (world.io.clone(), brindle_io::Duration::from_micros(every.as_micros() as u64));
+        drop(world.io.spawn(async move {
+            loop {
+                notify::works();
+                io.sleep(every).await;
+            }
+        }));
     }
     if let Either::Second(()) = race(service.told(Order::Stop), service.emptied()).await {
         ending.begin();

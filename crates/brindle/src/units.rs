@@ -3,6 +3,7 @@
 use std::fmt;
 
 use brindle_host::Size;
+use brindle_host::opening::milliseconds;
 
 /// A count of bytes given on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,23 +35,7 @@ impl Bytes {
 }
 
 fn parse(text: &str, plain: u64) -> Result<Bytes, String> {
-    let lower = text.trim().to_ascii_lowercase();
-    let digits = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &lower[digits.len()..] {
-        "" => plain,
-        "b" => 1,
-        "s" => 512,
-        "k" | "kib" => 1 << 10,
-        "m" | "mib" => 1 << 20,
-        "g" | "gib" => 1 << 30,
-        "t" | "tib" => 1 << 40,
-        other => return Err(format!("unknown unit '{other}': use K, M, G, T or s for sectors")),
-    };
-    let number: u64 = digits.parse().map_err(|_| match digits.starts_with('-') {
-        true => format!("'{text}' is below 0, which no size is: write for example 64K or 1G"),
-        false => format!("'{text}' is no size: write for example 64K or 1G"),
-    })?;
-    number.checked_mul(unit).map(Bytes).ok_or_else(|| format!("'{text}' is more than 64 bits can count"))
+    Size::parse(text, plain).map(|size| Bytes(size.0))
 }
 
 impl fmt::Display for Bytes {
@@ -66,21 +51,7 @@ pub(crate) struct Span(pub(crate) u64);
 impl Span {
     /// Seconds, or with a suffix: ms, s, m (minutes), h. Never nothing, and at most a year.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        const YEAR: u64 = 365 * 24 * 3_600_000;
-        let lower = text.trim().to_ascii_lowercase();
-        let digits = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let unit = match &lower[digits.len()..] {
-            "ms" => 1,
-            "" | "s" => 1000,
-            "m" => 60_000,
-            "h" => 3_600_000,
-            other => return Err(format!("unknown unit '{other}': use ms, s, m or h")),
-        };
-        let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
-        match number {
-            Some(span @ 1..=YEAR) => Ok(Self(span)),
-            _ => Err(format!("'{text}' is no time: write for example 20s or 500ms")),
-        }
+        milliseconds(text).map(Self)
     }
 }
 

@@ -72,6 +72,22 @@ pub enum Told {
     Served(Box<Served>),
     /// Of the pool that was meant.
     Pool(Box<PoolStatus>),
+    /// A device of the kernel has been made.
+    Attached {
+        /// The array, or POOL/VOLUME.
+        name: String,
+        /// `/dev/nbd0`.
+        device: String,
+    },
+    /// It has been ended.
+    Detached {
+        /// The array, or POOL/VOLUME.
+        name: String,
+        /// `/dev/nbd0`.
+        device: String,
+        /// True.
+        detached: bool,
+    },
     /// It stops.
     Stopped {
         /// The array or the server.

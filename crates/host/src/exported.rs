@@ -115,6 +115,11 @@ impl Exported {
     }
 
     /// For clients that ask for a list.
+    /// The identity of the array.
+    pub(crate) fn assembly_uuid(&self) -> brindle_format::md::Uuid {
+        self.hosted.assembly.uuid
+    }
+
     pub(crate) fn description(&self) -> String {
         let assembly = &self.hosted.assembly;
         format!("{} of {} members", assembly.level().name(), assembly.roles.len())
@@ -393,6 +398,7 @@ impl Exported {
             read_latency: total.map(|stats| stats.latency[0].buckets.to_vec()).unwrap_or_default(),
             write_latency: total.map(|stats| stats.latency[1].buckets.to_vec()).unwrap_or_default(),
             exported: !self.gate().is_withdrawn(),
+            device: None,
             limits: Some(self.gate().rates()).filter(Rates::limit).map(RateLimits::from),
             clients: self.clients(stats),
             refused: stats.refused,

@@ -2,6 +2,7 @@
 //! be had without it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -11,6 +12,9 @@ use crate::control::{Answer, BitmapPlace, Handler, Reply, Request, VERSION};
 use crate::mailbox::Sender;
 use crate::orders::Message;
 use crate::snapshot::{Snapshot, Stops};
+
+/// Reads all files anew that a server was started with, and says what has changed, or why nothing has.
+pub type Reload = Arc<dyn Fn() -> Result<Vec<String>, String> + Send + Sync>;
 
 /// The control thread's way to the arrays. `E` begins the end of all.
 pub struct ControlHandler<E> {
@@ -24,6 +28,8 @@ pub struct ControlHandler<E> {
     pub snapshot: Snapshot,
     /// Begins the end.
     pub end: E,
+    /// Reads files anew.
+    pub reload: Reload,
     /// How long stopping an array may take.
     pub patience: Duration,
 }
@@ -31,6 +37,19 @@ pub struct ControlHandler<E> {
 impl<E> ControlHandler<E> {
     fn stopped(&self) -> Answer {
         answer(Ok(Told::stopped(&self.name)))
+    }
+
+    /// On a thread of its own, since a file system may take its time.
+    fn reload(&self, reply: Reply) {
+        let (reload, reply) = (Arc::clone(&self.reload), Arc::new(reply));
+        let answers = Arc::clone(&reply);
+        let work = move || match reload() {
+            Ok(changed) => answers.send(Answer::Ok(serde_json::json!({ "changed": changed }))),
+            Err(why) => answers.send(Answer::Error(why)),
+        };
+        if let Err(error) = std::thread::Builder::new().name("reload".into()).spawn(work) {
+            reply.send(Answer::Error(format!("no thread can be started that reads files: {error}")));
+        }
     }
 
     /// Of the last status: the arrays' thread is not asked.
@@ -44,6 +63,7 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
         let array = match request {
             Request::Stop { array } => array,
             Request::Version => return reply.send(version()),
+            Request::Reload => return self.reload(reply),
             Request::Metrics => return reply.send(self.metrics()),
             request => return self.arrays.send(Message::Ask(request, reply)),
         };
@@ -69,6 +89,7 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
             Request::Version => version(),
             Request::Metrics => self.metrics(),
             Request::Status { array } => answer(self.snapshot.told(array.as_deref(), &self.name)),
+            Request::Reload => late("files are read anew"),
             Request::Fail { member, .. } => late(&format!("{member} is failed")),
             Request::Add { devices, .. } => late(&format!("{} is added", list(devices))),
             Request::Replace { member, .. } => late(&format!("{member} is replaced")),
@@ -84,6 +105,8 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
             Request::VolumeCreate { name, .. } => late(&format!("volume {name} is created")),
             Request::VolumeRename { name, .. } => late(&format!("volume {name} is renamed")),
             Request::VolumeDestroy { name, .. } => late(&format!("volume {name} is destroyed")),
+            Request::Attach { .. } => late("the device is made"),
+            Request::Detach { .. } => late("the device is ended"),
             Request::Export { .. } => late("the array is offered to clients"),
             Request::Unexport { .. } => late("the array is offered to no client any more"),
             Request::Disconnect { .. } => late("clients are disconnected"),

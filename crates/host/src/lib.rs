@@ -5,6 +5,7 @@
 //! - [`opening`]: all of it as data, before it runs.
 //! - [`control`]: the protocol of the control socket, and the thread that speaks it.
 //! - [`metrics`]: the same for Prometheus.
+//! - `attach`: volumes as devices of the kernel.
 //! - [`Devices`]: the world in which devices are found, opened and closed.
 //! - `policy`: decisions that a server takes by itself: spares that are shared, members that return.
 //!
@@ -12,6 +13,7 @@
 
 mod answers;
 mod any;
+mod attach;
 mod background;
 mod bitmap_file;
 pub mod control;
@@ -39,12 +41,13 @@ mod world;
 
 pub use answers::{Served, Told, Volumes};
 pub use any::Any;
+pub use attach::{Attached, DEAD_TIMEOUT, MOST_CONNECTIONS, is_in_use};
 pub use brindle_layout::Size;
 pub use devices::{DETACHED, FAILED, not_replaced, removal};
 pub use error::{HostError, not_stopped};
 pub use events::{Listener, News};
 pub use exported::{Exported, Placed};
-pub use handler::ControlHandler;
+pub use handler::{ControlHandler, Reload};
 pub use hosted::{Hosted, Nested, stop_stack};
 pub use orders::{Message, Order};
 pub use policy::former::{MISSING, are_meant};

@@ -3,20 +3,33 @@
 use std::num::NonZeroU64;
 
 use brindle_export::Rates;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::opening;
+
 /// Limits of an export; without a number there is no such limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RateLimits {
     /// Requests a second.
     #[serde(default)]
     pub iops: Option<NonZeroU64>,
-    /// Bytes a second.
-    #[serde(default)]
+    /// Bytes a second: a number, or text such as "100M".
+    #[serde(default, deserialize_with = "opening::limit")]
+    #[schemars(with = "Option<opening::Written>")]
     pub bandwidth: Option<NonZeroU64>,
     /// Milliseconds: requests come at once that would be due within so long.
-    #[serde(default)]
+    #[serde(default = "burst")]
     pub burst: u64,
+}
+
+impl RateLimits {
+    /// The burst that is borne where none is said. Milliseconds.
+    pub const BURST: u64 = 100;
+}
+
+fn burst() -> u64 {
+    RateLimits::BURST
 }
 
 impl From<RateLimits> for Rates {

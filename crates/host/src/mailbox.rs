@@ -13,6 +13,17 @@ pub fn mailbox<T: Send + 'static>(io: &Io) -> (Sender<T>, Receiver<T>) {
     (Sender { shared, remote: io.remote() }, receiver)
 }
 
+/// Does `work` in a thread of its own, which may wait. Without a thread there is no answer in time, and that is said.
+pub fn aside<T: Send + 'static>(
+    io: &Io,
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> impl Future<Output = T> + 'static {
+    let (sender, receiver) = mailbox(io);
+    let _ = std::thread::Builder::new().name(name.into()).spawn(move || sender.send(work()));
+    async move { receiver.next().await }
+}
+
 struct Shared<T> {
     queue: VecDeque<T>,
     /// The task that waits for the next.

@@ -224,6 +224,7 @@ impl Pooled {
             nbd: exports.iter().flat_map(|export| self.addresses(export)).collect(),
             pool: PoolFacts::of(pool, path),
             volumes,
+            devices: Vec::new(),
             left_out: self.hosted.left_out.clone(),
             connections: used.iter().map(|stats| stats.connections).sum(),
             requests: used.iter().map(|stats| stats.total.requests).sum(),

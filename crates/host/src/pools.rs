@@ -146,6 +146,8 @@ impl Service {
     /// # Errors
     /// Not all is stable, or it has not stopped in time.
     pub async fn stop_pool(&self, pooled: &Rc<Pooled>, patience: Duration) -> Result<(), HostError> {
+        let prefix = format!("{}/", pooled.name());
+        self.end_devices(|export| export.starts_with(&prefix)).await?;
         let leaving = self.leave();
         let stopped = match race(pooled.stop(self.clients_of_pool(pooled)), self.io.sleep(patience)).await {
             Either::First(stopped) => stopped,

@@ -9,6 +9,7 @@ use brindle_io::{Duration, Io, MemberId};
 
 use crate::answers::{Served, Told, Volumes, answer};
 use crate::any::Any;
+use crate::attach::{Attached, Attaching};
 use crate::background::Speeds;
 use crate::control::{BitmapPlace, Ended, Request, Word};
 use crate::error::HostError;
@@ -45,6 +46,8 @@ pub struct Service {
     given_up: Cell<bool>,
     /// Arrays that are stopped one by one, until their devices are free.
     leaving: Cell<usize>,
+    /// Devices of the kernel.
+    pub(crate) attached: RefCell<Vec<Attached>>,
     /// Why arrays have not stopped well.
     failed: RefCell<Vec<HostError>>,
     listener: Listener,
@@ -73,6 +76,7 @@ impl Service {
             pools: RefCell::default(),
             given_up: Cell::new(false),
             leaving: Cell::new(0),
+            attached: RefCell::default(),
             failed: RefCell::default(),
             listener,
             snapshot: RefCell::default(),
@@ -183,6 +187,14 @@ impl Service {
     /// # Errors
     /// Why it is not done.
     pub async fn ask(self: &Rc<Self>, request: Request) -> Result<Told, HostError> {
+        match &request {
+            Request::Attach { array, index, connections, dead_timeout } => {
+                let how = Attaching { index: *index, connections: *connections, dead_timeout: *dead_timeout };
+                return self.attach(&self.meant_to_attach(array.as_deref())?, how).await;
+            }
+            Request::Detach { array } => return self.detach(&self.meant_to_attach(array.as_deref())?).await,
+            _ => {}
+        }
         if let Some(told) = self.ask_pool(&request).await {
             return told;
         }
@@ -253,9 +265,20 @@ impl Service {
             | Request::VolumeDestroy { .. }
             | Request::Stop { .. }
             | Request::Metrics
+            | Request::Reload
+            | Request::Attach { .. }
+            | Request::Detach { .. }
             | Request::Version => return Ok(Told::Volumes(self.status())),
         };
         Ok(Told::Served(Box::new(self.status_of(&array).into())))
+    }
+
+    /// The name of what is to be a device: the only array, if none is said.
+    fn meant_to_attach(&self, name: Option<&str>) -> Result<String, HostError> {
+        match name {
+            Some(name) => Ok(name.to_owned()),
+            None => self.one(None).map(|array| array.name().to_owned()),
+        }
     }
 
     /// Offers an array no more, and waits until its clients are gone.
@@ -326,6 +349,7 @@ impl Service {
     /// # Errors
     /// It was not marked clean, or has not stopped in time.
     pub async fn stop_one(&self, array: &Rc<Exported>, patience: Duration) -> Result<(), HostError> {
+        self.end_devices(|export| export == array.name()).await?;
         self.leaving.set(self.leaving.get() + 1);
         let stop = array.stop(self.clients_of(array));
         let stopped = match race(stop, self.io.sleep(patience)).await {
@@ -441,6 +465,9 @@ impl Service {
     /// # Errors
     /// Arrays were not marked clean, now or before.
     pub async fn stop_all(&self) -> Result<(), HostError> {
+        if let Err(why) = self.end_devices(|_| true).await {
+            tracing::warn!("{why}; its requests wait for a server that starts anew");
+        }
         let doors = self.doors.clone();
         let closed = self.io.spawn(async move { doors.stop().await });
         let arrays = self.arrays();
@@ -493,20 +520,34 @@ impl Service {
 
     /// The status of one array.
     pub fn status_of(&self, array: &Exported) -> ExportStatus {
-        array.report(&self.doors.stats())
+        self.with_device(array.report(&self.doors.stats()))
     }
 
     /// The status of all.
     pub fn status(&self) -> Volumes {
         let stats = self.doors.stats();
         let (arrays, pools) = (self.arrays(), self.pools());
-        let arrays = arrays.iter().map(|array| Report::Array(Box::new(array.report(&stats))));
-        let mut all = arrays.chain(pools.iter().map(|pool| Report::Pool(Box::new(pool.report(&stats)))));
+        let arrays =
+            arrays.iter().map(|array| Report::Array(Box::new(self.with_device(array.report(&stats)))));
+        let mut all = arrays
+            .chain(pools.iter().map(|pool| Report::Pool(Box::new(self.with_devices(pool.report(&stats))))));
         if self.several.get() { Volumes::List(all.collect()) } else { Volumes::One(all.next()) }
     }
 
     /// The status of one pool.
     pub fn status_of_pool(&self, pooled: &Pooled) -> PoolStatus {
-        pooled.report(&self.doors.stats())
+        self.with_devices(pooled.report(&self.doors.stats()))
+    }
+
+    fn with_device(&self, status: ExportStatus) -> ExportStatus {
+        let device = self.attached_to(&status.name).map(|attached| attached.device());
+        ExportStatus { device, ..status }
+    }
+
+    fn with_devices(&self, status: PoolStatus) -> PoolStatus {
+        let prefix = format!("{}/", status.name);
+        let attached = self.attached.borrow();
+        let own = attached.iter().filter(|one| one.export.starts_with(&prefix));
+        PoolStatus { devices: own.map(|one| (one.export.clone(), one.device())).collect(), ..status }
     }
 }

@@ -3,11 +3,12 @@
 
 use core::fmt;
 use core::pin::Pin;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use brindle_format::md::Uuid;
-use brindle_io::MemberId;
 use brindle_io::device::Identity;
+use brindle_io::{MemberId, SocketId};
 
 use brindle_array::BitmapFile;
 
@@ -127,6 +128,15 @@ pub trait Devices {
 
     /// Closes devices at once. It has ended when others can have them.
     fn close(&self, devices: &[MemberId]) -> Pending<()>;
+
+    /// Gives the reactor a connected socket.
+    ///
+    /// # Errors
+    /// This world has no sockets of the system.
+    fn add_stream(&self, stream: OwnedFd) -> Result<SocketId, Refused> {
+        drop(stream);
+        Err(Refused::new("its world has no sockets of the system"))
+    }
 
     /// An identity for a device that is to be a member.
     ///

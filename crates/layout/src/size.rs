@@ -1,10 +1,38 @@
-//! Sizes as messages tell them.
+//! Sizes as messages tell them, and as people write them.
 
+use alloc::format;
+use alloc::string::String;
 use core::fmt;
 
 /// Bytes: `64 KiB`, `1.50 GiB`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(pub u64);
+
+impl Size {
+    /// A size in bytes, or with a suffix: s (512-byte sectors), K, M, G, T (powers of 1024). A plain number counts `plain` bytes.
+    ///
+    /// # Errors
+    /// The reason, for people.
+    pub fn parse(text: &str, plain: u64) -> Result<Self, String> {
+        let lower = text.trim().to_ascii_lowercase();
+        let digits = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let unit = match &lower[digits.len()..] {
+            "" => plain,
+            "b" => 1,
+            "s" => 512,
+            "k" | "kib" => 1 << 10,
+            "m" | "mib" => 1 << 20,
+            "g" | "gib" => 1 << 30,
+            "t" | "tib" => 1 << 40,
+            other => return Err(format!("unknown unit '{other}': use K, M, G, T or s for sectors")),
+        };
+        let number: u64 = digits.parse().map_err(|_| match digits.starts_with('-') {
+            true => format!("'{text}' is below 0, which no size is: write for example 64K or 1G"),
+            false => format!("'{text}' is no size: write for example 64K or 1G"),
+        })?;
+        number.checked_mul(unit).map(Self).ok_or_else(|| format!("'{text}' is more than 64 bits can count"))
+    }
+}
 
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,6 +1,7 @@
 //! The one binary of all tests that cross crates: one link, one place to look.
 
 mod advised;
+mod attached;
 mod boot;
 mod cat;
 mod cli;

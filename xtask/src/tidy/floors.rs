@@ -96,17 +96,19 @@ const BRINDLE: &[&[&str]] = &[
     &["host", "pools", "ring"],
     &["cli"],
     &["ask", "docs", "growth", "scan"],
+    &["choice", "monitor"],
+    &["settings"],
     &["cat", "check", "create", "detail", "shutdown", "bench"],
     &["predict"],
     &[
         "action",
         "advise",
         "assemble",
+        "bundle",
         "devices",
         "examine",
         "exports",
         "metrics",
-        "monitor",
         "plan",
         "pool",
         "reliability",
@@ -114,6 +116,7 @@ const BRINDLE: &[&[&str]] = &[
         "zero",
     ],
     &["demo", "grow", "serve", "sweep"],
+    &["daemon"],
 ];
 
 const HOST: &[&[&str]] = &[
@@ -123,7 +126,7 @@ const HOST: &[&[&str]] = &[
     &["answers", "background", "names", "running"],
     &["exported", "pooled", "snapshot"],
     &["handler", "service"],
-    &["policy", "pools"],
+    &["attach", "policy", "pools"],
     &["bitmap_file", "devices"],
 ];
 

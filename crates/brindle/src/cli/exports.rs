@@ -8,9 +8,6 @@ use clap::Args;
 use super::Runtime;
 use crate::units::{Bytes, Span};
 
-/// The burst that is borne where none is said. Milliseconds.
-const BURST: u64 = 100;
-
 /// Limits of the clients of each array.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Limits {
@@ -32,7 +29,7 @@ impl Limits {
         said.then(|| RateLimits {
             iops: self.max_iops.and_then(NonZeroU64::new),
             bandwidth: self.max_bandwidth.and_then(|bytes| NonZeroU64::new(bytes.0)),
-            burst: self.burst.map_or(BURST, |burst| burst.0),
+            burst: self.burst.map_or(RateLimits::BURST, |burst| burst.0),
         })
     }
 }
@@ -60,6 +57,47 @@ pub(crate) struct Unexport {
     #[arg(long)]
     pub(crate) json: bool,
     /// Name of the array, its UUID or one of its members
+    pub(crate) array: String,
+}
+
+/// Flags of `brindle attach`.
+#[derive(Debug, Args)]
+pub(crate) struct Attach {
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    /// Connections between the kernel and the server
+    #[arg(long, short = 'C', value_name = "COUNT", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub(crate) connections: u8,
+    /// How long requests wait in the kernel when the server is gone; a server that starts anew within that time finds the device again
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = Span::parse)]
+    pub(crate) dead_timeout: Span,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Name of the array, its UUID or one of its members, or POOL/VOLUME
+    pub(crate) array: String,
+    /// The device [default: the first of /dev/nbd0, /dev/nbd1 ... that is free]
+    #[arg(value_name = "/dev/nbdN", value_parser = nbd_index)]
+    pub(crate) device: Option<u32>,
+}
+
+/// The number of a device.
+fn nbd_index(text: &str) -> Result<u32, String> {
+    let number = text.strip_prefix("/dev/").unwrap_or(text).strip_prefix("nbd");
+    number.and_then(|number| number.parse().ok()).ok_or_else(|| {
+        "it is no device of the kernel's NBD driver: say /dev/nbd0, or leave it out".to_owned()
+    })
+}
+
+/// Flags of `brindle detach`.
+#[derive(Debug, Args)]
+pub(crate) struct Detach {
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Name of the array, POOL/VOLUME, or the device
     pub(crate) array: String,
 }
 

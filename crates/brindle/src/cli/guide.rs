@@ -15,7 +15,7 @@ const GROUPS: [Group; 7] = [
     Group {
         title: "Arrays",
         example: "brindle create --level 6 --name data /dev/sd[b-g]",
-        commands: &["create", "detail", "check", "repair", "advise"],
+        commands: &["create", "detail", "check", "repair", "advise", "zero-superblock"],
     },
     Group {
         title: "Running servers, and the members of arrays",
@@ -23,6 +23,9 @@ const GROUPS: [Group; 7] = [
         commands: &[
             "serve",
             "assemble",
+            "daemon",
+            "config",
+            "reload",
             "status",
             "watch",
             "metrics",
@@ -35,6 +38,8 @@ const GROUPS: [Group; 7] = [
             "remove",
             "flag",
             "grow",
+            "attach",
+            "detach",
             "export",
             "unexport",
             "disconnect",
@@ -64,12 +69,12 @@ const GROUPS: [Group; 7] = [
     Group {
         title: "Brindle itself",
         example: "brindle demo",
-        commands: &["demo", "completions", "man", "help"],
+        commands: &["demo", "report", "completions", "man", "help"],
     },
 ];
 
 /// Examples of single commands.
-const EXAMPLES: [(&str, &[&str]); 36] = [
+const EXAMPLES: [(&str, &[&str]); 43] = [
     (
         "create",
         &[
@@ -111,6 +116,11 @@ const EXAMPLES: [(&str, &[&str]); 36] = [
         ],
     ),
     ("assemble", &["brindle assemble --scan", "brindle assemble --scan --dry-run /srv/disks"]),
+    ("attach", &["brindle attach data", "brindle attach tank/vm1 /dev/nbd3"]),
+    ("detach", &["brindle detach data", "brindle detach /dev/nbd3"]),
+    ("daemon", &["brindle daemon", "brindle daemon --config ./brindle.toml"]),
+    ("config", &["brindle config --from-running", "brindle config --check /etc/brindle/brindle.toml"]),
+    ("reload", &["brindle reload"]),
     ("status", &["brindle status", "brindle status --test data"]),
     ("fail", &["brindle fail data /dev/sdc"]),
     ("add", &["brindle add data /dev/sdh", "brindle add --re-add data missing"]),
@@ -159,7 +169,9 @@ const EXAMPLES: [(&str, &[&str]); 36] = [
         ],
     ),
     ("plan", &["brindle plan --drives 8 --drive hdd-7200 --size 20TB"]),
+    ("zero-superblock", &["brindle zero-superblock /dev/sdc", "brindle zero-superblock --dry-run m0 m1"]),
     ("demo", &["brindle demo"]),
+    ("report", &["brindle report", "brindle report --serials -o -"]),
     ("completions", &["brindle completions bash"]),
     ("man", &["brindle man man"]),
 ];

@@ -3,9 +3,9 @@
 use std::num::NonZeroU64;
 
 use brindle_array as array;
-use brindle_host::opening::{self, Exports, Opening, Permission, Policies, TlsFiles};
+use brindle_host::opening::{self, Exports, MetricsConfig, Opening, Permission, Policies, TlsFiles};
 
-use super::{Iscsi, OnFull, Patience, ReadPolicy, Serve, TlsFlags, Tuning};
+use super::{Iscsi, MetricsFlags, OnFull, Patience, ReadPolicy, Serve, TlsFlags, Tuning};
 use crate::units::Bytes;
 
 impl From<Patience> for opening::Patience {
@@ -74,8 +74,15 @@ impl From<&Serve> for Opening {
                 re_add: flags.re_add,
                 re_add_returned: flags.re_add_returned,
             },
+            volumes: Vec::new(),
             stop_timeout_ms: flags.stop_timeout.0,
         }
+    }
+}
+
+impl From<&MetricsFlags> for MetricsConfig {
+    fn from(flags: &MetricsFlags) -> Self {
+        Self { listen: flags.metrics.clone(), bearer: flags.metrics_bearer.clone() }
     }
 }
 

@@ -10,9 +10,9 @@ const WORDS: [(&[&str], &str); 8] = [
          are this host's, `brindle detail MEMBER...` only looks",
     ),
     (
-        &["mount", "attach", "map", "connect"],
-        "`brindle serve MEMBER... --background` makes the array an NBD device of a socket; then `nbd-client -unix SOCKET /dev/nbd0` and \
-         mount that, or `nbdfuse FILE --unix SOCKET` without root",
+        &["mount", "map", "connect"],
+        "`brindle serve MEMBER... --background` serves the array, and `brindle attach ARRAY` makes it /dev/nbdN: mount that; or \
+         `nbdfuse FILE --unix SOCKET` without root",
     ),
     (
         &["iostat", "top"],
@@ -28,7 +28,10 @@ const WORDS: [(&[&str], &str); 8] = [
         "`brindle check MEMBER...` compares the redundancy of a stopped array, and `brindle action ARRAY check` that of a running one; \
          `repair` in their place makes it true",
     ),
-    (&["umount", "unmount", "detach"], "`brindle stop ARRAY` lets go of a running array"),
+    (
+        &["umount", "unmount"],
+        "`brindle detach ARRAY` ends its device, and `brindle stop ARRAY` lets go of a running array",
+    ),
     (
         &["online", "offline"],
         "`brindle fail ARRAY MEMBER` takes a member out, and `brindle add ARRAY DEVICE` takes it in again",

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::Runtime;
+
 use crate::units::Bytes;
 
 /// Flags of `brindle demo`.
@@ -33,4 +35,40 @@ pub(crate) struct Man {
     /// Folder to write to; made if it is not there
     #[arg(default_value = "man")]
     pub(crate) folder: PathBuf,
+}
+
+/// Flags of `brindle report`.
+#[derive(Debug, Args)]
+pub(crate) struct Bundle {
+    /// The file that is written; - is standard output
+    #[arg(long, short = 'o', value_name = "FILE", default_value = "brindle-report.json")]
+    pub(crate) output: PathBuf,
+    /// Tell serial numbers of drives, too
+    #[arg(long)]
+    pub(crate) serials: bool,
+    /// Tell addresses of exports and of clients, too
+    #[arg(long)]
+    pub(crate) clients: bool,
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    /// Devices, and folders of them, that are looked at [default: all disks and partitions]
+    #[arg(value_name = "DEVICE|FOLDER")]
+    pub(crate) places: Vec<PathBuf>,
+}
+
+/// Flags of `brindle zero-superblock`.
+#[derive(Debug, Args)]
+pub(crate) struct ZeroSuperblock {
+    /// Only tell what would be erased
+    #[arg(long, short = 'n')]
+    pub(crate) dry_run: bool,
+    /// Erase superblocks that are damaged, or that are a partition's which ends with the device, too
+    #[arg(long, short = 'f')]
+    pub(crate) force: bool,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Disks, partitions or files
+    #[arg(required = true, value_name = "DEVICE")]
+    pub(crate) devices: Vec<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! The lines of mdadm.conf(5) that a monitor reads: MAILADDR, MAILFROM and PROGRAM.
+//! Lines of mdadm.conf(5): MAILADDR, MAILFROM and PROGRAM, which a monitor reads, and ARRAY.
 
 use std::path::{Path, PathBuf};
 
@@ -7,19 +7,31 @@ use crate::failure::Failure;
 /// Where mdadm has its configuration: of Debian, and of others.
 const USUAL: [&str; 2] = ["/etc/mdadm/mdadm.conf", "/etc/mdadm.conf"];
 
-/// Receivers of events.
+/// An array that a line names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Conf {
-    pub(super) mail_to: Option<String>,
-    pub(super) mail_from: Option<String>,
-    pub(super) program: Option<PathBuf>,
-    /// The program that sends mail; no line of the file names it.
-    pub(super) sendmail: Option<PathBuf>,
+pub(crate) struct MdadmArray {
+    /// Without its host.
+    pub(crate) name: Option<String>,
+    pub(crate) uuid: Option<String>,
+    /// The file of its write-intent bitmap.
+    pub(crate) bitmap: Option<PathBuf>,
 }
 
-impl Conf {
+/// Receivers of events, and arrays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MdadmConf {
+    pub(crate) mail_to: Option<String>,
+    pub(crate) mail_from: Option<String>,
+    pub(crate) program: Option<PathBuf>,
+    /// The program that sends mail; no line of the file names it.
+    pub(crate) sendmail: Option<PathBuf>,
+    /// Arrays that are not to be ignored.
+    pub(crate) arrays: Vec<MdadmArray>,
+}
+
+impl MdadmConf {
     /// Of the file that is named, else of the first of the usual ones, if there is one.
-    pub(super) fn read(named: Option<&Path>) -> Result<Self, Failure> {
+    pub(crate) fn read(named: Option<&Path>) -> Result<Self, Failure> {
         let read = |path: &Path| std::fs::read_to_string(path);
         match named {
             Some(path) => {
@@ -52,11 +64,27 @@ impl Conf {
                 "mailaddr" => conf.mail_to = Some(value.to_owned()),
                 "mailfrom" => conf.mail_from = Some(line.trim_start()[key.len()..].trim().to_owned()),
                 "program" => conf.program = Some(value.into()),
+                "array" if value != "<ignore>" => conf.arrays.extend(array(words)),
                 _ => {}
             }
         }
         conf
     }
+}
+
+/// The array of a line's words; none if they name it neither by UUID nor by name.
+fn array<'a>(words: impl Iterator<Item = &'a str>) -> Option<MdadmArray> {
+    let mut array = MdadmArray::default();
+    for (key, value) in words.filter_map(|word| word.split_once('=')) {
+        let value = value.trim_matches('"');
+        match key.to_lowercase().as_str() {
+            "uuid" => array.uuid = Some(value.to_owned()),
+            "name" => array.name = Some(brindle_format::md::split_name(value).1.to_owned()),
+            "bitmap" => array.bitmap = Some(value.into()),
+            _ => {}
+        }
+    }
+    (array.uuid.is_some() || array.name.is_some()).then_some(array)
 }
 
 #[cfg(test)]
@@ -66,10 +94,18 @@ mod tests {
     #[test]
     fn lines_of_mdadm_conf_are_read() {
         let text = "# MAILADDR no\nMAILADDR root # yes\nmailfrom  Disks of <x@y>\nPROGRAM\n  /usr/sbin/told\nARRAY /dev/md0 UUID=1\n";
-        let conf = Conf::parse(text);
+        let conf = MdadmConf::parse(text);
         assert_eq!(conf.mail_to.as_deref(), Some("root"));
         assert_eq!(conf.mail_from.as_deref(), Some("Disks of <x@y>"));
         assert_eq!(conf.program.as_deref(), Some(Path::new("/usr/sbin/told")));
-        assert_eq!(Conf::parse(""), Conf::default());
+        assert_eq!(MdadmConf::parse(""), MdadmConf::default());
+    }
+
+    #[test]
+    fn arrays_are_read_unless_they_are_to_be_ignored() {
+        let text = "ARRAY /dev/md/data metadata=1.2 UUID=1:2:3:4 name=nas:data\n   bitmap=/var/bits\nARRAY <ignore> UUID=5:6:7:8\n";
+        let bitmap = Some("/var/bits".into());
+        let data = MdadmArray { name: Some("data".into()), uuid: Some("1:2:3:4".into()), bitmap };
+        assert_eq!(MdadmConf::parse(text).arrays, [data]);
     }
 }

@@ -7,15 +7,19 @@ mod tell;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::cli::Monitor;
+use brindle_host::opening::MonitorConfig;
+
+use crate::cli::{Monitor, Runtime};
 use crate::failure::Failure;
+use crate::units::Span;
 use crate::{ask, runtime};
 use changes::{Happened, changes};
-use conf::Conf;
+pub(crate) use conf::MdadmConf;
 use state::Seen;
-use tell::Ways;
+use tell::{Output, Ways};
 
 /// How often an array that stays degraded is told of.
 const AGAIN: Duration = Duration::from_secs(24 * 60 * 60);
@@ -33,11 +37,11 @@ struct Watched {
 /// `brindle monitor`.
 pub(crate) fn monitor(args: &Monitor) -> Result<(), Failure> {
     let folder = runtime::folder(args.runtime.folder())?;
-    let mut conf = Conf::read(args.config.as_deref())?;
+    let mut conf = MdadmConf::read(args.config.as_deref())?;
     conf.mail_to = args.mail.clone().or(conf.mail_to);
     conf.program = args.program.clone().or(conf.program);
     conf.sendmail.clone_from(&args.sendmail);
-    let ways = Ways::new(conf, args.json);
+    let ways = Ways::new(conf, if args.json { Output::Json } else { Output::Text });
     let mut watched: BTreeMap<String, Watched> = BTreeMap::new();
     loop {
         let all = look(&folder, args);
@@ -50,6 +54,61 @@ pub(crate) fn monitor(args: &Monitor) -> Result<(), Failure> {
         }
         std::thread::sleep(Duration::from_millis(args.delay.0.max(100)));
     }
+}
+
+/// Receivers of events, who may change while a daemon runs.
+pub(crate) struct Receivers {
+    ways: Arc<Mutex<Option<Ways>>>,
+}
+
+impl Receivers {
+    /// Has these be told from now on; nobody, if there is no such table.
+    pub(crate) fn replace(&self, table: Option<&MonitorConfig>) {
+        *self.ways.lock().unwrap_or_else(PoisonError::into_inner) = table.map(ways);
+    }
+}
+
+fn ways(table: &MonitorConfig) -> Ways {
+    let MonitorConfig { mail, mail_from, program, sendmail, .. } = table.clone();
+    let conf = MdadmConf { mail_to: mail, mail_from, program, sendmail, arrays: Vec::new() };
+    Ways::new(conf, Output::None)
+}
+
+/// Looks at arrays beside a daemon, on a thread of its own, and tells of what happens to them.
+pub(crate) fn beside(folder: &Path, table: &MonitorConfig) -> Result<Receivers, Failure> {
+    let args = Monitor {
+        scan: true,
+        oneshot: false,
+        delay: Span(table.delay),
+        increment: table.increment,
+        test: false,
+        mail: None,
+        sendmail: None,
+        program: None,
+        config: None,
+        runtime: Runtime { runtime_dir: Some(folder.to_owned()) },
+        json: false,
+        arrays: Vec::new(),
+    };
+    let receivers = Receivers { ways: Arc::new(Mutex::new(Some(ways(table)))) };
+    let (told, folder) = (Arc::clone(&receivers.ways), folder.to_owned());
+    let work = move || {
+        let mut watched = BTreeMap::new();
+        loop {
+            std::thread::sleep(Duration::from_millis(args.delay.0.max(100)));
+            let all = look(&folder, &args);
+            for happened in turn(&mut watched, all, &args, Instant::now()) {
+                if let Some(ways) = &*told.lock().unwrap_or_else(PoisonError::into_inner) {
+                    // Nothing is printed, so that nothing fails here.
+                    let _ = ways.tell(&happened);
+                }
+            }
+        }
+    };
+    let started = std::thread::Builder::new().name("monitor".into()).spawn(work);
+    started
+        .map(|_| receivers)
+        .map_err(|source| Failure::system("the thread of the monitor can't start", source))
 }
 
 /// All arrays that are there, of our servers and the kernel's, as far as they are meant.

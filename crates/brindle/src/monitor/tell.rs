@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::changes::Happened;
-use super::conf::Conf;
+use super::conf::MdadmConf;
 use crate::failure::Failure;
 use crate::{executable, report};
 
@@ -34,16 +34,24 @@ struct Line<'a> {
     about: Option<&'a str>,
 }
 
+/// Lines of events on standard output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Output {
+    Text,
+    Json,
+    None,
+}
+
 /// Receivers of events, and the ways to them.
 pub(super) struct Ways {
-    pub(super) conf: Conf,
-    pub(super) json: bool,
+    pub(super) conf: MdadmConf,
+    pub(super) output: Output,
     running: Arc<AtomicUsize>,
 }
 
 impl Ways {
-    pub(super) fn new(conf: Conf, json: bool) -> Self {
-        Self { conf, json, running: Arc::default() }
+    pub(super) fn new(conf: MdadmConf, output: Output) -> Self {
+        Self { conf, output, running: Arc::default() }
     }
 
     /// Tells of an event.
@@ -71,7 +79,10 @@ impl Ways {
 
     fn print(&self, happened: &Happened) -> Result<(), Failure> {
         let Happened { event, array, device, about } = happened;
-        if self.json {
+        if self.output == Output::None {
+            return Ok(());
+        }
+        if self.output == Output::Json {
             let line = Line { at: now(), event, array, device: device.as_deref(), about: about.as_deref() };
             let text =
                 serde_json::to_string(&line).map_err(|error| Failure::output("the event", error.into()))?;

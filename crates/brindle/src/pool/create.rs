@@ -134,28 +134,12 @@ fn erase(world: &World, member: &Named) -> Result<(), Failure> {
     found.sort_by_key(|found| core::cmp::Reverse(found.offset));
     let place = |found: &Found| found.offset / BLOCK as u64 * BLOCK as u64;
     if found.iter().any(|found| found.signature.name().contains("partition table")) {
-        zero(world, member, size.saturating_sub(BACKUP) / 512 * 512, size)?;
+        world.zero(member, size.saturating_sub(BACKUP) / 512 * 512, size)?;
     }
     for found in &found {
-        zero(world, member, place(found), (place(found) + BLOCK as u64).min(size))?;
+        world.zero(member, place(found), (place(found) + BLOCK as u64).min(size))?;
     }
     Ok(())
-}
-
-fn zero(world: &World, member: &Named, from: u64, to: u64) -> Result<(), Failure> {
-    let block = u64::from(member.info.logical_block);
-    let (from, to) = (from / block * block, to / block * block);
-    world.io.block_on(async {
-        let buf = world.metadata.alloc((to - from) as usize).await;
-        buf.bytes_mut().fill(0);
-        let mut group = world.io.group();
-        group.write(member.id, from, &buf.all(), true);
-        group
-            .submit()
-            .await
-            .ok()
-            .map_err(|error| Failure::output(&member.label, std::io::Error::other(error)))
-    })
 }
 
 fn tell(args: &PoolCreate, label: &Label) -> Result<(), Failure> {

@@ -14,7 +14,6 @@ use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 
 use rustix::fs::OFlags;
 
-use crate::cli::Serve;
 use crate::failure::Failure;
 use crate::{executable, log, report, text};
 
@@ -97,8 +96,7 @@ impl Detached {
     }
 
     /// How the server ends, and where its messages stand, for people.
-    pub(super) fn text(&self, args: &Serve, name: &str, several: bool) -> String {
-        let folder = args.runtime.runtime_dir.as_deref();
+    pub(super) fn text(&self, folder: Option<&Path>, name: &str, several: bool) -> String {
         let folder =
             folder.map(|folder| format!("--runtime-dir {} ", text::shell(&folder.display().to_string())));
         let (folder, all) = (folder.unwrap_or_default(), if several { "--all " } else { "" });

@@ -8,10 +8,9 @@ use brindle_host::metrics::{Door, Metrics};
 use brindle_io::uring::{self, SocketFile};
 
 use super::places::{self, ListenPlace};
-use crate::cli::MetricsFlags;
 use crate::failure::Failure;
 use crate::shutdown::Socket;
-use brindle_host::opening::Listen;
+use brindle_host::opening::{Listen, MetricsConfig};
 
 /// Where metrics are to be had, checked before anything runs.
 pub(super) struct ScrapePlan {
@@ -23,8 +22,8 @@ pub(super) struct ScrapePlan {
 const MOST_SECRET: usize = 4096;
 
 impl ScrapePlan {
-    /// Of the flags.
-    pub(super) fn find(flags: &MetricsFlags) -> Result<Self, Failure> {
+    /// Of settings.
+    pub(super) fn find(wanted: &MetricsConfig) -> Result<Self, Failure> {
         let door = |listen: &Listen| {
             let place = ListenPlace::find(listen)?;
             if !place.is_of_this_machine() {
@@ -35,8 +34,8 @@ impl ScrapePlan {
             }
             Ok((listen.clone(), place))
         };
-        let doors = flags.metrics.iter().map(door).collect::<Result<_, Failure>>()?;
-        Ok(Self { doors, bearer: flags.metrics_bearer.as_deref().map(secret).transpose()? })
+        let doors = wanted.listen.iter().map(door).collect::<Result<_, Failure>>()?;
+        Ok(Self { doors, bearer: wanted.bearer.as_deref().map(secret).transpose()? })
     }
 
     /// Listens; the names of the sockets are kept as long as what is given.

@@ -14,6 +14,37 @@ const SOCKET: &str = "NOTIFY_SOCKET";
 /// How long a manager that does not read may hold the server up.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Names the microseconds within which a manager wants to hear that the server works, and the process that is meant.
+const WATCHDOG: [&str; 2] = ["WATCHDOG_USEC", "WATCHDOG_PID"];
+
+/// How often a manager is told that the server works: twice as often as it wants; never if none wants it.
+pub(super) fn watchdog() -> Option<Duration> {
+    let [micros, pid] = WATCHDOG.map(|name| std::env::var(name).ok());
+    let is_meant = pid.is_none_or(|pid| pid.parse() == Ok(std::process::id()));
+    let micros: u64 = micros.filter(|_| is_meant)?.parse().ok()?;
+    (micros > 0).then(|| Duration::from_micros(micros / 2))
+}
+
+/// Tells a manager that the server works. It is told by turns of the reactor, so that one that stands still is found; and it never
+/// waits for the manager.
+pub(super) fn works() {
+    let Some(socket) = std::env::var_os(SOCKET).filter(|name| !name.is_empty()) else { return };
+    let send = || {
+        let (address, datagram) = (address(&socket)?, UnixDatagram::unbound()?);
+        datagram.set_nonblocking(true)?;
+        datagram.send_to_addr(b"WATCHDOG=1", &address).map(drop)
+    };
+    if let Err(error) = send() {
+        tracing::debug!("{SOCKET}: can't be told that the server works: {error}");
+    }
+}
+
+/// Tells a manager that the server ends.
+pub(super) fn stopping() {
+    let Some(socket) = std::env::var_os(SOCKET).filter(|name| !name.is_empty()) else { return };
+    let _ = tell(&socket, b"STOPPING=1");
+}
+
 /// Tells who started the server that it is ready. A manager that can't be told is warned of: the arrays are served all the same.
 pub(super) fn ready() {
     let Some(socket) = std::env::var_os(SOCKET).filter(|name| !name.is_empty()) else { return };

@@ -22,10 +22,13 @@ pub(super) fn names(pools: &[Vec<PathBuf>]) -> Vec<String> {
 
 /// Opens pools in the world of the arrays.
 pub(super) fn open(opening: &Opening, world: &World, pools: &[Vec<PathBuf>]) -> Result<Vec<Opened>, Failure> {
-    let read_only = opening.access == Permission::ReadOnly;
-    let access = if read_only { DeviceAccess::Read } else { DeviceAccess::Write };
     let mut opened: Vec<Opened> = Vec::new();
     for members in pools {
+        let label = members.first().and_then(|member| label_of(member));
+        let said =
+            label.map_or(opening.access, |label| opening.access_of(&label.name, &label.pool.to_string()));
+        let read_only = said == Permission::ReadOnly;
+        let access = if read_only { DeviceAccess::Read } else { DeviceAccess::Write };
         let pool = Opened::open(world, members, access, opening.tuning)?;
         let name = &pool.pool.label().name;
         if opened.iter().any(|other| other.pool.label().name == *name) {
@@ -49,7 +52,8 @@ pub(super) fn serve(
     for Opened { pool, members, left_out, .. } in opened {
         let name = pool.label().name.clone();
         let gate = Rc::new(Gate::default().for_those(access.map(|access| access.of(&name))));
-        gate.set_rates(pool.io(), opening.exports.limits.map(Into::into).unwrap_or_default());
+        let limits = opening.limits_of(&name, &pool.label().pool.to_string());
+        gate.set_rates(pool.io(), limits.map(Into::into).unwrap_or_default());
         let status = pool.status();
         let addresses = Rc::clone(addresses);
         let hosted = HostedPool {

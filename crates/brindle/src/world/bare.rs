@@ -6,7 +6,7 @@ use brindle_io::MemberId;
 use brindle_io::device::DeviceAccess;
 
 use super::members::open_other;
-use super::{World, emulate};
+use super::{Named, World, emulate};
 use crate::failure::Failure;
 
 impl World {
@@ -16,5 +16,19 @@ impl World {
         let (known, label, named) = (self.known(), path.display().to_string(), path.to_owned());
         let device = self.ask(&label, move || open_other(&named, access, &known))?;
         self.add(path, device)
+    }
+
+    /// Writes zeroes over a range of a device, in whole logical blocks, so that they are there after a power cut.
+    pub(crate) fn zero(&self, member: &Named, from: u64, to: u64) -> Result<(), Failure> {
+        let block = u64::from(member.info.logical_block);
+        let (from, to) = (from / block * block, to / block * block);
+        self.io.block_on(async {
+            let buf = self.metadata.alloc((to - from) as usize).await;
+            buf.bytes_mut().fill(0);
+            let mut group = self.io.group();
+            group.write(member.id, from, &buf.all(), true);
+            let written = group.submit().await.ok();
+            written.map_err(|error| Failure::output(&member.label, std::io::Error::other(error)))
+        })
     }
 }

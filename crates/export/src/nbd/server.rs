@@ -10,6 +10,7 @@ use brindle_volume::Volume;
 use super::connection::Transmission;
 use super::export::{AddExportError, Export};
 use super::handshake::{Handshake, HandshakeError};
+use super::proto::Terms;
 use crate::access::{Client, Right};
 use crate::gate::Gate;
 use crate::session::{Config, ConnectionStats, Counters, Protocol, Seat, Security, Sessions};
@@ -120,6 +121,25 @@ impl<V: Volume + 'static> Server<V> {
         self.sessions.listen(listener, Rc::new(Entrance { exports, security }));
     }
 
+    /// The agreement with a client of this machine that has not asked for structured replies; `None` if it may not use the export, or there
+    /// is none of that name.
+    pub fn terms(&self, export: &str) -> Option<Terms> {
+        self.exports.terms(export, &Client::default()).map(|(_, terms)| terms)
+    }
+
+    /// Serves a connection whose client, on this machine, knows the export's terms already: there is no handshake. The kernel's NBD
+    /// driver is such a client.
+    pub fn serve_chosen(&self, export: &str, socket: SocketId) {
+        let chosen = Chosen { exports: Rc::clone(&self.exports), name: export.to_owned() };
+        self.sessions.take(socket, &Rc::new(chosen));
+    }
+
+    /// Connections that use an export now.
+    pub fn connections_of(&self, export: &str) -> usize {
+        let list = self.exports.list.borrow();
+        list.iter().find(|one| one.name == export).map_or(0, |one| one.connections.get())
+    }
+
     /// Closes the listeners, takes no further requests, gives the clients [`Config::grace`] to read the replies to
     /// those under way and closes the connections. When it returns no task of the server is left and the volumes have
     /// been let go; requests to the volumes are waited for however long they take. Whoever can't wait drops the future:
@@ -153,6 +173,43 @@ impl<V: Volume + 'static> Server<V> {
     /// Bytes of memory that requests hold: 0 when none is under way.
     pub fn memory_in_use(&self) -> usize {
         self.sessions.memory_in_use()
+    }
+}
+
+impl<V: Volume> Exports<V> {
+    /// The export of that name, and the terms of a client that takes no structured replies.
+    fn terms(&self, name: &str, client: &Client) -> Option<(Rc<Export<V>>, Terms)> {
+        let export = self.list.borrow().iter().find(|export| export.name == name).cloned()?;
+        let limits = export.offer(false, client)?.limits;
+        let max_payload = self.config.largest_request() as u32;
+        Some((export, Terms { limits, max_payload, structured: false, status: false }))
+    }
+
+    /// Serves a client that has chosen to the end of its connection.
+    async fn transmit(&self, seat: Seat, export: &Rc<Export<V>>, terms: Terms)
+    where
+        V: 'static,
+    {
+        let Seat { id, link, memory, inbox, outbox, .. } = seat;
+        link.settle(&export.name);
+        export.connections.set(export.connections.get() + 1);
+        let transmission = Transmission::new(link, memory, Rc::clone(export), terms, self.config.grace);
+        let end = transmission.run(inbox, outbox).await;
+        export.connections.set(export.connections.get() - 1);
+        tracing::debug!(connection = id, export = export.name, ?end, "closed");
+    }
+}
+
+/// Clients that have chosen an export before they came.
+struct Chosen<V> {
+    exports: Rc<Exports<V>>,
+    name: String,
+}
+
+impl<V: Volume + 'static> Protocol for Chosen<V> {
+    async fn converse(self: Rc<Self>, seat: Seat) {
+        let Some((export, terms)) = self.exports.terms(&self.name, &seat.link.client()) else { return };
+        self.exports.transmit(seat, &export, terms).await;
     }
 }
 
@@ -206,11 +263,8 @@ impl<V: Volume + 'static> Protocol for Entrance<V> {
         if right.is_none() || right == Some(Right::Read) && !chosen.terms.limits.read_only {
             return; // it has been withdrawn meanwhile, or its right has
         }
-        link.settle(&export.name);
-        export.connections.set(export.connections.get() + 1);
-        let transmission = Transmission::new(link, memory, Rc::clone(&export), chosen.terms, config.grace);
-        let end = transmission.run(inbox, outbox).await;
-        export.connections.set(export.connections.get() - 1);
-        tracing::debug!(connection = id, export = export.name, ?end, "closed");
+        let (seat, terms) =
+            (Seat { id, link, memory, inbox, outbox, refusals, secure_buffers }, chosen.terms);
+        self.exports.transmit(seat, &export, terms).await;
     }
 }

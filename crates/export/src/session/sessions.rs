@@ -105,6 +105,11 @@ impl Sessions {
         self.listeners.borrow_mut().push((listener, task));
     }
 
+    /// Takes a connection that came by no listener.
+    pub(crate) fn take<P: Protocol>(self: &Rc<Self>, socket: SocketId, protocol: &Rc<P>) {
+        self.begin(socket, protocol);
+    }
+
     /// Closes the listeners, lets no client ask for more, and waits until all have ended.
     pub(crate) async fn stop(&self) {
         self.stopping.set(true);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::limits::RateLimits;
 
 /// The version of the protocol: more with each request or field that an older client or server does not know.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// A request to a running server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,6 +140,23 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
+    /// Make a device of the kernel of an array or of a volume of a pool.
+    Attach {
+        /// The array, or POOL/VOLUME.
+        array: Option<String>,
+        /// The number of the device: /dev/nbdN; the first that is free if it is not said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        index: Option<u32>,
+        /// Connections, 1 to 8.
+        connections: u8,
+        /// Seconds for which requests wait in the kernel when the server is gone.
+        dead_timeout: u64,
+    },
+    /// End such a device.
+    Detach {
+        /// The array, POOL/VOLUME or the device.
+        array: Option<String>,
+    },
     /// Make a volume of a pool, and offer it to clients.
     VolumeCreate {
         /// The pool.
@@ -175,6 +192,8 @@ pub enum Request {
     Version,
     /// Its metrics, as it publishes them.
     Metrics,
+    /// Files that it was started with are to be read anew.
+    Reload,
 }
 
 impl Request {
@@ -193,11 +212,13 @@ impl Request {
             | Self::Export { array, .. }
             | Self::Unexport { array }
             | Self::Disconnect { array, .. }
+            | Self::Attach { array, .. }
+            | Self::Detach { array }
             | Self::Stop { array } => array.as_deref(),
             Self::VolumeCreate { pool, .. }
             | Self::VolumeRename { pool, .. }
             | Self::VolumeDestroy { pool, .. } => Some(pool),
-            Self::Version | Self::Metrics => None,
+            Self::Version | Self::Metrics | Self::Reload => None,
         }
     }
 

@@ -4,12 +4,13 @@ use core::fmt;
 use core::str::FromStr;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::RateLimits;
 
 /// How clients come to the volumes of a host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Exports {
     /// Where NBD clients come; without one by a Unix socket that the program chooses.
@@ -46,7 +47,7 @@ impl Default for Exports {
 }
 
 /// Rights of a Unix socket's file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct UnixRights {
     /// Its mode, whatever the umask.
@@ -64,7 +65,7 @@ impl Default for UnixRights {
 }
 
 /// Files in PEM's form.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TlsFiles {
     /// The server's certificate, and those between it and its authority.
@@ -78,7 +79,7 @@ pub struct TlsFiles {
 }
 
 /// Arrays as iSCSI targets.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Iscsi {
     /// HOST:PORT of each portal.
@@ -92,7 +93,7 @@ pub struct Iscsi {
 }
 
 /// Where an NBD server listens. As text it is `unix:PATH` or `HOST:PORT`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(into = "String", try_from = "String")]
 pub enum Listen {
     /// A Unix socket.

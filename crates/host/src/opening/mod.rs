@@ -3,15 +3,24 @@
 //! Command lines and files of settings are read into one [`Opening`]. Nothing here knows where it came from. Words that it does not
 //! know are refused with their names, and whatever is left out is as [`Opening::default`] has it.
 
+mod config;
 mod exports;
 mod tuning;
+mod written;
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::limits::RateLimits;
+
+pub(crate) use config::Written;
+pub use config::{Config, MetricsConfig, MonitorConfig};
 pub use exports::{Exports, Iscsi, Listen, TlsFiles, UnixRights};
 pub use tuning::{Patience, Tuning};
+pub(crate) use written::limit;
+pub use written::milliseconds;
 
 /// A host that is to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +42,8 @@ pub struct Opening {
     pub exports: Exports,
     /// Decisions that nobody asks for.
     pub policies: Policies,
+    /// Arrays and pools that differ from what is said of all.
+    pub volumes: Vec<VolumeOpening>,
     /// Milliseconds that stopping may take.
     pub stop_timeout_ms: u64,
 }
@@ -48,13 +59,68 @@ impl Default for Opening {
             tuning: Tuning::default(),
             exports: Exports::default(),
             policies: Policies::default(),
+            volumes: Vec::new(),
             stop_timeout_ms: 30_000,
         }
     }
 }
 
+impl Opening {
+    /// Permission to write to the array or pool of that name and UUID.
+    pub fn access_of(&self, name: &str, uuid: &str) -> Permission {
+        let own = self.volumes.iter().filter(|volume| volume.means(name, uuid));
+        own.filter_map(|volume| volume.access).next().unwrap_or(self.access)
+    }
+
+    /// Limits of its clients.
+    pub fn limits_of(&self, name: &str, uuid: &str) -> Option<RateLimits> {
+        let own = self.volumes.iter().filter(|volume| volume.means(name, uuid));
+        own.filter_map(|volume| volume.limits).next().or(self.exports.limits)
+    }
+}
+
+/// An array or a pool, and how it differs from what is said of all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct VolumeOpening {
+    /// Its name, without a host's.
+    pub name: Option<String>,
+    /// Its UUID; with both, the name is for people alone.
+    pub uuid: Option<String>,
+    /// Permission to write.
+    pub access: Option<Permission>,
+    /// Limits of its clients, all together.
+    pub limits: Option<RateLimits>,
+    /// The file that has its write-intent bitmap.
+    pub bitmap: Option<PathBuf>,
+}
+
+impl VolumeOpening {
+    /// Whether the array or pool of that name and UUID is meant.
+    pub fn means(&self, name: &str, uuid: &str) -> bool {
+        match &self.uuid {
+            Some(own) => plain(own) == plain(uuid),
+            None => self.name.as_deref() == Some(name),
+        }
+    }
+
+    /// Whether both mean one.
+    fn is_same(&self, other: &Self) -> bool {
+        match (&self.uuid, &other.uuid) {
+            (Some(own), Some(other)) => plain(own) == plain(other),
+            (None, None) => self.name.is_some() && self.name == other.name,
+            _ => false,
+        }
+    }
+}
+
+/// A UUID without the marks between its digits, which are colons in md's form and dashes in others.
+fn plain(uuid: &str) -> String {
+    uuid.chars().filter(char::is_ascii_hexdigit).collect::<String>().to_ascii_lowercase()
+}
+
 /// Permission to write to arrays and pools.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Permission {
     /// Writes are taken by each array whose features allow them.
@@ -67,7 +133,7 @@ pub enum Permission {
 }
 
 /// Decisions that a host takes unasked.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Policies {
     /// Arrays that share their spares.
@@ -79,7 +145,7 @@ pub struct Policies {
 }
 
 /// Arrays that share their spares.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SpareGroup {
     /// The group's name.
@@ -140,6 +206,13 @@ mod tests {
                 re_add: true,
                 re_add_returned: true,
             },
+            volumes: vec![VolumeOpening {
+                name: Some("slow".to_owned()),
+                uuid: None,
+                access: Some(Permission::ReadOnly),
+                limits: Some(RateLimits { iops: None, bandwidth: NonZeroU64::new(7), burst: 100 }),
+                bitmap: Some("/run/bits".into()),
+            }],
             stop_timeout_ms: 5,
         };
         for opening in [all, Opening::default()] {

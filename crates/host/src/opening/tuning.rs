@@ -5,7 +5,11 @@ use std::num::NonZeroU64;
 use brindle_array::{OnFull, OpenConfig, ReadPolicy, Recovery, Speeds};
 use brindle_io::Duration;
 use brindle_pool::PoolConfig;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use super::config::Written;
+use super::written;
 
 /// Bytes of memory that an entry of a pool's leaf takes, and a change of its map.
 const LEAF: u64 = 6 << 10;
@@ -14,29 +18,37 @@ const CHANGE: u64 = 96;
 const LEAST: usize = 4 << 20;
 
 /// How arrays and pools run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Tuning {
-    /// Most bytes for buffers, of all of the host.
+    /// Most bytes for buffers, of all of the host: a number, or text such as "256M".
+    #[serde(deserialize_with = "written::size")]
+    #[schemars(with = "Written")]
     pub memory: u64,
     /// Which copy a mirror is read from.
     #[serde(with = "ReadPolicyWord")]
+    #[schemars(with = "ReadPolicyWord")]
     pub read_policy: ReadPolicy,
     /// The treatment of a member that has no space for a write.
     #[serde(with = "OnFullWord")]
+    #[schemars(with = "OnFullWord")]
     pub on_full: OnFull,
     /// Read errors of a member that are borne.
     pub read_errors: u32,
     /// How long members may take.
     pub patience: Patience,
     /// Most bytes a second for processes that go over a whole array; without it as fast as they go.
+    #[serde(deserialize_with = "written::limit")]
+    #[schemars(with = "Option<Written>")]
     pub max_speed: Option<NonZeroU64>,
     /// Least bytes a second for such a process, whatever clients ask for.
+    #[serde(deserialize_with = "written::limit")]
+    #[schemars(with = "Option<Written>")]
     pub min_speed: Option<NonZeroU64>,
 }
 
 /// The words of [`ReadPolicy`].
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "ReadPolicy", rename_all = "kebab-case")]
 enum ReadPolicyWord {
     LeastOutstanding,
@@ -46,7 +58,7 @@ enum ReadPolicyWord {
 }
 
 /// The words of [`OnFull`].
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "OnFull", rename_all = "kebab-case")]
 enum OnFullWord {
     Wait,
@@ -54,7 +66,7 @@ enum OnFullWord {
 }
 
 /// How long members may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Patience {
     /// Milliseconds until a member that has not answered a read or write is failed; not said, 20 s, and less where clients are

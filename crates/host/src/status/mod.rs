@@ -171,6 +171,9 @@ pub struct ExportStatus {
     pub write_latency: Vec<u64>,
     /// It is offered to clients.
     pub exported: bool,
+    /// Its device in the kernel: `/dev/nbd0`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
     /// Limits of its clients, if there are any.
     pub limits: Option<RateLimits>,
     /// Clients that use it.
@@ -203,6 +206,9 @@ pub struct PoolStatus {
     pub pool: PoolFacts,
     /// Its volumes: each is the export POOL/NAME.
     pub volumes: Vec<VolumeFacts>,
+    /// Volumes that are devices of the kernel, each with its device: `tank/vm1`, `/dev/nbd0`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<(String, String)>,
     /// Devices that were named and are done without.
     pub left_out: Vec<LeftOut>,
     /// Clients.

@@ -15,6 +15,7 @@ mod bitmap_files;
 mod control;
 mod crash;
 mod crowd;
+mod daemon;
 mod devices;
 mod emulate;
 mod exports;
@@ -63,6 +64,7 @@ mod truncated;
 mod unusable_members;
 mod watch;
 mod words;
+mod zeroed;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

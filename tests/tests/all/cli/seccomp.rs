@@ -86,6 +86,7 @@ fn every_command_works(profile: &str, why: &'static str) {
         for command in ["detail", "advise", "check", "repair", "cat"] {
             seen.see(command, run(command, three), true);
         }
+        seen.see("zero-superblock", run("zero-superblock --dry-run", three), true);
         let pond = files::members(set.dir.path(), "p", 2, 8 * MIB);
         seen.see("pool", run("pool create pond mirror", &pond), true);
         seen.see("volume", run("volume list --array", &pond), true);
@@ -164,6 +165,26 @@ fn serves(set: &Set, seen: &mut Seen, fourth: &str, fifth: &str) {
     let (code, err) = server.signal(Signal::TERM);
     assert_eq!((code, err.matches(SAID).count()), (0, 1), "{err}");
     seen.0.insert("serve".into());
+    daemon(set, seen);
+}
+
+/// The same array by a file of settings.
+fn daemon(set: &Set, seen: &mut Seen) {
+    let file = set.path("brindle.toml");
+    let settings = format!(
+        "devices = [{:?}]\n[[arrays]]\nname = \"a\"\n[tuning]\nmemory = \"32M\"\n",
+        set.members[0].parent().unwrap()
+    );
+    std::fs::write(&file, settings).unwrap();
+    let report = format!("report -o - --runtime-dir {}", set.runtime().display());
+    seen.see("report", run(&report, &[set.dir.path().to_owned()]), false);
+    seen.see("config", run("config --check", &[file.clone()]), false);
+    let server = Server::start_by("daemon", &set.runtime(), words("--config", &[file]), &[]);
+    let reload = format!("reload --runtime-dir {}", set.runtime().display());
+    seen.see("reload", run(&reload, &[]), false);
+    let (code, err) = server.signal(Signal::TERM);
+    assert_eq!((code, err.matches(SAID).count()), (0, 1), "{err}");
+    seen.0.insert("daemon".into());
 }
 
 #[test]

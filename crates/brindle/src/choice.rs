@@ -1,0 +1,74 @@
+//! The choice among all that was found on devices: what is meant to be started, and how long its members are waited for.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::ask;
+use crate::scan::{Findable, Scanned, scan};
+
+/// Pause between two looks for members that are waited for.
+const REST: Duration = Duration::from_secs(1);
+
+/// What is meant, where it is looked for, and how long.
+pub(crate) struct Choice<'a> {
+    /// Devices, and folders of them; none for all of this machine.
+    pub(crate) places: &'a [PathBuf],
+    /// Whether something is named.
+    pub(crate) named: &'a dyn Fn(&Findable) -> bool,
+    /// Arrays of this host are meant, too; `any` for all that is found.
+    pub(crate) own: Option<&'a str>,
+    /// How long members are waited for that were there when an array was used last.
+    pub(crate) wait: Duration,
+}
+
+/// This host, as arrays are named after it.
+pub(crate) fn this_host() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    name.split('.').next().unwrap_or_default().to_owned()
+}
+
+impl Choice<'_> {
+    /// Whether it is to be started.
+    pub(crate) fn is_meant(&self, found: &Findable) -> bool {
+        let own = |host: &str| host == "any" || found.homehost.as_deref() == Some(host);
+        (self.named)(found) || self.own.is_some_and(own)
+    }
+
+    /// Looks until none of what is meant lacks a member that it had when it was used last, or that has taken long enough; with the
+    /// UUIDs of what is served already.
+    pub(crate) fn wait_for_members(&self, folder: &Path) -> (Scanned, Vec<String>) {
+        let until = Instant::now() + self.wait;
+        let mut told = false;
+        loop {
+            let (scanned, served) = (scan(self.places), served(folder));
+            let lacks = |found: &&Findable| {
+                self.is_meant(found) && !served.contains(&found.uuid) && !found.newly_missing.is_empty()
+            };
+            let waits: Vec<String> = scanned.all.iter().filter(lacks).map(lacking).collect();
+            if waits.is_empty() || Instant::now() >= until {
+                return (scanned, served);
+            }
+            if !told {
+                let seconds = self.wait.as_millis().div_ceil(1000);
+                eprintln!("brindle: waiting {seconds} s at most for {}", waits.join("; "));
+                told = true;
+            }
+            std::thread::sleep(REST.min(until.saturating_duration_since(Instant::now())));
+        }
+    }
+}
+
+/// For people: `members 1, 2 of data`.
+pub(crate) fn lacking(found: &Findable) -> String {
+    let members = if found.newly_missing.len() == 1 { "member" } else { "members" };
+    format!("{members} {} of {}", found.newly_missing.join(", "), found.name.escape_debug())
+}
+
+/// UUIDs of all that is served here.
+fn served(folder: &Path) -> Vec<String> {
+    let uuid = |report: &serde_json::Value| {
+        let of = if report["pool"].is_object() { &report["pool"] } else { &report["array"] };
+        of["uuid"].as_str().map(str::to_owned)
+    };
+    ask::reports(folder).iter().filter_map(uuid).collect()
+}

@@ -1,0 +1,68 @@
+//! Flags of the daemon and its settings.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::Runtime;
+
+/// The settings of a machine.
+pub(crate) const CONFIG: &str = "/etc/brindle/brindle.toml";
+
+/// Flags of `brindle daemon`.
+#[derive(Debug, Args)]
+pub(crate) struct Daemon {
+    /// The file of settings
+    #[arg(long, short = 'c', value_name = "FILE", default_value = CONFIG)]
+    pub(crate) config: PathBuf,
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    /// Report as JSON: one object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Flags of `brindle config`.
+#[derive(Debug, Args)]
+pub(crate) struct Config {
+    #[command(flatten)]
+    pub(crate) from: ConfigFrom,
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The source of settings, or the question about them.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct ConfigFrom {
+    /// Print the settings that serve what runs now
+    #[arg(long)]
+    pub(crate) from_running: bool,
+    /// Print the settings that serve the arrays of an mdadm.conf
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<PathBuf>,
+    /// Tell whether a file of settings can be taken, and what it means
+    #[arg(long, value_name = "FILE")]
+    pub(crate) check: Option<PathBuf>,
+    /// Print lines for mdadm.conf, by which md leaves the arrays of a file of settings alone
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ignore: Option<PathBuf>,
+    /// Print the JSON Schema of files of settings
+    #[arg(long)]
+    pub(crate) schema: bool,
+}
+
+/// Flags of `brindle reload`.
+#[derive(Debug, Args)]
+pub(crate) struct Reload {
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Name of the server, or of what it serves [default: the only server]
+    pub(crate) server: Option<String>,
+}

@@ -1,0 +1,262 @@
+//! The file of settings: read, held against what is known, and read anew while the daemon runs.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use brindle_host::control::RateLimits;
+use brindle_host::opening::{Config, Opening, VolumeOpening};
+
+use crate::ask::ask;
+use crate::control::{Request, Word};
+use crate::failure::Failure;
+use crate::monitor::Receivers;
+
+/// The longest file of settings.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Settings, and the file that has them.
+pub(crate) struct Settings {
+    pub(crate) config: Config,
+    file: PathBuf,
+    monitor: Option<Receivers>,
+}
+
+impl Settings {
+    /// Reads a file.
+    pub(crate) fn read(file: &Path) -> Result<Self, Failure> {
+        let config = read(file)?;
+        let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+        Ok(Self { config, file: absolute, monitor: None })
+    }
+
+    /// Has events be told by what looks at the arrays.
+    pub(super) fn with_monitor(self, monitor: Receivers) -> Self {
+        Self { monitor: Some(monitor), ..self }
+    }
+
+    /// The same of a server that runs.
+    pub(crate) fn of(self, folder: &Path, server: &str, opening: &Opening) -> RunningSettings {
+        let Self { config, file, monitor } = self;
+        let members = opening.members.clone();
+        let (folder, server) = (folder.to_owned(), server.to_owned());
+        RunningSettings { file, folder, server, members, monitor, current: Mutex::new(config) }
+    }
+}
+
+/// An array or pool of the settings, for people.
+pub(crate) fn called(volume: &VolumeOpening) -> String {
+    match (&volume.name, &volume.uuid) {
+        (Some(name), _) => format!("'{}'", name.escape_debug()),
+        (None, Some(uuid)) => uuid.escape_debug().to_string(),
+        (None, None) => "an entry without a name".to_owned(),
+    }
+}
+
+fn read(file: &Path) -> Result<Config, Failure> {
+    let shown = file.display();
+    let fail = |source| Failure::system(format!("{shown}"), source);
+    let bytes = std::fs::metadata(file).map_err(fail)?.len();
+    if bytes > MOST_BYTES {
+        return Err(Failure::Refused(format!(
+            "{shown} has {bytes} bytes, and settings have {MOST_BYTES} at most"
+        )));
+    }
+    parse(&std::fs::read_to_string(file).map_err(fail)?)
+        .map_err(|why| Failure::Refused(format!("{shown}, {why}")))
+}
+
+/// Settings of a text; or the line where it is wrong, and why.
+fn parse(text: &str) -> Result<Config, String> {
+    let config: Config = toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        let line = text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1;
+        format!("line {line}: {}", error.message().trim())
+    })?;
+    match config.wrong() {
+        wrong if wrong.is_empty() => Ok(config),
+        wrong => Err(wrong.join("; ")),
+    }
+}
+
+/// Settings of a server that runs.
+pub(crate) struct RunningSettings {
+    file: PathBuf,
+    folder: PathBuf,
+    server: String,
+    members: Vec<PathBuf>,
+    monitor: Option<Receivers>,
+    current: Mutex<Config>,
+}
+
+impl RunningSettings {
+    /// Reads the file, has what can change while a server runs be as it says, and tells what has changed. A file that can't be taken
+    /// changes nothing.
+    pub(crate) fn read_anew(&self) -> Result<Vec<String>, Failure> {
+        let new = read(&self.file)?;
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = Vec::new();
+        self.set_limits(&current, &new, &mut told)?;
+        self.set_speeds(&current, &new, &mut told)?;
+        match (&new.monitor, &self.monitor) {
+            (wanted, Some(receivers)) if *wanted != current.monitor => {
+                receivers.replace(wanted.as_ref());
+                told.push("who is told of events is changed".to_owned());
+            }
+            (Some(_), None) => {
+                told.push("monitor is new: it begins when the daemon is started anew".to_owned())
+            }
+            _ => {}
+        }
+        told.extend(later(&current, &new));
+        *current = new;
+        Ok(told)
+    }
+
+    /// Sets limits of clients that have changed.
+    fn set_limits(&self, old: &Config, new: &Config, told: &mut Vec<String>) -> Result<(), Failure> {
+        for (name, uuid) in self.running() {
+            let [before, after] =
+                [old, new].map(|config| config.opening(self.members.clone()).limits_of(&name, &uuid));
+            if before != after {
+                let limits =
+                    Some(after.unwrap_or(RateLimits { burst: RateLimits::BURST, ..RateLimits::default() }));
+                self.ask(&Request::Export { limits, array: Some(name.clone()) })?;
+                told.push(format!("limits of {name} are changed"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets speeds of processes that have changed.
+    fn set_speeds(&self, old: &Config, new: &Config, told: &mut Vec<String>) -> Result<(), Failure> {
+        let speeds = |config: &Config| (config.tuning.max_speed, config.tuning.min_speed);
+        if speeds(old) == speeds(new) {
+            return Ok(());
+        }
+        let bytes = |speed: Option<std::num::NonZeroU64>| Some(speed.map_or(0, Into::into));
+        let (max_speed, min_speed) = (bytes(new.tuning.max_speed), bytes(new.tuning.min_speed));
+        for (name, _) in self.arrays() {
+            self.ask(&Request::Action { action: Word::Speed, max_speed, min_speed, array: Some(name) })?;
+        }
+        told.push("speeds of processes are changed".to_owned());
+        Ok(())
+    }
+
+    fn ask(&self, request: &Request) -> Result<serde_json::Value, Failure> {
+        ask(&self.folder, &self.server, request)
+    }
+
+    /// Names and UUIDs of all that it serves now.
+    fn running(&self) -> Vec<(String, String)> {
+        self.reports(|report| {
+            let of = if report["pool"].is_object() { &report["pool"] } else { &report["array"] };
+            of["uuid"].as_str()
+        })
+    }
+
+    /// The same of arrays alone.
+    fn arrays(&self) -> Vec<(String, String)> {
+        self.reports(|report| report["array"]["uuid"].as_str())
+    }
+
+    fn reports(&self, uuid: impl Fn(&serde_json::Value) -> Option<&str>) -> Vec<(String, String)> {
+        let told = self.ask(&Request::Status { array: None }).unwrap_or_default();
+        let named = |report: &serde_json::Value| {
+            Some((report["name"].as_str()?.to_owned(), uuid(report)?.to_owned()))
+        };
+        crate::report::of_arrays(&told).iter().filter_map(named).collect()
+    }
+}
+
+/// Settings that have changed, and take effect when the daemon is started anew.
+fn later(old: &Config, new: &Config) -> Vec<String> {
+    let mut later = Vec::new();
+    let mut note = |changed: bool, what: &str| {
+        if changed {
+            later.push(format!("{what} has changed: it takes effect when the daemon is started anew"));
+        }
+    };
+    let apart_from_speeds = |config: &Config| {
+        let mut tuning = config.tuning;
+        (tuning.max_speed, tuning.min_speed) = (None, None);
+        tuning
+    };
+    let apart_from_limits = |config: &Config| {
+        let mut exports = config.exports.clone();
+        exports.limits = None;
+        exports
+    };
+    note(old.name != new.name, "name");
+    note(old.homehost != new.homehost, "homehost");
+    note(old.devices != new.devices, "devices");
+    note(apart_from_limits(old) != apart_from_limits(new), "exports");
+    note(apart_from_speeds(old) != apart_from_speeds(new), "tuning");
+    note(old.policies != new.policies, "policies");
+    note(old.metrics != new.metrics, "metrics");
+    note(old.stop_timeout != new.stop_timeout, "stop-timeout");
+    let plain = |volume: &VolumeOpening| VolumeOpening { limits: None, ..volume.clone() };
+    let all = |config: &Config| config.volumes().map(plain).collect::<Vec<_>>();
+    let (before, after) = (all(old), all(new));
+    later.extend(after.iter().filter(|volume| !before.contains(volume)).map(|volume| {
+        format!("{} is new or changed: it takes effect when the daemon is started anew", called(volume))
+    }));
+    later.extend(
+        before.iter().filter(|volume| !after.iter().any(|other| called(other) == called(volume))).map(
+            |volume| {
+                format!(
+                    "{} is gone: it is served until it is stopped, or the daemon is started anew",
+                    called(volume)
+                )
+            },
+        ),
+    );
+    later
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line() {
+        for (text, words) in [
+            ("name = \"a\"\ncolour = 1\n", "line 2: unknown field `colour`"),
+            ("[[arrays]]\nname = \"a\"\n[[arrays]]\nname = \"a\"\n", "entries 1 and 2 mean the same"),
+            ("[[pools]]\naccess = \"read-only\"\n", "pools, entry 1"),
+            ("[tuning]\nmemory = \"12Q\"\n", "line 2: unknown unit 'q'"),
+            ("wait = \"1d\"\n", "line 1: unknown unit 'd'"),
+            ("[exports]\nnbd = [\"nowhere\"]\n", "HOST:PORT"),
+            ("[monitor]\nincrement = 0\n", "1 to 99"),
+            ("name = \n", "line 1"),
+        ] {
+            let why = parse(text).unwrap_err();
+            assert!(why.contains(words), "{text}: {why}");
+        }
+    }
+
+    #[test]
+    fn sizes_and_times_are_numbers_or_text() {
+        let text = "wait = \"2m\"\n[tuning]\nmemory = \"64M\"\nmax-speed = \"1M\"\n[[arrays]]\nname = \"a\"\nlimits = { bandwidth = \"2M\" }\n";
+        let config = parse(text).unwrap();
+        assert_eq!((config.wait, config.tuning.memory), (120_000, 64 << 20));
+        let limits = config.arrays[0].limits.unwrap();
+        assert_eq!((limits.bandwidth.unwrap().get(), limits.burst), (2 << 20, RateLimits::BURST));
+        let written = toml::to_string(&config).unwrap();
+        assert_eq!(parse(&written).unwrap(), config, "{written}");
+        assert_eq!(parse("").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn what_takes_a_restart_is_told() {
+        let old = parse("[[arrays]]\nname = \"a\"\n").unwrap();
+        let new = parse("[exports]\nmax-connections = 7\n[[arrays]]\nname = \"b\"\n").unwrap();
+        let told = later(&old, &new).join("\n");
+        for words in ["exports has changed", "'b' is new", "'a' is gone"] {
+            assert!(told.contains(words), "{told}");
+        }
+        assert!(later(&old, &old).is_empty());
+        let limited =
+            parse("[[arrays]]\nname = \"a\"\nlimits = { iops = 3 }\n[exports.limits]\niops = 9\n").unwrap();
+        assert!(later(&old, &limited).is_empty(), "limits change at once");
+    }
+}

@@ -1,0 +1,160 @@
+//! The settings of a daemon: all that a machine serves, as its file `brindle.toml` has it.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::written;
+use super::{Exports, Listen, Opening, Policies, Tuning, VolumeOpening};
+
+/// All that a daemon serves, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Config {
+    /// The server's name, as commands and its control socket have it.
+    pub name: String,
+    /// Arrays of this host are served without being named: as their superblocks name it, `any` for all, `none` for those alone that are
+    /// named. Not said, the name of this machine.
+    pub homehost: Option<String>,
+    /// Devices among which members are looked for, and folders of them. None: all disks and partitions.
+    pub devices: Vec<PathBuf>,
+    /// How long the start waits for members that were there when an array was used last. Milliseconds, or text such as "30s".
+    #[serde(deserialize_with = "written::span")]
+    #[schemars(with = "Written")]
+    pub wait: u64,
+    /// How long stopping may take. Milliseconds, or text such as "30s".
+    #[serde(deserialize_with = "written::span")]
+    #[schemars(with = "Written")]
+    pub stop_timeout: u64,
+    /// Arrays by name or UUID, with what is special to each.
+    pub arrays: Vec<VolumeOpening>,
+    /// The same of pools.
+    pub pools: Vec<VolumeOpening>,
+    /// How clients come.
+    pub exports: Exports,
+    /// How arrays and pools run.
+    pub tuning: Tuning,
+    /// Decisions that nobody asks for.
+    pub policies: Policies,
+    /// Where metrics are to be had.
+    pub metrics: MetricsConfig,
+    /// Who is told of events; without this table nobody is.
+    pub monitor: Option<MonitorConfig>,
+}
+
+/// A number, or text with a unit: the schema of sizes and times.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it stands for what the schema says, and is never made")]
+pub(crate) enum Written {
+    /// Bytes or milliseconds.
+    Number(u64),
+    /// With a unit: `256M`, `30s`.
+    Text(String),
+}
+
+/// Where metrics are to be had.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct MetricsConfig {
+    /// Addresses of this machine: unix:PATH or HOST:PORT.
+    pub listen: Vec<Listen>,
+    /// A file whose first line is the secret that scrapes have to say.
+    pub bearer: Option<PathBuf>,
+}
+
+/// Who is told of events, as `brindle monitor` does it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct MonitorConfig {
+    /// The address that mail goes to.
+    pub mail: Option<String>,
+    /// The sender of mail.
+    pub mail_from: Option<String>,
+    /// A program that is run at each event, with mdadm's arguments.
+    pub program: Option<PathBuf>,
+    /// The program that sends mail.
+    pub sendmail: Option<PathBuf>,
+    /// Time between two looks. Milliseconds, or text such as "10s".
+    #[serde(deserialize_with = "written::span")]
+    #[schemars(with = "Written")]
+    pub delay: u64,
+    /// Share of a rebuild, in percent, at which it is told of again.
+    #[schemars(range(min = 1, max = 99))]
+    pub increment: u8,
+}
+
+impl Default for MonitorConfig {
+    fn default() -> Self {
+        Self { mail: None, mail_from: None, program: None, sendmail: None, delay: 10_000, increment: 20 }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let Opening { exports, tuning, policies, stop_timeout_ms, .. } = Opening::default();
+        Self {
+            name: "brindle".to_owned(),
+            homehost: None,
+            devices: Vec::new(),
+            wait: 30_000,
+            stop_timeout: stop_timeout_ms,
+            arrays: Vec::new(),
+            pools: Vec::new(),
+            exports,
+            tuning,
+            policies,
+            metrics: MetricsConfig::default(),
+            monitor: None,
+        }
+    }
+}
+
+impl Config {
+    /// Arrays and pools that are named.
+    pub fn volumes(&self) -> impl Iterator<Item = &VolumeOpening> {
+        self.arrays.iter().chain(&self.pools)
+    }
+
+    /// The host that serves these members.
+    pub fn opening(&self, members: Vec<PathBuf>) -> Opening {
+        Opening {
+            name: Some(self.name.clone()),
+            members,
+            bitmaps: self.volumes().filter_map(|volume| volume.bitmap.clone()).collect(),
+            tuning: self.tuning,
+            exports: self.exports.clone(),
+            policies: self.policies.clone(),
+            volumes: self.volumes().cloned().collect(),
+            stop_timeout_ms: self.stop_timeout,
+            ..Opening::default()
+        }
+    }
+
+    /// Settings that can't be, each with its place.
+    pub fn wrong(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for (table, volumes) in [("arrays", &self.arrays), ("pools", &self.pools)] {
+            for (at, volume) in volumes.iter().enumerate() {
+                if volume.name.is_none() && volume.uuid.is_none() {
+                    wrong.push(format!(
+                        "{table}, entry {}: it has neither name nor uuid: say one of them",
+                        at + 1
+                    ));
+                }
+                let before = &volumes[..at];
+                if let Some(first) = before.iter().position(|other| other.is_same(volume)) {
+                    let (first, second) = (first + 1, at + 1);
+                    wrong.push(format!("{table}, entries {first} and {second} mean the same: leave one"));
+                }
+            }
+        }
+        if let Some(monitor) = &self.monitor
+            && !(1..=99).contains(&monitor.increment)
+        {
+            wrong.push(format!("monitor.increment is {}, and has to be 1 to 99", monitor.increment));
+        }
+        wrong
+    }
+}

@@ -1,0 +1,64 @@
+//! Sizes and times as people write them in files of settings: a number, or text with a unit.
+
+use std::num::NonZeroU64;
+
+use brindle_layout::Size;
+use serde::{Deserialize, Deserializer, de};
+
+/// Seconds, or with a suffix: ms, s, m (minutes), h. Never nothing, and at most a year. In milliseconds.
+///
+/// # Errors
+/// The reason, for people.
+pub fn milliseconds(text: &str) -> Result<u64, String> {
+    const YEAR: u64 = 365 * 24 * 3_600_000;
+    let lower = text.trim().to_ascii_lowercase();
+    let digits = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &lower[digits.len()..] {
+        "ms" => 1,
+        "" | "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        other => return Err(format!("unknown unit '{other}': use ms, s, m or h")),
+    };
+    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    match number {
+        Some(span @ 1..=YEAR) => Ok(span),
+        _ => Err(format!("'{text}' is no time: write for example 20s or 500ms")),
+    }
+}
+
+/// A number, or text.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Number(u64),
+    Text(String),
+}
+
+impl Written {
+    fn read(self, parse: impl FnOnce(&str) -> Result<u64, String>) -> Result<u64, String> {
+        match self {
+            Self::Number(number) => Ok(number),
+            Self::Text(text) => parse(&text),
+        }
+    }
+}
+
+/// Bytes: a number, or text as `256M`.
+pub(super) fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    let parse = |text: &str| Size::parse(text, 1).map(|size| size.0);
+    Written::deserialize(from)?.read(parse).map_err(de::Error::custom)
+}
+
+/// The same, where 0 and nothing are no limit.
+pub(crate) fn limit<'de, D: Deserializer<'de>>(from: D) -> Result<Option<NonZeroU64>, D::Error> {
+    let parse = |text: &str| Size::parse(text, 1).map(|size| size.0);
+    let written = Option::<Written>::deserialize(from)?;
+    let bytes = written.map(|written| written.read(parse)).transpose().map_err(de::Error::custom)?;
+    Ok(bytes.and_then(NonZeroU64::new))
+}
+
+/// Milliseconds: a number of them, or text as `30s`.
+pub(super) fn span<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    Written::deserialize(from)?.read(milliseconds).map_err(de::Error::custom)
+}

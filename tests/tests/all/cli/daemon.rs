@@ -1,0 +1,233 @@
+//! A daemon and its file of settings.
+
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use super::*;
+
+/// Disks in one folder: a RAID 5 `a`, a RAID 1 `b`, and a RAID 1 `c` of which a member is damaged; all of host `here`.
+struct Disks {
+    set: Set,
+    file: PathBuf,
+}
+
+impl Disks {
+    fn new() -> Self {
+        let set = Set::sparse(7, 4 * MIB);
+        run("create -l 5 -c 64K -N here:a", &set.members[..3]).ok();
+        run("create -l 1 -N here:b", &set.members[3..5]).ok();
+        run("create -l 0 -c 64K -N here:c", &set.members[5..]).ok();
+        std::fs::remove_file(&set.members[6]).unwrap();
+        let file = set.path("brindle.toml");
+        Self { set, file }
+    }
+
+    /// Settings: the folder of the disks, and these lines. The folder is that of the file, and of no member.
+    fn settings(&self, lines: &str) {
+        let head = format!("homehost = \"here\"\nwait = \"1ms\"\ndevices = [{:?}]\n", self.set.dir.path());
+        std::fs::write(&self.file, head + lines).unwrap();
+    }
+
+    fn start(&self, env: &[(&str, &str)]) -> Server {
+        Server::start_by("daemon", &self.set.runtime(), words("--config", &[self.file.clone()]), env)
+    }
+
+    fn ask(&self, command: &str) -> Ran {
+        run(&format!("{command} --runtime-dir {}", self.set.runtime().display()), &[])
+    }
+
+    /// The report of an array.
+    fn of(&self, name: &str) -> Value {
+        run(&format!("status --json --runtime-dir {} {name}", self.set.runtime().display()), &[]).json()
+    }
+}
+
+const SETTINGS: &str = "[tuning]\nmemory = \"64M\"\n[[arrays]]\nname = \"b\"\naccess = \"read-only\"\nlimits = { iops = 100, bandwidth = \"1M\" }\n";
+
+#[test]
+fn all_that_can_be_is_served_in_one_process_and_the_rest_is_told_of() {
+    let disks = Disks::new();
+    disks.settings(SETTINGS);
+    let server = disks.start(&[]);
+    let (a, b) = (disks.of("a"), disks.of("b"));
+    assert_eq!(a["pid"], b["pid"]);
+    assert_eq!(a["server"], "brindle");
+    assert!(state(&b["array"]).contains(&"read-only") && !state(&a["array"]).contains(&"read-only"));
+    assert_eq!(b["limits"]["bandwidth"], MIB);
+    assert_eq!(a["limits"], Value::Null);
+    // One that is served by this daemon is not served by another.
+    let other =
+        format!("daemon --config {} --runtime-dir {}", name(&disks.file), disks.set.runtime().display());
+    run(&other, &[]).ended(1);
+    let (code, err) = server.signal(Signal::TERM);
+    assert!(code == 0 && err.contains("c is not served: "), "{code}: {err}");
+}
+
+#[test]
+fn settings_are_read_anew_and_kept_where_they_are_wrong() {
+    let disks = Disks::new();
+    disks.settings(SETTINGS);
+    let server = disks.start(&[]);
+    let none = disks.ask("reload").ok().text();
+    assert!(none.contains("nothing has changed"), "{none}");
+    disks.settings(&SETTINGS.replace("1M", "2M").replace("64M", "65M"));
+    let told = disks.ask("reload").ok().text();
+    assert!(
+        told.contains("limits of b are changed") && told.contains("tuning has changed: it takes effect"),
+        "{told}"
+    );
+    assert_eq!(disks.of("b")["limits"]["bandwidth"], 2 * MIB);
+    assert_eq!(disks.of("a")["limits"], Value::Null);
+    disks.settings("colour = 1\n");
+    disks.ask("reload").refused(1, &[name(&disks.file), "line 4", "colour"]);
+    assert_eq!(disks.of("b")["limits"]["bandwidth"], 2 * MIB);
+    // The signal does the same.
+    disks.settings(&format!("{SETTINGS}[exports]\nlimits = {{ iops = 7 }}\n"));
+    server.send(Signal::HUP);
+    let begun = std::time::Instant::now();
+    while disks.of("a")["limits"]["iops"] != 7 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{}", disks.of("a"));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    server.signal(Signal::TERM);
+}
+
+#[test]
+fn a_service_manager_hears_that_it_works_and_that_it_ends() {
+    let disks = Disks::new();
+    disks.settings("");
+    let socket = disks.set.path("notify");
+    let manager = UnixDatagram::bind(&socket).unwrap();
+    manager.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let server = disks.start(&[("NOTIFY_SOCKET", name(&socket)), ("WATCHDOG_USEC", "200000")]);
+    let hear = || {
+        let mut words = [0; 64];
+        let length = manager.recv(&mut words).unwrap();
+        String::from_utf8_lossy(&words[..length]).into_owned()
+    };
+    assert_eq!(hear(), "READY=1");
+    for _ in 0..3 {
+        assert_eq!(hear(), "WATCHDOG=1");
+    }
+    server.send(Signal::TERM);
+    let mut last = String::new();
+    while last != "STOPPING=1" {
+        last = hear();
+        assert!(["WATCHDOG=1", "STOPPING=1"].contains(&&*last), "{last}");
+    }
+}
+
+#[test]
+fn events_are_told_to_whom_the_settings_name() {
+    let disks = Disks::new();
+    let (program, told) = (disks.set.path("tell"), disks.set.path("told"));
+    std::fs::write(&program, format!("#!/bin/sh\necho \"$@\" >> {}\n", told.display())).unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    disks.settings(&format!("[monitor]\nprogram = {program:?}\ndelay = \"100ms\"\n"));
+    let server = disks.start(&[]);
+    run(
+        &format!("fail --runtime-dir {}", disks.set.runtime().display()),
+        &["a".into(), disks.set.members[1].clone()],
+    )
+    .ok();
+    let line = format!("Fail a {}", name(&disks.set.members[1]));
+    let begun = std::time::Instant::now();
+    while !std::fs::read_to_string(&told).unwrap_or_default().contains(&line) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", std::fs::read_to_string(&told));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    server.signal(Signal::TERM);
+}
+
+#[test]
+fn settings_are_made_of_what_runs_and_of_mdadms() {
+    let disks = Disks::new();
+    disks.settings(SETTINGS);
+    let server = disks.start(&[]);
+    let made = disks.ask("config --from-running").ok().text();
+    server.signal(Signal::TERM);
+    assert!(made.contains("homehost = \"none\"") && made.contains("access = \"read-only\""), "{made}");
+    // It serves the same.
+    std::fs::write(
+        &disks.file,
+        made.replacen("homehost", &format!("devices = [{:?}]\nhomehost", disks.set.dir.path()), 1),
+    )
+    .unwrap();
+    let checked = run("config --check", &[disks.file.clone()]).ok().text();
+    assert!(checked.contains("2 arrays and 0 pools by name\n"), "{checked}");
+    let lines = run("config --ignore", &[disks.file.clone()]).ended(0);
+    let printed = lines.text();
+    assert_eq!(printed.matches("ARRAY <ignore> UUID=").count(), 2, "{printed}");
+    assert!(lines.err.contains("update-initramfs -u"), "{}", lines.err);
+    let again = disks.start(&[]);
+    assert_eq!(disks.of("b")["limits"]["bandwidth"], MIB);
+    again.signal(Signal::TERM);
+    // mdadm's lines.
+    let conf = disks.set.path("mdadm.conf");
+    std::fs::write(
+        &conf,
+        "MAILADDR root\nARRAY /dev/md/a metadata=1.2 UUID=1:2:3:4 name=here:a\nARRAY <ignore> UUID=5:6:7:8\n",
+    )
+    .unwrap();
+    let made = run("config --json --from", &[conf]).json();
+    assert_eq!(made["arrays"].as_array().unwrap().len(), 1);
+    assert_eq!((&made["arrays"][0]["name"], &made["monitor"]["mail"]), (&"a".into(), &"root".into()));
+}
+
+#[test]
+fn settings_that_are_no_settings_are_refused_with_line_and_reason() {
+    let disks = Disks::new();
+    for (lines, words) in [
+        ("[tuning]\nmemory = \"12Q\"\n", &["line 5", "unknown unit"][..]),
+        ("[[arrays]]\n", &["arrays, entry 1"]),
+        ("[exports]\nnbd = [\"nowhere\"]\n", &["line 5", "HOST:PORT"]),
+        ("\u{0}", &["line 4"]),
+    ] {
+        disks.settings(lines);
+        let all: Vec<&str> = [&[name(&disks.file)], words].concat();
+        run("config --check", &[disks.file.clone()]).refused(1, &all);
+        let before: Vec<String> = disks.set.members[..6].iter().map(|member| files::sha256(member)).collect();
+        run("daemon --config", &[disks.file.clone()]).refused(1, &all);
+        let after: Vec<String> = disks.set.members[..6].iter().map(|member| files::sha256(member)).collect();
+        assert_eq!(before, after);
+    }
+    std::fs::write(&disks.file, vec![b'#'; 2 << 20]).unwrap();
+    run("config --check", &[disks.file.clone()]).refused(1, &["1048576 at most"]);
+    run("daemon --config", &[disks.set.path("nowhere")]).refused(1, &["nowhere"]);
+    disks.settings("[[arrays]]\nname = \"z\"\n");
+    let empty = tempfile::tempdir().unwrap();
+    std::fs::write(&disks.file, format!("devices = [{:?}]\nwait = \"1ms\"\n", empty.path())).unwrap();
+    run("daemon --config", &[disks.file.clone()])
+        .refused(1, &["nothing that the settings name", "examine --scan"]);
+}
+
+#[test]
+fn a_report_tells_all_but_who_uses_it() {
+    let disks = Disks::new();
+    disks.settings("");
+    let server = disks.start(&[]);
+    let file = disks.set.path("report.json");
+    let command = format!("report --runtime-dir {} -o", disks.set.runtime().display());
+    run(&command, &[file.clone(), disks.set.dir.path().to_owned()]).ok();
+    server.signal(Signal::TERM);
+    let report: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let names: Vec<&str> =
+        report["found"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert!(["here:a", "here:b", "here:c"].iter().all(|name| names.contains(name)), "{names:?}");
+    let status = &report["servers"][0]["status"][0];
+    assert_eq!((&status["array"]["level"], &status["clients"]), (&"raid5".into(), &"left out".into()));
+    assert_eq!(status["nbd"], "left out");
+}
+
+/// The schema in docs/ is what the program prints: editors are given it from there.
+#[test]
+fn the_schema_is_that_of_the_docs() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/brindle.schema.json");
+    let printed = run("config --schema", &[]).ok().text();
+    if std::env::var_os("BRINDLE_GOLDENS").is_some_and(|word| word == "write") {
+        std::fs::write(&file, &printed).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), printed, "BRINDLE_GOLDENS=write writes it");
+}
