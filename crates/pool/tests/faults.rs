@@ -1,8 +1,8 @@
 //! Members that fail, or say nothing for a while, under a pool that is written to.
 
-use brindle_io::sim::{Model, Sim, When};
+use brindle_io::sim::{BadRange, Model, Sim, When};
 use brindle_io::{Duration, Io};
-use brindle_pool::PoolVolume;
+use brindle_pool::{How, PoolVolume};
 use brindle_testkit::pools::house::{House, Kind};
 use brindle_testkit::random::Random;
 use brindle_volume::{Volume, VolumeError};
@@ -148,4 +148,77 @@ fn counts_of_what_is_live_are_true_after_power_cuts() {
         assert_eq!(lived, None::<()>);
         io.shutdown();
     }
+}
+
+/// Parity is raised again on the members that are left, as far as there is room: then more may fail than there was parity for at first.
+#[test]
+fn parity_is_raised_on_the_members_that_are_left() {
+    let sim = Sim::new(10);
+    let house = House::new(Kind::Raidz(1, 3), |size| sim.add_blank_drive(Model::sata_ssd(), size));
+    let io = Io::new(Box::new(sim.clone()));
+    io.block_on(house.create(&io));
+    io.block_on(async {
+        let pool = house.open(&io, 1).await;
+        let volume = pool.create_volume("one", BLOCKS * 4096).await.expect("room");
+        for block in 0..BLOCKS {
+            write(&io, &volume, block, 3).await.expect("written");
+        }
+        pool.fail(0).await.expect("one may be lost");
+        assert!(pool.status().thin > 0);
+        for _ in 0..200 {
+            io.sleep(Duration::from_millis(50)).await;
+            if pool.status().thin == 0 && !pool.status().busy.cleaning {
+                break;
+            }
+        }
+        assert_eq!(pool.status().thin, 0, "{:?}", pool.status());
+        pool.fail(1).await.expect("all has a copy on the third");
+        write(&io, &volume, 0, 4).await.expect("written without any");
+        for block in 1..BLOCKS {
+            assert_eq!(read(&io, &volume, block).await, Ok(3), "block {block}");
+        }
+        assert!(pool.fail(2).await.is_err(), "the last one stays");
+        pool.stop().await.expect("one is left");
+    });
+    io.shutdown();
+    let io = Io::new(Box::new(sim.restart(11)));
+    io.block_on(async {
+        let opened = house.open_without(&io, 2, How::Writing { opening: 2 }).await;
+        let volume = opened.expect("it has all").0.volume("one").expect("it is there");
+        assert_eq!((read(&io, &volume, 0).await, read(&io, &volume, 1).await), (Ok(4), Ok(3)));
+    });
+    io.shutdown();
+}
+
+/// A place that can't be written costs no member: what was to stand there is written elsewhere before anybody is told of it.
+#[test]
+fn a_batch_that_a_member_refuses_is_written_elsewhere() {
+    let sim = Sim::new(12);
+    let house = House::new(Kind::Raidz(2, 5), |size| sim.add_blank_drive(Model::sata_ssd(), size));
+    let io = Io::new(Box::new(sim.clone()));
+    io.block_on(house.create(&io));
+    io.block_on(async {
+        let pool = house.open(&io, 1).await;
+        let volume = pool.create_volume("one", BLOCKS * 4096).await.expect("room");
+        for (n, &id) in house.ids.iter().enumerate() {
+            // A block in each of some units, of each member others.
+            let places = (0..4u64).map(|unit| (1 << 20) + ((4 * unit + n as u64) << 16) + (unit << 12));
+            let places: Vec<u64> = places.collect();
+            sim.afflict(id, |faults| {
+                faults.unwritable.extend(places.iter().map(|&at| BadRange::forever(at..at + 4096)));
+            });
+        }
+        for round in 1..4 {
+            for block in 0..BLOCKS {
+                write(&io, &volume, block, round).await.expect("written elsewhere");
+            }
+        }
+        let status = pool.status();
+        assert!(status.members.iter().all(|member| !member.is_failed()), "{status:?}");
+        for block in 0..BLOCKS {
+            assert_eq!(read(&io, &volume, block).await, Ok(3), "block {block}");
+        }
+        pool.stop().await.expect("all are there");
+    });
+    io.shutdown();
 }
