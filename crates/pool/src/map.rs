@@ -41,6 +41,17 @@ pub(crate) enum Found {
     InLeaf(Key, Pointer),
 }
 
+/// The next block of which there is something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// It may be this one.
+    Block(u64),
+    /// A leaf knows that has to be read first: the one that begins with this key.
+    InLeaf(Key, Pointer),
+    /// There is none.
+    Nothing,
+}
+
 #[derive(Default)]
 struct Layer {
     blocks: BTreeMap<Key, Located>,
@@ -260,6 +271,33 @@ impl Map {
         Some((at, end, from <= at.1 && end <= to))
     }
 
+    /// The next block of a volume from one on that anything is said of: of zeroes nothing has to be.
+    pub(crate) fn next_of(&self, volume: u32, from: u64) -> Next {
+        let in_layer = |layer: &Layer| {
+            let (key, _) = layer.blocks.range((volume, from)..(volume, ENDLESS)).next()?;
+            Some(key.1)
+        };
+        let change = [&self.now, &self.frozen].into_iter().filter_map(in_layer).min();
+        let first = self.leaves.range(..=(volume, from)).next_back().filter(|(at, _)| at.0 == volume);
+        let rest = self.leaves.range((volume, from + 1)..(volume, ENDLESS));
+        for (&at, slot) in first.into_iter().chain(rest) {
+            if change.is_some_and(|change| change < at.1) {
+                break;
+            }
+            match (&slot.content, slot.pointer) {
+                (Some(entries), _) => {
+                    let next = entries.partition_point(|entry| entry.block < from);
+                    if let Some(entry) = entries.get(next) {
+                        return Next::Block(change.map_or(entry.block, |change| change.min(entry.block)));
+                    }
+                }
+                (None, Some(pointer)) => return Next::InLeaf(at, pointer),
+                (None, None) => {}
+            }
+        }
+        change.map_or(Next::Nothing, Next::Block)
+    }
+
     /// Takes a leaf out that holds nothing any more; gives where its blocks were, if it is in memory, and where it stood then. Else it
     /// is dead from now on.
     pub(crate) fn give_up(&mut self, at: Key) -> (Vec<Located>, Option<Address>) {
@@ -456,6 +494,18 @@ mod tests {
                     model.insert(key, at(step));
                 }
             }
+            let from = (1 + (step % 2) as u32, step * 7 % 1500);
+            let there = model.range(from..(from.0, ENDLESS)).next().map(|(key, _)| key.1);
+            let mut at = from.1;
+            // Blocks that are zeroes by now may be named once more, and none is left out.
+            while let Next::Block(block) = map.next_of(from.0, at)
+                && there != Some(block)
+            {
+                assert_eq!(map.find((from.0, block)), Found::Here(Located::Zeroes), "{block} at {step}");
+                at = block + 1;
+            }
+            let named = map.next_of(from.0, at);
+            assert_eq!(named, there.map_or(Next::Nothing, Next::Block), "{from:?} at {step}");
             let look = (1 + next(2) as u32, next(1500));
             let expected = model.get(&look).copied().unwrap_or(Located::Zeroes);
             assert_eq!(map.find(look), Found::Here(expected), "{look:?} at {step}");
