@@ -5,8 +5,8 @@ use std::rc::{Rc, Weak};
 
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{
-    BLOCK, DATA_START, Leaves, Nodes, Pointer, Pointers, PoolError, Root, SegmentClass, SegmentRecord,
-    SegmentState, Segments, Uberblock, Vdev, VolumeRecord, Volumes,
+    BLOCK, DATA_START, LINEAGE, Leaves, Nodes, Pointer, Pointers, PoolError, Root, SegmentClass,
+    SegmentRecord, SegmentState, Segments, Uberblock, Vdev, VolumeRecord, Volumes,
 };
 use brindle_io::sync::Notify;
 use brindle_io::{Io, MemberId};
@@ -73,6 +73,7 @@ pub async fn open_chosen(
     if how != How::ReadOnly && unknown.read_only != 0 {
         return Err(PoolOpenError::Features(unknown));
     }
+    let overruled = chosen.overruled.clone();
     let core = core_of(&io.owned(), chosen, how, config);
     // From the first read on: a member that falls silent is given up then, too.
     drop(core.set.io.spawn(watch(core.me.clone(), core.set.io.clone(), config.patience)));
@@ -90,6 +91,11 @@ pub async fn open_chosen(
             core.set.ended.set(true);
             return Err(PoolOpenError::Lost { first: recovered.first_lost, count: recovered.lost });
         }
+        {
+            let lineage = &mut core.record.borrow_mut().lineage;
+            lineage.splice(0..0, overruled);
+            lineage.truncate(LINEAGE);
+        }
         // Before anything is asked for it is on record who opened, and without whom.
         core.checkpoint(Why::Opening(opening)).await?;
         // Segments that this one has freed the next gives to the log.
@@ -102,7 +108,7 @@ pub async fn open_chosen(
 }
 
 fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
-    let Chosen { label, head, members: ids } = chosen;
+    let Chosen { label, head, members: ids, overruled: _ } = chosen;
     let device = |id: Option<MemberId>| id.map(|id| Device { id, data_offset: DATA_START });
     let members = Rc::new(Members::new(io, ids.into_iter().map(device)));
     let redundant = label.vdevs.iter().all(|vdev| vdev.parity > 0);

@@ -26,7 +26,7 @@ pub(super) fn open(opening: &Opening, world: &World, pools: &[Vec<PathBuf>]) -> 
     let access = if read_only { DeviceAccess::Read } else { DeviceAccess::Write };
     let mut opened: Vec<Opened> = Vec::new();
     for members in pools {
-        let pool = Opened::open(world, members, access, opening.tuning)?;
+        let pool = Opened::open(world, members, access, opening.take, opening.tuning)?;
         let name = &pool.pool.label().name;
         if opened.iter().any(|other| other.pool.label().name == *name) {
             return Err(Failure::Refused(format!("two pools are called '{name}': serve each by itself")));
