@@ -453,6 +453,10 @@ pub(crate) struct Serve {
     /// Serve arrays of which some bytes may be wrong: dirty and degraded, with writes left in its journal, in a reshape
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
+    /// The side of a pool to believe, by one of its members, where members were written apart from each other: the others are out
+    /// of date from then on, for good
+    #[arg(long, value_name = "VDEV.ROLE", value_parser = pools::role)]
+    pub(crate) take: Option<(usize, u16)>,
     /// Take members again that are out of date, and give them what was written while they were away, where a write-intent
     /// bitmap tells of all of it
     #[arg(long, conflicts_with = "read_only")]

@@ -135,6 +135,7 @@ fn batch() -> Batch {
             entry(EntryKind::Data, 1),
             entry(EntryKind::Zeroes, 77),
             entry(EntryKind::Lost, 1),
+            entry(EntryKind::Destroyed, 1),
             entry(EntryKind::Page, 1),
         ],
     }
@@ -172,8 +173,11 @@ fn what_is_written_is_read_again() {
     assert_eq!(Uberblock::parse(&uberblock().encode().unwrap(), pool), Ok(uberblock()));
     assert_eq!(Batch::parse(&batch().encode().unwrap(), pool, batch().address), Ok(batch()));
     assert_eq!(Leaf::parse(&leaf().encode(9).unwrap(), 9), Ok(leaf()));
-    let leaves =
-        Leaves((0..127).map(|n| LeafRef { volume: 1, first: n, count: 9, pointer: pointer(n) }).collect());
+    let leaves = Leaves(
+        (0..127)
+            .map(|n| LeafRef { volume: 1, first: n, count: 9, dead: n == 126, pointer: pointer(n) })
+            .collect(),
+    );
     assert_eq!(Leaves::parse(&leaves.encode(2).unwrap(), 2), Ok(leaves));
     let segments = Segments((0..127).map(segment).collect());
     assert_eq!(Segments::parse(&segments.encode(3).unwrap(), 3), Ok(segments));

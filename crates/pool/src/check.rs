@@ -8,11 +8,11 @@ use brindle_io::sync::join_all;
 use brindle_volume::VolumeError;
 
 use crate::core::Core;
-use crate::map::Located;
+use crate::map::{Located, Next};
 use crate::read::{Absent, Pin, is_whole};
 
 /// Blocks that are read at a time.
-const SIDE_BY_SIDE: u64 = 32;
+const SIDE_BY_SIDE: usize = 32;
 /// Places that are told of.
 const PLACES: usize = 16;
 
@@ -81,16 +81,22 @@ impl Core {
             let segment = address.segment();
             pins.entry(segment).or_insert_with(|| Pin::new(&self.space, segment));
         }
-        for some in pages.chunks(SIDE_BY_SIDE as usize) {
+        for some in pages.chunks(SIDE_BY_SIDE) {
             self.check_blocks(some, &mut checked, &mut marks).await;
         }
         let volumes = self.volumes.borrow().clone();
         let mut gone = 0;
         for volume in volumes.iter().filter(|volume| !volume.destroyed) {
-            let end = volume.size.div_ceil(BLOCK as u64);
-            for first in (0..end).step_by(SIDE_BY_SIDE as usize) {
+            // The map is walked: a volume of which little is written has little to be compared.
+            let mut from = Some(0);
+            while from.is_some() {
                 let mut blocks = Vec::new();
-                for block in first..end.min(first + SIDE_BY_SIDE) {
+                while blocks.len() < SIDE_BY_SIDE {
+                    let Some(block) = self.next_of(volume.id, from).await? else {
+                        from = None;
+                        break;
+                    };
+                    from = Some(block + 1);
                     let (located, pin) = self.locate((volume.id, block)).await?;
                     match located {
                         Located::At(address, sum) => {
@@ -104,15 +110,28 @@ impl Core {
                     }
                 }
                 self.check_blocks(&blocks, &mut checked, &mut marks).await;
-                gone += SIDE_BY_SIDE * BLOCK as u64;
-                told(gone);
+                told(gone + from.map_or(volume.size, |from| from * BLOCK as u64));
             }
+            gone += volume.size;
         }
         for (segment, stripe) in marks.all() {
             self.check_stripe(segment, stripe, &mut checked).await;
         }
         drop(pins);
         Ok(checked)
+    }
+
+    /// The next block of a volume from one on that there is something of.
+    async fn next_of(&self, volume: u32, from: Option<u64>) -> Result<Option<u64>, VolumeError> {
+        let Some(from) = from else { return Ok(None) };
+        loop {
+            let next = self.map.borrow().next_of(volume, from);
+            match next {
+                Next::Block(block) => return Ok(Some(block)),
+                Next::InLeaf(at, pointer) => self.load(at, pointer).await?,
+                Next::Nothing => return Ok(None),
+            }
+        }
     }
 
     async fn check_blocks(&self, blocks: &[(Address, u32)], checked: &mut Checked, marks: &mut Marks) {

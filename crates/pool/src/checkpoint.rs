@@ -15,15 +15,20 @@ use brindle_format::pool::{
     Volumes, checksum,
 };
 use brindle_io::OpError;
+use brindle_io::sync::join_all;
 use brindle_volume::VolumeError;
 
 use crate::core::Core;
 use crate::log::add_parity;
 use crate::map::Key;
-use crate::space::Grant;
+use crate::space::{Grant, Space};
 
 /// Attempts to write one where members refuse blocks.
 const ATTEMPTS: usize = 4;
+/// Leaves that are gone over without a break.
+const AT_ONCE: usize = 256;
+/// Leaves that are read side by side.
+const READ: usize = 32;
 /// Segments of few pages that one checkpoint empties.
 const SPARSE: usize = 4;
 
@@ -136,13 +141,16 @@ impl Core {
                 break;
             }
         }
+        self.tried.borrow_mut().clear();
         self.last_result.set(result);
         self.ended.set(self.ended.get() + 1);
         self.room.notify();
+        self.begin_reaping();
         result
     }
 
     async fn attempt(self: &Rc<Self>, why: Why) -> Result<(), VolumeError> {
+        self.count_reaped();
         // Changes that an earlier attempt has left over go first.
         self.drain().await?;
         let sequence = self.log.settled();
@@ -177,17 +185,41 @@ impl Core {
         loop {
             let zeroes = self.map.borrow().frozen_zeroes();
             let Some((key, end)) = zeroes else { break };
-            let leaves = self.map.borrow().leaves_of(key.0, key.1, end);
-            for at in leaves {
-                self.in_memory(at).await?;
-                let gone = self.map.borrow_mut().cut(at, key.1, end);
+            let (mut from, mut gone_over) = (key.1, 0);
+            while from < end {
+                let leaf = self.map.borrow().leaf_of(key.0, from, end);
+                let Some((at, next, is_whole)) = leaf else { break };
+                let gone = if is_whole {
+                    let (gone, stood) = self.map.borrow_mut().give_up(at);
+                    self.dropped.borrow_mut().extend(stood);
+                    gone
+                } else {
+                    self.in_memory(at).await?;
+                    self.map.borrow_mut().cut(at, key.1, end)
+                };
                 self.uncount(gone);
+                from = next;
+                gone_over += 1;
+                if gone_over % AT_ONCE == 0 {
+                    self.set.io.yield_now().await;
+                }
             }
             self.map.borrow_mut().thaw_zeroes(key);
         }
+        let mut ahead = 0;
         loop {
             let next = self.map.borrow().frozen_block();
             let Some(key) = next else { return Ok(()) };
+            if ahead == 0 {
+                let some = self.map.borrow().frozen_leaves(READ);
+                join_all(some.into_iter().map(|at| self.in_memory(at)))
+                    .await
+                    .into_iter()
+                    .collect::<Result<(), _>>()?;
+                ahead = READ;
+                self.set.io.yield_now().await;
+            }
+            ahead -= 1;
             let (at, _) = self.map.borrow_mut().leaf_for(key);
             self.in_memory(at).await?;
             let node = self.node_of(key.0);
@@ -196,11 +228,28 @@ impl Core {
         }
     }
 
+    /// Pages of the lists of a checkpoint, of so many more leaves than there are.
+    pub(crate) fn list_pages(&self, more: usize) -> u32 {
+        let map = self.map.borrow();
+        self.list_pages_of(map.leaves.len() + map.dead.len() + more, &self.space.borrow())
+    }
+
+    /// The same of so many leaves.
+    pub(crate) fn list_pages_of(&self, leaves: usize, space: &Space) -> u32 {
+        let lists = [
+            (leaves, LEAF_REFS),
+            (space.segments.len(), SEGMENTS),
+            (self.volumes.borrow().len(), VOLUMES),
+            (self.nodes.borrow().len(), NODES),
+        ];
+        lists.into_iter().map(|(records, fit)| pages_of(records, fit)).sum()
+    }
+
     fn uncount(&self, gone: Vec<crate::map::Located>) {
         let mut space = self.space.borrow_mut();
         for located in gone {
             if let crate::map::Located::At(address, _) = located {
-                space.count(address, false);
+                space.died(address);
             }
         }
     }
@@ -233,9 +282,12 @@ impl Core {
             let of = map.leaves.iter().filter(|(_, slot)| slot.pointer.is_some_and(is_sparse));
             of.map(|(&at, _)| at).collect()
         };
-        for at in leaves {
-            self.in_memory(at).await?;
-            self.map.borrow_mut().touch(at);
+        for some in leaves.chunks(READ) {
+            join_all(some.iter().map(|&at| self.in_memory(at)))
+                .await
+                .into_iter()
+                .collect::<Result<(), _>>()?;
+            some.iter().for_each(|&at| self.map.borrow_mut().touch(at));
         }
         Ok(())
     }
@@ -245,10 +297,13 @@ impl Core {
         let volumes = self.volumes.borrow().clone();
         let nodes = self.nodes.borrow().clone();
         let gone = self.drop_empty(dirty);
-        let (leaves, segments) = (self.map.borrow().leaves.len(), self.space.borrow().segments.len());
+        let (leaves, segments) = {
+            let map = self.map.borrow();
+            (map.leaves.len() + map.dead.len(), self.space.borrow().segments.len())
+        };
         let full = dirty.iter().filter(|at| self.map.borrow().leaves.contains_key(at)).count();
-        let lists = [(leaves, LEAF_REFS), (volumes.len(), VOLUMES), (nodes.len(), NODES)];
-        let others: u32 = lists.into_iter().map(|(records, fit)| pages_of(records, fit)).sum();
+        let others =
+            pages_of(leaves, LEAF_REFS) + pages_of(volumes.len(), VOLUMES) + pages_of(nodes.len(), NODES);
         let table = pages_of(segments, SEGMENTS);
         let grants = {
             let mut space = self.space.borrow_mut();
@@ -297,6 +352,7 @@ impl Core {
                 map.cached += 1;
             }
         }
+        map.written();
         self.dropped.borrow_mut().clear();
         self.lists.replace(lists);
         Ok(())
@@ -439,9 +495,13 @@ impl Core {
         let of_leaf = |(&at, slot): (&Key, &crate::map::Slot)| {
             let pointer = moved.get(&at).copied().or(slot.pointer)?;
             let count = slot.content.as_ref().map_or(slot.count, |content| content.len() as u16);
-            Some(LeafRef { volume: at.0, first: at.1, count, pointer })
+            Some(LeafRef { volume: at.0, first: at.1, count, dead: false, pointer })
         };
-        let refs: Vec<LeafRef> = map.leaves.iter().filter_map(of_leaf).collect();
+        let dead = map.dead.iter().map(|dead| {
+            let (volume, first) = dead.at;
+            LeafRef { volume, first, count: dead.count, dead: true, pointer: dead.pointer }
+        });
+        let refs: Vec<LeafRef> = map.leaves.iter().filter_map(of_leaf).chain(dead).collect();
         let pages = refs.chunks(LEAF_REFS).enumerate();
         pages.map(|(n, refs)| Leaves(refs.to_vec()).encode(n as u64)).collect::<Result<_, _>>().map_err(of)
     }

@@ -3,46 +3,83 @@
 use std::rc::Rc;
 
 use brindle_format::pool::place::Address;
-use brindle_format::pool::{BLOCK, Batch, EntryKind};
-use brindle_members::lock::Hold;
+use brindle_format::pool::{BLOCK, Batch, EntryKind, LEAF_ENTRIES, Leaf, LeafKind};
+use brindle_io::sync::join_all;
 use brindle_volume::VolumeError;
 
 use crate::checkpoint::Why;
 use crate::core::Core;
-use crate::map::{Key, Located};
+use crate::map::{Dead, Key, Located};
 use crate::queue::{Item, Source, Ticket};
 use crate::read::{Pin, Unreadable};
 use crate::space::BATCH_BLOCKS;
 
-/// Segments that are cleaned between two checkpoints.
+/// Segments that are gone through side by side.
 const ROUND: usize = 8;
-/// Rounds in a row without any gain after which there is nothing to be had: of those that moved nothing, and of all. A round may gain
+/// Batches of blocks that are moved side by side.
+const MOVES: usize = 4;
+/// Checkpoints in a row without any gain after which there is nothing to be had: of those that moved nothing, and of all. One may gain
 /// less than a segment where units are small.
 const FRUITLESS: usize = 3;
 const PATIENT: usize = 24;
+/// Blocks that users may write ahead of cleaning.
+const AHEAD: i64 = 1024;
+/// Leaves that were given back which are gone through at a time.
+const REAPED: usize = 64;
 
 impl Core {
-    /// Begins what is due: a checkpoint, cleaning.
+    /// Begins what is due: a checkpoint, cleaning. It counts segments only now and then.
     pub(crate) fn look_after(&self) {
+        let looks = self.looks.get() + 1;
+        self.looks.set(looks);
+        if looks * 64 >= self.space.borrow().segments.len() || self.is_due() {
+            self.look_around();
+        }
+    }
+
+    /// A checkpoint is due, as far as what is counted anyway tells.
+    fn is_due(&self) -> bool {
+        self.map.borrow().changes() >= self.config.changes
+            || self.log.since.get() >= self.config.batches
+            || self.reshaped.get()
+            || self.space.borrow().is_scarce()
+            || self.page_debt(0) * 4 >= self.space.borrow().room_for_pages() * 3
+    }
+
+    /// Begins what is due.
+    pub(crate) fn look_around(&self) {
         if self.read_only || self.opening.get() || self.stopping.get() || self.broken.get() {
             return;
         }
-        let changes = self.map.borrow().changes();
-        let (scarce, needs) = {
-            let space = self.space.borrow();
-            (space.is_scarce(), space.needs_cleaning())
-        };
-        let due = changes >= self.config.changes
-            || self.log.since.get() >= self.config.batches
-            || self.reshaped.get()
-            || scarce;
+        self.looks.set(0);
+        let (waiting, not_full) = self.space.borrow().waiting();
+        let due = self.is_due() || waiting * 8 >= not_full.max(8);
         if due && let Some(core) = self.kept().filter(|core| !core.checkpointing.replace(true)) {
             drop(self.set.io.spawn(async move {
                 let _due = core.some_checkpoint().await;
                 core.checkpointing.set(false);
             }));
         }
-        if needs && let Some(core) = self.kept().filter(|core| !core.cleaning.replace(true)) {
+        self.begin_reaping();
+        self.begin_cleaning();
+    }
+
+    /// Has leaves gone through that were given back.
+    pub(crate) fn begin_reaping(&self) {
+        let has_dead = !self.map.borrow().dead.is_empty() && !self.opening.get();
+        if has_dead && let Some(core) = self.kept().filter(|core| !core.reaping.replace(true)) {
+            drop(self.set.io.spawn(async move {
+                core.reap().await;
+                core.reaping.set(false);
+                core.room.notify();
+            }));
+        }
+    }
+
+    fn begin_cleaning(&self) {
+        if (self.needs_cleaning() || self.thin.get())
+            && let Some(core) = self.kept().filter(|core| !core.cleaning.replace(true))
+        {
             drop(self.set.io.spawn(async move {
                 core.clean().await;
                 core.cleaning.set(false);
@@ -51,79 +88,232 @@ impl Core {
         }
     }
 
-    /// Waits for a checkpoint that may give the log more segments. Users leave it to cleaning while that goes on: whoever asks for the
-    /// next one as soon as the last has ended leaves no turn to it.
-    pub(crate) async fn make_room(self: &Rc<Self>, cold: bool) -> Result<(), VolumeError> {
-        self.look_after();
-        if cold || !self.cleaning.get() {
-            return self.some_checkpoint().await;
-        }
-        let ended = self.ended.get();
-        let over = || (self.ended.get() > ended || !self.cleaning.get()).then_some(());
-        self.room.until(over).await;
-        Ok(())
+    /// Counts segments.
+    pub(crate) fn needs_cleaning(&self) -> bool {
+        self.reserve.set(self.space.borrow().reserve(&self.tried.borrow()));
+        self.reserve.get() < 1024
     }
 
-    /// Cleans until there is room enough. Where nothing gives some, that is counted: users wait no longer for it.
+    /// Pages that the next checkpoint may write, and the one under way still has to, once so many more blocks have changed.
+    fn page_debt(&self, more: u64) -> u64 {
+        self.map.borrow().debt(more as usize) as u64 + 2 * u64::from(self.list_pages(0))
+    }
+
+    /// Whether users may write so many blocks: the next checkpoint can write what it has to, has not far too much to write, and cleaning
+    /// has room for what it is about to move. Segments are emptied together: else none would be empty when the log ends.
+    pub(crate) fn admits(&self, blocks: u64) -> bool {
+        let map = self.map.borrow().changes() < 2 * self.config.changes;
+        let moves = self.to_move.get() == 0 || {
+            let (to_move, space) = (self.to_move.get(), self.space.borrow());
+            space.room_of_log() >= to_move + to_move / 8 + blocks.min(space.least_blocks())
+        };
+        map && moves && self.page_debt(blocks) <= self.space.borrow().room_for_pages()
+    }
+
+    /// Notes what volumes may take, and what their map may.
+    pub(crate) fn estimate(&self) {
+        let sold: u64 = self.volumes.borrow().iter().map(|volume| volume.size.next_multiple_of(4096)).sum();
+        let leaves = (sold >> 12).div_ceil(LEAF_ENTRIES as u64 * 3 / 4);
+        let changes = (self.config.changes as u64).min(leaves + leaves / 8);
+        let mut space = self.space.borrow_mut();
+        space.sold = sold;
+        space.pages = changes + changes / 4 + 2 * u64::from(self.list_pages_of(leaves as usize, &space));
+    }
+
+    /// Waits until cleaning has earned what users are about to write, while there is less than there should be: so none of them has to
+    /// wait for long. What is asked for grows as what is left shrinks.
+    pub(crate) async fn pay(&self, blocks: i64) {
+        let is_paced = || self.moving.get() && self.reserve.get() < 1024;
+        self.room.until(|| (!is_paced() || self.credit.get() > 0).then_some(())).await;
+        self.credit.set(if is_paced() { self.credit.get() - blocks } else { AHEAD });
+    }
+
+    /// Cleaning has moved blocks out of a segment, which gains as many as it has beyond its live ones.
+    fn earn(&self, moved: usize, live: u32, all: u32) {
+        let gain = moved as u64 * u64::from(all.saturating_sub(live)) / u64::from(live.max(1));
+        // Half of what there should be is where users and cleaning go at one pace.
+        let earned = gain * (512 + self.reserve.get()) / 1024;
+        self.credit.set((self.credit.get() + earned as i64).min(AHEAD));
+        self.room.notify();
+    }
+
+    /// Cleans until there is room enough, and all has as much parity as it can have. Where nothing gives room, that is counted: users
+    /// wait no longer for it.
     async fn clean(self: &Rc<Self>) {
-        let (mut best, mut fruitless, mut idle) = (self.space.borrow().free_share(), 0, 0);
-        while !self.stopping.get() && !self.broken.get() && self.space.borrow().needs_cleaning() {
-            let moved = self.round().await;
-            let Some(moved) = moved.ok().filter(|_| idle < FRUITLESS && fruitless < PATIENT) else {
+        let gained = || self.space.borrow().gained;
+        let (mut best, mut fruitless, mut idle, mut rounds) = (gained(), 0, 0, 0);
+        loop {
+            if self.stopping.get() || self.broken.get() {
+                return;
+            }
+            let thin = !self.needs_cleaning();
+            if thin && !self.thin.get() {
+                return;
+            }
+            if thin && rounds == 0 {
+                // Blocks that recovery may need stay where they are.
+                let _failed = self.some_checkpoint().await;
+            }
+            rounds += usize::from(thin);
+            let moved = match self.round(thin).await {
+                Ok(moved) if thin && (moved == 0 || rounds > self.space.borrow().segments.len()) => {
+                    self.thin.set(false);
+                    if rounds > 1 {
+                        // Where things were counts until then.
+                        let _failed = self.some_checkpoint().await;
+                    }
+                    continue;
+                }
+                // As long as there are segments to go through, checkpoints come when they are due.
+                Ok(moved) if moved > 0 && !self.space.borrow().is_scarce() => continue,
+                Ok(moved) => self.some_checkpoint().await.map(|()| moved),
+                Err(error) => Err(error),
+            };
+            let has_dead = !self.map.borrow().dead.is_empty() && self.reaping.get();
+            let Some(moved) = moved.ok().filter(|_| has_dead || idle < FRUITLESS && fruitless < PATIENT)
+            else {
                 self.in_vain.set(self.in_vain.get() + 1);
                 return;
             };
-            let share = self.space.borrow().free_share();
-            // A share that goes up and down is no gain.
-            (fruitless, idle) = if share > best { (0, 0) } else { (fruitless + 1, idle + 1) };
+            // As many as before is no gain. Those that users took meanwhile were one.
+            (fruitless, idle) = if gained() > best { (0, 0) } else { (fruitless + 1, idle + 1) };
             idle = if moved > 0 { 0 } else { idle };
-            best = best.max(share);
+            best = best.max(gained());
         }
     }
 
-    /// Empties some segments, and has them be free; gives how many blocks that took.
-    async fn round(self: &Rc<Self>) -> Result<usize, VolumeError> {
-        // Blocks that were overwritten count as dead once a checkpoint has gone through the leaves.
-        self.some_checkpoint().await?;
-        let (mut pins, mut tried, mut live) = (Vec::new(), Vec::new(), Vec::new());
-        // Nothing is free before the round has ended: what is moved has to fit into what the log has now.
-        let mut room = self.space.borrow().room_of_log() * 3 / 4;
-        for _ in 0..ROUND {
-            let victim = self.space.borrow().victim(self.record.borrow().sequence, &tried);
-            let Some((victim, blocks)) = victim else { break };
+    /// Empties some segments; gives how many blocks that took. Of those that are thin, if there is room enough.
+    async fn round(self: &Rc<Self>, thin: bool) -> Result<usize, VolumeError> {
+        let sequence = self.record.borrow().sequence;
+        let mut victims: Vec<(u32, Pin<'_>, u32)> = Vec::new();
+        // Nothing is free before a checkpoint: what is moved has to fit into what the log has now.
+        let mut room = self.space.borrow().room_of_log() / 2;
+        while victims.len() < ROUND {
+            let found = {
+                let (space, tried) = (self.space.borrow(), self.tried.borrow());
+                if thin { space.thin(sequence, &tried) } else { space.victim(sequence, &tried) }
+            };
+            let Some((victim, blocks)) = found else { break };
             match room.checked_sub(u64::from(blocks)) {
                 Some(left) => room = left,
-                None if tried.is_empty() => room = 0,
+                None if victims.is_empty() => room = 0,
                 None => break,
             }
-            tried.push(victim);
-            pins.push(Pin::new(&self.space, victim));
-            // One that a silent member keeps from being emptied is tried again in the next round.
-            let _stays = self.gather(victim, &mut live).await;
+            self.tried.borrow_mut().insert(victim);
+            victims.push((victim, Pin::new(&self.space, victim), blocks));
         }
+        if victims.is_empty() {
+            if thin && self.space.borrow().has_thin_pages() {
+                self.some_checkpoint().await?;
+                return Ok(usize::from(self.space.borrow().has_thin_pages()));
+            }
+            return Ok(0);
+        }
+        // Users leave room for them from now on, else none of them would be emptied.
+        self.to_move.set(victims.iter().map(|(.., blocks)| u64::from(*blocks)).sum());
+        // One that a silent member keeps from being emptied is tried again after the next checkpoint.
+        let gathered = join_all(victims.iter().map(|(victim, ..)| self.gather(*victim))).await;
+        let mut live: Vec<(Key, Address, u32)> = gathered.into_iter().flatten().collect();
         // Blocks of one volume come together again, in batches that are full.
         live.sort_unstable_by_key(|(key, ..)| *key);
-        for some in live.chunks(BATCH_BLOCKS as usize - 1) {
-            match self.shift(some).await {
-                Ok(()) | Err(VolumeError::Member { .. }) => {}
-                Err(error) => return Err(error),
+        let all = victims.iter().map(|(victim, ..)| self.space.borrow().blocks_of(*victim)).sum();
+        let count = live.len();
+        self.moving.set(true);
+        self.to_move.set(count as u64);
+        let moved = self.move_all(&live, all).await;
+        self.to_move.set(0);
+        self.moving.set(false);
+        self.room.notify();
+        // Where nothing was there, it stays as it is until somebody has gone through what was given back.
+        moved.map(|()| count)
+    }
+
+    /// Moves the live blocks of segments that have `all`.
+    async fn move_all(self: &Rc<Self>, live: &[(Key, Address, u32)], all: u32) -> Result<(), VolumeError> {
+        for some in live.chunks(MOVES * (BATCH_BLOCKS as usize - 1)) {
+            let moves =
+                some.chunks(BATCH_BLOCKS as usize - 1).map(|some| self.shift_of(some, live.len(), all));
+            for shifted in join_all(moves).await {
+                match shifted {
+                    Ok(()) | Err(VolumeError::Member { .. }) => {}
+                    Err(error) => return Err(error),
+                }
             }
+            self.needs_cleaning();
         }
-        drop(pins);
-        self.some_checkpoint().await?;
-        Ok(live.len())
+        Ok(())
+    }
+
+    /// Moves some of the live blocks of segments that have `all`.
+    async fn shift_of(
+        self: &Rc<Self>,
+        some: &[(Key, Address, u32)],
+        live: usize,
+        all: u32,
+    ) -> Result<(), VolumeError> {
+        let shifted = self.shift(some).await;
+        self.to_move.set(self.to_move.get().saturating_sub(some.len() as u64));
+        self.earn(some.len(), live as u32, all);
+        shifted
+    }
+
+    /// Goes through leaves that were given back, whose blocks count as live until then.
+    async fn reap(self: &Rc<Self>) {
+        let mut left = self.map.borrow().dead.len();
+        while left > 0 && !self.stopping.get() && !self.broken.get() {
+            let some: Vec<Dead> = {
+                let map = self.map.borrow();
+                // Those that can't be read come last.
+                map.dead.iter().rev().take(REAPED).copied().collect()
+            };
+            left = left.saturating_sub(some.len());
+            let read = join_all(some.iter().map(|dead| self.dead_leaf(dead))).await;
+            self.reaped.borrow_mut().extend(some.into_iter().zip(read));
+            // Counts and the list of leaves that a checkpoint writes belong together: one that is under way comes first, and the next
+            // takes these before all else.
+            let may = || (!self.checkpoints.is_taken() || self.reaped.borrow().is_empty()).then_some(());
+            self.room.until(may).await;
+            self.count_reaped();
+        }
+    }
+
+    /// Blocks of leaves that were gone through are dead, and the leaves are named no more.
+    pub(crate) fn count_reaped(&self) {
+        for (dead, leaf) in self.reaped.take() {
+            let mut map = self.map.borrow_mut();
+            if let Some(at) = map.dead.iter().rposition(|other| *other == dead) {
+                let _gone = map.dead.swap_remove(at);
+            }
+            let Some(leaf) = leaf else {
+                map.dead.insert(0, dead);
+                continue;
+            };
+            self.dropped.borrow_mut().push(dead.pointer.address);
+            let mut space = self.space.borrow_mut();
+            leaf.0.iter().filter(|e| e.kind == LeafKind::Plain).for_each(|e| space.died(e.address));
+        }
+    }
+
+    async fn dead_leaf(&self, dead: &Dead) -> Option<Leaf> {
+        let _pin = Pin::new(&self.space, dead.pointer.address.segment());
+        let bytes = self.block(dead.pointer.address, dead.pointer.checksum, None).await.ok()?;
+        Leaf::parse(&bytes, dead.at.0).ok()
     }
 
     /// Finds what may be live of a segment.
-    async fn gather(&self, segment: u32, live: &mut Vec<(Key, Address, u32)>) -> Result<(), VolumeError> {
+    async fn gather(&self, segment: u32) -> Vec<(Key, Address, u32)> {
+        let mut live = Vec::new();
         let Some((shape, stripes)) =
             self.space.borrow().get(segment).map(|s| (s.record.shape(), s.record.stripes))
         else {
-            return Ok(());
+            return live;
         };
         let mut stripe = 0;
         while stripe < stripes {
-            let Some(batch) = self.summary(Address::new(segment, shape.place(stripe, 0))).await? else {
+            let Ok(batch) = self.summary(Address::new(segment, shape.place(stripe, 0))).await else {
+                return live;
+            };
+            let Some(batch) = batch else {
                 stripe += 1;
                 continue;
             };
@@ -133,14 +323,14 @@ impl Core {
                 next += u32::from(entry.kind.has_block());
                 let key = (entry.volume, entry.block);
                 if entry.kind == EntryKind::Data
-                    && matches!(self.locate(key).await?.0, Located::At(at, _) if at == address)
+                    && matches!(self.locate(key).await, Ok((Located::At(at, _), _)) if at == address)
                 {
                     live.push((key, address, entry.checksum));
                 }
             }
             stripe += u32::from(batch.stripes);
         }
-        Ok(())
+        live
     }
 
     /// The summary that stands at an address, rebuilt if need be; none if none stands there.
@@ -161,29 +351,24 @@ impl Core {
 
     /// Moves those of these blocks that still are where they were. Those that a silent member may have stay, and are an error.
     async fn shift(self: &Rc<Self>, blocks: &[(Key, Address, u32)]) -> Result<(), VolumeError> {
-        let (mut held, mut moved) = (Vec::new(), Vec::new());
-        let mut stays = Ok(());
+        let (mut moving, mut there) = (self.log.mover(), Vec::new());
         for &(key, address, sum) in blocks {
-            let lock = lock_of(key);
-            // The holder is about to write it.
-            if self.locks.last_over(&(lock..lock + 1)).is_some() {
+            // A batch under way may be about to change it.
+            if !moving.add(key) {
                 continue;
             }
-            let guard = self.locks.enter(lock..lock + 1, Hold::Exclusive);
-            if !matches!(self.locate(key).await?.0, Located::At(at, _) if at == address) {
-                continue;
+            if matches!(self.locate(key).await?.0, Located::At(at, _) if at == address) {
+                there.push((key, address, sum));
             }
-            let source = match self.block(address, sum, Some(key)).await {
-                Ok(block) => (EntryKind::Data, Source::Bytes(block)),
+        }
+        let (mut moved, mut stays) = (Vec::new(), Ok(()));
+        for ((key, ..), block) in there.iter().zip(self.blocks(&there).await) {
+            match block {
+                Ok(block) => moved.push((*key, (EntryKind::Data, Source::Bytes(block)))),
                 // Beyond repair: it is moved as what it is, and keeps nobody from going on.
-                Err(Unreadable::Lost) => (EntryKind::Lost, Source::None),
-                Err(Unreadable::Silent(error)) => {
-                    stays = Err(error);
-                    continue;
-                }
-            };
-            held.push(guard);
-            moved.push((key, source));
+                Err(Unreadable::Lost) => moved.push((*key, (EntryKind::Lost, Source::None))),
+                Err(Unreadable::Silent(error)) => stays = Err(error),
+            }
         }
         if moved.is_empty() {
             return stays;

@@ -1,10 +1,11 @@
 //! State that all parts of a running pool share.
 
 use core::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::{Rc, Weak};
 
 use brindle_format::pool::place::Address;
-use brindle_format::pool::{Label, Node, Uberblock, VolumeRecord};
+use brindle_format::pool::{Label, Leaf, Node, Uberblock, VolumeRecord};
 use brindle_io::Duration;
 use brindle_io::sync::Notify;
 use brindle_members::events::{Cause, Events, Note};
@@ -16,7 +17,7 @@ use brindle_members::turn::Turns;
 use brindle_volume::VolumeError;
 
 use crate::events::PoolEvent;
-use crate::map::Map;
+use crate::map::{Dead, Map};
 use crate::queue::Log;
 use crate::space::Space;
 
@@ -121,6 +122,24 @@ pub(crate) struct Core {
     pub(crate) cleaning: Cell<bool>,
     /// How often cleaning has ended without room enough.
     pub(crate) in_vain: Cell<u64>,
+    /// Segments that cleaning went through since the last checkpoint.
+    pub(crate) tried: RefCell<BTreeSet<u32>>,
+    /// Blocks that users may write before cleaning has to go on.
+    pub(crate) credit: Cell<i64>,
+    /// Blocks that cleaning is about to move: the log has to have room for them.
+    pub(crate) to_move: Cell<u64>,
+    /// Cleaning moves blocks at this moment.
+    pub(crate) moving: Cell<bool>,
+    /// Segments beyond those that are kept, as they were counted last: see [`crate::space::Space::reserve`].
+    pub(crate) reserve: Cell<u64>,
+    /// Batches since then.
+    pub(crate) looks: Cell<usize>,
+    /// Something may have less parity than it could have; somebody sees to it.
+    pub(crate) thin: Cell<bool>,
+    /// Leaves that were gone through, which still count.
+    pub(crate) reaped: RefCell<Vec<(Dead, Option<Leaf>)>>,
+    /// Somebody goes through leaves that were given back.
+    pub(crate) reaping: Cell<bool>,
     pub(crate) damage: Cell<Damage>,
     /// Places that were found wrong, by member: the first few.
     pub(crate) places: RefCell<Vec<(u16, u64)>>,

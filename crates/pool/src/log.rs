@@ -4,6 +4,7 @@
 //! of its own, and recovery applies those that are whole in the order of their numbers, whichever others are missing. So nobody waits
 //! for the batches of others. Changes of one block never are under way together: whoever asks for one holds its lock.
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use brindle_format::pool::{BLOCK, Batch, ENTRIES, Entry, EntryKind, checksum};
@@ -12,7 +13,7 @@ use brindle_members::door::Done;
 use brindle_volume::VolumeError;
 
 use crate::core::Core;
-use crate::map::Located;
+use crate::map::{Before, ENDLESS, Located};
 use crate::queue::{Item, Lane, Source};
 use crate::space::{BATCH_BLOCKS, Grant, IN_FLIGHT, Stream};
 use crate::stripe::parity_of;
@@ -37,7 +38,8 @@ impl Core {
     /// Has items written. Their tickets tell when they stand in the map.
     pub(crate) fn append(&self, cold: bool, items: Vec<Item>) {
         let lane = if cold { Lane::Cold } else { Lane::Users };
-        let (zeroes, others) = items.into_iter().partition(|item| !cold && item.kind == EntryKind::Zeroes);
+        let gives_back = |item: &Item| !cold && matches!(item.kind, EntryKind::Zeroes | EntryKind::Destroyed);
+        let (zeroes, others) = items.into_iter().partition(gives_back);
         self.append_to(Lane::Zeroes, zeroes);
         self.append_to(lane, others);
     }
@@ -60,7 +62,12 @@ impl Core {
             self.log.landed.until(free).await;
             let taken = self.take_items(lane);
             if taken.is_empty() {
-                break;
+                if self.log.is_empty(lane) {
+                    break;
+                }
+                // All that is left waits for what cleaning moves.
+                self.log.landed.until(|| self.log.has_free(lane).then_some(())).await;
+                continue;
             }
             if let Err((items, error)) = self.launch(lane, taken).await {
                 items.into_iter().for_each(|item| item.ticket.end(Err(error)));
@@ -72,8 +79,20 @@ impl Core {
     fn take_items(&self, lane: Lane) -> Vec<Item> {
         let mut queues = self.log.queues.borrow_mut();
         let queue = queues.entry(lane).or_default();
-        let count = queue.len().min(ENTRIES).min(BATCH_BLOCKS as usize - 1);
-        queue.drain(..count).collect()
+        let most = ENTRIES.min(BATCH_BLOCKS as usize - 1);
+        if lane == Lane::Cold || self.log.moves_nothing() {
+            let count = queue.len().min(most);
+            return queue.drain(..count).collect();
+        }
+        let (mut taken, mut stays) = (Vec::new(), VecDeque::new());
+        while taken.len() < most
+            && let Some(item) = queue.pop_front()
+        {
+            if self.log.is_moving(&item) { stays.push_back(item) } else { taken.push(item) }
+        }
+        stays.append(queue);
+        *queue = stays;
+        taken
     }
 
     /// Finds stripes for a batch of items, and begins to write it; what does not fit goes back.
@@ -82,6 +101,9 @@ impl Core {
         lane: Lane,
         mut items: Vec<Item>,
     ) -> Result<(), (Vec<Item>, VolumeError)> {
+        if lane == Lane::Users {
+            self.pay(items.len() as i64).await;
+        }
         let grant = match self.room_for(lane, &items).await {
             Ok(grant) => grant,
             Err(error) => return Err((items, error)),
@@ -106,6 +128,9 @@ impl Core {
         self.log.flying.set(self.log.flying.get() + 1);
         self.space.borrow_mut().written(grant.segment, sequence);
         let fua = items.iter().any(|item| item.fua);
+        if lane != Lane::Cold {
+            self.log.begins(&items);
+        }
         let load = Load { sequence, items, grant, lane, fua };
         let core = Rc::clone(self);
         drop(self.set.io.spawn(async move {
@@ -128,17 +153,32 @@ impl Core {
             false => Stream::Short,
         };
         let (in_vain, mut tries) = (self.in_vain.get(), 0);
+        let take = || {
+            let waits = lane != Lane::Cold && items.iter().any(|item| self.log.is_moving(item));
+            let may = !waits && (lane != Lane::Users || self.admits(u64::from(blocks)));
+            may.then(|| self.space.borrow_mut().take(stream, blocks.max(2), lane.urgency())).flatten()
+        };
         // Cleaning that goes on ends; where it has nothing to do, checkpoints free what is waited for.
         while tries < TRIES && self.in_vain.get() < in_vain + ENOUGH {
-            tries += u32::from(cold || !self.cleaning.get());
             if self.broken.get() {
                 return Err(VolumeError::TooManyLost);
             }
-            if let Some(grant) = self.space.borrow_mut().take(stream, blocks.max(2), lane != Lane::Users) {
+            if let Some(grant) = take() {
                 return Ok(grant);
             }
-            // A checkpoint gives the log more segments, once cleaning has emptied some.
-            self.make_room(cold).await?;
+            self.look_around();
+            // Users leave checkpoints to cleaning while that goes on.
+            let is_busy = || !cold && (self.cleaning.get() || self.reaping.get());
+            if is_busy() {
+                let over = || take().map(Some).or_else(|| (!is_busy() || self.broken.get()).then_some(None));
+                if let Some(grant) = self.room.until(over).await {
+                    return Ok(grant);
+                }
+            } else {
+                tries += 1;
+                // A checkpoint gives the log more segments, once cleaning has emptied some.
+                self.some_checkpoint().await?;
+            }
         }
         // Where checkpoints fail it is not room that is missing.
         Err(self.last_result.get().err().unwrap_or(VolumeError::NoSpace))
@@ -175,6 +215,9 @@ impl Core {
             self.log.given_up.borrow_mut().insert(load.sequence);
         }
         self.log.under_way.borrow_mut().remove(&load.sequence);
+        if load.lane != Lane::Cold {
+            self.log.ends(&load.items);
+        }
         load.items.into_iter().for_each(|item| item.ticket.end(result));
     }
 
@@ -323,10 +366,10 @@ pub(crate) fn apply(
     grant: Grant,
     entries: &[Entry],
 ) {
-    let uncount = |space: &mut crate::space::Space, old: Option<Located>| {
-        if let Some(Located::At(address, _)) = old {
-            space.count_young(address, false);
-        }
+    let uncount = |space: &mut crate::space::Space, old: Before| match old {
+        Before::Change(Located::At(address, _)) => space.count_young(address, false),
+        Before::Below(Located::At(address, _)) => space.dies(address),
+        _ => {}
     };
     let mut next = 1;
     for entry in entries {
@@ -339,7 +382,12 @@ pub(crate) fn apply(
             }
             EntryKind::Zeroes => {
                 for old in map.clear(key.0, key.1, key.1 + u64::from(entry.count)) {
-                    uncount(space, Some(old));
+                    uncount(space, Before::Change(old));
+                }
+            }
+            EntryKind::Destroyed => {
+                for old in map.clear(key.0, 0, ENDLESS) {
+                    uncount(space, Before::Change(old));
                 }
             }
             EntryKind::Lost => uncount(space, map.set(key, Located::Lost)),

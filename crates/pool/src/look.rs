@@ -72,7 +72,7 @@ pub enum PoolOpenError {
     NoUberblock,
     /// Members were written apart from each other.
     #[error(
-        "members were written apart from each other: {one} (last written {one_time}) and {other} (last written {other_time}); say which to take by --take"
+        "members were written apart from each other: {one} (last written {one_time}) and {other} (last written {other_time}); serve it with --take {one} or --take {other}, which decides for good"
     )]
     Diverged {
         /// A member of one half, as `VDEV.ROLE`,
@@ -191,6 +191,8 @@ pub struct Chosen {
     pub head: Uberblock,
     /// Devices by member: those that are there and to be believed.
     pub members: Vec<Option<MemberId>>,
+    /// Openings of members that were written apart from it: the next opening records that they are of the past.
+    pub overruled: Vec<u64>,
 }
 
 /// Chooses. `take` is the member whose half is taken where members were written apart.
@@ -232,7 +234,13 @@ pub fn choose(looked: &[Looked], take: Option<(usize, u16)>) -> Result<Chosen, P
             members[usize::from(one.label.member)] = Some(one.id);
         }
     }
-    Ok(Chosen { label, head, members })
+    // Members that went another way without being told so are known to have been overruled from the next opening on.
+    let apart = |own: &&Uberblock| own.opening != head.opening && !head.comes_from(own.opening);
+    let mut overruled: Vec<u64> =
+        looked.iter().filter_map(|one| one.head.as_ref()).filter(apart).map(|own| own.opening).collect();
+    overruled.sort_unstable();
+    overruled.dedup();
+    Ok(Chosen { label, head, members, overruled })
 }
 
 /// Units lie on their members, and members are vdev by vdev.

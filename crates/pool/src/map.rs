@@ -41,6 +41,17 @@ pub(crate) enum Found {
     InLeaf(Key, Pointer),
 }
 
+/// The next block of which there is something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// It may be this one.
+    Block(u64),
+    /// A leaf knows that has to be read first: the one that begins with this key.
+    InLeaf(Key, Pointer),
+    /// There is none.
+    Nothing,
+}
+
 #[derive(Default)]
 struct Layer {
     blocks: BTreeMap<Key, Located>,
@@ -53,8 +64,12 @@ impl Layer {
         if let Some(&found) = self.blocks.get(&key) {
             return Some(found);
         }
-        let (&(volume, _), &end) = self.zeroes.range(..=key).next_back()?;
-        (volume == key.0 && key.1 < end).then_some(Located::Zeroes)
+        self.is_zeroes(key).then_some(Located::Zeroes)
+    }
+
+    fn is_zeroes(&self, key: Key) -> bool {
+        let before = self.zeroes.range(..=key).next_back();
+        before.is_some_and(|(&(volume, _), &end)| volume == key.0 && key.1 < end)
     }
 
     /// All of a range is zeroes; gives what was there.
@@ -87,7 +102,45 @@ pub(crate) struct Slot {
     pub(crate) dirty: bool,
     /// It was asked for since somebody last looked for memory.
     pub(crate) used: bool,
+    /// The freeze since which changes belong to it.
+    due: u64,
 }
+
+impl Slot {
+    /// One that stands on the members.
+    pub(crate) fn stored(pointer: Pointer, count: u16) -> Self {
+        Self { pointer: Some(pointer), count, content: None, dirty: false, used: false, due: 0 }
+    }
+
+    fn fresh(content: Vec<LeafEntry>) -> Self {
+        Self { pointer: None, count: 0, content: Some(content), dirty: true, used: true, due: 0 }
+    }
+}
+
+/// A leaf that was given back as a whole: its blocks still count in their segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Dead {
+    pub(crate) at: Key,
+    pub(crate) count: u16,
+    pub(crate) pointer: Pointer,
+}
+
+/// The end of a leaf: of a range without one, of all that a volume can have.
+pub(crate) const ENDLESS: u64 = 1 << 48;
+
+/// Where a block was that is elsewhere from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// Among the changes.
+    Change(Located),
+    /// In what the next checkpoint brings up to date; told only if that is in memory.
+    Below(Located),
+    /// Nowhere, or nobody knows yet.
+    Nothing,
+}
+
+/// Entries of a leaf that came of a larger one.
+const SPLIT: usize = brindle_format::pool::LEAF_ENTRIES * 3 / 4;
 
 /// The map.
 #[derive(Default)]
@@ -97,6 +150,12 @@ pub(crate) struct Map {
     pub(crate) leaves: BTreeMap<Key, Slot>,
     /// Leaves in memory that may go.
     pub(crate) cached: usize,
+    /// Leaves that nobody has gone through yet since they were given back.
+    pub(crate) dead: Vec<Dead>,
+    /// Freezes so far; leaves that changes since the last one belong to; and those of before that have not been written.
+    freezes: u64,
+    due: usize,
+    due_before: usize,
 }
 
 impl Map {
@@ -126,9 +185,35 @@ impl Map {
         self.leaves.range_mut(..=key).next_back().filter(|(at, _)| at.0 == key.0)
     }
 
-    /// A block is elsewhere from now on; gives where it was among the changes.
-    pub(crate) fn set(&mut self, key: Key, to: Located) -> Option<Located> {
-        self.now.blocks.insert(key, to)
+    /// The most pages that leaves of the next checkpoint may take, and of the one under way, once so many more blocks have changed.
+    pub(crate) fn debt(&self, more: usize) -> usize {
+        let of = |layer: &Layer| layer.blocks.len() / SPLIT + 2 * layer.zeroes.len();
+        let all = self.leaves.len();
+        let due = (self.due + more).min(all) + self.due_before.min(all);
+        due + of(&self.now) + of(&self.frozen) + more / SPLIT + 2
+    }
+
+    /// A checkpoint has written all that was frozen.
+    pub(crate) fn written(&mut self) {
+        self.due_before = 0;
+    }
+
+    /// A block is elsewhere from now on; gives where it was: among the changes, or according to what else is in memory.
+    pub(crate) fn set(&mut self, key: Key, to: Located) -> Before {
+        let (now, freezes) = (self.now.blocks.insert(key, to), self.freezes + 1);
+        let zeroes = now.is_none() && self.now.is_zeroes(key);
+        let mut due = 0;
+        let slot = self.leaves.range_mut(..=key).next_back().filter(|(at, _)| at.0 == key.0);
+        let below = slot.and_then(|(_, slot)| {
+            due = usize::from(core::mem::replace(&mut slot.due, freezes) != freezes);
+            slot.content.as_ref().map(|entries| located(entries, key.1))
+        });
+        self.due += due;
+        match now {
+            Some(now) => Before::Change(now),
+            None if zeroes => Before::Nothing,
+            None => self.frozen.find(key).or(below).map_or(Before::Nothing, Before::Below),
+        }
     }
 
     /// Blocks are zeroes from now on; gives where they were among the changes.
@@ -140,6 +225,8 @@ impl Map {
     pub(crate) fn freeze(&mut self) {
         debug_assert!(self.frozen.blocks.is_empty() && self.frozen.zeroes.is_empty());
         self.frozen = core::mem::take(&mut self.now);
+        self.freezes += 1;
+        self.due_before += core::mem::take(&mut self.due);
     }
 
     /// A range of zeroes that leaves do not know yet.
@@ -152,16 +239,88 @@ impl Map {
         self.frozen.zeroes.remove(&key);
     }
 
+    /// The leaves of the next blocks that no leaf on the members has yet.
+    pub(crate) fn frozen_leaves(&self, most: usize) -> Vec<Key> {
+        let (mut found, mut from) = (Vec::new(), (0, 0));
+        while found.len() < most
+            && let Some((&key, _)) = self.frozen.blocks.range(from..).next()
+        {
+            let at = self.leaves.range(..=key).next_back().map(|(&at, _)| at);
+            found.extend(at.filter(|at| at.0 == key.0));
+            let next = self.leaves.range((key.0, key.1 + 1)..).next().map(|(&next, _)| next);
+            let Some(next) = next else { break };
+            from = next;
+        }
+        found
+    }
+
     /// The first block that no leaf on the members has yet.
     pub(crate) fn frozen_block(&self) -> Option<Key> {
         self.frozen.blocks.keys().next().copied()
     }
 
-    /// Leaves that hold blocks of a range.
-    pub(crate) fn leaves_of(&self, volume: u32, from: u64, to: u64) -> Vec<Key> {
+    /// The first leaf that holds blocks of a range, and whether it holds no others.
+    pub(crate) fn leaf_of(&self, volume: u32, from: u64, to: u64) -> Option<(Key, u64, bool)> {
         let first = self.leaves.range(..=(volume, from)).next_back().filter(|(at, _)| at.0 == volume);
-        let start = first.map_or((volume, from), |(&at, _)| at);
-        self.leaves.range(start..(volume, to)).map(|(&at, _)| at).collect()
+        let at = match first {
+            Some((&at, _)) => at,
+            None => *self.leaves.range((volume, from)..(volume, to)).next()?.0,
+        };
+        let next = self.leaves.range((at.0, at.1 + 1)..).next().map(|(&next, _)| next);
+        let end = next.filter(|next| next.0 == volume).map_or(ENDLESS, |next| next.1);
+        Some((at, end, from <= at.1 && end <= to))
+    }
+
+    /// The next block of a volume from one on that anything is said of: of zeroes nothing has to be.
+    pub(crate) fn next_of(&self, volume: u32, from: u64) -> Next {
+        let in_layer = |layer: &Layer| {
+            let (key, _) = layer.blocks.range((volume, from)..(volume, ENDLESS)).next()?;
+            Some(key.1)
+        };
+        let change = [&self.now, &self.frozen].into_iter().filter_map(in_layer).min();
+        let first = self.leaves.range(..=(volume, from)).next_back().filter(|(at, _)| at.0 == volume);
+        let rest = self.leaves.range((volume, from + 1)..(volume, ENDLESS));
+        for (&at, slot) in first.into_iter().chain(rest) {
+            if change.is_some_and(|change| change < at.1) {
+                break;
+            }
+            match (&slot.content, slot.pointer) {
+                (Some(entries), _) => {
+                    let next = entries.partition_point(|entry| entry.block < from);
+                    if let Some(entry) = entries.get(next) {
+                        return Next::Block(change.map_or(entry.block, |change| change.min(entry.block)));
+                    }
+                }
+                (None, Some(pointer)) => return Next::InLeaf(at, pointer),
+                (None, None) => {}
+            }
+        }
+        change.map_or(Next::Nothing, Next::Block)
+    }
+
+    /// Takes a leaf out that holds nothing any more; gives where its blocks were, if it is in memory, and where it stood then. Else it
+    /// is dead from now on.
+    pub(crate) fn give_up(&mut self, at: Key) -> (Vec<Located>, Option<Address>) {
+        let Some(slot) = self.leaves.remove(&at) else { return (Vec::new(), None) };
+        match (slot.content, slot.pointer) {
+            (Some(entries), pointer) => {
+                self.cached = self.cached.saturating_sub(usize::from(!slot.dirty));
+                (entries.iter().map(of).collect(), pointer.map(|pointer| pointer.address))
+            }
+            (None, Some(pointer)) => {
+                self.dead.push(Dead { at, count: slot.count, pointer });
+                (Vec::new(), None)
+            }
+            (None, None) => (Vec::new(), None),
+        }
+    }
+
+    /// All leaves of volumes that are none are dead.
+    pub(crate) fn give_up_others(&mut self, is_volume: impl Fn(u32) -> bool) {
+        let gone: Vec<Key> = self.leaves.keys().copied().filter(|at| !is_volume(at.0)).collect();
+        for at in gone {
+            let _in_memory = self.give_up(at);
+        }
     }
 
     /// Takes a range out of a leaf whose content is in memory; gives where its blocks were.
@@ -182,8 +341,7 @@ impl Map {
         if let Some((&at, slot)) = self.leaf_mut(key) {
             return (at, slot.pointer.filter(|_| slot.content.is_none()));
         }
-        let fresh = Slot { pointer: None, count: 0, content: Some(Vec::new()), dirty: true, used: true };
-        self.leaves.insert((key.0, 0), fresh);
+        self.leaves.insert((key.0, 0), Slot::fresh(Vec::new()));
         ((key.0, 0), None)
     }
 
@@ -229,8 +387,7 @@ impl Map {
         *entries = pieces.next().unwrap_or_default();
         for content in pieces {
             let key = (at.0, content[0].block);
-            let fresh = Slot { pointer: None, count: 0, content: Some(content), dirty: true, used: true };
-            self.leaves.insert(key, fresh);
+            self.leaves.insert(key, Slot::fresh(content));
         }
     }
 
@@ -298,8 +455,13 @@ mod tests {
     fn merge_all(map: &mut Map) {
         map.freeze();
         while let Some((key, end)) = map.frozen_zeroes() {
-            for leaf in map.leaves_of(key.0, key.1, end) {
-                let _ = map.cut(leaf, key.1, end);
+            let mut from = key.1;
+            while let Some((leaf, next, whole)) = map.leaf_of(key.0, from, end) {
+                let _ = if whole { map.give_up(leaf).0 } else { map.cut(leaf, key.1, end) };
+                from = next;
+                if from >= end {
+                    break;
+                }
             }
             map.thaw_zeroes(key);
         }
@@ -332,6 +494,18 @@ mod tests {
                     model.insert(key, at(step));
                 }
             }
+            let from = (1 + (step % 2) as u32, step * 7 % 1500);
+            let there = model.range(from..(from.0, ENDLESS)).next().map(|(key, _)| key.1);
+            let mut at = from.1;
+            // Blocks that are zeroes by now may be named once more, and none is left out.
+            while let Next::Block(block) = map.next_of(from.0, at)
+                && there != Some(block)
+            {
+                assert_eq!(map.find((from.0, block)), Found::Here(Located::Zeroes), "{block} at {step}");
+                at = block + 1;
+            }
+            let named = map.next_of(from.0, at);
+            assert_eq!(named, there.map_or(Next::Nothing, Next::Block), "{from:?} at {step}");
             let look = (1 + next(2) as u32, next(1500));
             let expected = model.get(&look).copied().unwrap_or(Located::Zeroes);
             assert_eq!(map.find(look), Found::Here(expected), "{look:?} at {step}");

@@ -5,8 +5,8 @@ use std::rc::{Rc, Weak};
 
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{
-    BLOCK, DATA_START, Leaves, Nodes, Pointer, Pointers, PoolError, Root, SegmentClass, SegmentRecord,
-    SegmentState, Segments, Uberblock, Volumes,
+    BLOCK, DATA_START, LINEAGE, Leaves, Nodes, Pointer, Pointers, PoolError, Root, SegmentClass,
+    SegmentRecord, SegmentState, Segments, Uberblock, Vdev, VolumeRecord, Volumes,
 };
 use brindle_io::sync::Notify;
 use brindle_io::{Io, MemberId};
@@ -22,7 +22,7 @@ use brindle_members::watch::watch;
 use crate::checkpoint::Why;
 use crate::core::{Core, Damage, PoolConfig, Written};
 use crate::look::{Chosen, PoolOpenError, choose, look, name_of};
-use crate::map::{Map, Slot};
+use crate::map::{Dead, Map, Slot};
 use crate::pool::Pool;
 use crate::queue::Log;
 use crate::read::Unreadable;
@@ -73,12 +73,17 @@ pub async fn open_chosen(
     if how != How::ReadOnly && unknown.read_only != 0 {
         return Err(PoolOpenError::Features(unknown));
     }
+    let overruled = chosen.overruled.clone();
     let core = core_of(&io.owned(), chosen, how, config);
     // From the first read on: a member that falls silent is given up then, too.
     drop(core.set.io.spawn(watch(core.me.clone(), core.set.io.clone(), config.patience)));
     // By the number of members, then by what lies on them.
     core.refuse_missing()?;
-    core.load_tables().await?;
+    if let Err(why) = core.load_tables().await {
+        // Pages that can't be read are on those.
+        core.refuse_many_missing()?;
+        return Err(why);
+    }
     core.refuse_missing()?;
     let recovered = core.replay().await?;
     if let How::Writing { opening } = how {
@@ -86,18 +91,24 @@ pub async fn open_chosen(
             core.set.ended.set(true);
             return Err(PoolOpenError::Lost { first: recovered.first_lost, count: recovered.lost });
         }
+        {
+            let lineage = &mut core.record.borrow_mut().lineage;
+            lineage.splice(0..0, overruled);
+            lineage.truncate(LINEAGE);
+        }
         // Before anything is asked for it is on record who opened, and without whom.
         core.checkpoint(Why::Opening(opening)).await?;
         // Segments that this one has freed the next gives to the log.
         core.checkpoint(Why::Due).await?;
     }
     core.opening.set(false);
-    core.look_after();
+    core.thin.set(core.space.borrow().thin_blocks() > 0);
+    core.look_around();
     Ok((Pool::new(core), recovered))
 }
 
 fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
-    let Chosen { label, head, members: ids } = chosen;
+    let Chosen { label, head, members: ids, overruled: _ } = chosen;
     let device = |id: Option<MemberId>| id.map(|id| Device { id, data_offset: DATA_START });
     let members = Rc::new(Members::new(io, ids.into_iter().map(device)));
     let redundant = label.vdevs.iter().all(|vdev| vdev.parity > 0);
@@ -140,6 +151,15 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         checkpointing: Cell::new(false),
         cleaning: Cell::new(false),
         in_vain: Cell::new(0),
+        tried: RefCell::default(),
+        credit: Cell::new(0),
+        to_move: Cell::new(0),
+        moving: Cell::new(false),
+        reserve: Cell::new(0),
+        looks: Cell::new(0),
+        thin: Cell::new(false),
+        reaped: RefCell::default(),
+        reaping: Cell::new(false),
         damage: Cell::new(Damage::default()),
         places: RefCell::default(),
         written: Cell::new(Written::default()),
@@ -155,10 +175,24 @@ impl Core {
         if self.space.borrow().can_lose(is_missing) {
             return Ok(());
         }
+        Err(self.too_many_missing())
+    }
+
+    fn too_many_missing(&self) -> PoolOpenError {
+        let is_missing = |member: u16| self.set.members.readable(member, u64::MAX).is_none();
         let missing = (0..self.set.members.len()).filter(|&member| is_missing(member));
         let names: Vec<String> =
             missing.map(|member| self.name_of(member)).map(|(v, r)| format!("{v}.{r}")).collect();
-        Err(PoolOpenError::TooManyMissing { missing: names.join(", ") })
+        PoolOpenError::TooManyMissing { missing: names.join(", ") }
+    }
+
+    /// The same by the number of members.
+    fn refuse_many_missing(&self) -> Result<(), PoolOpenError> {
+        let present = self.present();
+        let lost = |(vdev, present): (&Vdev, &u64)| {
+            u32::from(vdev.members) - present.count_ones() > u32::from(vdev.parity)
+        };
+        if self.label.vdevs.iter().zip(&present).any(lost) { Err(self.too_many_missing()) } else { Ok(()) }
     }
 
     /// Reads what the uberblock names, but for leaves.
@@ -184,6 +218,10 @@ impl Core {
         let mut before = None;
         for leaf in leaves {
             let at = (leaf.volume, leaf.first);
+            if leaf.dead {
+                map.dead.push(Dead { at, count: leaf.count, pointer: leaf.pointer });
+                continue;
+            }
             if before.is_some_and(|before| before >= at) {
                 return Err(PoolError::Impossible {
                     what: "list of leaves",
@@ -193,12 +231,16 @@ impl Core {
                 .into());
             }
             before = Some(at);
-            let (pointer, count) = (Some(leaf.pointer), leaf.count);
-            map.leaves.insert(at, Slot { pointer, count, content: None, dirty: false, used: false });
+            map.leaves.insert(at, Slot::stored(leaf.pointer, leaf.count));
         }
+        let volumes: Vec<VolumeRecord> = volumes.into_iter().filter(|volume| !volume.destroyed).collect();
+        let is_volume = |id: u32| volumes.iter().any(|volume| volume.id == id);
+        map.give_up_others(is_volume);
+        drop(map);
+        self.nodes.replace(nodes.into_iter().filter(|node| is_volume(node.volume)).collect());
         self.volumes.replace(volumes);
-        self.nodes.replace(nodes);
         self.lists.replace(lists);
+        self.estimate();
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use brindle_format::pool::{Label, Node, Root, VolumeRecord};
+use brindle_format::pool::{EntryKind, Label, Node, Root, VolumeRecord};
 use brindle_io::{Io, MemberId};
 use brindle_members::events::Event;
 use brindle_members::members::RoleState;
@@ -13,6 +13,7 @@ use crate::check::Checked;
 use crate::core::{Core, Damage, Written};
 use crate::create::{capacity, check_name};
 use crate::events::PoolEvent;
+use crate::queue::{Item, Source, Ticket};
 use crate::volume::PoolVolume;
 
 /// Why a volume was not made, renamed or destroyed.
@@ -74,6 +75,8 @@ pub struct Busy {
     pub checkpoint: bool,
     /// Segments are being cleaned.
     pub cleaning: bool,
+    /// Leaves of what was given back that are still to be gone through.
+    pub reaping: usize,
     /// The failure of a member is not on record yet.
     pub failing: bool,
     /// Open segments that have held something else since the pool was opened.
@@ -175,6 +178,7 @@ impl Pool {
                 checkpoint: core.begun.get() > core.ended.get(),
                 cleaning: core.cleaning.get(),
                 failing: core.owed.get(),
+                reaping: core.map.borrow().dead.len(),
                 reused: space.reused(),
                 freed: space.freed,
             },
@@ -231,6 +235,7 @@ impl Pool {
         });
         let (dead, dead_blocks, frozen) = (Root::default(), 0, false);
         core.nodes.borrow_mut().push(Node { id: node, parent: 0, volume: id, frozen, dead, dead_blocks });
+        core.estimate();
         if let Err(error) = core.checkpoint(crate::checkpoint::Why::Due).await {
             core.volumes.borrow_mut().retain(|record| record.id != id);
             core.nodes.borrow_mut().retain(|record| record.id != node);
@@ -276,16 +281,32 @@ impl Pool {
         // Requests that are under way come to their end first.
         let lock = crate::clean::lock_of((volume.id, 0));
         let held = core.locks.acquire(lock..lock + (1 << 44), brindle_members::lock::Hold::Exclusive).await;
+        self.set_destroyed(volume.id, true);
+        // One record of the log is all that it takes; what the volume held is gone through later.
+        let ticket = Ticket::new(&core.set.io, 1);
+        let (kind, source, block, count, fua) = (EntryKind::Destroyed, Source::None, 0, 1, true);
+        let node = core.node(volume.id);
+        let item =
+            Item { kind, volume: volume.id, node, block, count, source, fua, ticket: Rc::clone(&ticket) };
+        core.append(false, vec![item]);
+        if let Err(error) = ticket.ended().await {
+            self.set_destroyed(volume.id, false);
+            return Err(error.into());
+        }
         core.volumes.borrow_mut().retain(|record| record.id != volume.id);
         core.nodes.borrow_mut().retain(|node| node.volume != volume.id);
-        let gone = core.map.borrow_mut().clear(volume.id, 0, 1 << 48);
-        for located in gone {
-            if let crate::map::Located::At(address, _) = located {
-                core.space.borrow_mut().count_young(address, false);
-            }
-        }
         drop(held);
-        Ok(core.checkpoint(crate::checkpoint::Why::Due).await?)
+        core.estimate();
+        // The blocks that are left may have more parity now.
+        core.thin.set(core.space.borrow().thin_blocks() > 0);
+        core.look_around();
+        Ok(())
+    }
+
+    fn set_destroyed(&self, id: u32, destroyed: bool) {
+        if let Some(record) = self.0.volumes.borrow_mut().iter_mut().find(|record| record.id == id) {
+            record.destroyed = destroyed;
+        }
     }
 
     /// Fails a member by command, as if it had failed itself.

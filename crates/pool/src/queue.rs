@@ -1,6 +1,7 @@
 //! Changes that the log is to write, and who waits for them.
 
 use core::cell::{Cell, RefCell};
+use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
@@ -8,6 +9,9 @@ use brindle_format::pool::EntryKind;
 use brindle_io::sync::Notify;
 use brindle_io::{Io, Slice};
 use brindle_volume::VolumeError;
+
+use crate::map::{ENDLESS, Key};
+use crate::space::Urgency;
 
 /// Where the bytes of a block come from.
 #[derive(Clone)]
@@ -33,15 +37,37 @@ pub(crate) struct Item {
     pub(crate) ticket: Rc<Ticket>,
 }
 
+impl Item {
+    /// The blocks that it changes.
+    pub(crate) fn range(&self) -> Range<u64> {
+        match self.kind {
+            EntryKind::Destroyed => 0..ENDLESS,
+            EntryKind::Zeroes => self.block..self.block + u64::from(self.count),
+            EntryKind::Data | EntryKind::Lost | EntryKind::Page => self.block..self.block + 1,
+        }
+    }
+}
+
 /// The class of items that go into batches together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lane {
     /// Blocks that users write.
     Users,
-    /// Zeroes: these take no room but for a summary, give some back, and must not wait for those that want it.
+    /// Zeroes, and the ends of volumes: these take no room but for a summary, give some back, and must not wait for those that want it.
     Zeroes,
     /// Blocks that cleaning moves.
     Cold,
+}
+
+impl Lane {
+    /// How much of the log it may take.
+    pub(crate) fn urgency(self) -> Urgency {
+        match self {
+            Self::Users => Urgency::User,
+            Self::Zeroes => Urgency::GivesBack,
+            Self::Cold => Urgency::Cleaning,
+        }
+    }
 }
 
 /// Waits for some items.
@@ -89,6 +115,38 @@ pub(crate) struct Log {
     pub(crate) landed: Notify,
     /// Batches since the last checkpoint.
     pub(crate) since: Cell<u64>,
+    /// Blocks that batches of users under way change: where each range begins, and its end. Nobody moves these.
+    changing: RefCell<BTreeMap<Key, u64>>,
+    /// Blocks that cleaning moves. A batch that changes one of them is not begun before that has ended: it is to have the greater number.
+    /// A change that waits for room does not keep its block from being moved, since that is what makes the room.
+    moving: RefCell<BTreeSet<Key>>,
+}
+
+/// Blocks that cleaning moves, as long as this lives.
+pub(crate) struct Moving<'a> {
+    log: &'a Log,
+    keys: Vec<Key>,
+}
+
+impl Moving<'_> {
+    /// One more, unless a batch that is under way changes it.
+    pub(crate) fn add(&mut self, key: Key) -> bool {
+        let free = !self.log.is_changing(key) && self.log.moving.borrow_mut().insert(key);
+        if free {
+            self.keys.push(key);
+        }
+        free
+    }
+}
+
+impl Drop for Moving<'_> {
+    fn drop(&mut self) {
+        let mut moving = self.log.moving.borrow_mut();
+        for key in &self.keys {
+            moving.remove(key);
+        }
+        self.log.landed.notify();
+    }
 }
 
 impl Log {
@@ -103,6 +161,56 @@ impl Log {
             flying: Cell::new(0),
             landed: Notify::new(io),
             since: Cell::new(0),
+            changing: RefCell::default(),
+            moving: RefCell::default(),
+        }
+    }
+
+    /// Moves nothing yet.
+    pub(crate) fn mover(&self) -> Moving<'_> {
+        Moving { log: self, keys: Vec::new() }
+    }
+
+    /// Cleaning moves a block that an item changes.
+    pub(crate) fn is_moving(&self, item: &Item) -> bool {
+        let (moving, range) = (self.moving.borrow(), item.range());
+        moving.range((item.volume, range.start)..(item.volume, range.end)).next().is_some()
+    }
+
+    /// Cleaning moves nothing at this moment.
+    pub(crate) fn moves_nothing(&self) -> bool {
+        self.moving.borrow().is_empty()
+    }
+
+    /// Nothing waits in a lane.
+    pub(crate) fn is_empty(&self, lane: Lane) -> bool {
+        self.queues.borrow().get(&lane).is_none_or(VecDeque::is_empty)
+    }
+
+    /// Something waits in a lane that cleaning does not keep from being begun.
+    pub(crate) fn has_free(&self, lane: Lane) -> bool {
+        let queues = self.queues.borrow();
+        let mut items = queues.get(&lane).into_iter().flatten();
+        items.any(|item| lane == Lane::Cold || !self.is_moving(item))
+    }
+
+    fn is_changing(&self, key: Key) -> bool {
+        let changing = self.changing.borrow();
+        let before = changing.range(..=key).next_back();
+        before.is_some_and(|(&(volume, _), &end)| volume == key.0 && key.1 < end)
+    }
+
+    /// A batch of these begins: none of them overlap, since each holds its blocks.
+    pub(crate) fn begins(&self, items: &[Item]) {
+        let ranges = items.iter().map(|item| ((item.volume, item.range().start), item.range().end));
+        self.changing.borrow_mut().extend(ranges);
+    }
+
+    /// It has ended.
+    pub(crate) fn ends(&self, items: &[Item]) {
+        let mut changing = self.changing.borrow_mut();
+        for item in items {
+            changing.remove(&(item.volume, item.range().start));
         }
     }
 

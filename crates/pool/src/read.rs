@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use brindle_format::pool::place::{Address, Shape};
 use brindle_format::pool::{BLOCK, Leaf, Pointer, checksum};
+use brindle_io::sync::join_all;
 use brindle_io::{OpError, Slice};
 use brindle_members::door::Done;
 use brindle_volume::VolumeError;
@@ -191,6 +192,43 @@ impl Core {
         }
     }
 
+    /// Blocks of volumes that sum to these, read side by side. Their segments have to be pinned.
+    pub(crate) async fn blocks(&self, wanted: &[(Key, Address, u32)]) -> Vec<Result<Rc<[u8]>, Unreadable>> {
+        let buf = self.batches.alloc(wanted.len().max(1) * BLOCK).await;
+        let mut asked = vec![false; wanted.len()];
+        let mut reading = self.set.door(None).ask();
+        for (n, (_, address, _)) in wanted.iter().enumerate() {
+            let spot = self.space.borrow().spot(*address);
+            let Some((role, offset)) = spot.filter(|(role, _)| !self.set.members.is_slow(*role)) else {
+                continue;
+            };
+            if let Some(device) = self.set.members.readable(role, u64::MAX) {
+                reading.read(device, offset, &buf.slice(n * BLOCK..(n + 1) * BLOCK));
+                asked[n] = true;
+            }
+        }
+        let done = if reading.is_empty() { Done::default() } else { reading.submit().await };
+        let mut found: Vec<Option<Rc<[u8]>>> = vec![None; wanted.len()];
+        if done.is_ok() {
+            let bytes = buf.bytes();
+            for (n, (_, _, sum)) in wanted.iter().enumerate().filter(|(n, _)| asked[*n]) {
+                let block = &bytes[n * BLOCK..][..BLOCK];
+                found[n] = (checksum(block) == *sum).then(|| Rc::from(block));
+            }
+        } else {
+            self.judge_reads(&done).await;
+        }
+        drop(buf);
+        let mut all = Vec::with_capacity(wanted.len());
+        for (&(key, address, sum), found) in wanted.iter().zip(found) {
+            all.push(match found {
+                Some(block) => Ok(block),
+                None => self.block(address, sum, Some(key)).await,
+            });
+        }
+        all
+    }
+
     /// One block that sums to this; of a volume, for whoever repairs it. Its segment has to be pinned.
     pub(crate) async fn block(
         &self,
@@ -255,9 +293,8 @@ impl Core {
     /// All blocks of a stripe, by slots, and what a member said that did not answer.
     async fn stripe(&self, address: Address, shape: Shape, stripe: u32, patiently: bool) -> Stripe {
         let (mut blocks, mut silent) = (Vec::new(), None);
-        for slot in 0..shape.stripe {
-            let address = Address::new(address.segment(), shape.place(stripe, slot));
-            let raw = self.raw(address, patiently).await;
+        let at = |slot| self.raw(Address::new(address.segment(), shape.place(stripe, slot)), patiently);
+        for raw in join_all((0..shape.stripe).map(at)).await {
             if let Err(Absent::Silent(error)) = raw {
                 silent = Some(error);
             }

@@ -95,7 +95,8 @@ impl Core {
             self.space.borrow_mut().set_present(vdev, present, true);
         }
         if let Some(core) = self.kept() {
-            core.look_after();
+            core.thin.set(true);
+            core.look_around();
         }
         Ok(())
     }
@@ -105,6 +106,9 @@ impl Core {
     /// # Errors
     /// [`VolumeError::TooManyLost`].
     pub(crate) fn fail(&self, role: u16) -> Result<Recording, VolumeError> {
+        if self.is_in(role) && !self.can_lose(&[role]) {
+            return Err(VolumeError::TooManyLost);
+        }
         self.begin_failing(role, Cause::COMMAND)
     }
 }

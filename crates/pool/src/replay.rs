@@ -6,15 +6,16 @@
 //! Those that count are applied in the order of their numbers. One that is not whole was never acknowledged, unless a
 //! later record says that it was on stable storage.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use brindle_format::pool::place::{Address, Shape};
-use brindle_format::pool::{BLOCK, Batch, SegmentState, checksum};
+use brindle_format::pool::{BLOCK, Batch, EntryKind, SegmentState, checksum};
 use brindle_io::sync::join_all;
 
 use crate::core::Core;
 use crate::log::apply;
 use crate::look::PoolOpenError;
+use crate::map::{ENDLESS, Located};
 use crate::read::choose;
 use crate::space::{BATCH_BLOCKS, Grant, IN_FLIGHT};
 use crate::stripe::{new_parity, solve, suspects};
@@ -164,7 +165,12 @@ impl Core {
             let (mut map, mut space) = (self.map.borrow_mut(), self.space.borrow_mut());
             apply(&mut map, &mut space, one.grant, &one.batch.entries);
             space.found(one.grant, one.batch.sequence);
+            for entry in one.batch.entries.iter().filter(|entry| entry.kind == EntryKind::Destroyed) {
+                self.volumes.borrow_mut().retain(|volume| volume.id != entry.volume);
+                self.nodes.borrow_mut().retain(|node| node.volume != entry.volume);
+            }
         }
+        self.forget_others(whole.values().flat_map(|one| &one.batch.entries).map(|entry| entry.volume));
         self.log.last.set(last);
         self.log.durable.set(last);
         for one in whole.into_values() {
@@ -172,6 +178,19 @@ impl Core {
             self.set_right(one.wrong).await?;
         }
         Ok(recovered)
+    }
+
+    /// Blocks that were written to volumes that are gone are nobody's.
+    fn forget_others(&self, volumes: impl Iterator<Item = u32>) {
+        let known: BTreeSet<u32> = self.volumes.borrow().iter().map(|volume| volume.id).collect();
+        let gone: BTreeSet<u32> = volumes.filter(|volume| !known.contains(volume)).collect();
+        for volume in gone {
+            for old in self.map.borrow_mut().clear(volume, 0, ENDLESS) {
+                if let Located::At(address, _) = old {
+                    self.space.borrow_mut().count_young(address, false);
+                }
+            }
+        }
     }
 
     /// Writes blocks of the log anew that are wrong on their members.

@@ -1,9 +1,11 @@
 //! Segments: which are free, which may be written, which are open, and what of each is in use.
 //!
 //! A segment that is free becomes one of the log by a checkpoint, which recovery reads, and is closed when it is full. It is free
-//! again by the checkpoint after which nothing names it, once that stands on all members and nobody reads it any more.
+//! again by the checkpoint after which nothing names it, once that stands on all members and nobody reads it any more. The same
+//! checkpoint gives it to the log, which is written once that stands.
 
 mod counts;
+mod pages;
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -14,17 +16,41 @@ use brindle_format::pool::{BLOCK, SegmentClass, SegmentRecord, SegmentState, Vde
 pub(crate) const IN_FLIGHT: usize = 8;
 /// The most data blocks of a batch, its summary among them.
 pub(crate) const BATCH_BLOCKS: u32 = 169;
-/// Segments of the log of a vdev that only cleaning may take, and what gives room back.
-const FOR_CLEANING: usize = 2;
+/// Segments of the log of a vdev that only cleaning may take, and of these those that only what gives room back may take.
+const FOR_CLEANING: usize = 3;
+const FOR_ZEROES: usize = 1;
 /// Unused segments of the log that a vdev has at least while their shape changes.
 const FEW_LOG: usize = FOR_CLEANING + 6;
 /// The most unused segments of the log of a vdev.
 const MOST_LOG: usize = 256;
+/// Units that are kept for pages at least.
+const FEW_PAGES: usize = 6;
 /// The fewest units of a vdev.
 pub(crate) const FEWEST_UNITS: u32 = 64;
 /// The part that a pool keeps for itself: so many in a hundred units, and so many at least, beside what summaries take.
 const KEPT_PERCENT: u64 = 15;
 const KEPT_UNITS: u64 = 24;
+
+/// How many of the last segments of the log a batch may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// None: it is of users.
+    User,
+    /// Those of cleaning.
+    Cleaning,
+    /// All of them: it gives room back.
+    GivesBack,
+}
+
+impl Urgency {
+    fn leaves(self) -> usize {
+        match self {
+            Self::User => FOR_CLEANING,
+            Self::Cleaning => FOR_ZEROES,
+            Self::GivesBack => 0,
+        }
+    }
+}
 
 /// For whom a batch is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,6 +116,8 @@ pub(crate) struct Segment {
     again: bool,
     /// Of its live blocks, those that changes name which no checkpoint has taken yet.
     young: u32,
+    /// Of its live blocks, those that the next checkpoint finds dead, as far as that is known.
+    dying: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -131,9 +159,17 @@ impl Unit {
         self.present.count_ones() == u32::from(self.vdev.members)
     }
 
-    /// Units that pages may need beside those of the log.
-    fn for_pages(&self) -> usize {
-        (self.vdev.units as usize / 40).clamp(6, 512)
+    /// Units that pages may need beside those of the log: what the pool may have to write, as far as it can be kept.
+    fn for_pages(&self, pages: u64) -> usize {
+        let most = (self.vdev.units as usize / 8).max(FEW_PAGES);
+        (pages.div_ceil(self.page_blocks().max(1)) as usize + 2).clamp(FEW_PAGES, most)
+    }
+
+    /// Pages that a segment takes.
+    fn page_blocks(&self) -> u64 {
+        let data = u64::from(self.vdev.members.saturating_sub(u16::from(self.vdev.parity)));
+        let blocks = data << self.vdev.unit >> 12;
+        blocks - blocks.div_ceil(u64::from(BATCH_BLOCKS))
     }
 }
 
@@ -144,6 +180,12 @@ pub(crate) struct Space {
     turn: usize,
     /// Segments that became free since the pool was opened.
     pub(crate) freed: u64,
+    /// The same without those that cleaning and pages took.
+    pub(crate) gained: i64,
+    /// Pages that a checkpoint may have to write, for which room is kept.
+    pub(crate) pages: u64,
+    /// Bytes of volumes.
+    pub(crate) sold: u64,
 }
 
 /// The table of segments of a checkpoint.
@@ -188,10 +230,17 @@ impl Space {
         });
         let segment = |record: SegmentRecord| {
             let usage = if record.state == SegmentState::Free { Use::Free } else { Use::Closed };
-            Segment { record, usage, pins: 0, again: false, young: 0 }
+            Segment { record, usage, pins: 0, again: false, young: 0, dying: 0 }
         };
-        let mut space =
-            Self { segments: records.into_iter().map(segment).collect(), units, turn: 0, freed: 0 };
+        let mut space = Self {
+            segments: records.into_iter().map(segment).collect(),
+            units,
+            turn: 0,
+            freed: 0,
+            gained: 0,
+            pages: 0,
+            sold: u64::MAX,
+        };
         for at in 0..space.units.len() {
             let free = |&n: &u32| space.segments[n as usize].usage == Use::Free;
             space.units[at].free = space.units[at].range().filter(free).collect();
@@ -242,6 +291,21 @@ impl Space {
         }
     }
 
+    /// A block is elsewhere, and the next checkpoint finds that out.
+    pub(crate) fn dies(&mut self, address: Address) {
+        if let Some(segment) = self.segments.get_mut(address.segment() as usize) {
+            segment.dying += 1;
+        }
+    }
+
+    /// A checkpoint, or somebody who goes through a leaf, found a block dead.
+    pub(crate) fn died(&mut self, address: Address) {
+        self.count(address, false);
+        if let Some(segment) = self.segments.get_mut(address.segment() as usize) {
+            segment.dying = segment.dying.saturating_sub(1);
+        }
+    }
+
     /// A checkpoint takes all changes.
     pub(crate) fn age(&mut self) {
         self.segments.iter_mut().for_each(|segment| segment.young = 0);
@@ -277,16 +341,16 @@ impl Space {
 
     /// Stripes for that many data blocks of a stream, or some of them; none where the log has no more room for it.
     /// The last segments of the log are kept for those that may take them.
-    pub(crate) fn take(&mut self, stream: Stream, blocks: u32, may_take_last: bool) -> Option<Grant> {
+    pub(crate) fn take(&mut self, stream: Stream, blocks: u32, urgency: Urgency) -> Option<Grant> {
         let count = self.units.len();
         let mut order: Vec<usize> = (0..count).map(|n| (self.turn + n) % count).collect();
         self.turn = (self.turn + 1) % count;
         // Whole vdevs come first.
         order.sort_by_key(|&at| !self.units[at].whole());
-        order.into_iter().find_map(|at| self.take_of(at, stream, blocks, may_take_last))
+        order.into_iter().find_map(|at| self.take_of(at, stream, blocks, urgency))
     }
 
-    fn take_of(&mut self, at: usize, stream: Stream, blocks: u32, may_take_last: bool) -> Option<Grant> {
+    fn take_of(&mut self, at: usize, stream: Stream, blocks: u32, urgency: Urgency) -> Option<Grant> {
         let place = Stream::ALL.iter().position(|&s| s == stream)?;
         if let Some(open) = self.units[at].open[place] {
             if let Some(grant) = self.grant(open, blocks) {
@@ -297,7 +361,7 @@ impl Space {
             self.segments[open.segment as usize].usage = Use::Closed;
         }
         let unit = &mut self.units[at];
-        if !may_take_last && unit.log() <= FOR_CLEANING {
+        if unit.log() <= urgency.leaves() {
             return None;
         }
         let segment = match stream {
@@ -307,6 +371,7 @@ impl Space {
         let state = &mut self.segments[segment as usize];
         state.usage = Use::Open;
         state.record.class = stream.class();
+        self.gained -= i64::from(stream == Stream::Cold);
         let open = Open { segment, next: 0 };
         let grant = self.grant(open, blocks)?;
         self.units[at].open[place] = Some(Open { next: grant.stripes, ..open });
@@ -334,60 +399,6 @@ impl Space {
         u32::from(unit.shape(false, self.parity_now(self.turn)).data())
     }
 
-    /// Stripes for that many pages; none where there is no room. Nothing of it is counted yet.
-    pub(crate) fn take_pages(&mut self, mut pages: u32) -> Option<Vec<Grant>> {
-        let mut grants = Vec::new();
-        while pages > 0 {
-            let at = (0..self.units.len()).max_by_key(|&at| {
-                let unit = &self.units[at];
-                (unit.whole(), unit.pages.is_some(), unit.free.len())
-            })?;
-            if self.units[at].pages.is_none() {
-                let segment = self.units[at].free.pop_first()?;
-                let parity = self.parity_now(at);
-                let shape = self.units[at].shape(false, parity);
-                let state = &mut self.segments[segment as usize];
-                (state.usage, state.record.class) = (Use::Open, SegmentClass::Pages);
-                state.record.live = 0;
-                reshape(&mut state.record, shape);
-                self.units[at].pages = Some(Open { segment, next: 0 });
-            }
-            let Some(open) = self.units[at].pages else { continue };
-            match self.grant(open, (pages + 1).min(BATCH_BLOCKS)) {
-                Some(grant) => {
-                    self.units[at].pages = Some(Open { next: grant.stripe + grant.stripes, ..open });
-                    pages -= pages.min(grant.blocks() - 1);
-                    grants.push(grant);
-                }
-                None => {
-                    self.segments[open.segment as usize].usage = Use::Closed;
-                    self.units[at].pages = None;
-                }
-            }
-        }
-        Some(grants)
-    }
-
-    /// Nothing names what was to stand in these stripes, nor will: the next pages go there. The last grants of all.
-    pub(crate) fn give_back(&mut self, grants: &[Grant]) {
-        for grant in grants.iter().rev() {
-            let Some(at) = self.vdev_of(grant.segment) else { continue };
-            let (unit, segment) = (&mut self.units[at], &mut self.segments[grant.segment as usize]);
-            if !matches!(segment.usage, Use::Open | Use::Closed) {
-                continue;
-            }
-            segment.record.stripes = grant.stripe;
-            let is_open = unit.pages.is_some_and(|open| open.segment == grant.segment);
-            if grant.stripe == 0 && segment.record.live == 0 {
-                segment.usage = Use::Free;
-                unit.free.insert(grant.segment);
-                unit.pages = unit.pages.filter(|_| !is_open);
-            } else if is_open {
-                unit.pages = Some(Open { segment: grant.segment, next: grant.stripe });
-            }
-        }
-    }
-
     /// Other members are in use than before. Segments that are open are written to no more where `close`.
     pub(crate) fn set_present(&mut self, vdev: usize, present: u64, close: bool) {
         let unit = &mut self.units[vdev];
@@ -411,9 +422,8 @@ impl Space {
         let least = parity.saturating_sub(lost);
         let fits = |parity: u8| {
             let data = u64::from(width.saturating_sub(parity));
-            let whole = u64::from(unit.vdev.members as u8 - unit.vdev.parity);
-            // The part that is sold is less than a segment of each kept unit.
-            data * u64::from(unit.vdev.units) >= whole * (u64::from(unit.vdev.units) - kept(&unit.vdev) / 2)
+            let units = u64::from(unit.vdev.units) - kept(&unit.vdev) / 2;
+            (data * units) << unit.vdev.unit >= self.sold_of(unit)
         };
         (least..=parity.min(width.saturating_sub(1))).rev().find(|&p| p == least || fits(p)).unwrap_or(0)
     }
@@ -421,16 +431,18 @@ impl Space {
     /// The record of each segment for a checkpoint: batches up to `sequence` are in its map. The log gets new ones.
     pub(crate) fn states(&mut self, sequence: u64) -> States {
         for at in 0..self.units.len() {
-            let range = self.units[at].range();
+            let (range, mut ready) = (self.units[at].range(), Vec::new());
             for n in range {
                 let segment = &mut self.segments[n as usize];
                 let record = &segment.record;
                 if segment.usage == Use::Closed && record.live == 0 && record.sequence <= sequence {
                     segment.usage = Use::Freeing;
-                    self.units[at].freeing.push(n);
+                    // A check of all pages reads also those that are just being replaced.
+                    let is_data = segment.record.class != SegmentClass::Pages;
+                    if is_data && segment.pins == 0 { ready.push(n) } else { self.units[at].freeing.push(n) }
                 }
             }
-            self.add_log(at);
+            self.add_log(at, ready);
         }
         let record = |segment: &Segment| {
             let state = match segment.usage {
@@ -452,30 +464,39 @@ impl Space {
         States { records: self.segments.iter().map(record).collect() }
     }
 
-    /// Free segments that pages do not need become the log's, with the shape that their members give them.
-    fn add_log(&mut self, at: usize) {
-        let parity = self.parity_now(at);
+    /// Free segments that pages do not need become the log's, with the shape that their members give them. First come those that are
+    /// `ready` to be free: nothing is written to them before the checkpoint stands, and nobody reads them.
+    fn add_log(&mut self, at: usize, ready: Vec<u32>) {
+        let (parity, pages) = (self.parity_now(at), self.pages_of(at));
+        let mut ready = VecDeque::from(ready);
         let unit = &mut self.units[at];
         // Those of a checkpoint that did not succeed are the next one's.
         let has = unit.log() + unit.adding.len();
         let want = MOST_LOG.saturating_sub(has);
         // Cleaning has its part even of what is kept for pages: without it nothing becomes free.
         let cleaning = FOR_CLEANING.saturating_sub(has);
-        let cleaning = cleaning.min(unit.free.len().saturating_sub(unit.for_pages() / 2));
-        let count = unit.free.len().saturating_sub(unit.for_pages()).max(cleaning).min(want);
+        let have = unit.free.len() + ready.len();
+        let cleaning = cleaning.min(have.saturating_sub(FEW_PAGES / 2));
+        let count = have.saturating_sub(unit.for_pages(pages)).max(cleaning).min(want);
         let (mut rows, mut short) = (unit.rows.len(), unit.short.len());
         for _ in 0..count {
-            let Some(n) = unit.free.pop_first() else { break };
+            let Some(n) = ready.pop_front().or_else(|| unit.free.pop_first()) else { break };
             let narrow = short * 3 < rows;
             *(if narrow { &mut short } else { &mut rows }) += 1;
             let shape = unit.shape(narrow, parity);
             let segment = &mut self.segments[n as usize];
+            let held = segment.usage == Use::Freeing && segment.record.stripes > 0;
+            segment.again |= held;
+            self.freed += u64::from(held);
+            self.gained += i64::from(held);
             segment.usage = Use::Log;
+            segment.dying = 0;
             segment.record.class = if narrow { SegmentClass::Short } else { SegmentClass::Rows };
             segment.record.live = 0;
             reshape(&mut segment.record, shape);
             unit.adding.push(n);
         }
+        unit.freeing.extend(ready);
     }
 
     /// The checkpoint stands on all members.
@@ -500,8 +521,9 @@ impl Space {
                 let held = segment.record.stripes > 0;
                 segment.again |= held;
                 self.freed += u64::from(held);
+                self.gained += i64::from(held);
                 segment.usage = Use::Free;
-                segment.record.live = 0;
+                (segment.record.live, segment.dying) = (0, 0);
                 unit.free.insert(n);
             }
         }

@@ -78,3 +78,37 @@ fn what_was_written_is_there_when_the_pool_is_opened_again_without_members() {
         }
     }
 }
+
+/// A check goes through what is stored, and not through what volumes could hold.
+#[test]
+fn a_check_walks_the_map_and_not_the_size() {
+    let sim = Sim::new(3);
+    let house = House::of(Kind::Raidz(1, 3), 1 << 30, |size| sim.add_blank_drive(Model::sata_ssd(), size));
+    let io = Io::new(Box::new(sim));
+    io.block_on(house.create(&io));
+    io.block_on(async {
+        let pool = house.open(&io, 1).await;
+        let size = pool.status().capacity;
+        let volume = pool.create_volume("one", size).await.expect("it is sold");
+        let last = size / 4096 - 1;
+        for block in [5, 6, last / 2, last] {
+            let buf = io.pool(4096).alloc(4096).await;
+            buf.bytes_mut().fill(7);
+            volume.write(block * 4096, buf.all(), false).await.expect("written");
+        }
+        // Some of it in leaves, some not yet.
+        for _ in 0..2 {
+            let (mut steps, mut gone) = (0, 0);
+            let checked =
+                pool.check(|at| (steps, gone) = (steps + 1, at)).await.expect("the map can be read");
+            assert_eq!((checked.wrong, checked.lost, checked.mismatches), (0, 0, 0), "{checked:?}");
+            assert!(
+                checked.blocks >= 4 && steps <= 2 && gone == size,
+                "{checked:?}: {steps} steps to {gone}"
+            );
+            pool.checkpoint().await.expect("a checkpoint");
+        }
+        pool.stop().await.expect("stopped");
+    });
+    io.shutdown();
+}

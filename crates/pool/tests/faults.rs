@@ -1,8 +1,8 @@
 //! Members that fail, or say nothing for a while, under a pool that is written to.
 
-use brindle_io::sim::{Model, Sim, When};
-use brindle_io::{Duration, Io};
-use brindle_pool::PoolVolume;
+use brindle_io::sim::{BadRange, Model, Sim, When};
+use brindle_io::{Duration, Io, MemberId};
+use brindle_pool::{How, Pool, PoolOpenError, PoolVolume, choose, look, open_chosen};
 use brindle_testkit::pools::house::{House, Kind};
 use brindle_testkit::random::Random;
 use brindle_volume::{Volume, VolumeError};
@@ -148,4 +148,146 @@ fn counts_of_what_is_live_are_true_after_power_cuts() {
         assert_eq!(lived, None::<()>);
         io.shutdown();
     }
+}
+
+/// Parity is raised again on the members that are left, as far as there is room: then more may fail than there was parity for at first.
+#[test]
+fn parity_is_raised_on_the_members_that_are_left() {
+    let sim = Sim::new(10);
+    let house = House::new(Kind::Raidz(1, 3), |size| sim.add_blank_drive(Model::sata_ssd(), size));
+    let io = Io::new(Box::new(sim.clone()));
+    io.block_on(house.create(&io));
+    io.block_on(async {
+        let pool = house.open(&io, 1).await;
+        let volume = pool.create_volume("one", BLOCKS * 4096).await.expect("room");
+        for block in 0..BLOCKS {
+            write(&io, &volume, block, 3).await.expect("written");
+        }
+        pool.fail(0).await.expect("one may be lost");
+        assert!(pool.status().thin > 0);
+        for _ in 0..200 {
+            io.sleep(Duration::from_millis(50)).await;
+            if pool.status().thin == 0 && !pool.status().busy.cleaning {
+                break;
+            }
+        }
+        assert_eq!(pool.status().thin, 0, "{:?}", pool.status());
+        pool.fail(1).await.expect("all has a copy on the third");
+        write(&io, &volume, 0, 4).await.expect("written without any");
+        for block in 1..BLOCKS {
+            assert_eq!(read(&io, &volume, block).await, Ok(3), "block {block}");
+        }
+        assert!(pool.fail(2).await.is_err(), "the last one stays");
+        pool.stop().await.expect("one is left");
+    });
+    io.shutdown();
+    let io = Io::new(Box::new(sim.restart(11)));
+    io.block_on(async {
+        let opened = house.open_without(&io, 2, How::Writing { opening: 2 }).await;
+        let volume = opened.expect("it has all").0.volume("one").expect("it is there");
+        assert_eq!((read(&io, &volume, 0).await, read(&io, &volume, 1).await), (Ok(4), Ok(3)));
+    });
+    io.shutdown();
+}
+
+/// A place that can't be written costs no member: what was to stand there is written elsewhere before anybody is told of it.
+#[test]
+fn a_batch_that_a_member_refuses_is_written_elsewhere() {
+    let sim = Sim::new(12);
+    let house = House::new(Kind::Raidz(2, 5), |size| sim.add_blank_drive(Model::sata_ssd(), size));
+    let io = Io::new(Box::new(sim.clone()));
+    io.block_on(house.create(&io));
+    io.block_on(async {
+        let pool = house.open(&io, 1).await;
+        let volume = pool.create_volume("one", BLOCKS * 4096).await.expect("room");
+        for (n, &id) in house.ids.iter().enumerate() {
+            // A block in each of some units, of each member others.
+            let places = (0..4u64).map(|unit| (1 << 20) + ((4 * unit + n as u64) << 16) + (unit << 12));
+            let places: Vec<u64> = places.collect();
+            sim.afflict(id, |faults| {
+                faults.unwritable.extend(places.iter().map(|&at| BadRange::forever(at..at + 4096)));
+            });
+        }
+        for round in 1..4 {
+            for block in 0..BLOCKS {
+                write(&io, &volume, block, round).await.expect("written elsewhere");
+            }
+        }
+        let status = pool.status();
+        assert!(status.members.iter().all(|member| !member.is_failed()), "{status:?}");
+        for block in 0..BLOCKS {
+            assert_eq!(read(&io, &volume, block).await, Ok(3), "block {block}");
+        }
+        pool.stop().await.expect("all are there");
+    });
+    io.shutdown();
+}
+
+/// Opens a pool for writing on some of its members, has `work` use it, and stops it.
+async fn used(
+    io: &Io,
+    ids: &[MemberId],
+    take: Option<(usize, u16)>,
+    opening: u64,
+    house: &House,
+    work: impl AsyncFnOnce(&Pool),
+) -> Result<(), PoolOpenError> {
+    let mut looked = Vec::new();
+    for &id in ids {
+        looked.push(look(io, "a member", id).await?);
+    }
+    let chosen = choose(&looked, take)?;
+    let (pool, _) = open_chosen(io, chosen, How::Writing { opening }, house.config()).await?;
+    work(&pool).await;
+    pool.stop().await.expect("stopped");
+    Ok(())
+}
+
+/// Halves of a pool that both went on are told from each other; one is taken when that is said, and stays taken.
+#[test]
+fn of_halves_that_both_went_on_the_one_that_is_named_is_taken_for_good() {
+    let sim = Sim::new(31);
+    let house = House::new(Kind::Raidz(2, 4), |size| sim.add_blank_drive(Model::sata_ssd(), size));
+    let io = Io::new(Box::new(sim));
+    let (all, [left, right]) = (&house.ids[..], [&house.ids[..2], &house.ids[2..]]);
+    let block = |byte: u8| {
+        let io = io.clone();
+        async move |pool: &Pool| {
+            let buf = io.pool(4096).alloc(4096).await;
+            buf.bytes_mut().fill(byte);
+            pool.volume("one").expect("it is there").write(0, buf.all(), true).await.expect("written");
+        }
+    };
+    let holds = |byte: u8, out: &'static [usize]| {
+        let io = io.clone();
+        async move |pool: &Pool| {
+            let buf = io.pool(4096).alloc(4096).await;
+            pool.volume("one").expect("it is there").read(0, buf.all()).await.expect("read");
+            assert_eq!(buf.bytes()[0], byte);
+            let members = pool.status().members;
+            let is_out: Vec<usize> = (0..members.len()).filter(|&n| members[n].device.is_none()).collect();
+            assert_eq!(is_out, out);
+        }
+    };
+    io.block_on(async {
+        house.create(&io).await;
+        let made = async |pool: &Pool| drop(pool.create_volume("one", 1 << 20).await.expect("room"));
+        used(&io, all, None, 1, &house, made).await.expect("all are there");
+        used(&io, left, None, 2, &house, block(2)).await.expect("half of them do");
+        used(&io, right, None, 3, &house, block(3)).await.expect("half of them do");
+        let refused = used(&io, all, None, 4, &house, async |_| {}).await.expect_err("nothing decides");
+        assert!(matches!(refused, PoolOpenError::Diverged { .. }), "{refused}");
+        let way_out = refused.to_string();
+        assert!(way_out.contains("--take 0.0") && way_out.contains("--take 0.2"), "{way_out}");
+        used(&io, all, Some((0, 2)), 5, &house, holds(3, &[0, 1])).await.expect("it was decided");
+        // It is on record: nobody has to say it again, and the others are out of date, not apart.
+        used(&io, all, None, 6, &house, holds(3, &[0, 1])).await.expect("it stays decided");
+        // Unless they went on once more.
+        used(&io, left, None, 7, &house, block(7)).await.expect("they know of nothing");
+        let refused = used(&io, all, None, 8, &house, async |_| {}).await.expect_err("apart again");
+        assert!(matches!(refused, PoolOpenError::Diverged { .. }), "{refused}");
+        used(&io, all, Some((0, 1)), 9, &house, holds(7, &[2, 3])).await.expect("it was decided");
+        used(&io, all, None, 10, &house, holds(7, &[2, 3])).await.expect("it stays decided");
+    });
+    io.shutdown();
 }

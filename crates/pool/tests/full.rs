@@ -11,6 +11,8 @@ use brindle_testkit::pools::house::{House, Kind};
 use brindle_testkit::random::Random;
 use brindle_volume::{Volume, ZeroOptions};
 
+/// The time in which whatever gives room back is answered, however much it is.
+const AT_ONCE: Duration = Duration::from_millis(10);
 /// Shapes, and the most blocks of a write.
 const KINDS: [(Kind, u64); 8] = [
     (Kind::Raidz(1, 3), 1),
@@ -33,7 +35,8 @@ async fn write(io: &Io, volume: &PoolVolume, block: u64, count: u64, fua: bool) 
 async fn overwrite(io: &Io, volume: &PoolVolume, times: u64, most: u64, seed: u64) -> Duration {
     let blocks = volume.limits().size >> 12;
     let (left, longest) = (Rc::new(Cell::new(blocks * times)), Cell::new(Duration::from_secs(0)));
-    let lanes = (0..4).map(|lane| {
+    // Few at a time fill narrow stripes, many whole rows.
+    let lanes = (0..[4, 48, 256][seed as usize % 3]).map(|lane| {
         let (left, longest) = (&left, &longest);
         async move {
             let mut random = Random::stream(seed, lane);
@@ -76,8 +79,10 @@ fn a_volume_that_is_all_that_a_pool_sells_is_overwritten_for_ever() {
             }
             assert_eq!(pool.status().stored, size, "{kind:?}");
             // All of these are single records, which need next to no room.
+            let began = io.now();
             volume.discard(0, size / 2).await.expect("room to give room back");
             let options = ZeroOptions { fua: true, keep_allocated: true, fast_only: false };
+            assert!(io.now().since(began) < AT_ONCE, "{kind:?}: {:?}", io.now().since(began));
             volume.write_zeroes(size / 2, size / 4, options).await.expect("and so for zeroes");
             // Blocks that cleaning moves meanwhile count at both places. Parts of blocks at both ends stay.
             let most = size / 4 + 3 * 4096;
@@ -89,9 +94,57 @@ fn a_volume_that_is_all_that_a_pool_sells_is_overwritten_for_ever() {
             }
             let stored = pool.status().stored;
             assert!(stored <= most, "{kind:?}: {stored} of {size}");
+            let began = io.now();
             pool.destroy_volume("one").await.expect("it is given back");
-            assert_eq!(pool.status().stored, 0);
+            assert!(io.now().since(began) < AT_ONCE, "{kind:?}: {:?}", io.now().since(began));
+            for _ in 0..50 {
+                pool.checkpoint().await.expect("a checkpoint");
+                io.sleep(Duration::from_millis(10)).await;
+            }
+            assert_eq!(pool.status().stored, 0, "{kind:?}");
             pool.stop().await.expect("all are well");
+        });
+        io.shutdown();
+    }
+}
+
+/// Members fail while a pool is full to the last block, and cleaned: nothing runs out of room, stalls, or is lost.
+#[test]
+fn members_may_fail_while_a_pool_is_full() {
+    for (kind, lost) in [(Kind::Raidz(2, 5), 2), (Kind::Raidz(3, 5), 2), (Kind::Mirror(3), 2), (Kind::Two, 1)]
+    {
+        let sim = Sim::new(lost);
+        let house = House::new(kind, |size| sim.add_blank_drive(Model::sata_ssd(), size));
+        let io = Io::new(Box::new(sim.clone()));
+        io.block_on(house.create(&io));
+        io.block_on(async {
+            let pool = house.open(&io, 1).await;
+            let size = pool.status().capacity;
+            let volume = pool.create_volume("one", size).await.expect("it is sold");
+            for block in 0..size >> 12 {
+                write(&io, &volume, block, 1, false).await;
+            }
+            for member in 0..lost {
+                let (failed, now) = (pool.clone(), io.clone());
+                let failing = io.spawn(async move {
+                    now.sleep(Duration::from_millis(20)).await;
+                    failed.fail(member as u16).await.expect("it can do without");
+                    failed.checkpoint().await.expect("room for a checkpoint");
+                });
+                let longest = overwrite(&io, &volume, 1, 4, member).await;
+                failing.await;
+                assert!(longest < Duration::from_secs(2), "{kind:?}: {longest:?}");
+            }
+            let began = io.now();
+            volume.discard(0, size / 2).await.expect("room to give room back");
+            assert!(io.now().since(began) < AT_ONCE, "{kind:?}: {:?}", io.now().since(began));
+            for block in size >> 13..size >> 12 {
+                let buf = io.pool(4096).alloc(4096).await;
+                volume.read(block << 12, buf.all()).await.expect("nothing is lost");
+            }
+            let checked = pool.check(|_| {}).await.expect("the map can be read");
+            assert_eq!((checked.wrong, checked.lost, checked.mismatches), (0, 0, 0), "{kind:?}: {checked:?}");
+            pool.stop().await.expect("those that are left are well");
         });
         io.shutdown();
     }

@@ -131,7 +131,8 @@ const HOST: &[&[&str]] = &[
 ];
 
 const POOL: &[&[&str]] = &[
-    &["events", "look", "map", "queue", "space", "stripe"],
+    &["events", "look", "map", "space", "stripe"],
+    &["queue"],
     &["core", "create"],
     &["log", "read", "record"],
     &["check", "checkpoint", "replay"],

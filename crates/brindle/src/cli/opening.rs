@@ -61,6 +61,7 @@ impl From<&Serve> for Opening {
             bitmaps: flags.given.bitmaps.clone(),
             access,
             force: flags.force,
+            take: flags.take,
             tuning: opening::Tuning {
                 on_full: flags.on_full.into(),
                 read_errors: flags.read_errors,
@@ -152,6 +153,7 @@ mod tests {
         changed(&["--read-only"], &|o| o.access = Permission::ReadOnly);
         changed(&["--read-write"], &|o| o.access = Permission::ReadWrite);
         changed(&["--force"], &|o| o.force = true);
+        changed(&["--take", "1.0"], &|o| o.take = Some((1, 0)));
         changed(&["--bitmap", "./b"], &|o| o.bitmaps = vec!["./b".into()]);
         changed(&["--name", "n"], &|o| o.name = Some("n".into()));
         changed(&["--re-add"], &|o| o.policies.re_add = true);

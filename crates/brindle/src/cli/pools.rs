@@ -168,3 +168,10 @@ pub(crate) struct VolumeDestroy {
     #[arg(value_name = "POOL/NAME")]
     pub(crate) name: String,
 }
+
+/// A member's vdev and role, from `VDEV.ROLE`.
+pub(super) fn role(word: &str) -> Result<(usize, u16), String> {
+    let parsed = word.split_once('.').and_then(|(vdev, role)| Some((vdev.parse().ok()?, role.parse().ok()?)));
+    parsed
+        .ok_or_else(|| format!("'{word}' is no member: say VDEV.ROLE, as `brindle detail` does, such as 0.1"))
+}

@@ -90,6 +90,7 @@ impl Opened {
         world: &World,
         members: &[PathBuf],
         access: DeviceAccess,
+        take: Option<(usize, u16)>,
         tuning: Tuning,
     ) -> Result<Self, Failure> {
         let (mut looked, mut left_out) = (Vec::new(), Vec::new());
@@ -115,7 +116,7 @@ impl Opened {
             let whys: Vec<String> = left_out.into_iter().map(|(_, why)| why).collect();
             return Err(Failure::Refused(whys.join("; ")));
         }
-        let chosen = choose(&looked, None)?;
+        let chosen = choose(&looked, take)?;
         left_out.extend(stale(&looked, &chosen));
         let names = |id| looked.iter().find(|one| Some(one.id) == id).map(|one| one.name.clone());
         let members = chosen.members.iter().map(|&id| names(id)).collect();
@@ -171,7 +172,7 @@ impl Alone {
     pub(crate) fn open(members: &[PathBuf], access: DeviceAccess, tuning: Tuning) -> Result<Self, Failure> {
         world::check_budget(tuning.memory)?;
         let world = World::new(Opening { access, tuning, ..Opening::LOOK })?;
-        let opened = Opened::open(&world, members, access, tuning)?;
+        let opened = Opened::open(&world, members, access, None, tuning)?;
         opened.warn();
         Ok(Self { opened, world })
     }

@@ -29,7 +29,7 @@ pub(super) fn open(opening: &Opening, world: &World, pools: &[Vec<PathBuf>]) -> 
             label.map_or(opening.access, |label| opening.access_of(&label.name, &label.pool.to_string()));
         let read_only = said == Permission::ReadOnly;
         let access = if read_only { DeviceAccess::Read } else { DeviceAccess::Write };
-        let pool = Opened::open(world, members, access, opening.tuning)?;
+        let pool = Opened::open(world, members, access, opening.take, opening.tuning)?;
         let name = &pool.pool.label().name;
         if opened.iter().any(|other| other.pool.label().name == *name) {
             return Err(Failure::Refused(format!("two pools are called '{name}': serve each by itself")));

@@ -24,6 +24,8 @@ pub enum EntryKind {
     Zeroes,
     /// A lost block: no member has it any more.
     Lost,
+    /// The volume is gone, with all its blocks.
+    Destroyed,
 }
 
 impl EntryKind {
@@ -110,6 +112,7 @@ impl Entry {
                 EntryKind::Page => 1,
                 EntryKind::Zeroes => 4,
                 EntryKind::Lost => 5,
+                EntryKind::Destroyed => 6,
             },
             reserved: 0,
             count: self.count.into(),
@@ -124,6 +127,7 @@ impl Entry {
             1 => EntryKind::Page,
             4 => EntryKind::Zeroes,
             5 => EntryKind::Lost,
+            6 => EntryKind::Destroyed,
             // 2 is kept for packed blocks, 3 for encrypted ones.
             other => return Err(impossible("batch", "kind", other)),
         };

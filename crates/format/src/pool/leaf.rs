@@ -137,6 +137,8 @@ pub struct LeafRef {
     pub first: u64,
     /// Its entries.
     pub count: u16,
+    /// Its entries are zeroes by now, and still count in their segments.
+    pub dead: bool,
     /// Where it is.
     pub pointer: Pointer,
 }
@@ -146,7 +148,7 @@ pub struct LeafRef {
 struct RawLeafRef {
     volume: U32,
     count: U16,
-    reserved: U16,
+    dead: U16,
     first: U64,
     address: U64,
     checksum: U32,
@@ -160,7 +162,7 @@ struct RawLeaves {
     tail: [u8; REFS_TAIL],
 }
 
-/// A page of the list of leaves, in the order of volume and first block.
+/// A page of the list of leaves, in the order of volume and first block; those that are dead stand behind all others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaves(pub Vec<LeafRef>);
 
@@ -175,7 +177,7 @@ impl Leaves {
             *place = RawLeafRef {
                 volume: leaf.volume.into(),
                 count: leaf.count.into(),
-                reserved: 0.into(),
+                dead: u16::from(leaf.dead).into(),
                 first: leaf.first.into(),
                 address: leaf.pointer.address.0.into(),
                 checksum: leaf.pointer.checksum.into(),
@@ -198,8 +200,13 @@ impl Leaves {
                 return Err(impossible("list of leaves", "address", address.0));
             }
             let pointer = Pointer { address, checksum: raw.checksum.get() };
+            let dead = match raw.dead.get() {
+                0 => false,
+                1 => true,
+                other => return Err(impossible("list of leaves", "dead", other)),
+            };
             let (volume, first, count) = (raw.volume.get(), raw.first.get(), raw.count.get());
-            Ok(LeafRef { volume, first, count, pointer })
+            Ok(LeafRef { volume, first, count, dead, pointer })
         };
         raw.leaves.iter().take(count).map(of).collect::<Result<_, _>>().map(Self)
     }

@@ -36,6 +36,8 @@ pub struct Opening {
     pub access: Permission,
     /// Use arrays of which some bytes may be wrong.
     pub force: bool,
+    /// The vdev and role of a member whose side is believed where members of a pool were written apart from each other.
+    pub take: Option<(usize, u16)>,
     /// How arrays and pools run.
     pub tuning: Tuning,
     /// How clients come to them.
@@ -56,6 +58,7 @@ impl Default for Opening {
             bitmaps: Vec::new(),
             access: Permission::default(),
             force: false,
+            take: None,
             tuning: Tuning::default(),
             exports: Exports::default(),
             policies: Policies::default(),
@@ -177,6 +180,7 @@ mod tests {
             bitmaps: vec!["/run/bits".into()],
             access: Permission::ReadWrite,
             force: true,
+            take: Some((0, 2)),
             tuning: Tuning {
                 memory: 32 << 20,
                 read_policy: brindle_array::ReadPolicy::RoundRobin,

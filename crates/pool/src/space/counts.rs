@@ -1,23 +1,136 @@
 //! Counts over all segments: how much is free, live, worth to be cleaned, and can be lost.
 
+use std::collections::BTreeSet;
+
 use brindle_format::pool::SegmentClass;
 
-use super::{FOR_CLEANING, Segment, Space, Unit, Use};
+use super::{BATCH_BLOCKS, FOR_CLEANING, Segment, Space, Unit, Use, sold};
+
+/// Segments beyond those of pages below which a vdev is cleaned.
+const LEAST_LEFT: u64 = 8;
+
+impl Segment {
+    /// Blocks that are live as far as is known.
+    fn lives(&self) -> u32 {
+        self.record.live.saturating_sub(self.dying)
+    }
+
+    /// A closed one of pages that something names.
+    fn is_pages(&self) -> bool {
+        self.usage == Use::Closed && self.record.class == SegmentClass::Pages && self.record.live > 0
+    }
+}
+
+impl Unit {
+    /// Members that a segment may still lose.
+    fn parity_of(&self, segment: &Segment) -> u8 {
+        let gone = (segment.record.members & !self.present).count_ones() as u8;
+        segment.record.parity.saturating_sub(gone)
+    }
+}
 
 impl Space {
     /// The closed segment that costs least to empty, if it is worth it, and its live blocks; but for those that were `tried`.
-    pub(crate) fn victim(&self, sequence: u64, tried: &[u32]) -> Option<(u32, u32)> {
-        let fits = |(n, segment): (usize, &Segment)| {
-            let record = &segment.record;
-            let is_data = !matches!(record.class, SegmentClass::Pages | SegmentClass::None);
-            let all = u32::from(record.shape().data()) * record.shape().stripes();
-            let worth = record.live > 0 && record.live < all - all / 16;
-            let fresh = !tried.contains(&(n as u32));
-            (segment.usage == Use::Closed && is_data && worth && fresh && record.sequence <= sequence)
-                .then_some((u64::from(record.live) * 1024 / u64::from(all.max(1)), n as u32, record.live))
+    pub(crate) fn victim(&self, sequence: u64, tried: &BTreeSet<u32>) -> Option<(u32, u32)> {
+        // Blocks that a segment takes which is written now.
+        let fresh: Vec<u32> = (0..self.units.len()).map(|at| self.blocks_now(at)).collect();
+        let fits = |at: usize, n: u32| {
+            let segment = &self.segments[n as usize];
+            let (live, all) = (segment.lives(), fresh[at]);
+            let worth = live < all - all / 16;
+            (self.is_movable(segment, sequence) && worth && !tried.contains(&n))
+                .then(|| (u64::from(live) * 1024 / u64::from(all.max(1)), n, live))
         };
-        let least = self.segments.iter().enumerate().filter_map(fits).min();
+        let of = |at: usize| self.units[at].range().filter_map(move |n| fits(at, n));
+        let least = (0..self.units.len()).flat_map(of).min();
         least.map(|(_, n, live)| (n, live))
+    }
+
+    /// A closed segment that has less parity than what is written now, and its live blocks.
+    pub(crate) fn thin(&self, sequence: u64, tried: &BTreeSet<u32>) -> Option<(u32, u32)> {
+        let of = |at: usize| {
+            let parity = self.parity_now(at);
+            self.units[at].range().find(|n| {
+                let segment = &self.segments[*n as usize];
+                let fits = self.is_movable(segment, sequence) && !tried.contains(n);
+                fits && self.units[at].parity_of(segment) < parity
+            })
+        };
+        let found = (0..self.units.len()).find_map(of)?;
+        Some((found, self.segments[found as usize].lives()))
+    }
+
+    /// Pages have less parity than what is written now.
+    pub(crate) fn has_thin_pages(&self) -> bool {
+        (0..self.units.len()).any(|at| {
+            let parity = self.parity_now(at);
+            self.units[at].range().any(|n| {
+                let segment = &self.segments[n as usize];
+                segment.is_pages() && self.units[at].parity_of(segment) < parity
+            })
+        })
+    }
+
+    fn is_movable(&self, segment: &Segment, sequence: u64) -> bool {
+        let record = &segment.record;
+        let is_data = !matches!(record.class, SegmentClass::Pages | SegmentClass::None);
+        segment.usage == Use::Closed && is_data && segment.lives() > 0 && record.sequence <= sequence
+    }
+
+    /// Data blocks of whole rows of a segment that is written now.
+    fn blocks_now(&self, at: usize) -> u32 {
+        let shape = self.units[at].shape(false, self.parity_now(at));
+        u32::from(shape.data()) * shape.stripes()
+    }
+
+    /// Blocks that a victim has in all.
+    pub(crate) fn blocks_of(&self, segment: u32) -> u32 {
+        self.get(segment).map_or(0, |segment| {
+            let shape = segment.record.shape();
+            u32::from(shape.data()) * shape.stripes()
+        })
+    }
+
+    /// Pages that a vdev may have to take: all of those, if others are full.
+    pub(super) fn pages_of(&self, at: usize) -> u64 {
+        let units = |unit: &Unit| u64::from(unit.vdev.units) * unit.page_blocks();
+        let all: u64 = self.units.iter().map(units).sum();
+        let own = units(&self.units[at]);
+        (u128::from(self.pages) * u128::from(own) / u128::from(all.max(1))) as u64
+    }
+
+    /// Pages for which there is room.
+    pub(crate) fn room_for_pages(&self) -> u64 {
+        let of = |at: usize| {
+            let unit = &self.units[at];
+            let shape = unit.shape(false, self.parity_now(at));
+            let blocks = |stripes: u32| {
+                let blocks = u64::from(shape.data()) * u64::from(stripes);
+                // The last batch of a segment may be one that is too small for anything.
+                blocks.saturating_sub(blocks.div_ceil(u64::from(BATCH_BLOCKS)) + u64::from(shape.data()))
+            };
+            let open = unit.pages.map_or(0, |open| {
+                let stripes = self.segments[open.segment as usize].record.shape().stripes();
+                blocks(stripes.saturating_sub(open.next))
+            });
+            unit.free.len() as u64 * blocks(shape.stripes()) + open
+        };
+        (0..self.units.len()).map(of).sum()
+    }
+
+    /// Bytes of volumes that a vdev has to have room for.
+    pub(super) fn sold_of(&self, unit: &Unit) -> u64 {
+        let all: u64 = self.units.iter().map(|unit| sold(&unit.vdev)).sum();
+        let own = sold(&unit.vdev);
+        (u128::from(self.sold.min(all)) * u128::from(own) / u128::from(all.max(1))) as u64
+    }
+
+    /// Segments that the next checkpoint gives back, as far as that is known, and those that are not full.
+    pub(crate) fn waiting(&self) -> (usize, usize) {
+        let waits = |segment: &&Segment| segment.usage == Use::Closed && segment.lives() == 0;
+        let waiting = self.segments.iter().filter(waits).count();
+        let of = |unit: &Unit| unit.free.len() + unit.log() + unit.freeing.len() + unit.adding.len();
+        (waiting, waiting + self.units.iter().map(of).sum::<usize>())
     }
 
     /// Data blocks of the unused segments of the log.
@@ -30,15 +143,19 @@ impl Space {
         all.map(blocks).sum()
     }
 
-    /// Segments of pages that hold little: their pages are to be written elsewhere.
+    /// Segments of pages that hold little, or have less parity than what is written now: their pages are to be written elsewhere.
     pub(crate) fn sparse_pages(&self, most: usize) -> Vec<u32> {
-        let fits = |(n, segment): (usize, &Segment)| {
-            let record = &segment.record;
-            let all = u32::from(record.shape().data()) * record.shape().stripes();
-            let sparse = segment.usage == Use::Closed && record.class == SegmentClass::Pages;
-            (sparse && record.live > 0 && record.live < all / 2).then_some((record.live, n as u32))
-        };
-        let mut found: Vec<(u32, u32)> = self.segments.iter().enumerate().filter_map(fits).collect();
+        let mut found: Vec<(u32, u32)> = Vec::new();
+        for (at, unit) in self.units.iter().enumerate() {
+            let parity = self.parity_now(at);
+            found.extend(unit.range().filter_map(|n| {
+                let segment = &self.segments[n as usize];
+                let record = &segment.record;
+                let all = u32::from(record.shape().data()) * record.shape().stripes();
+                let is_due = record.live < all / 2 || unit.parity_of(segment) < parity;
+                (segment.is_pages() && is_due).then_some((record.live, n))
+            }));
+        }
         found.sort_unstable();
         found.into_iter().take(most).map(|(_, n)| n).collect()
     }
@@ -48,19 +165,32 @@ impl Space {
         self.units.iter().all(|unit| unit.log() <= FOR_CLEANING + 2)
     }
 
-    /// Segments that could be written, in parts of 1024 of all.
-    pub(crate) fn free_share(&self) -> u64 {
-        let units: u64 = self.units.iter().map(|unit| u64::from(unit.vdev.units)).sum();
-        let left = self.units.iter().map(|unit| (unit.free.len() + unit.log() + unit.freeing.len()) as u64);
-        left.sum::<u64>() * 1024 / units.max(1)
+    /// Data blocks of a segment that is written now, of the vdev that has fewest.
+    pub(crate) fn least_blocks(&self) -> u64 {
+        (0..self.units.len()).map(|at| u64::from(self.blocks_now(at))).min().unwrap_or(0)
     }
 
-    /// Free units of the vdev that has fewest beyond what is kept for pages.
-    pub(crate) fn needs_cleaning(&self) -> bool {
-        self.units.iter().any(|unit| {
-            let left = unit.free.len() + unit.log() + unit.freeing.len();
-            left < unit.for_pages() + (unit.vdev.units as usize / 16).max(8)
-        })
+    /// Segments of a vdev that could be written once a checkpoint has passed; those that were `tried` are empty.
+    fn left(&self, unit: &Unit, tried: &BTreeSet<u32>) -> usize {
+        let waits = |n: &u32| {
+            let segment = &self.segments[*n as usize];
+            segment.usage == Use::Closed && (segment.lives() == 0 || tried.contains(n))
+        };
+        unit.free.len()
+            + unit.log()
+            + unit.freeing.len()
+            + unit.adding.len()
+            + unit.range().filter(waits).count()
+    }
+
+    /// How many segments the vdev that has fewest has beyond what is kept for pages, in parts of 1024 of what it should have at least.
+    pub(crate) fn reserve(&self, tried: &BTreeSet<u32>) -> u64 {
+        let of = |at: usize| {
+            let unit = &self.units[at];
+            let have = self.left(unit, tried).saturating_sub(unit.for_pages(self.pages_of(at)));
+            have as u64 * 1024 / (u64::from(unit.vdev.units) / 64).max(LEAST_LEFT)
+        };
+        (0..self.units.len()).map(of).min().unwrap_or(u64::MAX)
     }
 
     /// Whether all that stands on the pool can do without a member: by the record of each segment.
@@ -68,8 +198,9 @@ impl Space {
         self.units.iter().all(|unit| {
             let lost = (0..unit.vdev.members).filter(|n| is_lost(unit.vdev.first_member + n));
             let lost = lost.fold(0u64, |mask, n| mask | 1 << n);
+            // Blocks that were moved to those that are left since others failed have parity of their own.
             lost == 0
-                || (lost.count_ones() <= u32::from(unit.vdev.parity)
+                || (lost.count_ones() < u32::from(unit.vdev.members)
                     && unit.range().all(|n| {
                         let segment = &self.segments[n as usize];
                         let idle = matches!(segment.usage, Use::Free | Use::Log) && segment.record.live == 0;
@@ -83,9 +214,8 @@ impl Space {
     pub(crate) fn thin_blocks(&self) -> u64 {
         let of = |unit: &Unit| {
             let thin = |n: u32| {
-                let record = &self.segments[n as usize].record;
-                let gone = (record.members & !unit.present).count_ones() as u8;
-                (record.parity.saturating_sub(gone) < unit.vdev.parity).then_some(u64::from(record.live))
+                let segment = &self.segments[n as usize];
+                (unit.parity_of(segment) < unit.vdev.parity).then_some(u64::from(segment.record.live))
             };
             unit.range().filter_map(thin).sum::<u64>()
         };

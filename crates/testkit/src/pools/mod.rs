@@ -196,7 +196,7 @@ fn next_cut(number: u64, first: Option<u64>, random: &mut Random) -> Option<u64>
     match number {
         0 => first,
         1..=3 if first.is_some() && !random.one_in(3) => {
-            let within = *random.pick(&[80, 80, 200, 1500]);
+            let within = *random.pick(&[30, 60, 80, 160, 1500]);
             Some(random.below(within))
         }
         _ => None,
@@ -216,10 +216,13 @@ fn strikes(
     for &member in plan.victims.iter().filter(|member| !dead.contains(member)) {
         if any && (plan.faults || plan.silent) && random.one_in(2) {
             let strike = Strike::any(plan, house.size, random);
-            // One in three just before the power goes.
+            // One in two just before the power goes.
             let last = cut.unwrap_or(400);
-            let step =
-                if random.one_in(3) { last.saturating_sub(random.below(25)) } else { random.below(last + 1) };
+            let step = match random.below(4) {
+                0 => last.saturating_sub(random.below(25)),
+                1 => last.saturating_sub(1 + random.below(4)),
+                _ => random.below(last + 1),
+            };
             strikes.push((step, member, strike));
         }
     }

@@ -225,25 +225,33 @@ impl Reader<'_> {
             self.rows.borrow_mut().put(n, segment);
         }
         let mut content = PoolContent { stopped: u64_at(&self.head.0, 216) == 1, ..PoolContent::default() };
-        for record in self.list(128, 5, 128, &mut own)? {
+        // One that is being destroyed is gone.
+        for record in self.list(128, 5, 128, &mut own)?.into_iter().filter(|record| record[24] == 0) {
             let name = String::from_utf8_lossy(&record[32..96]).trim_end_matches('\0').to_owned();
             content.volumes.insert(name, (u32_at(&record, 0), u64_at(&record, 8)));
         }
         self.list(152, 6, 64, &mut own)?;
         let mut found: BTreeMap<(u32, u64), (u64, u32)> = BTreeMap::new();
+        // Blocks of leaves that were given back only count.
+        let mut dead = Vec::new();
         for leaf in self.list(80, 3, 32, &mut own)? {
             let (address, volume) = (u64_at(&leaf, 16), u32_at(&leaf, 0));
             own.push(address);
             let page = self.page(address, u32_at(&leaf, 24), 2)?;
             for n in 0..usize::from(u16_at(&page, 10)) {
                 let entry = &page[32 + n * 24..][..24];
+                if u16_at(&leaf, 6) == 1 {
+                    dead.push(u64_at(entry, 12));
+                    continue;
+                }
                 found.insert((volume, u48_at(entry, 0)), (u64_at(entry, 12), u32_at(entry, 20)));
             }
         }
-        content.miscounted = miscounted(&table, found.values().map(|at| at.0).chain(own));
+        content.miscounted = miscounted(&table, found.values().map(|at| at.0).chain(own).chain(dead));
         if !content.stopped {
-            self.replay(&table, &mut found)?;
+            self.replay(&table, &mut found, &mut content.volumes)?;
         }
+        found.retain(|at, _| content.volumes.values().any(|volume| volume.0 == at.0));
         for (key, (address, expected)) in found {
             let block = if address == NOWHERE { None } else { self.at(address, expected) };
             content.blocks.insert(key, block);
@@ -252,7 +260,12 @@ impl Reader<'_> {
     }
 
     /// Applies the batches of the log that count.
-    fn replay(&self, table: &[Vec<u8>], found: &mut BTreeMap<(u32, u64), (u64, u32)>) -> Result<(), String> {
+    fn replay(
+        &self,
+        table: &[Vec<u8>],
+        found: &mut BTreeMap<(u32, u64), (u64, u32)>,
+        volumes: &mut BTreeMap<String, (u32, u64)>,
+    ) -> Result<(), String> {
         let (mut batches, mut durable) = (BTreeMap::new(), 0);
         for (n, _) in (0..).zip(table).filter(|(_, record)| record[0] == 1) {
             let stripes = self.rows.borrow().stripes(n);
@@ -286,6 +299,7 @@ impl Reader<'_> {
                     });
                 }
                 5 => drop(found.insert((volume, block), (NOWHERE, 0))),
+                6 => volumes.retain(|_, own| own.0 != volume),
                 _ => {}
             }
         }
