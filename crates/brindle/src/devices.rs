@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use brindle_array::{Array, Detail, DeviceDetail, DeviceState, Recovery};
 use brindle_host::opening::Tuning;
 use brindle_host::{
-    Coming, DETACHED, FAILED, MISSING, are_meant, not_replaced, removal, take_all_again, take_each_again,
-    those_there,
+    Coming, DETACHED, FAILED, MISSING, Source, are_meant, not_replaced, removal, take_all_again,
+    take_each_again, those_there,
 };
 use brindle_io::MemberId;
 use serde_json::Value;
@@ -357,7 +357,8 @@ fn take_again(host: &Host, array: &Array, devices: &[PathBuf]) -> Result<Vec<Val
             None => new.push(path.clone()),
         }
     }
-    let newcomers = terms(host, Coming { force: false, re_add: true }).look_at(&new)?;
+    let newcomers = terms(host, Coming { force: false, re_add: true })
+        .look_at(new.into_iter().map(Source::Named).collect())?;
     let mut devices = known;
     for newcomer in newcomers {
         let newcomer = host.world.take_newcomer(newcomer)?;
@@ -391,7 +392,11 @@ fn take_in(
         let (id, now) = added.map_err(|(_, why)| why)?;
         Ok((id, joined(&label, &now)))
     };
-    terms(host, coming).look_at(devices)?.into_iter().map(add).collect()
+    terms(host, coming)
+        .look_at(devices.iter().cloned().map(Source::Named).collect())?
+        .into_iter()
+        .map(add)
+        .collect()
 }
 
 fn remove_from_stopped(
