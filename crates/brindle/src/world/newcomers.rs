@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 
 use brindle_array::{Array, Joined};
 use brindle_format::md::Uuid;
-use brindle_host::status::JoinedStatus;
+use brindle_host::status::{JoinedStatus, RefusedStatus};
 use brindle_host::{Coming, Source};
 use brindle_io::MemberId;
 use brindle_io::device::{DeviceAccess, Identity, OpenDevice};
-use serde_json::{Value, json};
 
 use super::members::{refuse_twice, see_device};
 use super::{Seen, World, see};
@@ -124,27 +123,22 @@ impl Terms {
     }
 }
 
-/// The part that a device has been given, for programs.
-pub(crate) fn joined(label: &str, joined: &Joined) -> Value {
-    json!(JoinedStatus::of(label, joined))
-}
-
 /// Former members that were looked for.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     /// Devices that are members again.
-    pub(crate) joined: Vec<Value>,
+    pub(crate) joined: Vec<JoinedStatus>,
     /// Devices that can't be, and why.
-    pub(crate) refused: Vec<Value>,
+    pub(crate) refused: Vec<RefusedStatus>,
 }
 
 impl Told {
     pub(crate) fn joined(&mut self, label: &str, role: u16) {
-        self.joined.push(joined(label, &Joined::Member { role }));
+        self.joined.push(JoinedStatus::of(label, &Joined::Member { role }));
     }
 
     pub(crate) fn refused(&mut self, label: &str, why: &Failure) {
-        self.refused.push(json!({"path": label, "why": why.to_string()}));
+        self.refused.push(RefusedStatus { path: label.to_owned(), why: why.to_string() });
     }
 }
 
