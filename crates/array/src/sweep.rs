@@ -10,15 +10,14 @@ mod samples;
 pub use samples::Redundancy;
 
 use core::ops::Range;
-use std::collections::VecDeque;
 use std::rc::Rc;
 
 use crate::events::{EventKind, Note};
 use crate::process::{Process, ProcessError, ProcessKind};
-use brindle_io::{Duration, Instant, OpClass, OpError, Task};
+use brindle_io::{Duration, Instant, OpError};
 use brindle_layout::Family as Map;
 use brindle_members::process::Progress;
-use brindle_members::yielding::{Begun, Yielding};
+use brindle_members::windows::{Windowed, Windows};
 use brindle_volume::VolumeError;
 
 use crate::array::{Array, Outcome};
@@ -33,8 +32,6 @@ const ALIGNMENT: u64 = 64 << 10;
 const FINE: u64 = 4 << 10;
 /// The least number of steps in which a recovery advances, where chunks are small enough.
 const STEPS: u64 = 16;
-/// Windows under way at the same time: members are kept busy while one is computed.
-const IN_FLIGHT: usize = 3;
 /// How far a resync or a recovery has come is recorded at least this often over the whole array,
 const SAVES: u64 = 16;
 /// and this often in time.
@@ -239,26 +236,21 @@ enum LeftOut {
     Unmarked,
 }
 
-/// A window under way.
-struct Window {
-    /// Where it ends.
-    end: u64,
-    begun: Begun,
-    task: Task<Result<SyncReport, VolumeError>>,
+/// The windows of a process over an array.
+struct Over {
+    array: Array,
+    work: Work,
+    window: u64,
+    /// The part to skip, and the unit at whose multiples windows begin and end.
+    leaves_out: Option<(LeftOut, u64)>,
 }
 
-/// A process under way: windows over the array, finished in their order.
+/// A process under way.
 struct Sweep {
     array: Array,
     process: Process,
     work: Work,
-    next: u64,
-    window: u64,
-    /// The part to skip, and the unit at whose multiples windows begin and end.
-    leaves_out: Option<(LeftOut, u64)>,
-    /// Windows under way.
-    running: VecDeque<Window>,
-    yielding: Yielding,
+    windows: Windows<ProcessKind, Over>,
     report: SyncReport,
     /// Number of places that were reported as events.
     told: usize,
@@ -310,47 +302,27 @@ impl Sweep {
         let next = if from < total { from - from % aligned } else { total };
         let process = Process::new(&array.0.core.io, kind, from, total, array.speeds());
         array.0.process.replace(Some(process.clone()));
-        Ok(Self {
-            array: array.clone(),
-            process,
-            work,
-            next,
-            window,
-            leaves_out,
-            running: VecDeque::new(),
-            yielding: Yielding::default(),
-            report: SyncReport::default(),
-            told: 0,
-        })
+        let over = Over { array: array.clone(), work: work.clone(), window, leaves_out };
+        let windows = Windows::new(&array.0.core.io, process.clone(), next, over);
+        let (array, report) = (array.clone(), SyncReport::default());
+        Ok(Self { array, process, work, windows, report, told: 0 })
     }
 
     /// Keeps windows under way, and waits for the first of them. Gives the position below which all is done, or
     /// nothing when there is nothing left to do.
     async fn advance(&mut self) -> Result<Option<u64>, ProcessError> {
-        loop {
-            self.begin_windows();
-            if let Some(Window { end, begun, task }) = self.running.pop_front() {
-                let window = task.await?;
-                match self.work {
-                    Work::Recover(_) => self.array.tell_unrebuilt(&window),
-                    Work::Sync(mode) if self.process.kind() != ProcessKind::Resync => {
-                        self.told += self.array.tell_found(mode, &window, SyncReport::PLACES - self.told);
-                    }
-                    Work::Sync(_) | Work::Replace(_) => {}
-                }
-                self.report.add(&window);
-                self.rest(begun);
-                self.process.reached(end, self.report.mismatch_sectors);
-                return Ok(Some(end));
+        let Some((end, window)) = self.windows.advance().await? else { return Ok(None) };
+        let window = window?;
+        match self.work {
+            Work::Recover(_) => self.array.tell_unrebuilt(&window),
+            Work::Sync(mode) if self.process.kind() != ProcessKind::Resync => {
+                self.told += self.array.tell_found(mode, &window, SyncReport::PLACES - self.told);
             }
-            if self.next >= self.process.progress().total {
-                return Ok(None);
-            }
-            if self.process.is_stopped() {
-                return Err(ProcessError::Interrupted);
-            }
-            self.process.wait().await;
+            Work::Sync(_) | Work::Replace(_) => {}
         }
+        self.report.add(&window);
+        self.process.reached(end, self.report.mismatch_sectors);
+        Ok(Some(end))
     }
 
     /// Keeps in mind what came of it.
@@ -359,10 +331,17 @@ impl Sweep {
         self.array.0.outcome.replace(Some(Outcome { kind, report, ended, result }));
         result
     }
+}
 
-    /// Where the next window is, and its length: 0 if nothing is left to do.
-    fn next_window(&self, total: u64) -> (u64, u64) {
-        let whole = (self.next, self.window.min(total - self.next));
+impl Windowed for Over {
+    type Outcome = Result<SyncReport, VolumeError>;
+
+    fn requests(&self) -> u64 {
+        self.array.0.core.requests.get()
+    }
+
+    fn place(&self, next: u64, total: u64) -> (u64, u64) {
+        let whole = (next, self.window.min(total - next));
         let Some((what, unit)) = self.leaves_out else { return whole };
         let run = |range: Range<u64>| match (what, &self.work) {
             (LeftOut::True, _) => self.array.0.core.keeper.true_run(&range),
@@ -372,44 +351,20 @@ impl Sweep {
             }
             (LeftOut::Unmarked, _) => (false, range.end),
         };
-        let from = match run(self.next..total) {
+        let from = match run(next..total) {
             (true, end) if end >= total => return (total, 0),
             (true, end) => end,
-            (false, _) => self.next,
+            (false, _) => next,
         };
         let (left_out, end) = run(from..total);
         if left_out {
             // Only a part is looked at at a time.
             return (from, 0);
         }
-        let pos = self.next.max(from - from % unit);
+        let pos = next.max(from - from % unit);
         (pos, self.window.min(end.next_multiple_of(unit).min(total) - pos))
     }
-
-    /// Clients have their time.
-    fn rest(&mut self, window: Begun) {
-        let core = &self.array.0.core;
-        let rest =
-            self.yielding.ended(window, core.io.now(), core.requests.get(), self.process.detail().floor);
-        self.process.rest(rest);
-    }
-
-    fn begin_windows(&mut self) {
-        let total = self.process.progress().total;
-        let most = if self.yielding.is_crowded() { 1 } else { IN_FLIGHT };
-        while self.running.len() < most && self.next < total && !self.process.is_stopped() {
-            let (pos, len) = self.next_window(total);
-            self.next = pos;
-            if len == 0 || !self.process.may_begin(len) {
-                return;
-            }
-            let (array, work) = (self.array.clone(), self.work.clone());
-            let core = &self.array.0.core;
-            let begun = Begun::new(core.io.now(), core.requests.get(), len, self.running.is_empty());
-            // A task of its own: once begun a window runs to its end, whatever becomes of who asked for it.
-            let task = core.io.spawn_as(OpClass::Repair, sweep_window(array, pos, len, work));
-            self.next += len;
-            self.running.push_back(Window { end: self.next, begun, task });
-        }
+    fn carry_out(&self, at: u64, len: u64) -> impl Future<Output = Self::Outcome> + 'static {
+        sweep_window(self.array.clone(), at, len, self.work.clone())
     }
 }

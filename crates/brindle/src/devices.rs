@@ -7,19 +7,20 @@ use std::path::{Path, PathBuf};
 
 use brindle_array::{Array, Detail, DeviceDetail, DeviceState, Recovery};
 use brindle_host::opening::Tuning;
+use brindle_host::status::JoinedStatus;
 use brindle_host::{
-    Coming, DETACHED, FAILED, MISSING, are_meant, not_replaced, removal, take_all_again, take_each_again,
-    those_there,
+    Coming, DETACHED, FAILED, MISSING, Source, are_meant, not_replaced, removal, take_all_again,
+    take_each_again, those_there,
 };
 use brindle_io::MemberId;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::ask::{Meant, Target, ask, name_of_member};
 use crate::cli::{Add, Fail, Given, Remove, Replace};
 use crate::control::Request;
 use crate::failure::Failure;
 use crate::host::Host;
-use crate::world::{self, Newcomer, Search, Terms, Told, joined};
+use crate::world::{self, Newcomer, Search, Terms, Told};
 use crate::{detail, report, runtime};
 use exchange::Exchange;
 
@@ -267,11 +268,11 @@ fn add_to_stopped(args: &Add, coming: Coming) -> Result<(), Failure> {
     } else {
         add_devices(members, bitmaps, &devices, coming)?
     };
-    let paths = told.joined.iter().filter_map(|joined| joined["path"].as_str()).map(PathBuf::from);
+    let paths = told.joined.iter().map(|joined| PathBuf::from(&joined.path));
     let new = paths.filter(|path| !members.contains(path));
     let all: Vec<PathBuf> = members.iter().cloned().chain(new).collect();
-    let added = list(&told.joined.iter().map(|joined| joined["path"].clone()).collect());
-    let (joined, refused) = (Value::Array(told.joined), Value::Array(told.refused));
+    let (joined, refused) = (json!(told.joined), json!(told.refused));
+    let added = told.joined.iter().map(|joined| &*joined.path).collect::<Vec<_>>().join(", ");
     let text = added_text(&added, "the array", &joined, &refused);
     tell(args.json, &text, || {
         let mut report = serde_json::to_value(detail::of(&all, bitmaps)?).unwrap_or_default();
@@ -348,7 +349,7 @@ fn without_those_out(
 }
 
 /// Takes devices into an array again that nobody serves: none, if one of them can't be taken.
-fn take_again(host: &Host, array: &Array, devices: &[PathBuf]) -> Result<Vec<Value>, Failure> {
+fn take_again(host: &Host, array: &Array, devices: &[PathBuf]) -> Result<Vec<JoinedStatus>, Failure> {
     let detail = array.detail();
     let (mut known, mut new) = (Vec::new(), Vec::new());
     for path in devices {
@@ -357,17 +358,15 @@ fn take_again(host: &Host, array: &Array, devices: &[PathBuf]) -> Result<Vec<Val
             None => new.push(path.clone()),
         }
     }
-    let newcomers = terms(host, Coming { force: false, re_add: true }).look_at(&new)?;
+    let newcomers = terms(host, Coming { force: false, re_add: true })
+        .look_at(new.into_iter().map(Source::Named).collect())?;
     let mut devices = known;
     for newcomer in newcomers {
         let newcomer = host.world.take_newcomer(newcomer)?;
         devices.push((newcomer.id, newcomer.label));
     }
     let (back, not) = host.world.io.block_on(take_all_again(array, &devices));
-    not.map_or_else(
-        || Ok(back.iter().map(|joined| serde_json::json!(joined)).collect()),
-        |why| Err(Failure::Add(why)),
-    )
+    not.map_or(Ok(back), |why| Err(Failure::Add(why)))
 }
 
 /// The terms for devices that come to an array which nobody serves.
@@ -384,14 +383,18 @@ fn take_in(
     array: &Array,
     devices: &[PathBuf],
     coming: Coming,
-) -> Result<Vec<(MemberId, Value)>, Failure> {
+) -> Result<Vec<(MemberId, JoinedStatus)>, Failure> {
     let add = |newcomer: Newcomer| {
         let label = newcomer.label().to_owned();
         let added = host.world.io.block_on(host.world.add_to(array, newcomer, coming.force));
         let (id, now) = added.map_err(|(_, why)| why)?;
-        Ok((id, joined(&label, &now)))
+        Ok((id, JoinedStatus::of(&label, &now)))
     };
-    terms(host, coming).look_at(devices)?.into_iter().map(add).collect()
+    terms(host, coming)
+        .look_at(devices.iter().cloned().map(Source::Named).collect())?
+        .into_iter()
+        .map(add)
+        .collect()
 }
 
 fn remove_from_stopped(

@@ -7,7 +7,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use brindle_format::md::Uuid;
-use brindle_host::{Devices, Found, Made, NewBitmapFile, Newcomer, Pending, Refused, Search, Terms, mailbox};
+use brindle_host::{
+    Devices, Found, Made, NewBitmapFile, Newcomer, Pending, Refused, Search, Source, Terms, mailbox,
+};
 use brindle_io::device::Identity;
 use brindle_io::{MemberId, SocketId};
 
@@ -46,10 +48,10 @@ impl Ring {
 }
 
 impl Devices for Ring {
-    fn open(&self, names: Vec<PathBuf>, terms: Terms) -> Pending<Result<Vec<Newcomer>, Refused>> {
+    fn open(&self, sources: Vec<Source>, terms: Terms) -> Pending<Result<Vec<Newcomer>, Refused>> {
         let world = Rc::clone(&self.0);
         let terms = world::Terms { known: terms.known, coming: terms.coming };
-        let looked = mailbox::aside(&world.io, "look", move || terms.look_at(&names));
+        let looked = mailbox::aside(&world.io, "look", move || terms.look_at(sources));
         Box::pin(async move {
             looked.await.and_then(|opened| Self::take_all(&world, opened)).map_err(Refused::new)
         })
@@ -120,5 +122,50 @@ impl Devices for Ring {
 
     fn new_uuid(&self) -> Result<Uuid, Refused> {
         random_uuid().map_err(Refused::new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::fs::File;
+
+    use brindle_host::Coming;
+    use brindle_io::device::DeviceAccess;
+
+    use crate::world::Opening;
+
+    #[test]
+    fn a_descriptor_is_a_device_as_its_name_is() {
+        let dir = std::env::temp_dir().join(format!("brindle-ring-{}", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        let (path, other) = (dir.join("a"), dir.join("b"));
+        File::create(&path).unwrap().set_len(8 << 20).unwrap();
+        std::fs::hard_link(&path, &other).unwrap();
+        let world = Rc::new(World::new(Opening { access: DeviceAccess::Write, ..Opening::LOOK }).unwrap());
+        let ring = Ring(Rc::clone(&world));
+        let given = || {
+            Source::Given("mine".into(), File::options().read(true).write(true).open(&path).unwrap().into())
+        };
+        let open = |source: Source| {
+            let known =
+                ring.known().into_iter().map(|(identity, path)| (identity, path.display().to_string()));
+            let terms = Terms { known: known.collect(), coming: Coming::default() };
+            world.io.block_on(ring.open(vec![source], terms))
+        };
+        let first = open(given()).unwrap().remove(0);
+        assert_eq!((&*first.label, &first.file), ("mine", &None));
+        for (again, name) in
+            [(Source::Named(other.clone()), other.display().to_string()), (given(), "mine".to_owned())]
+        {
+            let why = open(again).expect_err("it is in use").to_string();
+            assert_eq!(why, format!("{name}: it is mine"));
+        }
+        world.io.block_on(ring.close(&[first.id]));
+        let by_name = open(Source::Named(other)).unwrap().remove(0);
+        assert_eq!(by_name.identity, first.identity);
+        world.end();
+        std::fs::remove_dir_all(dir).unwrap();
     }
 }

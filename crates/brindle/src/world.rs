@@ -37,7 +37,7 @@ pub(crate) use emulate::file_of;
 pub(crate) use geometry::Assume;
 pub(crate) use joined::parts;
 pub(crate) use members::{LeftOut, Named, Nested, Seen, Set, see, warn_of_left_out};
-pub(crate) use newcomers::{Newcomer, Search, Terms, Told, block_devices, joined};
+pub(crate) use newcomers::{Newcomer, Search, Terms, Told, block_devices};
 pub(crate) use search::Through;
 
 /// Least and most memory: room for a request of a usual size on each side, and what one machine may have.

@@ -1,5 +1,6 @@
 //! Devices that come to a served array, and go.
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -15,7 +16,7 @@ use crate::policy::former;
 use crate::policy::readd::{Again, is_out, take_each_again};
 use crate::service::Service;
 use crate::status::JoinedStatus;
-use crate::world::{Coming, Newcomer, Terms};
+use crate::world::{Coming, Newcomer, Source, Terms};
 
 /// Stands for all devices that have failed.
 pub const FAILED: &str = "failed";
@@ -78,10 +79,24 @@ impl Service {
             let label = name.display().to_string();
             match array.device(&label).filter(|_| coming.re_add) {
                 Some(id) => known.push((id, label)),
-                None => new.push(name),
+                None => new.push(Source::Named(name)),
             }
         }
         self.take_in(array, new, coming, known, Then::Nothing).await
+    }
+
+    /// Takes devices into an array that somebody has opened: a descriptor of each, and the name by which the host is to know it.
+    ///
+    /// # Errors
+    /// The first that is refused, and which had come before.
+    pub async fn add_given(
+        self: &Rc<Self>,
+        array: &Rc<Exported>,
+        given: Vec<(PathBuf, OwnedFd)>,
+        coming: Coming,
+    ) -> Result<Served, HostError> {
+        let sources = given.into_iter().map(|(name, fd)| Source::Given(name, fd)).collect();
+        self.take_in(array, sources, coming, Vec::new(), Then::Nothing).await
     }
 
     /// Takes members again that arrays were started without: those that can't be are only told of.
@@ -126,7 +141,7 @@ impl Service {
         engine.may_be_replaced(old).map_err(refused)?;
         let Some(spare) = array.device(&with.display().to_string()) else {
             let coming = Coming { force, re_add: false };
-            return self.take_in(array, vec![with], coming, Vec::new(), Then::Replaces(old)).await;
+            return self.take_in(array, vec![with.into()], coming, Vec::new(), Then::Replaces(old)).await;
         };
         let begun = engine.replace(old, spare).await;
         self.publish();
@@ -155,13 +170,13 @@ impl Service {
     async fn take_in(
         &self,
         array: &Rc<Exported>,
-        names: Vec<PathBuf>,
+        sources: Vec<Source>,
         coming: Coming,
         known: Vec<Again>,
         then: Then,
     ) -> Result<Served, HostError> {
         let terms = Terms { known: self.known(), coming };
-        let newcomers = self.devices.open(names, terms).await?;
+        let newcomers = self.devices.open(sources, terms).await?;
         if self.array(array.name()).is_none() {
             let ids: Vec<MemberId> = newcomers.iter().map(|newcomer| newcomer.id).collect();
             self.devices.close(&ids).await;

@@ -56,4 +56,6 @@ pub use pooled::{Addresses, HostedPool, Pooled};
 pub use servers::Doors;
 pub use service::Service;
 pub use snapshot::Snapshot;
-pub use world::{Coming, Devices, Found, Made, NewBitmapFile, Newcomer, Pending, Refused, Search, Terms};
+pub use world::{
+    Coming, Devices, Found, Made, NewBitmapFile, Newcomer, Pending, Refused, Search, Source, Terms,
+};

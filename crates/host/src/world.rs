@@ -4,7 +4,7 @@
 use core::fmt;
 use core::pin::Pin;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use brindle_format::md::Uuid;
 use brindle_io::device::Identity;
@@ -41,6 +41,30 @@ pub struct Coming {
     pub force: bool,
     /// As the members that they were, or not at all.
     pub re_add: bool,
+}
+
+/// A device that is to be opened.
+#[derive(Debug)]
+pub enum Source {
+    /// It is found by this name.
+    Named(PathBuf),
+    /// Somebody has opened it: a descriptor, and the name by which orders and reports know it.
+    Given(PathBuf, OwnedFd),
+}
+
+impl Source {
+    /// The name by which orders and reports know it.
+    pub fn name(&self) -> &Path {
+        match self {
+            Self::Named(name) | Self::Given(name, _) => name,
+        }
+    }
+}
+
+impl From<PathBuf> for Source {
+    fn from(name: PathBuf) -> Self {
+        Self::Named(name)
+    }
 }
 
 /// Rules by which devices are opened that are to come to an array.
@@ -111,8 +135,9 @@ pub struct Made {
 
 /// Devices of one world. All of it is asked on the reactor's thread, and none of it waits there.
 pub trait Devices {
-    /// Opens all of these, or none.
-    fn open(&self, names: Vec<PathBuf>, terms: Terms) -> Pending<Result<Vec<Newcomer>, Refused>>;
+    /// Opens all of these, or none. Each is claimed by its identity: a device that somebody uses is refused, whatever its name or
+    /// descriptor.
+    fn open(&self, sources: Vec<Source>, terms: Terms) -> Pending<Result<Vec<Newcomer>, Refused>>;
 
     /// Looks for former members, and opens them.
     fn find(&self, search: Search) -> Pending<Found>;

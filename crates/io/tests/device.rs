@@ -97,6 +97,53 @@ fn facts_and_identity() {
 }
 
 #[test]
+fn a_descriptor_excludes_others_as_a_name_does() {
+    let dir = TempDir::new().unwrap();
+    let path = image(&dir, "a", 1 << 20);
+    let linked = dir.path().join("b");
+    std::fs::hard_link(&path, &linked).unwrap();
+    let file = || File::options().read(true).write(true).open(&path).unwrap();
+    let own = file();
+    let given = OpenDevice::given(own.try_clone().unwrap(), "the first", DeviceAccess::Write).unwrap();
+    assert_eq!(given.path(), Path::new("the first"));
+    assert_eq!(refusal(&path, DeviceAccess::Write), DeviceErrorKind::Busy);
+    assert_eq!(refusal(&linked, DeviceAccess::Read), DeviceErrorKind::Busy);
+    for again in [own, file()] {
+        let why = OpenDevice::given(again, "the second", DeviceAccess::Write).expect_err("it is in use");
+        assert_eq!(why.kind, DeviceErrorKind::Busy);
+        assert!(why.to_string().starts_with("the second: "), "{why}");
+    }
+    let seen = OpenDevice::given(file(), "seen", DeviceAccess::Examine).unwrap();
+    assert_eq!((seen.identity(), seen.info().size), (given.identity(), 1 << 20));
+    drop(given);
+    OpenDevice::open(&linked, DeviceAccess::Write).expect("it is free again");
+}
+
+#[test]
+fn a_descriptor_must_allow_its_use() {
+    let dir = TempDir::new().unwrap();
+    let path = image(&dir, "a", 1 << 20);
+    let [read, write] = [(true, false), (false, true)]
+        .map(|(read, write)| move |path: &Path| File::options().read(read).write(write).open(path).unwrap());
+    let given = |file: File, access| OpenDevice::given(file, "it", access).map_err(|why| why.kind);
+    assert_eq!(given(read(&path), DeviceAccess::Write).unwrap_err(), DeviceErrorKind::NotGivenFor("writing"));
+    assert_eq!(given(write(&path), DeviceAccess::Read).unwrap_err(), DeviceErrorKind::NotGivenFor("reading"));
+    let folder = given(File::open(dir.path()).unwrap(), DeviceAccess::Read).unwrap_err();
+    assert_eq!(folder, DeviceErrorKind::NotStorage("a directory"));
+    given(read(&path), DeviceAccess::Read).expect("it may be read");
+    // A file that has no name any more.
+    let nameless = File::options().read(true).write(true).open(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let device = OpenDevice::given(nameless, "it", DeviceAccess::Write).unwrap();
+    let Some(uring) = ring() else { return };
+    let member = uring.add_member(device);
+    let io = brindle_io::Io::new(Box::new(uring));
+    let probe = io.block_on(io.probe(member, brindle_io::Instant::from_nanos(u64::MAX))).unwrap();
+    assert_eq!((probe.size, probe.place), (1 << 20, brindle_io::PathTarget::There));
+    io.shutdown();
+}
+
+#[test]
 fn reads_at_any_alignment() {
     let dir = TempDir::new().unwrap();
     let path = image(&dir, "a", 0);

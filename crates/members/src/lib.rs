@@ -28,4 +28,5 @@ mod standing;
 pub mod straight;
 pub mod turn;
 pub mod watch;
+pub mod windows;
 pub mod yielding;

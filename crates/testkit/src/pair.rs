@@ -22,10 +22,12 @@ use brindle_members::flushes::Flushes;
 use brindle_members::lock::{Hold, RangeLock};
 use brindle_members::members::{Dependence, Device, Members, RoleState};
 use brindle_members::patience::Patience;
+use brindle_members::process::{Process, Speeds};
 use brindle_members::set::{MemberSet, Owner, Recording, Treatment};
 use brindle_members::spans::Spans;
 use brindle_members::turn::{Turns, in_turn};
 use brindle_members::watch::watch;
+use brindle_members::windows::{Windowed, Windows};
 use brindle_volume::{Limits, Volume, VolumeError, ZeroOptions, stretches};
 
 use record::Record;
@@ -34,6 +36,7 @@ use record::Record;
 pub const DATA_OFFSET: u64 = 4096;
 /// Bytes that are copied at a time.
 const WINDOW: u64 = 64 << 10;
+
 /// How a pair is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Open {
@@ -44,6 +47,8 @@ pub enum Open {
     /// It breaks the second rule.
     Hasty,
 }
+
+type Outcome = Result<(), VolumeError>;
 
 /// A running mirror of two. A handle: cloning gives the same one.
 #[derive(Clone)]
@@ -77,43 +82,36 @@ impl Pair {
     pub async fn open(io: &Io, ids: [MemberId; 2], how: Open) -> Result<Self, VolumeError> {
         let (io, pool) = (&io.owned(), io.pool(1 << 20));
         let found = record::found(io, &pool, ids, how == Open::New).await;
-        let newest = found.iter().flatten().max_by_key(|record| record.count);
-        let record = *newest.ok_or(VolumeError::TooManyLost)?;
-        let is_in = |role: usize| found[role].is_some() && record.out & 1 << role == 0;
-        let here = (0..2).filter(|&role| is_in(role)).count();
-        if here == 0 || found.contains(&None) && record.out == 0 {
-            return Err(VolumeError::TooManyLost);
-        }
+        let (record, is_in) = record::newest(found).ok_or(VolumeError::TooManyLost)?;
         let device = |role: usize| Device { id: ids[role], data_offset: DATA_OFFSET };
-        let members = Rc::new(Members::new(io, (0..2).map(|role| is_in(role).then(|| device(role)))));
+        let members = Rc::new(Members::new(io, (0..2).map(|role| is_in[role].then(|| device(role)))));
         let infos = || ids.iter().filter_map(|&id| io.member_info(id));
         let block = infos().map(|info| info.logical_block).max().unwrap_or(512);
         let size = infos().map(|info| info.size).min().unwrap_or(0).saturating_sub(DATA_OFFSET);
         let limits = Limits { size, block, preferred: block, optimal: 0, read_only: false, discard: false };
-        let seconds = Duration::from_secs;
-        let treatment = Treatment {
-            dependence: Dependence { redundant: true, coupled: false },
-            patience: Patience { answer: seconds(2), flush: seconds(4), ..Patience::default() },
-            waits_for_room: false,
-            observed: false,
-            scratch: 1 << 20,
-        };
+        let (answer, flush) = (Duration::from_secs(2), Duration::from_secs(4));
+        let patience = Patience { answer, flush, ..Patience::default() };
+        let dependence = Dependence { redundant: true, coupled: false };
+        let how_asked =
+            Treatment { dependence, patience, waits_for_room: false, observed: false, scratch: 1 << 20 };
+        // A crash may have left them different.
+        let differ = record.dirty && is_in == [true; 2];
         let core = Rc::new_cyclic(|me: &Weak<Core>| Core {
-            set: MemberSet::new(io, members, Flushes::new(io), &treatment, me.clone()),
+            set: MemberSet::new(io, members, Flushes::new(io), &how_asked, me.clone()),
             locks: RangeLock::new(io),
             copies: Copies::new(io, 0, 2),
             turns: Turns::new(io),
             limits,
             pool,
             record: Cell::new(record),
-            dirty: Cell::new(false),
+            dirty: Cell::new(differ),
             ready: Cell::new(false),
-            same: Cell::new(if record.dirty && here == 2 { 0 } else { u64::MAX }),
+            same: Cell::new(if differ { 0 } else { u64::MAX }),
             broken: Cell::new(false),
             hasty: how == Open::Hasty,
             me: me.clone(),
         });
-        drop(io.spawn(watch(core.me.clone(), io.clone(), treatment.patience)));
+        drop(io.spawn(watch(core.me.clone(), io.clone(), patience)));
         // A member that a crash left behind is given the present record.
         core.in_turn(async |core| core.commit().await).await?;
         Ok(Self(core))
@@ -129,21 +127,8 @@ impl Pair {
     /// # Errors
     /// If a member is lost that the other does not make up for.
     pub async fn resync(&self) -> Result<(), VolumeError> {
-        let core = &self.0;
-        while core.same.get() < core.limits.size {
-            let range = core.same.get()..(core.same.get() + WINDOW).min(core.limits.size);
-            let _held = core.locks.acquire(range.clone(), Hold::Exclusive).await;
-            let in_sync =
-                || (0..2).filter(|&role| self.state(role) == RoleState::InSync).collect::<Vec<u16>>();
-            let before = in_sync();
-            match core.copy(range.clone(), before[1..].to_vec()).await {
-                // One has failed: there is no other copy to compare with.
-                Err(_) if before != in_sync() => continue,
-                copied => copied?,
-            }
-            core.same.set(range.end);
-        }
-        core.same.set(u64::MAX);
+        self.go_over(self.0.same.get().min(self.0.limits.size), None).await?;
+        self.0.same.set(u64::MAX);
         Ok(())
     }
 
@@ -153,22 +138,33 @@ impl Pair {
     /// If one of both fails.
     pub async fn rebuild(&self, role: u16, id: MemberId) -> Result<(), VolumeError> {
         let core = &self.0;
-        let (members, gone) = (&core.set.members, VolumeError::TooManyLost);
+        let members = &core.set.members;
         core.set.io.take_back(id);
         members.set_device(role, Device { id, data_offset: DATA_OFFSET }, RoleState::Recovering(0));
-        let is_at = |at| if members.state(role) == RoleState::Recovering(at) { Ok(()) } else { Err(gone) };
-        for at in (0..core.limits.size).step_by(WINDOW as usize) {
-            let range = at..(at + WINDOW).min(core.limits.size);
-            let _held = core.locks.acquire(range.clone(), Hold::Exclusive).await;
-            core.copy(range.clone(), vec![role]).await?;
-            is_at(at)?;
-            members.recovered_to(role, range.end);
-        }
+        self.go_over(0, Some(role)).await?;
         let _all = core.locks.acquire(0..core.limits.size, Hold::Exclusive).await;
         core.set.flush_members().await?;
-        is_at(core.limits.size)?;
+        if members.state(role) != RoleState::Recovering(core.limits.size) {
+            return Err(VolumeError::TooManyLost);
+        }
         members.rebuilt(role);
         core.in_turn(async |core| core.commit().await).await
+    }
+
+    /// Copies all from a byte on, window by window.
+    async fn go_over(&self, from: u64, to: Option<u16>) -> Outcome {
+        let (core, members) = (Rc::clone(&self.0), &self.0.set.members);
+        let process = Process::new(&core.set.io, (), from, core.limits.size, Speeds::default());
+        let mut windows = Windows::new(&self.0.set.io, process, from, Copying { core, to });
+        while let Some((end, copied)) = windows.advance().await.map_err(|_| VolumeError::Stopping)? {
+            copied?;
+            match to {
+                Some(role) if !matches!(members.state(role), RoleState::Recovering(_)) => break,
+                Some(role) => members.recovered_to(role, end),
+                None => self.0.same.set(end),
+            }
+        }
+        Ok(())
     }
 
     /// Ends the run; nothing must be asked any more.
@@ -185,8 +181,27 @@ impl Pair {
     }
 }
 
+/// A copy of all: to the member of a role, or to the second of two that may differ.
+struct Copying {
+    core: Rc<Core>,
+    to: Option<u16>,
+}
+
+impl Windowed for Copying {
+    type Outcome = Outcome;
+
+    fn place(&self, at: u64, total: u64) -> (u64, u64) {
+        (at, WINDOW.min(total - at))
+    }
+
+    fn carry_out(&self, at: u64, len: u64) -> impl Future<Output = Outcome> + 'static {
+        let (core, to) = (Rc::clone(&self.core), self.to);
+        async move { core.copy(at..at + len, to).await }
+    }
+}
+
 impl Core {
-    fn in_turn(&self, work: impl AsyncFnOnce(&Self) -> Result<(), VolumeError> + 'static) -> Recording {
+    fn in_turn(&self, work: impl AsyncFnOnce(&Self) -> Outcome + 'static) -> Recording {
         match self.me.upgrade() {
             Some(me) => Box::pin(in_turn(&self.set.io, me, |me| &me.turns, work)),
             None => Box::pin(core::future::ready(Err(VolumeError::Stopping))),
@@ -194,7 +209,7 @@ impl Core {
     }
 
     /// Puts on record which device is out, and whether writes may be under way. The caller has the turn.
-    async fn commit(&self) -> Result<(), VolumeError> {
+    async fn commit(&self) -> Outcome {
         let members = &self.set.members;
         loop {
             if self.broken.get() {
@@ -224,7 +239,7 @@ impl Core {
     }
 
     /// A role's member is out of use from now on.
-    fn lose(&self, role: u16) -> Result<(), VolumeError> {
+    fn lose(&self, role: u16) -> Outcome {
         if !self.can_lose(&[role]) {
             self.broken.set(true);
             return Err(VolumeError::TooManyLost);
@@ -234,50 +249,46 @@ impl Core {
         Ok(())
     }
 
-    async fn begin(&self) -> Result<(), VolumeError> {
-        if self.broken.get() {
-            return Err(VolumeError::TooManyLost);
-        }
-        if self.ready.get() {
-            return Ok(());
-        }
-        self.in_turn(async |core| {
+    async fn begin(&self) -> Outcome {
+        let begun = async |core: &Self| {
             core.dirty.set(true);
             core.commit().await?;
             core.ready.set(true);
             Ok(())
-        })
-        .await
+        };
+        match (self.broken.get(), self.ready.get()) {
+            (true, _) => Err(VolumeError::TooManyLost),
+            (false, true) => Ok(()),
+            (false, false) => self.in_turn(begun).await,
+        }
     }
 
-    /// Copies a range, which the caller holds, from a member that has it.
-    async fn copy(&self, range: Range<u64>, to: Vec<u16>) -> Result<(), VolumeError> {
-        if to.is_empty() {
-            return Ok(());
+    /// Copies a range to the member of a role, or to the second of two that may differ.
+    async fn copy(&self, range: Range<u64>, to: Option<u16>) -> Outcome {
+        let _held = self.locks.acquire(range.clone(), Hold::Exclusive).await;
+        let in_sync = || (0..2).filter(|&role| self.set.members.state(role) == RoleState::InSync);
+        let Some(role) = to.or_else(|| in_sync().nth(1)) else { return Ok(()) };
+        match self.copy_to(role, range).await {
+            // One has failed: there is no other copy to compare with.
+            Err(_) if to.is_none() && in_sync().count() < 2 => Ok(()),
+            copied => copied,
         }
+    }
+
+    async fn copy_to(&self, to: u16, range: Range<u64>) -> Outcome {
         let buf = loop {
             let buf = self.set.scratch.alloc((range.end - range.start) as usize).await;
-            match self.read_one(range.start, &[buf.all()], |role| !to.contains(&role)).await {
+            match self.read_one(range.start, &[buf.all()], |role| role != to).await {
                 Err(VolumeError::Again) => {}
                 read => break read.map(|()| buf)?,
             }
         };
         self.begin().await?;
-        let mut group = self.set.door(None).ask();
-        for device in to.iter().filter_map(|&role| self.set.members.writable(role)) {
-            group.write(device, range.start, &buf.all(), false);
-        }
-        let done = group.submit().await;
-        self.set.settle_writes(&done, false).await
+        self.write_to(&[to], range.start, &buf.all(), false).await
     }
 
     /// Reads from the first member that gives it.
-    async fn read_one(
-        &self,
-        offset: u64,
-        into: &[Slice],
-        may: impl Fn(u16) -> bool,
-    ) -> Result<(), VolumeError> {
+    async fn read_one(&self, offset: u64, into: &[Slice], may: impl Fn(u16) -> bool) -> Outcome {
         let mut last = Err(VolumeError::TooManyLost);
         // One that does not answer is asked last: it keeps the memory that it was given.
         let order = if self.set.members.is_slow(0) { [1, 0] } else { [0, 1] };
@@ -300,13 +311,17 @@ impl Core {
         last
     }
 
-    async fn write_all(&self, offset: u64, from: &[Slice], fua: bool) -> Result<(), VolumeError> {
+    async fn write_all(&self, offset: u64, from: &Slice, fua: bool) -> Outcome {
         self.begin().await?;
-        let end = offset + brindle_volume::bytes(from);
-        let _held = self.locks.acquire(offset..end, Hold::Exclusive).await;
+        let _held = self.locks.acquire(offset..offset + from.len() as u64, Hold::Exclusive).await;
+        self.write_to(&[0, 1], offset, from, fua).await
+    }
+
+    /// Writes to those of these roles that are in use, or are rebuilt.
+    async fn write_to(&self, roles: &[u16], offset: u64, from: &Slice, fua: bool) -> Outcome {
         let mut group = self.set.door(None).ask();
-        for device in (0..2).filter_map(|role| self.set.members.writable(role)) {
-            stretches(offset, from).for_each(|(at, slice)| group.write(device, at, slice, fua));
+        for device in roles.iter().filter_map(|&role| self.set.members.writable(role)) {
+            group.write(device, offset, from, fua);
         }
         let done = group.submit().await;
         self.set.settle_writes(&done, false).await
@@ -362,13 +377,10 @@ impl Volume for Pair {
         if self.0.limits.check_list(offset, from.as_ref())? == 0 {
             return Ok(());
         }
-        if !from.as_ref().iter().any(Slice::is_shared) {
-            return self.0.write_all(offset, from.as_ref(), fua).await;
-        }
-        // Memory that others change is copied: both get the same.
+        // It is copied, since others may change it: both get the same.
         for (at, slice) in stretches(offset, from.as_ref()) {
             let copy = self.0.copies.of(core::slice::from_ref(slice)).await;
-            self.0.write_all(at, &[copy], fua).await?;
+            self.0.write_all(at, &copy, fua).await?;
         }
         Ok(())
     }

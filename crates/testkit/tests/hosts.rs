@@ -1,9 +1,24 @@
 //! Hosts in storms, the same seeds and cuts each time. `make storm ONLY=hosts` searches further.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::rc::Rc;
 
+use brindle_array::{OpenConfig, Recovery};
+use brindle_export::nbd;
+use brindle_format::md::Uuid;
+use brindle_host::{
+    Coming, Devices, Exported, Found, Hosted, Listener, Made, NewBitmapFile, Newcomer, News, Pending, Placed,
+    Refused, Search, Service, Source, Terms,
+};
+use brindle_io::device::Identity;
+use brindle_io::{Duration, MemberId};
+use brindle_layout::Level;
 use brindle_testkit::hosts;
 use brindle_testkit::random::Random;
+use brindle_testkit::shape::Shape;
+use brindle_testkit::world::{World, patient};
 
 #[test]
 fn arrays_of_one_host_share_spares_and_take_members_again_whenever_the_power_goes() {
@@ -36,4 +51,106 @@ fn arrays_of_one_host_share_spares_and_take_members_again_whenever_the_power_goe
 fn a_seed_and_a_cut_are_all_that_a_storm_of_hosts_depends_on() {
     let [once, again] = [0, 1].map(|_| hosts::run(3, Some(4000)));
     assert_eq!((once.trace, once.life, once.steps), (again.trace, again.life, again.steps));
+}
+
+/// One device in RAM, by its name.
+struct Spare {
+    id: MemberId,
+    closed: Rc<RefCell<Vec<MemberId>>>,
+}
+
+impl Devices for Spare {
+    fn open(&self, sources: Vec<Source>, _: Terms) -> Pending<Result<Vec<Newcomer>, Refused>> {
+        let id = self.id;
+        let newcomer = |source: Source| match source {
+            Source::Named(name) if name.to_str() == Some("spare") => {
+                Ok(Newcomer { label: "spare".to_owned(), file: None, id, identity: Identity::modelled(9) })
+            }
+            source => Err(Refused::new(format!("{}: it is not in RAM", source.name().display()))),
+        };
+        let opened = sources.into_iter().map(newcomer).collect();
+        Box::pin(async { opened })
+    }
+
+    fn find(&self, _: Search) -> Pending<Found> {
+        Box::pin(async { Found::default() })
+    }
+
+    fn make_bitmap(&self, new: NewBitmapFile) -> Pending<Result<Made, Refused>> {
+        Box::pin(async move { Err(Refused::new(format!("{}: RAM has no files", new.path.display()))) })
+    }
+
+    fn unmake_bitmap(&self, _: Made) -> Pending<()> {
+        Box::pin(async {})
+    }
+
+    fn known(&self) -> Vec<(Identity, PathBuf)> {
+        Vec::new()
+    }
+
+    fn close(&self, devices: &[MemberId]) -> Pending<()> {
+        self.closed.borrow_mut().extend(devices);
+        Box::pin(async {})
+    }
+
+    fn new_uuid(&self) -> Result<Uuid, Refused> {
+        Ok(Uuid::from_u128(7))
+    }
+}
+
+#[test]
+fn a_host_runs_on_members_in_memory() {
+    let shape = Shape::new(Level::Raid1, 2);
+    let world = World::of(&shape);
+    let assembly = world.assembly().unwrap();
+    let config = OpenConfig { recovery: Recovery::Automatic, ..patient() };
+    let array = world.try_open(assembly.clone(), config).unwrap();
+    let (closed, met) = <(Rc<RefCell<Vec<MemberId>>>, Rc<RefCell<Vec<&str>>>)>::default();
+    let heard = Rc::clone(&met);
+    let listener: Listener = Rc::new(move |news| {
+        heard.borrow_mut().push(match news {
+            News::Event { event, .. } => event.kind,
+            News::Stopped { .. } => "stopped",
+        });
+    });
+    let hosted = Hosted {
+        name: "a".to_owned(),
+        array: array.clone(),
+        assembly,
+        nested: Vec::new(),
+        left_out: Vec::new(),
+        devices: world.ids.clone(),
+        files: Vec::new(),
+    };
+    let exported = Exported::new(&world.io, hosted, Placed::default(), &listener);
+    let spare = Spare { id: world.bench.add_ram(shape.device_bytes()), closed: Rc::clone(&closed) };
+    let id = spare.id;
+    let server = nbd::Server::new(&world.io, nbd::Config { memory: 1 << 20, ..nbd::Config::default() });
+    let devices = Rc::new(spare);
+    let service = Service::new(&world.io, "host".to_owned(), devices, server.into(), Vec::new(), listener);
+    service.serve(Rc::clone(&exported)).unwrap();
+    world.io.block_on(async {
+        let file = tempfile::tempfile().unwrap();
+        let given = vec![("mine".into(), file.into())];
+        let why = service.add_given(&exported, given, Coming::default()).await.expect_err("a file");
+        assert_eq!(why.to_string(), "mine: it is not in RAM");
+        let added = service.add(&exported, vec!["spare".into()], Coming::default()).await.unwrap();
+        assert_eq!(added.added, Some(vec!["spare".to_owned()]));
+        array.fail(0).await.unwrap();
+        for _ in 0..4000 {
+            if array.detail().in_sync() == 2 && array.process().is_none() {
+                break;
+            }
+            world.io.sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(array.detail().in_sync(), 2);
+        assert!(array.detail().devices.iter().any(|device| device.id == id && device.role == Some(0)));
+        assert_eq!(service.status().all().len(), 1);
+        service.stop_one(&exported, Duration::from_secs(60)).await.unwrap();
+        assert!(service.arrays().is_empty());
+    });
+    assert!(closed.borrow().contains(&id), "{closed:?}");
+    for kind in ["member-failed", "recovery-ended", "stopped"] {
+        assert!(met.borrow().contains(&kind), "{kind} in {met:?}");
+    }
 }

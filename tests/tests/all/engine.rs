@@ -44,6 +44,49 @@ fn tolerance(array: &Made) -> usize {
     }
 }
 
+#[test]
+fn an_array_opens_on_descriptors_and_its_files_are_in_use_under_every_name() {
+    use std::fs::{self, File};
+
+    use brindle_io::device::{DeviceAccess, DeviceErrorKind};
+    use brindle_testkit::shape::{given, planned, spec};
+    use std::os::unix::fs::FileExt as _;
+
+    let dir = tempfile::TempDir::new().unwrap();
+    let spec = spec(brindle_layout::Level::Raid5, 3, brindle_format::md::Version::V1_2);
+    let open = |number: usize, create| {
+        let path = dir.path().join(number.to_string());
+        (File::options().read(true).write(true).create(create).truncate(false).open(&path).unwrap(), path)
+    };
+    for (number, member) in given(&spec).iter().enumerate() {
+        let (file, path) = open(number, true);
+        file.set_len(member.info.size).unwrap();
+        fs::hard_link(path, dir.path().join(format!("{number}-too"))).unwrap();
+    }
+    for write in planned(&spec).writes() {
+        open(write.device, false).0.write_all_at(&write.bytes, write.offset).unwrap();
+    }
+    let devices = (0..3).map(|number| {
+        OpenDevice::given(open(number, false).0, format!("given {number}"), DeviceAccess::Write).unwrap()
+    });
+    let bytes: Vec<u8> = (0..200_000u32).map(|at| (at % 251) as u8).collect();
+    let paths: Vec<PathBuf> = (0..3).map(|number| dir.path().join(format!("{number}-too"))).collect();
+    let first = Open::on(devices.collect());
+    assert_eq!(first.array.detail().devices[0].label, "given 0");
+    for other in &paths {
+        let why = OpenDevice::open(other, DeviceAccess::Write).expect_err("the array has it");
+        assert_eq!(why.kind, DeviceErrorKind::Busy);
+    }
+    first.io.block_on(async {
+        brindle_testkit::world::write(&first.pool, &first.array, 4096, &bytes).await.unwrap();
+    });
+    first.stop();
+    let again = Open::new(&paths);
+    let read = again.io.block_on(brindle_testkit::world::read(&again.pool, &again.array, 4096, bytes.len()));
+    assert!(read.unwrap() == bytes, "by name it holds what was written to descriptors");
+    again.stop();
+}
+
 /// One array, open on real files.
 struct Open {
     io: Io,
@@ -53,17 +96,20 @@ struct Open {
 
 impl Open {
     fn new(members: &[PathBuf]) -> Self {
+        let open = |path: &PathBuf| OpenDevice::open(path, device::DeviceAccess::Write).unwrap();
+        Self::on(members.iter().map(open).collect())
+    }
+
+    fn on(devices: Vec<OpenDevice>) -> Self {
         let uring = Uring::new().unwrap();
         let io = Io::new(Box::new(uring.clone()));
         let pool = io.pool(8 << 20);
-        let ids: Vec<MemberId> = members
-            .iter()
-            .map(|path| uring.add_member(OpenDevice::open(path, device::DeviceAccess::Write).unwrap()))
-            .collect();
+        let labels: Vec<String> = devices.iter().map(|device| device.path().display().to_string()).collect();
+        let ids: Vec<MemberId> = devices.into_iter().map(|device| uring.add_member(device)).collect();
         let array = io.block_on(async {
             let mut candidates = Vec::new();
-            for (path, &id) in members.iter().zip(&ids) {
-                candidates.push(Candidate::read(&io, &pool, id, path.display().to_string()).await.unwrap());
+            for (label, &id) in labels.into_iter().zip(&ids) {
+                candidates.push(Candidate::read(&io, &pool, id, label).await.unwrap());
             }
             let assembly = assemble(&candidates, AssembleOptions::default()).unwrap();
             brindle_md::open(&io, assembly, &ids, OpenConfig::new(Access::ReadWrite, || NOW)).await.unwrap()

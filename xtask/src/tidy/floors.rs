@@ -54,7 +54,7 @@ const MEMBERS: &[&[&str]] = &[
     &["copies", "members"],
     &["set"],
     &["presence"],
-    &["door", "watch"],
+    &["door", "watch", "windows"],
     &["settle", "straight"],
     &["flush"],
     &["spans"],

@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use brindle_array::observer::{Content, MakeObserver, MemberChange, Observer};
 use brindle_array::row_log::{Change, Computed, LogHost, MakeRowLog, OnRecord, RowLog};
-use brindle_array::{OpenConfig, SyncMode};
+use brindle_array::{OpenConfig, RoleState, SyncMode};
+use brindle_io::OpError;
 use brindle_layout::{Layout, Level, ParityLayout, Raid10Layout};
 use brindle_volume::{Volume, VolumeError, ZeroOptions};
 
@@ -186,4 +187,38 @@ fn each_of_several_observers_sees_every_change_in_its_order() {
         "Bytes(1024..1536) ends",
     ];
     assert_eq!(seen.each_ref().map(|seen| seen.0.borrow().clone()), [expected; 2]);
+}
+
+/// A log that a member of some role refuses, once.
+struct Refused {
+    role: u16,
+    said: Cell<bool>,
+}
+
+impl RowLog for Refused {
+    fn begins<'a>(&self, _: &Change, host: &'a dyn LogHost) -> Option<OnRecord<'a>> {
+        let device = host.members().device(self.role).filter(|_| !self.said.replace(true))?;
+        Some(Box::pin(async move { host.refused(&[(device.id, OpError::Medium(5))]).await }))
+    }
+
+    fn ends(&self, _: &Change) {}
+}
+
+#[test]
+fn a_member_that_refuses_a_log_is_failed_before_the_change_is_sent_or_the_change_is_refused() {
+    for (level, layout, members) in shapes() {
+        let log =
+            MakeRowLog::new(|_, _| Rc::new(Refused { role: 1, said: Cell::default() }) as Rc<dyn RowLog>);
+        let shape = world::shape(level, layout, CHUNK, members, 8 * CHUNK);
+        let run = Running::of(&shape, OpenConfig { logs: vec![log], ..world::config() });
+        let before = images(&run);
+        let written = run.run(async |run| run.write(0, &world::pattern(3, 4096)).await);
+        if level.is_redundant() {
+            assert_eq!((written, run.array.state(1)), (Ok(()), RoleState::Failed), "{level}");
+            assert!(images(&run)[1] == before[1], "{level}: nothing was sent to it");
+        } else {
+            assert_eq!(written, Err(VolumeError::TooManyLost), "{level}");
+            assert!(images(&run) == before, "{level}");
+        }
+    }
 }

@@ -509,10 +509,15 @@ impl World {
 
 /// Opens a device that is none of those which are `known`, and reads its superblocks. Waits for the device.
 pub(crate) fn see(path: &Path, access: DeviceAccess, known: &[(Identity, PathBuf)]) -> Result<Seen, Failure> {
-    let device = open_other(path, access, known)?;
+    see_device(open_other(path, access, known)?)
+}
+
+/// Reads the superblocks of an open device. Waits for it.
+pub(super) fn see_device(device: OpenDevice) -> Result<Seen, Failure> {
+    let path = device.path();
     let label = path.display().to_string();
     let candidate = look::candidate(&label, device.info(), look::reader(&device))?;
-    if access != DeviceAccess::Write && look::is_unfit(&candidate) {
+    if device.access() != DeviceAccess::Write && look::is_unfit(&candidate) {
         let inside = place::members_inside(path, &device)?;
         if !inside.is_empty() {
             return Err(Failure::Partitioned { path: label, inside });
@@ -539,7 +544,8 @@ pub(super) fn open_other(
     Ok(device)
 }
 
-fn refuse_twice(device: &OpenDevice, known: &[(Identity, PathBuf)]) -> Result<(), Failure> {
+/// Refuses a device that is one of those which are `known`.
+pub(super) fn refuse_twice(device: &OpenDevice, known: &[(Identity, PathBuf)]) -> Result<(), Failure> {
     let path = device.path();
     match known.iter().find(|(identity, _)| *identity == device.identity()) {
         None => Ok(()),

@@ -1,15 +1,16 @@
 //! Devices that are to come to an array: looked for, opened, and held against those that are in use. All of it waits for devices.
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use brindle_array::{Array, Joined};
 use brindle_format::md::Uuid;
-use brindle_host::Coming;
-use brindle_host::status::JoinedStatus;
+use brindle_host::status::{JoinedStatus, RefusedStatus};
+use brindle_host::{Coming, Source};
 use brindle_io::MemberId;
 use brindle_io::device::{DeviceAccess, Identity, OpenDevice};
-use serde_json::{Value, json};
 
+use super::members::{refuse_twice, see_device};
 use super::{Seen, World, see};
 use crate::failure::Failure;
 use crate::look;
@@ -51,6 +52,20 @@ pub(crate) fn newcomer(name: &Path, known: &[(Identity, PathBuf)]) -> Result<New
     Ok(Newcomer { seen, file: std::fs::canonicalize(name).ok() })
 }
 
+/// The same of one that somebody has opened. It has no name that could lead elsewhere.
+fn given(name: &Path, fd: OwnedFd, known: &[(Identity, PathBuf)]) -> Result<Newcomer, Failure> {
+    // A second lock on a device would be refused as another Brindle's.
+    refuse_twice(&examined(name, &fd)?, known)?;
+    let device = OpenDevice::given(fd, name, DeviceAccess::Write)?;
+    Ok(Newcomer { seen: see_device(device)?, file: None })
+}
+
+/// A device as its descriptor shows it, without a lock.
+fn examined(name: &Path, fd: &OwnedFd) -> Result<OpenDevice, Failure> {
+    let again = fd.try_clone().map_err(|source| Failure::system(name.display().to_string(), source))?;
+    Ok(OpenDevice::given(again, name, DeviceAccess::Examine)?)
+}
+
 /// Rules by which a newcomer is judged.
 pub(crate) struct Terms {
     /// Devices that this process has, and what each is.
@@ -63,21 +78,30 @@ impl Terms {
     ///
     /// # Errors
     /// The first that can't be had, by name: it is not there, is in use, or holds what would be lost.
-    pub(crate) fn look_at(&self, names: &[PathBuf]) -> Result<Vec<Newcomer>, Failure> {
-        let mut opened = Vec::with_capacity(names.len());
-        let mut newcomers = Vec::with_capacity(names.len());
-        for name in names {
-            self.refuse_known(name)?;
-            let newcomer = newcomer(name, &opened)?;
+    pub(crate) fn look_at(&self, sources: Vec<Source>) -> Result<Vec<Newcomer>, Failure> {
+        let mut opened = Vec::with_capacity(sources.len());
+        let mut newcomers = Vec::with_capacity(sources.len());
+        for source in sources {
+            self.refuse_known(&source)?;
+            let name = source.name().to_owned();
+            let newcomer = match source {
+                Source::Named(name) => newcomer(&name, &opened)?,
+                Source::Given(name, fd) => given(&name, fd, &opened)?,
+            };
             self.refuse_occupied(&newcomer.seen)?;
-            opened.push((newcomer.seen.device.identity(), name.clone()));
+            opened.push((newcomer.seen.device.identity(), name));
             newcomers.push(newcomer);
         }
         Ok(newcomers)
     }
 
-    fn refuse_known(&self, name: &Path) -> Result<(), Failure> {
-        let Ok(device) = OpenDevice::open(super::file_of(name), DeviceAccess::Examine) else { return Ok(()) };
+    fn refuse_known(&self, source: &Source) -> Result<(), Failure> {
+        let name = source.name();
+        let device = match source {
+            Source::Named(name) => OpenDevice::open(super::file_of(name), DeviceAccess::Examine).ok(),
+            Source::Given(name, fd) => Some(examined(name, fd)?),
+        };
+        let Some(device) = device else { return Ok(()) };
         match self.known.iter().find(|(identity, _)| *identity == device.identity()) {
             Some((_, what)) => Err(Failure::Refused(format!("{}: it is {what}", name.display()))),
             None => Ok(()),
@@ -99,27 +123,22 @@ impl Terms {
     }
 }
 
-/// The part that a device has been given, for programs.
-pub(crate) fn joined(label: &str, joined: &Joined) -> Value {
-    json!(JoinedStatus::of(label, joined))
-}
-
 /// Former members that were looked for.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     /// Devices that are members again.
-    pub(crate) joined: Vec<Value>,
+    pub(crate) joined: Vec<JoinedStatus>,
     /// Devices that can't be, and why.
-    pub(crate) refused: Vec<Value>,
+    pub(crate) refused: Vec<RefusedStatus>,
 }
 
 impl Told {
     pub(crate) fn joined(&mut self, label: &str, role: u16) {
-        self.joined.push(joined(label, &Joined::Member { role }));
+        self.joined.push(JoinedStatus::of(label, &Joined::Member { role }));
     }
 
     pub(crate) fn refused(&mut self, label: &str, why: &Failure) {
-        self.refused.push(json!({"path": label, "why": why.to_string()}));
+        self.refused.push(RefusedStatus { path: label.to_owned(), why: why.to_string() });
     }
 }
 

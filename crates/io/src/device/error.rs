@@ -38,6 +38,8 @@ pub enum DeviceErrorKind {
     Busy,
     /// The kernel serves the file as this loop device.
     BacksLoop(PathBuf),
+    /// Its descriptor was opened without the right to this.
+    NotGivenFor(&'static str),
     /// It is a part of a device, and was to be written to.
     PartIsRead,
     /// The device has no such part.
@@ -69,6 +71,9 @@ impl fmt::Display for DeviceErrorKind {
             Self::Busy => write!(f, "another Brindle uses it; stop that server or command first"),
             Self::BacksLoop(device) => {
                 write!(f, "it backs {0}; name {0} as the member, or detach it first", device.display())
+            }
+            Self::NotGivenFor(what) => {
+                write!(f, "its descriptor does not allow {what}; open it for reading and writing")
             }
             Self::PartIsRead => write!(
                 f,

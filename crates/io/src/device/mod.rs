@@ -6,7 +6,7 @@ mod facts;
 
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -51,6 +51,8 @@ pub struct OpenDevice {
     identity: Identity,
     access: DeviceAccess,
     direct: bool,
+    /// It was opened by its name, which something else may have by now.
+    named: bool,
     /// It is this part of the device.
     part: Option<Range<u64>>,
     /// Bytes that it is taken to have behind those which it has.
@@ -96,6 +98,38 @@ impl OpenDevice {
     /// [`DeviceErrorKind`] has them all; nothing is changed on the device.
     pub fn open(path: impl AsRef<Path>, access: DeviceAccess) -> Result<Self, DeviceError> {
         Self::open_by(path.as_ref(), access, true)
+    }
+
+    /// Takes a descriptor of a regular file or a block device that somebody has opened; `name` is only said in messages.
+    ///
+    /// The file is opened anew from it: past the page cache, and locked as one that is opened by name. Two descriptors of one
+    /// device exclude each other as two names do. Where this process has no right to open it, the descriptor itself is used:
+    /// its lock is then shared by its duplicates. A block device is only read then, since the kernel can't be asked for it.
+    ///
+    /// # Errors
+    /// The errors of [`OpenDevice::open`], and [`DeviceErrorKind::NotGivenFor`] if the descriptor does not allow it.
+    pub fn given(
+        fd: impl Into<OwnedFd>,
+        name: impl Into<PathBuf>,
+        access: DeviceAccess,
+    ) -> Result<Self, DeviceError> {
+        let (fd, name) = (fd.into(), name.into());
+        let failed = |errno| DeviceError::from_errno(&name, errno);
+        let stat = rustix::fs::fstat(&fd).map_err(failed)?;
+        let block = is_block(&name, &stat)?;
+        let flags = rustix::fs::fcntl_getfl(&fd).map_err(failed)?;
+        if let Some(lacks) = lacking(flags, access) {
+            return Err(DeviceError::new(&name, DeviceErrorKind::NotGivenFor(lacks)));
+        }
+        refuse_read_only(&name, &stat, block, access)?;
+        let again = PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()));
+        let (fd, direct) = match open_fd(&again, access, block, true) {
+            Err(Errno::ACCESS | Errno::PERM | Errno::NOENT) if !block || access != DeviceAccess::Write => {
+                (fd, flags.contains(OFlags::DIRECT))
+            }
+            opened => opened.map_err(failed)?,
+        };
+        Ok(Self { named: false, ..Self::of(fd, &name, access, direct)? })
     }
 
     /// Opens a part of a device, from one byte to another, to be read. It has the name of the device.
@@ -151,11 +185,14 @@ impl OpenDevice {
         // Looked at before it is opened: opening can do things to tapes, watchdogs and pipes.
         let stat = rustix::fs::stat(path).map_err(|errno| DeviceError::from_errno(path, errno))?;
         let block = is_block(path, &stat)?;
-        // Some drivers refuse to open such a device for writing, others only to write.
-        if block && access == DeviceAccess::Write && facts::is_read_only(stat.st_rdev) {
-            return Err(DeviceError::new(path, DeviceErrorKind::ReadOnly));
-        }
-        let (fd, direct) = open_fd(path, access, block, direct)?;
+        refuse_read_only(path, &stat, block, access)?;
+        let opened = open_fd(path, access, block, direct);
+        let (fd, direct) = opened.map_err(|errno| DeviceError::from_errno(path, errno))?;
+        Self::of(fd, path, access, direct)
+    }
+
+    /// Locks what is open, and gathers its facts.
+    fn of(fd: OwnedFd, path: &Path, access: DeviceAccess, direct: bool) -> Result<Self, DeviceError> {
         let stat = rustix::fs::fstat(&fd).map_err(|errno| DeviceError::from_errno(path, errno))?;
         let block = is_block(path, &stat)?;
         lock(path, &fd, access)?;
@@ -177,12 +214,28 @@ impl OpenDevice {
         };
         let backing = if block { facts::backing(stat.st_rdev, info.size) } else { None };
         let path = path.to_path_buf();
-        Ok(Self { fd: Arc::new(fd), path, info, identity, access, direct, part: None, lacks: 0, backing })
+        Ok(Self {
+            fd: Arc::new(fd),
+            path,
+            info,
+            identity,
+            access,
+            direct,
+            named: true,
+            part: None,
+            lacks: 0,
+            backing,
+        })
     }
 
     /// As it was named.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// It was opened by its name, not given as a descriptor.
+    pub(crate) fn is_named(&self) -> bool {
+        self.named
     }
 
     /// The purpose for which it was opened.
@@ -316,12 +369,25 @@ fn is_block(path: &Path, stat: &Stat) -> Result<bool, DeviceError> {
     Err(DeviceError::new(path, DeviceErrorKind::NotStorage(what)))
 }
 
-fn open_fd(
-    path: &Path,
-    access: DeviceAccess,
-    block: bool,
-    direct: bool,
-) -> Result<(OwnedFd, bool), DeviceError> {
+/// Some drivers refuse to open such a device for writing, others only to write.
+fn refuse_read_only(path: &Path, stat: &Stat, block: bool, access: DeviceAccess) -> Result<(), DeviceError> {
+    match block && access == DeviceAccess::Write && facts::is_read_only(stat.st_rdev) {
+        true => Err(DeviceError::new(path, DeviceErrorKind::ReadOnly)),
+        false => Ok(()),
+    }
+}
+
+/// The right that a descriptor with these flags does not give.
+fn lacking(flags: OFlags, access: DeviceAccess) -> Option<&'static str> {
+    match flags & OFlags::RWMODE {
+        _ if flags.contains(OFlags::PATH) => Some("reading"),
+        OFlags::WRONLY => Some("reading"),
+        OFlags::RDONLY if access == DeviceAccess::Write => Some("writing"),
+        _ => None,
+    }
+}
+
+fn open_fd(path: &Path, access: DeviceAccess, block: bool, direct: bool) -> Result<(OwnedFd, bool), Errno> {
     let mut flags = OFlags::CLOEXEC | OFlags::NOCTTY;
     flags |= if access == DeviceAccess::Write { OFlags::RDWR } else { OFlags::RDONLY };
     if access == DeviceAccess::Write && block {
@@ -335,7 +401,7 @@ fn open_fd(
         Err(Errno::INVAL) => rustix::fs::open(path, flags, Mode::empty()),
         Err(errno) => Err(errno),
     };
-    opened.map(|fd| (fd, false)).map_err(|errno| DeviceError::from_errno(path, errno))
+    opened.map(|fd| (fd, false))
 }
 
 /// Locks against other Brindles; a lock on a block device is also udev's sign to leave it alone.

@@ -25,18 +25,22 @@ pub(super) struct Origin {
     /// Absolute, so that it means the same whatever the process's directory.
     name: Arc<CStr>,
     identity: Identity,
+    /// The name is its own, so that it is asked for, too.
+    named: bool,
 }
 
 impl Origin {
     pub(super) fn of(device: &OpenDevice) -> Self {
         let path = std::path::absolute(device.path()).unwrap_or_else(|_| device.path().to_path_buf());
-        // It was opened by this name, so that there is no zero in it.
+        // One that is asked for was opened by this name, so that there is no zero in it.
         let name = CString::new(path.as_os_str().as_bytes()).unwrap_or_default().into();
-        Self { fd: device.as_fd().as_raw_fd(), name, identity: device.identity() }
+        let (fd, identity, named) = (device.as_fd().as_raw_fd(), device.identity(), device.is_named());
+        Self { fd, name, identity, named }
     }
 }
 
-/// A look under way: a file is looked at itself, and then what has its name; of a block device the name suffices.
+/// A look under way: a file is looked at itself, and then what has its name; of a block device the name suffices. What was given
+/// as a descriptor has no name that says anything.
 pub(super) struct Look {
     answer: Statx,
     size: u64,
@@ -49,7 +53,7 @@ impl Look {
     pub(super) fn new(origin: &Origin) -> Self {
         // SAFETY: a `Statx` is plain numbers.
         let answer = unsafe { core::mem::zeroed() };
-        Self { answer, size: 0, linked: true, by_name: origin.identity.is_block() }
+        Self { answer, size: 0, linked: true, by_name: origin.named && origin.identity.is_block() }
     }
 
     /// The next entry for the kernel. The answer's memory is in use until the completion.
@@ -83,10 +87,13 @@ impl Look {
                 return Some(Err(OpError::Medium(errno)));
             }
             (self.size, self.linked) = (self.answer.stx_size, self.answer.stx_nlink > 0);
-            self.by_name = true;
-            return None;
+            self.by_name = device.is_named();
+            if self.by_name {
+                return None;
+            }
         }
         let place = match result {
+            _ if !device.is_named() => PathTarget::There,
             Ok(_) if Identity::of(&self.answer).is_device_of(&origin) => PathTarget::There,
             Ok(_) => PathTarget::Replaced,
             Err(libc::ENOENT | libc::ENOTDIR) => PathTarget::Deleted,

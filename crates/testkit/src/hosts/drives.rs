@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use brindle_format::md::Uuid;
-use brindle_host::{Devices, Found, Made, NewBitmapFile, Newcomer, Pending, Refused, Search, Terms};
+use brindle_host::{Devices, Found, Made, NewBitmapFile, Newcomer, Pending, Refused, Search, Source, Terms};
 use brindle_io::device::Identity;
 use brindle_io::sim::Sim;
 use brindle_io::{Io, MemberId, Pool};
@@ -90,17 +90,25 @@ impl Drives {
 }
 
 impl Devices for Drives {
-    fn open(&self, names: Vec<PathBuf>, _: Terms) -> Pending<Result<Vec<Newcomer>, Refused>> {
+    fn open(&self, sources: Vec<Source>, _: Terms) -> Pending<Result<Vec<Newcomer>, Refused>> {
         let this = self.clone();
         Box::pin(async move {
             let mut opened: Vec<Newcomer> = Vec::new();
-            for name in names {
-                match this.number(&name).and_then(|number| this.take(number)) {
+            for source in sources {
+                // A modelled drive has no descriptor.
+                let named = match &source {
+                    Source::Named(name) => this.number(name),
+                    Source::Given(..) => None,
+                };
+                match named.and_then(|number| this.take(number)) {
                     Some(newcomer) => opened.push(newcomer),
                     None => {
                         let ids: Vec<MemberId> = opened.iter().map(|newcomer| newcomer.id).collect();
                         this.close(&ids).await;
-                        return Err(Refused::new(format!("{}: it is not to be had", name.display())));
+                        return Err(Refused::new(format!(
+                            "{}: it is not to be had",
+                            source.name().display()
+                        )));
                     }
                 }
             }

@@ -45,3 +45,11 @@ pub(super) async fn found(io: &Io, pool: &Pool, ids: [MemberId; 2], new: bool) -
     }
     found
 }
+
+/// The record that decides, and which devices are in by it; none if no device that is there may be taken.
+pub(super) fn newest(found: [Option<Record>; 2]) -> Option<(Record, [bool; 2])> {
+    let record = found.into_iter().flatten().max_by_key(|record| record.count)?;
+    let is_in = [0, 1].map(|role| found[role].is_some() && record.out & 1 << role == 0);
+    let may_be = is_in.contains(&true) && (record.out != 0 || !found.contains(&None));
+    may_be.then_some((record, is_in))
+}
