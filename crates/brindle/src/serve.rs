@@ -69,7 +69,7 @@ fn serve_here(args: &Serve) -> Result<(), Failure> {
         access: DeviceAccess::Examine,
         force: opening.force,
         cut: false,
-        search: if args.read_only { Through::Quick } else { Through::Never },
+        search: if args.read_only { Through::of(args.search) } else { Through::Never },
         tuning: opening.tuning,
         recovery: Recovery::Automatic,
     };
