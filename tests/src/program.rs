@@ -67,11 +67,12 @@ pub fn without_libraries() -> Result<&'static Path, Missing> {
     PATH.get_or_init(make).as_deref().map_err(Clone::clone)
 }
 
-/// Has cargo build the program, and tells where it is.
+/// Has cargo build the program, and tells where it is. Features are those of the whole workspace, as of all that is built already: with
+/// those of the program alone, macros and build scripts would be built once more.
 fn built<'a>(flags: impl IntoIterator<Item = &'a str>) -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["build", "--quiet", "--package", "brindle", "--message-format", "json"])
+        .args(["build", "--quiet", "--workspace", "--bin", "brindle", "--message-format", "json"])
         .args(flags)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .stderr(Stdio::inherit())

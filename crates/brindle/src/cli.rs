@@ -447,6 +447,10 @@ pub(crate) struct Serve {
     /// Refuse writes; nothing is written to a member
     #[arg(long, short = 'r')]
     pub(crate) read_only: bool,
+    /// Look through all of each device that is no member itself for members that end before it does, as examine --search does. Without
+    /// it --read-only does that only where nothing else is found on a device of 1 GiB at most
+    #[arg(long, requires = "read_only")]
+    pub(crate) search: bool,
     /// Demand that the arrays take writes: fail rather than fall back to read-only
     #[arg(long, conflicts_with = "read_only")]
     pub(crate) read_write: bool,

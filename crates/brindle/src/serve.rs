@@ -57,7 +57,7 @@ pub(crate) fn serve(args: &Serve) -> Result<ExitCode, Failure> {
     let served = serve_here(ServeJob {
         opening: args.into(),
         metrics: (&args.metrics).into(),
-        search: if args.read_only { Through::Quick } else { Through::Never },
+        search: if args.read_only { Through::of(args.search) } else { Through::Never },
         folder: args.runtime.folder(),
         background: args.background,
         json: args.json,

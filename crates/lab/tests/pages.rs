@@ -173,6 +173,36 @@ fn what_is_drawn_of_a_sweep_is_what_was_found() {
     }
 }
 
+/// Requests in flight change the most here, levels nothing where most comes through, and loads what is left.
+#[test]
+fn the_view_that_comes_first_is_the_one_that_tells_most() {
+    let axes = Axes {
+        level: list("5 6"),
+        members: list("4 8"),
+        rw: list("randread randwrite"),
+        bs: list("4k 64k"),
+        iodepth: list("1 32"),
+        ..Axes::default()
+    };
+    let figured = |point: Point| {
+        let times = |is: bool, more: f64| if is { more } else { 1.0 };
+        let reads = point.rw == "randread";
+        let level = times(!reads && point.level == "6", 0.5);
+        let mb_s =
+            times(point.iodepth == "32", 30.0) * times(point.bs == "64k", 12.0) * times(reads, 4.0) * level;
+        let mb_s = mb_s * times(point.members == "8", 1.5);
+        Finished { point, figures: Some(figures(mb_s)), refused: None }
+    };
+    let all: Vec<Finished> = axes.points().into_iter().map(figured).collect();
+    let chosen = "seen.chosen = ['x', 'series'].map((id) => document.getElementById(id).value);
+        seen.held = [...document.querySelectorAll('#held select')].map((one) => one.value).join(' ');
+        seen.note = document.getElementById('alike').textContent;";
+    let Some(seen) = look(&html(&environment(), &all), 1600, chosen) else { return };
+    assert_eq!(seen["chosen"], json!(["iodepth", "bs"]), "{seen}");
+    assert_eq!(seen["held"], "5 8 randread", "where the most comes through: {seen}");
+    assert_eq!(seen["note"], "", "{seen}");
+}
+
 #[test]
 fn names_without_order_are_bars_and_stay_text() {
     let axes = Axes { level: vec!["0".to_owned(), NAME.to_owned()], ..Axes::default() };

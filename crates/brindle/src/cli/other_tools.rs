@@ -3,7 +3,7 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Words of other tools, and what is to be said of each.
-const WORDS: [(&[&str], &str); 8] = [
+const WORDS: [(&[&str], &str); 12] = [
     (
         &["import", "start", "run"],
         "arrays are put together whenever they are used: `brindle serve MEMBER...` serves one, `brindle assemble --scan` finds and serves all that \
@@ -36,25 +36,77 @@ const WORDS: [(&[&str], &str); 8] = [
         &["online", "offline"],
         "`brindle fail ARRAY MEMBER` takes a member out, and `brindle add ARRAY DEVICE` takes it in again",
     ),
+    (
+        &["resilver", "rebuild", "recover"],
+        "`brindle add ARRAY DEVICE` gives an array a device, on which what is missing is recovered at once; `brindle wait ARRAY` waits for \
+         that, `brindle watch` shows it",
+    ),
+    (
+        &["info", "show", "query"],
+        "`brindle detail MEMBER...` tells about the array that members form, `brindle status ARRAY` about a running one",
+    ),
+    (
+        &["events", "history"],
+        "`brindle monitor --scan` tells of what happens to arrays; what happened to those in the background stands in NAME.log, which \
+         `brindle serve --background` named",
+    ),
+    (&["fio"], "`brindle bench JOBFILE --array MEMBER...` runs fio's job files and options on an array"),
 ];
+
+/// Modes of mdadm, as its users write them, and the command of each.
+const MODES: [(&[&str], &str); 9] = [
+    (&["--create", "-C"], "`brindle create --level LEVEL MEMBER...`"),
+    (&["--assemble", "-A", "--incremental", "-I"], ASSEMBLED),
+    (
+        &["--detail", "-D", "--query", "-Q"],
+        "`brindle detail MEMBER...` for the array that members form, `brindle status ARRAY` for a running one",
+    ),
+    (&["--examine", "-E"], "`brindle examine DEVICE...`"),
+    (&["--monitor", "--follow", "-F"], "`brindle monitor --scan`"),
+    (&["--grow", "-G"], "`brindle grow --bitmap internal ARRAY`; there is no reshape"),
+    (&["--stop", "-S"], "`brindle stop ARRAY`"),
+    (
+        &["--manage", "--fail", "--add", "--re-add", "--remove", "-f", "-a", "-r"],
+        "`brindle fail ARRAY MEMBER`, `brindle add ARRAY DEVICE`, `brindle remove ARRAY DEVICE`",
+    ),
+    (&["--build", "-B"], "`brindle cat --assume ...` reads an array that has no superblocks"),
+];
+
+/// Ways to an array that runs.
+const ASSEMBLED: &str = "`brindle serve MEMBER...` for the array that members form, `brindle assemble --scan [DEVICE|FOLDER]...` for all that \
+                         are found and this host's";
 
 /// Ends the process over a command line that is none, with an answer to words of other tools.
 pub(super) fn end(error: &clap::Error) -> ! {
-    let Some(answer) = answer(error) else { error.exit() };
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let Some(answer) = answer(error, &words) else { error.exit() };
     eprintln!("{answer}");
     std::process::exit(error.exit_code());
 }
 
-/// Says which command does what `error` complains that there is none for.
-fn answer(error: &clap::Error) -> Option<String> {
-    if error.kind() != ErrorKind::InvalidSubcommand {
-        return None;
+/// Says which command does what `error` complains that there is none for, or not in these words.
+fn answer(error: &clap::Error, words: &[String]) -> Option<String> {
+    let first = words.first()?;
+    match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+                return None;
+            };
+            let word = word.to_lowercase();
+            let (_, answer) = WORDS.iter().find(|(words, _)| words.contains(&&*word))?;
+            Some(format!("brindle: there is no command '{word}': {answer}"))
+        }
+        ErrorKind::UnknownArgument => {
+            let flag = first.split('=').next()?;
+            let (_, answer) = MODES.iter().find(|(flags, _)| flags.contains(&flag))?;
+            Some(format!("brindle: commands are words here, not '{flag}': {answer}"))
+        }
+        ErrorKind::MissingRequiredArgument if first == "assemble" => {
+            Some(format!("brindle: assemble looks for arrays, and wants --scan: {ASSEMBLED}"))
+        }
+        _ => None,
     }
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
-    let word = word.to_lowercase();
-    let word = word.trim_start_matches('-');
-    let (_, answer) = WORDS.iter().find(|(words, _)| words.contains(&word))?;
-    Some(format!("brindle: there is no command '{word}': {answer}"))
 }
 
 #[cfg(test)]
@@ -64,23 +116,43 @@ mod tests {
     use super::*;
     use crate::cli::Cli;
 
-    fn said(word: &str) -> Option<String> {
-        answer(&Cli::command().try_get_matches_from(["brindle", word]).unwrap_err())
+    fn said(words: &[&str]) -> Option<String> {
+        let error = Cli::command().try_get_matches_from(["brindle"].iter().chain(words)).unwrap_err();
+        answer(&error, &words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>())
+    }
+
+    /// Commands that an answer names: there is one at least, and each is there.
+    fn named(answer: &str) -> usize {
+        let command = Cli::command();
+        let names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+        let quoted = answer.split('`').skip(1).step_by(2);
+        let lines: Vec<&str> = quoted.filter_map(|line| line.strip_prefix("brindle ")).collect();
+        assert!(lines.iter().all(|line| names.contains(&line.split(' ').next().unwrap())), "{answer}");
+        lines.len()
     }
 
     #[test]
     fn words_of_other_tools_are_answered_with_a_command_that_is_there() {
         let command = Cli::command();
-        let names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
         for word in WORDS.iter().flat_map(|(words, _)| *words) {
-            assert!(!names.contains(word), "{word} is a command of our own");
-            let answer = said(word).unwrap();
-            let mut named =
-                answer.split('`').skip(1).step_by(2).filter_map(|line| line.strip_prefix("brindle "));
-            let first = named.next().unwrap();
-            assert!(names.contains(&first.split(' ').next().unwrap()), "{answer}");
-            assert!(named.all(|line| names.contains(&line.split(' ').next().unwrap())), "{answer}");
+            assert!(command.find_subcommand(word).is_none(), "{word} is a command of our own");
+            assert!(named(&said(&[word]).unwrap()) > 0, "{word}");
         }
-        assert_eq!(said("nonsense"), None);
+        assert_eq!(said(&["nonsense"]), None);
+    }
+
+    #[test]
+    fn modes_of_mdadm_are_answered_with_the_command_that_does_it() {
+        for mode in MODES.iter().flat_map(|(modes, _)| *modes) {
+            for words in [&[*mode][..], &[*mode, "/dev/md0", "a", "b"]] {
+                let answer = said(words).unwrap_or_else(|| panic!("{mode} has no answer"));
+                assert!(named(&answer) > 0 && answer.contains(mode), "{answer}");
+            }
+        }
+        assert!(said(&["--create=/dev/md0", "a"]).unwrap().contains("`brindle create"));
+        assert!(said(&["assemble", "/dev/md0", "a", "b"]).unwrap().contains("`brindle serve MEMBER...`"));
+        // A flag that a command of ours does not have is its own error.
+        assert_eq!(said(&["detail", "--examine", "a"]), None);
+        assert_eq!(said(&["--nonsense"]), None);
     }
 }

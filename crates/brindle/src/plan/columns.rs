@@ -69,6 +69,8 @@ pub(super) fn one_in(probability: f64) -> String {
         of if !of.is_finite() => String::new(),
         of if of < 10.0 => short(of),
         of if of < 1e7 => format!("{of:.0}"),
+        of if of < 999.5e6 => format!("{:.0} million", of / 1e6),
+        of if of < 999.5e9 => format!("{:.0} billion", of / 1e9),
         of => format!("{of:.1e}"),
     }
 }
@@ -88,8 +90,8 @@ mod tests {
 
     #[test]
     fn a_probability_is_told_as_one_of_so_many() {
-        let told = [8.2e-3, 0.5, 1.0, 1.5e-5, 1e-9, 0.0].map(one_in);
-        assert_eq!(told, ["122", "2", "1", "66667", "1.0e9", ""]);
+        let told = [8.2e-3, 0.5, 1.0, 1.5e-5, 1.67e-8, 1e-9, 0.0].map(one_in);
+        assert_eq!(told, ["122", "2", "1", "66667", "60 million", "1 billion", ""]);
     }
 
     #[test]

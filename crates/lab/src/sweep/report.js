@@ -71,15 +71,51 @@
   const fill = (id, list, chosen) => {
     element(id).replaceChildren(...list.map(([key, name]) => new Option(name, key, false, key === chosen)));
   };
-  // Series are levels where they differ; the axis is what has most steps of the rest.
   const steps = (axis) => axes.get(axis).values.length;
-  const series = varied.find((axis) => axis === 'level' || axis === 'layout') ?? varied.filter((axis) => steps(axis) <= 8)[varied.length > 1 ? 0 : 9];
-  const rest = varied.filter((axis) => axis !== series).sort((a, b) => isOrdered(b) - isOrdered(a) || steps(b) - steps(a));
   const sizes = varied.includes('bs') || varied.includes('rw');
-  fill('figure', [...figures.keys()].filter((name) => figures.get(name).some((one) => one !== null)).map((name) => [name, `${units[name][0]}, ${units[name][1]}`]), sizes ? 'mb_s' : 'iops');
+  const shownFirst = sizes ? 'mb_s' : 'iops';
+  // How many times the mean figure of one value of an axis goes into that of another, over all other axes, as a logarithm.
+  function effect(axis) {
+    const list = figures.get(shownFirst) ?? [];
+    const { of } = axes.get(axis);
+    const sums = axes.get(axis).values.map(() => [0, 0]);
+    list.forEach((one, row) => {
+      if (!(one > 0)) return;
+      sums[of[row]][0] += Math.log(one);
+      sums[of[row]][1] += 1;
+    });
+    const means = sums.filter(([, all]) => all).map(([sum, all]) => sum / all);
+    return means.reduce((most, one) => Math.max(most, one), -Infinity) - means.reduce((least, one) => Math.min(least, one), Infinity);
+  }
+  // The same beside the best point, where all that is not drawn stands at first.
+  function effectAtBest(axis, x) {
+    const list = figures.get(shownFirst) ?? [];
+    const others = varied.filter((one) => one !== axis && one !== x).map((one) => axes.get(one).of);
+    const [along, over] = [axes.get(axis).of, x === undefined ? null : axes.get(x).of];
+    const ranges = new Map();
+    list.forEach((one, row) => {
+      if (!(one > 0) || !others.every((of) => of[row] === of[best])) return;
+      const [least, most] = ranges.get(over?.[row]) ?? [one, one];
+      ranges.set(over?.[row], [Math.min(least, one), Math.max(most, one)]);
+    });
+    return Math.max(0, ...[...ranges.values()].map(([least, most]) => Math.log(most / least)));
+  }
+  // The axis is what changes the figure most. Series are levels, unless those lie on each other there: then what changes it next.
+  if (figures.has(shownFirst)) verdict(shownFirst);
+  const effects = new Map(varied.map((axis) => [axis, effect(axis)]));
+  const isLevel = (axis) => axis === 'level' || axis === 'layout';
+  const most = (list) => [...list].sort((a, b) => effects.get(b) - effects.get(a));
+  const others = varied.filter((axis) => !isLevel(axis));
+  const along = others.length ? others : varied.slice(1);
+  const ordinals = along.filter(isOrdered);
+  const [first] = most(ordinals.length ? ordinals : along);
+  const few = varied.filter((axis) => axis !== first && steps(axis) <= 8);
+  const levels = varied.find((axis) => isLevel(axis) && (few.length < 2 || effectAtBest(axis, first) > Math.log(1.1)));
+  const series = levels ?? most(few)[0];
   const every = [...axes.keys()].map((axis) => [axis, names[axis]]);
-  fill('x', every, rest[0] ?? series ?? 'bs');
-  fill('series', [['none', 'none'], ...every], rest.length ? series ?? 'none' : 'none');
+  fill('figure', [...figures.keys()].filter((name) => figures.get(name).some((one) => one !== null)).map((name) => [name, `${units[name][0]}, ${units[name][1]}`]), shownFirst);
+  fill('x', every, first ?? series ?? 'bs');
+  fill('series', [['none', 'none'], ...every], first ? series ?? 'none' : 'none');
   fill('over', ['iops', 'mb_s', 'mean_us', 'max_us'].map((name) => [name, `${units[name][0]}, ${units[name][1]}`]), 'iops');
 
   // The points that agree with what is held, by step and series.
@@ -90,7 +126,8 @@
     const box = element('held');
     const before = new Map([...box.querySelectorAll('select')].map((select) => [select.dataset.axis, select.value]));
     const held = varied.filter((axis) => axis !== x && axis !== series).map((axis) => {
-      const select = make('select', { 'data-axis': axis }, ...values(axis).map((one) => new Option(shown(one), one, false, one === before.get(axis))));
+      const kept = before.get(axis) ?? (best < 0 ? undefined : value(axis, best));
+      const select = make('select', { 'data-axis': axis }, ...values(axis).map((one) => new Option(shown(one), one, false, one === kept)));
       select.onchange = all;
       return [axis, select];
     });

@@ -178,7 +178,7 @@ fn quotes_and_markup_in_names_are_data() {
 }
 
 #[test]
-fn detail_cat_and_check_find_members_that_end_before_their_disk_by_themselves() {
+fn detail_cat_check_and_serve_find_members_that_end_before_their_disk_by_themselves() {
     for (create, at) in [("-l 1 -e 0.90", 0), ("-l 5 -c 64K -e 1.0", 3 * MIB)] {
         let (disks, content, inside) = copied(create, at);
         disks.unchanged(|| {
@@ -189,6 +189,10 @@ fn detail_cat_and_check_find_members_that_end_before_their_disk_by_themselves() 
                 let paths: Vec<&str> = devices.iter().map(|one| one["path"].as_str().unwrap()).collect();
                 assert_eq!(paths, inside.iter().map(|one| name(one)).collect::<Vec<_>>(), "{create}{search}");
                 disks.run(&format!("check{search}")).ok();
+                assert!(
+                    served(&disks, &format!("--read-only{search}"))
+                        == content[MIB as usize..][..64 * KIB as usize]
+                );
             }
         });
         // Something else is there, as far as the first sector tells: only if asked.
@@ -197,8 +201,31 @@ fn detail_cat_and_check_find_members_that_end_before_their_disk_by_themselves() 
             disk.write_all_at(b"XFSB\0\0\x10\0", 0).unwrap();
         }
         disks.run("detail").ended(1);
-        assert_eq!(disks.run("detail --search --json").json()["missing"], serde_json::json!([]), "{create}");
+        disks.serve_refused("--read-only").refused(1, &["no member"]);
+        disks.unchanged(|| {
+            assert_eq!(
+                disks.run("detail --search --json").json()["missing"],
+                serde_json::json!([]),
+                "{create}"
+            );
+            assert!(
+                served(&disks, "--read-only --search") == content[MIB as usize..][..64 * KIB as usize],
+                "{create}"
+            );
+        });
+        // Bytes that look like a member may be a copy of one: to be written to, it has to be named.
+        disks.serve_refused("--search").refused(2, &["--read-only"]);
     }
+}
+
+/// Bytes of what a server of these disks has, behind what the first sectors of a disk may be.
+fn served(disks: &Set, flags: &str) -> Vec<u8> {
+    let server = disks.serve(flags);
+    let mut client = Client::connect(&server.uri());
+    let bytes = client.read(MIB, 64 * KIB);
+    client.close();
+    server.signal(rustix::process::Signal::TERM);
+    bytes
 }
 
 #[test]
