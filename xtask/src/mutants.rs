@@ -188,7 +188,7 @@ fn search(storm: &Path, only: &str, options: &Options) -> Result<Vec<Caught>, Fa
         ]);
         let output = search.output()?;
         if !output.status.success() {
-            let cuts = cuts_told(&String::from_utf8_lossy(&output.stdout));
+            let cuts = power_cuts(&String::from_utf8_lossy(&output.stdout));
             caught.push(Caught { cuts, seconds: began.elapsed().as_secs() });
         }
     }
@@ -196,7 +196,7 @@ fn search(storm: &Path, only: &str, options: &Options) -> Result<Vec<Caught>, Fa
 }
 
 /// The power cuts that a search tells of: "..., 24 power cuts (...".
-fn cuts_told(output: &str) -> Option<u64> {
+fn power_cuts(output: &str) -> Option<u64> {
     let before = output.split(" power cuts (").next().filter(|before| before.len() < output.len())?;
     before.rsplit(' ').next()?.parse().ok()
 }
@@ -252,10 +252,10 @@ mod tests {
 
     #[test]
     fn a_line_tells_the_median_of_the_cuts() {
-        let told =
+        let reported =
             "a table\n9 seeds from 1, 216 runs, 301 power cuts (20 starts by force), 1 failures in 2 s";
-        assert_eq!(cuts_told(told), Some(301));
-        assert_eq!(cuts_told("FAILED: make storm"), None);
+        assert_eq!(power_cuts(reported), Some(301));
+        assert_eq!(power_cuts("FAILED: make storm"), None);
         let mutant = Mutant { name: "a".into(), why: "why".into(), only: String::new(), edits: Vec::new() };
         let caught = [(None, 90), (Some(7), 1), (Some(301), 2)];
         let caught = caught.map(|(cuts, seconds)| Caught { cuts, seconds });

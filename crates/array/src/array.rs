@@ -8,10 +8,10 @@ use crate::events::Event;
 use crate::process::{Process, ProcessError, ProcessKind};
 use brindle_io::{Instant, Io, Slice};
 use brindle_layout::{Geometry, Level, Place};
+use brindle_members::direct::{read_alone, write_alone};
 use brindle_members::door::Moved;
 use brindle_members::members::{Dependence, Device, Members, RoleState};
 use brindle_members::process::Speeds;
-use brindle_members::straight::{read_alone, write_alone};
 use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions};
 
 use crate::config::{Access, OpenConfig};
@@ -307,7 +307,7 @@ impl Volume for Array {
         let stripes = match placement.one()? {
             _ if len == 0 => return Ok(()),
             Family::Stripes(stripes) => stripes,
-            Family::Mirror(mirror) if mirror.lets_lag() && !fua => {
+            Family::Mirror(mirror) if mirror.allows_write_behind() && !fua => {
                 return Box::pin(self.write_behind(offset, from.as_ref())).await;
             }
             Family::Mirror(mirror) if is_shared(from.as_ref()) => {
@@ -340,7 +340,7 @@ impl Volume for Array {
     }
 
     async fn flush(&self) -> Result<(), VolumeError> {
-        if self.0.core.members.some_lag() {
+        if self.0.core.members.has_write_behind() {
             Box::pin(self.caught_up()).await;
         }
         self.0.core.flush_members().await

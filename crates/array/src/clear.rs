@@ -44,7 +44,7 @@ async fn rounds(array: Weak<Running>, bitmap: Weak<dyn IntentBitmap>, io: Io, pa
 /// Clears the bits of chunks in which nothing was written since the round before.
 async fn round(core: &Core, bitmap: &Rc<dyn IntentBitmap>) {
     let mut idle = bitmap.next_round();
-    let may = |chunk: &u64| bitmap.is_idle(*chunk) && core.keeper.is_true(&bitmap.covers(*chunk));
+    let may = |chunk: &u64| bitmap.is_idle(*chunk) && core.keeper.is_in_sync(&bitmap.covers(*chunk));
     idle.retain(may);
     if idle.is_empty() || !core.may_clear() {
         return;
@@ -80,7 +80,7 @@ impl Core {
     fn may_clear(&self) -> bool {
         let failing = self.keeper.state_change() == Some(StateChange::Failure);
         self.members.all_in_sync()
-            && self.members.first_held().is_none()
+            && self.members.first_with_orphans().is_none()
             && self.keeper.ledger().outdated().is_empty()
             && !failing
             && !self.intent.has_earlier_changes()

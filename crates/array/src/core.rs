@@ -158,7 +158,7 @@ impl Owner for Core {
     }
 
     fn unrecorded(&self) -> Option<Recording> {
-        self.keeper.owes_record().then(|| Box::pin(self.keeper.failures_recorded()) as Recording)
+        self.keeper.is_record_pending().then(|| Box::pin(self.keeper.failures_recorded()) as Recording)
     }
 
     fn second_failed(&self, role: u16, why: Cause) {
@@ -183,7 +183,7 @@ impl Owner for Core {
         self.intent.sent(changes);
     }
 
-    fn is_ending(&self) -> bool {
+    fn is_stopping(&self) -> bool {
         self.keeper.is_stopping()
     }
 
@@ -196,6 +196,6 @@ impl Owner for Core {
     }
 
     fn looked(&self) {
-        self.copies.get().into_iter().for_each(Copies::renew_if_held);
+        self.copies.get().into_iter().for_each(Copies::renew_if_pinned);
     }
 }

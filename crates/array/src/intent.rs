@@ -217,7 +217,7 @@ impl Drop for Writing<'_> {
 /// array changes, and redundancy that a crash leaves half mended was not true before. Stopping the array waits for
 /// its end.
 pub(crate) struct Maintenance<'a> {
-    told: Option<(&'a Intent, Change)>,
+    observed: Option<(&'a Intent, Change)>,
     _guard: MaintenanceGuard<'a>,
 }
 
@@ -233,10 +233,10 @@ impl<'a> Maintenance<'a> {
     ) -> Result<Self, VolumeError> {
         let guard = keeper.maintenance_begins()?;
         if intent.is_bare() {
-            return Ok(Self { told: None, _guard: guard });
+            return Ok(Self { observed: None, _guard: guard });
         }
         let recording = intent.tell_begin(keeper, &change, None);
-        let maintenance = Self { told: Some((intent, change)), _guard: guard };
+        let maintenance = Self { observed: Some((intent, change)), _guard: guard };
         if let Some(recording) = recording {
             recording.await?;
         }
@@ -246,7 +246,7 @@ impl<'a> Maintenance<'a> {
 
 impl Drop for Maintenance<'_> {
     fn drop(&mut self) {
-        if let Some((intent, change)) = &self.told {
+        if let Some((intent, change)) = &self.observed {
             intent.tell_end(change);
         }
     }

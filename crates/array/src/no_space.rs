@@ -22,7 +22,7 @@ impl Array {
     /// From now on, what finds no room is tried again.
     pub(crate) fn tried_again(self) -> Self {
         let (me, io) = (Rc::downgrade(&self.0), self.0.core.io.clone());
-        let begin = move || drop(io.spawn(make_true(me.clone(), io.clone())));
+        let begin = move || drop(io.spawn(bring_in_sync(me.clone(), io.clone())));
         self.0.core.on_no_space.get_or_init(|| Box::new(begin));
         self
     }
@@ -42,7 +42,7 @@ impl Running {
                 let len = window.min(range.end.next_multiple_of(unit) - at).min(end - at);
                 let _syncing = keeper.sync_begins()?;
                 self.placement.sync_window(at, len, SyncMode::Repair).await?;
-                if !keeper.is_true(&(at.max(range.start)..(at + len).min(range.end))) {
+                if !keeper.is_in_sync(&(at.max(range.start)..(at + len).min(range.end))) {
                     return Ok(false);
                 }
                 at += len;
@@ -53,7 +53,7 @@ impl Running {
 }
 
 /// Tries now and then to make true what found no room, until all of it is or the array ends.
-async fn make_true(array: Weak<Running>, io: Io) {
+async fn bring_in_sync(array: Weak<Running>, io: Io) {
     let mut pause = FIRST_PAUSE;
     loop {
         io.sleep(pause).await;

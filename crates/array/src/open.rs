@@ -30,7 +30,7 @@ impl Array {
     /// says. `io` is the array's own (see [`Io::owned`]).
     pub fn begin(io: &Io, opening: Opening, config: &OpenConfig) -> Self {
         let array = Self::over(io, opening, config);
-        array.0.core.keeper.tell_if_exposed();
+        array.0.core.keeper.note_if_exposed();
         array.tried_again().watched().recovered().cleared_lazily()
     }
 

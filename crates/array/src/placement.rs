@@ -6,9 +6,9 @@ use std::rc::Rc;
 use brindle_io::Slice;
 use brindle_layout::{Family as Map, Geometry};
 use brindle_members::copies::Copies;
+use brindle_members::direct::send_reads;
 use brindle_members::door::{Done, Door, Moved};
-use brindle_members::lock::Held;
-use brindle_members::straight::send_reads;
+use brindle_members::lock::RangeGuard;
 use brindle_volume::{Allocation, VolumeError, bytes};
 
 use crate::core::Core;
@@ -183,7 +183,7 @@ impl Placement {
 
     /// Waits until nothing is under way that looks at members more than once, and lets nothing begin as long as what comes
     /// back lives.
-    pub(crate) async fn quiet(&self) -> Option<Held<'_>> {
+    pub(crate) async fn quiet(&self) -> Option<RangeGuard<'_>> {
         match self.one().ok()? {
             Family::Stripes(_) => None,
             Family::Mirror(mirror) => Some(mirror.quiet().await),
@@ -193,7 +193,7 @@ impl Placement {
 
     /// Waits until nothing is under way on what lies in these ranges of roles' data areas, and lets nothing begin there as long as
     /// what comes back lives. Requests to all else go on.
-    pub(crate) async fn quiet_in(&self, parts: &[(u16, Range<u64>)]) -> Vec<Held<'_>> {
+    pub(crate) async fn quiet_in(&self, parts: &[(u16, Range<u64>)]) -> Vec<RangeGuard<'_>> {
         let held = match self.one() {
             Err(_) | Ok(Family::Stripes(_)) => Vec::new(),
             Ok(Family::Mirror(mirror)) => mirror.enter_all(parts),

@@ -88,10 +88,10 @@ impl Array {
     /// [`VolumeError::TooManyLost`] too if there is no second device, or none any more; [`VolumeError::Reshaping`].
     pub async fn fill_second(&self, role: u16, pos: u64, len: u64) -> Result<(), VolumeError> {
         let members = &self.0.core.members;
-        let seat = |role| members.second(role).filter(|_| members.state(role) == RoleState::InSync);
-        let before = seat(role).ok_or(VolumeError::TooManyLost)?;
+        let second_in_use = |role| members.second(role).filter(|_| members.state(role) == RoleState::InSync);
+        let before = second_in_use(role).ok_or(VolumeError::TooManyLost)?;
         self.recover_window(&[role], pos, len).await?;
-        let now = seat(role).filter(|now| now.device.id == before.device.id && now.good == pos);
+        let now = second_in_use(role).filter(|now| now.device.id == before.device.id && now.good == pos);
         let now = now.ok_or(VolumeError::TooManyLost)?;
         let whole = pos + len >= self.0.geometry.member_size();
         members.set_second(role, Second { good: if whole { u64::MAX } else { pos + len }, ..now });

@@ -261,7 +261,7 @@ struct Sweep {
     yielding: Yielding,
     report: SyncReport,
     /// Number of places that were reported as events.
-    told: usize,
+    reported: usize,
 }
 
 impl Drop for Sweep {
@@ -320,7 +320,7 @@ impl Sweep {
             running: VecDeque::new(),
             yielding: Yielding::default(),
             report: SyncReport::default(),
-            told: 0,
+            reported: 0,
         })
     }
 
@@ -334,7 +334,8 @@ impl Sweep {
                 match self.work {
                     Work::Recover(_) => self.array.tell_unrebuilt(&window),
                     Work::Sync(mode) if self.process.kind() != ProcessKind::Resync => {
-                        self.told += self.array.tell_found(mode, &window, SyncReport::PLACES - self.told);
+                        self.reported +=
+                            self.array.tell_found(mode, &window, SyncReport::PLACES - self.reported);
                     }
                     Work::Sync(_) | Work::Replace(_) => {}
                 }
@@ -365,7 +366,7 @@ impl Sweep {
         let whole = (self.next, self.window.min(total - self.next));
         let Some((what, unit)) = self.leaves_out else { return whole };
         let run = |range: Range<u64>| match (what, &self.work) {
-            (LeftOut::True, _) => self.array.0.core.keeper.true_run(&range),
+            (LeftOut::True, _) => self.array.0.core.keeper.in_sync_run(&range),
             (LeftOut::Unmarked, Work::Recover(roles)) => {
                 let (marked, end) = self.array.marked_run(roles, &range);
                 (!marked, end)

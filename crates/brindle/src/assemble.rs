@@ -107,7 +107,7 @@ fn is_meant(found: &Findable, args: &Assemble, host: &str) -> bool {
 /// of what is served already.
 fn wait_for_members(args: &Assemble, host: &str, folder: &Path) -> (Scanned, Vec<String>) {
     let until = Instant::now() + Duration::from_millis(args.wait.0);
-    let mut told = false;
+    let mut reported = false;
     loop {
         let (scanned, served) = (scan(&args.places), served(folder));
         let lacks = |found: &&Findable| {
@@ -117,9 +117,9 @@ fn wait_for_members(args: &Assemble, host: &str, folder: &Path) -> (Scanned, Vec
         if waits.is_empty() || args.dry_run || Instant::now() >= until {
             return (scanned, served);
         }
-        if !told {
+        if !reported {
             eprintln!("brindle: waiting {} s at most for {}", args.wait.0.div_ceil(1000), waits.join("; "));
-            told = true;
+            reported = true;
         }
         std::thread::sleep(REST.min(until.saturating_duration_since(Instant::now())));
     }

@@ -72,8 +72,8 @@ pub(crate) fn cat(args: &Cat) -> Result<ExitCode, Failure> {
     let (array, assembly) = (&running.array, &running.found.assembly);
     let (map, overwrite) = (args.map.as_deref(), args.overwrite);
     let wanted = Wanted { array, assembly, range, to, map, overwrite, members: &members };
-    let (told, whole) = rescue::copy(io, &pool, &wanted)?;
-    report::print(&told)?;
+    let (reported, whole) = rescue::copy(io, &pool, &wanted)?;
+    report::print(&reported)?;
     Ok(if whole { ExitCode::SUCCESS } else { ExitCode::from(UNREADABLE) })
 }
 

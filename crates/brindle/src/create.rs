@@ -95,7 +95,7 @@ pub(crate) fn make(args: &Create, uuid: Uuid) -> Result<Made, Failure> {
 }
 
 /// A member of which so large a part is left unused is told of: one in so many bytes.
-const TOLD: u64 = 10;
+const UNUSED_PART: u64 = 10;
 
 /// The unused part of members that are much larger than the smallest, where the level uses of each as much as of that.
 fn waste(spec: &CreateSpec) -> Option<String> {
@@ -105,13 +105,14 @@ fn waste(spec: &CreateSpec) -> Option<String> {
     let roles = || spec.roles.iter().flatten();
     let smallest = roles().min_by_key(|member| member.info.size)?;
     let unused = |member: &NewMember| member.info.size - smallest.info.size;
-    let told: Vec<&NewMember> = roles().filter(|member| unused(member) > member.info.size / TOLD).collect();
-    if told.is_empty() {
+    let reported: Vec<&NewMember> =
+        roles().filter(|member| unused(member) > member.info.size / UNUSED_PART).collect();
+    if reported.is_empty() {
         return None;
     }
     let each: Vec<String> =
-        told.iter().map(|member| format!("{} of {}", Bytes(unused(member)), member.label)).collect();
-    let all = Bytes(told.iter().map(|member| unused(member)).sum());
+        reported.iter().map(|member| format!("{} of {}", Bytes(unused(member)), member.label)).collect();
+    let all = Bytes(reported.iter().map(|member| unused(member)).sum());
     Some(format!(
         "the members are of unlike sizes: {} has only {}, and of no member is more used; {all} are left unused \
          ({}); a larger member in its place would use them, or say --size to do without this message",

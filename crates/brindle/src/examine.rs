@@ -280,7 +280,7 @@ impl MemberReport {
     }
 
     /// The superblock says more of itself than its signature does.
-    fn is_told(&self, found: &SignatureReport) -> bool {
+    fn is_implied(&self, found: &SignatureReport) -> bool {
         let own = |sb: &SuperblockReport| sb.super_offset == found.offset && found.kind.starts_with("md");
         self.superblock.as_ref().is_some_and(own)
     }
@@ -303,7 +303,7 @@ impl MemberReport {
                 "In use as"
             ));
         }
-        for found in self.signatures.iter().filter(|found| !self.is_told(found)) {
+        for found in self.signatures.iter().filter(|found| !self.is_implied(found)) {
             text.push_str(&format!("  {}\n", found.text()));
         }
         if let Some(PoolLabel { name, member, members, created, .. }) = &self.pool {

@@ -120,7 +120,7 @@ impl Growth {
     }
 
     /// The text about the change, for an array of this name.
-    pub(crate) fn told(&self, array: &str) -> String {
+    pub(crate) fn described(&self, array: &str) -> String {
         let has = |at: &str, behind: Option<u32>| match behind {
             None | Some(0) => format!("{array} has a write-intent bitmap now{at}\n"),
             Some(count) => {

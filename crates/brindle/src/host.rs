@@ -134,9 +134,9 @@ impl Hosted {
 
     /// As it is given to who serves it.
     pub(crate) fn given(&self) -> brindle_host::Hosted {
-        let Set { members, nested, aside, left_out, .. } = &self.found.set;
+        let Set { members, nested, unused, left_out, .. } = &self.found.set;
         let file = |label: &String| Some((label.clone(), std::fs::canonicalize(label).ok()?));
-        let inner = nested.iter().chain(aside).flat_map(|nested| &nested.members);
+        let inner = nested.iter().chain(unused).flat_map(|nested| &nested.members);
         let devices: Vec<&Named> = inner.chain(members).collect();
         brindle_host::Hosted {
             name: self.name.clone(),

@@ -51,7 +51,7 @@ impl Locks {
 }
 
 fn unlock(locks: Vec<Lock>) -> Vec<String> {
-    let (tell, told) = channel();
+    let (tell, reported) = channel();
     let mut stuck: Vec<String> = locks.iter().map(|lock| lock.path.display().to_string()).collect();
     for Lock { path, fd, .. } in locks {
         let tell = tell.clone();
@@ -66,7 +66,7 @@ fn unlock(locks: Vec<Lock>) -> Vec<String> {
     drop(tell);
     let until = Instant::now() + UNLOCKING;
     while !stuck.is_empty() {
-        match told.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        match reported.recv_timeout(until.saturating_duration_since(Instant::now())) {
             Ok(free) => stuck.retain(|path| *path != free),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
         }

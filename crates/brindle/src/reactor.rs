@@ -26,7 +26,7 @@ pub(crate) fn choose(engine: Engine) {
 
 /// A reactor as it was chosen. One that was taken for want of a ring is told of once.
 pub(crate) fn new() -> Result<Uring, UringError> {
-    static TOLD: Once = Once::new();
+    static REPORTED: Once = Once::new();
     match CHOICE.get().copied().unwrap_or_default() {
         Engine::Uring => Uring::new(),
         Engine::Threads => Uring::on_threads(),
@@ -35,7 +35,7 @@ pub(crate) fn new() -> Result<Uring, UringError> {
                 return Err(why);
             }
             let threads = Uring::on_threads()?;
-            TOLD.call_once(|| {
+            REPORTED.call_once(|| {
                 tracing::warn!(
                     "members are asked by threads, which costs more processor time: {why}; --reactor threads asks for that \
                      and says nothing"

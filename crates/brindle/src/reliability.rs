@@ -22,11 +22,11 @@ pub(crate) fn reliability(args: &Reliability) -> Result<(), Failure> {
     let (class, case) = question(args)?;
     let effort = effort(args);
     let bar = progress::steps("histories", effort.histories);
-    let told = |done, total| {
+    let reported = |done, total| {
         bar.set_length(total);
         bar.set_position(done);
     };
-    let found = estimate(&case, &effort, &told).map_err(|why| unsound(&why))?;
+    let found = estimate(&case, &effort, &reported).map_err(|why| unsound(&why))?;
     bar.finish_and_clear();
     if args.json {
         return report::print_json(&as_json(args, class, &case, &effort, &found));

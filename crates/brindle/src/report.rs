@@ -36,16 +36,16 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 }
 
 /// The reports in what a server tells: one of each array. A server of one array tells that itself, others a list.
-pub(crate) fn of_arrays(told: &Value) -> &[Value] {
-    match told {
+pub(crate) fn of_arrays(reported: &Value) -> &[Value] {
+    match reported {
         Value::Array(reports) => reports,
         report => std::slice::from_ref(report),
     }
 }
 
 /// The devices in what a server tells: of each array those of the arrays that are its members, then its own.
-pub(crate) fn devices(told: &Value) -> impl Iterator<Item = &Value> {
-    of_arrays(told).iter().flat_map(|report| {
+pub(crate) fn devices(reported: &Value) -> impl Iterator<Item = &Value> {
+    of_arrays(reported).iter().flat_map(|report| {
         let nested = report["arrays"].as_array().into_iter().flatten();
         let arrays = nested.chain([&report["array"], &report["pool"]]);
         arrays.flat_map(|array| array["devices"].as_array().into_iter().flatten())
@@ -54,9 +54,9 @@ pub(crate) fn devices(told: &Value) -> impl Iterator<Item = &Value> {
 
 /// The report of the array of that name in what a server tells; else of the one with that UUID, or with a member of that
 /// name.
-pub(crate) fn find<'a>(told: &'a Value, name: &str) -> Option<&'a Value> {
+pub(crate) fn find<'a>(reported: &'a Value, name: &str) -> Option<&'a Value> {
     let bare = |uuid: &str| uuid.replace([':', '-'], "").to_lowercase();
-    let reports = of_arrays(told);
+    let reports = of_arrays(reported);
     let by_uuid = |report: &&Value| {
         let uuid = report["array"]["uuid"].as_str().or_else(|| report["pool"]["uuid"].as_str());
         uuid.is_some_and(|uuid| bare(uuid) == bare(name))
@@ -135,12 +135,12 @@ pub(crate) struct ArrayReport {
     left_out: Option<Vec<LeftOutReport>>,
     /// Things that stand on it; only where that is looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
-    holds: Option<Vec<HeldReport>>,
+    holds: Option<Vec<ContentReport>>,
 }
 
 /// Something that stands on an array.
 #[derive(Debug, Serialize)]
-pub(crate) struct HeldReport {
+pub(crate) struct ContentReport {
     pub(crate) kind: String,
     /// Byte of the array.
     pub(crate) offset: u64,
@@ -226,7 +226,7 @@ impl ArrayReport {
     }
 
     /// The same, with what stands on the array, if that is known.
-    pub(crate) fn holding(mut self, holds: Option<Vec<HeldReport>>) -> Self {
+    pub(crate) fn holding(mut self, holds: Option<Vec<ContentReport>>) -> Self {
         self.holds = holds;
         self
     }

@@ -20,7 +20,7 @@ pub(crate) struct Ring(pub(crate) Rc<World>);
 
 impl Ring {
     /// Does `work` in a thread of its own. Without a thread there is no answer in time, and that is said.
-    fn aside<T: Send + 'static>(
+    fn on_thread<T: Send + 'static>(
         io: &Io,
         name: &str,
         work: impl FnOnce() -> T + Send + 'static,
@@ -49,7 +49,7 @@ impl Ring {
     /// Has devices that are closed be free, and does something first.
     fn free(&self, closed: Vec<Identity>, first: impl FnOnce() + Send + 'static) -> Pending<()> {
         let locks = Arc::clone(&self.0.locks);
-        Box::pin(Self::aside(&self.0.io, "unlock", move || {
+        Box::pin(Self::on_thread(&self.0.io, "unlock", move || {
             first();
             locks.unlock_those(&closed);
         }))
@@ -60,7 +60,7 @@ impl Devices for Ring {
     fn open(&self, names: Vec<PathBuf>, terms: Terms) -> Pending<Result<Vec<Newcomer>, Refused>> {
         let world = Rc::clone(&self.0);
         let terms = world::Terms { known: terms.known, coming: terms.coming };
-        let looked = Self::aside(&world.io, "look", move || terms.look_at(&names));
+        let looked = Self::on_thread(&world.io, "look", move || terms.look_at(&names));
         Box::pin(async move {
             looked.await.and_then(|opened| Self::take_all(&world, opened)).map_err(Refused::new)
         })
@@ -70,7 +70,7 @@ impl Devices for Ring {
         let world = Rc::clone(&self.0);
         let known = world.known().into_iter().map(|(identity, _)| identity).chain(search.but).collect();
         let mut wanted = world::Search { names: search.names, array: search.array, known };
-        let looked = Self::aside(&world.io, "look", move || {
+        let looked = Self::on_thread(&world.io, "look", move || {
             if search.everywhere {
                 wanted.names.extend(world::block_devices());
             }
@@ -95,7 +95,7 @@ impl Devices for Ring {
         let world = Rc::clone(&self.0);
         let NewBitmapFile { path, bytes, force, known } = new;
         let make = Make { path, bytes, force, known };
-        let made = Self::aside(&world.io, "make", move || make.make(None));
+        let made = Self::on_thread(&world.io, "make", move || make.make(None));
         Box::pin(async move {
             let made = made.await.map_err(Refused::new)?;
             let is_new = made.is_new();

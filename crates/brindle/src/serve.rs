@@ -1,17 +1,17 @@
 //! `brindle serve`: arrays over NBD, until told to stop.
 
 mod access;
-mod anew;
+mod copied_members;
 mod detached;
 mod groups;
 mod iscsi;
-mod kept;
 mod metrics;
 mod notify;
 mod places;
 mod pooled;
+mod reload;
+mod reservation_files;
 mod tls;
-mod twins;
 
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -38,13 +38,13 @@ use crate::cli::Serve;
 use crate::failure::Failure;
 use crate::host::{self, Found, Host, Wanted};
 use crate::ring::Ring;
-use crate::shutdown::{self, Ending, LastResort, Socket};
+use crate::shutdown::{self, LastResort, Shutdown, Socket};
 use crate::world::{self, Through, World};
 use crate::{log, pools, report, runtime};
 use access::{AccessFile, NamedAccess};
-use anew::Anew;
 use detached::Detached;
 use places::ListenPlace;
+use reload::Anew;
 use tls::Certificates;
 
 pub(crate) fn serve(args: &Serve) -> Result<ExitCode, Failure> {
@@ -108,7 +108,7 @@ fn serve_here(args: &Serve) -> Result<(), Failure> {
     let detached = args.background.then(|| Detached::begin(&folder, &name)).transpose()?;
     let host = Host::claim(&look, wanted, how)?;
     drop(look);
-    twins::refuse(&folder, &host.arrays())?;
+    copied_members::refuse(&folder, &host.arrays())?;
     let (listener, control_file) = listen(&folder, &name)?;
     let scraped = metrics.listen()?;
     let ways = Ways { places, plan, access, certificates, json: args.json };
@@ -117,12 +117,12 @@ fn serve_here(args: &Serve) -> Result<(), Failure> {
     sockets.push(Socket::new(&runtime::control_socket(&folder, service.name())));
     let locks = Arc::clone(&world.locks);
     sockets.extend(scraped.sockets());
-    let (ending, control, snapshot) = answer_others(opening, &served, listener, sockets)?;
+    let (ended, control, snapshot) = answer_others(opening, &served, listener, sockets)?;
     let scrapes = scraped.addresses.clone();
     metrics.serve(scraped.doors, service.name(), &snapshot)?;
     announce(args, service, &scrapes, detached)?;
-    let outcome = world.io.block_on(run(service, world, &ending, opening));
-    ending.closing();
+    let outcome = world.io.block_on(run(service, world, &ended, opening));
+    ended.closing();
     service.tell_the_end();
     drop(served);
     let stuck = locks.unlock();
@@ -172,20 +172,20 @@ fn answer_others(
     served: &Served,
     listener: UnixListener,
     sockets: Vec<Socket>,
-) -> Result<(Arc<Ending>, Arc<Control>, Snapshot), Failure> {
+) -> Result<(Arc<Shutdown>, Arc<Control>, Snapshot), Failure> {
     let Served { service, world } = served;
     let (arrays, messages): (Sender<Message>, _) = mailbox::mailbox(&world.io);
     drop(world.io.spawn(Rc::clone(service).listen(messages)));
     let patience = Duration::from_millis(opening.stop_timeout_ms);
-    let ending = Ending::new(patience, {
+    let ended = Shutdown::new(patience, {
         let arrays = arrays.clone();
         move |order| arrays.send(Message::Order(order))
     });
     let name = service.name().to_owned();
     let snapshot = service.publish_to_others();
     let end = {
-        let ending = Arc::clone(&ending);
-        move || ending.begin()
+        let ended = Arc::clone(&ended);
+        move || ended.begin()
     };
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let handler =
@@ -195,9 +195,9 @@ fn answer_others(
     let control = Arc::new(control);
     let locks = Arc::clone(&world.locks);
     let last = LastResort { name, locks, sockets, control: Arc::clone(&control), snapshot: snapshot.clone() };
-    shutdown::watch(Arc::clone(&ending), last)?;
-    shutdown::watch_signals(Arc::clone(&ending))?;
-    Ok((ending, control, snapshot))
+    shutdown::watch(Arc::clone(&ended), last)?;
+    shutdown::watch_signals(Arc::clone(&ended))?;
+    Ok((ended, control, snapshot))
 }
 
 /// Prints what happens, as it happens: with `--json` all of it, else the end of arrays. The log has the rest.
@@ -374,7 +374,7 @@ fn start(
         let arrays = kept.iter().map(|kept| kept.array.clone()).collect();
         let (to, files) = mailbox::mailbox(&io);
         drop(io.spawn(access::admit(files, doors.clone(), kept)));
-        anew::Admission { file, arrays, to }
+        reload::Admission { file, arrays, to }
     });
     Anew { certificates, access: admission, json }.watch()?;
     let service = Service::new(&io, name, devices, doors, exported, Rc::clone(&listener));
@@ -446,7 +446,7 @@ fn announce(
 async fn run(
     service: &Rc<Service>,
     world: &World,
-    ending: &Ending,
+    ended: &Shutdown,
     opening: &Opening,
 ) -> Result<(), Failure> {
     for exported in service.arrays() {
@@ -459,10 +459,10 @@ async fn run(
     if opening.policies.re_add_returned {
         service.take_those_that_return();
     }
-    if let Either::Second(()) = race(service.told(Order::Stop), service.emptied()).await {
-        ending.begin();
+    if let Either::Second(()) = race(service.ordered(Order::Stop), service.emptied()).await {
+        ended.begin();
     }
-    let stopped = race(service.stop_all(), service.told(Order::GiveUp)).await;
+    let stopped = race(service.stop_all(), service.ordered(Order::GiveUp)).await;
     service.tell_the_last_events();
     match stopped {
         Either::First(stopped) => stopped.map_err(|why| Failure::Refused(why.to_string())),

@@ -133,11 +133,11 @@ fn array(text: &mut String, array: &Value) {
 }
 
 /// The result of the last process that ran over the array.
-fn last_action(text: &mut String, told: &Value) {
-    let Some(found) = findings::text(told) else { return };
+fn last_action(text: &mut String, reported: &Value) {
+    let Some(found) = findings::text(reported) else { return };
     let mut lines = found.lines();
     let first = lines.next().unwrap_or_default();
-    push(text, format_args!("  last action, {}: {first}\n", word(told, "action")));
+    push(text, format_args!("  last action, {}: {first}\n", word(reported, "action")));
     lines.for_each(|line| push(text, format_args!("  {line}\n")));
 }
 

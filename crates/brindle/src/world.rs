@@ -2,17 +2,17 @@
 //! them. Who owns what comes of it is `host`.
 
 mod assumed;
-mod bare;
 mod bitmap;
-mod cut;
 mod emulate;
 mod geometry;
 mod joined;
-mod lost;
+mod lost_superblocks;
 mod members;
 mod newcomers;
 pub(crate) mod place;
+mod plain_devices;
 pub(crate) mod search;
+mod truncated;
 
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ pub(crate) use emulate::file_of;
 pub(crate) use geometry::Assume;
 pub(crate) use joined::parts;
 pub(crate) use members::{LeftOut, Named, Nested, Seen, Set, see, warn_of_left_out};
-pub(crate) use newcomers::{Newcomer, Search, Terms, Told, block_devices, joined};
+pub(crate) use newcomers::{FormerMembers, Newcomer, Search, Terms, block_devices, joined};
 pub(crate) use search::Through;
 
 /// Least and most memory: room for a request of a usual size on each side, and what one machine may have.
@@ -143,7 +143,7 @@ impl World {
                 && let Some(at) = set.nested.iter().position(|nested| nested.label == device.label)
             {
                 // Nothing may be written to it, not even what its own redundancy lacks.
-                set.aside.push(set.nested.remove(at));
+                set.unused.push(set.nested.remove(at));
                 set.left_out.push(LeftOut::of(&device.label, why, assembly.uuid));
             }
         }

@@ -65,7 +65,7 @@ impl From<ExportStatus> for Served {
 /// The answer to a request.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
-pub enum Told {
+pub enum RequestOutcome {
     /// To the question for a status.
     Volumes(Volumes),
     /// Of the array that was meant.
@@ -81,7 +81,7 @@ pub enum Told {
     },
 }
 
-impl Told {
+impl RequestOutcome {
     pub(crate) fn stopped(name: &str) -> Self {
         Self::Stopped { name: name.to_owned(), stopped: true }
     }
@@ -90,7 +90,7 @@ impl Told {
 /// An answer as it goes over the socket.
 pub(crate) fn answer<T: Serialize>(result: Result<T, HostError>) -> Answer {
     match result {
-        Ok(told) => Answer::Ok(serde_json::to_value(told).unwrap_or_default()),
+        Ok(reported) => Answer::Ok(serde_json::to_value(reported).unwrap_or_default()),
         Err(why) => Answer::Error(why.to_string()),
     }
 }

@@ -41,9 +41,9 @@ impl Last {
                     ProcessKind::Replacement => "replace".to_owned(),
                     kind => kind.to_string(),
                 };
-                Some(told(&action, array, &last.report, last.result.err()))
+                Some(outcome_of(&action, array, &last.report, last.result.err()))
             }
-            _ => asked.map(|(_, told)| told),
+            _ => asked.map(|(_, reported)| reported),
         }
     }
 
@@ -97,9 +97,9 @@ impl Last {
         let task = io.spawn(async move {
             let ended = work.await;
             let found = ended.clone().unwrap_or_default();
-            let mut told = told(word.name(), &of, &found, ended.as_ref().err().copied());
-            told.findings.resynced = resynced;
-            *last.0.borrow_mut() = Some((of_io.now(), told));
+            let mut reported = outcome_of(word.name(), &of, &found, ended.as_ref().err().copied());
+            reported.findings.resynced = resynced;
+            *last.0.borrow_mut() = Some((of_io.now(), reported));
             ended
         });
         match race(task, io.sleep(BEGINNING)).await {
@@ -183,7 +183,7 @@ impl Speeds {
 }
 
 /// The outcome, for the status.
-fn told(action: &str, array: &Array, found: &SyncReport, error: Option<ProcessError>) -> Outcome {
+fn outcome_of(action: &str, array: &Array, found: &SyncReport, error: Option<ProcessError>) -> Outcome {
     Outcome {
         findings: Findings::of(array, found),
         action: action.to_owned(),

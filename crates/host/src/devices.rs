@@ -170,17 +170,17 @@ impl Service {
         if coming.re_add {
             return self.take_again_those_named(array, known, newcomers).await;
         }
-        let (mut told, mut newcomers) = (Vec::new(), newcomers.into_iter());
+        let (mut reported, mut newcomers) = (Vec::new(), newcomers.into_iter());
         while let Some(newcomer) = newcomers.next() {
             match self.add_to(array.array(), &newcomer, coming.force).await {
-                Ok(now) => told.push(JoinedStatus::of(&newcomer.label, &now)),
+                Ok(now) => reported.push(JoinedStatus::of(&newcomer.label, &now)),
                 Err(why) => {
                     let left: Vec<MemberId> =
                         [newcomer].into_iter().chain(newcomers).map(|newcomer| newcomer.id).collect();
                     self.devices.close(&left).await;
                     return Err(HostError::NotAdded {
                         why: why.to_string(),
-                        added: JoinedStatus::paths(&told),
+                        added: JoinedStatus::paths(&reported),
                     });
                 }
             }
@@ -193,7 +193,7 @@ impl Service {
         }
         self.publish();
         let status = self.status_of(array);
-        Ok(Served { added: Some(JoinedStatus::paths(&told)), joined: Some(told), ..status.into() })
+        Ok(Served { added: Some(JoinedStatus::paths(&reported)), joined: Some(reported), ..status.into() })
     }
 
     /// Takes an open device into an array.

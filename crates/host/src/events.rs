@@ -46,7 +46,7 @@ pub(crate) struct Watched {
     label: Option<String>,
     array: Array,
     /// The number of the last event that was told.
-    told: Cell<u64>,
+    reported: Cell<u64>,
     /// By role.
     tallies: RefCell<BTreeMap<u16, EventCounts>>,
     /// By the names of devices; of one that has gone, too, since it is the one that has to be found.
@@ -80,7 +80,7 @@ impl Watched {
             of,
             label,
             array: array.clone(),
-            told: Cell::new(0),
+            reported: Cell::new(0),
             tallies: RefCell::default(),
             drives: RefCell::default(),
             listener,
@@ -89,7 +89,7 @@ impl Watched {
         io.spawn(async move {
             let over = || this.over.get().then_some(());
             while let Either::First(event) =
-                race(this.array.next_event(this.told.get()), this.is_over.until(over)).await
+                race(this.array.next_event(this.reported.get()), this.is_over.until(over)).await
             {
                 this.tell(&event);
             }
@@ -99,7 +99,7 @@ impl Watched {
 
     /// Tells what has happened since the last turn of the task that tells.
     pub(crate) fn catch_up(&self) {
-        self.array.events_since(self.told.get()).iter().for_each(|event| self.tell(event));
+        self.array.events_since(self.reported.get()).iter().for_each(|event| self.tell(event));
     }
 
     /// Tells what is left to tell, and lets the array go.
@@ -138,7 +138,7 @@ impl Watched {
     }
 
     fn tell(&self, event: &Event) {
-        self.told.set(event.number);
+        self.reported.set(event.number);
         self.count(event);
         let names = self.of.iter().chain(&self.label).map(|name| format!("{name}: "));
         let drive = event.label.as_ref().and_then(|label| self.drive(label));

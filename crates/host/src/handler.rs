@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::answers::{Told, answer};
+use crate::answers::{RequestOutcome, answer};
 use crate::control::{Answer, BitmapPlace, Handler, Reply, Request, VERSION};
 use crate::mailbox::Sender;
 use crate::orders::Message;
@@ -30,7 +30,7 @@ pub struct ControlHandler<E> {
 
 impl<E> ControlHandler<E> {
     fn stopped(&self) -> Answer {
-        answer(Ok(Told::stopped(&self.name)))
+        answer(Ok(RequestOutcome::stopped(&self.name)))
     }
 
     /// Of the last status: the arrays' thread is not asked.
@@ -68,7 +68,7 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
         match request {
             Request::Version => version(),
             Request::Metrics => self.metrics(),
-            Request::Status { array } => answer(self.snapshot.told(array.as_deref(), &self.name)),
+            Request::Status { array } => answer(self.snapshot.report(array.as_deref(), &self.name)),
             Request::Fail { member, .. } => late(&format!("{member} is failed")),
             Request::Add { devices, .. } => late(&format!("{} is added", list(devices))),
             Request::Replace { member, .. } => late(&format!("{member} is replaced")),

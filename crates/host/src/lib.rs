@@ -37,7 +37,7 @@ mod snapshot;
 pub mod status;
 mod world;
 
-pub use answers::{Served, Told, Volumes};
+pub use answers::{RequestOutcome, Served, Volumes};
 pub use any::Any;
 pub use brindle_layout::Size;
 pub use devices::{DETACHED, FAILED, not_replaced, removal};

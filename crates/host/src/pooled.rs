@@ -53,7 +53,7 @@ pub struct Pooled {
     io: Io,
     listener: Listener,
     /// The number of the last event that was told.
-    told: Cell<u64>,
+    reported: Cell<u64>,
     stopping: Cell<bool>,
     stopped: RefCell<Option<Result<(), HostError>>>,
     changed: Notify,
@@ -66,7 +66,7 @@ impl Pooled {
             hosted,
             io: io.clone(),
             listener: Rc::clone(listener),
-            told: Cell::new(0),
+            reported: Cell::new(0),
             stopping: Cell::new(false),
             stopped: RefCell::default(),
             changed: Notify::new(io),
@@ -76,7 +76,7 @@ impl Pooled {
             let over = || this.stopped.borrow().is_some().then_some(());
             let pool = this.hosted.pool.clone();
             while let Either::First(event) =
-                race(pool.next_event(this.told.get()), this.changed.until(over)).await
+                race(pool.next_event(this.reported.get()), this.changed.until(over)).await
             {
                 this.tell(&event);
             }
@@ -187,11 +187,11 @@ impl Pooled {
     }
 
     pub(crate) fn tell_the_last_events(&self) {
-        self.hosted.pool.events(self.told.get()).iter().for_each(|event| self.tell(event));
+        self.hosted.pool.events(self.reported.get()).iter().for_each(|event| self.tell(event));
     }
 
     fn tell(&self, event: &Happening<PoolEvent>) {
-        self.told.set(event.number);
+        self.reported.set(event.number);
         match event.kind {
             PoolEvent::MemberFailed | PoolEvent::Broken | PoolEvent::Lost => {
                 tracing::error!("{}: {event}", self.name());

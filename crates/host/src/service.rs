@@ -7,7 +7,7 @@ use brindle_array::BitmapSpec;
 use brindle_io::sync::{Either, Notify, join_all, race};
 use brindle_io::{Duration, Io, MemberId};
 
-use crate::answers::{Served, Told, Volumes, answer};
+use crate::answers::{RequestOutcome, Served, Volumes, answer};
 use crate::any::Any;
 use crate::background::Speeds;
 use crate::control::{BitmapPlace, Ended, Request, Word};
@@ -139,9 +139,10 @@ impl Service {
                         let pool = this.pools().into_iter().find(|pool| pool.name() == name);
                         let array = this.array(&name);
                         if array.is_none() && pool.is_none() {
-                            return reply.send(answer::<Told>(Err(HostError::StoppedAlready(name))));
+                            return reply
+                                .send(answer::<RequestOutcome>(Err(HostError::StoppedAlready(name))));
                         }
-                        reply.send(answer(Ok(Told::stopped(&name))));
+                        reply.send(answer(Ok(RequestOutcome::stopped(&name))));
                         let stopped = match (array, pool) {
                             (Some(array), _) => this.stop_one(&array, patience).await,
                             (None, Some(pool)) => this.stop_pool(&pool, patience).await,
@@ -166,8 +167,8 @@ impl Service {
     }
 
     /// Waits until it is told this, or more.
-    pub async fn told(&self, order: Order) {
-        let heard = || self.order.get().filter(|&told| told == order || told == Order::GiveUp);
+    pub async fn ordered(&self, order: Order) {
+        let heard = || self.order.get().filter(|&reported| reported == order || reported == Order::GiveUp);
         self.changed.until(heard).await;
     }
 
@@ -182,15 +183,15 @@ impl Service {
     ///
     /// # Errors
     /// Why it is not done.
-    pub async fn ask(self: &Rc<Self>, request: Request) -> Result<Told, HostError> {
-        if let Some(told) = self.ask_pool(&request).await {
-            return told;
+    pub async fn ask(self: &Rc<Self>, request: Request) -> Result<RequestOutcome, HostError> {
+        if let Some(reported) = self.ask_pool(&request).await {
+            return reported;
         }
         let array = match request {
             Request::Status { array } => {
                 return Ok(match self.called(array.as_deref())? {
-                    Some(array) => Told::Served(Box::new(self.status_of(&array).into())),
-                    None => Told::Volumes(self.status()),
+                    Some(array) => RequestOutcome::Served(Box::new(self.status_of(&array).into())),
+                    None => RequestOutcome::Volumes(self.status()),
                 });
             }
             Request::Fail { member, array } => {
@@ -211,15 +212,17 @@ impl Service {
             }
             Request::Add { devices, force, re_add, array } => {
                 let (array, coming) = (self.one(array.as_deref())?, Coming { force, re_add });
-                return Ok(Told::Served(Box::new(self.add(&array, devices, coming).await?)));
+                return Ok(RequestOutcome::Served(Box::new(self.add(&array, devices, coming).await?)));
             }
             Request::Replace { member, with, force, array } => {
                 let array = self.one(array.as_deref())?;
-                return Ok(Told::Served(Box::new(self.replace(&array, &member, with, force).await?)));
+                return Ok(RequestOutcome::Served(Box::new(
+                    self.replace(&array, &member, with, force).await?,
+                )));
             }
             Request::Remove { devices, array } => {
                 let array = self.one(array.as_deref())?;
-                return Ok(Told::Served(Box::new(self.remove(&array, &devices).await?)));
+                return Ok(RequestOutcome::Served(Box::new(self.remove(&array, &devices).await?)));
             }
             Request::Bitmap { place, chunk, write_behind, force, array } => {
                 let array = self.one(array.as_deref())?;
@@ -246,16 +249,16 @@ impl Service {
                 let array = self.one(array.as_deref())?;
                 let ended = self.doors.disconnect(array.name(), array.target(), client.as_deref());
                 let served = Served { disconnected: Some(ended), ..self.status_of(&array).into() };
-                return Ok(Told::Served(Box::new(served)));
+                return Ok(RequestOutcome::Served(Box::new(served)));
             }
             Request::VolumeCreate { .. }
             | Request::VolumeRename { .. }
             | Request::VolumeDestroy { .. }
             | Request::Stop { .. }
             | Request::Metrics
-            | Request::Version => return Ok(Told::Volumes(self.status())),
+            | Request::Version => return Ok(RequestOutcome::Volumes(self.status())),
         };
-        Ok(Told::Served(Box::new(self.status_of(&array).into())))
+        Ok(RequestOutcome::Served(Box::new(self.status_of(&array).into())))
     }
 
     /// Offers an array no more, and waits until its clients are gone.

@@ -25,7 +25,7 @@ pub enum Pages {
 ///
 /// The owner of the memory chooses the ranges that are read and written: slices may overlap, and no task waits for
 /// one. Their bytes may change at any time: see [`Slice::is_shared`]. After a request that failed a device may still
-/// fill them, as long as [`Slice::is_lent`]; the owner should be answered after that.
+/// fill them, as long as [`Slice::is_pinned`]; the owner should be answered after that.
 #[derive(Clone)]
 pub struct Given {
     store: Rc<Store>,

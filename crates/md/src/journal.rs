@@ -16,7 +16,7 @@ use brindle_volume::Volume;
 
 use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation};
 use crate::refusal::OpenError;
-use crate::sides::members;
+use crate::reshape_sides::members;
 use brindle_array::ledger::Nothing;
 use brindle_array::{Array, Opening};
 

@@ -11,7 +11,7 @@ mod journal;
 mod ledger;
 mod open;
 mod refusal;
-mod sides;
+mod reshape_sides;
 
 pub use flags::{recorded, treatment};
 pub use open::open;

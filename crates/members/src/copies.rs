@@ -51,9 +51,9 @@ impl Copies {
         Some(fill(&copy, list))
     }
 
-    /// See [`Scratch::renew_if_held`].
-    pub fn renew_if_held(&self) {
-        self.scratch.renew_if_held();
+    /// See [`Scratch::renew_if_pinned`].
+    pub fn renew_if_pinned(&self) {
+        self.scratch.renew_if_pinned();
     }
 }
 

@@ -82,8 +82,8 @@ mod tests {
         let io = Io::new(Box::new(Memory::new()));
         let flushes = Flushes::new(&io);
         let (one, two) = (flushes.begin(), flushes.begin());
-        let told = Rc::new(Cell::new(false));
-        let (waiting, tells) = (Rc::clone(&flushes), Rc::clone(&told));
+        let reported = Rc::new(Cell::new(false));
+        let (waiting, tells) = (Rc::clone(&flushes), Rc::clone(&reported));
         drop(io.spawn(async move {
             waiting.others_landed().await.unwrap();
             tells.set(true);
@@ -94,10 +94,10 @@ mod tests {
         let later = flushes.begin();
         drop(one);
         settle();
-        assert!(!told.get(), "the second is under way");
+        assert!(!reported.get(), "the second is under way");
         drop(two);
         settle();
-        assert!(told.get());
+        assert!(reported.get());
         drop(later);
         io.shutdown();
     }

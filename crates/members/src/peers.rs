@@ -32,7 +32,7 @@ struct Peer {
     /// Consecutive looks with another result than the reported one.
     other: u8,
     /// How many times as slow as the others it is, as was told; 0: about as fast.
-    told: u64,
+    reported: u64,
 }
 
 impl Peers {
@@ -88,7 +88,7 @@ impl Peer {
 
     /// The factor to be reported, if it differs from the one reported before.
     fn judge(&mut self, times: u64) -> Option<u64> {
-        if (times > 0) == (self.told > 0) {
+        if (times > 0) == (self.reported > 0) {
             self.other = 0;
             return None;
         }
@@ -97,7 +97,7 @@ impl Peer {
             return None;
         }
         self.other = 0;
-        self.told = times;
+        self.reported = times;
         Some(times)
     }
 }

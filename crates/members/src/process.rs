@@ -101,7 +101,7 @@ struct ProcessState<K> {
     /// The array ends: neither pause nor pace keep the process from meeting that.
     released: Cell<bool>,
     orders: Cell<u64>,
-    told: Notify,
+    changed: Notify,
 }
 
 impl<K: Copy> Process<K> {
@@ -122,7 +122,7 @@ impl<K: Copy> Process<K> {
             due: Cell::new(io.now()),
             released: Cell::new(false),
             orders: Cell::new(0),
-            told: Notify::new(io),
+            changed: Notify::new(io),
         }))
     }
 
@@ -207,7 +207,7 @@ impl<K: Copy> Process<K> {
 
     fn tell(&self) {
         self.0.orders.set(self.0.orders.get() + 1);
-        self.0.told.notify();
+        self.0.changed.notify();
     }
 
     /// It was told to [stop](Process::stop).
@@ -241,11 +241,11 @@ impl<K: Copy> Process<K> {
     /// Waits until a window may begin, as far as can be told, or something else is to be done.
     pub async fn wait(&self) {
         let seen = self.0.orders.get();
-        let told = self.0.told.until(|| (self.0.orders.get() != seen).then_some(()));
+        let changed = self.0.changed.until(|| (self.0.orders.get() != seen).then_some(()));
         if self.0.paused.get() {
-            told.await;
+            changed.await;
         } else {
-            race(told, self.0.io.sleep_until(self.0.due.get())).await;
+            race(changed, self.0.io.sleep_until(self.0.due.get())).await;
         }
     }
 }

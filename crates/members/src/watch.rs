@@ -58,13 +58,13 @@ struct Waits {
     /// By [`CLASSES`]: for how long the oldest operation has been under way.
     age: [Duration; 4],
     /// Writes to it were given up, and it has not answered since.
-    held: bool,
+    orphans: bool,
 }
 
 impl Watch {
     fn look(&mut self, owner: &Rc<dyn Owner>, now: Instant) {
         let set = owner.set();
-        self.patience = if owner.is_ending() { self.asked.at_stop() } else { self.asked };
+        self.patience = if owner.is_stopping() { self.asked.at_stop() } else { self.asked };
         set.ration.renew(now);
         if !set.ration.is_left() {
             (0..set.members.len()).for_each(|role| set.members.set_slow(role, None));
@@ -80,7 +80,8 @@ impl Watch {
             CLASSES.iter().zip(waits.age).any(|(&class, age)| age >= self.patience.of(class) / share)
         };
         if waits.iter().any(|waits| beyond(waits, 1)) {
-            let silent: Vec<u16> = waits.iter().filter(|w| w.held || beyond(w, 2)).map(|w| w.role).collect();
+            let silent: Vec<u16> =
+                waits.iter().filter(|w| w.orphans || beyond(w, 2)).map(|w| w.role).collect();
             let overdue = waits.iter().filter(|waits| beyond(waits, 1));
             let bearable = owner.can_lose(&silent);
             overdue.for_each(|waits| {
@@ -88,7 +89,7 @@ impl Watch {
             });
         }
         self.answer_early(owner, &waits, now);
-        set.scratch.renew_if_held();
+        set.scratch.renew_if_pinned();
         owner.looked();
         if now >= self.look_at {
             self.look_at = now.after(presence::EVERY);
@@ -141,14 +142,14 @@ impl Watch {
             // Operations that were given up count as well: a member that stays silent is judged again.
             let given_up = match class {
                 OpSpan::Read => set.members.slow_since(role),
-                OpSpan::Write => set.members.held_since(role),
+                OpSpan::Write => set.members.orphans_since(role),
                 _ => None,
             };
             let oldest = set.io.oldest(device.id, class).into_iter().chain(given_up).min()?;
             Some(now.since(oldest))
         };
         let age = CLASSES.map(|class| age(class).unwrap_or_default());
-        Some(Waits { role, age, held: set.members.is_held(device) })
+        Some(Waits { role, age, orphans: set.members.has_orphans(device) })
     }
 
     /// Ends operations that have waited too long for this member with an error. The array can't do without the
@@ -183,7 +184,8 @@ impl Watch {
         }
         let reads = |waits: &Waits| waits.age[0];
         for slow in waits.iter().filter(|waits| reads(waits) >= self.patience.read) {
-            let faster = waits.iter().all(|w| w.role == slow.role || !w.held && reads(w) * 2 < reads(slow));
+            let faster =
+                waits.iter().all(|w| w.role == slow.role || !w.orphans && reads(w) * 2 < reads(slow));
             let Some(device) = set.members.readable(slow.role, u64::MAX) else { continue };
             if !faster || !set.ration.is_left() || !owner.can_lose(&[slow.role]) {
                 continue;
@@ -227,9 +229,9 @@ fn fail(owner: &dyn Owner, role: u16) {
 /// Nothing more is written to the member before the end of what was given up is known: it may still land.
 fn hold_writes(owner: &Rc<dyn Owner>, role: u16, id: MemberId) {
     let set = owner.set();
-    if set.io.orphans(id) > 0 && set.members.held_since(role).is_none() {
-        set.members.set_held(role, Some(set.io.ran()));
-        when_answered(owner, role, id, |set, role| set.members.set_held(role, None));
+    if set.io.orphans(id) > 0 && set.members.orphans_since(role).is_none() {
+        set.members.set_orphans(role, Some(set.io.ran()));
+        when_answered(owner, role, id, |set, role| set.members.set_orphans(role, None));
     }
 }
 

@@ -42,7 +42,7 @@ impl Goal {
     }
 
     /// In words, with the figure of the one that is recommended.
-    fn told(self, of: &Figures) -> String {
+    fn in_words(self, of: &Figures) -> String {
         let terabytes = of.usable() as f64 / 1e12;
         match self {
             Self::Capacity => format!("has the most room ({terabytes:.2} TB)"),
@@ -160,14 +160,18 @@ fn reason(taken: &Figures, best: &Figures, others: &[&Figures], goal: Goal) -> S
         "is no worse in anything else"
     };
     if goal.merit(taken) < goal.merit(best) {
-        return format!("{what} comes within 2 % of {}, which {}, and {over}", name(best), goal.told(best));
+        return format!(
+            "{what} comes within 2 % of {}, which {}, and {over}",
+            name(best),
+            goal.in_words(best)
+        );
     }
     let why = if others.is_empty() {
         String::new()
     } else {
         format!(", and of those within 2 % of that it {over}")
     };
-    format!("{what} {}{why}", goal.told(taken))
+    format!("{what} {}{why}", goal.in_words(taken))
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 use crate::configuration::{Configuration, Part};
 use crate::fraction::Fraction;
+use crate::lethal_sets::losses;
 use crate::link::{limited, rebuilt};
 use crate::load::Load;
-use crate::losing::losses;
 use crate::raidz::Allocation;
 use crate::risk::Risk;
 use crate::speed::{Speed, speed};

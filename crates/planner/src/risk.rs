@@ -94,7 +94,7 @@ impl Risk {
 mod tests {
     use super::*;
     use crate::candidates::configurations;
-    use crate::losing::{choose, losses};
+    use crate::lethal_sets::{choose, losses};
     use crate::testing::set;
 
     fn template() -> Case {

@@ -67,8 +67,8 @@ impl Marks {
 }
 
 impl Core {
-    /// Reads all that counts, and tells what of it is wrong; nothing is written. `told` is called with the bytes gone over.
-    pub(crate) async fn check(&self, mut told: impl FnMut(u64)) -> Result<Checked, VolumeError> {
+    /// Reads all that counts, and tells what of it is wrong; nothing is written. `reported` is called with the bytes gone over.
+    pub(crate) async fn check(&self, mut reported: impl FnMut(u64)) -> Result<Checked, VolumeError> {
         let (mut checked, mut marks) = (Checked::default(), Marks::default());
         let pages: Vec<(Address, u32)> = {
             let map = self.map.borrow();
@@ -105,7 +105,7 @@ impl Core {
                 }
                 self.check_blocks(&blocks, &mut checked, &mut marks).await;
                 gone += SIDE_BY_SIDE * BLOCK as u64;
-                told(gone);
+                reported(gone);
             }
         }
         for (segment, stripe) in marks.all() {

@@ -114,7 +114,7 @@ impl Core {
             while !from.is_empty() {
                 let room = into[slice].len() - within;
                 let count = room.min(from.len());
-                if into[slice].is_lent() {
+                if into[slice].is_pinned() {
                     return Err(VolumeError::Again);
                 }
                 into[slice].put(within, &from[..count]);

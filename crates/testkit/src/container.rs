@@ -127,7 +127,7 @@ struct Shared {
     /// Every living device has the newest record.
     whole: Cell<bool>,
     /// By array, whom to tell of devices that others have lost.
-    told: RefCell<Vec<Option<OnLoss>>>,
+    on_loss: RefCell<Vec<Option<OnLoss>>>,
     busy: Cell<bool>,
     freed: Notify,
 }
@@ -168,7 +168,7 @@ impl Container {
             whole: Cell::new(disks.iter().all(|disk| !disk.alive || disk.generation == newest.generation)),
             disks: RefCell::new(disks),
             states: RefCell::new(newest.states.clone()),
-            told: RefCell::new(newest.states.iter().map(|_| None).collect()),
+            on_loss: RefCell::new(newest.states.iter().map(|_| None).collect()),
             newest: RefCell::new(newest),
             busy: Cell::new(false),
             freed: Notify::new(io),
@@ -220,8 +220,8 @@ impl Shared {
     }
 
     /// A device in use on which a record that was given up may still land.
-    fn lent(&self) -> Option<MemberId> {
-        self.disks.borrow().iter().find(|disk| disk.alive && disk.buf.is_lent()).map(|disk| disk.id)
+    fn first_pinned(&self) -> Option<MemberId> {
+        self.disks.borrow().iter().find(|disk| disk.alive && disk.buf.is_pinned()).map(|disk| disk.id)
     }
 
     /// Puts an array's state on record, beside the others'.
@@ -237,7 +237,7 @@ impl Shared {
             self.states.borrow_mut()[array] = state;
             return Refusals::new();
         }
-        if let Some(id) = self.lent() {
+        if let Some(id) = self.first_pinned() {
             return vec![(id, OpError::TimedOut)];
         }
         next.generation += 1;
@@ -300,14 +300,14 @@ impl Shared {
             return;
         }
         let others = self
-            .told
+            .on_loss
             .borrow()
             .iter()
             .enumerate()
             .filter(|(n, _)| *n != array)
-            .filter_map(|(_, told)| told.clone())
+            .filter_map(|(_, on_loss)| on_loss.clone())
             .collect::<Vec<_>>();
-        others.iter().for_each(|told| told(id, failed.cause));
+        others.iter().for_each(|on_loss| on_loss(id, failed.cause));
     }
 }
 
@@ -344,8 +344,8 @@ impl Ledger for Share {
         self.container.lose(self.array, device, failed);
     }
 
-    fn when_lost(&self, told: OnLoss) {
-        self.container.told.borrow_mut()[self.array] = Some(told);
+    fn when_lost(&self, on_loss: OnLoss) {
+        self.container.on_loss.borrow_mut()[self.array] = Some(on_loss);
     }
 
     fn outdated(&self) -> Vec<MemberId> {
@@ -356,8 +356,8 @@ impl Ledger for Share {
         Box::pin(self.container.bring_up())
     }
 
-    fn is_lent(&self) -> bool {
-        self.container.lent().is_some()
+    fn is_pinned(&self) -> bool {
+        self.container.first_pinned().is_some()
     }
 
     fn describe(&self) -> Description {

@@ -217,7 +217,7 @@ impl Core {
                 self.lose(role)?;
             }
             if outcome.is_ok() && (0..2).all(|role| is_in(&role) == (out & 1 << role == 0)) {
-                members.set_owed(false);
+                members.set_change_pending(false);
                 return Ok(());
             }
         }
@@ -230,7 +230,7 @@ impl Core {
             return Err(VolumeError::TooManyLost);
         }
         self.set.members.fail(role);
-        self.set.members.set_owed(true);
+        self.set.members.set_change_pending(true);
         Ok(())
     }
 
@@ -293,7 +293,7 @@ impl Core {
             for refused in done.refused().iter().filter(|refused| refused.is_of(&self.set.members)) {
                 let _judged = self.set.fail_member(role, refused, false).await;
             }
-            if let Some(error) = self.set.lent(into, &done) {
+            if let Some(error) = self.set.error_if_pinned(into, &done) {
                 return Err(error);
             }
         }
@@ -334,9 +334,10 @@ impl Owner for Core {
         if self.broken.get() {
             return Some(Box::pin(core::future::ready(Err(VolumeError::TooManyLost))));
         }
-        let commit =
-            async |core: &Self| if core.set.members.is_owed() { core.commit().await } else { Ok(()) };
-        (self.set.members.is_owed() && !self.hasty).then(|| self.in_turn(commit))
+        let commit = async |core: &Self| {
+            if core.set.members.is_change_pending() { core.commit().await } else { Ok(()) }
+        };
+        (self.set.members.is_change_pending() && !self.hasty).then(|| self.in_turn(commit))
     }
 
     fn answers_for_members(&self) -> bool {
@@ -344,7 +345,7 @@ impl Owner for Core {
     }
 
     fn looked(&self) {
-        self.copies.renew_if_held();
+        self.copies.renew_if_pinned();
     }
 }
 

@@ -106,7 +106,7 @@ fn asked_of(set: &MemberSet, role: u16) -> Option<Device> {
     let is_usual = members.state(role) == RoleState::InSync
         && members.second(role).is_none()
         && members.slow_since(role).is_none()
-        && members.held_since(role).is_none();
+        && members.orphans_since(role).is_none();
     let device = members.device(role).filter(|_| is_usual)?;
     let silent =
         set.io.oldest(device.id, OpSpan::Map).is_some_and(|since| set.io.ran().since(since) >= PATIENCE);
@@ -176,7 +176,7 @@ impl Track {
         }
         let role = self.role;
         changing.iter().filter(|(of, _)| *of == role).for_each(|(_, range)| self.cut(range));
-        if set.members.reads_aside() {
+        if set.members.slow_reads() {
             set.members.bad(self.role).places().iter().for_each(|range| self.cut(range));
         }
     }
@@ -214,9 +214,9 @@ fn tell(
     for Stretch { len, on } in stretches {
         let known = on.iter().map(|&(track, offset)| tracks[track].known.saturating_sub(offset)).min();
         let known = known.unwrap_or(0).min(*len);
-        let told = if known < *len { known / block * block } else { *len };
+        let reported = if known < *len { known / block * block } else { *len };
         let mut data = 0;
-        for hole in common_holes(on, told, tracks) {
+        for hole in common_holes(on, reported, tracks) {
             // Blocks that are holes in part are data.
             let (start, end) = ((at + hole.start).next_multiple_of(block), (at + hole.end) / block * block);
             if start < end {
@@ -225,9 +225,9 @@ fn tell(
                 data = end - at;
             }
         }
-        append(found, before, told - data, false);
-        at += told;
-        if told < *len {
+        append(found, before, reported - data, false);
+        at += reported;
+        if reported < *len {
             break;
         }
     }

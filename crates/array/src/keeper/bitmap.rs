@@ -147,7 +147,7 @@ impl Keeper {
         let kept = self.ledger.bitmap().filter(|bitmap| bitmap.is_file(id));
         let label = kept.as_ref().and_then(|bitmap| bitmap.file()).map(|file| file.label.clone());
         self.lose_device(id, why);
-        self.members.set_owed(self.recorded);
+        self.members.set_change_pending(self.recorded);
         if label.is_some() {
             self.note(Note { label, cause: Some(why), ..Note::of(EventKind::BitmapFailed) });
         }
@@ -184,8 +184,12 @@ impl Keeper {
     async fn settle_others(&self) -> Result<(), VolumeError> {
         self.refuse_if_closed()?;
         self.bring_up().await?;
-        self.check_held()?;
-        if self.members.is_owed() || !self.ledger.is_settled() { self.commit().await } else { Ok(()) }
+        self.check_orphans()?;
+        if self.members.is_change_pending() || !self.ledger.is_settled() {
+            self.commit().await
+        } else {
+            Ok(())
+        }
     }
 
     /// Writes all of a new bitmap to all members or to its file, or the dirty pages of another. A member that refuses
@@ -202,7 +206,7 @@ impl Keeper {
             if let Some((role, error)) = still {
                 return Err(VolumeError::of_member(role, error).into());
             }
-            if self.members.is_owed() || !self.ledger.is_settled() {
+            if self.members.is_change_pending() || !self.ledger.is_settled() {
                 // Pages did not count as taken by all while a member's loss was not on record.
                 self.commit().await?;
             } else if !is_kept && bitmap.has_failed() {

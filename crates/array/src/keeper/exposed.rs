@@ -13,11 +13,11 @@ impl Keeper {
     }
 
     /// Tells of it beforehand: once, and again when it has been over meanwhile.
-    pub(crate) fn tell_if_exposed(&self) {
+    pub(crate) fn note_if_exposed(&self) {
         let is_exposed = self.is_exposed();
-        if is_exposed && !self.told_exposed.replace(is_exposed) {
+        if is_exposed && !self.exposed_noted.replace(is_exposed) {
             self.note(Note::of(EventKind::Exposed));
         }
-        self.told_exposed.set(is_exposed);
+        self.exposed_noted.set(is_exposed);
     }
 }

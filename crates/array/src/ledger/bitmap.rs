@@ -8,7 +8,7 @@ use super::Limit;
 use crate::intent_bitmap::BitmapFile;
 
 /// The largest limit of write-behind.
-pub const MOST_BEHIND: u32 = 16383;
+pub const MAX_WRITE_BEHIND: u32 = 16383;
 
 /// How a write-intent bitmap is to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct BitmapSpec {
     pub file: Option<BitmapFile>,
     /// Bytes to a bit, a power of two; `None`: as mdadm chooses.
     pub chunk: Option<u64>,
-    /// Limit of write-behind, of RAID 1, at most [`MOST_BEHIND`]; 0: none; `None`: the limit of the bitmap that this
+    /// Limit of write-behind, of RAID 1, at most [`MAX_WRITE_BEHIND`]; 0: none; `None`: the limit of the bitmap that this
     /// one replaces.
     pub write_behind: Option<u32>,
 }
@@ -78,8 +78,8 @@ pub enum BitmapError {
         level: Level,
     },
     /// md has no more.
-    #[error("--write-behind {count} is too many: at most {MOST_BEHIND} writes may be under way")]
-    TooManyBehind {
+    #[error("--write-behind {count} is too many: at most {MAX_WRITE_BEHIND} writes may be under way")]
+    TooManyWriteBehind {
         /// Writes that were asked for.
         count: u32,
     },

@@ -5,7 +5,7 @@
 
 mod add;
 mod bitmap;
-mod nothing;
+mod null;
 mod usage;
 
 use core::fmt;
@@ -24,8 +24,8 @@ use crate::intent_bitmap::IntentBitmap;
 pub use crate::intent_bitmap::Refusals;
 
 pub use add::{AddError, Joined, NewDevice, NotTaken};
-pub use bitmap::{BitmapError, BitmapSpec, MOST_BEHIND};
-pub use nothing::Nothing;
+pub use bitmap::{BitmapError, BitmapSpec, MAX_WRITE_BEHIND};
+pub use null::Nothing;
 pub use usage::{DeviceUse, LeftOut};
 
 /// The recorded state of an array, beside which members have failed.
@@ -267,7 +267,7 @@ pub trait Ledger {
 
     /// Bytes of the data area, from its start, that a device which is being rebuilt holds by what is to be recorded; `None` if
     /// it is none on record.
-    fn held(&self, device: MemberId) -> Option<u64> {
+    fn recovery_offset(&self, device: MemberId) -> Option<u64> {
         let _ = device;
         None
     }
@@ -307,8 +307,8 @@ pub trait Ledger {
     /// Registers a callback for devices that are lost by others which use them too, such as other arrays of a
     /// container. It must be called as soon as they are lost. The keeper then takes its member out of use, as if it
     /// had failed itself. Called once, before anything is recorded.
-    fn when_lost(&self, told: OnLoss) {
-        let _ = told;
+    fn when_lost(&self, reported: OnLoss) {
+        let _ = reported;
     }
 
     /// A device that was not in use is to replace the member of a role, which goes on: the next record says so, and that it
@@ -393,7 +393,7 @@ pub trait Ledger {
     }
 
     /// A record that was given up may still land on a device in use.
-    fn is_lent(&self) -> bool {
+    fn is_pinned(&self) -> bool {
         false
     }
 

@@ -58,13 +58,13 @@ impl Array {
             sectors += len / SECTOR;
         }
         let all = locates && self.0.core.members.lost() == 0;
-        Ok(if sectors < LEAST { Redundancy::Made } else { told(&report, sectors, all) })
+        Ok(if sectors < LEAST { Redundancy::Made } else { verdict(&report, sectors, all) })
     }
 }
 
 /// The verdict on `sectors` samples: not in sync if more than an eighth of them name no single member, or less than
 /// an eighth agree. `all`: a wrong member would be known.
-fn told(report: &SyncReport, sectors: u64, all: bool) -> Redundancy {
+fn verdict(report: &SyncReport, sectors: u64, all: bool) -> Redundancy {
     let is_odd = report.unlocated + report.located > sectors - sectors / 8;
     match report.unlocated > sectors / 8 {
         true if all => Redundancy::NeverMade,
@@ -81,13 +81,13 @@ mod tests {
     fn what_disagrees_nearly_everywhere_or_tells_of_nobody_was_never_true() {
         use Redundancy::{InDoubt, Made, NeverMade};
         let seen = |unlocated, located, all| {
-            told(&SyncReport { unlocated, located, ..SyncReport::default() }, 1024, all)
+            verdict(&SyncReport { unlocated, located, ..SyncReport::default() }, 1024, all)
         };
         // A few may have rotted in two members.
         assert_eq!([0, 128, 129].map(|sectors| seen(sectors, 0, true)), [Made, Made, NeverMade]);
         assert_eq!([0, 128, 129].map(|sectors| seen(sectors, 0, false)), [Made, Made, InDoubt]);
         // One that was written over has most of its places still.
-        let told = [(0, 896), (0, 897), (1, 896)].map(|(nobody, one)| seen(nobody, one, true));
-        assert_eq!(told, [Made, InDoubt, InDoubt]);
+        let reported = [(0, 896), (0, 897), (1, 896)].map(|(nobody, one)| seen(nobody, one, true));
+        assert_eq!(reported, [Made, InDoubt, InDoubt]);
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct Simulated {
     /// Bytes of each member that the array uses.
     component: u64,
     /// Whether the drives are those that were named, not those that there are.
-    told: bool,
+    is_named: bool,
 }
 
 impl Simulated {
@@ -42,8 +42,8 @@ impl Simulated {
             members: u16::try_from(facts.raid_devices).unwrap_or(u16::MAX),
             bitmap: None,
         };
-        let (model, told) = (model(named)?, args.drive.is_some());
-        Ok(Some(Self { drive: named.to_owned(), model, shape, component: facts.component, told }))
+        let (model, is_named) = (model(named)?, args.drive.is_some());
+        Ok(Some(Self { drive: named.to_owned(), model, shape, component: facts.component, is_named }))
     }
 
     /// The array with another chunk under a load.
@@ -58,8 +58,8 @@ impl Simulator for Simulated {
         &self.drive
     }
 
-    fn told_flash(&self) -> Option<bool> {
-        self.told.then(|| self.model.stations.platter.is_none())
+    fn named_flash(&self) -> Option<bool> {
+        self.is_named.then(|| self.model.stations.platter.is_none())
     }
 
     fn predict(&self, on: On, with: String, load: Load) -> Result<Prediction, String> {

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use super::rounds::chance;
 use super::target::Opened;
-use super::watch::{Ending, spinner, watch};
+use super::watch::{StopSignal, spinner, watch};
 use crate::cli::{Bench, TraceFormat, Traces};
 use crate::failure::Failure;
 
@@ -123,11 +123,11 @@ impl TracePlan {
                 survey.end
             )));
         }
-        let ending = Ending::new()?;
+        let signal = StopSignal::new()?;
         let mut replayed = Vec::new();
         for asked in &self.0 {
-            let one = once(opened, args, asked, &ending)?;
-            let Some(mut one) = one.filter(|_| !ending.is_asked()) else { break };
+            let one = once(opened, args, asked, &signal)?;
+            let Some(mut one) = one.filter(|_| !signal.is_asked()) else { break };
             one.outcome.group = replayed.len() as u32;
             replayed.push(one);
         }
@@ -139,7 +139,7 @@ fn once(
     opened: &Opened,
     args: &Bench,
     asked: &AskedTrace,
-    ending: &Ending,
+    signal: &StopSignal,
 ) -> Result<Option<Replayed>, Failure> {
     let (io, traces) = (opened.io(), &args.traces);
     let terms = Terms { chance: chance()?, memory: Tuning::from(args.tuning).for_requests(), hollow: false };
@@ -152,7 +152,7 @@ fn once(
     let live = Rc::new(Live::default());
     let job = job(asked, traces.trace_depth);
     let replaying = replay(io, &opened.targets[0], job, terms, traces.wrap, due, &live);
-    match io.block_on(race(replaying, watch(io, &live, ending, &spinner()))) {
+    match io.block_on(race(replaying, watch(io, &live, signal, &spinner()))) {
         Either::First(replayed) => Ok(Some(replayed?)),
         Either::Second(()) => Ok(None),
     }

@@ -30,7 +30,7 @@ const BLOCK: u64 = 4096;
 /// After so many bytes in a row of which none can be read, the array itself has gone.
 const HOPELESS: u64 = 256 << 20;
 /// Places that are told of one by one.
-const MOST_TOLD: usize = 20;
+const MAX_LISTED: usize = 20;
 
 /// A copy that is asked for.
 pub(super) struct Wanted<'a> {
@@ -82,7 +82,7 @@ pub(super) fn copy(io: &Io, pool: &Pool, wanted: &Wanted<'_>) -> Result<(String,
     let kept = copying.keep();
     copying.bar.finish_and_clear();
     copied.and(kept)?;
-    Ok(copying.told(wanted.to))
+    Ok(copying.summary(wanted.to))
 }
 
 /// The map's file where none is named.
@@ -233,7 +233,7 @@ impl Copying<'_> {
         moved.map_err(|source| Failure::output(self.at.display(), source))
     }
 
-    fn told(&self, to: &Path) -> (String, bool) {
+    fn summary(&self, to: &Path) -> (String, bool) {
         let bad = self.map.ranges(CopyState::Bad);
         let done = Bytes(self.map.bytes(CopyState::Done));
         let to = to.display();
@@ -242,13 +242,13 @@ impl Copying<'_> {
         }
         let lost = Bytes(self.map.bytes(CopyState::Bad));
         let mut text = format!("{to}: {done} read; {lost} can't be read, and are zeroes there:\n");
-        for range in bad.iter().take(MOST_TOLD) {
+        for range in bad.iter().take(MAX_LISTED) {
             text.push_str(&format!("  bytes {} to {}\n", range.start, range.end));
         }
-        if bad.len() > MOST_TOLD {
+        if bad.len() > MAX_LISTED {
             text.push_str(&format!(
                 "  and {} places more, which {} has\n",
-                bad.len() - MOST_TOLD,
+                bad.len() - MAX_LISTED,
                 self.at.display()
             ));
         }

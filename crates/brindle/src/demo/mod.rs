@@ -2,7 +2,7 @@
 
 mod content;
 mod load;
-mod say;
+mod narration;
 
 use std::fs;
 use std::io;
@@ -20,7 +20,7 @@ use crate::executable;
 use crate::failure::Failure;
 use crate::units::Bytes;
 use content::DemoContent;
-use say::{Story, rate};
+use narration::{Story, rate};
 
 const MEMBERS: usize = 6;
 const CHUNK: &str = "64K";

@@ -4,7 +4,7 @@
 use brindle_md::assembly::{AssembleOptions, Candidate, assemble};
 
 use super::MemberReport;
-use crate::detail::is_told_about;
+use crate::detail::is_reportable;
 use crate::failure::Failure;
 use crate::report::ArrayReport;
 
@@ -14,7 +14,7 @@ pub(super) fn tell(members: &mut [MemberReport], candidates: &[Candidate]) {
     let usual = AssembleOptions::default();
     let assembly = match assemble(&sound, usual).map_err(Failure::from) {
         // A set that needs force is an array nevertheless.
-        Err(why) if is_told_about(&why) => {
+        Err(why) if is_reportable(&why) => {
             assemble(&sound, AssembleOptions { force: true }).map_err(Failure::from)
         }
         other => other,

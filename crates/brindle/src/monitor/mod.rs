@@ -2,8 +2,8 @@
 
 mod changes;
 mod conf;
+mod notify;
 mod state;
-mod tell;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,8 +14,8 @@ use crate::failure::Failure;
 use crate::{ask, runtime};
 use changes::{Happened, changes};
 use conf::Conf;
+use notify::Ways;
 use state::Seen;
-use tell::Ways;
 
 /// How often an array that stays degraded is told of.
 const AGAIN: Duration = Duration::from_secs(24 * 60 * 60);
@@ -27,7 +27,7 @@ const MDSTAT: &str = "/proc/mdstat";
 struct Watched {
     seen: Seen,
     /// When it was told of last that it is degraded.
-    told: Option<Instant>,
+    reported: Option<Instant>,
 }
 
 /// `brindle monitor`.
@@ -83,20 +83,21 @@ fn turn(
         if args.test && before.is_none() {
             events.push(Happened::new("TestMessage", &seen.name));
         }
-        let mut told = before.and_then(|before| before.told);
+        let mut reported = before.and_then(|before| before.reported);
         let says =
             |events: &[Happened]| events.iter().any(|one| matches!(&*one.event, "DegradedArray" | "Fail"));
         if says(&events) {
-            told = Some(now);
-        } else if seen.is_degraded() && told.is_none_or(|told| now.duration_since(told) >= AGAIN) {
+            reported = Some(now);
+        } else if seen.is_degraded() && reported.is_none_or(|reported| now.duration_since(reported) >= AGAIN)
+        {
             events.push(Happened::new("DegradedArray", &seen.name));
-            told = Some(now);
+            reported = Some(now);
         }
         if !seen.is_degraded() {
-            told = None;
+            reported = None;
         }
         happened.append(&mut events);
-        watched.insert(seen.name.clone(), Watched { seen, told });
+        watched.insert(seen.name.clone(), Watched { seen, reported });
     }
     happened
 }

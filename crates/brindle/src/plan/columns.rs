@@ -88,8 +88,8 @@ mod tests {
 
     #[test]
     fn a_probability_is_told_as_one_of_so_many() {
-        let told = [8.2e-3, 0.5, 1.0, 1.5e-5, 1e-9, 0.0].map(one_in);
-        assert_eq!(told, ["122", "2", "1", "66667", "1.0e9", ""]);
+        let reported = [8.2e-3, 0.5, 1.0, 1.5e-5, 1e-9, 0.0].map(one_in);
+        assert_eq!(reported, ["122", "2", "1", "66667", "1.0e9", ""]);
     }
 
     #[test]

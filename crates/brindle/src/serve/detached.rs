@@ -124,8 +124,9 @@ impl Detached {
         log::flush();
         turned(rustix::stdio::dup2_stderr(&self.log))?;
         let mut out = std::io::stdout().lock();
-        let told = out.write_all(&[SERVES]).and_then(|()| out.flush());
-        told.map_err(|source| Failure::system("the process that started the server has ended", source))?;
+        let reported = out.write_all(&[SERVES]).and_then(|()| out.flush());
+        reported
+            .map_err(|source| Failure::system("the process that started the server has ended", source))?;
         turned(rustix::stdio::dup2_stdout(&self.log))
     }
 }

@@ -1,7 +1,7 @@
 //! `brindle sweep`: all points of a suite, simulated or measured, kept as they are finished.
 
-mod kept;
 mod measured;
+mod points_file;
 mod simulated;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::predict::shape_of;
 use crate::units::Bytes;
 use crate::{NO_POINT, progress, report};
-use kept::PointsFile;
+use points_file::PointsFile;
 
 /// How many reasons for points that can't be are told; the report has all.
 const REASONS: usize = 5;

@@ -96,11 +96,11 @@ mod tests {
     fn who_does_not_keep_up_is_told_how_far_it_is_behind() {
         let kept =
             Punctuality { answers: 200, late: 3, lateness: 400_000, promised: 20_000_000, worst: 90_000 };
-        let told = complaint(Path::new("emulate:nvme:/a"), kept);
+        let reported = complaint(Path::new("emulate:nvme:/a"), kept);
         for words in
             ["emulate:nvme:/a: can't keep up", "3 of 200 answers", "by 2.0 us of 100.0", "one by 90 us"]
         {
-            assert!(told.contains(words), "{told}");
+            assert!(reported.contains(words), "{reported}");
         }
     }
 }

@@ -76,7 +76,7 @@ pub(crate) struct Set {
     /// Arrays that are members, in the order of their names.
     pub(crate) nested: Vec<Nested>,
     /// Arrays that are no working part of the one above them: nothing is written to them.
-    pub(crate) aside: Vec<Nested>,
+    pub(crate) unused: Vec<Nested>,
     /// The named devices that are left out.
     pub(crate) left_out: Vec<LeftOut>,
     /// The file that has the array's write-intent bitmap, if one was given.
@@ -243,10 +243,10 @@ impl Set {
 
 /// Tells on standard error of what is done without, once.
 pub(crate) fn warn_of_left_out<'a>(sets: impl IntoIterator<Item = &'a Set>) {
-    let mut told: Vec<&str> = Vec::new();
+    let mut reported: Vec<&str> = Vec::new();
     for left_out in sets.into_iter().flat_map(|set| &set.left_out) {
-        if !told.contains(&left_out.label.as_str()) {
-            told.push(&left_out.label);
+        if !reported.contains(&left_out.label.as_str()) {
+            reported.push(&left_out.label);
             eprintln!("brindle: {left_out}");
         }
     }
@@ -334,11 +334,11 @@ impl World {
         for nested in found.nested {
             set.nested.push(self.claim_array(nested, look, access)?);
         }
-        for nested in found.aside {
-            set.aside.push(self.claim_array(nested, look, DeviceAccess::Read)?);
+        for nested in found.unused {
+            set.unused.push(self.claim_array(nested, look, DeviceAccess::Read)?);
         }
         for named in found.members {
-            let array = set.nested.iter().chain(&set.aside).find(|nested| nested.label == named.label);
+            let array = set.nested.iter().chain(&set.unused).find(|nested| nested.label == named.label);
             let id = match array {
                 Some(nested) => nest::serve(&self.io, nested.array.clone(), NESTED_SLOTS),
                 None => self.claim_device(look.device(named.id), named.info.size, access)?,
@@ -423,12 +423,12 @@ impl World {
         let (access, name, label) = (self.opening.access, path.to_owned(), path.display().to_string());
         let path = name.clone();
         let cut = self.opening.cut;
-        let (seen, told) = self.ask(&label, move || {
+        let (seen, reported) = self.ask(&label, move || {
             let seen = see(&path, access, &known)?;
             if cut { seen.stretched() } else { Ok((seen, None)) }
         })?;
-        if let Some(told) = told {
-            eprintln!("brindle: {told}");
+        if let Some(reported) = reported {
+            eprintln!("brindle: {reported}");
         }
         self.search(&name, seen)
     }

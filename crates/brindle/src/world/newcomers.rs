@@ -106,14 +106,14 @@ pub(crate) fn joined(label: &str, joined: &Joined) -> Value {
 
 /// Former members that were looked for.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct FormerMembers {
     /// Devices that are members again.
     pub(crate) joined: Vec<Value>,
     /// Devices that can't be, and why.
     pub(crate) refused: Vec<Value>,
 }
 
-impl Told {
+impl FormerMembers {
     pub(crate) fn joined(&mut self, label: &str, role: u16) {
         self.joined.push(joined(label, &Joined::Member { role }));
     }

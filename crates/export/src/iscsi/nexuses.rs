@@ -77,7 +77,7 @@ impl<V> Nexuses<V> {
     ) -> Vec<Rc<Command>> {
         let mut aborted = Vec::new();
         for entry in self.of(target).iter().filter(|entry| which(entry)) {
-            let how = if entry.nexus == *by { Abort::Silently } else { Abort::Told };
+            let how = if entry.nexus == *by { Abort::Silently } else { Abort::WithStatus };
             for command in entry.commands.borrow().iter() {
                 command.abort(how);
                 aborted.push(Rc::clone(command));

@@ -15,7 +15,9 @@ use super::shared::{IscsiConfig, Shared};
 use super::target::{Target, TargetSpec};
 use crate::access::{Client, Proof, Right};
 use crate::scsi::reservation::Nexus;
-use crate::session::{ConnectionStats, Counters, Inbox, Link, Protocol, Refusals, Seat, Sessions};
+use crate::session::{
+    ConnectionResources, ConnectionStats, Counters, Inbox, Link, Protocol, Refusals, Sessions,
+};
 
 /// An iSCSI server on an executor. A handle: cloning gives the same server.
 pub struct Server<V> {
@@ -83,7 +85,7 @@ impl<V: Volume + 'static> Server<V> {
             at.map(|at| targets.remove(at))
         };
         let Some(target) = removed else { return };
-        target.ending.set(true);
+        target.closing.set(true);
         self.sessions.stop_those_of(name, || target.sessions.get() == 0).await;
     }
 
@@ -184,8 +186,8 @@ impl<V: Volume + 'static> Door for Entrance<'_, V> {
 }
 
 impl<V: Volume + 'static> Protocol for Portal<V> {
-    async fn converse(self: Rc<Self>, seat: Seat) {
-        let Seat { id, link, memory, mut inbox, outbox, refusals, .. } = seat;
+    async fn converse(self: Rc<Self>, resources: ConnectionResources) {
+        let ConnectionResources { id, link, memory, mut inbox, outbox, refusals, .. } = resources;
         let room = outbox.slice(0..outbox.len());
         let login = self.login(&link, &mut inbox, &room, &refusals);
         let logged_in = match race(login, link.interruption()).await {
@@ -207,7 +209,7 @@ impl<V: Volume + 'static> Protocol for Portal<V> {
         let client = link.client();
         // It may have ended meanwhile, or the right may be another.
         let stands =
-            |target: &Rc<Target<V>>| !target.ending.get() && target.gate.right(&client) == Some(entry.right);
+            |target: &Rc<Target<V>>| !target.closing.get() && target.gate.right(&client) == Some(entry.right);
         if sent.is_ok() && target.as_ref().is_none_or(stands) {
             let connection = Connection::new(&self.shared, &entry, memory, &logged_in);
             let end = connection.run(inbox, outbox).await;

@@ -47,10 +47,10 @@ impl<V: Volume + 'static> Shared<V> {
 
     /// Names and addresses of the targets that a client may use; of all those, unless one is named.
     pub(super) fn tell_targets(&self, client: &Client, only: Option<&str>, text: &mut Vec<u8>) {
-        let told = |target: &&Rc<Target<V>>| {
+        let reported = |target: &&Rc<Target<V>>| {
             only.is_none_or(|only| only == target.name) && target.gate.right(client).is_some()
         };
-        for target in self.targets.borrow().iter().filter(told) {
+        for target in self.targets.borrow().iter().filter(reported) {
             put(text, "TargetName", &target.name);
             for (address, group) in self.portals.borrow().iter() {
                 if let Some(address) = address {

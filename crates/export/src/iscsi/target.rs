@@ -47,7 +47,7 @@ pub(super) struct Target<V> {
     pub(super) latencies: Latencies,
     pub(super) sessions: Cell<usize>,
     /// It is to end.
-    pub(super) ending: Cell<bool>,
+    pub(super) closing: Cell<bool>,
     keep: Option<Keep>,
     pub(super) gate: Rc<Gate>,
     /// Registrations are being changed.
@@ -68,7 +68,7 @@ impl<V: Volume> Target<V> {
             tally: SharedCounters::default(),
             latencies: Latencies::default(),
             sessions: Cell::new(0),
-            ending: Cell::new(false),
+            closing: Cell::new(false),
             keep: spec.keep,
             gate: spec.gate,
             changing: Cell::new(false),
@@ -108,8 +108,8 @@ impl<V: Volume> Target<V> {
             // APTPL where nothing can be kept.
             return Err(Status::Check(Sense::parameter(20)));
         }
-        let before = self.unit.borrow().reservations().to_kept();
-        let after = next.to_kept();
+        let before = self.unit.borrow().reservations().to_file_text();
+        let after = next.to_file_text();
         if before != after
             && let Some(keep) = &self.keep
             && keep(after).await.is_err()

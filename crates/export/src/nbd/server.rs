@@ -12,7 +12,7 @@ use super::export::{AddExportError, Export};
 use super::handshake::{Handshake, HandshakeError};
 use crate::access::{Client, Right};
 use crate::gate::Gate;
-use crate::session::{Config, ConnectionStats, Counters, Protocol, Seat, Security, Sessions};
+use crate::session::{Config, ConnectionResources, ConnectionStats, Counters, Protocol, Security, Sessions};
 
 /// An NBD server on an executor. A handle: cloning gives the same server.
 pub struct Server<V> {
@@ -163,8 +163,8 @@ struct Entrance<V> {
 }
 
 impl<V: Volume + 'static> Protocol for Entrance<V> {
-    async fn converse(self: Rc<Self>, seat: Seat) {
-        let Seat { id, link, memory, mut inbox, outbox, refusals, secure_buffers } = seat;
+    async fn converse(self: Rc<Self>, resources: ConnectionResources) {
+        let ConnectionResources { id, link, memory, mut inbox, outbox, refusals, secure_buffers } = resources;
         let Exports { list, added, config } = &*self.exports;
         let offers = || {
             let (is_default, client) = (added.get() == 1, link.client());

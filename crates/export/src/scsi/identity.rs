@@ -1,7 +1,7 @@
 //! Names and descriptions of a unit: INQUIRY (SPC-4, 6.6 and 7.8; SBC-3, 6.6).
 
 use super::sense::Sense;
-use super::shape::Shape;
+use super::unit_sizes::Shape;
 
 /// The vendor, as INQUIRY has it.
 const VENDOR: &[u8; 8] = b"BRINDLE ";

@@ -22,9 +22,9 @@ mod opcodes;
 pub(crate) mod perform;
 pub mod reservation;
 mod sense;
-mod shape;
 mod third_party;
 mod unit;
+mod unit_sizes;
 
 pub use action::{Action, Units};
 pub use answers::absent;
@@ -33,5 +33,5 @@ pub use copy::{CopyJob, Result as CopyResult, Segment};
 pub use identity::Identity;
 pub use mode::Modes;
 pub use sense::{Attention, Field, LONGEST as LONGEST_SENSE, Sense, Status};
-pub use shape::Shape;
 pub use unit::Unit;
+pub use unit_sizes::Shape;

@@ -273,8 +273,8 @@ async fn allocation<V: Volume>(volume: &V, offset: u64, most: usize) -> Result<D
         bytes.extend(u32::try_from(len / block).unwrap_or(u32::MAX).to_be_bytes());
         bytes.extend([u8::from(hole), 0, 0, 0]);
     }
-    let told = bytes.len() as u32 - 4;
-    bytes[..4].copy_from_slice(&told.to_be_bytes());
+    let reported = bytes.len() as u32 - 4;
+    bytes[..4].copy_from_slice(&reported.to_be_bytes());
     bytes.truncate(most);
     Ok(Done::Bytes(bytes))
 }

@@ -11,10 +11,10 @@ use super::mode::Modes;
 use super::opcodes;
 use super::reservation::{self, Conflicts, Effects, Kind, Nexus, Out, Parameters, Reservations};
 use super::sense::{Attention, Sense, Status};
-use super::shape::Shape;
+use super::unit_sizes::Shape;
 
 /// The most attentions that a nexus is owed at a time.
-const MOST_OWED: usize = 8;
+const MAX_ATTENTIONS: usize = 8;
 /// The most nexuses of which it is remembered that they were here.
 const MOST_NEXUSES: usize = 4096;
 
@@ -29,7 +29,7 @@ pub struct Unit {
     /// The nexus that has reserved it by RESERVE (6).
     reserved: Option<Nexus>,
     /// Unit attentions not told yet.
-    owed: BTreeMap<Nexus, VecDeque<Attention>>,
+    attentions: BTreeMap<Nexus, VecDeque<Attention>>,
     copies: copy::Results,
 }
 
@@ -42,7 +42,7 @@ impl Unit {
             modes: Modes::default(),
             reservations,
             reserved: None,
-            owed: BTreeMap::new(),
+            attentions: BTreeMap::new(),
             copies: copy::Results::default(),
         }
     }
@@ -64,14 +64,15 @@ impl Unit {
 
     /// A nexus has come.
     pub fn arrived(&mut self, nexus: &Nexus) {
-        if self.owed.len() >= MOST_NEXUSES {
+        if self.attentions.len() >= MOST_NEXUSES {
             // A nexus that is forgotten is told of POWER ON once more.
-            self.owed.clear();
+            self.attentions.clear();
         }
-        let attention = if self.owed.contains_key(nexus) { Attention::NexusLoss } else { Attention::PowerOn };
-        let owed = self.owed.entry(nexus.clone()).or_default();
-        owed.clear();
-        owed.push_back(attention);
+        let attention =
+            if self.attentions.contains_key(nexus) { Attention::NexusLoss } else { Attention::PowerOn };
+        let attentions = self.attentions.entry(nexus.clone()).or_default();
+        attentions.clear();
+        attentions.push_back(attention);
     }
 
     /// A nexus has gone: what it reserved by RESERVE (6) is free.
@@ -90,9 +91,9 @@ impl Unit {
     pub fn reset(&mut self) {
         self.reserved = None;
         self.modes = Modes::default();
-        for owed in self.owed.values_mut() {
-            owed.clear();
-            owed.push_back(Attention::Reset);
+        for attentions in self.attentions.values_mut() {
+            attentions.clear();
+            attentions.push_back(Attention::Reset);
         }
     }
 
@@ -103,14 +104,15 @@ impl Unit {
     }
 
     fn tell_all(&mut self, but: Option<&Nexus>, attention: Attention) {
-        let others: Vec<Nexus> = self.owed.keys().filter(|nexus| Some(*nexus) != but).cloned().collect();
+        let others: Vec<Nexus> =
+            self.attentions.keys().filter(|nexus| Some(*nexus) != but).cloned().collect();
         others.iter().for_each(|nexus| self.tell(nexus, attention));
     }
 
     fn tell(&mut self, nexus: &Nexus, attention: Attention) {
-        let Some(owed) = self.owed.get_mut(nexus) else { return };
-        if owed.len() < MOST_OWED && !owed.contains(&attention) {
-            owed.push_back(attention);
+        let Some(attentions) = self.attentions.get_mut(nexus) else { return };
+        if attentions.len() < MAX_ATTENTIONS && !attentions.contains(&attention) {
+            attentions.push_back(attention);
         }
     }
 
@@ -118,7 +120,7 @@ impl Unit {
     pub fn plan(&mut self, nexus: &Nexus, cdb: &[u8; CDB], units: &dyn Units) -> Action {
         let command = cdb::parse(cdb);
         if !is_deaf(cdb[0])
-            && let Some(attention) = self.owed.get_mut(nexus).and_then(VecDeque::pop_front)
+            && let Some(attention) = self.attentions.get_mut(nexus).and_then(VecDeque::pop_front)
         {
             return Action::End(Status::Check(Sense::attention(attention)));
         }
@@ -169,8 +171,8 @@ impl Unit {
         let shape = Shape { read_only: self.shape.read_only || units.only_reads(), ..self.shape };
         match command {
             Command::RequestSense { descriptors, most } => {
-                let owed = self.owed.get_mut(nexus).and_then(VecDeque::pop_front);
-                let sense = owed.map_or(Sense::NONE, Sense::attention);
+                let attentions = self.attentions.get_mut(nexus).and_then(VecDeque::pop_front);
+                let sense = attentions.map_or(Sense::NONE, Sense::attention);
                 answer(sense.encode(descriptors), most)
             }
             Command::Inquiry { page: None, most } => answer(self.identity.standard(), most),

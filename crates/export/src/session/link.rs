@@ -9,10 +9,10 @@ use brindle_io::{Duration, Instant, Io, OpError, Pool, Slice, SocketId};
 use crate::access::{Client, Proof};
 use crate::tls::Tls;
 
-use super::motion::Motion;
+use super::client_progress::Motion;
 use super::secure::{Secure, SecureError};
 use super::tally::SharedCounters;
-use super::unread::Unread;
+use super::unread_replies::Unread;
 
 /// Why no further request is taken from a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

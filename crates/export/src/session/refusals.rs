@@ -7,14 +7,14 @@ use std::collections::BTreeSet;
 use crate::access::Client;
 
 /// The most peers that are told of one by one.
-const MOST_TOLD: usize = 1024;
+const MAX_REPORTED: usize = 1024;
 
 /// Refusals of a server.
 #[derive(Default)]
 pub(crate) struct Refusals {
     count: Cell<u64>,
     /// Peers that have been told of; `None` for those on this machine.
-    told: RefCell<BTreeSet<Option<IpAddr>>>,
+    reported: RefCell<BTreeSet<Option<IpAddr>>>,
     /// It has been said that no more are told of.
     full: Cell<bool>,
 }
@@ -23,19 +23,19 @@ impl Refusals {
     /// A client is refused; `true` if that was told.
     pub(crate) fn refused(&self, client: &Client, why: &str) -> bool {
         self.count.set(self.count.get() + 1);
-        let mut told = self.told.borrow_mut();
-        if told.contains(&client.address) {
+        let mut reported = self.reported.borrow_mut();
+        if reported.contains(&client.address) {
             return false;
         }
-        if told.len() >= MOST_TOLD {
+        if reported.len() >= MAX_REPORTED {
             if !self.full.replace(true) {
                 tracing::warn!(
-                    "clients of {MOST_TOLD} addresses were refused: further ones are only counted"
+                    "clients of {MAX_REPORTED} addresses were refused: further ones are only counted"
                 );
             }
             return false;
         }
-        told.insert(client.address);
+        reported.insert(client.address);
         let peer = client.address.map_or_else(|| "a client of this machine".to_owned(), |at| at.to_string());
         tracing::warn!("{peer} was refused: {why}; from now on its refusals are only counted");
         true
@@ -57,8 +57,8 @@ mod tests {
         let client = |n: u32| Client { address: Some(IpAddr::V4(n.into())), proved: None };
         for round in 0..2 {
             for n in 0..2000 {
-                let told = refusals.refused(&client(n), "a test");
-                assert_eq!(told, round == 0 && n < 1024, "{round} {n}");
+                let reported = refusals.refused(&client(n), "a test");
+                assert_eq!(reported, round == 0 && n < 1024, "{round} {n}");
             }
         }
         assert_eq!(refusals.count(), 4000);

@@ -28,11 +28,11 @@ const REST: Duration = Duration::from_millis(100);
 pub(crate) trait Protocol: 'static {
     /// Talks with a client to the end of the connection. When it returns, no task of the connection is left and its
     /// requests hold nothing any more.
-    fn converse(self: Rc<Self>, seat: Seat) -> impl Future<Output = ()>;
+    fn converse(self: Rc<Self>, resources: ConnectionResources) -> impl Future<Output = ()>;
 }
 
 /// The resources that a connection has for itself.
-pub(crate) struct Seat {
+pub(crate) struct ConnectionResources {
     /// Counts up from 0 with each connection.
     pub(crate) id: u64,
     pub(crate) link: Rc<Link>,
@@ -261,7 +261,17 @@ impl Sessions {
                 let (refusals, secure_buffers) =
                     (Rc::clone(&sessions.refusals), sessions.secure_buffers.clone());
                 let link = Rc::clone(&link);
-                protocol.converse(Seat { id, link, memory, inbox, outbox, refusals, secure_buffers }).await;
+                protocol
+                    .converse(ConnectionResources {
+                        id,
+                        link,
+                        memory,
+                        inbox,
+                        outbox,
+                        refusals,
+                        secure_buffers,
+                    })
+                    .await;
             }
             link.close();
             sessions.roster.links.borrow_mut().remove(&id);

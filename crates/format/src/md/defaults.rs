@@ -332,7 +332,7 @@ pub struct BitmapPlan {
 }
 
 /// Most writes that md lets lag behind on write-mostly members (`COUNTER_MAX` of its bitmap, which has 14 bits for them).
-pub const MOST_BEHIND: u32 = 16_383;
+pub const MAX_WRITE_BEHIND: u32 = 16_383;
 
 /// Component from whose size on mdadm gives a redundant array a bitmap if it is not told otherwise: more than 100 GiB.
 pub const BITMAP_FROM: u64 = 100 * GIB + 1;

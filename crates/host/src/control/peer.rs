@@ -26,7 +26,7 @@ pub(super) enum PeerStep {
     /// The array thinks about it.
     Waiting { request: Request, until: Instant },
     /// It is being told.
-    Told { answer: Vec<u8>, sent: usize, until: Instant, then: Then },
+    Answering { answer: Vec<u8>, sent: usize, until: Instant, then: Then },
     /// It is told once more when the server ends.
     Staying,
 }
@@ -72,7 +72,7 @@ impl Peer {
         match self.step {
             PeerStep::Asking { until, .. }
             | PeerStep::Waiting { until, .. }
-            | PeerStep::Told { until, .. } => Some(until),
+            | PeerStep::Answering { until, .. } => Some(until),
             PeerStep::Staying => None,
         }
     }
@@ -82,20 +82,20 @@ impl Peer {
         match self.step {
             PeerStep::Asking { .. } | PeerStep::Staying => PollFlags::IN,
             PeerStep::Waiting { .. } => PollFlags::empty(),
-            PeerStep::Told { .. } => PollFlags::OUT,
+            PeerStep::Answering { .. } => PollFlags::OUT,
         }
     }
 
     /// Owes the client this line.
     pub(super) fn tell(&mut self, answer: Vec<u8>, then: Then, now: Instant) {
-        self.step = PeerStep::Told { answer, sent: 0, until: now + LINE_PATIENCE, then };
+        self.step = PeerStep::Answering { answer, sent: 0, until: now + LINE_PATIENCE, then };
     }
 
     /// Reads or writes what is possible without waiting.
     pub(super) fn turn(&mut self) -> Turn {
         let turn = match self.step {
             PeerStep::Asking { .. } => self.read(),
-            PeerStep::Told { .. } => self.write(),
+            PeerStep::Answering { .. } => self.write(),
             PeerStep::Waiting { .. } => Ok(Turn::Later),
             PeerStep::Staying => self.listen_for_the_end(),
         };
@@ -122,7 +122,7 @@ impl Peer {
     }
 
     fn write(&mut self) -> io::Result<Turn> {
-        let PeerStep::Told { answer, sent, then, .. } = &mut self.step else { return Ok(Turn::Later) };
+        let PeerStep::Answering { answer, sent, then, .. } = &mut self.step else { return Ok(Turn::Later) };
         let rest = &answer[*sent..];
         *sent += self.stream.write(&rest[..rest.len().min(TURN)])?;
         match (*sent == answer.len(), *then) {

@@ -288,12 +288,12 @@ impl House {
 /// Owes the client the word of the end, if it stays for that.
 fn tell_end(peer: &mut Peer, ended: &Ended, now: Instant) {
     match &mut peer.step {
-        PeerStep::Told { answer, then: then @ Then::Stay, .. } => {
+        PeerStep::Answering { answer, then: then @ Then::Stay, .. } => {
             answer.extend(message::line(ended));
             *then = Then::Close;
         }
         PeerStep::Staying => peer.tell(message::line(ended), Then::Close, now),
-        PeerStep::Told { .. } | PeerStep::Asking { .. } | PeerStep::Waiting { .. } => {}
+        PeerStep::Answering { .. } | PeerStep::Asking { .. } | PeerStep::Waiting { .. } => {}
     }
 }
 

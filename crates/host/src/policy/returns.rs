@@ -17,7 +17,7 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Devices of an array that came back and can't be members again: each is told of once, and not tried again.
 #[derive(Default)]
 struct Refused {
-    told: Vec<String>,
+    reported: Vec<String>,
     /// Devices that were opened anew.
     found: Vec<Identity>,
     /// Devices that have been open all the while.
@@ -26,9 +26,9 @@ struct Refused {
 
 impl Refused {
     fn tell(&mut self, array: &Exported, why: String) {
-        if !self.told.contains(&why) {
+        if !self.reported.contains(&why) {
             tracing::warn!("{}: {why}", array.name());
-            self.told.push(why);
+            self.reported.push(why);
         }
     }
 }

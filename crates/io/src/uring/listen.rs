@@ -271,8 +271,8 @@ mod tests {
         for taken in [format!("0.0.0.0:{port}"), format!("127.0.0.1:{port}"), both] {
             let error = listener(&taken).expect_err("it is taken");
             assert!(matches!(error, ListenError::AddressInUse(at) if at.to_string() == taken));
-            let told = format!("address in use: another socket is bound to {taken}, ");
-            assert!(error.to_string().starts_with(&told), "{error}");
+            let reported = format!("address in use: another socket is bound to {taken}, ");
+            assert!(error.to_string().starts_with(&reported), "{error}");
         }
         drop((four, six));
     }

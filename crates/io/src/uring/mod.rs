@@ -44,7 +44,7 @@ use sockets::Sockets;
 use wake::Wake;
 
 /// How long the end of a ring waits for what is its own.
-const ENDING: Duration = Duration::from_millis(500);
+const END_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The io_uring reactor. A handle: cloning gives the same ring, so that members and listeners can be added while
 /// [`crate::Io`] owns it.
@@ -186,7 +186,7 @@ impl Uring {
 unsafe impl Reactor for Uring {
     fn attach(&mut self) {
         let state = &mut *self.0.borrow_mut();
-        state.reap_left_behind();
+        state.reap_orphans();
         assert!(!state.attached, "the ring has an executor: shut that down first");
         assert!(state.in_kernel == 0, "operations of the last executor are not answered yet");
         state.arenas.clear(&state.engine);
@@ -315,7 +315,7 @@ impl UringState {
 
     /// Takes answers to what the last executor left in flight.
     #[cold]
-    fn reap_left_behind(&mut self) {
+    fn reap_orphans(&mut self) {
         if self.in_kernel > 0 && !self.attached {
             let mut nobodys = Vec::new();
             self.engine.enter(Wait::Not);
@@ -439,7 +439,7 @@ impl Drop for UringState {
         // the ring's own, which nothing can hold up; a bound, all the same, so that no ring keeps a process from ending.
         self.sockets.close_all(&mut self.engine);
         self.wake.stop();
-        let (end, mut dropped) = (self.now().after(ENDING), Vec::new());
+        let (end, mut dropped) = (self.now().after(END_TIMEOUT), Vec::new());
         while self.wake.is_armed() || self.sockets.is_busy() {
             let left = end.since(self.now());
             if left.is_zero() {
@@ -452,7 +452,7 @@ impl Drop for UringState {
         if self.in_kernel > 0 || self.wake.is_armed() {
             // The kernel may still write here.
             core::mem::forget(core::mem::take(&mut self.running));
-            self.wake.leave_behind();
+            self.wake.leak_count();
         }
         // The kernel ends a closed ring at its leisure, seconds later at times, and members would stay locked until then.
         self.members.close_all(&self.engine);

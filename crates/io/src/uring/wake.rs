@@ -58,7 +58,7 @@ impl Wake {
     }
 
     /// The kernel keeps the memory of the count.
-    pub(super) fn leave_behind(&mut self) {
+    pub(super) fn leak_count(&mut self) {
         core::mem::forget(core::mem::take(&mut self.count));
     }
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::defaults;
+use super::environment::Surroundings;
 use super::error::{JobError, JobErrorKind, SettingPlace, Wants};
 use super::given::{self, Given};
+use super::ignored::{self, CHECKSUMS, MANY, ONE_AT_A_TIME, OTHER_WORK};
 use super::number::Base;
 use super::options::{Distribution, Job, Verify};
-use super::surroundings::Surroundings;
 use super::table::{self, Word};
-use super::taken::{self, CHECKSUMS, MANY, ONE_AT_A_TIME, OTHER_WORK};
 use super::text::{self, Section, Setting};
 
 /// Most jobs of all files.
@@ -167,7 +167,7 @@ impl<S: Surroundings> Builder<'_, S> {
         }
         let effect = if setting.name == "ioengine" {
             engine(setting, job)?
-        } else if let Some(effect) = taken::effect(&setting.name) {
+        } else if let Some(effect) = ignored::effect(&setting.name) {
             effect
         } else if defaults::is_stated(&setting.name, value) {
             "fio's default, which holds here too"

@@ -3,10 +3,10 @@
 use core::time::Duration;
 
 use super::error::Wants;
+use super::ignored::CHECKSUMS;
 use super::names::{access, boolean, each, percentiles, sync, unified};
 use super::number::{Base, count, ends, micros};
 use super::options::{Blocks, Job, Logs};
-use super::taken::CHECKSUMS;
 use super::{pattern, split};
 
 /// Most copies of a job, and most requests in flight of one.

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::environment::Surroundings;
 use super::error::{JobError, JobErrorKind, SettingPlace};
-use super::surroundings::Surroundings;
 
 /// Most files that may include one another in a row.
 const DEEPEST: usize = 16;

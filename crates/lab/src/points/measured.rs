@@ -11,7 +11,7 @@ use super::{Nested, PointError};
 use crate::job::{Job, JobError, Logs};
 use crate::measure::Tally;
 use crate::predict::{self, Counted, Shape};
-use crate::sweep::{Aside, Figures, Finished, Point};
+use crate::sweep::{Figures, Finished, Point, RunFacts};
 
 /// Steps of a run over time.
 const STEPS: u32 = 50;
@@ -161,7 +161,7 @@ impl<'a, B: Bench> Measuring<'a, B> {
         }
         let Some(shape) = self.bench.shape(points[0])? else {
             let opened = self.bench.devices(&self.names[..1])?;
-            let loads = points.iter().map(|point| (*point, Aside::default())).collect();
+            let loads = points.iter().map(|point| (*point, RunFacts::default())).collect();
             return self.measure(opened, loads, &self.names[..1]);
         };
         let names = &self.names[..shape.members.into()];
@@ -207,10 +207,10 @@ impl<'a, B: Bench> Measuring<'a, B> {
         &self,
         points: &[&'p Point],
         names: &[PathBuf],
-    ) -> Result<Vec<(&'p Point, Aside)>, B::Error> {
+    ) -> Result<Vec<(&'p Point, RunFacts)>, B::Error> {
         let of = |point: &&'p Point| {
             let jbod = self.alone(&timed(point, self.times)?, names)?;
-            Ok((*point, Aside { jbod, ..Aside::default() }))
+            Ok((*point, RunFacts { jbod, ..RunFacts::default() }))
         };
         points.iter().map(of).collect()
     }
@@ -225,14 +225,14 @@ impl<'a, B: Bench> Measuring<'a, B> {
     }
 
     /// The load on the members by themselves, and the fewest operations that it can cost them.
-    fn beside(&self, point: &Point, names: &[PathBuf], geometry: &Geometry) -> Result<Aside, B::Error> {
+    fn beside(&self, point: &Point, names: &[PathBuf], geometry: &Geometry) -> Result<RunFacts, B::Error> {
         let load = timed(point, self.times)?;
         let counted = Counted::of(&load, Some(geometry), names.len() as u16, self.memory);
         let limit = match counted {
             Some(counted) => self.alone(&counted.load, names)?.map(|bytes| bytes * counted.asked),
             None => None,
         };
-        Ok(Aside { jbod: self.alone(&load, names)?, limit, ..Aside::default() })
+        Ok(RunFacts { jbod: self.alone(&load, names)?, limit, ..RunFacts::default() })
     }
 
     /// Bytes a second of a load on members without an array, to which requests go in turn; none if they can't carry it.
@@ -262,7 +262,7 @@ impl<'a, B: Bench> Measuring<'a, B> {
     fn measure(
         &mut self,
         opened: B::Opened,
-        loads: Vec<(&Point, Aside)>,
+        loads: Vec<(&Point, RunFacts)>,
         names: &[PathBuf],
     ) -> Result<(), B::Error> {
         for (point, beside) in loads {
@@ -272,8 +272,8 @@ impl<'a, B: Bench> Measuring<'a, B> {
             }
             let (figures, refused) = match came {
                 Ok(came) => {
-                    let aside = Aside { utilisation: came.busiest, cpu_share: came.processor, ..beside };
-                    (Some(Figures::of(&came.all, aside)), None)
+                    let facts = RunFacts { utilisation: came.busiest, cpu_share: came.processor, ..beside };
+                    (Some(Figures::of(&came.all, facts)), None)
                 }
                 Err(why) => (None, Some(why)),
             };

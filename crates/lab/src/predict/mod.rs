@@ -1,12 +1,12 @@
 //! Predictions for an array of modelled drives: the engine itself runs in virtual time.
 
-mod beside;
-mod costly;
+mod baselines;
 mod costs;
-mod marked;
-mod moved;
+mod least_io;
+mod processor_cost;
 mod rows;
 mod spec;
+mod with_bitmap;
 
 use std::rc::Rc;
 
@@ -17,7 +17,7 @@ use brindle_io::{Duration, Io, MemberId};
 use brindle_layout::{Geometry, GeometryError, Level};
 use brindle_volume::Volume;
 
-pub use beside::{Beside, Counted};
+pub use baselines::{Beside, Counted};
 pub use rows::{Compared, compare};
 pub use spec::{Balance, Policies, PredictError, Shape, Spec, job};
 
@@ -25,7 +25,7 @@ use crate::drive::Drive;
 use crate::job::{Direction, Job};
 use crate::run::{Live, Outcome, RunError, Terms, run};
 use brindle_volume::LoneMember;
-use costly::{Costly, Processors};
+use processor_cost::{Costly, Processors};
 
 /// The chance of every prediction: two of one question have one answer.
 const SEED: u64 = 0x0062_7269_6e64_6c65;
@@ -184,7 +184,7 @@ impl Stage {
             ..OpenConfig::new(Access::ReadWrite, || 0)
         };
         let array = match shape.bitmap {
-            Some(chunk) => marked::array((&self.sim, &self.io), &self.drives, (shape, chunk), config())?,
+            Some(chunk) => with_bitmap::array((&self.sim, &self.io), &self.drives, (shape, chunk), config())?,
             None => {
                 let devices = self.drives.iter().map(device).collect();
                 Array::kept(&self.io, geometry.clone(), devices, Box::new(Nothing), &config())

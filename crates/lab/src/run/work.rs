@@ -60,7 +60,7 @@ pub(super) struct Work {
     in_flight: Cell<u32>,
     writes: Cell<u64>,
     /// The target to flush before the next request.
-    owed: Cell<Option<usize>>,
+    flush_due: Cell<Option<usize>>,
     stop: Rc<Cell<bool>>,
     pub(super) live: Rc<Live>,
     pub(super) sums: RefCell<Sums>,
@@ -94,7 +94,7 @@ impl Work {
             unsent: RefCell::default(),
             in_flight: Cell::new(0),
             writes: Cell::new(0),
-            owed: Cell::new(None),
+            flush_due: Cell::new(None),
             stop,
             live,
             sums: RefCell::new(sums),
@@ -255,12 +255,12 @@ impl Work {
     pub(super) fn flush_before(&self, asked: &TargetRequest) -> Option<usize> {
         let every = [self.job.fsync, self.job.fdatasync].into_iter().filter(|every| *every > 0).min();
         let every = every.filter(|_| self.mode.get() == Mode::Job)?;
-        let owed = self.owed.take();
+        let flush_due = self.flush_due.take();
         if asked.request.direction == Direction::Write {
             self.writes.set(self.writes.get() + 1);
-            self.owed.set(self.writes.get().is_multiple_of(every).then_some(asked.target));
+            self.flush_due.set(self.writes.get().is_multiple_of(every).then_some(asked.target));
         }
-        owed
+        flush_due
     }
 
     /// A flush took from one moment to another.

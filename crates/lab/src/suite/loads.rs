@@ -104,17 +104,17 @@ impl Loads {
 
     /// Has fewer requests in flight where there is not as much memory, and says of which jobs and how many.
     pub fn fit_memory(jobs: &mut [Job], memory: u64) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for job in jobs {
             let wanted = job.iodepth;
             while memory_for(job) > memory && job.iodepth > 1 {
                 job.iodepth /= 2;
             }
             if job.iodepth < wanted {
-                told.push(format!("{}: iodepth={}", job.name, job.iodepth));
+                reported.push(format!("{}: iodepth={}", job.name, job.iodepth));
             }
         }
-        told
+        reported
     }
 
     /// Spreads jobs evenly over targets of these sizes; where these are small, requests are smaller.

@@ -128,7 +128,7 @@ impl Step {
 
 /// The facts of a run beside its requests.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Aside {
+pub struct RunFacts {
     /// See [`Figures`].
     pub utilisation: Option<f64>,
     /// See [`Figures`].
@@ -273,7 +273,7 @@ impl Point {
 
 impl Figures {
     /// Of all requests, and what is known beside them.
-    pub fn of(all: &Tally, beside: Aside) -> Self {
+    pub fn of(all: &Tally, beside: RunFacts) -> Self {
         let micros = |nanos: u64| nanos as f64 / 1000.0;
         let mb_s = all.bandwidth() / 1_048_576.0;
         let ratio = |to: Option<f64>| to.filter(|to| *to > 0.0).map(|to| all.bandwidth() / to);

@@ -283,24 +283,24 @@ mod tests {
 
     #[test]
     fn many_roles_are_counted_and_few_are_named() {
-        let told = |count: u16| Roles(&(0..count).collect::<Vec<_>>()).to_string();
-        assert_eq!(told(0), "no role");
-        assert_eq!(told(1), "role 0");
-        assert_eq!(told(3), "roles 0, 1 and 2");
-        assert_eq!(told(10), "roles 0, 1, 2, 3, 4, 5, 6, 7, 8 and 9");
-        assert_eq!(told(11), "roles 0, 1, 2, 3, 4, 5 and 5 more");
+        let reported = |count: u16| Roles(&(0..count).collect::<Vec<_>>()).to_string();
+        assert_eq!(reported(0), "no role");
+        assert_eq!(reported(1), "role 0");
+        assert_eq!(reported(3), "roles 0, 1 and 2");
+        assert_eq!(reported(10), "roles 0, 1, 2, 3, 4, 5, 6, 7, 8 and 9");
+        assert_eq!(reported(11), "roles 0, 1, 2, 3, 4, 5 and 5 more");
     }
 
     #[test]
     fn an_array_without_its_journal_says_which_one() {
-        let told = |stale: Option<&str>| {
+        let reported = |stale: Option<&str>| {
             AssemblyError::JournalMissing { stale: stale.map(str::to_owned) }.to_string()
         };
-        assert!(told(None).starts_with("the array's journal device is missing"), "{}", told(None));
+        assert!(reported(None).starts_with("the array's journal device is missing"), "{}", reported(None));
         assert!(
-            told(Some("sdd")).starts_with("the journal device sdd is out of date"),
+            reported(Some("sdd")).starts_with("the journal device sdd is out of date"),
             "{}",
-            told(Some("sdd"))
+            reported(Some("sdd"))
         );
     }
 }

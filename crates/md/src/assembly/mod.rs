@@ -5,9 +5,9 @@
 //! `Assemble.c`). The superblock with the highest event count decides. Members whose count is more than one behind
 //! have missed writes and are left out. The deciding superblock's table says which devices are active.
 
-mod apart;
 mod candidate;
 mod choose;
+mod diverged;
 mod error;
 mod limits;
 mod reshape;
@@ -379,7 +379,7 @@ impl Draft<'_> {
     fn check_apart(&mut self, options: AssembleOptions) -> Result<(), AssemblyError> {
         // A member that was taken in by force is out of date; `Limitation::Stale` has told the user.
         let forced = self.limits.iter().any(|limit| matches!(limit, Limitation::Stale { .. }));
-        let groups = apart::groups(self.picked, &self.chosen);
+        let groups = diverged::groups(self.picked, &self.chosen);
         if groups.is_empty() || forced {
             return Ok(());
         }

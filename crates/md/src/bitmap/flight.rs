@@ -33,7 +33,7 @@ impl Bitmap {
         if self.retired.get() {
             return Refusals::new();
         }
-        if let Some(id) = self.first_lent() {
+        if let Some(id) = self.first_pinned() {
             return vec![(id, OpError::TimedOut)];
         }
         let short = self.cut_short().await;
@@ -87,7 +87,7 @@ impl Bitmap {
         }
         for &(id, error) in &refused {
             if error == OpError::TimedOut {
-                self.lent.borrow_mut().extend(filled.iter().map(|(_, buf)| (id, buf.all())));
+                self.pinned.borrow_mut().extend(filled.iter().map(|(_, buf)| (id, buf.all())));
             }
         }
         refused

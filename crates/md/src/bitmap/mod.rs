@@ -95,7 +95,7 @@ pub(crate) struct Bitmap {
     /// A device that had the bitmap has been lost, and the next run may not know of that.
     absent: Cell<bool>,
     /// Pages that were given up, and may still land.
-    lent: RefCell<Vec<(MemberId, Slice)>>,
+    pinned: RefCell<Vec<(MemberId, Slice)>>,
     /// Pages written in this run, each to all members.
     written: Cell<u64>,
     /// No superblock names it any more: nothing of it is to be written.
@@ -170,7 +170,7 @@ impl Bitmap {
             self.absent.set(true);
         }
         self.targets.borrow_mut().retain(|target| target.id != device);
-        self.lent.borrow_mut().retain(|(id, _)| *id != device);
+        self.pinned.borrow_mut().retain(|(id, _)| *id != device);
     }
 
     fn is_target(&self, id: MemberId) -> bool {
@@ -178,13 +178,13 @@ impl Bitmap {
     }
 
     /// A page that was given up may still land on a member in use.
-    pub(crate) fn is_lent(&self) -> bool {
-        self.first_lent().is_some()
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.first_pinned().is_some()
     }
 
-    fn first_lent(&self) -> Option<MemberId> {
-        let mut lent = self.lent.borrow_mut();
-        lent.retain(|(_, buf)| buf.is_lent());
-        lent.first().map(|(id, _)| *id)
+    fn first_pinned(&self) -> Option<MemberId> {
+        let mut pinned = self.pinned.borrow_mut();
+        pinned.retain(|(_, buf)| buf.is_pinned());
+        pinned.first().map(|(id, _)| *id)
     }
 }

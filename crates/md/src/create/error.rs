@@ -1,6 +1,6 @@
 //! Why an array can't be created.
 
-use brindle_format::md::defaults::MOST_BEHIND;
+use brindle_format::md::defaults::MAX_WRITE_BEHIND;
 use brindle_format::md::{EncodeError, Version, defaults};
 use brindle_layout::{GeometryError, Level};
 
@@ -148,8 +148,8 @@ pub enum CreateError {
     )]
     WriteBehindUnmarked,
     /// md has no more.
-    #[error("--write-behind {count} is too many: at most {MOST_BEHIND} writes may be under way")]
-    TooManyBehind {
+    #[error("--write-behind {count} is too many: at most {MAX_WRITE_BEHIND} writes may be under way")]
+    TooManyWriteBehind {
         /// Writes that were asked for.
         count: u32,
     },

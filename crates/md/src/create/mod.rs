@@ -8,7 +8,7 @@ mod error;
 mod size;
 mod write;
 
-use brindle_format::md::defaults::MOST_BEHIND;
+use brindle_format::md::defaults::MAX_WRITE_BEHIND;
 use brindle_format::md::{
     DEFAULT_MAX_DEV_1, DeviceFlags, DeviceRole, Features, SUPERBLOCK_BYTES, Superblock, Timestamp, Uuid,
     Version,
@@ -206,8 +206,8 @@ fn check_counts(spec: &CreateSpec) -> Result<(), CreateError> {
     if spec.write_behind > 0 && spec.level != Level::Raid1 {
         return Err(CreateError::WriteBehind { level: spec.level });
     }
-    if spec.write_behind > MOST_BEHIND {
-        return Err(CreateError::TooManyBehind { count: spec.write_behind });
+    if spec.write_behind > MAX_WRITE_BEHIND {
+        return Err(CreateError::TooManyWriteBehind { count: spec.write_behind });
     }
     let mostly = spec.roles.iter().flatten().chain(&spec.spares).find(|member| member.flags.write_mostly);
     if let Some(member) = mostly.filter(|_| spec.level != Level::Raid1) {

@@ -9,7 +9,7 @@ use brindle_format::md::defaults::with_room_for_bitmap;
 use brindle_format::md::{BadBlockLog, Features, SUPERBLOCK_BYTES, Superblock};
 use brindle_io::{Buf, MemberId, OpClass, OpError};
 
-use super::{Kept, Superblocks};
+use super::{DeviceRecord, Superblocks};
 use crate::assembly::bad_log_place;
 use brindle_array::ledger::Refusals;
 
@@ -49,7 +49,7 @@ impl BadLog {
     }
 }
 
-impl Kept {
+impl DeviceRecord {
     /// The logs to be written for the log to name these ranges of the data area; `None` if it can't.
     fn bad_log_change(&self, places: &[Range<u64>]) -> Option<Vec<Entries>> {
         let start = self.superblock.data_offset;

@@ -18,7 +18,7 @@ impl Service {
     }
 
     /// Whether the record of this count was made in this run.
-    pub(super) fn is_told_of(&self, count: u64) -> bool {
+    pub(super) fn is_of_this_run(&self, count: u64) -> bool {
         count > self.opened
     }
 

@@ -125,8 +125,8 @@ fn a_member_that_comes_back_is_given_what_was_written_while_it_was_away() {
             let most = set.len() as u64 * CHUNK * each;
             assert!(read <= most && 2 * most < array.geometry().member_size() * each, "{what}: {read}");
             let kinds: Vec<EventKind> = array.events_since(0).iter().map(|event| event.kind).collect();
-            let told = [EventKind::Readded, EventKind::RecoveryBegun, EventKind::RecoveryEnded];
-            assert!(kinds.ends_with(&told), "{what}: {kinds:?}");
+            let reported = [EventKind::Readded, EventKind::RecoveryBegun, EventKind::RecoveryEnded];
+            assert!(kinds.ends_with(&reported), "{what}: {kinds:?}");
             idle(&world, Duration::from_millis(20));
             assert!(on_disk(&world, 1).1.is_empty(), "{what}");
             judge(&world, &array, &content, &what);

@@ -77,7 +77,7 @@ pub trait Owner {
     }
 
     /// The run ends: members that keep it from that are waited for less long.
-    fn is_ending(&self) -> bool {
+    fn is_stopping(&self) -> bool {
         false
     }
 

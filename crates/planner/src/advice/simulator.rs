@@ -30,7 +30,7 @@ pub trait Simulator {
     fn name(&self) -> &str;
 
     /// Whether the drives that were named have no heads; none if none were.
-    fn told_flash(&self) -> Option<bool>;
+    fn named_flash(&self) -> Option<bool>;
 
     /// Runs a load. `with` says what is set so.
     ///

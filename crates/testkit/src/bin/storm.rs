@@ -73,9 +73,9 @@ fn main() -> ExitCode {
 }
 
 /// Whether the plan contains the text, or each of several that "and" joins.
-fn is_told(plan: &impl ToString, only: &str) -> bool {
-    let told = plan.to_string();
-    only.split(" and ").all(|text| told.contains(text))
+fn is_selected(plan: &impl ToString, only: &str) -> bool {
+    let reported = plan.to_string();
+    only.split(" and ").all(|text| reported.contains(text))
 }
 
 fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
@@ -138,9 +138,9 @@ fn replay(options: &Options, cut: Option<Cut>) -> ExitCode {
     let named = cut.map_or("none".into(), |cut| cut.to_string());
     if let Some(run) = whole(&options.only) {
         let driven = run(options.seed, cut.map(|cut| cut.step));
-        println!("seed {}, cut {named}: {}, {} lives", options.seed, options.only, driven.life);
+        println!("seed {}, cut {named}: {}, {} lives", options.seed, options.only, driven.boot);
         let Some(broken) = driven.broken else { return ExitCode::SUCCESS };
-        println!("life {}: {broken}", driven.life);
+        println!("life {}: {broken}", driven.boot);
         return ExitCode::FAILURE;
     }
     if options.only.starts_with(POOLS) {
@@ -149,7 +149,7 @@ fn replay(options: &Options, cut: Option<Cut>) -> ExitCode {
             "seed {}, cut {named}: {}, {} lives",
             options.seed,
             pools::PoolPlan::new(options.seed),
-            driven.lives
+            driven.boots
         );
         let Some(broken) = driven.broken else { return ExitCode::SUCCESS };
         println!("{broken}");
@@ -165,12 +165,12 @@ fn replay(options: &Options, cut: Option<Cut>) -> ExitCode {
         None => {
             println!(
                 "{} lives, {} power cuts, {} forced: nothing wrong",
-                storm.life, storm.cuts, storm.forced
+                storm.boot, storm.cuts, storm.forced
             );
             ExitCode::SUCCESS
         }
         Some(failure) => {
-            println!("life {}: {failure}", storm.life);
+            println!("life {}: {failure}", storm.boot);
             ExitCode::FAILURE
         }
     }
@@ -230,7 +230,7 @@ fn storms_of(seed: u64, options: &Options, found: &Mutex<Found>, time_left: &dyn
     if only_pools || options.only.is_empty() && seed % POOLS_ONE_IN == 4 {
         pools_of(seed, options, &mut own, time_left);
     }
-    if whole(&options.only).is_none() && !only_pools && is_told(&StormPlan::new(seed), &options.only) {
+    if whole(&options.only).is_none() && !only_pools && is_selected(&StormPlan::new(seed), &options.only) {
         arrays_of(seed, options, &mut own, time_left);
     }
     let failed = own.failures > 0;
@@ -273,7 +273,7 @@ fn wholes_of(
         let Some(broken) = driven.broken else { return true };
         own.failures += 1;
         let cut = cut.map_or("none".into(), |cut| cut.to_string());
-        println!("FAILED: make storm SEED={seed} CUT={cut} ONLY={name} # life {}: {broken}", driven.life);
+        println!("FAILED: make storm SEED={seed} CUT={cut} ONLY={name} # life {}: {broken}", driven.boot);
         options.keep_going
     };
     let steps = calm.steps;
@@ -289,7 +289,7 @@ fn wholes_of(
 
 /// Storms that drive the pool of a seed.
 fn pools_of(seed: u64, options: &Options, own: &mut Found, time_left: &dyn Fn() -> bool) {
-    if !is_told(&pools::PoolPlan::new(seed), &options.only) {
+    if !is_selected(&pools::PoolPlan::new(seed), &options.only) {
         return;
     }
     let mut random = Random::stream(seed, 0x6375_7473);
@@ -333,19 +333,19 @@ fn arrays_of(seed: u64, options: &Options, own: &mut Found, time_left: &dyn Fn()
                 own.forced += storm.forced;
                 own.tally.add(&storm.tally);
                 if let Some(failure) = storm.failure {
-                    tell(seed, cut, storm.life, &failure, options, own);
+                    tell(seed, cut, storm.boot, &failure, options, own);
                 }
             }
         }
     }
 }
 
-fn tell(seed: u64, cut: Option<Cut>, life: u64, failure: &Failure, options: &Options, own: &mut Found) {
+fn tell(seed: u64, cut: Option<Cut>, boot: u64, failure: &Failure, options: &Options, own: &mut Found) {
     own.failures += 1;
     let kinds =
         if options.kinds == Fault::ALL { String::new() } else { format!(" FAULTS={}", list(&options.kinds)) };
     let cut = cut.map_or("none".into(), |cut| cut.to_string());
-    println!("FAILED: make storm SEED={seed} CUT={cut}{kinds} # life {life}: {failure}");
+    println!("FAILED: make storm SEED={seed} CUT={cut}{kinds} # life {boot}: {failure}");
 }
 
 fn report(options: &Options, found: &Found, took: Duration, seeds: u64) -> ExitCode {

@@ -345,7 +345,7 @@ fn miscounted(table: &[Vec<u8>], all: impl Iterator<Item = u64>) -> Vec<(u32, u3
     for address in all.filter(|&address| address != NOWHERE) {
         *counts.entry((address >> 20) as u32).or_default() += 1;
     }
-    let told = (0..).zip(table).map(|(n, record)| (n, u32_at(record, 16)));
-    let with = told.map(|(n, told)| (n, told, counts.get(&n).copied().unwrap_or(0)));
-    with.filter(|(_, told, there)| told != there).collect()
+    let reported = (0..).zip(table).map(|(n, record)| (n, u32_at(record, 16)));
+    let with = reported.map(|(n, reported)| (n, reported, counts.get(&n).copied().unwrap_or(0)));
+    with.filter(|(_, reported, there)| reported != there).collect()
 }

@@ -11,7 +11,7 @@ use crate::load::Mix;
 use crate::random::Random;
 use crate::shape::Shape;
 
-/// A fault to come: before which step of a life, which, and to which role.
+/// A fault to come: before which step of a boot, which, and to which role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Planned {
     /// See [`brindle_io::sim::When::Step`].
@@ -55,7 +55,7 @@ pub struct StormPlan {
     pub unable: bool,
     /// Spares belong to no array at first, and are added while clients ask.
     pub late: bool,
-    /// In each life only this is done beside what clients ask; `None`: what the seed stands for.
+    /// In each boot only this is done beside what clients ask; `None`: what the seed stands for.
     pub work: Option<Work>,
     /// A guard watches what members are sent. Without one, writes go the direct way that they go in the product.
     pub watched: bool,
@@ -179,7 +179,7 @@ impl StormPlan {
     }
 
     /// The members of some are no multiple of what a process takes at a time: of a few KiB, and of 4 MiB as in the product, where
-    /// a life goes over so much that few can be.
+    /// a boot goes over so much that few can be.
     fn of_odd_size(mut self) -> Self {
         let mut random = Random::stream(self.seed, 0x6f64_6473);
         if self.shape.level.is_redundant() && random.one_in(4) {
@@ -219,7 +219,7 @@ impl StormPlan {
         self
     }
 
-    /// Whether a life does some work beside its clients; by chance, if that is left to the seed.
+    /// Whether a boot does some work beside its clients; by chance, if that is left to the seed.
     pub(super) fn does(&self, work: Work, chance: bool) -> bool {
         self.work.map_or(chance, |only| only == work)
     }

@@ -7,7 +7,7 @@ use brindle_export::nbd::client::{Client, ClientError};
 use brindle_tests::tools::or_skip;
 use rustix::process::Signal;
 
-use super::occupied::{Mount, fill_up};
+use super::members_in_use::{Mount, fill_up};
 use super::*;
 
 const PIECE: u64 = 256 << 10;

@@ -9,8 +9,8 @@ use brindle_members::lock::Hold;
 use brindle_volume::{VolumeError, stretches};
 use smallvec::SmallVec;
 
-use super::apart::Both;
 use super::bad::Bad;
+use super::parity_first::Both;
 use super::plan::Pieces;
 use super::row_write::{RowWrite, clip, cut_part};
 use super::solve::{SmallSlots, generate};
@@ -131,7 +131,7 @@ impl Parity {
                 RowWrite { number, row: map.row(number), pieces: &pieces, fua, unreadable: &unreadable };
             let mut start = window.cols.start;
             while start < window.cols.end {
-                let end = self.true_run(number, &(start..window.cols.end));
+                let end = self.in_sync_run(number, &(start..window.cols.end));
                 self.agree_or_doubt(&job, &(start..end), sent, outcome).await;
                 start = end;
             }

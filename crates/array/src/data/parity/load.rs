@@ -40,7 +40,7 @@ impl Parity {
         let mut group = self.ask();
         for row in window.rows.clone() {
             let roles = self.map.row(row);
-            let known = self.is_true(row, &window.cols);
+            let known = self.is_in_sync(row, &window.cols);
             let needs = solve::needs(&roles, |role| there(row, role), |role| wanted(&roles, role), known)?;
             computed |= needs.data;
             for role in 0..self.width() {

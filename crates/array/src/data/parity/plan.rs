@@ -110,7 +110,7 @@ impl Parity {
         cols: &Range<u64>,
         unreadable: &Bad,
     ) -> Result<Health, VolumeError> {
-        let known = self.is_true(number, cols);
+        let known = self.is_in_sync(number, cols);
         let has_q = row.q().is_some();
         if self.core.members.all_in_sync() && unreadable.is_empty() {
             let parity = [true, has_q];

@@ -5,9 +5,9 @@ use core::ops::Range;
 use brindle_io::sync::join_all;
 use brindle_io::{OpError, Slice};
 use brindle_layout::ParityRows;
+use brindle_members::direct::Stretch;
 use brindle_members::door::Done;
 use brindle_members::lock::Hold;
-use brindle_members::straight::Stretch;
 use brindle_volume::{VolumeError, stretches};
 
 use super::Parity;
@@ -69,7 +69,7 @@ impl Parity {
 
     /// Rebuilds the parts of a range that members did not give.
     pub(crate) async fn read_on(&self, offset: u64, into: &[Slice], done: &Done) -> Result<(), VolumeError> {
-        if let Some(error) = self.core.lent(into, done) {
+        if let Some(error) = self.core.error_if_pinned(into, done) {
             return Err(error);
         }
         for (at, slice) in stretches(offset, into) {
@@ -127,7 +127,7 @@ impl Parity {
         }
         if !group.is_empty() {
             let done = group.submit().await;
-            if let Some(error) = self.core.lent(into, &done) {
+            if let Some(error) = self.core.error_if_pinned(into, &done) {
                 return Err(error);
             }
             if !done.is_ok() {
@@ -166,7 +166,7 @@ impl Parity {
         let mut group = self.ask();
         group.read(device, self.map.row_offset(row) + start, into);
         let done = group.submit().await;
-        self.core.lent(into, &done).map_or(Ok(done.is_ok()), Err)
+        self.core.error_if_pinned(into, &done).map_or(Ok(done.is_ok()), Err)
     }
 
     /// All data of a row lies in a range of the array.
@@ -271,7 +271,7 @@ impl Parity {
                 let mut group = self.ask();
                 group.read(device, self.map.row_offset(row) + start, into);
                 let done = group.submit().await;
-                if let Some(error) = self.core.lent(into, &done) {
+                if let Some(error) = self.core.error_if_pinned(into, &done) {
                     return Err(error);
                 }
                 match done.ok() {

@@ -65,13 +65,13 @@ impl Parity {
         report: &mut SyncReport,
     ) -> Result<(), VolumeError> {
         if spare {
-            self.true_spare(window, &planes, roles, report).await?;
+            self.sync_spare_parity(window, &planes, roles, report).await?;
         }
         self.write_planes(window, &planes, roles).await
     }
 
     /// Compares parity that was not needed to rebuild some roles, and makes it true.
-    async fn true_spare(
+    async fn sync_spare_parity(
         &self,
         window: &RowWindow,
         planes: &Planes,

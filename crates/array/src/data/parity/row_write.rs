@@ -121,14 +121,14 @@ impl Parity {
     /// Whether the columns have to be written in runs: blocks are lost, and parity is in sync for some columns and
     /// not for others.
     fn is_mixed(&self, job: &RowWrite<'_>, health: &Health, cols: &Range<u64>) -> bool {
-        !health.lost.is_empty() && self.true_run(job.number, cols) < cols.end
+        !health.lost.is_empty() && self.in_sync_run(job.number, cols) < cols.end
     }
 
     /// Writes columns that are [mixed](Parity::is_mixed) run by run.
     async fn write_runs(&self, job: &RowWrite<'_>, cols: Range<u64>) -> Result<(), VolumeError> {
         let mut from = cols.start;
         while from < cols.end {
-            let to = self.true_run(job.number, &(from..cols.end));
+            let to = self.in_sync_run(job.number, &(from..cols.end));
             self.write_within(job, from..to).await?;
             from = to;
         }

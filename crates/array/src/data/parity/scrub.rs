@@ -166,7 +166,7 @@ impl Parity {
                 mended: true,
             });
         }
-        if planes.are_lent() {
+        if planes.are_pinned() {
             return Err(VolumeError::Member { role: bad.silent(), error: OpError::TimedOut });
         }
         if left.is_empty() {
@@ -201,7 +201,7 @@ impl Parity {
             let mut blocks = planes.blocks(&mut bytes, row);
             let into = (p.map(|_| computed.0), q.map(|_| computed.1));
             generate_into(self.kernel, &roles, &mut blocks, into);
-            let judged = p.is_some() && q.is_some() && self.is_true(row, &window.cols);
+            let judged = p.is_some() && q.is_some() && self.is_in_sync(row, &window.cols);
             let mut left = 0;
             for at in (0..window.width()).step_by(PAGE as usize) {
                 let page = at as usize..(at + PAGE).min(window.width()) as usize;

@@ -31,21 +31,21 @@ use super::{Parity, data_roles, parity_roles};
 impl Parity {
     /// Whether parity is known to agree with the data in columns of a row.
     #[inline]
-    pub(super) fn is_true(&self, row: u64, cols: &Range<u64>) -> bool {
+    pub(super) fn is_in_sync(&self, row: u64, cols: &Range<u64>) -> bool {
         let start = self.map.row_offset(row);
-        self.core.keeper.is_true(&(start + cols.start..start + cols.end))
+        self.core.keeper.is_in_sync(&(start + cols.start..start + cols.end))
     }
 
     /// Where within columns of a row, which begin known true or not, that changes.
-    pub(super) fn true_run(&self, row: u64, cols: &Range<u64>) -> u64 {
+    pub(super) fn in_sync_run(&self, row: u64, cols: &Range<u64>) -> u64 {
         let start = self.map.row_offset(row);
-        self.core.keeper.true_run(&(start + cols.start..start + cols.end)).1 - start
+        self.core.keeper.in_sync_run(&(start + cols.start..start + cols.end)).1 - start
     }
 
     /// Parity of a window was made from all its data and written, or found to agree. The caller holds the rows alone.
     #[inline]
     pub(super) fn note_true(&self, window: &RowWindow, needed: bool) {
-        self.core.keeper.made_true(window.range(&self.map), needed);
+        self.core.keeper.note_in_sync(window.range(&self.map), needed);
     }
 
     /// Refuses to change a row of which more is lost than its parity can replace.
@@ -76,7 +76,7 @@ impl Parity {
         let lost = |&(_, role): &(u16, u16)| self.readable_in(row, role).is_none();
         let in_parity =
             (0..).zip(data_roles(&self.map.row(row))).filter(lost).any(|(index, _)| written(index));
-        if in_parity && !self.is_true(row, cols) { Err(VolumeError::TooManyLost) } else { Ok(()) }
+        if in_parity && !self.is_in_sync(row, cols) { Err(VolumeError::TooManyLost) } else { Ok(()) }
     }
 
     /// [`Parity::check_written`] of a window that was written whole, after noting that its parity is true.

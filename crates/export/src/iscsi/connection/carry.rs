@@ -71,7 +71,7 @@ impl<V: Volume + 'static> Connection<V> {
         command.end();
         let outcome = match command.aborted() {
             Some(Abort::Silently) => Outcome::Dropped,
-            Some(Abort::Told) => Outcome::Ended(Status::Aborted),
+            Some(Abort::WithStatus) => Outcome::Ended(Status::Aborted),
             None => outcome,
         };
         self.count(&command, &outcome);
@@ -238,7 +238,7 @@ impl<V: Volume + 'static> Connection<V> {
                 let Action::Read { len, .. } = action else { return Outcome::Ended(Status::Good) };
                 Outcome::Data(ticket, *len as usize)
             }
-            (Ok(Done::Bytes(bytes)), _) => self.told(&bytes).await,
+            (Ok(Done::Bytes(bytes)), _) => self.send_data(&bytes).await,
             (Ok(_), _) => Outcome::Ended(Status::Good),
             (Err(undone), _) => undone.into(),
         }
@@ -251,10 +251,10 @@ impl<V: Volume + 'static> Connection<V> {
         if command.expected() == 0 || command.writes() && command.header.flags() & 0x40 == 0 {
             return Outcome::Ended(Status::Good);
         }
-        self.told(bytes).await
+        self.send_data(bytes).await
     }
 
-    async fn told(&self, bytes: &[u8]) -> Outcome {
+    async fn send_data(&self, bytes: &[u8]) -> Outcome {
         if bytes.is_empty() {
             return Outcome::Ended(Status::Good);
         }

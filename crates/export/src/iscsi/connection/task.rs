@@ -15,7 +15,7 @@ pub(in crate::iscsi) enum Abort {
     /// Its initiator has asked for it, and gets no status.
     Silently,
     /// Somebody else has: TASK ABORTED.
-    Told,
+    WithStatus,
 }
 
 /// A burst of data that was asked for. Bytes of the command's data.

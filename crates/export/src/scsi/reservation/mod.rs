@@ -2,18 +2,18 @@
 //!
 //! Pure: a change is made to a copy, which takes the place of what there was once it has been kept where it has to be.
 
-mod change;
 mod conflicts;
 mod persist;
 mod report;
+mod reserve_out;
 #[cfg(test)]
 mod tests;
 
-pub(super) use change::PARAMETERS;
-pub use change::{Effects, Out, Parameters};
 pub use conflicts::Conflicts;
-pub use persist::KeptError;
+pub use persist::ReservationFileError;
 pub(super) use report::{capabilities, full_status, holder, keys};
+pub(super) use reserve_out::PARAMETERS;
+pub use reserve_out::{Effects, Out, Parameters};
 
 /// An initiator port and the target port by which it comes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,7 +77,7 @@ struct Registrant {
 
 /// A reservation that is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Held {
+struct HeldReservation {
     kind: Kind,
     /// The holder; of reservations that all registrants hold, the nexus that made it.
     nexus: Nexus,
@@ -88,7 +88,7 @@ struct Held {
 pub struct Reservations {
     generation: u32,
     registrants: Vec<Registrant>,
-    held: Option<Held>,
+    held: Option<HeldReservation>,
     /// It is kept over a loss of power (APTPL).
     kept: bool,
 }
@@ -122,7 +122,7 @@ impl Reservations {
     }
 
     /// Whether a nexus holds the reservation that there is.
-    fn holds(&self, held: &Held, nexus: &Nexus) -> bool {
+    fn holds(&self, held: &HeldReservation, nexus: &Nexus) -> bool {
         if held.kind.is_everybodys() { self.key_of(nexus).is_some() } else { held.nexus == *nexus }
     }
 }
