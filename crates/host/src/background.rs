@@ -1,4 +1,4 @@
-//! Processes that go over a served array because somebody asked for them, and their outcome.
+//! Processes over a served array that a client asked for, and their outcome.
 
 use std::cell::RefCell;
 use std::num::NonZeroU64;
@@ -47,7 +47,7 @@ impl Last {
         }
     }
 
-    /// Does what is asked; `Err` says why not. What is said later, of what it began, begins with `of`.
+    /// Does what is asked; `Err` says why not. Later messages about the process begin with `of`.
     pub(crate) async fn act(
         &self,
         io: &Io,
@@ -75,7 +75,10 @@ impl Last {
             return Ok(());
         };
         if array.sync_len() == 0 {
-            return Err(format!("{} has no redundancy to check", array.geometry().level().name()));
+            return Err(format!(
+                "{} has no redundancy to check: only levels with copies or parity have any",
+                array.geometry().level().name()
+            ));
         }
         if let Some(process) = array.process() {
             return Err(ProcessError::Busy(process.detail().kind).to_string());
@@ -109,7 +112,7 @@ impl Last {
     }
 }
 
-/// Begins what ended before its end, of what begins by itself.
+/// Restarts automatic processes that ended early.
 async fn begin_again(io: &Io, array: &Array, of: &str, speeds: Speeds) -> Result<(), String> {
     if !resync(io, array, of) && !array.recover_again() {
         return Err("no check, repair or recovery is running, and none is left to resume".into());
@@ -121,7 +124,7 @@ async fn begin_again(io: &Io, array: &Array, of: &str, speeds: Speeds) -> Result
     Ok(())
 }
 
-/// Makes redundancy true behind the clients, where it is in doubt. What is said of it begins with `of`. False if there is nothing
+/// Brings redundancy in sync behind the clients, where it is in doubt. What is said of it begins with `of`. False if there is nothing
 /// to make true, or nothing may be written.
 pub(crate) fn resync(io: &Io, array: &Array, of: &str) -> bool {
     if !array.needs_resync() || array.limits().read_only {
@@ -152,9 +155,9 @@ pub(crate) fn resync(io: &Io, array: &Array, of: &str) -> bool {
 /// Bytes a second; 0 is none.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Speeds {
-    /// At most.
+    /// The maximum speed, bytes a second.
     pub(crate) max: Option<u64>,
-    /// At least, where clients could have it slower.
+    /// The minimum speed, also beside clients, bytes a second.
     pub(crate) min: Option<u64>,
 }
 

@@ -13,7 +13,7 @@ use crate::names;
 use crate::pooled::Pooled;
 use crate::service::Service;
 
-/// How long a change of a pool's volumes may take before it is told that it goes on.
+/// How long a change of a pool's volumes may take before the answer is that it goes on.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 impl Service {
@@ -46,7 +46,7 @@ impl Service {
         names::find(&names, name).map(|at| Rc::clone(&pools[at]))
     }
 
-    /// Does what is asked of a pool; `None` if it is asked of none.
+    /// Carries out a request for a pool; `None` if the request is not for a pool.
     pub(crate) async fn ask_pool(
         self: &Rc<Self>,
         request: &Request,
@@ -94,13 +94,13 @@ impl Service {
             }
             _ => Err(HostError::Refused {
                 name: pooled.name().to_owned(),
-                why: "it is a pool, and that is for arrays".to_owned(),
+                why: "it is a pool, and this command is for arrays: name an array".to_owned(),
             }),
         })
         .map(|reported| reported.map(|()| RequestOutcome::Pool(Box::new(self.status_of_pool(&pooled)))))
     }
 
-    /// Changes the volumes of a pool, in a task that comes to its end whoever waits.
+    /// Changes the volumes of a pool, in a task that comes to its end even if the client leaves.
     async fn change(
         self: &Rc<Self>,
         pooled: &Rc<Pooled>,

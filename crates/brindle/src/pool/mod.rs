@@ -1,4 +1,4 @@
-//! `brindle pool`: pools are made, told about and destroyed. `brindle volume`: so are their volumes.
+//! `brindle pool`: creates, reports and destroys pools. `brindle volume` does the same with their volumes.
 
 mod create;
 mod volume;
@@ -108,9 +108,9 @@ pub(super) fn served(folder: &Path, name: &str) -> Result<(String, Value), Failu
 /// The pool of the members is the one that was named.
 pub(super) fn refuse_other(is: &str, named: Option<&str>) -> Result<(), Failure> {
     match named {
-        Some(named) if named != is => {
-            Err(Failure::Usage(format!("the members are of the pool '{is}', not of '{named}'")))
-        }
+        Some(named) if named != is => Err(Failure::Usage(format!(
+            "the members are of the pool '{is}', not of '{named}': name that pool, or the members of this one"
+        ))),
         _ => Ok(()),
     }
 }

@@ -10,9 +10,9 @@ use brindle_layout::{GeometryError, Level, UnknownLayout, UnknownLevel};
 pub struct ForeignArray {
     /// The array's identity.
     pub uuid: Uuid,
-    /// Its name, if it has one.
+    /// The array's name, if it has one.
     pub name: String,
-    /// The devices that belong to it.
+    /// The devices that belong to the array.
     pub members: Vec<String>,
 }
 
@@ -98,7 +98,7 @@ pub enum AssemblyError {
     Inconsistent {
         /// The device that differs.
         label: String,
-        /// In what.
+        /// The field in which they disagree.
         field: &'static str,
         /// The value in this superblock.
         says: String,
@@ -165,7 +165,7 @@ pub enum AssemblyError {
     #[error(transparent)]
     Layout(#[from] UnknownLayout),
     /// No array can have this shape.
-    #[error("the superblocks describe an impossible array: {0}")]
+    #[error("the superblocks are damaged, since they describe an impossible array: {0}")]
     Geometry(#[from] GeometryError),
 }
 
@@ -261,7 +261,7 @@ pub enum ReshapeError {
     OtherLevel {
         /// The level that the array has, as md counts it.
         from: i32,
-        /// The level that it shall have.
+        /// The level after the reshape.
         to: i32,
     },
     /// md does not reshape such arrays.

@@ -291,7 +291,7 @@ fn a_device_that_changed_since_is_refused() {
     let first = world.open();
     world.write(&first, 0, &[1; 512]).unwrap();
     let error = world.try_open(assembly.clone(), patient()).map(|_| ()).unwrap_err();
-    let message = "member0 has changed since its superblock was read: is somebody else using it?";
+    let message = "member0 has changed since its superblock was read; make sure that nobody else uses it, and try again";
     assert_eq!(error.to_string(), message);
     world.bench.kill(world.ids[0]);
     let error = world.try_open(assembly, patient()).map(|_| ()).unwrap_err();
