@@ -64,7 +64,7 @@ pub(crate) struct Running {
     pub(crate) process: RefCell<Option<Process>>,
     /// Speeds of processes that begin.
     pub(crate) speeds: Cell<Speeds>,
-    /// The last that ended of what begins by itself.
+    /// The last automatic process that ended.
     pub(crate) outcome: RefCell<Option<Outcome>>,
     /// How often what had ended before its end was to begin again.
     pub(crate) resumed: Cell<u32>,
@@ -172,7 +172,7 @@ impl Array {
     }
 
     /// Places of the role's member that hold nothing that was ever written, in bytes of its data area: a recovery could not
-    /// rebuild them. A read of one is answered from redundancy or with an error, until it is written anew.
+    /// rebuild them. A read of one is answered from redundancy or with an error, until it is rewritten.
     ///
     /// # Panics
     /// If the array has no such role.
@@ -260,7 +260,7 @@ fn limits(io: &Io, geometry: &Geometry, members: &Members, read_only: bool) -> L
     }
 }
 
-/// Others change some of the memory at any time.
+/// Whether others may change some of the memory at any time.
 #[inline]
 fn is_shared(list: &[Slice]) -> bool {
     list.iter().any(Slice::is_shared)

@@ -1,4 +1,5 @@
-//! Bits of the write-intent bitmap are cleared some time after the writes for which they were set: md's `bitmap_daemon_work`.
+//! Clears bits of the write-intent bitmap some time after the writes for which they were set: md's
+//! `bitmap_daemon_work`.
 //!
 //! A chunk in which nothing was written for a round is cleared in the next. Before that all members are flushed, so that what
 //! was written there is stable on each; the rules stand at the head of [`crate::bitmap`].
@@ -14,7 +15,7 @@ use crate::keeper::StateChange;
 use crate::row_log::LogHost;
 
 impl Array {
-    /// From now on, bits of the bitmap are cleared where nothing is written any more.
+    /// Begins to clear bits of the bitmap where no write is under way.
     pub(crate) fn cleared_lazily(self) -> Self {
         if let Some(bitmap) = self.0.core.intent.bitmap() {
             let recorded = Duration::from_secs(bitmap.daemon_sleep().into());

@@ -1,4 +1,4 @@
-//! Changes that wait for others: comparing and writing in one step, and what has to wait for that.
+//! Atomic compare-and-write, and the changes that wait for it.
 
 use brindle_io::Slice;
 use brindle_volume::{Volume, VolumeError, first_difference};

@@ -1,4 +1,4 @@
-//! Changes to a running array besides its devices: the write-intent bitmap is added or removed.
+//! Adds the write-intent bitmap to a running array, or removes it.
 
 use std::rc::Rc;
 

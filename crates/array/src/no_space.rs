@@ -1,4 +1,4 @@
-//! Ranges whose writes failed for lack of space are made true again once there is space.
+//! Ranges whose writes failed for lack of space are brought in sync again once there is space.
 
 use std::rc::{Rc, Weak};
 
@@ -13,13 +13,13 @@ use crate::sync_len::sync_len;
 /// How long to wait before what found no room is tried again; doubled each time, up to the most.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// Bytes that are made true at a time, or the chunk where that is more; whole windows as a resync takes them.
+/// Bytes that are corrected at a time, or a chunk where that is more: whole windows of a resync.
 const WINDOW: u64 = 4 << 20;
 /// Windows begin at multiples of this, if not of the chunk.
 const ALIGNMENT: u64 = 64 << 10;
 
 impl Array {
-    /// From now on, what finds no room is tried again.
+    /// Begins to retry writes that failed for lack of space.
     pub(crate) fn tried_again(self) -> Self {
         let (me, io) = (Rc::downgrade(&self.0), self.0.core.io.clone());
         let begin = move || drop(io.spawn(bring_in_sync(me.clone(), io.clone())));

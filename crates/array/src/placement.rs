@@ -1,4 +1,4 @@
-//! Where the bytes of an array live: with one family of levels, or with two on either side of a border.
+//! Maps bytes of an array to a family of levels: one, or two on either side of a reshape position.
 
 use core::ops::Range;
 use std::rc::Rc;
@@ -89,7 +89,7 @@ impl Family {
     pub(crate) async fn read_on(&self, offset: u64, into: &[Slice], done: Done) -> Result<(), VolumeError> {
         match self {
             Self::Stripes(stripes) => Err(stripes.unread(into, &done).await),
-            // They send none straight: a copy is chosen first.
+            // Mirrors send no read straight: a copy is chosen first.
             Self::Mirror(mirror) => mirror.read(offset, into).await,
             Self::Parity(parity) => parity.read_on(offset, into, &done).await,
         }
@@ -165,7 +165,7 @@ impl Placement {
         }
     }
 
-    /// Compares redundancy in a window, and makes it true if that is asked for.
+    /// Compares redundancy in a window, and brings it in sync if that is asked for.
     pub(crate) async fn sync_window(
         &self,
         pos: u64,

@@ -1,4 +1,5 @@
-//! A second device in a role: it takes every change that the role's member takes, and is given what that held before.
+//! A second device in a role. It takes every change that the role's member takes, and the member's content is copied
+//! to it.
 
 use brindle_io::MemberId;
 use brindle_members::events::Cause;
@@ -98,8 +99,8 @@ impl Array {
         Ok(())
     }
 
-    /// The second device of a role, and below which byte of the data area it holds what the member holds; `u64::MAX` when
-    /// that is everywhere. `None` if there is none, or none any more.
+    /// The second device of a role, and below which byte of the data area it holds what the member holds; `u64::MAX`
+    /// when that is everywhere. `None` if there is none now.
     ///
     /// # Panics
     /// If the array has no such role.

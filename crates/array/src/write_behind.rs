@@ -1,5 +1,5 @@
-//! Write-behind of mirrors: the task that carries a write on after the client got its answer. The rules stand at the
-//! head of `data/mirrored/behind.rs`.
+//! Write-behind of mirrors: the task that completes a write after the client got its answer. The rules stand at the
+//! head of `data/mirrored/write_behind.rs`.
 
 use std::rc::Rc;
 

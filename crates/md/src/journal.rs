@@ -1,4 +1,4 @@
-//! Whether a journal holds writes that have not reached the members.
+//! Checks whether a journal holds writes that have not reached the members.
 //!
 //! md acknowledges a write when the journal has it (write-back), and a flush when the journal is flushed (both modes):
 //! what stands behind the journal's tail may be the only copy of it. Nothing in a superblock tells whether it is: with a
@@ -225,7 +225,7 @@ impl Log {
     }
 }
 
-/// The log holds what can't be read or understood.
+/// The log can't be read or understood.
 struct Unreadable;
 
 impl From<OpError> for Unreadable {

@@ -35,7 +35,7 @@ const METADATA: [(Version, usize); 6] = [
 fn run(course: &Course, tally: &mut StrikeTally) -> u64 {
     let storm = course.run();
     if let Some(failure) = storm.failure {
-        panic!("life {}: {failure}\n{course:?}", storm.boot);
+        panic!("boot {}: {failure}\n{course:?}", storm.boot);
     }
     tally.add(&storm.tally);
     storm.cuts

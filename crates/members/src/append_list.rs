@@ -1,9 +1,9 @@
-//! A list that grows at its end while its entries are in use: roles that come to an owner, as a pool gets more devices.
+//! A list that grows at its end while its entries are in use, for roles that an owner gets later.
 
 use core::cell::OnceCell;
 use core::ops::Index;
 
-/// Entries that stay where they are when more come.
+/// A list whose entries stay in place when it grows.
 pub(crate) struct Grown<T> {
     first: Vec<T>,
     more: OnceCell<Box<Grown<T>>>,

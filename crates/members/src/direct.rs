@@ -1,4 +1,4 @@
-//! Reads and writes that go straight to the members that hold the bytes.
+//! Reads and writes that go directly to the members that hold the bytes.
 
 use brindle_io::{Pending, Slice};
 use brindle_volume::VolumeError;
@@ -12,7 +12,7 @@ pub struct Stretch {
     pub device: Device,
     /// First byte, of the data area.
     pub offset: u64,
-    /// How many bytes there are from it on.
+    /// The number of bytes from there on.
     pub len: u64,
 }
 
@@ -34,7 +34,7 @@ pub fn send_reads<'a>(
     Ok(ops.submit())
 }
 
-/// The same for a write: `place` tells where a byte of the array goes to.
+/// Sends the writes of a request: `place` maps a byte of the array to its member.
 ///
 /// # Errors
 /// [`VolumeError::TooManyLost`] where a place can't be written to.

@@ -1,4 +1,4 @@
-//! The door to the members: whatever the data path asks of a member goes through here.
+//! The door to the members: all operations of the data path on members go through it.
 //!
 //! The data path speaks of roles and of ranges of their data areas. Here, and only here, data offsets are added, and a
 //! member's failure is given the name of its role. While writes that were given up may still land on a member, nothing
@@ -124,12 +124,12 @@ pub struct Refused {
     pub len: u64,
     /// Why.
     pub error: OpError,
-    /// The same with what was asked and where, for the events.
+    /// The operation and its place, for events.
     cause: Cause,
 }
 
 impl Refused {
-    /// The member is the role's still; else another has taken its place, of which this says nothing.
+    /// Whether the member still has the role; else another has taken its place, which this failure does not concern.
     pub fn is_of(&self, members: &Members) -> bool {
         members.device(self.role).is_some_and(|device| device.id == self.member)
     }
@@ -267,7 +267,7 @@ impl<'a> MemberOps<'a> {
         true
     }
 
-    /// A second device may be asked for it.
+    /// Remembers a read, for which a second device may be asked.
     fn note_read(&mut self, device: Device, offset: u64, into: &Slice) {
         let asking = Asking { device, offset, into: into.clone() };
         self.slow_path().reads.push(asking);
@@ -282,7 +282,7 @@ impl<'a> MemberOps<'a> {
         self.group.write(member.id, self.door.start(member) + offset, from, fua);
     }
 
-    /// The same where a write may be refused here, or have to go to two devices.
+    /// Sends a write that may be refused here, or that goes to two devices.
     #[cold]
     fn write_beside(&mut self, member: Device, offset: u64, from: &Slice, fua: bool) {
         if self.refuses_for_orphans(member, offset, 0) {
@@ -304,7 +304,7 @@ impl<'a> MemberOps<'a> {
         self.group.flush(member.id);
     }
 
-    /// The same where a flush may be refused here, or have to go to two devices.
+    /// Sends a flush that may be refused here, or that goes to two devices.
     #[cold]
     fn flush_beside(&mut self, member: Device) {
         if self.refuses_for_orphans(member, 0, 0) {
@@ -401,7 +401,7 @@ impl<'a> MemberOps<'a> {
         self.slow_path().refused.push(refused);
     }
 
-    /// Nothing is asked.
+    /// Whether there is no operation.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.group.is_empty() && self.slow_path.as_ref().is_none_or(|slow_path| slow_path.refused.is_empty())
@@ -479,7 +479,7 @@ impl Sent<'_> {
         }
     }
 
-    /// Not all is well: what the other devices say, or what became of it.
+    /// Handles failures: asks second devices, or settles the outcome.
     #[cold]
     #[inline(never)]
     fn go_on(mut self: Pin<&mut Self>, outcome: &Outcome, cx: &mut Context<'_>) -> Poll<Done> {

@@ -1,4 +1,4 @@
-//! The flushes under way: none is acknowledged before it is known what became of the others.
+//! The flushes under way. None is acknowledged before the outcome of the earlier ones is known.
 //!
 //! A drive that fails a flush may drop what it had not made stable, and take the next one. So a flush that succeeded
 //! says nothing as long as another may have failed on the same member: its failure must be known first, and recorded,
@@ -36,7 +36,7 @@ impl Drop for Flight {
 }
 
 impl Flushes {
-    /// None is under way.
+    /// Starts with no flush under way.
     pub fn new(io: &Io) -> Rc<Self> {
         Rc::new(Self {
             under_way: RefCell::default(),

@@ -1,4 +1,4 @@
-//! Members of an owner: asked, waited for, looked at, and given up.
+//! Members of an owner: operations on them, timeouts, looks at their devices, and failures.
 //!
 //! Members stand in roles, and are devices that the reactor knows by number. Their owner ([`set::Owner`]: an array, a
 //! pool, or any other) decides about them and keeps that on record. Nothing here knows a level, the format of a

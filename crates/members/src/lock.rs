@@ -12,13 +12,13 @@ use smallvec::SmallVec;
 /// Whether others may hold an overlapping range at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
-    /// Others that share may.
+    /// Other shared locks may overlap.
     Shared,
     /// Alone.
     Exclusive,
 }
 
-/// One who holds a range or waits for it.
+/// A task that holds a range or waits for it.
 #[derive(Clone, Copy)]
 struct LockEntry {
     hold: Hold,
@@ -38,7 +38,7 @@ struct LockEntry {
 struct Queue(Ranges<LockEntry>);
 
 impl Queue {
-    /// `alone` if nothing is over the range.
+    /// Enters a range into the queue.
     #[inline]
     fn enter(&mut self, range: Range<u64>, hold: Hold, task: TaskId, alone: bool) -> RangeKey {
         let key =
@@ -49,7 +49,7 @@ impl Queue {
         key
     }
 
-    /// Looks for one to wait behind; says whether there is none.
+    /// Finds the entry to wait for; returns whether there is none.
     #[cold]
     fn line_up(&mut self, key: RangeKey) -> bool {
         let hold = self.0.get(key).hold;
@@ -123,7 +123,7 @@ pub struct RangeGuard<'a> {
 }
 
 impl RangeLock {
-    /// Nothing is held.
+    /// A lock without ranges.
     pub fn new(io: &Io) -> Self {
         Self { io: io.clone(), queue: RefCell::default() }
     }

@@ -1,4 +1,4 @@
-//! The members of an array by role, and what may be asked of each.
+//! The members of an owner by role, and the operations that each may get.
 
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
@@ -25,7 +25,7 @@ struct Role {
     orphans: Cell<Option<Instant>>,
     /// Where the device's file was when it was last looked at.
     place: Cell<PathTarget>,
-    /// As its superblock has them.
+    /// The flags in the member's superblock.
     flags: Cell<Flags>,
     /// How many times as long as its peers it takes to answer; 0 while it is about as fast.
     slower: Cell<u64>,
@@ -69,7 +69,7 @@ pub struct Members {
     seconds: Cell<u16>,
     /// Roles that have a second device, or bad blocks: a read may have to be refused or asked twice.
     slow_reads: Cell<u16>,
-    /// The same, or one on which writes that were given up may still land.
+    /// Roles counted in `slow_reads`, or on whose device orphaned writes may still land.
     slow_writes: Cell<u16>,
     /// Roles that are not in sync, or of whose bad blocks the record says something else; one more while a loss is owed.
     unsettled: Cell<u16>,
@@ -77,7 +77,7 @@ pub struct Members {
     failures: Cell<u32>,
     /// A device was lost of which the record does not say so yet.
     change_pending: Cell<bool>,
-    /// For those who wait for a role to change.
+    /// Wakes tasks that wait for a role to change.
     changed: Notify,
 }
 
@@ -105,7 +105,7 @@ impl Members {
         members
     }
 
-    /// More roles come, behind those that there are; gives which.
+    /// Adds roles behind the present ones; returns the new ones.
     pub fn grow(&self, devices: impl IntoIterator<Item = Option<Device>>) -> Range<u16> {
         let first = self.len();
         self.roles.grow(devices.into_iter().map(Role::new).collect());
@@ -135,7 +135,7 @@ impl Members {
         &self.changed
     }
 
-    /// There are no roles.
+    /// Whether there are no roles.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -152,13 +152,13 @@ impl Members {
         self.roles[role as usize].devices.state()
     }
 
-    /// A role's member holds what it should below this byte of its data area: it is being rebuilt.
+    /// Marks a role's member as rebuilt below this byte of its data area.
     pub fn recovered_to(&self, role: u16, upto: u64) {
         self.roles[role as usize].devices.holds(upto);
         self.recount();
     }
 
-    /// A role's member holds everything that it should.
+    /// Marks a role's member as fully rebuilt.
     pub fn rebuilt(&self, role: u16) {
         self.roles[role as usize].devices.is_whole();
         self.recount();
@@ -266,7 +266,7 @@ impl Members {
         self.forget_failed(role, Some(first));
     }
 
-    /// The role in which a device was, of the two that it had, and which went on with the other.
+    /// The role that a device has left, where the role went on with its second device.
     #[cold]
     pub fn left_role_of(&self, device: MemberId) -> Option<u16> {
         (0..self.len()).find(|&role| self.roles[role as usize].devices.went_on_without(device))
@@ -375,7 +375,7 @@ impl Members {
         self.roles[role as usize].place.get()
     }
 
-    /// The file of a role's device was found there.
+    /// Notes where the file of a role's device was found.
     pub fn set_place(&self, role: u16, place: PathTarget) {
         self.roles[role as usize].place.set(place);
     }
@@ -434,7 +434,7 @@ impl Members {
         self.roles[role as usize].flags.get()
     }
 
-    /// A role's member is treated so from now on.
+    /// Sets the flags of a role's member.
     pub fn set_flags(&self, role: u16, flags: Flags) {
         self.roles[role as usize].flags.set(flags);
     }
@@ -456,7 +456,7 @@ impl Members {
         self.unsettled.get() == 0
     }
 
-    /// Of some member's bad blocks the record says something else.
+    /// The record of some member's bad blocks is not up to date.
     #[inline]
     pub fn has_unrecorded_bad(&self) -> bool {
         self.unsettled.get() > self.lost.get() + u16::from(self.change_pending.get())
@@ -505,13 +505,13 @@ impl Members {
         role.bad_unrecorded.set(false);
     }
 
-    /// Members of whose bad blocks the record says something else, and what they are.
+    /// Members whose bad blocks are not on record as they are, with those blocks.
     pub fn unrecorded_bad(&self) -> Vec<(u16, MemberId, BadBlocks)> {
         let changed = (0..self.len()).filter(|&role| self.roles[role as usize].bad_unrecorded.get());
         changed.filter_map(|role| Some((role, self.device(role)?.id, self.bad(role)))).collect()
     }
 
-    /// The record says this of the role's member.
+    /// Notes the recorded bad blocks of a role's member.
     pub fn bad_recorded(&self, role: u16, device: MemberId, recorded: &BadBlocks) {
         let entry = &self.roles[role as usize];
         let is_it = entry.devices.device().is_some_and(|there| there.id == device);

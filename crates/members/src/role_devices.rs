@@ -1,5 +1,5 @@
-//! The devices of a role, and their part in it: each transition is here, and nowhere else. The record and counts of members
-//! follow what this says.
+//! The devices of a role, and their state. All transitions are methods of this type; the record and the counts of
+//! members follow it.
 //!
 //! | from | what happens | to |
 //! |---|---|---|
@@ -104,13 +104,13 @@ impl RoleDevices {
         self.state.set(state);
     }
 
-    /// The member holds what it should below this byte of its data area, and may be asked for that only.
+    /// Marks the member as rebuilt below this byte of its data area; only these bytes may be read.
     pub(crate) fn holds(&self, upto: u64) {
         debug_assert!(self.writable().is_some(), "a role without a member holds nothing");
         self.state.set(RoleState::Recovering(upto));
     }
 
-    /// The member holds everything that it should.
+    /// Marks the member as in sync.
     pub(crate) fn is_whole(&self) {
         debug_assert!(self.writable().is_some(), "a role without a member is not whole");
         self.state.set(RoleState::InSync);

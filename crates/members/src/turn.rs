@@ -1,4 +1,4 @@
-//! The right to put a change of the state on record; one at a time.
+//! The turn to record a change of state: one task has it at a time.
 
 use core::cell::Cell;
 
@@ -7,13 +7,13 @@ use std::rc::Rc;
 use brindle_io::sync::Notify;
 use brindle_io::{Io, Task};
 
-/// Turns of those that change the record.
+/// The turns of tasks that change the record.
 pub struct Turns {
     busy: Cell<bool>,
     freed: Notify,
 }
 
-/// A turn lasts as long as this does.
+/// A guard: the turn ends when it is dropped.
 #[must_use]
 pub struct Turn<'a>(&'a Turns);
 
@@ -30,7 +30,7 @@ impl Turns {
         Self { busy: Cell::new(false), freed: Notify::new(io) }
     }
 
-    /// Waits for it.
+    /// Waits for the turn.
     pub async fn turn(&self) -> Turn<'_> {
         self.freed.until(|| (!self.busy.replace(true)).then_some(())).await;
         Turn(self)

@@ -1,4 +1,4 @@
-//! Patience with members: one that does not answer is given up, so that the tasks waiting for it go on.
+//! Watches for members that do not answer, and gives up their operations, so that the waiting tasks go on.
 //!
 //! One task per array looks at what is in flight on each member, some times a second. No operation pays for it. Three
 //! things come of it:
@@ -22,7 +22,7 @@ use crate::presence;
 use crate::set::MemberSet;
 use crate::set::{Noticed, Owner};
 
-/// By so much less patience is had with members that are to fail fast.
+/// The factor by which members that are to fail fast have less time.
 const HASTE: u32 = 4;
 
 const CLASSES: [OpSpan; 4] = [OpSpan::Read, OpSpan::Write, OpSpan::Slow, OpSpan::Probe];
@@ -45,7 +45,7 @@ struct Watch {
     asked: Patience,
     /// When the members' devices are looked at next.
     look_at: Instant,
-    /// When they are compared with each other next.
+    /// The time of the next comparison of members.
     compare_at: Instant,
     peers: Peers,
     /// The patience that applies now: while the array stops it is shorter than configured.
@@ -55,7 +55,7 @@ struct Watch {
 /// The operations of a member that keep others waiting.
 struct Waits {
     role: u16,
-    /// By [`CLASSES`]: for how long the oldest operation has been under way.
+    /// Indexed by [`CLASSES`]: for how long the oldest operation has been under way.
     age: [Duration; 4],
     /// Writes to it were given up, and it has not answered since.
     orphans: bool,
@@ -215,7 +215,7 @@ fn operation(class: OpSpan) -> Operation {
     }
 }
 
-/// The moment a span before this one.
+/// The time that is `span` before `now`.
 fn before(now: Instant, span: Duration) -> Instant {
     Instant::from_nanos(now.as_nanos().saturating_sub(span.as_nanos() as u64))
 }

@@ -1,4 +1,4 @@
-//! Where an array has holes, as far as its members tell: for block status.
+//! Finds holes of an array for block status, as far as its members report theirs.
 //!
 //! A stretch is a hole if everything that it may be read from is one, and nothing else can come of a read: every copy
 //! of a mirror, or the one member that has the data. Parity is not asked, since a hole of the data's member reads as
@@ -23,7 +23,7 @@ use brindle_members::set::MemberSet;
 const STRETCHES: usize = 4096;
 /// How often each member is asked for one answer at most.
 const ROUNDS: usize = 16;
-/// How long members may take to answer; what one does not tell in time is data.
+/// How long members may take to answer; a range that a member does not report in time counts as data.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where a stretch of the array is read from.
@@ -40,9 +40,9 @@ struct Track {
     role: u16,
     /// `None` if all of it is data.
     device: Option<Device>,
-    /// Up to here something is known.
+    /// The end of the part that is known.
     known: u64,
-    /// This is of interest.
+    /// The end of the part of interest.
     end: u64,
     /// In their order.
     holes: Vec<Range<u64>>,
@@ -167,7 +167,7 @@ impl Track {
         self.known = end;
     }
 
-    /// Takes away what is no hole all the same.
+    /// Takes away ranges that are not holes after all.
     fn leave_out(&mut self, set: &MemberSet, changing: &[(u16, Range<u64>)]) {
         if self.device.is_none() || asked_of(set, self.role) != self.device {
             // Nothing is known of it, which is as good as data.

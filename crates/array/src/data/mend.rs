@@ -1,5 +1,5 @@
-//! Places that a member could not read: written anew with what redundancy gives, read back, and what follows for the
-//! member.
+//! Rewrites places that a member could not read, from redundancy, and reads them back. Decides whether the member
+//! fails.
 
 use core::ops::Range;
 
@@ -38,11 +38,11 @@ struct ReadFailure {
 /// The outcome for a place that could not be read. Later variants are worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ReadErrorOutcome {
-    /// It was written anew, and could be read then.
+    /// The place was rewritten, and could be read back.
     Mended,
-    /// Redundancy does not make up for it: it is as it was.
+    /// The right content is lost: the place stays as it is.
     Lost,
-    /// It was known what it should hold, but the member did not take it, or could not give it back.
+    /// The right content is known, but the member could not write it or read it back.
     NotMended,
 }
 
@@ -114,7 +114,7 @@ impl Core {
 
     /// Whether nothing is lost with a member that still gives most of its bytes.
     ///
-    /// While parity is not known true anywhere, no member is failed for bad places, even in rows that are true. A
+    /// While parity is not known to be in sync anywhere, no member is failed for bad places, even in rows that are in sync. A
     /// member fails as a whole, and would take with it the data of rows whose parity is not true. Its errors count
     /// meanwhile; the first that comes when the doubt is over fails it.
     fn can_spare(&self, role: u16, error: OpError) -> bool {
@@ -145,7 +145,7 @@ impl Core {
             self.note_unread(read_failures, role, why, place);
             return false;
         }
-        // Only what the medium can't give is written anew: who is too short, or does not answer, is not written to.
+        // Only what the medium can't give is rewritten: who is too short, or does not answer, is not written to.
         if self.config.is_read_only() || !matches!(why, OpError::Medium(_)) {
             return false;
         }

@@ -81,7 +81,8 @@ impl Stripes {
         done.named()
     }
 
-    /// Members that are gone, or shorter than they were, have lost what they held: what they give from now on is not it.
+    /// Members that are gone, or shorter than they were, have lost what they held: their bytes are not trusted any
+    /// more.
     #[cold]
     async fn settle_lost(&self, done: &Done) {
         for refused in done.refused().iter().filter(|refused| is_lost(refused.error)) {

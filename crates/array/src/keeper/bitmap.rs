@@ -1,5 +1,5 @@
-//! A write-intent bitmap comes to a running array, moves, or goes: in what order that is on record. The rules stand at the head of
-//! [`crate::intent_bitmap`].
+//! Records that a write-intent bitmap is added to a running array, moved or removed, in an order that survives
+//! crashes. The rules stand at the head of [`crate::intent_bitmap`].
 
 use std::rc::Rc;
 
@@ -226,7 +226,7 @@ impl Keeper {
     }
 }
 
-/// A file has no bitmap, since it refused one.
+/// The error for a file that could not take the bitmap.
 fn unusable(bitmap: &dyn IntentBitmap) -> BitmapError {
     let label = bitmap.file().map(|file| file.label.clone()).unwrap_or_default();
     BitmapError::File { label, error: bitmap.refusal() }

@@ -1,5 +1,5 @@
-//! Changes of the state on disk, made by the task that has the turn: the order of writes, and the consequences of
-//! refusals.
+//! Changes the state on disk, in the task that has the turn: the order of writes, and the consequences of failed
+//! ones.
 
 use crate::events::{EventKind, Note};
 use brindle_io::{Duration, MemberId, OpError};
@@ -41,14 +41,14 @@ impl Keeper {
         }
     }
 
-    /// The next record is to say which blocks of members are bad; gives what it will say of those of which it said something
-    /// else. Who can't be said so much of is out of use.
+    /// Stages the bad blocks of members for the next record; returns those that change. Who can't be said so much of
+    /// is out of use.
     async fn stage_bad(&self) -> Result<Vec<(u16, MemberId, BadBlocks)>, VolumeError> {
         let mut bad = self.members.unrecorded_bad();
         if bad.is_empty() {
             return Ok(bad);
         }
-        // Blocks that are no longer bad have been written anew. That must be stable before the record stops calling
+        // Blocks that are no longer bad have been rewritten. That must be stable before the record stops calling
         // them bad.
         self.flush().await?;
         let (said, unsaid) = bad.drain(..).partition(|(_, id, bad)| self.ledger.set_bad(*id, bad.places()));

@@ -1,13 +1,14 @@
-//! Arrays of which a crash in mid-write leaves bytes of lost members that nothing can tell: they are refused without force then.
+//! Exposed arrays. A crash in mid-write would leave bytes of lost members unknown, so that the array starts by force
+//! only.
 
 use crate::events::{EventKind, Note};
 
 use super::Keeper;
 
 impl Keeper {
-    /// Whether the array starts again by force only if its run ends while it is written to: members are lost, and parity, of
-    /// which a crash leaves some rows half written, is all that stands for them. No bitmap helps there: it tells which rows those
-    /// are, not what they should hold.
+    /// Whether the array starts again by force only if its run ends while it is written to: members are lost, and
+    /// parity, of which a crash leaves some rows half written, is all that stands for them. A bitmap does not help:
+    /// it names the rows, not their content.
     pub(crate) fn is_exposed(&self) -> bool {
         self.recorded && self.dependence.coupled && self.members.lost() > 0 && !self.is_broken()
     }

@@ -1,5 +1,5 @@
-//! Keeps the array's state true on record: dirty before the first write, clean after idle time, failures recorded before
-//! anything relies on them. What the record is, and where, is the [`Ledger`]'s.
+//! Keeps the record of the array's state up to date: dirty before the first write, clean after idle time, failures
+//! recorded before anything relies on them. The [`Ledger`] decides what the record is, and where.
 
 mod bitmap;
 mod change;
@@ -60,7 +60,7 @@ pub(crate) struct Keeper {
     /// put on record.
     recorded: bool,
     dependence: Dependence,
-    /// It was told that a crash makes it need force.
+    /// The event that a crash makes the array need force has been noted.
     exposed_noted: Cell<bool>,
     /// The state to be put on record. `dirty` is this run's; an earlier run's is part of the position.
     state: Cell<State>,
@@ -196,7 +196,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// The same where nothing has to be waited for; else no write has begun.
+    /// Begins a write if the state need not be recorded first; else no write has begun.
     #[inline]
     pub(crate) fn write_begins_at_once(&self) -> bool {
         if !self.ready.get() {
@@ -426,7 +426,7 @@ impl Keeper {
         }
     }
 
-    /// Redundancy is known true below this position (bytes of the member's data area; of the array for mirrors);
+    /// Redundancy is known to be in sync below this position (bytes of the member's data area; of the array for mirrors);
     /// `u64::MAX` when all is. At and above it mirrors are read from their first readable copy, and parity is trusted
     /// where [`Keeper::is_in_sync`] says so.
     #[inline]
@@ -434,18 +434,18 @@ impl Keeper {
         self.sync_map.upto()
     }
 
-    /// Whether redundancy is known true in the whole range.
+    /// Whether redundancy is known to be in sync in the whole range.
     #[inline]
     pub(crate) fn is_in_sync(&self, range: &Range<u64>) -> bool {
         self.sync_map.holds(range)
     }
 
-    /// Whether redundancy is known true at the start of the range, and where within it that changes.
+    /// Whether redundancy is known to be in sync at the start of the range, and where within it that changes.
     pub(crate) fn in_sync_run(&self, range: &Range<u64>) -> (bool, u64) {
         self.sync_map.run(range)
     }
 
-    /// Redundancy has been made true in a range; see [`SyncMap::add`].
+    /// Redundancy has been brought in sync in a range; see [`SyncMap::add`].
     #[inline]
     pub(crate) fn note_in_sync(&self, range: Range<u64>, needed: bool) {
         let doubted = self.sync_map.position().is_some();
@@ -456,7 +456,7 @@ impl Keeper {
         }
     }
 
-    /// Records how far redundancy is known true, unless the array is dirty: then that happens when it is marked clean.
+    /// Records how far redundancy is known to be in sync, unless the array is dirty: then that happens when it is marked clean.
     pub(crate) async fn save_position(&self) -> Result<(), VolumeError> {
         self.change(async |keeper| {
             let (state, position) = (keeper.state.get(), keeper.resync_offset());
@@ -469,7 +469,7 @@ impl Keeper {
         .await
     }
 
-    /// Where redundancy stops being known true.
+    /// Where redundancy stops being known to be in sync.
     pub(crate) fn resync_offset(&self) -> Option<u64> {
         self.sync_map.position()
     }

@@ -176,8 +176,8 @@ impl Keeper {
         role < self.members.len() && vacant
     }
 
-    /// Devices that are not in use are none of the array's any more: that is on record when this returns. Gives those that
-    /// were, and are none now.
+    /// Removes devices that are not in use from the array. The removal is on record when this returns. Gives the
+    /// devices that were removed.
     ///
     /// # Errors
     /// [`VolumeError::Stopping`] once the array stops; if it could not be recorded.
@@ -224,7 +224,7 @@ impl Keeper {
         matches!(self.members.state(role), RoleState::Recovering(_))
     }
 
-    /// Devices that hold more of what they should than is on record, and how much.
+    /// Devices that have been rebuilt further than is on record, and how far.
     pub(super) fn reached(&self) -> Vec<(MemberId, u64)> {
         let reached = |role| {
             let RoleState::Recovering(upto) = self.members.state(role) else { return None };

@@ -1,4 +1,4 @@
-//! A ledger that keeps nothing.
+//! A ledger that records nothing.
 
 use core::future::ready;
 use core::ops::Range;
@@ -7,8 +7,8 @@ use brindle_io::MemberId;
 
 use super::{Bears, Failed, Ledger, Recording, Refusals, State};
 
-/// Keeps nothing: an array over it is as its opener says, and what becomes of it ends with the run. Redundancy is taken
-/// for true.
+/// Records nothing. An array over it has the state that its opener gives, and changes of state end with the run.
+/// Redundancy counts as in sync.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nothing;
 

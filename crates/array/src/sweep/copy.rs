@@ -1,4 +1,4 @@
-//! Members copied onto the devices that are to replace them.
+//! Copies members onto their replacements.
 
 use crate::events::EventKind;
 use crate::process::{ProcessError, ProcessKind};

@@ -1,4 +1,4 @@
-//! Events of a check or a repair for the places that disagree, as they are found.
+//! Reports places that disagree as events while a check or a repair finds them.
 
 use crate::events::{EventKind, Note};
 use crate::process::ProcessKind;

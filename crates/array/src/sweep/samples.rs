@@ -1,4 +1,4 @@
-//! Whether redundancy was ever made true, told from samples.
+//! Decides from samples whether redundancy was ever in sync.
 //!
 //! The wrong member can be known only where all members agreed once. md's format calls an array that was made with
 //! `--assume-clean` in sync, whatever its members held. But samples show it: where P and Q, or copies, never were
@@ -17,19 +17,21 @@ use crate::sync_len::sync_len;
 
 /// Places that are looked at, spread over the array.
 const SAMPLES: u64 = 64;
-/// Of fewer sectors nothing can be told.
+/// The fewest sectors that allow a verdict.
 const LEAST: u64 = 1024;
 const SECTOR: u64 = 512;
 
 /// The verdict of samples from all over an array: whether its redundancy was ever true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Redundancy {
-    /// It agrees in most places, or there are too few to tell.
+    /// Redundancy agrees in most places, or there are too few samples to tell.
     Made,
-    /// It hardly ever was true, as after `--assume-clean`: no one member explains what disagrees, though all are there, and one that
-    /// was written over would be known. Two that were written over look the same: what they held is lost with a resync.
+    /// Redundancy was never in sync, as after `--assume-clean`: no one member explains what disagrees, though all are
+    /// there, and one that was written over would be known. Two that were written over look the same: what they held
+    /// is lost with a resync.
     NeverMade,
-    /// It disagrees nearly everywhere, and that may be of one member which was written over: a resync would lose what it held.
+    /// Redundancy disagrees nearly everywhere, maybe because one member was overwritten: a resync would lose what it
+    /// held.
     InDoubt,
 }
 

@@ -239,7 +239,7 @@ fn a_member_that_the_array_can_not_do_without_stays_with_its_bad_places() {
     }
 }
 
-/// Redundancy that is not known true everywhere: members are kept, and writes go on beside what is worn.
+/// Redundancy that is not known to be in sync everywhere: members are kept, and writes go on beside unwritable places.
 #[test]
 fn worn_places_of_a_doubtful_array_fail_nobody_and_hinder_no_write() {
     for shape in parity() {

@@ -1,13 +1,13 @@
-//! Members that were not written together: copies of an array's members beside the originals.
+//! Detects members that were not written together: copies of an array's members beside the originals.
 //!
 //! An update writes the same time into all superblocks, and the next update begins only after it. So members in use
 //! with one event count have one time (`md_update_sb` and `super_1_sync` in the kernel's `md.c`). The same holds for
 //! Brindle, members that were brought up to date later included. Where the times differ, each count was reached in
 //! another history, and what the members hold does not fit together. Nothing follows from equal times, which are in
-//! seconds. Nor can a member that is one event behind be told from one that a crash left so.
+//! seconds. Nor can a member that is one event behind be distinguished from one that a crash left so.
 //!
 //! Spares may sleep through updates, and what was left out does not count. A torn superblock has the count of an update
-//! that may be written anew, with another time.
+//! that may be rewritten, with another time.
 
 use std::collections::BTreeMap;
 

@@ -5,7 +5,7 @@
 //! 1. The bit of a chunk stands on all members before one of them is sent a change of it. That includes members that
 //!    are out of use, unless they are on record as lost: the next run may still find one of those in sync.
 //! 2. A bit is cleared only after all members were flushed, in a chunk without a write under way when the flush began
-//!    or since. The chunk's redundancy must be known true, and no member may be missing or being rebuilt. Before
+//!    or since. The chunk's redundancy must be known to be in sync, and no member may be missing or being rebuilt. Before
 //!    that, `events_cleared` is on record as the present event count: a member that has failed meanwhile and comes
 //!    back is at least as old as its count says, and all that it lacks has its bit set.
 //! 3. The bitmap's event count is on all members before a superblock of that count is on any. A bitmap whose count is
@@ -75,7 +75,7 @@ struct Counted {
 
 /// The bitmap of a running array.
 pub(crate) struct Bitmap {
-    /// For flights, which keep it.
+    /// A handle for flights, which keep the bitmap alive.
     me: Weak<Self>,
     io: Io,
     pool: Pool,
@@ -151,7 +151,7 @@ impl Bitmap {
         self.place_at(device, superblock, superblock.bitmap_offset?)
     }
 
-    /// The same, at this offset from its superblock.
+    /// Adds a device whose bitmap stands at this offset from its superblock.
     pub(crate) fn place_at(&self, device: MemberId, superblock: &Superblock, offset: i64) -> Option<u64> {
         let info = self.io.member_info(device)?;
         let start = superblock.super_offset.checked_add_signed(offset)?;

@@ -106,7 +106,7 @@ struct Copy {
 }
 
 impl Bits {
-    /// Of a bitmap that stands nowhere yet: all bits are set.
+    /// A bitmap that is on no device yet: all bits are set.
     pub(super) fn unwritten(
         superblock: BitmapSuper,
         len: usize,

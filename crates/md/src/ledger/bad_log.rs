@@ -31,7 +31,7 @@ struct Moves {
 }
 
 impl BadLog {
-    /// As it was read from a device; nothing is read where its superblock says that it is empty.
+    /// The log as it was read from a device. It is not read if the superblock says that it is empty.
     pub(super) fn of(superblock: &Superblock, read: Option<&[u8]>) -> Self {
         let shift = superblock.bad_block_log.map_or(0, |log| log.shift);
         let entries = read.map_or(Some(Entries::default()), |log| Entries::parse(log, shift));
@@ -43,7 +43,7 @@ impl BadLog {
         self.next.is_empty() && self.moves.is_none()
     }
 
-    /// There is something in it.
+    /// Whether the log has entries.
     pub(super) fn is_used(&self) -> bool {
         self.entries.as_ref().is_none_or(|entries| !entries.is_empty())
     }
@@ -118,7 +118,7 @@ impl Superblocks {
             .is_some_and(|device| device.bad_log_change(places).is_some())
     }
 
-    /// It is to do so with the next update.
+    /// Adds bad places to the log; the next update writes them.
     pub(super) fn log_bad(&self, id: MemberId, places: &[Range<u64>]) -> bool {
         let mut devices = self.devices.borrow_mut();
         let Some(device) = devices.iter_mut().find(|d| d.is_alive() && d.id == id) else { return false };

@@ -1,5 +1,5 @@
-//! Devices that come back to an array of which they were members: taken again, or why not (md's `super_1_validate` and
-//! `hot_add_disk`, and `attempt_re_add` of mdadm).
+//! Decides whether a former member may be re-added (md's `super_1_validate` and `hot_add_disk`, and `attempt_re_add`
+//! of mdadm).
 
 use brindle_format::md::{DeviceRole, Features, SUPERBLOCK_BYTES, Superblock};
 use brindle_io::MemberId;
@@ -129,7 +129,8 @@ impl Superblocks {
         encodes.map_err(|why| AddError::Encode { label: label.clone(), why: why.to_string() })?;
         let mut roles = self.roles.borrow().clone();
         roles.resize(roles.len().max(table), self.unused());
-        // Of one sector a cut leaves the old or the new; of more it might leave what can't be read. Then it is as one that is new.
+        // After a cut a superblock of one sector is old or new. One of several sectors might be unreadable, and the
+        // device counts as new then.
         let fresh = roles.len() > IN_FIRST_SECTOR;
         self.roles.replace(roles);
         let device = DeviceRecord {

@@ -80,30 +80,31 @@ struct DeviceRecord {
     failure: Option<Failed>,
     superblock: Superblock,
     super_offset: u64,
-    /// How far it holds what it should, if not everywhere, as the next update says; its superblock has what the last one said.
+    /// The recovery offset for the next update, if the device is not fully rebuilt. Its superblock has that of the
+    /// last update.
     recovery_offset: Option<u64>,
     /// Beyond that it holds all of which no bit says otherwise: it was the member of its role before (feature recovery-bitmap).
     guided: bool,
-    /// It was a member before, and what stands on it is from then: the next update makes it one again.
+    /// The device is a former member, with its old superblock: the next update makes it a member again.
     returns: bool,
     /// The superblock on the device, as far as is known.
     image: Box<[u8; SUPERBLOCK_BYTES]>,
     /// The event count that stands there, if the superblock there is whole.
     count: Option<u64>,
     buf: Option<Buf>,
-    /// It has come in this run, and nothing of the array stands on it yet.
+    /// The device was added in this run, and has no superblock of the array yet.
     fresh: bool,
     /// Bytes at which superblocks stand that are no longer to be found.
     old: Vec<u64>,
     bad_log: BadLog,
-    /// Its flags, as the next update says; its superblock has those that the last one said.
+    /// The device's flags, as the next update says; its superblock has those that the last one said.
     flags: DeviceFlags,
     /// Where its bitmap stands, likewise.
     bitmap_offset: Option<i64>,
 }
 
 impl DeviceRecord {
-    /// Its superblock is kept up to date: it has not failed, and was not left out.
+    /// The device's superblock is kept up to date: it has not failed, and was not left out.
     fn is_alive(&self) -> bool {
         self.failure.is_none() && !matches!(self.usage, DeviceUse::LeftOut { .. })
     }
@@ -118,7 +119,7 @@ impl DeviceRecord {
         }
     }
 
-    /// It stands beside the member of its role.
+    /// The device stands beside the member of its role.
     fn replaces(&self) -> bool {
         matches!(self.usage, DeviceUse::Replacement { .. })
     }
@@ -176,7 +177,7 @@ pub(crate) struct Superblocks {
     gone: RefCell<Option<Rc<Bitmap>>>,
     /// The highest count that a bitmap's file may have which has failed, or is not here.
     stale_file_events: Cell<Option<u64>>,
-    /// The same of one that is not here, as long as nothing has been recorded in this run.
+    /// The highest event count that an absent bitmap file may have, until something is recorded in this run.
     absent_file: Cell<Option<u64>>,
     events: Cell<u64>,
     /// The facts in superblocks of the present event count.
@@ -296,7 +297,7 @@ impl Superblocks {
         self.stale_file_events.set(self.stale_file_events.get().max(Some(count)));
     }
 
-    /// Where superblocks say that redundancy stops being known true, if that was overruled by force, and as long as
+    /// Where superblocks say that redundancy stops being known to be in sync, if that was overruled by force, and as long as
     /// this run has not recorded otherwise.
     fn forced_offset(&self) -> Option<u64> {
         let forced = self.identity.limits.iter().find_map(Limitation::forced_from)?;
@@ -555,7 +556,7 @@ fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>, bitmap: bool
     }
 }
 
-/// As the engine has it.
+/// The limitation in the engine's form.
 fn limit(of: &Limitation) -> Limit {
     Limit { text: of.to_string(), forbids_writes: of.forbids_writes() }
 }
@@ -584,7 +585,7 @@ fn stale_events(assembly: &Assembly) -> Option<u64> {
     counts.max().map(|count| count.min(assembly.events))
 }
 
-/// The highest count of a bitmap's file that is not here, or was stale and is written anew: a cut may have come between it and
+/// The highest count of a bitmap's file that is not here, or was stale and is rewritten: a cut may have come between it and
 /// superblocks of its count. None where there can't be one.
 fn absent_file(assembly: &Assembly, bitmap: Option<&Bitmap>) -> Option<u64> {
     let can_be_filed = sync_len(&assembly.geometry) > 0 && assembly.recorded.bitmap_offset.is_none();

@@ -1,4 +1,4 @@
-//! A device that is to come to a running array: what its superblocks tell of its earlier part in it.
+//! A device that is to be added to a running array, and its earlier part in it by its superblocks.
 
 use brindle_format::md::{SUPERBLOCK_BYTES, Superblock, display_uuid};
 use brindle_io::{MemberId, OpError};
@@ -12,19 +12,19 @@ use brindle_array::ledger::{AddError, Looked, NewDevice};
 /// A device that has been looked at: what it becomes is decided when it comes.
 #[derive(Clone, Debug)]
 pub(super) struct Newcomer {
-    /// How messages name it.
+    /// The name in messages.
     pub(super) label: String,
     /// The reactor's number.
     pub(super) id: MemberId,
-    /// Bytes of it.
+    /// Bytes of the device.
     pub(super) bytes: u64,
-    /// Its identity, random; not recorded in 0.90.
+    /// The device's identity, random; not recorded in 0.90.
     pub(super) uuid: Uuid,
-    /// Bytes at which md superblocks stand on it: they are overwritten, so that the device has only one.
+    /// Offsets of md superblocks on the device. They are overwritten, so that the device has only one.
     pub(super) old_superblocks: Vec<u64>,
-    /// Its earlier part in this array.
+    /// The device's earlier part in this array.
     pub(super) former: Former,
-    /// It may become a spare, if it is not taken again as the member that it was.
+    /// The device may become a spare if it can't be re-added.
     pub(super) or_spare: bool,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Found {
 /// The earlier part of a device in the array to which it is added.
 #[derive(Clone, Debug)]
 pub(super) enum Former {
-    /// None of it.
+    /// The device has never been part of this array.
     Stranger,
     /// Unknown: its superblock can't be relied on, since it was being written when the power went, or is not the only
     /// one.
@@ -46,7 +46,7 @@ pub(super) enum Former {
     Device {
         /// The superblock.
         superblock: Box<Superblock>,
-        /// Its log of bad blocks, where the superblock says that there is something in it.
+        /// The device's log of bad blocks, where the superblock says that there is something in it.
         bad_log: Option<Vec<u8>>,
     },
 }

@@ -1,5 +1,5 @@
-//! Devices that come and go, and come into a role: from spares to members in sync, as superblocks have it (`super_1_sync` and `super_90_sync` in
-//! the kernel's `md.c`).
+//! Records devices that are added, removed, or become members of a role, from spare to in sync, as superblocks have
+//! it (`super_1_sync` and `super_90_sync` in the kernel's `md.c`).
 
 use brindle_format::md::defaults;
 use brindle_format::md::{DeviceFlags, DeviceRole, SUPERBLOCK_BYTES, Superblock, Version};
@@ -39,7 +39,7 @@ impl Superblocks {
         self.bitmap_beside().is_none_or(|bitmap| self.bitmap_place(&bitmap, device).is_some())
     }
 
-    /// A device is to have the bitmap, if there is one, before its superblock says what it has become.
+    /// Writes the bitmap, if any, to a device before its superblock names its new part.
     pub(super) fn give_bitmap(&self, device: &DeviceRecord) {
         if let Some(bitmap) = self.bitmap_beside()
             && let Some(place) = self.bitmap_place(&bitmap, device)

@@ -1,4 +1,4 @@
-//! How superblocks are written: outdated devices first, in batches where a cut could tear them. The rules stand at the head of
+//! Writes superblocks: outdated devices first, in batches where a cut could tear them. The rules stand at the head of
 //! the module.
 
 use core::mem;
@@ -22,7 +22,7 @@ struct Update {
     role: Option<u16>,
     /// More than one of its sectors changes.
     spans: bool,
-    /// The device gets a role that it had not.
+    /// The device gets a role that it did not have.
     enters: bool,
 }
 
@@ -67,9 +67,9 @@ impl Superblocks {
         failed
     }
 
-    /// Whether a cut could leave a mix of its old and new superblock that can't be told apart: it is a spare that
-    /// missed updates in which several roles changed, or its flags too. `before`: the roles as the update before this
-    /// one recorded them.
+    /// Whether a cut could leave a mix of the device's old and new superblock that can't be resolved. It is a spare
+    /// that missed updates in which several roles changed, or its flags too. `before`: the roles as the update before
+    /// this one recorded them.
     fn may_be_torn_for_good(&self, device: &DeviceRecord, before: &[DeviceRole]) -> bool {
         if device.role().is_some() || device.fresh {
             return false;
@@ -92,7 +92,7 @@ impl Superblocks {
         }
         let changes = differ(recorded);
         let changes = changes + usize::from(beyond == 0 && device.superblock.flags != device.flags);
-        // Of a torn one it is not known what its first sector says of them.
+        // The first sector of a torn superblock says nothing reliable about them.
         changes > usize::from(device.count.is_some())
     }
 
@@ -108,8 +108,8 @@ impl Superblocks {
         }
     }
 
-    /// Of devices that are to be laid out, nothing that stands there counts any more: what comes behind the first sector may be
-    /// written in any order then.
+    /// Wipes the first sector of devices that are to be laid out. Nothing on them counts any more, so that the other
+    /// sectors may be written in any order.
     async fn wipe_first_sectors(&self) -> Refusals {
         let mut group = self.io.group_of(OpClass::Metadata);
         for device in self.devices.borrow().iter().filter(|device| self.is_laid_out(device)) {
@@ -248,7 +248,7 @@ impl Superblocks {
                 continue;
             }
             let sectors = bytes.chunks(SECTOR as usize).zip(device.image.chunks(SECTOR as usize));
-            // Of a torn one it is not known which sectors change.
+            // It is unknown which sectors of a torn superblock change.
             let spans = device.count.is_none() || sectors.filter(|(new, old)| new != old).count() > 1;
             updates.push(Update { device: at, role: device.role(), spans, enters });
         }
@@ -266,7 +266,7 @@ impl Superblocks {
 
     /// The time of an update, as far as the version can hold it: in seconds, since md shows nonsense where 1.x has
     /// microseconds too. All superblocks of one count have the same, outdated devices too: what differs was not written together
-    /// (`assembly/apart.rs`).
+    /// (`assembly/diverged.rs`).
     fn time(&self) -> Timestamp {
         let most = match self.identity.version {
             Version::V0_90(_) => u32::MAX.into(),

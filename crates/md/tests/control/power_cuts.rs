@@ -54,7 +54,7 @@ enum Work {
     Fail,
     /// The last member dies under a write.
     Die,
-    /// Redundancy is made true.
+    /// Redundancy is brought in sync.
     Resync,
 }
 

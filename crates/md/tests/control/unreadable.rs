@@ -40,7 +40,7 @@ fn resync(world: &World, array: &Array) -> SyncReport {
     report
 }
 
-/// 64 KiB of a member that no write helps, once in a row that a write has made true, once where nothing is known.
+/// 64 KiB of a member that no write helps, once in a row that a write has brought in sync, once where nothing is known.
 #[test]
 fn a_resync_goes_on_past_what_can_not_be_read() {
     for (level, members) in PARITY {

@@ -93,7 +93,7 @@ fn a_recovery_goes_on_past_what_nobody_can_give_and_says_what_is_lost() {
         let check = world.io.block_on(array.check(SyncMode::Check, |_| ())).unwrap();
         assert_eq!((check.mismatch_sectors, check.unreadable > 0), (0, true), "{level}");
 
-        // Data that are written anew can be read and are no longer bad, in this run and in the next.
+        // Data that are rewritten can be read and are no longer bad, in this run and in the next.
         world.bench.afflict(world.ids[0], |faults| faults.unreadable.clear());
         world.write(&array, 0, &content).unwrap();
         assert!(lost.iter().all(|&role| array.bad_blocks(role).is_empty()), "{level}");

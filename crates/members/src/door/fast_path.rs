@@ -1,4 +1,4 @@
-//! Operations with nothing beside them: nearly all that there are.
+//! The fast path of operations that need no second device and no refusal: nearly all of them.
 //!
 //! They can't be refused at the door, need no second device, and no hook watches them. Their parameters are passed in
 //! registers; [`MemberOps`](super::MemberOps) are put together and moved in memory, and the processor waits for each
@@ -10,7 +10,7 @@ use super::{Asked, Done, Door, SlowPath, judge};
 use crate::members::Device;
 use crate::set::MemberSet;
 
-/// Such operations, which are sent together and awaited as one. Offsets are bytes of the data area.
+/// Operations of the fast path, which are sent together and awaited as one. Offsets are bytes of the data area.
 pub struct Alone<'a> {
     door: Door<'a>,
     group: Group,
@@ -30,7 +30,7 @@ impl<'a> Door<'a> {
         !self.set.members.slow_writes() && !self.set.is_observed()
     }
 
-    /// No operations yet, of those that go alone.
+    /// An empty set of operations of the fast path.
     #[inline(always)]
     pub fn alone(self) -> Alone<'a> {
         let asked = Asked { readers: 0, failures: self.set.members.failures() };

@@ -1,4 +1,4 @@
-//! RAID 1 and RAID 10: each byte on several members.
+//! RAID 1 and RAID 10: several members hold each byte.
 
 mod holes;
 mod pace;
@@ -156,9 +156,9 @@ impl Mirror {
         (0..self.map.copies()).filter_map(move |copy| self.readable_copy(offset, len, copy))
     }
 
-    /// The same in the order in which they are believed where they need not be the same. One that is being rebuilt can be
-    /// read up to some place only: were it the first, a range that crosses that place would be answered by another copy than
-    /// its parts.
+    /// The copies of a range whose copies may differ, in the order in which they are believed. One that is being
+    /// rebuilt can be read up to some place only: were it the first, a range that crosses that place would be
+    /// answered by another copy than its parts.
     #[cold]
     fn copies_in_doubt(&self, offset: u64, len: u64) -> SmallVec<[Readable; 4]> {
         let mut copies: SmallVec<[Readable; 4]> = self.readable_copies(offset, len).collect();
@@ -166,7 +166,7 @@ impl Mirror {
         copies
     }
 
-    /// One of them by its number.
+    /// A readable copy by its number.
     #[inline]
     fn readable_copy(&self, offset: u64, len: u64, copy: u16) -> Option<Readable> {
         let extent = self.map.locate(offset, copy);

@@ -1,4 +1,4 @@
-//! Reads that met an error: answered from another copy, which is then written over the bad one.
+//! Answers a read that met an error from another copy, and writes that over the bad one.
 
 use core::ops::Range;
 
@@ -28,7 +28,7 @@ pub(super) fn suspects(outcome: &Done) -> Suspects {
 
 /// A part of a range that is read carefully.
 struct CarefulPiece {
-    /// Of the array.
+    /// Bytes of the array.
     offset: u64,
     into: Slice,
     /// As long; what is mended is read back into it.
@@ -65,7 +65,8 @@ impl Mirror {
         Ok(())
     }
 
-    /// The same for a range within one extent that the caller holds alone. `spare` is as long, or at least [`STEP`].
+    /// Reads as above, a range within one extent that the caller has locked exclusively. `spare` is as long, or at
+    /// least [`STEP`].
     pub(super) async fn read_carefully_held(
         &self,
         offset: u64,

@@ -1,4 +1,4 @@
-//! Copies compared, made the same, and rebuilt.
+//! Compares copies, makes them equal, and rebuilds them.
 
 use core::ops::Range;
 
@@ -102,7 +102,7 @@ impl Mirror {
             let _maintenance = self.core.maintenance(Change::Redundancy(range.clone())).await?;
             let outcome = group.submit().await;
             match self.core.settle_range(&outcome, false, range).await {
-                // It is made true once there is room.
+                // It is brought in sync once there is room.
                 Err(VolumeError::Member { error: OpError::NoSpace, .. }) => {
                     report.unverified += window.len;
                     return Ok(());

@@ -30,7 +30,7 @@ use super::Mirror;
 
 /// Counts of the writes that lag behind on write-mostly members.
 pub(super) struct WriteBehind {
-    /// Writes that may; 0 if none.
+    /// The limit of such writes; 0: none.
     most: Cell<u32>,
     /// Writes that may lag behind, whether they do already or not.
     leaves: Cell<u32>,
@@ -202,7 +202,7 @@ impl Mirror {
             && self.behind.waiting.get() == 0
     }
 
-    /// Those that did not take what they lagged with are out of use; that is on record when this returns.
+    /// Fails the members that did not take their lagging writes. The failure is on record when this returns.
     async fn fail_those_that_lagged(&self, done: &Done, range: &Range<u64>) {
         let members: &Members = &self.core.members;
         for refused in done.refused().iter().filter(|refused| refused.is_of(members)) {

@@ -1,4 +1,4 @@
-//! Runs of full rows: parity from the new data alone, one operation per member.
+//! Writes runs of full rows: parity comes from the new data alone, with one operation per member.
 
 use core::ops::Range;
 
@@ -95,7 +95,7 @@ impl Parity {
         self.settle_window(window)
     }
 
-    /// Where members are lost parity is written first, lest it stand for nothing if there is no room (`apart.rs`).
+    /// Where members are lost parity is written first, lest it stand for nothing if there is no room (`parity_first.rs`).
     async fn write_full_degraded(&self, full: Full<'_>) -> Result<(), VolumeError> {
         let (map, window) = (full.map, full.window);
         let lost = |row| data_roles(&map.row(row)).filter(|&r| self.readable_in(row, r).is_none()).count();

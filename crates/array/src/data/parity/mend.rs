@@ -1,4 +1,4 @@
-//! Rows of which members can't give everything: rebuilt in memory, and what could not be read mended.
+//! Rebuilds unreadable blocks of a row in memory, and mends them on their members.
 
 use core::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Writes to rows that lack a member and whose parity is made anew: parity is written first, then data.
+//! Writes to rows that lack a member and whose parity is recomputed: parity is written before data.
 //!
 //! Such a write reads nothing that it replaces, so that it can't be taken back when a member has no space. Written
 //! all at once it could leave new data under old parity, and the meaning of parity would be unknown. If parity is
@@ -42,7 +42,7 @@ pub(super) struct Both {
 }
 
 impl Parity {
-    /// Writes bands as computed, some of whose parity was made anew: that first.
+    /// Writes bands as computed, some of whose parity was recomputed: that first.
     pub(super) async fn write_apart(
         &self,
         job: &RowWrite<'_>,
@@ -185,7 +185,8 @@ impl Parity {
                 lost.copy_from_slice(&piece.part(band.lo, band.hi).bytes());
             }
             if sent == Sent::Parity {
-                // As it was to be. What is there is old where it differs, and tells what the lost block was.
+                // The block as it was to be. Where the block on the member differs, it is old, and gives the old lost
+                // block.
                 let there = |index: u16| Some(&*blocks[usize::from(job.row.data_member(index))]);
                 let old = |other: u16| there(other).filter(|_| other != index);
                 with_new(job, &band, old, |slots| generate(self.kernel, slots, Some(p), Some(&mut *q)));

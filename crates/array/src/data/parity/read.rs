@@ -1,4 +1,4 @@
-//! Reads of parity arrays: straight from the data's members, or rebuilt where those are lost.
+//! Reads of parity arrays: direct from the members that hold the data, or rebuilt where those are lost.
 
 use core::ops::Range;
 
@@ -22,7 +22,7 @@ struct ReadPiece {
     role: u16,
     /// Bytes within the chunk.
     cols: Range<u64>,
-    /// Where they belong in the request's memory.
+    /// The offset in the request's memory.
     at: usize,
 }
 
@@ -51,7 +51,7 @@ impl Parity {
         self.core.members.all_answer()
     }
 
-    /// The same, and [with nothing beside the reads](brindle_members::door::Door::reads_alone).
+    /// The member's bytes can be read [with nothing beside the reads](brindle_members::door::Door::reads_alone).
     #[inline(always)]
     pub(crate) fn reads_alone(&self, into: &[Slice]) -> bool {
         self.reads_straight() && self.door().reads_alone(into)
@@ -230,12 +230,12 @@ impl Parity {
         slow
     }
 
-    /// The others give everywhere what a slow peer holds.
+    /// Whether the others can give all data of a slow peer.
     fn may_avoid(&self) -> bool {
         self.core.keeper.synced_to() == u64::MAX
     }
 
-    /// Others are read in place of these, if there are any.
+    /// Counts reads that replace those of slow members.
     fn spend_for(&self, slow: &Bad) {
         if !slow.is_empty() {
             self.core.ration.spent(u64::from(self.width()) - 2);

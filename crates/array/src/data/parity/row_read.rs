@@ -1,5 +1,4 @@
-//! Whole rows, and parts of one block, read into a request's own memory: what members hold by them, what they lack
-//! computed in its place.
+//! Reads whole rows, or parts of a block, into a request's own memory. Lost blocks are computed in place.
 //!
 //! Nothing is copied, and only blocks outside the request take scratch: a read of an array that lacks members moves
 //! each byte once.

@@ -1,4 +1,4 @@
-//! Parity compared with the data, and made true.
+//! Compares parity with the data, and corrects it.
 
 use brindle_io::OpError;
 use brindle_layout::{ParityRows, Row};
@@ -46,7 +46,7 @@ impl Parity {
         Ok(())
     }
 
-    /// Compares a window that is in memory, and makes it true.
+    /// Compares a window that is in memory, and brings it in sync.
     async fn sync_planes(
         &self,
         window: &RowWindow,
@@ -65,7 +65,7 @@ impl Parity {
         Ok(())
     }
 
-    /// Writes what makes a window true. False if members have no room for it: it is made true once they have.
+    /// Writes what brings a window in sync. False if members have no room for it: it is brought in sync once they have.
     pub(super) async fn write_repairs(
         &self,
         window: &RowWindow,
@@ -175,8 +175,8 @@ impl Parity {
         Ok(left)
     }
 
-    /// Counts what disagrees of the members whose planes are `there`, by row and role; gives the writes that make it true as
-    /// `mode` has it, and adds the rows that are true then to `whole`.
+    /// Counts what disagrees of the members whose planes are `there`, by row and role; gives the writes that bring it in sync as
+    /// `mode` has it, and adds the rows that are in sync then to `whole`.
     pub(super) fn compare(
         &self,
         window: &RowWindow,
