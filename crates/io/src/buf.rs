@@ -85,7 +85,7 @@ impl Buf {
         buf
     }
 
-    /// Others change the bytes at any time.
+    /// Whether others change the bytes at any time.
     #[inline]
     pub(crate) fn is_shared(&self) -> bool {
         self.extent.len() == SHARED
@@ -149,7 +149,7 @@ impl Buf {
         Slice { buf: self.clone(), extent: BufExtent::of(range) }
     }
 
-    /// A handle to all of it.
+    /// A slice of the whole buffer.
     #[inline]
     pub fn all(&self) -> Slice {
         self.slice(0..self.len())
@@ -180,7 +180,7 @@ impl Buf {
         })
     }
 
-    /// The same, or `None` while an operation or a guard uses the buffer, and where others change it.
+    /// The bytes, to be changed; `None` while an operation or a guard uses the buffer, and for shared memory.
     #[inline]
     pub fn try_bytes_mut(&self) -> Option<BytesMut<'_>> {
         let header = self.header();
@@ -218,7 +218,7 @@ impl Buf {
         add_one(&header.pinned);
     }
 
-    /// Such an operation has ended.
+    /// Ends the pin of an operation that has completed.
     pub(crate) fn given_back(&self, used: impl Iterator<Item = (*const u8, usize)>) {
         if self.is_shared() {
             return self.ranges(used).for_each(|range| self.store.given_back(&range));
@@ -438,7 +438,7 @@ impl Slice {
         self.buf.base_of(self.extent)
     }
 
-    /// All of it.
+    /// The whole buffer.
     #[inline]
     pub(crate) fn extent(&self) -> BufExtent {
         self.extent

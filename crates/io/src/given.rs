@@ -12,11 +12,11 @@ use crate::task::Scheduler;
 /// The owner's promise about the pages of the memory while it is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
-    /// They stay: no holes are punched into the file. Used parts of the memory are registered with the reactor, in
-    /// arenas of 4 MiB, which pins them. If a page is replaced all the same (a guest's balloon), the old page is read
-    /// and written, unnoticed.
+    /// The pages stay: no holes are punched into the file. Used parts of the memory are registered with the reactor,
+    /// in arenas of 4 MiB, which pins them. If a page is replaced all the same (a guest's balloon), the old page is
+    /// read and written, unnoticed.
     Stay,
-    /// They may go: the memory is registered nowhere, and its pages are looked up for each operation.
+    /// The pages may go: the memory is registered nowhere, and its pages are looked up for each operation.
     MayGo,
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct Header {
     pub(crate) readers: Cell<u32>,
     /// Operations (on stretches of their own) that write to the memory.
     pub(crate) device_writers: Cell<u32>,
-    /// Operations among them that nobody waits for any more.
+    /// Orphaned operations that use the buffer.
     pub(crate) pinned: Cell<u32>,
     /// A guard may change the memory.
     pub(crate) writer: Cell<bool>,
@@ -72,20 +72,20 @@ pub(crate) struct Store {
 }
 
 struct StoreStep {
-    /// [`NO_ARENA`]: it is not in use.
+    /// The arena of the step; [`NO_ARENA`] if it is not in use.
     arena: Cell<u32>,
     /// Looks in a row that have found it free.
     quiet: Cell<u8>,
 }
 
 impl Store {
-    /// Hands out `memory`.
+    /// A store that hands out `memory`.
     pub(crate) fn new(memory: Region, scheduler: Rc<Scheduler>, arenas: Rc<Arenas>) -> Self {
         let headers = Region::new(memory.len() / PAGE * size_of::<Header>());
         Self::with(memory, headers, false, scheduler, arenas)
     }
 
-    /// Has memory that others change, of which places are named by them.
+    /// A store of shared memory, in which others name the places.
     ///
     /// # Errors
     /// [`NotGiven::Refused`]: there is no memory for the headers of that many pages.
@@ -194,7 +194,7 @@ impl Store {
         self.pinned.borrow_mut().push(range);
     }
 
-    /// Such an operation has ended.
+    /// Ends the pin of an operation that has completed.
     pub(crate) fn given_back(&self, range: &Range<usize>) {
         let mut pinned = self.pinned.borrow_mut();
         if let Some(at) = pinned.iter().position(|other| other == range) {
@@ -202,7 +202,7 @@ impl Store {
         }
     }
 
-    /// Such operations use some of this shared memory.
+    /// Whether orphaned operations use some of this shared memory.
     pub(crate) fn lends(&self, range: &Range<usize>) -> bool {
         self.pinned.borrow().iter().any(|pinned| pinned.start < range.end && range.start < pinned.end)
     }

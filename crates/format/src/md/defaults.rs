@@ -181,8 +181,8 @@ pub fn place(
     (enough && data_offset == placement.data_offset).then_some(placement)
 }
 
-/// Where everything stands on a device of `device_bytes` that joins an array of which `like` is a member's superblock: as on
-/// those that the array was created with. `None` if it does not fit.
+/// The layout of a device of `device_bytes` that joins an array, where `like` is a member's superblock: as on the
+/// members that the array was created with. `None` if it does not fit.
 ///
 /// A bitmap of `bitmap` bytes stands where all members have it, since md knows one place only (`super_1_sync`). The
 /// log of bad blocks stands behind it, or behind the space kept free for one, as `write_init_super1` has it.

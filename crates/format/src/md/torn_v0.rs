@@ -181,7 +181,7 @@ fn own_after(found: &Superblock) -> impl Iterator<Item = Guess> {
 
 fn own_pairs(found: &Superblock) -> impl Iterator<Item = (usize, usize)> {
     let own = found.device_number as usize;
-    // Its copy is as it was, or as it was to be: either has the role where it had one before.
+    // The copy is old or new; both have the role if there was one before.
     let role = v0::copied_role(found).map(usize::from);
     let is_its = move |place| role.is_none_or(|role| role == place);
     pairs(found).filter(move |&(place, number)| (own == place || own == number) && is_its(place))
@@ -205,7 +205,7 @@ fn pairs(found: &Superblock) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// Of what [`exchanges`] gives: what was before.
+/// The index of the states before, in the result of [`exchanges`].
 const BEFORE: usize = 3;
 
 /// A device takes the place of a role from a spare, which a failed one or nobody has, or its own number is put right: before,

@@ -18,7 +18,7 @@ const REFS_TAIL: usize = BODY - LEAF_REFS * 32;
 /// The state of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeafKind {
-    /// It lies there, as it is.
+    /// The block is stored as it is.
     Plain,
     /// The block is lost: no member has it any more.
     Lost,
@@ -33,7 +33,7 @@ pub struct LeafEntry {
     pub node: u32,
     /// Its state.
     pub kind: LeafKind,
-    /// Where it lies.
+    /// The address of the block.
     pub address: Address,
     /// Its checksum.
     pub checksum: u32,
@@ -137,7 +137,7 @@ pub struct LeafRef {
     pub first: u64,
     /// Its entries.
     pub count: u16,
-    /// Where it is.
+    /// The place of the leaf.
     pub pointer: Pointer,
 }
 

@@ -138,7 +138,7 @@ impl MemoryState {
         }
     }
 
-    /// Does what a member that hung was asked for.
+    /// Carries out the operations that a hanging member holds back.
     fn release(&mut self, member: MemberId) {
         let asked = self.hung.extract_if(.., |op| op.kind.member() == Some(member));
         for Hung { key, kind, segments, len, class } in asked.collect::<Vec<_>>() {
@@ -195,7 +195,7 @@ impl Memory {
         self.add(RamDevice::null(bytes))
     }
 
-    /// Sets what the member tells of itself; the size stays.
+    /// Sets the member's properties; the size stays.
     pub fn set_info(&self, member: MemberId, change: impl FnOnce(&mut MemberInfo)) {
         let info = &mut self.0.borrow_mut().devices[member.place()].info;
         let size = info.size;

@@ -41,7 +41,7 @@ struct Question {
 }
 
 impl Question {
-    /// All of it may be stored.
+    /// The answer that the range counts as stored.
     fn stored(self) -> Answer {
         let Self { key, member, range, .. } = self;
         Answer { key, member, result: Ok(Mapped::stored(range.end - range.start)) }

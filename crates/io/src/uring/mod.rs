@@ -1,4 +1,4 @@
-//! Real members and sockets, through io_uring (Linux 5.19 or newer; 6.1 for deferred task work), or where that can't be had by
+//! Real members and sockets, through io_uring (Linux 5.19 or newer; 6.1 for deferred task work), or where that is not available by
 //! threads (see `crate::threads`). All but the sending and the taking of answers is the same for both.
 //!
 //! One ring per executor, used by its thread only. A park is at most one `io_uring_enter`: it sends what was submitted,
@@ -59,7 +59,7 @@ struct UringState {
     arenas: Arenas,
     wake: Wake,
     holes: Holes,
-    /// By operation key: what the kernel was last asked under that key.
+    /// Indexed by operation key: what the kernel was last asked under that key.
     running: Vec<Running>,
     /// Operations that the kernel has.
     in_kernel: usize,
@@ -81,8 +81,8 @@ impl Uring {
         Ok(Self::over(Engine::Ring(ring), wake))
     }
 
-    /// The same without io_uring: threads of each member ask it, and epoll tells of sockets. Dearer by two changes of threads
-    /// for each operation.
+    /// A reactor without io_uring: each member has threads that ask it, and epoll watches the sockets. Each operation
+    /// costs two more thread switches.
     ///
     /// # Errors
     /// [`UringError::Limit`] for lack of descriptors or memory, [`UringError::Failed`] with any other error.
@@ -293,7 +293,7 @@ impl UringState {
         }
     }
 
-    /// Hands the kernel what runs under `key`.
+    /// Submits the operation `key` to the kernel.
     fn send(&mut self, key: OpKey) {
         let running = &mut self.running[key.0 as usize];
         match &mut self.engine {
@@ -359,7 +359,7 @@ impl UringState {
         }
         let answers = self.holes.take();
         if !answers.is_empty() {
-            // They come at any moment of a turn: what was known of files before says nothing.
+            // Completions come at any moment of a turn, so that earlier knowledge about files is stale.
             self.members.next_turn();
         }
         for Answer { key, member, result } in answers {
