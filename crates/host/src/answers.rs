@@ -10,14 +10,14 @@ use crate::status::{ExportStatus, JoinedStatus, PoolStatus, RefusedStatus, Repor
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Volumes {
-    /// Of a server that was started with one array.
+    /// The status of a server that was started with one array.
     One(Option<Report>),
-    /// Of a server that was started with several, or with a pool.
+    /// The status of a server of several arrays, or of a pool.
     List(Vec<Report>),
 }
 
 impl Volumes {
-    /// Each of them.
+    /// The reports of all volumes.
     pub fn all(&self) -> &[Report] {
         match self {
             Self::One(one) => one.as_ref().map(std::slice::from_ref).unwrap_or_default(),
@@ -42,10 +42,10 @@ pub struct Served {
     /// Names of devices that have come.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub added: Option<Vec<String>>,
-    /// The same, with what each is.
+    /// Devices that were added, each with its new part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub joined: Option<Vec<JoinedStatus>>,
-    /// Former members that can't be taken again.
+    /// Former members that can't be re-added.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<Vec<RefusedStatus>>,
     /// Names of devices that have gone.
@@ -68,11 +68,11 @@ impl From<ExportStatus> for Served {
 pub enum RequestOutcome {
     /// To the question for a status.
     Volumes(Volumes),
-    /// Of the array that was meant.
+    /// The status of the array in question.
     Served(Box<Served>),
-    /// Of the pool that was meant.
+    /// The status of the pool in question.
     Pool(Box<PoolStatus>),
-    /// It stops.
+    /// The array or the server stops.
     Stopped {
         /// The array or the server.
         name: String,

@@ -1,4 +1,4 @@
-//! Devices that come to a served array, and go.
+//! Adds devices to a served array, and removes them.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -22,7 +22,7 @@ pub const FAILED: &str = "failed";
 /// Stands for all devices that are not in use, and do not exist any more.
 pub const DETACHED: &str = "detached";
 
-/// A device's part once it has come.
+/// The part of a device once it was added.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     /// As the array decides.
@@ -60,7 +60,7 @@ pub fn not_replaced(array: &Array, member: MemberId, why: &VolumeError) -> Strin
 }
 
 impl Service {
-    /// Opens devices and takes them into an array. Those that it has, and does not use, are taken again as they are.
+    /// Opens devices and takes them into an array. Those that it has, and does not use, are re-added as they are.
     ///
     /// # Errors
     /// The first that is refused, and which had come before.
@@ -84,7 +84,7 @@ impl Service {
         self.take_in(array, new, coming, known, Then::Nothing).await
     }
 
-    /// Takes members again that arrays were started without: those that can't be are only told of.
+    /// Takes members again that arrays were started without: those that can't be are only reported.
     pub async fn take_again(self: Rc<Self>) {
         for exported in self.arrays() {
             let array = exported.array();

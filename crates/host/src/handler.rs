@@ -1,5 +1,5 @@
-//! The handler of the control socket: requests become messages to the arrays' thread, which may hang; the status that it gave last can
-//! be had without it.
+//! The handler of the control socket: requests become messages to the arrays' thread, which may hang. The last status
+//! is available without that thread.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::snapshot::{Snapshot, Stops};
 
 /// The control thread's way to the arrays. `E` begins the end of all.
 pub struct ControlHandler<E> {
-    /// Of the server.
+    /// The server's name.
     pub name: String,
     /// The version of the program.
     pub version: String,
@@ -33,7 +33,7 @@ impl<E> ControlHandler<E> {
         answer(Ok(RequestOutcome::stopped(&self.name)))
     }
 
-    /// Of the last status: the arrays' thread is not asked.
+    /// The answer from the last status, without asking the arrays' thread.
     fn metrics(&self) -> Answer {
         answer(Ok(self.snapshot.metrics(&self.name, &self.version)))
     }

@@ -1,4 +1,4 @@
-//! Named volumes that are served, and what happens to them: the supervisor as a library, on any reactor.
+//! Named volumes that are served: the supervisor as a library, on any reactor.
 //!
 //! - [`Service`]: the volumes and their exports by name, and the requests of the control protocol.
 //! - [`status`]: the state of all of it, typed.

@@ -1,4 +1,5 @@
-//! Messages from other threads to a task: the control thread's requests, the answers of threads that wait for devices.
+//! Messages from other threads to a task: requests of the control thread, and results of threads that wait for
+//! devices.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -23,15 +23,15 @@ use crate::snapshot::Snapshot;
 use crate::status::{ExportStatus, PoolStatus, Report};
 use crate::world::{Coming, Devices};
 
-/// How old a status is at most that is told when the arrays' thread does not answer.
+/// The greatest age of the status that is given when the arrays' thread does not answer.
 const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
 
-/// How long clients may take to leave an array that is offered no more, before that is told.
+/// How long clients may take to leave an array that is offered no more, before the answer says so.
 const CLIENTS_PATIENCE: Duration = Duration::from_secs(8);
 
 /// Volumes by name, their exports, and the devices of their world. All of it lives on the reactor's thread.
 pub struct Service {
-    /// Of the server; that of the array, if there is one.
+    /// The server's name; that of the array, if it has one only.
     name: String,
     pub(crate) devices: Rc<dyn Devices>,
     pub(crate) doors: Doors,
@@ -39,9 +39,9 @@ pub struct Service {
     pools: RefCell<Vec<Rc<Pooled>>>,
     /// Arrays that have not been stopped, in the order in which they were given.
     arrays: RefCell<Vec<Rc<Exported>>>,
-    /// There were several at a time: it tells of a list of them from then on.
+    /// The server has had several arrays at a time, and reports a list from then on.
     several: Cell<bool>,
-    /// An array was told to stop, and has not stopped in time.
+    /// An array has not stopped in time.
     given_up: Cell<bool>,
     /// Arrays that are stopped one by one, until their devices are free.
     leaving: Cell<usize>,
@@ -102,7 +102,7 @@ impl Service {
         self.pools.borrow().clone()
     }
 
-    /// A pool is one of this host's from now on, which tells of a list.
+    /// Adds a pool to this host, which reports a list from now on.
     pub(crate) fn has_pool(&self, pooled: Rc<Pooled>) {
         self.pools.borrow_mut().push(pooled);
         self.several.set(true);
@@ -158,7 +158,7 @@ impl Service {
         }
     }
 
-    /// Has it end, or end sooner.
+    /// Orders the server to end, or to end sooner.
     pub fn take(&self, order: Order) {
         if self.order.get() != Some(Order::GiveUp) {
             self.order.set(Some(order));
@@ -166,13 +166,13 @@ impl Service {
         self.changed.notify();
     }
 
-    /// Waits until it is told this, or more.
+    /// Waits until this order, or a stronger one, was given.
     pub async fn ordered(&self, order: Order) {
         let heard = || self.order.get().filter(|&reported| reported == order || reported == Order::GiveUp);
         self.changed.until(heard).await;
     }
 
-    /// Waits until there is nothing left to serve, and whoever stopped it has been told.
+    /// Waits until there is nothing left to serve, and the client that stopped it has its answer.
     pub async fn emptied(&self) {
         let is_empty =
             || self.arrays.borrow().is_empty() && self.pools.borrow().is_empty() && self.leaving.get() == 0;
@@ -288,7 +288,7 @@ impl Service {
         }
     }
 
-    /// The array that is meant; `None` for all of the server. There is no other than the only one.
+    /// The array that is meant; `None` for all of the server. A server with one array means that one.
     fn called(&self, name: Option<&str>) -> Result<Option<Rc<Exported>>, HostError> {
         let arrays = self.arrays();
         if !self.several.get() {
@@ -298,7 +298,7 @@ impl Service {
         Ok(names::select(&names, name, &self.name)?.map(|at| Rc::clone(&arrays[at])))
     }
 
-    /// The same, where one has to be meant.
+    /// The array of this name; an error if the name is left out and there are several.
     fn one(&self, name: Option<&str>) -> Result<Rc<Exported>, HostError> {
         self.called(name)?.ok_or_else(|| HostError::Several(self.name.clone()))
     }
@@ -358,7 +358,7 @@ impl Service {
         first.chain(came).chain(file).collect()
     }
 
-    /// Forgets an array, and tells of it for the last time, once, whoever else has stopped it.
+    /// Forgets an array, and reports its events for the last time. Does so once, also if several clients stopped it.
     fn let_go(&self, array: &Rc<Exported>, failed: Option<&HostError>) {
         let at = self.arrays.borrow().iter().position(|other| Rc::ptr_eq(other, array));
         let Some(at) = at else { return };
@@ -373,7 +373,7 @@ impl Service {
         self.changed.notify();
     }
 
-    /// Tells what became of the arrays.
+    /// Reports the end of all arrays.
     pub fn tell_the_end(&self) {
         for array in self.arrays() {
             self.tell_the_end_of(&array);
@@ -389,7 +389,7 @@ impl Service {
         (self.listener)(News::Stopped { name, words, several: self.several.get() });
     }
 
-    /// Something is stopped, until what is given is dropped.
+    /// Counts a stop in progress until the returned guard is dropped.
     pub(crate) fn leave(&self) -> impl Drop + '_ {
         struct Leaving<'a>(&'a Service);
         impl Drop for Leaving<'_> {
@@ -402,7 +402,7 @@ impl Service {
         Leaving(self)
     }
 
-    /// Forgets a pool, and tells of it for the last time.
+    /// Forgets a pool, and reports its events for the last time.
     pub(crate) fn let_pool_go(&self, pooled: &Rc<Pooled>, failed: Option<&HostError>) {
         self.pools.borrow_mut().retain(|other| !Rc::ptr_eq(other, pooled));
         self.tell_the_end_of_pool(pooled);

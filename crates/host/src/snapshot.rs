@@ -1,4 +1,4 @@
-//! The last status that the arrays' thread has given: it can be had without that thread.
+//! The last status that the arrays' thread has given. It is available without that thread.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
@@ -13,7 +13,7 @@ use crate::status::Report;
 #[derive(Clone)]
 pub struct Snapshot {
     last: Arc<Mutex<(Arc<Volumes>, Instant)>>,
-    /// Of the server.
+    /// The server's name.
     started: SystemTime,
 }
 
@@ -58,7 +58,7 @@ impl Snapshot {
         })
     }
 
-    /// The meaning of an order to stop `array`, or nothing by name.
+    /// The array that an order to stop `array` means, or all arrays.
     pub(crate) fn stops(&self, array: Option<&str>, server: &str) -> Result<Stops, HostError> {
         let reported = self.last().0;
         Ok(match meant(&reported, array, server)? {

@@ -13,7 +13,7 @@ use crate::read::{Absent, Pin, is_whole};
 
 /// Blocks that are read at a time.
 const SIDE_BY_SIDE: u64 = 32;
-/// Places that are told of.
+/// The most places in a report.
 const PLACES: usize = 16;
 
 /// The outcome of a check.
@@ -75,7 +75,7 @@ impl Core {
             let leaves = map.leaves.values().filter_map(|slot| slot.pointer);
             leaves.map(|pointer| (pointer.address, pointer.checksum)).collect()
         };
-        // A segment that was gone over is not written anew before its parity has been compared, too.
+        // A segment that was gone over is not rewritten before its parity has been compared, too.
         let mut pins: BTreeMap<u32, Pin<'_>> = BTreeMap::new();
         for (address, _) in &pages {
             let segment = address.segment();

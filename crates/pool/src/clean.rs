@@ -51,7 +51,7 @@ impl Core {
         }
     }
 
-    /// Waits for a checkpoint that may give the log more segments. Users leave it to cleaning while that goes on: whoever asks for the
+    /// Waits for a checkpoint that may give the log more segments. Users leave it to cleaning while that goes on: the caller for the
     /// next one as soon as the last has ended leaves no turn to it.
     pub(crate) async fn make_room(self: &Rc<Self>, cold: bool) -> Result<(), VolumeError> {
         self.look_after();

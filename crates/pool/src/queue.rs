@@ -12,7 +12,7 @@ use brindle_volume::VolumeError;
 /// Where the bytes of a block come from.
 #[derive(Clone)]
 pub(crate) enum Source {
-    /// Slices of 4 KiB in all, of whoever asked.
+    /// Slices of 4 KiB in all, of the caller.
     Slices(Vec<Slice>),
     /// Bytes that are nobody else's.
     Bytes(Rc<[u8]>),

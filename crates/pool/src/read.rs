@@ -54,7 +54,7 @@ struct Stripe {
     silent: Option<VolumeError>,
 }
 
-/// A segment that somebody reads: it is not written anew meanwhile.
+/// A segment that somebody reads: it is not rewritten meanwhile.
 pub(crate) struct Pin<'a>(&'a RefCell<Space>, u32);
 
 impl<'a> Pin<'a> {

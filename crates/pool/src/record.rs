@@ -1,8 +1,9 @@
 //! The record: uberblocks, and who is out of use.
 //!
-//! Rules, for a crash at any moment. A member that fails is out of use at once, and nobody who relies on its absence is told of
-//! success before uberblocks on all others say so. An uberblock is written to both labels of every member in use, and counts once it
-//! stands on all of them. One that names another checkpoint is written after that, and all it relies on, stands on all members.
+//! Rules, for a crash at any moment. A member that fails is out of use at once, and no success that relies on its
+//! absence is acknowledged before uberblocks on all others say so. An uberblock is written to both labels of every
+//! member in use, and counts once it stands on all of them. One that names another checkpoint is written after that,
+//! and all it relies on, stands on all members.
 
 use std::rc::Rc;
 

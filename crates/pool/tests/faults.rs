@@ -139,7 +139,7 @@ fn counts_of_what_is_live_are_true_after_power_cuts() {
             for block in 0..BLOCKS {
                 there += u64::from(read(&io, &volume, block).await != Ok(0));
             }
-            assert_eq!(stored, there, "life {boot}");
+            assert_eq!(stored, there, "boot {boot}");
             let mut random = Random::new(boot);
             loop {
                 write(&io, &volume, random.below(BLOCKS), 1 + boot as u8).await.expect("written");

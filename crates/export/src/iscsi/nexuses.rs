@@ -68,7 +68,8 @@ impl<V> Nexuses<V> {
         self.entries.borrow().iter().filter(with).cloned().collect()
     }
 
-    /// Aborts all commands of a target's sessions for which `which`; those of others than `by` are told. Returns them.
+    /// Aborts all commands of a target's sessions for which `which`; those of nexuses other than `by` end with a
+    /// status. Returns them.
     pub(super) fn abort(
         &self,
         target: &Rc<Target<V>>,

@@ -34,7 +34,7 @@ impl<V> Clone for Server<V> {
 /// The use of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetStats {
-    /// Its IQN.
+    /// The target's IQN.
     pub name: String,
     /// Sessions with it now: the numbers of their connections, and the names of their initiators' ports.
     pub initiators: Vec<(u64, String)>,
@@ -42,7 +42,7 @@ pub struct TargetStats {
     pub registrants: usize,
     /// A reservation is held.
     pub reserved: bool,
-    /// Since it was added.
+    /// Counters since the target was added.
     pub total: Counters,
     /// How long some of its commands took: reads, and others.
     pub latency: [Histogram; 2],
@@ -89,7 +89,7 @@ impl<V: Volume + 'static> Server<V> {
         self.sessions.stop_those_of(name, || target.sessions.get() == 0).await;
     }
 
-    /// Ends the sessions with a target for which `which`, by number and client, at once; tells how many.
+    /// Ends at once the sessions with a target that `which` selects by number and client; returns how many.
     pub fn disconnect(&self, target: &str, which: impl Fn(u64, &Client) -> bool) -> usize {
         self.sessions.disconnect(target, which)
     }
@@ -101,8 +101,8 @@ impl<V: Volume + 'static> Server<V> {
         self.sessions.stop_those_of(name, || target.sessions.get() == 0).await;
     }
 
-    /// Accepts connections on a listening socket until the server stops. `address` is what initiators are told of it; `None`
-    /// where they are to use the one by which they came. Each is a portal group and a target port of its own.
+    /// Accepts connections on a listening socket until the server stops. `address` is the one that initiators are
+    /// given; `None`: the address to which they connected. Each is a portal group and a target port of its own.
     pub fn serve(&self, listener: SocketId, address: Option<String>) {
         let group = self.shared.portals.borrow().len() as u16 + 1;
         self.shared.portals.borrow_mut().push((address, group));
@@ -151,13 +151,13 @@ impl<V: Volume + 'static> Server<V> {
     }
 }
 
-/// A listener, and the group that it is.
+/// A listener and its portal group.
 struct Portal<V> {
     shared: Rc<Shared<V>>,
     group: u16,
 }
 
-/// A portal, as one who comes by it meets it.
+/// A portal, as a connection through it needs it.
 struct Entrance<'a, V> {
     portal: &'a Portal<V>,
     client: Client,

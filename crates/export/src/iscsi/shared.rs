@@ -20,7 +20,7 @@ pub type Chance = Box<dyn Fn(&mut [u8])>;
 pub struct IscsiConfig {
     /// Memory, connections and times.
     pub session: Config,
-    /// By what initiators prove who they are; `None` if they need not.
+    /// The secrets by which initiators authenticate; `None` if they need not.
     pub chap: Option<Chap>,
     /// Fills with bytes that nobody can guess.
     pub random: Chance,
@@ -32,7 +32,7 @@ pub(super) struct Shared<V> {
     pub(super) config: IscsiConfig,
     pub(super) nexuses: Nexuses<V>,
     pub(super) targets: RefCell<Vec<Rc<Target<V>>>>,
-    /// Addresses as initiators are told them, with their portal groups.
+    /// Addresses as initiators are given them, with their portal groups.
     pub(super) portals: RefCell<Vec<(Option<String>, u16)>>,
     pub(super) next_session: Cell<u16>,
     /// Targets that were ever added.

@@ -21,7 +21,7 @@ pub type Keep = Rc<dyn Fn(Option<String>) -> Keeping>;
 
 /// The parts of a target.
 pub struct TargetSpec<V> {
-    /// Its IQN is `identity.target`.
+    /// The target's IQN is `identity.target`.
     pub identity: Identity,
     /// The disk.
     pub volume: Rc<V>,
@@ -46,7 +46,7 @@ pub(super) struct Target<V> {
     pub(super) tally: SharedCounters,
     pub(super) latencies: Latencies,
     pub(super) sessions: Cell<usize>,
-    /// It is to end.
+    /// The target is to end.
     pub(super) closing: Cell<bool>,
     keep: Option<Keep>,
     pub(super) gate: Rc<Gate>,
@@ -78,7 +78,7 @@ impl<V: Volume> Target<V> {
         target
     }
 
-    /// Other doors may write, or not.
+    /// Notes whether clients of other protocols may write.
     pub(super) fn look_at_gate(&self) {
         self.gate.set(self.unit.borrow().is_reserved());
     }

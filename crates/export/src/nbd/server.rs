@@ -41,7 +41,7 @@ pub struct ExportStats {
     pub name: String,
     /// Connections that use it now.
     pub connections: usize,
-    /// Since it was added.
+    /// Counters since the export was added.
     pub total: Counters,
     /// How long some of its requests took: reads, and others.
     pub latency: [Histogram; 2],
@@ -64,7 +64,7 @@ impl<V: Volume + 'static> Server<V> {
         self.add_guarded(name, description, volume, Rc::default())
     }
 
-    /// The same of a volume that others may have for themselves: while the gate is closed, changes are refused (EPERM).
+    /// Adds an export behind a gate: while another client has the volume for itself, changes are refused (EPERM).
     ///
     /// # Errors
     /// As [`Server::add_export`].
@@ -114,7 +114,7 @@ impl<V: Volume + 'static> Server<V> {
         self.serve_securely(listener, None);
     }
 
-    /// The same, with TLS: offered, or demanded before anything else is told.
+    /// Serves a listener with TLS: offered, or demanded before the server reveals anything.
     pub fn serve_securely(&self, listener: SocketId, security: Option<Security>) {
         let exports = Rc::clone(&self.exports);
         self.sessions.listen(listener, Rc::new(Entrance { exports, security }));
@@ -200,7 +200,7 @@ impl<V: Volume + 'static> Protocol for Entrance<V> {
             Either::Second(_) => return,
         };
         let chosen_one = |export: &&Rc<Export<V>>| export.number == chosen.number;
-        // It may have ended while the client was told that it has it.
+        // The export may have ended while the client was getting its reply.
         let Some(export) = list.borrow().iter().find(chosen_one).map(Rc::clone) else { return };
         let right = export.gate.right(&link.client());
         if right.is_none() || right == Some(Right::Read) && !chosen.terms.limits.read_only {

@@ -1,5 +1,5 @@
-//! SCSI disks: what commands ask, and what answers them. Primary commands (SPC-4) and block commands (SBC-3), as initiators
-//! of hypervisors and systems use them.
+//! SCSI disks: commands, and their answers. Primary commands (SPC-4) and block commands (SBC-3), as initiators of
+//! hypervisors and systems use them.
 //!
 //! No socket is known here, and no member: a command comes as the bytes of its CDB and becomes an [`Action`], which is done
 //! on a volume by `perform`. Nothing of it waits but that.

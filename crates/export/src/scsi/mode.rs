@@ -25,7 +25,7 @@ const CHANGEABLE: u8 = 1;
 const DEFAULT: u8 = 2;
 const SAVED: u8 = 3;
 
-/// Pages that there are, in order.
+/// The supported pages, in order.
 const PAGES: [u8; 4] = [0x01, 0x08, 0x0a, 0x1c];
 const ALL: u8 = 0x3f;
 

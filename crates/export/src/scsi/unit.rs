@@ -15,20 +15,20 @@ use super::unit_sizes::Shape;
 
 /// The most attentions that a nexus is owed at a time.
 const MAX_ATTENTIONS: usize = 8;
-/// The most nexuses of which it is remembered that they were here.
+/// The most nexuses that are remembered.
 const MOST_NEXUSES: usize = 4096;
 
 /// A disk.
 pub struct Unit {
     /// The unit's identity.
     pub identity: Identity,
-    /// Its sizes.
+    /// The unit's sizes.
     pub shape: Shape,
     modes: Modes,
     reservations: Reservations,
     /// The nexus that has reserved it by RESERVE (6).
     reserved: Option<Nexus>,
-    /// Unit attentions not told yet.
+    /// Pending unit attentions.
     attentions: BTreeMap<Nexus, VecDeque<Attention>>,
     copies: copy::Results,
 }
@@ -65,7 +65,7 @@ impl Unit {
     /// A nexus has come.
     pub fn arrived(&mut self, nexus: &Nexus) {
         if self.attentions.len() >= MOST_NEXUSES {
-            // A nexus that is forgotten is told of POWER ON once more.
+            // A nexus that was forgotten gets the attention POWER ON once more.
             self.attentions.clear();
         }
         let attention =
@@ -87,7 +87,7 @@ impl Unit {
         }
     }
 
-    /// It was reset by a nexus: all are told, and what was reserved by RESERVE (6) is free.
+    /// A nexus has reset the unit: all get an attention, and what was reserved by RESERVE (6) is free.
     pub fn reset(&mut self) {
         self.reserved = None;
         self.modes = Modes::default();
@@ -97,7 +97,7 @@ impl Unit {
         }
     }
 
-    /// Its size has become another.
+    /// Changes the unit's size: all initiators get an attention.
     pub fn resized(&mut self, shape: Shape) {
         self.shape = shape;
         self.tell_all(None, Attention::CapacityChanged);
@@ -368,7 +368,7 @@ impl Unit {
         Ok((next, effects))
     }
 
-    /// They have become so.
+    /// The reservations have changed.
     pub fn changed(&mut self, next: Reservations, effects: &Effects) {
         self.reservations = next;
         for (nexus, attention) in &effects.attentions {

@@ -18,15 +18,15 @@ pub struct Shape {
     pub optimal: u64,
     /// The most that a transfer may have.
     pub most: u64,
-    /// Nothing may be written.
+    /// The unit is write-protected.
     pub read_only: bool,
     /// UNMAP reaches members.
     pub unmaps: bool,
-    /// It is not known that nothing rotates.
+    /// The medium may rotate: false only if it is known not to.
     pub rotates: bool,
 }
 
-/// The largest physical block that is told: a chunk is none.
+/// The largest physical block that is reported; a chunk does not count as one.
 const PHYSICAL: u32 = 4096;
 
 impl Shape {
@@ -67,10 +67,9 @@ impl Shape {
         }
     }
 
-    /// The same of a range that is transferred in one piece.
+    /// Checks a range that is transferred in one piece; gives its place and length in bytes.
     ///
-    /// # Errors
-    /// It has more than a transfer may have, of which the CDB's byte says so.
+    /// # Errors The range is longer than a transfer may be. `byte` is where the CDB has the length.
     pub(super) fn transfer(&self, blocks: &Blocks, byte: u16) -> Result<(u64, u64), Sense> {
         let (offset, len) = self.range(blocks)?;
         if len > self.most { Err(Sense::cdb(byte)) } else { Ok((offset, len)) }

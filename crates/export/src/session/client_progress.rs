@@ -12,7 +12,7 @@ pub(crate) struct Motion {
 }
 
 impl Motion {
-    /// From now on the client is waited for.
+    /// Starts to wait for the client.
     #[inline]
     pub(crate) fn begins(&self) {
         self.awaited.set(true);
@@ -25,19 +25,19 @@ impl Motion {
         self.awaited.get()
     }
 
-    /// How often it has been waited for so far.
+    /// How often the server has waited for the client so far.
     pub(super) fn begun(&self) -> u32 {
         self.begun.get()
     }
 
-    /// The client has done a good part of it.
+    /// Notes that the client has made good progress.
     #[inline]
     pub(crate) fn moved(&self) {
         self.moved.set(true);
         self.rounds.set(0);
     }
 
-    /// The client has done it.
+    /// Ends the wait: the client has done its part.
     #[inline]
     pub(crate) fn ends(&self) {
         self.awaited.set(false);

@@ -38,7 +38,7 @@ pub(crate) struct Link {
     pub(super) since: Instant,
     /// When something last came from a client that has not chosen an export.
     heard: Cell<Instant>,
-    /// Rounds of the patrol in which it has not chosen one.
+    /// Rounds of the patrol in which the client had not chosen an export.
     pub(super) undecided: Cell<u32>,
     export: RefCell<Option<String>>,
     client: RefCell<Client>,

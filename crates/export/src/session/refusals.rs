@@ -1,4 +1,4 @@
-//! Clients that were refused: each is told of once, up to a number of them, and all are counted.
+//! Clients that were refused. Each is reported once, up to a number of them, and all are counted.
 
 use core::cell::{Cell, RefCell};
 use core::net::IpAddr;
@@ -6,21 +6,21 @@ use std::collections::BTreeSet;
 
 use crate::access::Client;
 
-/// The most peers that are told of one by one.
+/// The most peers that are reported one by one.
 const MAX_REPORTED: usize = 1024;
 
 /// Refusals of a server.
 #[derive(Default)]
 pub(crate) struct Refusals {
     count: Cell<u64>,
-    /// Peers that have been told of; `None` for those on this machine.
+    /// Peers that have been reported; `None` for those on this machine.
     reported: RefCell<BTreeSet<Option<IpAddr>>>,
-    /// It has been said that no more are told of.
+    /// The message that no more peers are reported was logged.
     full: Cell<bool>,
 }
 
 impl Refusals {
-    /// A client is refused; `true` if that was told.
+    /// Counts a client that is refused; `true` if that was reported.
     pub(crate) fn refused(&self, client: &Client, why: &str) -> bool {
         self.count.set(self.count.get() + 1);
         let mut reported = self.reported.borrow_mut();
@@ -41,7 +41,7 @@ impl Refusals {
         true
     }
 
-    /// How many there were.
+    /// The number of clients that were refused.
     pub(crate) fn count(&self) -> u64 {
         self.count.get()
     }

@@ -55,15 +55,15 @@ pub struct ConnectionStats {
     pub export: Option<String>,
     /// The client, as far as it is known.
     pub client: Client,
-    /// It speaks TLS.
+    /// The client speaks TLS.
     pub secure: bool,
-    /// Time since it was accepted.
+    /// Time since the connection was accepted.
     pub age: Duration,
     /// Requests whose replies have not been sent.
     pub outstanding: usize,
     /// Bytes of the memory common to all connections that they hold.
     pub held_bytes: usize,
-    /// Since it was accepted.
+    /// Counters since the connection was accepted.
     pub total: Counters,
 }
 
@@ -236,7 +236,7 @@ impl Sessions {
         }
         let patience = self.roster.config.rounds(self.roster.config.stall);
         let deaf = links.iter().filter(|(_, link)| link.unread() >= patience);
-        // Of some that are equal, the oldest.
+        // The oldest of equal ones is closed.
         let Some((id, link)) = deaf.rev().max_by_key(|(_, link)| link.unread()) else { return false };
         tracing::warn!(connection = id, "closed: it reads none of its replies, and others want its place");
         link.close();

@@ -1,4 +1,4 @@
-//! Members that went away and come back: taken again by themselves, where the server was told so.
+//! Members that were away and come back: re-added automatically, if the server was started so.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -11,14 +11,14 @@ use super::former::Back;
 use crate::exported::Exported;
 use crate::service::Service;
 
-/// Time between two looks for those that come back.
+/// The time between two looks for members that come back.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Devices of an array that came back and can't be members again: each is told of once, and not tried again.
+/// Devices of an array that came back and can't be members again: each is reported once, and not tried again.
 #[derive(Default)]
 struct Refused {
     reported: Vec<String>,
-    /// Devices that were opened anew.
+    /// Devices that were opened again.
     found: Vec<Identity>,
     /// Devices that have been open all the while.
     open: Vec<MemberId>,

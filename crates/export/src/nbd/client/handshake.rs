@@ -14,7 +14,7 @@ const GREETING: usize = 18;
 /// The agreement of client and server. Sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreed {
-    /// Of the export.
+    /// The name of the export.
     pub size: u64,
     /// See [`transmission_flags`].
     pub flags: u16,
@@ -44,7 +44,7 @@ pub enum HandshakeStep {
     Exchange {
         /// To be sent.
         say: Vec<u8>,
-        /// To be waited for.
+        /// Bytes to be received.
         hear: usize,
     },
     /// Requests may be sent.

@@ -15,10 +15,10 @@ const HEAD: &str = "brindle reservations 1";
 /// An iSCSI name with the rest of a port's.
 const LONGEST_NAME: usize = 256;
 
-/// Why what was kept is not taken.
+/// Reasons why a file of reservations can't be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReservationFileError {
-    /// It is not what Brindle keeps, or is damaged.
+    /// The file is damaged, or not of Brindle's format.
     #[error("line {line} is not as Brindle writes reservations: remove the file to begin without any")]
     Damaged {
         /// The first line that is wrong, from 1.
@@ -44,7 +44,7 @@ impl Reservations {
         Some(text)
     }
 
-    /// Reads what was kept.
+    /// Reads reservations from the text of their file.
     ///
     /// # Errors
     /// [`ReservationFileError`].
