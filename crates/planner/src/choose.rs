@@ -27,7 +27,7 @@ pub enum Goal {
 }
 
 impl Goal {
-    /// How well it is met: the more, the better.
+    /// How well a configuration meets the goal: more is better.
     fn merit(self, of: &Figures) -> f64 {
         match self {
             Self::Capacity => of.usable() as f64,
@@ -105,8 +105,9 @@ fn by(a: &Figures, b: &Figures, merit: &dyn Fn(&Figures) -> f64) -> Ordering {
 /// more exact.
 const CLOSE: f64 = 0.02;
 
-/// The one to take, and why in a sentence: of those that Brindle can make, and that bear a failure, the best, or what comes
-/// close to it and loses data at fewer failures. What bears none only if nothing else is there.
+/// The one to take, and why in a sentence: of those that Brindle can make, and that bear a failure, the best, or what
+/// comes close to it and loses data at fewer failures. A configuration without tolerance is chosen only if there is
+/// no other.
 pub fn recommend(fitting: &[&Figures], goal: Goal) -> Option<(usize, String)> {
     let own = |bears: bool| -> Vec<usize> {
         let fits = |place: &usize| fitting[*place].is_of_md && (fitting[*place].tolerance > 0) == bears;

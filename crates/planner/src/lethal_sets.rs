@@ -1,4 +1,4 @@
-//! Which failures lose data: exact shares of all sets of two and of three drives.
+//! The failures that lose data: exact shares of all sets of two and of three drives.
 
 use brindle_layout::Raid10Layout;
 
@@ -14,16 +14,16 @@ type Sets = [u64; MOST + 1];
 /// Shares of failures that lose data; none where there are too few drives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Losses {
-    /// Of all sets of two drives.
+    /// The share of sets of two drives that lose data.
     pub double: Option<Fraction>,
-    /// Of all sets of three.
+    /// The share of sets of three drives that lose data.
     pub triple: Option<Fraction>,
-    /// Of the third failures after two that lost nothing; none where no two are survived.
+    /// The share of third failures that lose data after two that lost none; `None` where no two are survived.
     pub third: Option<Fraction>,
 }
 
-/// Counts them. What survives in a stripe survives in each of its groups, so that the numbers of sets are the coefficients of the
-/// product of the groups' polynomials.
+/// Counts the sets that lose data. A set survives in a stripe if it survives in each of its groups, so that the
+/// numbers of sets are the coefficients of the product of the groups' polynomials.
 pub fn losses(configuration: &Configuration) -> Losses {
     let drives = u64::from(configuration.disks());
     let mut survived: Sets = [1, 0, 0, 0];

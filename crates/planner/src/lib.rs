@@ -1,5 +1,5 @@
-//! Which array to build for a need: capacity, speed, and how likely data is lost. Pure: no file, no clock, no chance
-//! that is not from a seed.
+//! Plans arrays for a need: capacity, speed, and how likely data is lost. Pure: no file, no clock, no chance that is
+//! not from a seed.
 //!
 //! [`configurations`] lists what a number of drives can be made into, [`figures`] says what each comes to, [`conflicts`] which
 //! needs exclude each other, [`recommend`] which one to take. The formulas and their sources stand in `docs/planner.md`.

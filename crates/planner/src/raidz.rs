@@ -21,7 +21,7 @@ const LEAST_SLOP: u64 = 128 << 20;
 /// How blocks of a volume or file system are allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allocation {
-    /// Sectors have 2 to this many bytes.
+    /// The binary logarithm of the sector size.
     ashift: u32,
     /// Bytes of a block.
     block: u64,
@@ -117,7 +117,7 @@ impl Allocation {
     }
 }
 
-/// Bytes of a pool as it tells them.
+/// Bytes of a pool as zpool reports them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Space {
     /// For blocks.

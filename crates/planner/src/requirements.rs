@@ -94,7 +94,7 @@ fn terabytes(bytes: u64) -> String {
 }
 
 impl fmt::Display for Need {
-    /// As the command line has it.
+    /// The requirement in the words of the command line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Capacity(bytes) => write!(f, "--min-capacity {}", terabytes(*bytes).replace(' ', "")),

@@ -1,6 +1,6 @@
 //! Options that choose fio's own engine, files or bookkeeping: they are taken, and what becomes of them is said.
 
-/// Options that are taken, and what becomes of them.
+/// Options that are accepted, and their effect here.
 pub type Taken = (&'static [&'static str], &'static str);
 
 /// The engine is this program's: what tunes fio's has nothing to tune.
@@ -269,7 +269,7 @@ pub const OTHER_WORK: &[&str] = &[
     "librpma_gpspm_server",
 ];
 
-/// Checksums of fio for which another stands here.
+/// Checksums of fio that are replaced by another here.
 pub(super) const CHECKSUMS: &[&str] = &[
     "md5", "crc64", "crc32", "crc16", "crc7", "xxhash", "sha512", "sha256", "sha1", "sha3-224", "sha3-256",
     "sha3-384", "sha3-512", "meta",

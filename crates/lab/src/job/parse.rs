@@ -20,7 +20,7 @@ const LONGEST: usize = 64 << 10;
 /// A note about an option that has no effect of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// Where it stands.
+    /// The place of the setting.
     pub place: SettingPlace,
     /// The option.
     pub option: String,
@@ -58,8 +58,8 @@ pub fn parse(files: &[&str], lenient: bool, around: &impl Surroundings) -> Resul
     builder.end(&SettingPlace { file: Arc::from(files.last().copied().unwrap_or("job file")), line: 0 })
 }
 
-/// The same for options of the command line: those before the first `name` hold for all jobs, each `name` begins one. Without
-/// a `name` there is one job, called `bench`.
+/// Parses options of the command line: those before the first `name` hold for all jobs, each `name` begins one.
+/// Without a `name` there is one job, called `bench`.
 ///
 /// # Errors
 /// As [`parse`].
@@ -194,7 +194,7 @@ impl<S: Surroundings> Builder<'_, S> {
         Ok(())
     }
 
-    /// The setting with what its variables stand for.
+    /// The setting with its variables expanded.
     fn expanded(&self, setting: &Setting) -> Result<Setting, JobError> {
         let mut setting = setting.clone();
         if let Some(value) = setting.value.as_mut().filter(|value| value.contains('$')) {

@@ -1,4 +1,4 @@
-//! The points of a sweep on devices, one after the other: each array is made anew on the first of them.
+//! The points of a sweep on devices, one after the other: each array is created again on the first of them.
 
 use core::time::Duration;
 use std::cell::RefCell;
@@ -56,7 +56,7 @@ pub trait Bench {
     /// Bytes of each target.
     fn sizes(&self, opened: &Self::Opened) -> Vec<u64>;
 
-    /// Runs a load once; or tells why it can't be. `names` are the devices whose use is told.
+    /// Runs a load once, or gives the reason why it can't run. `names` are the devices whose use is measured.
     ///
     /// # Errors
     /// It ends the sweep.
@@ -134,10 +134,9 @@ impl<'a, B: Bench> Measuring<'a, B> {
         Self { bench, names, file, times, memory, known: RefCell::default(), done: Vec::new() }
     }
 
-    /// Measures all; each is kept as soon as it is finished. Fewer come back if somebody asked for the end.
+    /// Measures all points; each is saved as soon as it is finished. Fewer are returned if the user interrupts.
     ///
-    /// # Errors
-    /// The first of the bench.
+    /// # Errors The first error of the bench.
     pub fn run(mut self, open: &[&Point]) -> Result<Vec<Finished>, B::Error> {
         let array =
             |point: &Point| [&point.level, &point.layout, &point.members, &point.chunk].map(String::clone);
@@ -183,7 +182,7 @@ impl<'a, B: Bench> Measuring<'a, B> {
         self.measure(opened, loads, names)
     }
 
-    /// The same of RAID 0 over arrays. How many operations it costs the drives at least is not counted.
+    /// Measures points on RAID 0 over arrays. The least number of operations on the drives is not counted for these.
     fn on_nested(&mut self, nested: &Nested<'_>, points: &[&Point]) -> Result<(), B::Error> {
         let names = &self.names[..nested.members];
         let loads = self.beside_drives(points, names)?;

@@ -5,7 +5,7 @@ use crate::drive::Drive;
 use crate::predict::{self, Beside, Policies, PredictError, Shape, Spec, predict};
 use crate::sweep::{Figures, Finished, Point, RunFacts};
 
-/// How points are simulated, and what has been so beside them.
+/// The settings of simulations, and the baselines computed so far.
 pub struct Simulating {
     policies: Policies,
     cores: u32,

@@ -77,8 +77,8 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// Of a load on an array, or on one drive by itself; `memory` is how many bytes may be in flight. None for a load that gives
-    /// up blocks.
+    /// The baselines of a load on an array, or on one drive by itself; `memory` is how many bytes may be in flight.
+    /// None for a load that gives up blocks.
     pub fn of(job: &Job, geometry: Option<&Geometry>, members: u16, memory: u64) -> Option<Self> {
         let moved = Moved::of(job, geometry)?;
         let load = saturating(job, &moved, members, memory);

@@ -6,7 +6,7 @@ use brindle_layout::{Family, Geometry};
 
 use crate::job::{Blocks, Direction, Job, Kinds};
 
-/// Sizes are multiples of this.
+/// The unit of sizes, in bytes.
 const SECTOR: u64 = 512;
 
 /// Operations by their size.
@@ -14,7 +14,7 @@ const SECTOR: u64 = 512;
 pub(super) struct Sizes(BTreeMap<u64, f64>);
 
 impl Sizes {
-    /// So many bytes in operations of one size.
+    /// Adds this many bytes in operations of one size.
     fn add(&mut self, bytes: f64, size: u64) {
         let size = size.max(1).next_multiple_of(SECTOR);
         if bytes > 0.0 {
@@ -95,7 +95,7 @@ impl Moved {
         }
     }
 
-    /// Of 100 operations, how many read.
+    /// Per cent of operations that read.
     pub(super) fn share_of_reads(&self) -> u64 {
         let (reads, writes) = (self.reads.operations(), self.writes.operations());
         (100.0 * reads / (reads + writes)).round() as u64
@@ -157,12 +157,12 @@ impl Array {
         size / chunks.div_ceil(on_one)
     }
 
-    /// The same where each member has one place for it.
+    /// The least I/O where each member has one place for the request.
     fn piece(&self, size: u64) -> u64 {
         if self.chunk == 0 { size } else { size.min(self.chunk).max(size / self.width) }
     }
 
-    /// Of a mirrored write.
+    /// The least I/O of a mirrored write.
     fn copied(&self, size: u64) -> u64 {
         if self.chunk == 0 {
             return size;

@@ -8,11 +8,11 @@ use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions, bytes
 
 use super::costs::{Cost, Costs};
 
-/// Processors, and what they have in common. A handle.
+/// A handle to the modelled processors.
 #[derive(Clone)]
 pub(super) struct Processors {
     io: Io,
-    /// Each is free from then on.
+    /// The time from which each processor is free.
     free: Rc<[Cell<Instant>]>,
     /// The part of the processor that only one request can have at a time: free from this time on.
     shared: Rc<Cell<Instant>>,

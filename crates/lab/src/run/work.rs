@@ -31,11 +31,11 @@ pub(super) struct TargetRequest {
 /// Where, from which seed.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
-    /// By target.
+    /// Indexed by target.
     pub(super) ranges: Vec<Range>,
-    /// Of the places of requests.
+    /// The seed for the places of requests.
     pub(super) seed: u64,
-    /// Of what is written: the same for all copies, which may write to the same place.
+    /// The seed for written content. All clones of a job share it, since they may write to the same place.
     pub(super) content: u64,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Work {
     content: RefCell<Rc<BlockContent>>,
     turn: Cell<usize>,
     asked: Cell<u64>,
-    /// By target: requests of this pass, those of them that are not verified yet.
+    /// Indexed by target: requests of this pass, those of them that are not verified yet.
     drawn: RefCell<Vec<u64>>,
     /// Targets and places of requests of this pass that were never sent.
     unsent: RefCell<Vec<(usize, u64)>>,
@@ -230,12 +230,12 @@ impl Work {
         self.sums.borrow_mut().depths[(depth.ilog2() as usize).min(6)] += 1;
     }
 
-    /// It has completed, for good or ill.
+    /// Counts a request as completed, with success or not.
     pub(super) fn back(&self) {
         self.in_flight.set(self.in_flight.get() - 1);
     }
 
-    /// It has completed well: begun, handed over, ended.
+    /// Records a successful request: when it began, was submitted, and ended.
     pub(super) fn record(&self, request: &Request, [begun, sent, ended]: [Instant; 3]) {
         self.live.count(request.direction, request.len);
         self.pace.completed(ended);

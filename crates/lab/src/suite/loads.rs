@@ -26,13 +26,13 @@ pub struct Loads {
     scores: Vec<Score>,
 }
 
-/// Why a suite's jobs can't be had.
+/// Why a suite's jobs can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadsError {
-    /// One of its jobs is none.
+    /// One of its jobs has an error.
     #[error(transparent)]
     Suite(#[from] SuiteError),
-    /// An option beside it is none.
+    /// An option of a job is wrong.
     #[error(transparent)]
     Job(#[from] JobError),
 }
@@ -147,7 +147,7 @@ fn check(job: &Words, own: &[(String, String)], around: &impl Surroundings) -> R
     if let Some((name, _)) = twice {
         return Err(format!("job '{}' of the suite says {name} itself: leave out --{name}", job.name));
     }
-    // Of jobs that run by the clock, what says how long may stand with the options of all.
+    // The run time of jobs that run by the clock may stand with the options of all jobs.
     let alone = job.words.iter().filter(|(name, _)| name != "time_based");
     let alone: Vec<_> = alone.map(|(name, value)| (name.clone(), Some(value.clone()))).collect();
     let wrong = |error: JobError| format!("job '{}': {}", job.name, error.kind);

@@ -78,7 +78,7 @@ fn entry(line: &str) -> Result<Option<TraceEntry>, TraceErrorKind> {
 
 /// The direction of the request; `None` for a flush alone.
 fn direction(rwbs: &str) -> Result<Option<Direction>, TraceErrorKind> {
-    // A flush stands before what it is of, and F behind it is FUA.
+    // A leading F is a flush before the operation; a later F is FUA.
     match rwbs.trim_start_matches('F').bytes().next() {
         Some(b'R') => Ok(Some(Direction::Read)),
         Some(b'W') => Ok(Some(Direction::Write)),

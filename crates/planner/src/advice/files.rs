@@ -91,8 +91,8 @@ fn beginning(
     simulator.array(with, load(&[("rw", rw), ("bs", &row), ("offset", &offset), ("iodepth", "4")]))
 }
 
-/// The gain of large files that begin with rows, where a file system was told of them, over files that begin in the
-/// middle of one.
+/// The gain for large files that begin at a row, where the file system knows the rows, over files that begin within
+/// one.
 fn along_rows(finding: Finding, facts: &Facts, simulator: Option<&dyn Simulator>) -> Finding {
     let Some(row) = facts.row().filter(|_| facts.has_parity()).or_else(|| facts.chunk()) else {
         return finding;
@@ -109,7 +109,7 @@ fn along_rows(finding: Finding, facts: &Facts, simulator: Option<&dyn Simulator>
     })
 }
 
-/// No file system that is told of stripes: what to make one with.
+/// Advice for an array without a file system: the options to make one with.
 fn unnamed(
     facts: &Facts,
     content: &ArrayContent,

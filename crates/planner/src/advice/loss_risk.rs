@@ -20,8 +20,8 @@ pub(super) struct LossRisk {
 }
 
 impl LossRisk {
-    /// Of the array with all its members, scrubbed once a month, in five years; none of levels without redundancy, nor where copies
-    /// overlap.
+    /// The risk of the array with all its members, scrubbed once a month, in five years. `None` for levels without
+    /// redundancy, and where copies overlap.
     pub(super) fn of(facts: &Facts, drives: &[Drive], simulator: Option<&dyn Simulator>) -> Option<Self> {
         let count = u32::try_from(facts.raid_devices).ok()?;
         let (width, bears, groups) = match (facts.level, facts.shape) {
@@ -72,7 +72,7 @@ impl LossRisk {
         Self { case: Case { scrub: None, ..self.case }, ..self }
     }
 
-    /// In so many days.
+    /// The risk in this many days.
     pub(super) fn in_days(self, days: f64) -> Self {
         Self { case: Case { hours: days * 24.0, ..self.case }, ..self }
     }

@@ -19,7 +19,7 @@ const SMALL_BIT: u64 = 4 << 20;
 const USUAL_BIT: u64 = 64 << 20;
 /// Bytes of a request of the kernel that reads ahead.
 const READ: u64 = 128 << 10;
-/// Bytes that the kernel reads ahead of a device of which it was told nothing.
+/// Bytes that the kernel reads ahead by default.
 const USUAL: u64 = 128 << 10;
 const NO_MD: &str =
     "the kernel runs no array on these members, or sysfs does not tell: name the array, as in /dev/md0";
