@@ -75,7 +75,7 @@ impl Mutant {
         Ok(mutants)
     }
 
-    /// The files that it changes, as they are then.
+    /// The files that the mutant changes, with their new text.
     pub(crate) fn changed(&self, root: &Path) -> Result<Vec<(PathBuf, String)>, Failure> {
         let mut files: Vec<(PathBuf, String)> = Vec::new();
         for edit in &self.edits {
@@ -104,7 +104,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), Failure> {
     let (mut known, mut missed) = (0, 0);
     let wanted = |mutant: &Mutant| options.only.as_ref().is_none_or(|only| *only == mutant.name);
     for mutant in Mutant::all(root)?.into_iter().filter(wanted) {
-        // Of the copy: whoever goes on working meanwhile does not disturb the search.
+        // Changes the copy, so that work on the tree does not disturb the search.
         let changed = mutant.changed(&copy)?;
         let files = changed.iter().map(|(file, _)| Ok((file, fs::read_to_string(copy.join(file))?)));
         let sound: Vec<(&PathBuf, String)> = files.collect::<Result<_, Failure>>()?;

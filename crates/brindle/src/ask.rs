@@ -22,7 +22,7 @@ pub(crate) use resolve::Meant;
 /// How long a file's name may take to be looked up.
 const RESOLVING: Duration = Duration::from_millis(300);
 
-/// A server, and which of its arrays is meant: `None` for whatever it has.
+/// A server, and one of its arrays; `None` for all.
 pub(crate) struct Target {
     pub(crate) server: String,
     pub(crate) array: Option<String>,
@@ -38,7 +38,7 @@ impl Target {
     /// missed.
     pub(crate) fn find(folder: &Path, wanted: &str) -> Self {
         let named = || Self { server: wanted.to_owned(), array: Some(wanted.to_owned()) };
-        // The server knows what it is called by, and what its arrays are.
+        // The server knows its own names, and those of its arrays.
         if runtime::is_name(wanted) && runtime::control_socket(folder, wanted).exists() {
             return named();
         }
@@ -97,7 +97,7 @@ pub(crate) fn status(args: &Status) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Prints how arrays are, and tells it in a number.
+/// Prints the status of arrays, and returns their health.
 fn show_status(args: &Status) -> Result<Health, Failure> {
     let folder = runtime::folder(args.runtime.folder())?;
     let (reports, reported, silent) = match &args.array {
@@ -127,7 +127,7 @@ fn show_status(args: &Status) -> Result<Health, Failure> {
 }
 
 fn text(reports: &[Value], runtime: &Runtime) -> String {
-    // Commands that are told find the server as this one did.
+    // Suggested commands find the server as this one did.
     let named = runtime.runtime_dir.as_ref().filter(|_| std::env::var_os("BRINDLE_RUNTIME_DIR").is_none());
     let flags = named.map_or_else(String::new, |folder| {
         format!(" --runtime-dir {}", next_step::quoted(&folder.to_string_lossy()))
@@ -184,7 +184,7 @@ pub(crate) fn ask_all(folder: &Path, request: &Request) -> Vec<(String, Result<R
     })
 }
 
-/// Asks a server, which has to be there.
+/// Asks a server; an error if there is none.
 pub(crate) fn ask(folder: &Path, name: &str, request: &Request) -> Result<Value, Failure> {
     match control::ask(folder, name, request)? {
         Response::Report(report) => Ok(report),

@@ -20,15 +20,15 @@ const REST: Duration = Duration::from_secs(1);
 enum Outcome {
     /// A server was there already.
     Served,
-    /// It was started.
+    /// The array was started.
     Started,
-    /// It would have been started.
+    /// The array would have been started.
     WouldStart,
-    /// It is another host's, or nobody's.
+    /// The array is another host's, or nobody's.
     Foreign,
-    /// It can't be put together.
+    /// The array can't be put together.
     Refused,
-    /// Its server did not start.
+    /// The array's server did not start.
     Failed,
 }
 
@@ -95,7 +95,7 @@ fn this_host() -> String {
     name.split('.').next().unwrap_or_default().to_owned()
 }
 
-/// Whether it is to be started.
+/// Whether an array is to be started.
 fn is_meant(found: &Findable, args: &Assemble, host: &str) -> bool {
     let named =
         args.array.iter().any(|name| *name == found.name || *name == found.uuid || *name == found.full_name);

@@ -1,4 +1,4 @@
-//! Questions that a device or a file system may leave unanswered for ever.
+//! Calls to a device or a file system that may never return.
 
 use std::io;
 use std::sync::mpsc;

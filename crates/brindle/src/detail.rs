@@ -81,7 +81,7 @@ pub(crate) fn of(members: &[PathBuf], bitmaps: &[PathBuf]) -> Result<ArrayReport
     Ok(of_set(&mut world, &mut set, bitmaps)?.0)
 }
 
-/// The same, but disks with members inside may have those of several arrays.
+/// Reports all arrays: disks with partitions may have members of several.
 fn all(args: &Detail) -> Result<Vec<ArrayReport>, Failure> {
     let (members, bitmaps) = (&args.members, &args.given.bitmaps);
     // Of arrays by hand nothing is read here: a member that was cut is no less a member.

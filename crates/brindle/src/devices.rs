@@ -202,7 +202,7 @@ pub(crate) fn fail(args: &Fail) -> Result<(), Failure> {
     let member = name_of_member(&folder, &target, &args.member)?;
     let by_member = args.array.is_none() && target.array.is_none();
     let wanted = args.array.as_deref().or(by_member.then_some(&args.member));
-    // A server that does not answer now does what it is told once it goes on.
+    // A server that does not answer now carries the request out later.
     let reported = Meant::of(&folder, &target, wanted).map(|meant| meant.reported);
     let named = named_as(&reported.unwrap_or_default(), &args.member);
     let answer = ask(&folder, &target.server, &Request::Fail { member, array: target.array })?;
@@ -213,7 +213,7 @@ pub(crate) fn fail(args: &Fail) -> Result<(), Failure> {
     report::print(&format!("{named} of {array} has failed and is out of service\n"))
 }
 
-/// A member as it is told of: behind a role's number stands the device that fills it.
+/// The name of a member for messages: a role's number, and the device that fills it.
 fn named_as(reported: &Value, member: &str) -> String {
     let Ok(role) = member.parse::<u16>() else { return member.to_owned() };
     let array = &report::of_arrays(reported).first().unwrap_or(&Value::Null)["array"];

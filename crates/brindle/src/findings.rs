@@ -33,7 +33,7 @@ impl DerefMut for Report {
 }
 
 impl Report {
-    /// Of what was found on an array.
+    /// The findings of a process over an array.
     pub(crate) fn of(array: &Array, found: &SyncReport) -> Self {
         Self(Findings::of(array, found))
     }
@@ -47,13 +47,13 @@ impl Report {
         if json { report::print_json(self) } else { report::print(&self.text()) }
     }
 
-    /// Of a resync: what it could not make true.
+    /// The text for a resync: ranges that it could not bring in sync.
     fn text_of_resync(&self) -> String {
         let bytes = Bytes(self.unverified);
         format!("resynced but for {bytes}, since members are missing or can't be read\n{}", self.bad_text())
     }
 
-    /// Of a recovery, or what else makes members or redundancy whole: what could not be.
+    /// The text for a recovery or a similar process: ranges that could not be rebuilt.
     fn text_of_rebuilding(&self, done: &str) -> String {
         if self.unreadable == 0 {
             return format!("{done}\n");

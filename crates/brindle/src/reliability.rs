@@ -51,7 +51,7 @@ fn effort(args: &Reliability) -> Effort {
     }
 }
 
-/// The class, if its failures are those that count, and what is asked.
+/// The class, if its failures are used, and the question.
 fn question(args: &Reliability) -> Result<(Option<&'static Class>, Case), Failure> {
     let Some(class) = Class::named(&args.class) else {
         let known: Vec<&str> = CLASSES.iter().map(|class| class.name).collect();
@@ -176,7 +176,7 @@ fn class_json(class: &Class) -> Value {
     })
 }
 
-/// As JSON: `docs/cli-json.md` tells of each key.
+/// As JSON: `docs/cli-json.md` describes each key.
 fn as_json(
     args: &Reliability,
     class: Option<&Class>,

@@ -146,7 +146,7 @@ pub(crate) struct ContentReport {
     pub(crate) offset: u64,
     pub(crate) label: Option<String>,
     pub(crate) uuid: Option<String>,
-    /// The command that gets at it.
+    /// The command to get at the content.
     pub(crate) next: Option<String>,
 }
 
@@ -169,7 +169,7 @@ pub(crate) struct DeviceReport {
     state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     recovered: Option<u64>,
-    /// Of what the array uses of it.
+    /// Bytes of it that the array uses.
     #[serde(skip_serializing_if = "Option::is_none")]
     recovered_percent: Option<f64>,
     events: u64,
@@ -219,13 +219,13 @@ impl ArrayReport {
         self.devices.iter().map(|device| (device.path.as_str(), device.state))
     }
 
-    /// The same, with what was named, is no device of the array, and why: pairs of both.
+    /// Adds devices that were named but are not of the array, each with the reason.
     pub(crate) fn without(mut self, left_out: impl Iterator<Item = (String, String)>) -> Self {
         self.left_out = Some(left_out.map(|(path, why)| LeftOutReport { path, why }).collect());
         self
     }
 
-    /// The same, with what stands on the array, if that is known.
+    /// Adds the content of the array, if that is known.
     pub(crate) fn holding(mut self, holds: Option<Vec<ContentReport>>) -> Self {
         self.holds = holds;
         self
@@ -324,7 +324,7 @@ fn drive_of(label: &str) -> Option<DriveStatus> {
 }
 
 impl DeviceReport {
-    /// Of each member the array uses `component` bytes.
+    /// The report of an array that uses `component` bytes of each member.
     fn of(device: &AssembledDevice, component: u64) -> Self {
         let (role, state, recovered) = match device.usage {
             DeviceUse::Active { role } => (Some(role), "in-sync", None),
@@ -369,7 +369,7 @@ impl DeviceReport {
     }
 }
 
-/// Where redundancy stops being known true. Forced, the array counts as clean; what its members say is another matter.
+/// Where redundancy stops being known to be in sync. Forced, the array counts as clean; what its members say is another matter.
 fn resync_offset(assembly: &Assembly) -> Option<u64> {
     assembly.in_doubt().or_else(|| assembly.limits.iter().find_map(Limitation::forced_from))
 }

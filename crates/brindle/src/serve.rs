@@ -1,4 +1,4 @@
-//! `brindle serve`: arrays over NBD, until told to stop.
+//! `brindle serve`: serves arrays over NBD until an order to stop.
 
 mod access;
 mod copied_members;
@@ -239,7 +239,7 @@ fn listen(folder: &Path, name: &str) -> Result<(UnixListener, SocketFile), Failu
 /// forbid it.
 fn wanted(opening: &Opening, found: Vec<Found>) -> Result<Vec<Wanted>, Failure> {
     let names = match &opening.name {
-        // Of several it is the server's.
+        // A server of several arrays has a name of its own.
         Some(name) if found.len() == 1 => vec![name.clone()],
         _ => host::names(&found),
     };
@@ -274,7 +274,8 @@ fn access(opening: &Opening, found: &Found, name: Option<&str>) -> Result<Device
 /// An initiator's patience, in milliseconds: VMware gives up a path whose commands take 5 to 8 seconds.
 const INITIATORS_BEAR: u64 = 4_000;
 
-/// The same host: with an iSCSI door members that don't answer are failed sooner, unless it is said when.
+/// Returns `opening` with iSCSI's patience: with an iSCSI portal members that don't answer are failed sooner, unless
+/// it is said when.
 fn with_patience(mut opening: Opening) -> Opening {
     let answer = &mut opening.tuning.patience.answer_ms;
     match *answer {
@@ -442,7 +443,7 @@ fn announce(
     detached.map_or(Ok(()), Detached::serves)
 }
 
-/// Serves until told to stop, or until each array has been; then drains, flushes and marks clean.
+/// Serves until an order to stop, or until each array was stopped; then drains, flushes and marks clean.
 async fn run(
     service: &Rc<Service>,
     world: &World,

@@ -1,6 +1,6 @@
-//! How a server ends, whatever hangs. The array's thread is told to stop. When its time is over it is told to give up
-//! what it waits for; if it does not even do that, a thread of this module frees the members, removes the sockets, and
-//! ends the process.
+//! Ends a server, whatever hangs. The array's thread gets an order to stop. When its time is over it gets an order to
+//! give up what it waits for; if it does not even do that, a thread of this module frees the members, removes the
+//! sockets, and ends the process.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -21,7 +21,7 @@ use crate::log;
 /// How long the array's thread may take to close members and sockets when the array has stopped, or was given up.
 const CLOSING: Duration = Duration::from_secs(10);
 
-/// How far the end has come.
+/// The phase of the shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Serving,
@@ -51,7 +51,7 @@ impl Shutdown {
         Arc::new(Self { phase, changed, patience, tell: Box::new(tell) })
     }
 
-    /// Stops the array. Told once more, nothing changes.
+    /// Stops the array. A second call changes nothing.
     pub(crate) fn begin(&self) {
         self.advance(|phase| match phase {
             Phase::Serving => Phase::Stopping { until: Instant::now() + self.patience },
@@ -79,7 +79,7 @@ impl Shutdown {
         self.changed.notify_all();
     }
 
-    /// Returns when the array's thread was told to give up, and has not even closed its members in time.
+    /// Returns when the array's thread should have given up, and has not closed its members in time.
     fn overdue(&self) {
         let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -110,7 +110,7 @@ pub(crate) struct LastResort {
 }
 
 impl LastResort {
-    /// Frees what others wait for, and ends the process.
+    /// Frees the resources that others wait for, and ends the process.
     fn end(self) -> ! {
         let stuck = self.locks.unlock();
         self.sockets.iter().for_each(Socket::remove);

@@ -12,7 +12,7 @@ use crate::findings;
 use crate::sync::{SyncReport, bytes_per_second};
 use crate::units::{Bytes, Moment};
 
-/// Of what has happened, the last.
+/// The most events that a status shows.
 const SHOWN: usize = 5;
 
 /// `brindle status`, of one server.

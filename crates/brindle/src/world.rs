@@ -75,7 +75,7 @@ impl Opening {
         recovery: Recovery::Manual,
     };
 
-    /// The same, but members that were cut at their ends are read as far as they go, however many places of them can't be.
+    /// Returns the world with truncated members allowed: each is read as far as it goes.
     pub(crate) fn with_cut(self) -> Self {
         Self { cut: true, tuning: Tuning { read_errors: u32::MAX, ..self.tuning }, ..self }
     }
@@ -87,7 +87,7 @@ struct Opened {
     identity: Identity,
     path: PathBuf,
     id: MemberId,
-    /// It has been let go.
+    /// The world has been closed.
     closed: bool,
 }
 
@@ -103,7 +103,7 @@ pub(crate) struct World {
     devices: RefCell<Vec<Opened>>,
     /// Devices that have not answered already, by their names: they are not asked once more.
     pub(crate) silent: RefCell<Vec<String>>,
-    /// Of all devices.
+    /// The identities of all devices.
     pub(crate) locks: Arc<Locks>,
     /// Arrays in all, which share the memory for parity and reconstruction.
     arrays: u64,
@@ -171,7 +171,7 @@ impl World {
         self.opening.access = access;
     }
 
-    /// So many arrays share the memory for parity and reconstruction.
+    /// Divides the memory for parity and reconstruction among this many arrays.
     pub(crate) fn share_memory(&mut self, arrays: u64) {
         self.arrays = arrays;
     }
@@ -253,7 +253,7 @@ impl Drop for World {
     }
 }
 
-/// Told before there is anything to clear away: a pool for which there is no room ends the process.
+/// Fails before there is anything to clear away: a pool for which there is no room ends the process.
 fn check_memory(budget: u64) -> Result<(), Failure> {
     let mut room = Vec::<u8>::new();
     // Nothing is touched, and so nothing used.

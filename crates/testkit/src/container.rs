@@ -35,9 +35,9 @@ const PATIENCE: Duration = Duration::from_secs(40);
 pub struct Record {
     /// Counts the records.
     pub generation: u64,
-    /// By array.
+    /// Indexed by array.
     pub states: Vec<State>,
-    /// By device, whether it is lost.
+    /// Indexed by device, whether it is lost.
     pub lost: Vec<bool>,
 }
 
@@ -77,7 +77,7 @@ impl Record {
         found.max_by_key(|(record, _)| record.generation)
     }
 
-    /// The same of a device of `size` bytes, looked at beside the engine's back.
+    /// The record on a device of `size` bytes, read without the engine.
     pub fn look(bench: &impl Bench, device: MemberId, size: u64) -> Option<Self> {
         let mut places = vec![0; CONTAINER_BYTES as usize];
         bench.peek(device, size - CONTAINER_BYTES, &mut places);
@@ -122,18 +122,18 @@ struct Shared {
     disks: RefCell<Vec<ContainerDisk>>,
     /// The newest record.
     newest: RefCell<Record>,
-    /// By array, what it has put on record.
+    /// Indexed by array, what it has put on record.
     states: RefCell<Vec<State>>,
     /// Every living device has the newest record.
     whole: Cell<bool>,
-    /// By array, whom to tell of devices that others have lost.
+    /// Indexed by array, whom to tell of devices that others have lost.
     on_loss: RefCell<Vec<Option<OnLoss>>>,
     busy: Cell<bool>,
     freed: Notify,
 }
 
 impl Container {
-    /// Reads what is on the devices; `None` stands for one that is not here. Nothing if no device has a record.
+    /// Reads the records on the devices; `None` stands for a missing device. Nothing if no device has a record.
     ///
     /// # Errors
     /// The number of a device that can't be read, and why.
@@ -206,7 +206,7 @@ impl Container {
 }
 
 impl Shared {
-    /// By device, whether it is lost, or not here.
+    /// Indexed by device, whether it is lost, or not here.
     fn lost(&self) -> Vec<bool> {
         let mut lost = vec![true; self.newest.borrow().lost.len()];
         self.disks.borrow().iter().filter(|disk| disk.alive).for_each(|disk| lost[disk.number] = false);

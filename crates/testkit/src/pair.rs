@@ -3,7 +3,8 @@
 //! The record is a sector at the start of each device. What must hold, for a crash at any moment:
 //!
 //! 1. No member is written to before a record says that copies may differ.
-//! 2. A member that failed is out of use at once. Nobody who relies on its absence is told of success before the other's record
+//! 2. A member that failed is out of use at once. No success that relies on its absence is acknowledged before the
+//!    other's record
 //!    says that it is out ([`Owner::unrecorded`]).
 //! 3. The record with the highest count decides who is out. A record that is older, and is not called out, was left behind by a
 //!    crash: its member has all that was acknowledged. A device that comes alone is taken only if its record calls the other out.
@@ -39,9 +40,9 @@ const WINDOW: u64 = 64 << 10;
 pub enum Open {
     /// Devices without a record are a new one's.
     New,
-    /// As it should be.
+    /// By the rules.
     Usual,
-    /// It breaks the second rule.
+    /// An owner that breaks the second rule, so that tests can find it.
     Hasty,
 }
 
@@ -59,7 +60,7 @@ struct Core {
     /// The record to be written, and as of the last one the record that is.
     record: Cell<Record>,
     dirty: Cell<bool>,
-    /// The record says so: writes may begin.
+    /// The record is written: writes may begin.
     ready: Cell<bool>,
     /// Copies are the same below this byte; above it the first that can be read is.
     same: Cell<u64>,

@@ -53,10 +53,10 @@ pub enum Broken {
     /// A device is lost to one of them only.
     #[error("device {0} is lost to array {1}, and array {2} goes on with it")]
     LostToOne(u16, usize, usize),
-    /// Devices are lost to which nothing has happened.
+    /// Devices are lost that no fault has struck.
     #[error("devices {0:?} are lost")]
     Lost(Vec<u16>),
-    /// Success was told that relies on the absence of a device, and the record does not say that it is absent.
+    /// A success was acknowledged that relies on the absence of a device which the record has as present.
     #[error("device {0} was done without, and is not on record")]
     Unrecorded(u16),
     /// A boot comes to no end.
@@ -71,10 +71,10 @@ pub struct Volumes {
     devices: Vec<MemberId>,
     /// The one that something happens to.
     victim: u16,
-    /// It has happened.
+    /// The fault has struck.
     struck: bool,
     oracles: [Rc<RefCell<Oracle>>; 2],
-    /// Success was told while the victim was out of use.
+    /// A success was acknowledged while the victim was out of use.
     relied: Cell<bool>,
     done: bool,
     met: RefCell<BTreeMap<&'static str, u64>>,

@@ -10,14 +10,14 @@ fn arrays_of_one_host_share_spares_and_take_members_again_whenever_the_power_goe
     let mut met = BTreeMap::new();
     for seed in 0..8 {
         let calm = hosts::run(seed, None);
-        assert_eq!(calm.broken, None, "make storm SEED={seed} CUT=none ONLY=hosts, life {}", calm.boot);
+        assert_eq!(calm.broken, None, "make storm SEED={seed} CUT=none ONLY=hosts, boot {}", calm.boot);
         let mut random = Random::stream(seed, 0x6669_7865);
         for _ in 0..6 {
             let cut = random.below(calm.steps);
             let driven = hosts::run(seed, Some(cut));
             assert_eq!(
                 driven.broken, None,
-                "make storm SEED={seed} CUT={cut} ONLY=hosts, life {}",
+                "make storm SEED={seed} CUT={cut} ONLY=hosts, boot {}",
                 driven.boot
             );
             for (kind, count) in driven.met {

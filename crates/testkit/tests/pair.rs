@@ -74,7 +74,7 @@ impl Subject for Pairs {
     fn begin(&mut self, _: &Sim, boot: u64) -> Option<u64> {
         self.boot = boot;
         self.oracle.borrow_mut().upset();
-        // The last two lives come to their end; after the last each drive is read alone.
+        // The last two boots come to their end; after the last each drive is read alone.
         let (within, random) = (self.cut.unwrap_or(400), &mut self.random);
         let cut = match boot {
             1 => self.cut,
@@ -159,7 +159,7 @@ fn storm(seed: u64, cut: Option<u64>, faults: bool, hasty: bool) -> Result<Drive
     let (driven, pairs) = drive::<Pairs>(seed, (seed, cut, faults, hasty));
     let fault = pairs.map(|pairs| pairs.fault);
     match driven.broken {
-        Some(why) => Err(format!("life {} (fault {fault:?}): {why}", driven.boot)),
+        Some(why) => Err(format!("boot {} (fault {fault:?}): {why}", driven.boot)),
         None => Ok(driven),
     }
 }

@@ -100,9 +100,9 @@ impl Storm {
             devices[usize::from(role)] = None;
         }
         match ended {
-            None if cut.is_none() => Err(format!("life {boot}: nothing comes to an end")),
+            None if cut.is_none() => Err(format!("boot {boot}: nothing comes to an end")),
             None => Ok(false),
-            Some(result) => result.map(|()| true).map_err(|why| format!("life {boot}: {why}")),
+            Some(result) => result.map(|()| true).map_err(|why| format!("boot {boot}: {why}")),
         }
     }
 

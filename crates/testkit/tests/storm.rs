@@ -18,7 +18,7 @@ fn storms(seeds: core::ops::Range<u64>, cuts: u64, kinds: &[Fault]) -> StrikeTal
             let storm = storm::run(seed, Some(cut), kinds);
             if let Some(failure) = storm.failure {
                 panic!(
-                    "make storm SEED={seed} CUT={cut}, life {}: {failure}\n{}",
+                    "make storm SEED={seed} CUT={cut}, boot {}: {failure}\n{}",
                     storm.boot,
                     StormPlan::new(seed)
                 );
@@ -33,7 +33,7 @@ fn storms(seeds: core::ops::Range<u64>, cuts: u64, kinds: &[Fault]) -> StrikeTal
 fn survived(plan: &StormPlan, seed: u64, cut: u64) -> Storm {
     let storm = Course::of_plan(plan.clone(), Some(cut), &Fault::ALL).run();
     if let Some(failure) = &storm.failure {
-        panic!("seed {seed}, cut {cut}, life {}: {failure}\n{plan}", storm.boot);
+        panic!("seed {seed}, cut {cut}, boot {}: {failure}\n{plan}", storm.boot);
     }
     storm
 }

@@ -8,12 +8,12 @@ fn a_device_is_lost_to_all_volumes_of_a_container_wherever_the_power_goes() {
     let (mut cuts, mut without) = (0, 0);
     for seed in 0..12 {
         let calm = run(seed, None);
-        assert_eq!(calm.broken, None, "make storm SEED={seed} CUT=none ONLY=volumes, life {}", calm.boot);
+        assert_eq!(calm.broken, None, "make storm SEED={seed} CUT=none ONLY=volumes, boot {}", calm.boot);
         let mut random = Random::stream(seed, 0x766f_6c73);
         for _ in 0..8 {
             let cut = random.below(calm.steps);
             let driven = run(seed, Some(cut));
-            let again = format!("make storm SEED={seed} CUT={cut} ONLY=volumes, life {}", driven.boot);
+            let again = format!("make storm SEED={seed} CUT={cut} ONLY=volumes, boot {}", driven.boot);
             assert_eq!(driven.broken, None, "{again}");
             cuts += driven.cuts;
             without += u64::from(driven.met.contains_key("done without"));

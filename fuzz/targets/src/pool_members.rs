@@ -1,5 +1,5 @@
 //! Members of a pool, some bytes of which are anything. Input: for each patch which block of those that are no zeroes (2 bytes), offset
-//! in it (2), length (1), bytes. Checksums are made true again, those of pages in whatever points to them, too.
+//! in it (2), length (1), bytes. Checksums are corrected again, those of pages in whatever points to them, too.
 
 use std::sync::OnceLock;
 

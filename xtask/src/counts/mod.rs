@@ -124,7 +124,7 @@ fn skipped(why: &str) -> ExitCode {
     ExitCode::from(SKIPPED)
 }
 
-/// Tells what is to be mended, and what could be; `more` is what else there is to complain about.
+/// The verdict on the counts: failures and remarks; `more` has further failures.
 fn verdict(judged: &[Judged], more: &[String]) -> ExitCode {
     for reported in judged.iter().filter_map(Judged::reported).chain(more.iter().cloned()) {
         println!("counts: {reported}");

@@ -118,7 +118,7 @@ impl Store {
         }
     }
 
-    /// Accepts what is more than the tolerance above the base, or nearly, and no more than that. Whoever asks for it has
+    /// Accepts what is more than the tolerance above the base, or nearly, and no more than that. The caller for it has
     /// to say why: a store whose raises have no reason is refused when it is read.
     pub(crate) fn accept(&mut self, counts: &[Count]) {
         self.paths.retain(|path| counts.iter().any(|count| count.name == path.name));

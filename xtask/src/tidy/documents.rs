@@ -1,4 +1,4 @@
-//! Tables of ARCHITECTURE.md name the crates, their ranks and the reactors that there are.
+//! Tables of ARCHITECTURE.md name the crates, their ranks and the reactors that exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -75,7 +75,7 @@ fn ranks(workspace: &Workspace) -> BTreeSet<String> {
     all.map(|(name, rank): (&&str, u32)| format!("{name} {rank}")).collect()
 }
 
-/// The same as the page has it: a line such as `    brindle > array > io, layout`, highest first.
+/// The ranks as the page has them: a line such as `    brindle > array > io, layout`, highest first.
 fn documented_ranks(text: &str) -> (usize, BTreeSet<String>) {
     let mut lines = (1..).zip(text.lines());
     let Some((number, line)) = lines.find(|(_, line)| line.starts_with("    brindle > ")) else {

@@ -1,6 +1,6 @@
-//! Which array a name means. A name is no identity: an older server may have an array of the same name, and other members of
-//! one may lie here. What was found is told before it is changed, and a device that would be overwritten is refused as
-//! long as another array could be meant.
+//! Finds the array that a name means. A name is no identity: an older server may have an array of the same name, and
+//! other members of one may lie here. The array that was found is named before it is changed, and a device that would
+//! be overwritten is refused as long as another array could be meant.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ const MOST_FILES: usize = 1000;
 pub(crate) struct Meant {
     /// The server's report: of the array, or of all that it has.
     pub(crate) reported: Value,
-    /// It was found by this name, and nothing else says which array it is.
+    /// The array was found by this name alone.
     name: Option<String>,
 }
 

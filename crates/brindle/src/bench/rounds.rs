@@ -20,7 +20,7 @@ const MOST_ROUNDS: usize = 25;
 
 /// The measured results.
 pub(super) struct Measured {
-    /// Of the last round.
+    /// Outcomes of the last round.
     pub(super) outcomes: Vec<Outcome>,
     /// Requests a second of each round, where there was more than one to be.
     rounds: Option<Vec<f64>>,
@@ -56,7 +56,7 @@ pub(super) fn chance() -> Result<u64, Failure> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Runs jobs once; what they do is told by `bar`.
+/// Runs jobs once; `bar` shows their progress.
 pub(crate) fn once(
     opened: &Opened,
     jobs: &[Job],
@@ -107,7 +107,7 @@ impl Measured {
         }
     }
 
-    /// The same as JSON.
+    /// The steady state as JSON.
     pub(super) fn steady_json(&self) -> Option<Value> {
         let (rounds, steady) = self.steadiness()?;
         Some(json!({

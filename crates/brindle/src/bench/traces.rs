@@ -108,7 +108,7 @@ impl TracePlan {
         Some(format!("trace {} writes", first.path.display()))
     }
 
-    /// Replays one after the other.
+    /// Replays the traces one after the other.
     pub(super) fn measure(self, opened: &Opened, args: &Bench) -> Result<Measured, Failure> {
         let [target] = &opened.targets[..] else {
             return Err(Failure::Usage("a trace is replayed on one target: name one device".to_owned()));
@@ -158,7 +158,7 @@ fn once(
     }
 }
 
-/// As what a trace is reported.
+/// The job that stands for a trace in reports.
 fn job(asked: &AskedTrace, depth: u32) -> Job {
     let stem = asked.path.file_stem().unwrap_or_default().to_string_lossy();
     let kinds = match asked.survey.requests {
@@ -221,7 +221,7 @@ impl Measured {
         text
     }
 
-    /// The same as JSON.
+    /// The replay's figures as JSON.
     pub(super) fn json(&self) -> Value {
         let one = |(asked, one): (&AskedTrace, &Replayed)| {
             json!({

@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::failure::Failure;
 
-/// How often it is looked at what has been done.
+/// The time between two looks at the progress.
 const STEP: Duration = Duration::from_millis(250);
 
 /// Whether somebody has asked for the end: the first signal ends the jobs, a second one the process.

@@ -29,7 +29,7 @@ const KEEP: Duration = Duration::from_secs(5);
 const BLOCK: u64 = 4096;
 /// After so many bytes in a row of which none can be read, the array itself has gone.
 const HOPELESS: u64 = 256 << 20;
-/// Places that are told of one by one.
+/// The most unreadable places that are listed one by one.
 const MAX_LISTED: usize = 20;
 
 /// A copy that is asked for.
@@ -58,7 +58,7 @@ struct Copying<'a> {
     bar: ProgressBar,
 }
 
-/// Copies what has not been copied yet. Gives what is to be told, and whether all could be read.
+/// Copies what has not been copied yet. Gives the report, and whether all could be read.
 pub(super) fn copy(io: &Io, pool: &Pool, wanted: &Wanted<'_>) -> Result<(String, bool), Failure> {
     let size = wanted.range.end - wanted.range.start;
     let block = u64::from(wanted.array.limits().block);
@@ -85,7 +85,7 @@ pub(super) fn copy(io: &Io, pool: &Pool, wanted: &Wanted<'_>) -> Result<(String,
     Ok(copying.summary(wanted.to))
 }
 
-/// The map's file where none is named.
+/// The default name of the map's file.
 fn beside(to: &Path) -> PathBuf {
     let mut name = to.as_os_str().to_owned();
     name.push(".map");
@@ -216,7 +216,7 @@ impl Copying<'_> {
         Ok(last.filter(|_| !any))
     }
 
-    /// Writes the map, after what it tells of is stable, so that it never says too much.
+    /// Writes the map, after the data that it lists are stable, so that it never claims too much.
     fn keep(&mut self) -> Result<(), Failure> {
         self.output.sync()?;
         let fresh = {
@@ -257,7 +257,7 @@ impl Copying<'_> {
     }
 }
 
-/// Other bytes may be read all the same.
+/// Whether the error concerns one place, so that other bytes may be readable.
 fn is_of_a_place(error: VolumeError) -> bool {
     matches!(error, VolumeError::Member { .. } | VolumeError::TooManyLost)
 }

@@ -8,7 +8,7 @@ use crate::detail::is_reportable;
 use crate::failure::Failure;
 use crate::report::ArrayReport;
 
-/// Tells of each what it is in the array that all of them form; of nobody, if they form none.
+/// Sets the part of each device in the array that they form together, if they form one.
 pub(super) fn tell(members: &mut [MemberReport], candidates: &[Candidate]) {
     let sound: Vec<Candidate> = candidates.iter().filter(|one| one.superblock().is_ok()).cloned().collect();
     let usual = AssembleOptions::default();

@@ -18,7 +18,7 @@ pub(super) struct Conf {
 }
 
 impl Conf {
-    /// Of the file that is named, else of the first of the usual ones, if there is one.
+    /// Reads the file that was named, or else the first of the usual ones that exists.
     pub(super) fn read(named: Option<&Path>) -> Result<Self, Failure> {
         let read = |path: &Path| std::fs::read_to_string(path);
         match named {

@@ -1,4 +1,4 @@
-//! `brindle monitor`: looks at arrays again and again, and tells of what happens to them, as `mdadm --monitor` does.
+//! `brindle monitor`: looks at arrays again and again, and reports their events, as `mdadm --monitor` does.
 
 mod changes;
 mod conf;
@@ -17,7 +17,7 @@ use conf::Conf;
 use notify::Ways;
 use state::Seen;
 
-/// How often an array that stays degraded is told of.
+/// The time after which an array that stays degraded is reported again.
 const AGAIN: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The kernel's arrays.
@@ -26,7 +26,7 @@ const MDSTAT: &str = "/proc/mdstat";
 /// An array that is watched.
 struct Watched {
     seen: Seen,
-    /// When it was told of last that it is degraded.
+    /// When the array was last reported as degraded.
     reported: Option<Instant>,
 }
 

@@ -18,7 +18,7 @@ use crate::{executable, report};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often mail is tried.
 const TRIES: u32 = 3;
-/// Programs that may run at a time; beyond that events are told of on the output alone.
+/// Programs that may run at a time; beyond that events are reported on the output alone.
 const MOST_RUNNING: usize = 32;
 /// Where a program that sends mail stands.
 const SENDMAIL: [&str; 2] = ["/usr/sbin/sendmail", "/usr/lib/sendmail"];
@@ -82,7 +82,7 @@ impl Ways {
         report::print(&format!("{event} on {}{device}{about}\n", shown(array)))
     }
 
-    /// Has a thread do it, and say so if it fails.
+    /// Runs the work in a thread, and reports its failure.
     fn begin(&self, work: impl FnOnce() -> Result<(), String> + Send + 'static) {
         if self.running.fetch_add(1, Ordering::AcqRel) >= MOST_RUNNING {
             self.running.fetch_sub(1, Ordering::AcqRel);

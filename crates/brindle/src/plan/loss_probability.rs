@@ -13,12 +13,12 @@ use crate::progress;
 
 /// Histories are enough once half the interval's width is this share of the probability.
 const CLOSE: f64 = 0.1;
-/// Or once there are so many.
+/// The most histories.
 const MOST: u64 = 1 << 16;
 /// A drive that does so many random reads a second has no head.
 const NO_HEAD: f64 = 2000.0;
 
-/// Fills it in, and says by which figures.
+/// Fills in the probabilities of loss, and returns notes on the figures behind them.
 pub(super) fn fill(
     rows: &mut [Row],
     kinds: &[Kind],
@@ -76,7 +76,7 @@ fn answer(case: &Case, effort: &Effort, known: &mut Vec<(Case, Estimate)>) -> Re
     Ok(found)
 }
 
-/// By the name that the flag has here.
+/// The error, with the name that the flag has here.
 fn wrong(why: &Unsound) -> Failure {
     let flag = if why.field == "delay" { "spare-delay" } else { why.field };
     Failure::Usage(format!("--{flag}: {}", why.why))

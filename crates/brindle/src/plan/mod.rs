@@ -25,10 +25,10 @@ use crate::units::Bytes;
 use chunk::Chosen;
 use drives::Kind;
 
-/// Chunk size of what is not tried, which is what `create` takes.
+/// The chunk size where none are tried, as `create` has it.
 const USUAL_CHUNK: u64 = 512 << 10;
 
-/// A configuration and what it comes to.
+/// A configuration and its figures.
 #[derive(Clone, Debug)]
 struct Row {
     configuration: Configuration,

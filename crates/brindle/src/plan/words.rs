@@ -94,7 +94,7 @@ pub(super) fn more(answer: &Answer<'_>) -> Option<String> {
     })
 }
 
-/// Reasons against the one with more room than the one that is taken.
+/// Reasons against a configuration with more room than the recommended one.
 pub(super) fn roomier(answer: &Answer<'_>, taken: &Taken) -> Option<String> {
     let of = &answer.rows[taken.place].figures;
     let others = answer.rows.iter().map(|row| &row.figures);

@@ -26,7 +26,7 @@ fn tell(json: bool, reported: &Value, text: &str) -> Result<(), Failure> {
     if json { report::print_json(reported) } else { report::print(text) }
 }
 
-/// Has the server of the pool do it.
+/// Asks the server of the pool to do it.
 fn ask_server(runtime: &Runtime, pool: &str, request: &Request) -> Result<Value, Failure> {
     let folder = runtime::folder(runtime.folder())?;
     let (server, _) = served(&folder, pool)?;

@@ -127,7 +127,7 @@ fn target(io: &Io, hosted: &Hosted, gate: &Rc<Gate>, state: &Path) -> Result<Tar
     Ok(TargetSpec { identity, volume, reservations, keep: Some(keep), gate: Rc::clone(gate) })
 }
 
-/// Reads the file of secrets. Nothing of it is ever told.
+/// Reads the file of secrets. Nothing of it is ever shown.
 fn secrets(path: &Path) -> Result<Chap, Failure> {
     let shown = path.display();
     let fail = |source| Failure::system(format!("{shown}"), source);

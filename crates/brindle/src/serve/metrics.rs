@@ -23,7 +23,7 @@ pub(super) struct ScrapePlan {
 const MOST_SECRET: usize = 4096;
 
 impl ScrapePlan {
-    /// Of the flags.
+    /// Finds the listener that the flags ask for.
     pub(super) fn find(flags: &MetricsFlags) -> Result<Self, Failure> {
         let door = |listen: &Listen| {
             let place = ListenPlace::find(listen)?;

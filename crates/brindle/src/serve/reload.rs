@@ -1,4 +1,4 @@
-//! Files that are read anew at SIGHUP: certificates, and who may use which array.
+//! Files that are read again at SIGHUP: certificates, and who may use which array.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ pub(super) struct Admission {
     pub(super) to: Sender<AccessFile>,
 }
 
-/// Files that are read anew, each of which takes effect as a whole or not at all.
+/// Files that are read again, each of which takes effect as a whole or not at all.
 pub(super) struct Anew {
     pub(super) certificates: Option<Certificates>,
     pub(super) access: Option<Admission>,
@@ -28,8 +28,8 @@ pub(super) struct Anew {
 }
 
 impl Anew {
-    /// Reads them at each SIGHUP. On a thread of its own, since a file system may take its time. Without any file the signal ends the
-    /// program as ever.
+    /// Reads the files at each SIGHUP, on a thread of its own, since a file system may take its time. Without any
+    /// file the signal ends the program as ever.
     pub(super) fn watch(self) -> Result<(), Failure> {
         if self.certificates.is_none() && self.access.is_none() {
             return Ok(());

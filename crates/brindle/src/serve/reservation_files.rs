@@ -1,4 +1,5 @@
-//! Files that keep persistent reservations: each is replaced as a whole, and stable before anybody is told.
+//! Files that keep persistent reservations: each is replaced as a whole, and is stable before the reservation is
+//! acknowledged.
 
 use std::fs::{self, File};
 use std::future::poll_fn;

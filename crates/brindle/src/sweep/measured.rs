@@ -1,4 +1,4 @@
-//! The points of a sweep on real members, one after the other: each array is made anew on the first of them.
+//! The points of a sweep on real members, one after the other: each array is created again on the first of them.
 
 use core::time::Duration;
 use std::path::{Path, PathBuf};
@@ -101,7 +101,8 @@ struct Devices<'a> {
     args: &'a Sweep,
     kept: &'a PointsFile,
     bar: &'a ProgressBar,
-    /// Of all arrays that the sweep makes: what it left behind when it was interrupted is its own.
+    /// The UUID of all arrays that the sweep makes. It tells arrays that an interrupted sweep left from those of
+    /// others.
     uuid: Uuid,
     signal: StopSignal,
 }

@@ -1,4 +1,4 @@
-//! `points.jsonl`: what a sweep has finished, so that one which was interrupted goes on where it was.
+//! `points.jsonl`: the finished points of a sweep, so that an interrupted sweep can go on.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 /// The key of what each sweep chooses for itself, by which two of one kind don't differ.
 pub(super) const OWN: &str = "array";
 
-/// The file, and what stood in it.
+/// The file, and the points that were in it.
 pub(super) struct PointsFile {
     path: PathBuf,
     file: Mutex<File>,

@@ -96,7 +96,7 @@ fn served(lines: &mut Vec<Line>, report: Pair<'_>, history: &History, view: &Vie
     latencies
 }
 
-/// A name, its state in its colour, and what it is.
+/// A title line: a name, its state in colour, and a description.
 fn title(lines: &mut Vec<Line>, name: &str, owner: &Value, about: &str, view: &View) {
     let states: Vec<String> = items(&owner["state"]).iter().map(word).collect();
     let all = format!("{name}: {}; {about}", states.join(", "));

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use super::World;
 use crate::failure::Failure;
 
-/// Where the kernel tells of block devices by their numbers.
+/// The folder in which the kernel lists block devices by their numbers.
 const DEVICES: &str = "/sys/dev/block";
 
 /// A file that was given for an array's bitmap.
@@ -30,7 +30,7 @@ pub(crate) struct SeenBitmap {
 }
 
 impl SeenBitmap {
-    /// The array that it says it is of.
+    /// The array of the bitmap, by its superblock.
     pub(crate) fn array(&self) -> Option<Uuid> {
         BitmapSuper::parse(&self.head).ok().map(|head| head.uuid)
     }
@@ -71,7 +71,7 @@ fn refuse_other_kinds(path: &Path, found: &std::fs::Metadata) -> Result<(), Fail
     Err(Failure::Refused(format!("{path}: it is {what}; a write-intent bitmap is in a regular file")))
 }
 
-/// Refuses what is a device of an array already, by what it is.
+/// Refuses a device that is part of an array already, by its identity.
 fn refuse_known(path: &Path, known: &[(Identity, String)]) -> Result<(), Failure> {
     let Ok(device) = OpenDevice::open(path, DeviceAccess::Examine) else { return Ok(()) };
     match known.iter().find(|(identity, _)| *identity == device.identity()) {
@@ -84,12 +84,12 @@ fn refuse_known(path: &Path, known: &[(Identity, String)]) -> Result<(), Failure
 pub(crate) struct MadeBitmap {
     pub(crate) path: PathBuf,
     pub(crate) device: OpenDevice,
-    /// Nothing was there before.
+    /// The file did not exist before.
     is_new: bool,
 }
 
 impl MadeBitmap {
-    /// Nothing was there before: it goes where nothing came of it.
+    /// Whether the file is new. A new file is removed if the change fails.
     pub(crate) fn is_new(&self) -> bool {
         self.is_new
     }
@@ -107,7 +107,7 @@ impl MadeBitmap {
 /// How a file is to be made.
 pub(crate) struct Make {
     pub(crate) path: PathBuf,
-    /// Bytes that it is to have.
+    /// The size that the file is to have, in bytes.
     pub(crate) bytes: u64,
     /// The file's old content may be lost, and its place is not checked.
     pub(crate) force: bool,
@@ -116,8 +116,8 @@ pub(crate) struct Make {
 }
 
 impl Make {
-    /// Makes the file, with room for all of it, and opens it. Its bytes are `content`, else zeroes, which are no bitmap. Waits for the
-    /// file system.
+    /// Makes the file, with room for all of it, and opens it. Makes the file with `content`, or with zeroes, which
+    /// are not a bitmap. Waits for the file system.
     pub(crate) fn make(&self, content: Option<&[u8]>) -> Result<MadeBitmap, Failure> {
         let path = &*self.path;
         let reported = |source| Failure::system(path.display().to_string(), source);

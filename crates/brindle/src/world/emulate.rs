@@ -12,7 +12,7 @@ use crate::models::model;
 
 const SCHEME: &str = "emulate:";
 
-/// How often it is looked whether members keep up.
+/// The time between two looks at whether members keep up.
 const ROUND: Duration = Duration::from_secs(5);
 
 /// The model's name or file, and the member's file; none of what is named otherwise, or is a file of that name.
@@ -26,7 +26,7 @@ pub(crate) fn file_of(name: &Path) -> &Path {
     parts(name).map_or(name, |(_, file)| file)
 }
 
-/// Refuses a member whose model is none, before it is opened.
+/// Refuses a member with an unknown model, before it is opened.
 pub(super) fn check(name: &Path) -> Result<(), Failure> {
     parts(name).map_or(Ok(()), |(of, _)| model(of).map(drop))
 }

@@ -65,8 +65,8 @@ impl Set {
         Some(way)
     }
 
-    /// The members by their roles, those that were cut in the places of the first that are missing, and whether that is a guess. None if
-    /// there is none, or a name can't be in such a list.
+    /// The members by their roles, those that were cut in the places of the first that are missing, and whether that
+    /// is a guess. The list for `order=`; `None` if a name can't be in such a list.
     fn order(&self, newest: &Superblock, cut: &[&LeftOut]) -> Option<(Vec<String>, bool)> {
         let mut order = vec![None; usize::try_from(newest.raid_disks).ok().filter(|roles| *roles <= 4096)?];
         for named in &self.members {

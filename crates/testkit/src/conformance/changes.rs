@@ -68,7 +68,7 @@ impl<V: Volume> Subject<'_, V> {
         }
     }
 
-    /// A discard changes nothing beside its range, which can be written anew.
+    /// A discard changes nothing beside its range, which can be rewritten.
     pub(super) async fn discards_stay_in_their_range(&self) {
         for _ in 0..8 {
             let (offset, len) = self.range();

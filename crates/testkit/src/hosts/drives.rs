@@ -29,7 +29,7 @@ struct Inner {
 }
 
 impl Drives {
-    /// All of them, closed. Identities that are given differ from those of other lives.
+    /// All of them, closed. Identities that are given differ from those of other boots.
     pub(super) fn new(sim: &Sim, io: &Io, pool: &Pool, ids: &[MemberId], boot: u64) -> Self {
         let (ids, given) = (ids.to_vec(), Cell::new(u128::from(boot) << 64));
         let (sim, io, pool) = (sim.clone(), io.clone(), pool.clone());

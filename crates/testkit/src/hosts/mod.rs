@@ -49,7 +49,7 @@ pub enum Broken {
     /// The drives that say they are an array's form none.
     #[error("{0} can't be assembled: {1}")]
     Assembly(&'static str, Box<AssemblyError>),
-    /// It can't be opened.
+    /// The array can't be opened.
     #[error("{0} can't be opened: {1}")]
     Open(&'static str, OpenError),
     /// An order that had to be carried out was not.
@@ -61,7 +61,7 @@ pub enum Broken {
     /// A device of a served array is closed.
     #[error("{0} of {1} is closed")]
     Closed(String, String),
-    /// Nothing is broken, and an array lacks members still.
+    /// An array lacks members although nothing is broken.
     #[error("{0} does not become whole: {1}")]
     NotWhole(&'static str, String),
     /// A boot comes to no end.
@@ -82,7 +82,7 @@ struct HostedArray {
 /// Two arrays and their drives.
 pub struct Hosts {
     cuts: Vec<u64>,
-    /// It has come to its end.
+    /// The array has come to its end.
     done: bool,
     drives: Vec<MemberId>,
     arrays: Vec<HostedArray>,

@@ -132,14 +132,14 @@ impl Boot {
         client.read_all().await.map_err(served)
     }
 
-    /// It has to be true, and to stop.
+    /// Checks that the pool is consistent, and stops it.
     pub(super) async fn judge(&self, pool: &Pool) -> Result<(), String> {
         self.is_true(pool).await?;
         self.freed.set(pool.status().busy.freed);
         pool.stop().await.map_err(|why| format!("stop: {why}"))
     }
 
-    /// Every checksum and all parity that can be compared: only members that something happens to may be wrong.
+    /// Checks every checksum and all parity that can be compared. Only members that faults may strike may be wrong.
     async fn is_true(&self, pool: &Pool) -> Result<(), String> {
         let status = pool.status();
         let found = pool.check(|_| {}).await.map_err(|why| format!("check: {why}"))?;
@@ -156,7 +156,7 @@ impl Boot {
     }
 }
 
-/// A client that changes the memory which it writes from. What comes of that nobody knows, but it is one thing from then on.
+/// A client that changes the memory which it writes from. The result is unknown, but stays the same from then on.
 struct Restless {
     io: Io,
     volume: PoolVolume,

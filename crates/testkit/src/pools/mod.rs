@@ -2,7 +2,7 @@
 //! put them elsewhere, and whose power goes at any step, in recovery and in recovery of recovery. Every byte is held against what it
 //! may be, every checksum and all parity against what they have to be, and a second reader has to read the same from the members.
 //!
-//! Something happens only to as many members of a vdev as it can do without, the same ones in all lives of a pool.
+//! Something happens only to as many members of a vdev as it can do without, the same ones in all boots of a pool.
 
 mod boot;
 pub mod house;
@@ -32,7 +32,7 @@ use strike::Strike;
 const LIVES: u64 = 5;
 /// Requests of each of three clients in the first boot, and in others.
 const REQUESTS: (u64, u64) = (160, 30);
-/// The same of pools that are full.
+/// Requests of clients in pools that are full.
 const MANY_REQUESTS: (u64, u64) = (260, 40);
 
 /// The result of a pool's storm.
@@ -42,11 +42,11 @@ pub struct Driven {
     pub steps: u64,
     /// Power cuts.
     pub cuts: u64,
-    /// The same by what it was at.
+    /// Power cuts by phase.
     pub phases: Phases,
     /// Lives.
     pub boots: u64,
-    /// Segments that became free in all of its lives, and segments that it has.
+    /// Segments that became free in all of its boots, and segments that it has.
     pub freed: u64,
     /// The promise that was broken.
     pub broken: Option<String>,
@@ -187,7 +187,7 @@ impl Pools {
     /// A promise that was broken, with all that has happened.
     fn broken(&self, why: &str) -> String {
         let Boot { number, plan, cut, strikes, .. } = &self.boot;
-        format!("life {number} of {plan} (cut {cut:?}, {:?} {strikes:?}): {why}", self.all)
+        format!("boot {number} of {plan} (cut {cut:?}, {:?} {strikes:?}): {why}", self.all)
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) struct Arrays {
     pub(super) came: Came,
 }
 
-/// The sum of its lives.
+/// The sum of its boots.
 #[derive(Default)]
 pub(super) struct Came {
     tally: StrikeTally,
@@ -57,7 +57,7 @@ impl Came {
     }
 }
 
-/// The state that the lives so far have left, beside the content of the drives.
+/// The state that the boots so far have left, beside the content of the drives.
 #[derive(Default)]
 struct Past {
     /// Roles to which something has happened.

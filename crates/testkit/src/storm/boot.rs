@@ -52,7 +52,7 @@ const POOL: usize = 1 << 20;
 pub(super) struct Board {
     array: RefCell<Option<Array>>,
     resyncing: Cell<bool>,
-    /// The present activity of the boot, for lives that come to no end.
+    /// The present activity of the boot, for boots that come to no end.
     doing: Cell<&'static str>,
     after_cut: bool,
     /// Redundancy was in doubt when this boot began.
@@ -72,7 +72,8 @@ pub(super) struct Board {
 }
 
 impl Board {
-    /// The array's view of its drives when the power went. None while it stops, since it may be recording then.
+    /// The array's view of its drives when the power went. `None` while the array stops, since it may be recording
+    /// then.
     pub(super) fn known(&self, drives: &[MemberId]) -> Known {
         let array = self.array.borrow();
         let array = array.as_ref().filter(|_| !self.stopping.get());
@@ -93,7 +94,7 @@ impl Board {
         events.iter().filter(|event| event.kind == kind).count() as u64
     }
 
-    /// Of a boot after the first one or not.
+    /// A new board. `after_cut`: the boot is not the first one.
     pub(super) fn new(after_cut: bool) -> Rc<Self> {
         Rc::new(Self { after_cut, ..Self::default() })
     }
@@ -191,7 +192,7 @@ impl Stage {
         Seen::look(&self.sim, &self.drives, &self.plan)
     }
 
-    /// The superblocks on them.
+    /// The superblocks on the drives.
     fn disks(&self) -> Disks {
         Disks::look(&self.sim, &self.drives, &self.plan.shape)
     }
@@ -271,7 +272,7 @@ impl Running {
 }
 
 impl Run {
-    /// Of an array that is to be opened.
+    /// The run of an array that is to be opened.
     pub(super) fn new(stage: &Stage, io: &Io, board: &Rc<Board>, boot: &Rc<BootPlan>) -> Self {
         let (stage, pool) = (stage.clone(), io.pool(POOL));
         Self { stage, io: io.clone(), pool, board: Rc::clone(board), boot: Rc::clone(boot) }
@@ -296,7 +297,7 @@ impl Run {
         let (ids, found) = self.look().await?;
         let struck = |roles: &[u16]| roles.iter().all(|role| self.boot.struck.contains(role));
         let (assembly, forced) = match assemble(&found, AssembleOptions::default()) {
-            // As md does: what a lost member held beside a write under way can't be told.
+            // As md does: the content of a lost member beside a write under way is unknown.
             Err(AssemblyError::DirtyDegraded { roles }) if self.may_force() && struck(&roles) => {
                 (assemble(&found, AssembleOptions { force: true }).map_err(Failure::Assembly)?, true)
             }
@@ -388,13 +389,13 @@ impl Run {
         if out.is_empty() { Ok(()) } else { Err(Failure::ThrownOut(out)) }
     }
 
-    /// Whether requests may fail: redundancy is not known true, and cannot make up for a drive.
+    /// Whether requests may fail: redundancy is not known to be in sync, and cannot make up for a drive.
     fn may_fail(&self, array: &Array) -> bool {
         let parity = matches!(array.geometry().family(), Family::Parity(_));
         parity && array.needs_resync() && !self.boot.struck.is_empty()
     }
 
-    /// Clients ask side by side, while redundancy is made true if it is not, and all else goes on that may.
+    /// Clients ask side by side, while redundancy is brought in sync if it is not, and all else goes on that may.
     async fn load(&self, client: &Client<Array>, patient: Patience) -> Result<(), Failure> {
         let plan = &self.stage.plan;
         let syncing = self.resync_and_scrub(client.volume(), patient);

@@ -9,7 +9,7 @@ use super::tally::StrikeTally;
 pub struct Start {
     /// The member with the newest superblock has been lost, if the array can do without.
     pub newest_lost: bool,
-    /// No writes are made in it.
+    /// No writes are made in the boot.
     pub reads_only: bool,
 }
 
@@ -18,13 +18,13 @@ pub struct Start {
 pub struct Course {
     /// The array and its load.
     pub plan: StormPlan,
-    /// By boot, the faults that strike. The array must be able to bear them.
+    /// Indexed by boot, the faults that strike. The array must be able to bear them.
     pub faults: Vec<Vec<Planned>>,
-    /// By boot, the step before which the power goes; a boot without ends well, or as soon as its work is done.
+    /// Indexed by boot, the step before which the power goes; a boot without ends well, or as soon as its work is done.
     pub cuts: Vec<Option<u64>>,
     /// Drives that died stay dead over a power cut.
     pub stays_dead: bool,
-    /// By boot, how it begins; that of the first does not count.
+    /// Indexed by boot, how it begins; that of the first does not count.
     pub starts: Vec<Start>,
     /// An array that was stopped is started once more.
     pub again: bool,
@@ -45,7 +45,7 @@ pub struct Storm {
     pub forced: u64,
     /// Spares that have taken the place of a member.
     pub recovered: u64,
-    /// Members that were away and were taken again.
+    /// Members that were away and were re-added.
     pub returned: u64,
     /// Counts of faults by the condition of the array.
     pub tally: StrikeTally,

@@ -26,7 +26,7 @@ struct StormDisk {
     /// Its number among all drives.
     drive: u16,
     superblock: Superblock,
-    /// The power went while it was written.
+    /// The power went while the superblock was written.
     torn: bool,
     /// The event count from which on bits of its bitmap tell all that a member lacks.
     cleared: Option<u64>,
@@ -94,8 +94,8 @@ impl Disks {
         newest.map(|(role, disk)| (role, disk.drive))
     }
 
-    /// Of the members to which nothing has happened, no more are torn than the array can lose beside those that are
-    /// recorded as failed; one always may be.
+    /// Checks that torn superblocks on unharmed members are no more than the array can lose beside recorded failures.
+    /// One always may be torn.
     pub(super) fn judge_torn(&self, geometry: &Geometry, struck: &[u16]) -> Result<(), Failure> {
         let torn = self.0.iter().filter(|disk| disk.torn).filter_map(StormDisk::role);
         let torn: Vec<u16> = torn.filter(|role| !struck.contains(role)).collect();
@@ -105,7 +105,7 @@ impl Disks {
         if torn.len() < 2 || geometry.can_lose(&lost) { Ok(()) } else { Err(Failure::TornTogether(torn)) }
     }
 
-    /// Members that were recorded as failed are two events behind each that is in use.
+    /// Checks that members recorded as failed are two events behind each member in use.
     pub(super) fn judge_event_counts(&self, known: &Known) -> Result<(), Failure> {
         self.judge_tables(known)?;
         let counts = self.0.iter().filter(|disk| known.in_sync.contains(&disk.drive));
@@ -132,7 +132,8 @@ impl Disks {
         self.0.iter().find(other).map_or(Ok(()), |disk| Err(Failure::OtherFlags(disk.drive)))
     }
 
-    /// No bit was cleared while a member was missing: it could come back, and would lack what nothing tells of.
+    /// Checks that no bit was cleared while a member was missing. The member could come back, and nothing would say
+    /// which writes it missed.
     fn judge_cleared(&self, known: &Known) -> Result<(), Failure> {
         if known.recovered {
             return Ok(());

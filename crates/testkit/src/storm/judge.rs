@@ -60,12 +60,12 @@ pub enum Failure {
         /// Where, as a resync counts.
         offset: u64,
     },
-    /// The same of the bitmap in a file, which counts.
+    /// The bitmap in a file lacks a bit.
     UnmarkedInFile {
         /// Where, as a resync counts.
         offset: u64,
     },
-    /// Redundancy differs where it is known true.
+    /// Redundancy differs where it is known to be in sync.
     Mismatch(SyncReport),
     /// After a stop the superblocks do not say clean.
     NotClean,
@@ -86,7 +86,7 @@ pub enum Failure {
         /// Steps since the faults ended.
         steps: u64,
     },
-    /// Nothing came to an end.
+    /// The storm came to no end.
     Endless(Box<Standstill>),
     /// The engine panicked.
     Panic(String),

@@ -58,7 +58,7 @@ pub(super) fn judge(sim: &Sim, assembly: &Assembly, ids: &[MemberId], counts: bo
         let Some(marks) = Marks::look_at(sim, member.drive, start).filter(as_new) else {
             return Err(Failure::StaleBitmap(role));
         };
-        // Of one that is behind the newest superblock everything counts as marked.
+        // In a bitmap that is behind the newest superblock all chunks count as marked.
         let fresh = marks.head.events >= assembly.events;
         if let Some(&offset) = apart.iter().find(|&&place| fresh && !marks.is_set(place)) {
             return Err(Failure::Unmarked { role, offset });

@@ -41,7 +41,7 @@ pub struct StormPlan {
     pub idle: Duration,
     /// The array is written whole first.
     pub filled: bool,
-    /// Of 1000 transfers, how many are short.
+    /// Per mille of transfers that are short.
     pub short_transfers: u32,
     /// The array's state is kept by a container, which describes another array beside it, not by superblocks.
     pub container: bool,
@@ -130,7 +130,7 @@ impl StormPlan {
         }
         shape.rows = *random.pick(&[6, 10]);
         shape.in_sync = !random.one_in(4);
-        // Of their own streams: what else a seed stands for does not depend on them.
+        // These draws have random streams of their own, so that the rest of a seed's plan does not depend on them.
         let container = level.is_redundant() && Random::stream(seed, 0x636f_6e74).one_in(8);
         let mut bitmap = Random::stream(seed, 0x6269_746d);
         if level.is_redundant() && !container && bitmap.one_in(3) {
@@ -143,7 +143,7 @@ impl StormPlan {
             shape.behind = *behind.pick(&[1, 3, 256]);
             slower = *behind.pick(&[1, 4, 16]);
         }
-        // Of its own stream, too.
+        // This draw has a stream of its own, too.
         shape.filed = shape.bitmap.is_some() && Random::stream(seed, 0x6669_6c65).one_in(3);
         let model = drives(&mut random);
         let lanes = 2 + random.below(4);
@@ -211,7 +211,7 @@ impl StormPlan {
         self
     }
 
-    /// The same with its state kept by a container.
+    /// The plan with the array's state kept by a container.
     #[must_use]
     pub fn contained(mut self) -> Self {
         self.container = true;

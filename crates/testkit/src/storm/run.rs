@@ -1,4 +1,4 @@
-//! The lives of a storm, one after the other.
+//! The boots of a storm, one after the other.
 
 use core::fmt;
 use core::num::ParseIntError;
@@ -117,13 +117,13 @@ pub fn run(seed: u64, cut: Option<u64>, kinds: &[Fault]) -> Storm {
     Course::new(seed, cut, kinds).run()
 }
 
-/// Steps at which it is looked what the array is at; most lives have fewer.
+/// Steps at which it is looked what the array is at; most boots have fewer.
 const MOST_WATCHED: u64 = 3000;
 /// Steps that are shortly before a cut: as many as the record of a failure takes.
 const SHORTLY: u64 = 30;
 
 impl Course {
-    /// Nothing goes wrong.
+    /// A storm without faults and cuts.
     pub fn calm(plan: StormPlan) -> Self {
         let (faults, cuts, starts) = (Vec::new(), Vec::new(), Vec::new());
         Self { plan, faults, cuts, stays_dead: false, starts, again: false, calm: None }
@@ -134,7 +134,7 @@ impl Course {
         Self::of_plan(StormPlan::new(seed), cut, kinds)
     }
 
-    /// The same with a plan that is not all the seed's.
+    /// The course of a storm with this plan. The rest is drawn from the seed.
     pub fn of_plan(plan: StormPlan, cut: Option<u64>, kinds: &[Fault]) -> Self {
         let mut random = Random::stream(plan.seed, cut.map_or(u64::MAX, |cut| cut + 1));
         let geometry = planned(&plan.shape.spec()).geometry;
@@ -174,12 +174,12 @@ impl Course {
         }
     }
 
-    /// Runs it. A panic of the engine is a failure like others.
+    /// Runs the storm. A panic of the engine is a failure like others.
     pub fn run(&self) -> Storm {
         self.run_watched(0)
     }
 
-    /// The same; the state of the array is noted before each of the first `watched` steps of the first boot.
+    /// Runs a storm, and notes the array's state before each of the first `watched` steps of the first boot.
     fn run_watched(&self, watched: u64) -> Storm {
         let mut storm = Storm {
             failure: None,

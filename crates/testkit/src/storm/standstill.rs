@@ -13,7 +13,7 @@ const EVENTS: usize = 12;
 pub struct Standstill {
     /// The activity of the boot.
     pub doing: &'static str,
-    /// When it was given up, since the boot began.
+    /// When the storm was given up, since the boot began.
     pub at: Instant,
     /// Tasks that had not ended.
     pub tasks: usize,

@@ -1,4 +1,4 @@
-//! The seam between storms and the thing that they drive. A [`Subject`] has worlds that end at any step, lives that
+//! The seam between storms and the thing that they drive. A [`Subject`] has worlds that end at any step, boots that
 //! begin with the remains of the last one, and an end that has to come. Arrays, hosts, pools, the volumes of a container and the
 //! smallest owner of members are subjects.
 
@@ -13,32 +13,32 @@ use brindle_io::{Duration, Instant, Io};
 
 use crate::random::Random;
 
-/// Something that lives on drives.
+/// Something that is stored on drives.
 #[allow(async_fn_in_trait, reason = "futures stay on their executor's thread, none needs to be Send")]
 pub trait Subject: Sized {
-    /// All that a storm of it depends on.
+    /// The plan of a storm of the subject.
     type Setup;
-    /// It, running in one world.
+    /// The subject, running in one world.
     type Open;
     /// How a boot ends that is not cut.
     type End;
-    /// A promise that it has broken.
+    /// A broken promise of the subject.
     type Broken: core::fmt::Display;
 
     /// Steps of a boot after which nothing comes to an end any more.
     const ENDLESS_STEPS: u64 = 2_000_000;
-    /// Time after which it does not either.
+    /// Virtual time after which a boot counts as endless.
     const ENDLESS_TIME: Duration = Duration::from_secs(600);
     /// Longest time between two changes that break or mend something; none where what breaks in a boot is planned when it begins.
     const PAUSE: Option<Duration> = None;
 
-    /// Makes it on new drives.
+    /// Creates the subject on new drives.
     fn create(sim: &mut Sim, plan: Self::Setup) -> Self;
 
     /// A boot begins: what breaks at steps is planned. Gives the step before which the power goes, if it does.
     fn begin(&mut self, sim: &Sim, boot: u64) -> Option<u64>;
 
-    /// Starts what stands on its drives.
+    /// Opens the subject from its drives.
     async fn open(&self, scene: &Scene) -> Result<Self::Open, Self::Broken>;
 
     /// Breaks something that it can bear, or mends what was broken: one change at a time, as long as there is load.
@@ -46,7 +46,7 @@ pub trait Subject: Sized {
         Ok(())
     }
 
-    /// Loads it, and judges each answer; ends when the load does.
+    /// Puts load on the subject, and judges each answer; ends when the load does.
     async fn load(&self, open: &Self::Open, scene: &Scene) -> Result<(), Self::Broken>;
 
     /// Nothing is broken any more: it has to become whole, hold what it must hold, and stop.
@@ -85,7 +85,7 @@ pub struct Scene {
     pub io: Io,
     /// From 1.
     pub boot: u64,
-    /// Of the storm.
+    /// The seed of the storm.
     pub seed: u64,
 }
 
@@ -96,7 +96,7 @@ impl Scene {
     }
 }
 
-/// How it ended that a subject was driven.
+/// The outcome of driving a subject.
 #[derive(Debug, Default)]
 pub struct Driven {
     /// The promise that was broken, if one was.
@@ -113,7 +113,7 @@ pub struct Driven {
     pub met: BTreeMap<&'static str, u64>,
 }
 
-/// Drives a new subject through its lives. A panic of the engine is a promise that was broken; the subject is there unless it panicked
+/// Drives a new subject through its boots. A panic of the engine is a promise that was broken; the subject is there unless it panicked
 /// while it was made.
 pub fn drive<S: Subject>(seed: u64, plan: S::Setup) -> (Driven, Option<S>) {
     let (mut driven, mut subject) = (Driven::default(), None);

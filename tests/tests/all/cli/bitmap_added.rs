@@ -40,7 +40,7 @@ fn a_bitmap_comes_to_a_served_array_and_goes() {
     let detail = set.detail();
     assert_eq!((state(&detail), &detail["consistency_policy"]), (vec!["clean"], &"bitmap".into()));
     assert_eq!(set.run("check --json").json()["mismatch_cnt"], 0);
-    // A member that is away is taken again by it.
+    // A member that is away is re-added by it.
     let server = set.serve("");
     server.fail("1");
     server.ask("add", &["--re-add", name(&set.members[1])]).ok();

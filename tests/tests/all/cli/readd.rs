@@ -1,4 +1,4 @@
-//! Members that come back: taken again by command, or by policy, served and stopped.
+//! Members that come back: re-added by command, or by policy, served and stopped.
 
 use brindle_tests::loops::Loop;
 use brindle_tests::nbd::{Change, Client, Work};

@@ -150,7 +150,7 @@ fn quotes_and_markup_in_names_are_data() {
     let paths: Vec<&str> =
         reported["devices"].as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap()).collect();
     assert_eq!(paths, members.iter().map(|member| name(member)).collect::<Vec<_>>());
-    // A file system, so that a command is told that can be pasted.
+    // The file system makes the server suggest a command to be pasted.
     let server = set.serve_some("", &members);
     let mut client = Client::connect(&server.uri());
     let mut data = b"XFSB\0\0\x10\0".to_vec();

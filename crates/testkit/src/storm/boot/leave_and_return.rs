@@ -15,8 +15,8 @@ use crate::random::Random;
 const ROUNDS: u64 = 6;
 
 impl Run {
-    /// Of an array with a bitmap members leave and come back: those that something happens to in some boot, so that the array
-    /// can bear it. Those too that were left out when the boot began.
+    /// Lets members of an array with a bitmap leave and come back: members that faults may strike in some boot, so
+    /// that the array can bear it. Those too that were left out when the boot began.
     pub(super) fn have_some_leave_and_return(&self, array: &Array) {
         let plan = &self.stage.plan;
         let mut random = Random::stream(plan.seed, self.boot.number * 1000 + 998);

@@ -13,7 +13,7 @@ const TIMES: u64 = 4;
 const TRIES: u32 = 3;
 
 impl Run {
-    /// Faults end, redundancy is made true, and what can be rebuilt is.
+    /// Faults end, redundancy is brought in sync, and what can be rebuilt is.
     pub(super) async fn make_whole(&self, client: &Client<Array>, patient: Patience) -> Result<(), Failure> {
         let array = client.volume();
         let before = self.stage.sim.steps();
@@ -69,7 +69,7 @@ impl Run {
         }
     }
 
-    /// Redundancy is made true if it is not, and then is.
+    /// Redundancy is brought in sync if it is not, and then is.
     async fn bring_in_sync(&self, client: &Client<Array>, patient: Patience) -> Result<(), Failure> {
         let array = client.volume();
         // Discarded blocks read otherwise at each look, on each copy.

@@ -1,4 +1,4 @@
-//! Redundancy made true, compared and repaired while clients write.
+//! Redundancy brought in sync, compared and repaired while clients write.
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use super::super::work::Work;
 use super::{Board, Patience, Run};
 use crate::random::Random;
 
-/// How often an array is gone over beside its clients, in lives that do so.
+/// How often an array is gone over beside its clients, in boots that do so.
 const ROUNDS: u64 = 2;
 
 /// Goes over an array.
@@ -19,13 +19,13 @@ struct Scrubs {
     io: Io,
     board: Rc<Board>,
     patient: Patience,
-    /// Redundancy that is known true agrees with the data. Only where nothing was discarded: discarded blocks read
+    /// Redundancy that is known to be in sync agrees with the data. Only where nothing was discarded: discarded blocks read
     /// differently each time.
     agrees: bool,
 }
 
 impl Run {
-    /// Makes redundancy true if it is in doubt, and goes over the array beside the clients in one boot of two, sometimes before
+    /// Brings redundancy in sync if it is in doubt, and goes over the array beside the clients in one boot of two, sometimes before
     /// that. The task ends when all of it is done.
     pub(super) fn resync_and_scrub(&self, array: &Array, patient: Patience) -> Task<Result<(), Failure>> {
         let plan = &self.stage.plan;
@@ -68,7 +68,7 @@ impl Scrubs {
         self.patient.engine("resync", done.map(drop))
     }
 
-    /// Nothing disagrees where all is known true, whatever clients do meanwhile. So nothing is written for it either.
+    /// Nothing disagrees where all is known to be in sync, whatever clients do meanwhile. So nothing is written for it either.
     async fn scrub(&self, mode: SyncMode) -> Result<(), Failure> {
         let agrees = self.agrees && !self.array.needs_resync();
         match self.array.check(mode, |_| ()).await {
