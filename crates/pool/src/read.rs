@@ -1,4 +1,4 @@
-//! Reads: a block is believed only if it sums to what the map says, and rebuilt from its stripe where it does not.
+//! Reads. A block must have the checksum in the map; otherwise it is rebuilt from its stripe.
 
 use std::cell::RefCell;
 use std::rc::Rc;

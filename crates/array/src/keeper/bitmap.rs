@@ -96,7 +96,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// All of a bitmap stands where it is to stand, and is what the superblocks name, or do not.
+    /// Writes all of a bitmap to its new place, and then superblocks that name it. If the bitmap fails meanwhile,
+    /// superblocks name the present one again.
     async fn put_on_record(&self, bitmap: &Rc<dyn IntentBitmap>) -> Result<(), BitmapError> {
         self.spread(bitmap).await?;
         self.ledger.name_bitmap(Named::Next);

@@ -86,7 +86,8 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// A keeper of what `ledger` has on record. `dependence` says whether there is redundancy, `sync_map` where it is true.
+    /// A keeper of what `ledger` has on record. `dependence` says whether there is redundancy, `sync_map` where it is
+    /// in sync.
     pub(crate) fn new(
         io: &Io,
         members: Rc<Members>,

@@ -224,7 +224,7 @@ impl Superblock {
         }
     }
 
-    /// The role of a number that no device has, as a table says it.
+    /// The value in the table of roles for a number without a device.
     pub fn unused(&self) -> DeviceRole {
         if self.version.is_v1() { DeviceRole::Spare } else { DeviceRole::Vacant }
     }

@@ -60,7 +60,7 @@ fn name_of(link: &Path) -> Option<String> {
     Some(link.file_name()?.to_str()?.to_owned())
 }
 
-/// As text of one line; drives pad with spaces and zeroes.
+/// Converts a drive's field to one line of text: drives pad with spaces and zeroes.
 fn clean(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned()
 }

@@ -262,7 +262,7 @@ impl Drive {
         self.disk.first_unwritten(start, end - start)
     }
 
-    /// Where a write that is acknowledged lands, and how much of it.
+    /// Applies the faults of lost and misplaced writes: where an acknowledged write lands, and how much of it.
     fn waylay(&mut self, offset: u64, len: u64, data: Data<'_>) -> (u64, Landing) {
         let faults = &mut self.faults;
         if !matches!(data, Data::Memory(_)) {

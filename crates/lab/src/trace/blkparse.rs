@@ -18,7 +18,7 @@ fn device(text: &str) -> bool {
     text.split_once(',').is_some_and(|(major, minor)| number(major) && number(minor))
 }
 
-/// The entries of such lines.
+/// The entries of a blkparse text.
 pub(super) struct Events<R> {
     lines: Lines<R>,
     /// The summary has begun.

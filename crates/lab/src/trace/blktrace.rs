@@ -33,7 +33,7 @@ fn little(first: [u8; 4]) -> Option<bool> {
     (u32::from_be_bytes(first) & !0xff == MAGIC).then_some(false)
 }
 
-/// The entries of such records.
+/// The entries of blktrace records.
 pub(super) struct Records<R> {
     file: String,
     from: R,
