@@ -90,10 +90,10 @@ impl<'a> Goldens<'a> {
     #[track_caller]
     pub fn hold_value(&self, name: &str, shape: Shape, exit: i32, mut report: Value) {
         self.settle(&mut report, "", shape);
-        let told = json!({"exit": exit, "report": report});
+        let reported = json!({"exit": exit, "report": report});
         let file = golden_file(name);
         if std::env::var_os("BRINDLE_GOLDENS").is_some_and(|word| word == "write") {
-            let text = serde_json::to_string_pretty(&told).expect("plain values");
+            let text = serde_json::to_string_pretty(&reported).expect("plain values");
             std::fs::write(&file, format!("{text}\n")).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
             return;
         }
@@ -101,7 +101,7 @@ impl<'a> Goldens<'a> {
         let golden: Value =
             serde_json::from_slice(&text).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
         let mut differences = Vec::new();
-        compare("", &golden, &told, &mut differences);
+        compare("", &golden, &reported, &mut differences);
         assert!(
             differences.is_empty(),
             "{}: a report that users' programs read has changed. If that is meant, run the test with BRINDLE_GOLDENS=write \
@@ -173,25 +173,26 @@ fn golden_file(name: &str) -> PathBuf {
 }
 
 /// Where two values are not the same.
-fn compare(place: &str, golden: &Value, told: &Value, differences: &mut Vec<String>) {
-    match (golden, told) {
-        (Value::Object(golden), Value::Object(told)) => {
+fn compare(place: &str, golden: &Value, reported: &Value, differences: &mut Vec<String>) {
+    match (golden, reported) {
+        (Value::Object(golden), Value::Object(reported)) => {
             for (key, of) in golden {
-                compare(&format!("{place}.{key}"), of, told.get(key).unwrap_or(&GONE), differences);
+                compare(&format!("{place}.{key}"), of, reported.get(key).unwrap_or(&GONE), differences);
             }
-            for (key, of) in told.iter().filter(|(key, _)| !golden.contains_key(*key)) {
+            for (key, of) in reported.iter().filter(|(key, _)| !golden.contains_key(*key)) {
                 differences.push(format!("{place}.{key}: is new: {of}"));
             }
         }
-        (Value::Array(golden), Value::Array(told)) if golden.len() == told.len() => {
-            for (at, (golden, told)) in golden.iter().zip(told).enumerate() {
-                compare(&format!("{place}[{at}]"), golden, told, differences);
+        (Value::Array(golden), Value::Array(reported)) if golden.len() == reported.len() => {
+            for (at, (golden, reported)) in golden.iter().zip(reported).enumerate() {
+                compare(&format!("{place}[{at}]"), golden, reported, differences);
             }
         }
-        (golden, told) if golden == told && !std::ptr::eq(told, &GONE) => {}
-        (golden, told) => {
-            let told = if std::ptr::eq(told, &GONE) { "nothing".to_owned() } else { told.to_string() };
-            differences.push(format!("{place}: was {golden}, is {told}"));
+        (golden, reported) if golden == reported && !std::ptr::eq(reported, &GONE) => {}
+        (golden, reported) => {
+            let reported =
+                if std::ptr::eq(reported, &GONE) { "nothing".to_owned() } else { reported.to_string() };
+            differences.push(format!("{place}: was {golden}, is {reported}"));
         }
     }
 }
@@ -205,9 +206,9 @@ mod tests {
 
     #[test]
     fn differences_are_named() {
-        let differ = |golden: Value, told: Value| {
+        let differ = |golden: Value, reported: Value| {
             let mut differences = Vec::new();
-            compare("", &golden, &told, &mut differences);
+            compare("", &golden, &reported, &mut differences);
             differences
         };
         assert_eq!(differ(json!({"a": [1, null]}), json!({"a": [1, null]})), Vec::<String>::new());

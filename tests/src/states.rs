@@ -65,7 +65,7 @@ impl Case {
         format!("{} {chunk}K {extra} {:?} {}", self.recipe.name(), self.state, self.sector).replace('"', "")
     }
 
-    /// Whether md refuses to assemble it unless forced: parity that was not made true would have to stand in for a member.
+    /// Whether md refuses to assemble it unless forced: parity that was not brought in sync would have to stand in for a member.
     pub fn is_refused(&self) -> bool {
         matches!(self.state, State::LostInResync(_)) && ["4", "5", "6"].contains(&self.recipe.level)
     }
@@ -189,7 +189,7 @@ pub struct Left {
     pub state: String,
     /// How many roles have no whole member.
     pub degraded: usize,
-    /// Where redundancy stops being true, in bytes; `None` if it is true everywhere. If md refuses it, how far it had come:
+    /// Where redundancy stops being true, in bytes; `None` if it is in sync everywhere. If md refuses it, how far it had come:
     /// forced, it takes all as true.
     pub resync: Option<u64>,
     /// md's use of each path in the array; `None` if md left it out.

@@ -75,7 +75,7 @@ impl Mutant {
         Ok(mutants)
     }
 
-    /// The files that it changes, as they are then.
+    /// The files that the mutant changes, with their new text.
     pub(crate) fn changed(&self, root: &Path) -> Result<Vec<(PathBuf, String)>, Failure> {
         let mut files: Vec<(PathBuf, String)> = Vec::new();
         for edit in &self.edits {
@@ -104,7 +104,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), Failure> {
     let (mut known, mut missed) = (0, 0);
     let wanted = |mutant: &Mutant| options.only.as_ref().is_none_or(|only| *only == mutant.name);
     for mutant in Mutant::all(root)?.into_iter().filter(wanted) {
-        // Of the copy: whoever goes on working meanwhile does not disturb the search.
+        // Changes the copy, so that work on the tree does not disturb the search.
         let changed = mutant.changed(&copy)?;
         let files = changed.iter().map(|(file, _)| Ok((file, fs::read_to_string(copy.join(file))?)));
         let sound: Vec<(&PathBuf, String)> = files.collect::<Result<_, Failure>>()?;
@@ -188,7 +188,7 @@ fn search(storm: &Path, only: &str, options: &Options) -> Result<Vec<Caught>, Fa
         ]);
         let output = search.output()?;
         if !output.status.success() {
-            let cuts = cuts_told(&String::from_utf8_lossy(&output.stdout));
+            let cuts = power_cuts(&String::from_utf8_lossy(&output.stdout));
             caught.push(Caught { cuts, seconds: began.elapsed().as_secs() });
         }
     }
@@ -196,7 +196,7 @@ fn search(storm: &Path, only: &str, options: &Options) -> Result<Vec<Caught>, Fa
 }
 
 /// The power cuts that a search tells of: "..., 24 power cuts (...".
-fn cuts_told(output: &str) -> Option<u64> {
+fn power_cuts(output: &str) -> Option<u64> {
     let before = output.split(" power cuts (").next().filter(|before| before.len() < output.len())?;
     before.rsplit(' ').next()?.parse().ok()
 }
@@ -252,10 +252,10 @@ mod tests {
 
     #[test]
     fn a_line_tells_the_median_of_the_cuts() {
-        let told =
+        let reported =
             "a table\n9 seeds from 1, 216 runs, 301 power cuts (20 starts by force), 1 failures in 2 s";
-        assert_eq!(cuts_told(told), Some(301));
-        assert_eq!(cuts_told("FAILED: make storm"), None);
+        assert_eq!(power_cuts(reported), Some(301));
+        assert_eq!(power_cuts("FAILED: make storm"), None);
         let mutant = Mutant { name: "a".into(), why: "why".into(), only: String::new(), edits: Vec::new() };
         let caught = [(None, 90), (Some(7), 1), (Some(301), 2)];
         let caught = caught.map(|(cuts, seconds)| Caught { cuts, seconds });

@@ -8,10 +8,10 @@ use crate::events::Event;
 use crate::process::{Process, ProcessError, ProcessKind};
 use brindle_io::{Instant, Io, Slice};
 use brindle_layout::{Geometry, Level, Place};
+use brindle_members::direct::{read_alone, write_alone};
 use brindle_members::door::Moved;
 use brindle_members::members::{Dependence, Device, Members, RoleState};
 use brindle_members::process::Speeds;
-use brindle_members::straight::{read_alone, write_alone};
 use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions};
 
 use crate::config::{Access, OpenConfig};
@@ -64,7 +64,7 @@ pub(crate) struct Running {
     pub(crate) process: RefCell<Option<Process>>,
     /// Speeds of processes that begin.
     pub(crate) speeds: Cell<Speeds>,
-    /// The last that ended of what begins by itself.
+    /// The last automatic process that ended.
     pub(crate) outcome: RefCell<Option<Outcome>>,
     /// How often what had ended before its end was to begin again.
     pub(crate) resumed: Cell<u32>,
@@ -172,7 +172,7 @@ impl Array {
     }
 
     /// Places of the role's member that hold nothing that was ever written, in bytes of its data area: a recovery could not
-    /// rebuild them. A read of one is answered from redundancy or with an error, until it is written anew.
+    /// rebuild them. A read of one is answered from redundancy or with an error, until it is rewritten.
     ///
     /// # Panics
     /// If the array has no such role.
@@ -260,7 +260,7 @@ fn limits(io: &Io, geometry: &Geometry, members: &Members, read_only: bool) -> L
     }
 }
 
-/// Others change some of the memory at any time.
+/// Whether others may change some of the memory at any time.
 #[inline]
 fn is_shared(list: &[Slice]) -> bool {
     list.iter().any(Slice::is_shared)
@@ -307,7 +307,7 @@ impl Volume for Array {
         let stripes = match placement.one()? {
             _ if len == 0 => return Ok(()),
             Family::Stripes(stripes) => stripes,
-            Family::Mirror(mirror) if mirror.lets_lag() && !fua => {
+            Family::Mirror(mirror) if mirror.allows_write_behind() && !fua => {
                 return Box::pin(self.write_behind(offset, from.as_ref())).await;
             }
             Family::Mirror(mirror) if is_shared(from.as_ref()) => {
@@ -340,7 +340,7 @@ impl Volume for Array {
     }
 
     async fn flush(&self) -> Result<(), VolumeError> {
-        if self.0.core.members.some_lag() {
+        if self.0.core.members.has_write_behind() {
             Box::pin(self.caught_up()).await;
         }
         self.0.core.flush_members().await

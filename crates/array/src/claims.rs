@@ -1,12 +1,12 @@
-//! Ranges that one request has for itself, so that nothing changes between what it reads and what it writes there.
+//! Exclusive ranges of one request, so that nothing changes between its read and its write there.
 //!
 //! **Passage.** Each change of a client passes by here, and is counted until it has ended. Without claims there is no
 //! other cost.
 //!
-//! **Claim.** Changes that come later wait, if they overlap it. Those that were there before are waited for: of them it is
-//! not known where they write, only how many there are, so all of them are. For that there are two counts. Who claims has
-//! changes counted in the other one from now on, and waits for the one to come to nothing; who comes meanwhile waits for
-//! that, and then does the same.
+//! **Claim.** Changes that come later wait, if they overlap it. It waits for all changes that began before, since
+//! only their number is known, not their ranges. For that there are two counts. Who claims has changes counted in the
+//! other one from now on, and waits for the one to come to nothing; who comes meanwhile waits for that, and then does
+//! the same.
 
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
@@ -18,7 +18,7 @@ use brindle_io::sync::Notify;
 pub(crate) struct Claims {
     /// Changes under way, by the count that they are in.
     under_way: [Cell<u32>; 2],
-    /// The count of those that come.
+    /// The count of changes that begin.
     now: Cell<usize>,
     /// How often the other count has been begun, and how often one has come to nothing.
     begun: Cell<u64>,

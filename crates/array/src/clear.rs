@@ -1,4 +1,5 @@
-//! Bits of the write-intent bitmap are cleared some time after the writes for which they were set: md's `bitmap_daemon_work`.
+//! Clears bits of the write-intent bitmap some time after the writes for which they were set: md's
+//! `bitmap_daemon_work`.
 //!
 //! A chunk in which nothing was written for a round is cleared in the next. Before that all members are flushed, so that what
 //! was written there is stable on each; the rules stand at the head of [`crate::bitmap`].
@@ -14,7 +15,7 @@ use crate::keeper::StateChange;
 use crate::row_log::LogHost;
 
 impl Array {
-    /// From now on, bits of the bitmap are cleared where nothing is written any more.
+    /// Begins to clear bits of the bitmap where no write is under way.
     pub(crate) fn cleared_lazily(self) -> Self {
         if let Some(bitmap) = self.0.core.intent.bitmap() {
             let recorded = Duration::from_secs(bitmap.daemon_sleep().into());
@@ -44,7 +45,7 @@ async fn rounds(array: Weak<Running>, bitmap: Weak<dyn IntentBitmap>, io: Io, pa
 /// Clears the bits of chunks in which nothing was written since the round before.
 async fn round(core: &Core, bitmap: &Rc<dyn IntentBitmap>) {
     let mut idle = bitmap.next_round();
-    let may = |chunk: &u64| bitmap.is_idle(*chunk) && core.keeper.is_true(&bitmap.covers(*chunk));
+    let may = |chunk: &u64| bitmap.is_idle(*chunk) && core.keeper.is_in_sync(&bitmap.covers(*chunk));
     idle.retain(may);
     if idle.is_empty() || !core.may_clear() {
         return;
@@ -80,7 +81,7 @@ impl Core {
     fn may_clear(&self) -> bool {
         let failing = self.keeper.state_change() == Some(StateChange::Failure);
         self.members.all_in_sync()
-            && self.members.first_held().is_none()
+            && self.members.first_with_orphans().is_none()
             && self.keeper.ledger().outdated().is_empty()
             && !failing
             && !self.intent.has_earlier_changes()

@@ -38,11 +38,11 @@ pub enum ReadPolicy {
 /// The treatment of a member that refuses a write for lack of space (ENOSPC): a file on a full file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFull {
-    /// It stays in use. The write is refused with that error, and what it may have changed in part is made true once
+    /// The member stays in use. The write is refused with that error, and what it may have changed in part is brought in sync once
     /// there is room.
     #[default]
     Wait,
-    /// It is failed as md does, if the array can do without it.
+    /// The member is failed as md does, if the array can do without it.
     Fail,
 }
 

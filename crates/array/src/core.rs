@@ -1,5 +1,4 @@
-//! The parts that every array has, whatever its level: members, the keeper of its state, memory, and the limits of
-//! requests.
+//! The parts that arrays of all levels have: members, the keeper of its state, memory, and the limits of requests.
 //!
 //! The families of levels (`data`) stand on it; it knows none of them, nor where a byte lives.
 
@@ -36,7 +35,7 @@ pub(crate) struct Core {
     pub(crate) copies: OnceCell<Copies>,
     /// Requests of clients so far.
     pub(crate) requests: Cell<u64>,
-    /// Called as soon as something is to be made true for which there was no room.
+    /// Called as soon as something is to be brought in sync for which there was no room.
     pub(crate) on_no_space: OnceCell<Box<dyn Fn()>>,
     /// Called when reads of a role's member were given up that had waited for so long.
     pub(crate) when_given_up: OnceCell<Box<dyn Fn(u16, Duration)>>,
@@ -54,7 +53,8 @@ impl Deref for Core {
 }
 
 impl Core {
-    /// Of an array whose state `keeper` keeps, with `scratch` bytes of memory for parity and reconstruction.
+    /// An engine core of an array whose state `keeper` keeps, with `scratch` bytes of memory for parity and
+    /// reconstruction.
     pub(crate) fn new(
         io: &Io,
         members: Rc<Members>,
@@ -92,7 +92,7 @@ impl Core {
         drop(self.io.spawn(watch(self.me.clone(), self.io.clone(), self.patience)));
     }
 
-    /// The same as [`Core::begin`] where nothing has to be waited for, else `None`.
+    /// Begins a request as [`Core::begin`] does if it need not wait; else `None`.
     #[inline(always)]
     pub(crate) fn begin_at_once(&self, offset: u64, len: u64) -> Option<Writing<'_>> {
         Writing::begin_at_once(&self.intent, &self.keeper, offset..offset + len)
@@ -116,21 +116,21 @@ impl Core {
         Maintenance::begin(&self.intent, &self.keeper, change)
     }
 
-    /// Refuses what no member could do.
+    /// Refuses a request that no member could carry out.
     #[inline]
     pub(crate) fn check(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
         self.request_begins()?;
         self.limits.check(offset, len)
     }
 
-    /// The same for memory that begins at `offset`: its bytes in all.
+    /// Checks a request for the memory in `list` from `offset` on; gives its length in bytes.
     #[inline]
     pub(crate) fn check_list(&self, offset: u64, list: &[Slice]) -> Result<u64, VolumeError> {
         self.request_begins()?;
         self.limits.check_list(offset, list)
     }
 
-    /// The same of what changes bytes.
+    /// Checks the range and alignment of a change.
     #[inline]
     pub(crate) fn check_change(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
         self.limits.check_change()?;
@@ -158,7 +158,7 @@ impl Owner for Core {
     }
 
     fn unrecorded(&self) -> Option<Recording> {
-        self.keeper.owes_record().then(|| Box::pin(self.keeper.failures_recorded()) as Recording)
+        self.keeper.is_record_pending().then(|| Box::pin(self.keeper.failures_recorded()) as Recording)
     }
 
     fn second_failed(&self, role: u16, why: Cause) {
@@ -183,7 +183,7 @@ impl Owner for Core {
         self.intent.sent(changes);
     }
 
-    fn is_ending(&self) -> bool {
+    fn is_stopping(&self) -> bool {
         self.keeper.is_stopping()
     }
 
@@ -196,6 +196,6 @@ impl Owner for Core {
     }
 
     fn looked(&self) {
-        self.copies.get().into_iter().for_each(Copies::renew_if_held);
+        self.copies.get().into_iter().for_each(Copies::renew_if_pinned);
     }
 }

@@ -1,4 +1,4 @@
-//! The status of a running array.
+//! The status of a running array, typed.
 
 use crate::process::ProcessDetail;
 use brindle_io::{MemberId, PathTarget};
@@ -14,9 +14,9 @@ use crate::placement::Placement;
 /// The state of a device of the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceState {
-    /// Fills its role.
+    /// The device fills its role.
     InSync,
-    /// Fills its role, but its bytes are whole only below this offset of its data area.
+    /// The device fills its role, but its bytes are valid only below this offset of its data area.
     Recovering {
         /// Bytes from the start of the data area.
         upto: u64,
@@ -26,7 +26,7 @@ pub enum DeviceState {
         /// Bytes from the start of the data area.
         upto: u64,
     },
-    /// Failed in this run.
+    /// The device failed in this run.
     Failed,
     /// Waits to replace a member.
     Spare,
@@ -39,7 +39,7 @@ pub enum DeviceState {
 /// One of the given devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceDetail {
-    /// How messages name it.
+    /// The name in messages.
     pub label: String,
     /// The reactor's number.
     pub id: MemberId,
@@ -56,7 +56,7 @@ pub struct DeviceDetail {
 }
 
 impl DeviceDetail {
-    /// It fills a role, or did until it failed.
+    /// Whether the device fills the role, or did until it failed.
     fn is_of(&self, role: u16) -> bool {
         self.role == Some(role)
             && !matches!(self.state, DeviceState::LeftOut(_) | DeviceState::Replacement { .. })
@@ -77,7 +77,7 @@ pub struct RoleDetail {
 /// The present state of a write-intent bitmap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BitmapDetail {
-    /// The file that has it; `None`: it stands beside each superblock.
+    /// The bitmap's file; `None`: the bitmap is beside each superblock.
     pub file: Option<BitmapFile>,
     /// The bitmap's file is out of use: bits are kept in memory only, and a crash leaves all of the array in doubt.
     pub failed: bool,
@@ -124,7 +124,7 @@ pub struct Detail {
     pub broken: bool,
     /// No writes are taken.
     pub read_only: bool,
-    /// It is in the middle of a reshape.
+    /// The array is in the middle of a reshape.
     pub reshaping: bool,
     /// Writes are under way, or the array has not yet been marked clean after them.
     pub active: bool,
@@ -132,16 +132,16 @@ pub struct Detail {
     pub degraded: u16,
     /// Members are lost for which parity stands: if the run ends while the array is written to, it starts again by force only.
     pub exposed: bool,
-    /// Where redundancy stops being known true, in bytes of the data area (of the array for mirrors); `None`: it is true everywhere.
+    /// Where redundancy stops being known to be in sync, in bytes of the data area (of the array for mirrors); `None`: it is in sync everywhere.
     pub resync_offset: Option<u64>,
-    /// Of a dirty, degraded array that was forced: from where on its superblocks still say that redundancy is in doubt,
-    /// in the same bytes; `None` once a change of this run is recorded.
+    /// For a dirty, degraded array that was forced to start: from where on its superblocks still say that redundancy
+    /// is in doubt, in the same bytes; `None` once a change of this run is recorded.
     pub forced_offset: Option<u64>,
     /// The process that is under way: its position is in the same bytes.
     pub process: Option<ProcessDetail>,
     /// The write-intent bitmap, if there is one and it is kept.
     pub bitmap: Option<BitmapDetail>,
-    /// By role.
+    /// Indexed by role.
     pub roles: Vec<RoleDetail>,
     /// The given devices.
     pub devices: Vec<DeviceDetail>,

@@ -1,4 +1,4 @@
-//! Devices that come to a running array, and go.
+//! Adds devices to a running array, and removes them.
 
 use crate::events::EventKind;
 use brindle_io::{MemberId, OpError, PathTarget};
@@ -14,7 +14,7 @@ use crate::ledger::{AddError, Joined, LeftOut, Looked, NewDevice, NotTaken};
 /// The devices to be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// This one, by the reactor's number.
+    /// The device of this number on the reactor.
     Device(MemberId),
     /// All that have failed: in this run, or before, so that the array was opened without them.
     Failed,
@@ -26,16 +26,16 @@ pub enum Removal {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoveError {
-    /// It is in use.
+    /// The device is in use.
     #[error("{label} is in use: fail it first")]
     InUse {
         /// The device.
         label: String,
     },
-    /// It is none of the array's, or what keeps the array's state can't say that it went.
+    /// The device is none of the array's, or what keeps the array's state can't say that it went.
     #[error("it is no device of the array that can be removed")]
     Unknown,
-    /// The array could not record it.
+    /// The array could not record the change.
     #[error(transparent)]
     Volume(#[from] VolumeError),
 }
@@ -203,8 +203,8 @@ impl Array {
         Ok(removed)
     }
 
-    /// Devices that are not in use, and do not exist any more, or lead elsewhere by their names. Asks each of them, but for those
-    /// that owe answers still.
+    /// Devices that are not in use and do not exist any more, or whose names lead to other devices. Asks each of
+    /// them, but for those that owe answers still.
     pub async fn detached(&self) -> Vec<MemberId> {
         let core = &self.0.core;
         let mut gone = Vec::new();
@@ -252,7 +252,7 @@ impl Array {
     }
 }
 
-/// In this run, or in one before: then others have gone on without it.
+/// Whether the device failed, in this run or before: then the others have gone on without it.
 fn has_failed(state: DeviceState) -> bool {
     matches!(state, DeviceState::Failed | DeviceState::LeftOut(LeftOut::Stale { .. } | LeftOut::Faulty))
 }

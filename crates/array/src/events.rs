@@ -1,4 +1,4 @@
-//! Kinds of events of an array, in its words.
+//! Kinds of events of an array, with their texts.
 
 use brindle_members::events::{self, Cause, Kind};
 use brindle_members::set::Noticed;
@@ -18,7 +18,7 @@ pub enum EventKind {
     MemberFailed,
     /// A member failed that redundancy does not make up for: no writes are taken any more.
     Broken,
-    /// A place of a member that could not be read was written anew from redundancy.
+    /// A place of a member that could not be read was rewritten from redundancy.
     Corrected,
     /// A place of a member can't be read, and redundancy does not make up for it.
     Uncorrected,
@@ -34,10 +34,10 @@ pub enum EventKind {
     CopyBegun,
     /// A device has taken the place of the member that it was to replace.
     CopyEnded,
-    /// A device is the member again that it was.
+    /// A former member was re-added.
     Readded,
     /// `range` of a member that is being rebuilt could not be rebuilt, since other members can't be read there. Reads
-    /// of it fail until it is written anew.
+    /// of it fail until it is rewritten.
     Unrebuilt,
     /// A member has no room to record which places could not be rebuilt.
     NoBadBlockLog,
@@ -46,11 +46,11 @@ pub enum EventKind {
     Mismatch,
     /// `range` of a member is wrong by what all others say.
     Wrong,
-    /// `range` of a member disagreed with the others, and was written anew from them.
+    /// `range` of a member disagreed with the others, and was rewritten from them.
     Rewritten,
     /// All redundancy has been compared.
     CheckEnded,
-    /// All redundancy has been compared, and made true as it was asked for.
+    /// All redundancy has been compared, and brought in sync as it was asked for.
     RepairEnded,
     /// `range` could not be made redundant: a loss of a member there is a loss of data.
     Unprotected,

@@ -1,4 +1,4 @@
-//! Changes that wait for others: comparing and writing in one step, and what has to wait for that.
+//! Atomic compare-and-write, and the changes that wait for it.
 
 use brindle_io::Slice;
 use brindle_volume::{Volume, VolumeError, first_difference};
@@ -40,7 +40,9 @@ impl Array {
         let shared = from.iter().any(Slice::is_shared);
         match self.0.placement.one()? {
             _ if brindle_volume::bytes(from) == 0 => Ok(()),
-            Family::Mirror(mirror) if mirror.lets_lag() && !fua => self.write_behind(offset, from).await,
+            Family::Mirror(mirror) if mirror.allows_write_behind() && !fua => {
+                self.write_behind(offset, from).await
+            }
             Family::Mirror(mirror) if shared => {
                 let write = async |at, copy: &[Slice]| mirror.write(at, copy, fua).await;
                 write_copied(core, offset, from, write).await

@@ -1,4 +1,4 @@
-//! Changes to a running array besides its devices: the write-intent bitmap is added or removed.
+//! Adds the write-intent bitmap to a running array, or removes it.
 
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use brindle_volume::VolumeError;
 use crate::array::Array;
 use crate::data::mirrored::Mirror;
 use crate::keeper::Install;
-use crate::ledger::{BitmapError, BitmapSpec, MOST_BEHIND};
+use crate::ledger::{BitmapError, BitmapSpec, MAX_WRITE_BEHIND};
 
 impl Array {
     /// Gives the array such a write-intent bitmap, beside each superblock or in a file, in the place of the one that it has, if it has one.
@@ -19,7 +19,7 @@ impl Array {
     /// finds none.
     ///
     /// # Errors
-    /// [`BitmapError::Present`], [`BitmapError::NoRedundancy`], [`BitmapError::WriteBehind`], [`BitmapError::TooManyBehind`],
+    /// [`BitmapError::Present`], [`BitmapError::NoRedundancy`], [`BitmapError::WriteBehind`], [`BitmapError::TooManyWriteBehind`],
     /// [`BitmapError::ReadOnly`], [`BitmapError::Room`], [`BitmapError::Guides`], [`BitmapError::SameFile`],
     /// [`BitmapError::FileChunk`], [`BitmapError::Unrecorded`], [`BitmapError::Encode`]: nothing has changed.
     /// [`BitmapError::File`] may have changed the file. After [`BitmapError::Volume`] a member may have failed; and where
@@ -55,7 +55,7 @@ impl Array {
     /// Sets the limit of write-behind (0: none); the bitmap records it when this returns. md's `bitmap/backlog`.
     ///
     /// # Errors
-    /// [`BitmapError::Absent`], [`BitmapError::WriteBehind`], [`BitmapError::TooManyBehind`], [`BitmapError::NoRedundancy`],
+    /// [`BitmapError::Absent`], [`BitmapError::WriteBehind`], [`BitmapError::TooManyWriteBehind`], [`BitmapError::NoRedundancy`],
     /// [`BitmapError::ReadOnly`], [`BitmapError::Unrecorded`]: nothing has changed. After [`BitmapError::Volume`] the bitmap of some members may say so.
     pub async fn set_write_behind(&self, count: u32) -> Result<(), BitmapError> {
         self.check_bitmap_may_change()?;
@@ -68,7 +68,7 @@ impl Array {
     fn check_write_behind(&self, count: u32) -> Result<(), BitmapError> {
         match self.0.geometry.level() {
             _ if count == 0 => Ok(()),
-            Level::Raid1 if count > MOST_BEHIND => Err(BitmapError::TooManyBehind { count }),
+            Level::Raid1 if count > MAX_WRITE_BEHIND => Err(BitmapError::TooManyWriteBehind { count }),
             Level::Raid1 => Ok(()),
             level => Err(BitmapError::WriteBehind { level }),
         }

@@ -24,7 +24,7 @@ pub(crate) struct Intent {
     bitmap: RefCell<Option<Rc<dyn IntentBitmap>>>,
     logs: Vec<Rc<dyn RowLog>>,
     observers: Vec<Rc<dyn Observer>>,
-    /// There is nothing but the dirty mark.
+    /// The dirty mark is the only record of changes.
     plain: Cell<bool>,
     /// How often the bitmap has come or gone.
     epoch: Cell<u32>,
@@ -60,7 +60,7 @@ impl Intent {
         !self.observers.is_empty()
     }
 
-    /// Nothing is told of changes but the bitmap.
+    /// The bitmap is the only log or observer of changes.
     #[inline]
     fn is_bare(&self) -> bool {
         self.logs.is_empty() && self.observers.is_empty()
@@ -137,7 +137,7 @@ impl Intent {
         one_by_one(self.logs.iter().filter_map(|log| log.computed(&rows, keeper)))
     }
 
-    /// A change begins that the bitmap has been told of, and which that may be putting on record.
+    /// Informs observers and logs of a change that begins; `marked` is the bitmap's record of it.
     #[cold]
     fn tell_begin<'a>(
         &self,
@@ -179,8 +179,8 @@ pub(crate) struct Writing<'a> {
 }
 
 impl<'a> Writing<'a> {
-    /// The same as [`Writing::begin`] where there is nothing to be waited for; else nothing has begun. By itself, since what comes
-    /// out of a future is copied from where it was put a moment ago, for which the processor waits.
+    /// Begins a write as [`Writing::begin`] does if it need not wait; else nothing has begun. It is a function of its
+    /// own because the result of a future is copied once more, and the processor waits for that copy.
     #[inline(always)]
     pub(crate) fn begin_at_once(intent: &'a Intent, keeper: &'a Keeper, range: Range<u64>) -> Option<Self> {
         if !intent.plain.get() || !keeper.write_begins_at_once() {
@@ -217,7 +217,7 @@ impl Drop for Writing<'_> {
 /// array changes, and redundancy that a crash leaves half mended was not true before. Stopping the array waits for
 /// its end.
 pub(crate) struct Maintenance<'a> {
-    told: Option<(&'a Intent, Change)>,
+    observed: Option<(&'a Intent, Change)>,
     _guard: MaintenanceGuard<'a>,
 }
 
@@ -233,10 +233,10 @@ impl<'a> Maintenance<'a> {
     ) -> Result<Self, VolumeError> {
         let guard = keeper.maintenance_begins()?;
         if intent.is_bare() {
-            return Ok(Self { told: None, _guard: guard });
+            return Ok(Self { observed: None, _guard: guard });
         }
         let recording = intent.tell_begin(keeper, &change, None);
-        let maintenance = Self { told: Some((intent, change)), _guard: guard };
+        let maintenance = Self { observed: Some((intent, change)), _guard: guard };
         if let Some(recording) = recording {
             recording.await?;
         }
@@ -246,7 +246,7 @@ impl<'a> Maintenance<'a> {
 
 impl Drop for Maintenance<'_> {
     fn drop(&mut self) {
-        if let Some((intent, change)) = &self.told {
+        if let Some((intent, change)) = &self.observed {
             intent.tell_end(change);
         }
     }

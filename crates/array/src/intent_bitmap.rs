@@ -19,7 +19,7 @@ pub type Flight = Pin<Box<dyn Future<Output = Refusals>>>;
 /// as mdadm has it (`--assemble --bitmap=FILE`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BitmapFile {
-    /// How messages name it.
+    /// The name in messages.
     pub label: String,
     /// The reactor's number, if it is open.
     pub id: Option<MemberId>,
@@ -31,7 +31,7 @@ impl BitmapFile {
         Self { label: label.into(), id: Some(id) }
     }
 
-    /// It is that one.
+    /// Whether the file is this device.
     pub fn is(&self, id: MemberId) -> bool {
         self.id == Some(id)
     }
@@ -79,7 +79,7 @@ pub trait IntentBitmap: RowLog {
     /// The file that has it, if no member does.
     fn file(&self) -> Option<&BitmapFile>;
 
-    /// A device is the file that has it.
+    /// Whether a device is the bitmap's file.
     fn is_file(&self, device: MemberId) -> bool {
         self.file().is_some_and(|file| file.is(device))
     }

@@ -4,7 +4,6 @@
 //! uring, the memory and the sim world.
 
 mod array;
-mod behind;
 mod claims;
 mod clear;
 mod config;
@@ -30,6 +29,7 @@ mod second_devices;
 mod sharing;
 mod sweep;
 pub mod sync_len;
+mod write_behind;
 
 pub use array::{Array, Border, Opening, Outcome};
 /// The type behind [`Array`]. The program that counts instructions finds it here at every commit that it is built

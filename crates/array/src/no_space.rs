@@ -1,4 +1,4 @@
-//! Ranges whose writes failed for lack of space are made true again once there is space.
+//! Ranges whose writes failed for lack of space are brought in sync again once there is space.
 
 use std::rc::{Rc, Weak};
 
@@ -13,16 +13,16 @@ use crate::sync_len::sync_len;
 /// How long to wait before what found no room is tried again; doubled each time, up to the most.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// Bytes that are made true at a time, or the chunk where that is more; whole windows as a resync takes them.
+/// Bytes that are corrected at a time, or a chunk where that is more: whole windows of a resync.
 const WINDOW: u64 = 4 << 20;
 /// Windows begin at multiples of this, if not of the chunk.
 const ALIGNMENT: u64 = 64 << 10;
 
 impl Array {
-    /// From now on, what finds no room is tried again.
+    /// Begins to retry writes that failed for lack of space.
     pub(crate) fn tried_again(self) -> Self {
         let (me, io) = (Rc::downgrade(&self.0), self.0.core.io.clone());
-        let begin = move || drop(io.spawn(make_true(me.clone(), io.clone())));
+        let begin = move || drop(io.spawn(bring_in_sync(me.clone(), io.clone())));
         self.0.core.on_no_space.get_or_init(|| Box::new(begin));
         self
     }
@@ -42,7 +42,7 @@ impl Running {
                 let len = window.min(range.end.next_multiple_of(unit) - at).min(end - at);
                 let _syncing = keeper.sync_begins()?;
                 self.placement.sync_window(at, len, SyncMode::Repair).await?;
-                if !keeper.is_true(&(at.max(range.start)..(at + len).min(range.end))) {
+                if !keeper.is_in_sync(&(at.max(range.start)..(at + len).min(range.end))) {
                     return Ok(false);
                 }
                 at += len;
@@ -53,7 +53,7 @@ impl Running {
 }
 
 /// Tries now and then to make true what found no room, until all of it is or the array ends.
-async fn make_true(array: Weak<Running>, io: Io) {
+async fn bring_in_sync(array: Weak<Running>, io: Io) {
     let mut pause = FIRST_PAUSE;
     loop {
         io.sleep(pause).await;

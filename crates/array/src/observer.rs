@@ -9,7 +9,8 @@ pub use brindle_members::change::{Content, MemberChange};
 
 use crate::row_log::{Change, Computed};
 
-/// Sees changes of members' data. An array may have several, each told of everything in the order in which they were set.
+/// Sees changes of members' data. An array may have several. Each sees every change, in the order in which they were
+/// set.
 pub trait Observer {
     /// A change begins: no member has been touched.
     fn begins(&self, change: &Change) {

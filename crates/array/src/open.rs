@@ -1,4 +1,4 @@
-//! The beginning and the end of an array's run.
+//! Opens an array, and ends its run.
 
 use brindle_io::{Io, Slice};
 use brindle_layout::Geometry;
@@ -30,7 +30,7 @@ impl Array {
     /// says. `io` is the array's own (see [`Io::owned`]).
     pub fn begin(io: &Io, opening: Opening, config: &OpenConfig) -> Self {
         let array = Self::over(io, opening, config);
-        array.0.core.keeper.tell_if_exposed();
+        array.0.core.keeper.note_if_exposed();
         array.tried_again().watched().recovered().cleared_lazily()
     }
 
@@ -101,7 +101,7 @@ impl Array {
         self.0.core.keeper.state_change()
     }
 
-    /// Redundancy is not known true everywhere: a resync makes it so.
+    /// Redundancy is not known to be in sync everywhere: a resync makes it so.
     pub fn needs_resync(&self) -> bool {
         self.0.core.keeper.resync_offset().is_some()
     }

@@ -1,4 +1,4 @@
-//! Where the bytes of an array live: with one family of levels, or with two on either side of a border.
+//! Maps bytes of an array to a family of levels: one, or two on either side of a reshape position.
 
 use core::ops::Range;
 use std::rc::Rc;
@@ -6,9 +6,9 @@ use std::rc::Rc;
 use brindle_io::Slice;
 use brindle_layout::{Family as Map, Geometry};
 use brindle_members::copies::Copies;
+use brindle_members::direct::send_reads;
 use brindle_members::door::{Done, Door, Moved};
-use brindle_members::lock::Held;
-use brindle_members::straight::send_reads;
+use brindle_members::lock::RangeGuard;
 use brindle_volume::{Allocation, VolumeError, bytes};
 
 use crate::core::Core;
@@ -89,7 +89,7 @@ impl Family {
     pub(crate) async fn read_on(&self, offset: u64, into: &[Slice], done: Done) -> Result<(), VolumeError> {
         match self {
             Self::Stripes(stripes) => Err(stripes.unread(into, &done).await),
-            // They send none straight: a copy is chosen first.
+            // Mirrors send no read straight: a copy is chosen first.
             Self::Mirror(mirror) => mirror.read(offset, into).await,
             Self::Parity(parity) => parity.read_on(offset, into, &done).await,
         }
@@ -165,7 +165,7 @@ impl Placement {
         }
     }
 
-    /// Compares redundancy in a window, and makes it true if that is asked for.
+    /// Compares redundancy in a window, and brings it in sync if that is asked for.
     pub(crate) async fn sync_window(
         &self,
         pos: u64,
@@ -183,7 +183,7 @@ impl Placement {
 
     /// Waits until nothing is under way that looks at members more than once, and lets nothing begin as long as what comes
     /// back lives.
-    pub(crate) async fn quiet(&self) -> Option<Held<'_>> {
+    pub(crate) async fn quiet(&self) -> Option<RangeGuard<'_>> {
         match self.one().ok()? {
             Family::Stripes(_) => None,
             Family::Mirror(mirror) => Some(mirror.quiet().await),
@@ -193,7 +193,7 @@ impl Placement {
 
     /// Waits until nothing is under way on what lies in these ranges of roles' data areas, and lets nothing begin there as long as
     /// what comes back lives. Requests to all else go on.
-    pub(crate) async fn quiet_in(&self, parts: &[(u16, Range<u64>)]) -> Vec<Held<'_>> {
+    pub(crate) async fn quiet_in(&self, parts: &[(u16, Range<u64>)]) -> Vec<RangeGuard<'_>> {
         let held = match self.one() {
             Err(_) | Ok(Family::Stripes(_)) => Vec::new(),
             Ok(Family::Mirror(mirror)) => mirror.enter_all(parts),

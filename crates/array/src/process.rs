@@ -15,11 +15,11 @@ pub type ProcessError = process::ProcessError<ProcessKind>;
 /// The kind of a process, in md's words for `sync_action`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessKind {
-    /// Makes redundancy true from where it is in doubt on.
+    /// Brings redundancy in sync from where it is in doubt on.
     Resync,
     /// Compares redundancy everywhere.
     Check,
-    /// Compares redundancy everywhere, and makes it true.
+    /// Compares redundancy everywhere, and brings it in sync.
     Repair,
     /// Rebuilds what a member is to hold from the others.
     Recovery,

@@ -1,4 +1,4 @@
-//! Recovery onto spares by itself: an array that lacks members, and has spares, begins to rebuild them, and goes on where an
+//! Automatic recovery onto spares. An array that lacks members and has spares begins to rebuild, or goes on where an
 //! earlier run stopped.
 
 use core::pin::pin;
@@ -15,7 +15,7 @@ use crate::config::Recovery;
 type Due = Vec<(u16, Device)>;
 
 impl Array {
-    /// Members that are lost are rebuilt on spares from now on, if that is asked for.
+    /// Begins to rebuild lost members on spares, if the settings ask for that.
     pub(crate) fn recovered(self) -> Self {
         let core = &self.0.core;
         if self.is_kept_whole() {

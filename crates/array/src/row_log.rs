@@ -1,4 +1,4 @@
-//! Logs of changes: what is put on record before bytes of an array change, beside the dirty mark.
+//! Logs of rows: records that are written before bytes of an array change, beside the dirty mark.
 
 use core::fmt;
 use core::future::Future;
@@ -23,8 +23,8 @@ pub trait LogHost {
     /// The members by role, with the place of each one's data.
     fn members(&self) -> &Members;
 
-    /// Members that refused what was to stand on them, and why: as if they had refused a superblock, each is out of use when
-    /// this returns, and on record as that. The log goes on without them, and asks those that are in use again.
+    /// Fails members that could not take the log's record, as if they had refused a superblock. Their failure is on
+    /// record when this returns. The log goes on without them, and asks those that are in use again.
     ///
     /// # Errors
     /// If the array can't do without one of them, or one has no room. The change must not be sent then.
@@ -40,8 +40,8 @@ pub trait LogHost {
 /// Logs are asked in their order. Each answers at once if there is nothing to be waited for, and else with a future that does
 /// not need the log: a request may drop it, and the log may go meanwhile.
 pub trait RowLog {
-    /// A change begins. Members are touched once that has been put on record, and not at all if it fails. What is to be
-    /// noted at once is noted by the call.
+    /// Records that a change begins. Members are written once the record succeeded, and not at all if it failed. The
+    /// call itself notes what must be noted at once.
     fn begins<'a>(&self, change: &Change, host: &'a dyn LogHost) -> Option<OnRecord<'a>> {
         let _ = (change, host);
         None
@@ -64,10 +64,10 @@ pub trait RowLog {
 pub enum Change {
     /// Bytes of the array change, by a request: which.
     Bytes(Range<u64>),
-    /// Redundancy is made true, and no byte of the array changes: in a range that is counted as
+    /// Redundancy is brought in sync, and no byte of the array changes: in a range that is counted as
     /// [`Array::sync_len`](crate::Array::sync_len) is.
     Redundancy(Range<u64>),
-    /// A role's member gets what it should hold: what was rebuilt for it, or what it could not read.
+    /// A role's member gets rebuilt data: in a recovery, or for a place that it could not read.
     Member {
         /// The role of the member.
         role: u16,

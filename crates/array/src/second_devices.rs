@@ -1,4 +1,5 @@
-//! A second device in a role: it takes every change that the role's member takes, and is given what that held before.
+//! A second device in a role. It takes every change that the role's member takes, and the member's content is copied
+//! to it.
 
 use brindle_io::MemberId;
 use brindle_members::events::Cause;
@@ -88,18 +89,18 @@ impl Array {
     /// [`VolumeError::TooManyLost`] too if there is no second device, or none any more; [`VolumeError::Reshaping`].
     pub async fn fill_second(&self, role: u16, pos: u64, len: u64) -> Result<(), VolumeError> {
         let members = &self.0.core.members;
-        let seat = |role| members.second(role).filter(|_| members.state(role) == RoleState::InSync);
-        let before = seat(role).ok_or(VolumeError::TooManyLost)?;
+        let second_in_use = |role| members.second(role).filter(|_| members.state(role) == RoleState::InSync);
+        let before = second_in_use(role).ok_or(VolumeError::TooManyLost)?;
         self.recover_window(&[role], pos, len).await?;
-        let now = seat(role).filter(|now| now.device.id == before.device.id && now.good == pos);
+        let now = second_in_use(role).filter(|now| now.device.id == before.device.id && now.good == pos);
         let now = now.ok_or(VolumeError::TooManyLost)?;
         let whole = pos + len >= self.0.geometry.member_size();
         members.set_second(role, Second { good: if whole { u64::MAX } else { pos + len }, ..now });
         Ok(())
     }
 
-    /// The second device of a role, and below which byte of the data area it holds what the member holds; `u64::MAX` when
-    /// that is everywhere. `None` if there is none, or none any more.
+    /// The second device of a role, and below which byte of the data area it holds what the member holds; `u64::MAX`
+    /// when that is everywhere. `None` if there is none now.
     ///
     /// # Panics
     /// If the array has no such role.

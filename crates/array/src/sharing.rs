@@ -1,4 +1,4 @@
-//! Spares that go from one array to another.
+//! Moves spares from one array to another.
 
 use crate::events::{EventKind, Note};
 use brindle_io::MemberId;
@@ -15,7 +15,7 @@ use crate::ledger::AddError;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandOverError {
-    /// It stays what it was.
+    /// The spare stays what it was.
     #[error(transparent)]
     Remove(#[from] RemoveError),
     /// The other array has not taken it; it is this one's again, if that could be put on record.
@@ -24,7 +24,7 @@ pub enum HandOverError {
 }
 
 impl Array {
-    /// Whether it lacks members, and has no spare for one: another array's would be rebuilt in its place.
+    /// Whether the array lacks members and has no spare: another array's spare would be used.
     pub fn lacks_a_spare(&self) -> bool {
         let core = &self.0.core;
         let lost = |role: u16| matches!(core.members.state(role), RoleState::Missing | RoleState::Failed);
@@ -33,7 +33,7 @@ impl Array {
         may && self.free_spares().is_empty() && (0..core.members.len()).any(lost)
     }
 
-    /// Spares that the array does not need: it has all of its members, and these wait.
+    /// Spares that the array does not need, since it has all of its members.
     pub fn spares_to_give(&self) -> Vec<MemberId> {
         let core = &self.0.core;
         let may = core.members.all_in_sync() && !core.config.is_read_only() && !core.keeper.is_stopping();
@@ -51,9 +51,9 @@ impl Array {
         info.is_some_and(|info| info.logical_block <= core.limits.block && fits(info.size))
     }
 
-    /// Gives a spare to another array on the same reactor. `uuid` is to be its identity there, random. It leaves this array
-    /// first, on record, and is written as the other's then: a cut in between leaves it a spare of this one or of none, and never
-    /// of both. Returns when the other has it on record.
+    /// Gives a spare to another array on the same reactor. `uuid` is to be its identity there, random. The spare is
+    /// removed from this array's record first, and then added to the other's. A crash in between leaves it a spare of
+    /// this array or of none, never of both. Returns when the other has it on record.
     ///
     /// # Errors
     /// [`HandOverError::Remove`], as of [`Array::remove`]: the spare is this array's still. [`HandOverError::Add`], as of

@@ -1,5 +1,4 @@
-//! Processes that go over the whole array: redundancy made true, or compared, or a member rebuilt, window after window,
-//! several at a time.
+//! Processes over the whole array (resync, check, recovery), which work window by window, several windows at a time.
 
 mod copy;
 mod found;
@@ -66,16 +65,16 @@ impl Array {
         self.0.process.borrow().clone()
     }
 
-    /// Makes redundancy true from where it is in doubt on. Requests go on meanwhile; data below the position that
+    /// Brings redundancy in sync from where it is in doubt on. Requests go on meanwhile; data below the position that
     /// has been reached enjoy full redundancy at once. How far it came is recorded now and then, and when the array
     /// is stopped: the next resync goes on from there.
     ///
     /// Begins with the call, as the array's [`Array::process`] unless there is nothing to do; the future must be driven.
     /// Dropping it ends the resync after the windows under way.
     ///
-    /// Places that could not be made true, since data members of a parity level are lost or unreadable, are counted
+    /// Places that could not be brought in sync, since data members of a parity level are lost or unreadable, are counted
     /// as `unverified` in the report; unreadable ones are also named. The array then still [needs a
-    /// resync](Array::needs_resync) until that data is written anew, and the lowest such place is recorded. All else
+    /// resync](Array::needs_resync) until that data is rewritten, and the lowest such place is recorded. All else
     /// has its redundancy. A resync that can make nothing more true because of lost members ends early.
     ///
     /// # Errors
@@ -106,7 +105,7 @@ impl Array {
         }
     }
 
-    /// Compares the redundancy of the whole array. [`SyncMode::Repair`] also makes it true, [`SyncMode::Locate`] only
+    /// Compares the redundancy of the whole array. [`SyncMode::Repair`] also brings it in sync, [`SyncMode::Locate`] only
     /// where the wrong member is known. Requests go on meanwhile. Begins and ends as [`Array::resync`] does.
     ///
     /// # Errors
@@ -142,7 +141,7 @@ struct Saved {
 }
 
 impl Saved {
-    /// Whether it is to be recorded again, which then counts as done.
+    /// Whether the position is to be recorded again, which then counts as done.
     fn is_due(&mut self, position: u64, total: u64, now: Instant) -> bool {
         let due = position - self.position >= total / SAVES || now.since(self.at) >= SAVE_EVERY;
         if due {
@@ -155,7 +154,7 @@ impl Saved {
 /// The work on each window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Work {
-    /// Redundancy is compared, or made true.
+    /// Redundancy is compared, or brought in sync.
     Sync(SyncMode),
     /// The members of roles are rebuilt.
     Recover(Rc<[u16]>),
@@ -230,7 +229,7 @@ async fn sweep_window(array: Array, pos: u64, len: u64, work: Work) -> Result<Sy
 /// The part of the array that a process may skip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LeftOut {
-    /// Chunks whose bitmap bits are clear: their redundancy is known true.
+    /// Chunks whose bitmap bits are clear: their redundancy is known to be in sync.
     True,
     /// Chunks whose bitmap bits are clear: members that were away still hold them.
     Unmarked,
@@ -253,7 +252,7 @@ struct Sweep {
     windows: Windows<ProcessKind, Over>,
     report: SyncReport,
     /// Number of places that were reported as events.
-    told: usize,
+    reported: usize,
 }
 
 impl Drop for Sweep {
@@ -289,7 +288,8 @@ impl Sweep {
             Map::Parity(_) => unit,
             _ => FINE,
         };
-        // Without a bitmap it goes over rows too that a write has made true: what can't be read there is to be told.
+        // Without a bitmap it goes over rows too that a write has brought in sync: unreadable places there have to be
+        // reported.
         let marked = array.0.core.intent.bitmap().is_some();
         let left_out = match &work {
             Work::Sync(_) if kind == ProcessKind::Resync => Some(LeftOut::True),
@@ -325,7 +325,7 @@ impl Sweep {
         Ok(Some(end))
     }
 
-    /// Keeps in mind what came of it.
+    /// Remembers the outcome of the process.
     fn ended(&self, result: Result<(), ProcessError>) -> Result<(), ProcessError> {
         let (kind, report, ended) = (self.process.kind(), self.report.clone(), self.array.0.core.io.now());
         self.array.0.outcome.replace(Some(Outcome { kind, report, ended, result }));
@@ -344,7 +344,7 @@ impl Windowed for Over {
         let whole = (next, self.window.min(total - next));
         let Some((what, unit)) = self.leaves_out else { return whole };
         let run = |range: Range<u64>| match (what, &self.work) {
-            (LeftOut::True, _) => self.array.0.core.keeper.true_run(&range),
+            (LeftOut::True, _) => self.array.0.core.keeper.in_sync_run(&range),
             (LeftOut::Unmarked, Work::Recover(roles)) => {
                 let (marked, end) = self.array.marked_run(roles, &range);
                 (!marked, end)

@@ -1,4 +1,4 @@
-//! The length of what redundancy is counted in.
+//! The number of sectors over which redundancy is counted.
 
 use brindle_layout::{Family, Geometry};
 

@@ -74,24 +74,24 @@ pub(crate) fn action(args: &Action) -> Result<(), Failure> {
 struct Waiting {
     bar: Option<ProgressBar>,
     every: Duration,
-    told: Instant,
+    reported: Instant,
 }
 
 impl Waiting {
     fn new(every: Duration) -> Self {
-        Self { bar: None, every, told: Instant::now() }
+        Self { bar: None, every, reported: Instant::now() }
     }
 
     fn tell(&mut self, name: &str, sync: &SyncReport<'_>) {
         if std::io::stderr().is_terminal() {
-            let bar = self.bar.get_or_insert_with(|| progress::told(sync.total));
+            let bar = self.bar.get_or_insert_with(|| progress::byte_bar(sync.total));
             // One thing may follow another.
             bar.set_length(sync.total);
             bar.set_prefix(sync.action().to_owned());
             bar.set_message(sync.pace());
             bar.set_position(sync.position);
-        } else if self.told.elapsed() >= self.every {
-            self.told = Instant::now();
+        } else if self.reported.elapsed() >= self.every {
+            self.reported = Instant::now();
             // A closed standard error loses nothing that matters.
             let _ = writeln!(std::io::stderr(), "brindle: {name}: {}", sync.text());
         }
@@ -111,9 +111,9 @@ pub(crate) fn wait(args: &Wait) -> Result<ExitCode, Failure> {
     let folder = runtime::folder(args.runtime.folder())?;
     let Target { server, array } = Target::meant(&folder, args.array.as_deref())?;
     let mut waiting = Waiting::new(Duration::from_millis(args.interval.0));
-    let told = loop {
-        let told = ask(&folder, &server, &Request::Status { array: array.clone() })?;
-        let reports = report::of_arrays(&told);
+    let reported = loop {
+        let reported = ask(&folder, &server, &Request::Status { array: array.clone() })?;
+        let reports = report::of_arrays(&reported);
         let [report] = reports else {
             return Err(Failure::Usage(format!(
                 "'{server}' serves several arrays: name the one to wait for"
@@ -124,9 +124,9 @@ pub(crate) fn wait(args: &Wait) -> Result<ExitCode, Failure> {
         std::thread::sleep(LOOK);
     };
     drop(waiting);
-    let last = &told["last_action"];
+    let last = &reported["last_action"];
     if args.json {
-        report::print_json(&told)?;
+        report::print_json(&reported)?;
     } else {
         report::print(
             &findings::text(last).unwrap_or_else(|| "no check, repair or recovery is running\n".to_owned()),

@@ -22,7 +22,7 @@ pub(crate) use resolve::Meant;
 /// How long a file's name may take to be looked up.
 const RESOLVING: Duration = Duration::from_millis(300);
 
-/// A server, and which of its arrays is meant: `None` for whatever it has.
+/// A server, and one of its arrays; `None` for all.
 pub(crate) struct Target {
     pub(crate) server: String,
     pub(crate) array: Option<String>,
@@ -38,14 +38,14 @@ impl Target {
     /// missed.
     pub(crate) fn find(folder: &Path, wanted: &str) -> Self {
         let named = || Self { server: wanted.to_owned(), array: Some(wanted.to_owned()) };
-        // The server knows what it is called by, and what its arrays are.
+        // The server knows its own names, and those of its arrays.
         if runtime::is_name(wanted) && runtime::control_socket(folder, wanted).exists() {
             return named();
         }
         let real = real_name(wanted);
         for (server, answer) in status_of_all(folder) {
-            let Ok(Response::Report(told)) = answer else { continue };
-            if let Some(report) = report::find(&told, wanted).or_else(|| report::find(&told, &real)) {
+            let Ok(Response::Report(reported)) = answer else { continue };
+            if let Some(report) = report::find(&reported, wanted).or_else(|| report::find(&reported, &real)) {
                 return Self { server, array: report["name"].as_str().map(str::to_owned) };
             }
         }
@@ -75,7 +75,7 @@ impl Target {
         let real = real_name(member);
         let is_member = |device: &Value| device["path"] == *member || device["path"] == *real;
         let mut having = status_of_all(folder).into_iter().filter_map(|(server, answer)| match answer {
-            Ok(Response::Report(told)) if report::devices(&told).any(is_member) => Some(server),
+            Ok(Response::Report(reported)) if report::devices(&reported).any(is_member) => Some(server),
             _ => None,
         });
         match (having.next(), having.next()) {
@@ -97,14 +97,14 @@ pub(crate) fn status(args: &Status) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Prints how arrays are, and tells it in a number.
+/// Prints the status of arrays, and returns their health.
 fn show_status(args: &Status) -> Result<Health, Failure> {
     let folder = runtime::folder(args.runtime.folder())?;
-    let (reports, told, silent) = match &args.array {
+    let (reports, reported, silent) = match &args.array {
         Some(name) => {
             let Target { server, array } = Target::find(&folder, name);
-            let told = ask(&folder, &server, &Request::Status { array })?;
-            (report::of_arrays(&told).to_vec(), told, false)
+            let reported = ask(&folder, &server, &Request::Status { array })?;
+            (report::of_arrays(&reported).to_vec(), reported, false)
         }
         None => {
             let (reports, silent) = all(&folder);
@@ -112,7 +112,7 @@ fn show_status(args: &Status) -> Result<Health, Failure> {
         }
     };
     let printed = if args.json {
-        report::print_json(&told)
+        report::print_json(&reported)
     } else if reports.is_empty() {
         let none = if silent { "no server answers" } else { "no array is served" };
         report::print(&format!("{none} (looked in {})\n", folder.display()))
@@ -127,7 +127,7 @@ fn show_status(args: &Status) -> Result<Health, Failure> {
 }
 
 fn text(reports: &[Value], runtime: &Runtime) -> String {
-    // Commands that are told find the server as this one did.
+    // Suggested commands find the server as this one did.
     let named = runtime.runtime_dir.as_ref().filter(|_| std::env::var_os("BRINDLE_RUNTIME_DIR").is_none());
     let flags = named.map_or_else(String::new, |folder| {
         format!(" --runtime-dir {}", next_step::quoted(&folder.to_string_lossy()))
@@ -139,11 +139,11 @@ fn text(reports: &[Value], runtime: &Runtime) -> String {
 /// The reports of all servers that answer; the others are passed over in silence.
 pub(crate) fn reports(folder: &Path) -> Vec<Value> {
     let answers = status_of_all(folder).into_iter();
-    let told = answers.filter_map(|(_, answer)| match answer {
-        Ok(Response::Report(told)) => Some(told),
+    let reported = answers.filter_map(|(_, answer)| match answer {
+        Ok(Response::Report(reported)) => Some(reported),
         _ => None,
     });
-    told.flat_map(|told| report::of_arrays(&told).to_vec()).collect()
+    reported.flat_map(|reported| report::of_arrays(&reported).to_vec()).collect()
 }
 
 /// The reports of all servers that answer, and whether there are others.
@@ -151,7 +151,7 @@ fn all(folder: &Path) -> (Vec<Value>, bool) {
     let (mut reports, mut silent) = (Vec::new(), false);
     for (name, answer) in status_of_all(folder) {
         match answer {
-            Ok(Response::Report(told)) => reports.extend_from_slice(report::of_arrays(&told)),
+            Ok(Response::Report(reported)) => reports.extend_from_slice(report::of_arrays(&reported)),
             Ok(Response::Stale) => eprintln!("brindle: {}", runtime::clear_stale(folder, &name)),
             Err(failure) => {
                 silent = true;
@@ -184,7 +184,7 @@ pub(crate) fn ask_all(folder: &Path, request: &Request) -> Vec<(String, Result<R
     })
 }
 
-/// Asks a server, which has to be there.
+/// Asks a server; an error if there is none.
 pub(crate) fn ask(folder: &Path, name: &str, request: &Request) -> Result<Value, Failure> {
     match control::ask(folder, name, request)? {
         Response::Report(report) => Ok(report),

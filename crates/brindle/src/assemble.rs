@@ -17,15 +17,15 @@ use crate::{executable, report, runtime};
 enum Outcome {
     /// A server was there already.
     Served,
-    /// It was started.
+    /// The array was started.
     Started,
-    /// It would have been started.
+    /// The array would have been started.
     WouldStart,
-    /// It is another host's, or nobody's.
+    /// The array is another host's, or nobody's.
     Foreign,
-    /// It can't be put together.
+    /// The array can't be put together.
     Refused,
-    /// Its server did not start.
+    /// The array's server did not start.
     Failed,
 }
 

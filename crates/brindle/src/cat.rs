@@ -50,7 +50,7 @@ pub(crate) fn cat(args: &Cat) -> Result<ExitCode, Failure> {
         ..Opening::LOOK
     };
     let host = match Host::open_fit(&asked.members, opening) {
-        // Members that were cut are better than nothing.
+        // Truncated members are better than none.
         Err(why) if args.force => Host::open_fit(&asked.members, opening.with_cut()).map_err(|_| why)?,
         opened => opened?,
     };
@@ -72,8 +72,8 @@ pub(crate) fn cat(args: &Cat) -> Result<ExitCode, Failure> {
     let (array, assembly) = (&running.array, &running.found.assembly);
     let (map, overwrite) = (args.map.as_deref(), args.overwrite);
     let wanted = Wanted { array, assembly, range, to, map, overwrite, members: &members };
-    let (told, whole) = rescue::copy(io, &pool, &wanted)?;
-    report::print(&told)?;
+    let (reported, whole) = rescue::copy(io, &pool, &wanted)?;
+    report::print(&reported)?;
     Ok(if whole { ExitCode::SUCCESS } else { ExitCode::from(UNREADABLE) })
 }
 
@@ -101,12 +101,12 @@ fn part(args: &Cat, all: Range<u64>, what: &str) -> Result<Range<u64>, Failure> 
     end.map(|end| start..end).ok_or_else(|| {
         let (size, offset) = (all.end - all.start, args.offset.0);
         Failure::Usage(format!(
-            "the {what} has {size} bytes: {length} bytes from byte {offset} on go beyond its end"
+            "the {what} has {size} bytes: {length} bytes from byte {offset} on go beyond its end; give a smaller --offset or --length"
         ))
     })
 }
 
-/// Where a partition of the array lies on it.
+/// The bytes of a partition on the array.
 fn partition(io: &Io, array: &Array, pool: &Pool, number: u32) -> Result<Range<u64>, Failure> {
     let limits = array.limits();
     let all = place::of_bytes(limits.size, 512, |offset, len| {
@@ -165,7 +165,7 @@ async fn copy(
     range: Range<u64>,
 ) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    // A larger pipe means fewer turns; where it can't be had, or this is no pipe, the default does.
+    // A larger pipe means fewer turns; where it is not available, or this is no pipe, the default does.
     let _ = rustix::pipe::fcntl_setpipe_size(out.as_fd(), PIECE);
     let bar = progress::bar("reading", range.end - range.start);
     let block = u64::from(array.limits().block);

@@ -1,4 +1,4 @@
-//! `brindle check`: compares redundancy, changes nothing. `brindle repair`: makes it true, or what is known to be wrong.
+//! `brindle check`: compares redundancy, changes nothing. `brindle repair`: brings it in sync, or what is known to be wrong.
 
 use std::process::ExitCode;
 
@@ -84,7 +84,7 @@ pub(crate) fn repair(args: &Repair) -> Result<ExitCode, Failure> {
         Host::open_to_change(&args.members, &args.given.bitmaps, args.tuning.into(), Recovery::Manual)?;
     let (array, io) = (host.only().array.clone(), host.world.io.clone());
     if args.locate && array.needs_resync() {
-        // The wrong member can be told only where all members agreed once.
+        // The wrong member can be located only where all members agreed once.
         let bar = progress::bar("resyncing", array.sync_len());
         let resynced = io.block_on(array.resync(|progress| bar.set_position(progress.position)));
         resynced.map_err(|source| Failure::Process { doing: "resyncing the array", source })?;
@@ -119,7 +119,10 @@ fn go_over(host: &Host, mode: SyncMode) -> Result<Report, Failure> {
         SyncMode::Repair | SyncMode::Locate => ("repairing", "repairing the array"),
     };
     if total == 0 {
-        return Err(Failure::Usage(format!("{} has no redundancy to check", level.name())));
+        return Err(Failure::Usage(format!(
+            "{} has no redundancy to check: only levels with copies or parity have any",
+            level.name()
+        )));
     }
     let bar = progress::bar(verb, total);
     let array = running.array.clone();

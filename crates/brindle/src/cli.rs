@@ -2,7 +2,7 @@
 
 mod advising;
 mod assembling;
-mod assuming;
+mod assume;
 mod benching;
 mod bitmaps;
 mod creating;
@@ -15,7 +15,6 @@ mod metrics;
 mod monitoring;
 mod opening;
 mod other_tools;
-mod others;
 mod patience;
 mod planning;
 mod pools;
@@ -23,6 +22,7 @@ mod predicting;
 mod reading;
 mod reliability;
 mod running;
+mod small_commands;
 mod sockets;
 mod tls;
 
@@ -34,7 +34,7 @@ use clap::{Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use crate::units::{Bytes, Span};
 pub(crate) use advising::Advise;
 pub(crate) use assembling::Assemble;
-pub(crate) use assuming::Assuming;
+pub(crate) use assume::Assuming;
 pub(crate) use benching::{Bench, Format, NbdUri, TraceFormat, Traces};
 pub(crate) use bitmaps::{Bitmap, Given};
 pub(crate) use creating::{Create, Metadata};
@@ -45,12 +45,11 @@ pub(crate) use guide::{command, sections};
 pub(crate) use iscsi::Iscsi;
 pub(crate) use metrics::{Metrics, MetricsFlags};
 pub(crate) use monitoring::Monitor;
-pub(crate) use others::{Bundle, Completions, Demo, Man, ZeroSuperblock};
 pub(crate) use patience::Patience;
 pub(crate) use planning::{Columns, Drives, Likelihood, Order, Pair, PlanFlags, PlanFormat, parse_pair};
 pub(crate) use pools::{
-    Pool, PoolCommand, PoolCreate, PoolDestroy, PoolTold, Volume, VolumeCommand, VolumeCreate, VolumeDestroy,
-    VolumeRename,
+    Pool, PoolCommand, PoolCreate, PoolDestroy, PoolReportArgs, Volume, VolumeCommand, VolumeCreate,
+    VolumeDestroy, VolumeRename,
 };
 pub(crate) use predicting::{Balance, Calibrate, Simulate, Sweep, Whose};
 pub(crate) use reading::{Cat, Examine, Searching};
@@ -58,6 +57,7 @@ pub(crate) use reliability::Reliability;
 pub(crate) use running::{
     Action, Add, Fail, Flag, Grow, Remove, Replace, Runtime, Said, Status, Stop, Wait, Watch,
 };
+pub(crate) use small_commands::{Bundle, Completions, Demo, Man, ZeroSuperblock};
 pub(crate) use sockets::Sockets;
 pub(crate) use tls::TlsFlags;
 

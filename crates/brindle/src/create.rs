@@ -56,7 +56,7 @@ pub(crate) fn make(args: &Create, uuid: Uuid) -> Result<Made, Failure> {
         None => None,
     };
     let (role_names, spare_names) = split(args)?;
-    // An array that can't be made true as it is made is none.
+    // An array that can't be brought in sync as it is made is none.
     let opening = Opening {
         access: DeviceAccess::Write,
         force: false,
@@ -94,8 +94,8 @@ pub(crate) fn make(args: &Create, uuid: Uuid) -> Result<Made, Failure> {
     Ok(Made { report, plan, waste: waste(&spec) })
 }
 
-/// A member of which so large a part is left unused is told of: one in so many bytes.
-const TOLD: u64 = 10;
+/// The unused part of a member that is reported: one in this many bytes.
+const UNUSED_PART: u64 = 10;
 
 /// The unused part of members that are much larger than the smallest, where the level uses of each as much as of that.
 fn waste(spec: &CreateSpec) -> Option<String> {
@@ -105,13 +105,14 @@ fn waste(spec: &CreateSpec) -> Option<String> {
     let roles = || spec.roles.iter().flatten();
     let smallest = roles().min_by_key(|member| member.info.size)?;
     let unused = |member: &NewMember| member.info.size - smallest.info.size;
-    let told: Vec<&NewMember> = roles().filter(|member| unused(member) > member.info.size / TOLD).collect();
-    if told.is_empty() {
+    let reported: Vec<&NewMember> =
+        roles().filter(|member| unused(member) > member.info.size / UNUSED_PART).collect();
+    if reported.is_empty() {
         return None;
     }
     let each: Vec<String> =
-        told.iter().map(|member| format!("{} of {}", Bytes(unused(member)), member.label)).collect();
-    let all = Bytes(told.iter().map(|member| unused(member)).sum());
+        reported.iter().map(|member| format!("{} of {}", Bytes(unused(member)), member.label)).collect();
+    let all = Bytes(reported.iter().map(|member| unused(member)).sum());
     Some(format!(
         "the members are of unlike sizes: {} has only {}, and of no member is more used; {all} are left unused \
          ({}); a larger member in its place would use them, or say --size to do without this message",
@@ -196,7 +197,7 @@ fn spares(names: &[PathBuf], members: &[Named]) -> Result<Vec<NewMember>, Failur
     members[members.len() - names.len()..].iter().map(new_member).collect()
 }
 
-/// The same with flags for the devices that are to have some.
+/// Adds flags to the devices that were given some.
 fn flagged(args: &Create, mut spec: CreateSpec) -> Result<CreateSpec, Failure> {
     let mut set = |option: &str, name: &PathBuf, set: fn(&mut DeviceFlags)| {
         let mut all = spec.roles.iter_mut().flatten().chain(&mut spec.spares);
@@ -372,7 +373,7 @@ fn refuse_unreadable(array: &Array) -> Result<(), Failure> {
     }
 }
 
-/// Reads the superblocks anew.
+/// Reads the superblocks again.
 fn look_again(world: &World, members: &mut [Named]) -> Result<(), Failure> {
     for member in members {
         member.candidate = world.look(member.id, &member.label)?;

@@ -1,4 +1,4 @@
-//! Questions that a device or a file system may leave unanswered for ever.
+//! Calls to a device or a file system that may never return.
 
 use std::io;
 use std::sync::mpsc;
@@ -14,10 +14,10 @@ pub(crate) fn within<T: Send + 'static>(
     patience: Duration,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<Option<T>> {
-    let (tell, told) = mpsc::channel();
+    let (tell, reported) = mpsc::channel();
     // An answer that comes too late finds no listener.
     thread::Builder::new().name("ask".into()).spawn(move || drop(tell.send(work())))?;
-    Ok(told.recv_timeout(patience).ok())
+    Ok(reported.recv_timeout(patience).ok())
 }
 
 #[cfg(test)]

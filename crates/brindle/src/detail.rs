@@ -1,6 +1,6 @@
 //! `brindle detail`: the array that members form.
 
-mod holds;
+mod content;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -81,7 +81,7 @@ pub(crate) fn of(members: &[PathBuf], bitmaps: &[PathBuf]) -> Result<ArrayReport
     Ok(of_set(&mut world, &mut set, bitmaps)?.0)
 }
 
-/// The same, but disks with members inside may have those of several arrays.
+/// Reports all arrays: disks with partitions may have members of several.
 fn all(args: &Detail) -> Result<Vec<ArrayReport>, Failure> {
     let (members, bitmaps) = (&args.members, &args.given.bitmaps);
     // Of arrays by hand nothing is read here: a member that was cut is no less a member.
@@ -93,14 +93,14 @@ fn all(args: &Detail) -> Result<Vec<ArrayReport>, Failure> {
     let sets = if is_inside { set.by_array() } else { vec![set] };
     let look = |mut set: Set| {
         let (report, assembly) = of_set(&mut world, &mut set, bitmaps)?;
-        Ok(report.holding(holds::holds(&world, &assembly, &set)))
+        Ok(report.holding(content::holds(&world, &assembly, &set)))
     };
     sets.into_iter().map(look).collect()
 }
 
 fn of_set(world: &mut World, set: &mut Set, bitmaps: &[PathBuf]) -> Result<(ArrayReport, Assembly), Failure> {
     let mut assembly = match world.assemble(set, false) {
-        Err(failure) if is_told_about(&failure) => world.assemble(set, true)?,
+        Err(failure) if is_reportable(&failure) => world.assemble(set, true)?,
         other => other?,
     };
     warn_of_left_out([&*set]);
@@ -112,9 +112,9 @@ fn of_set(world: &mut World, set: &mut Set, bitmaps: &[PathBuf]) -> Result<(Arra
 }
 
 /// The array is there, and only its use has to be forced.
-pub(crate) fn is_told_about(failure: &Failure) -> bool {
+pub(crate) fn is_reportable(failure: &Failure) -> bool {
     match failure {
-        Failure::Without { source, .. } => is_told_about(source),
+        Failure::Without { source, .. } => is_reportable(source),
         Failure::Assembly(
             AssemblyError::DirtyDegraded { .. }
             | AssemblyError::Apart { .. }

@@ -20,7 +20,7 @@ use crate::cli::{Add, Fail, Given, Remove, Replace};
 use crate::control::Request;
 use crate::failure::Failure;
 use crate::host::Host;
-use crate::world::{self, Newcomer, Search, Terms, Told};
+use crate::world::{self, FormerMembers, Newcomer, Search, Terms};
 use crate::{detail, report, runtime};
 use exchange::Exchange;
 
@@ -38,7 +38,7 @@ pub(crate) fn add(args: &Add) -> Result<(), Failure> {
     let target = Target::meant(&folder, Some(array))?;
     let meant = Meant::of(&folder, &target, Some(array))?;
     let device = |name: &String| {
-        let known = report::devices(&meant.told).any(|device| device["path"] == **name);
+        let known = report::devices(&meant.reported).any(|device| device["path"] == **name);
         let as_named = known || name == MISSING;
         if as_named && args.re_add { Ok(PathBuf::from(name)) } else { absolute(name) }
     };
@@ -123,7 +123,7 @@ pub(crate) fn replace(args: &Replace) -> Result<(), Failure> {
     let target = Target::meant(&folder, Some(array))?;
     let meant = Meant::of(&folder, &target, Some(array))?;
     let member = name_of_member(&folder, &target, old)?;
-    let known = report::devices(&meant.told).any(|device| device["path"] == *with);
+    let known = report::devices(&meant.reported).any(|device| device["path"] == *with);
     let named = with;
     let with = if known { PathBuf::from(named) } else { absolute(named)? };
     if !known {
@@ -132,7 +132,7 @@ pub(crate) fn replace(args: &Replace) -> Result<(), Failure> {
     let request = Request::Replace { member, with, force: args.force, array: target.array };
     let answer = ask(&folder, &target.server, &request)?;
     let array = answer["name"].as_str().unwrap_or_default();
-    let text = format!("{} of {array} is being replaced by {named}\n", told_as(&meant.told, old));
+    let text = format!("{} of {array} is being replaced by {named}\n", named_as(&meant.reported, old));
     tell(args.json, &text, || Ok(&answer))
 }
 
@@ -203,9 +203,9 @@ pub(crate) fn fail(args: &Fail) -> Result<(), Failure> {
     let member = name_of_member(&folder, &target, &args.member)?;
     let by_member = args.array.is_none() && target.array.is_none();
     let wanted = args.array.as_deref().or(by_member.then_some(&args.member));
-    // A server that does not answer now does what it is told once it goes on.
-    let told = Meant::of(&folder, &target, wanted).map(|meant| meant.told);
-    let named = told_as(&told.unwrap_or_default(), &args.member);
+    // A server that does not answer now carries the request out later.
+    let reported = Meant::of(&folder, &target, wanted).map(|meant| meant.reported);
+    let named = named_as(&reported.unwrap_or_default(), &args.member);
     let answer = ask(&folder, &target.server, &Request::Fail { member, array: target.array })?;
     if args.json {
         return report::print_json(&answer);
@@ -214,10 +214,10 @@ pub(crate) fn fail(args: &Fail) -> Result<(), Failure> {
     report::print(&format!("{named} of {array} has failed and is out of service\n"))
 }
 
-/// A member as it is told of: behind a role's number stands the device that fills it.
-fn told_as(told: &Value, member: &str) -> String {
+/// The name of a member for messages: a role's number, and the device that fills it.
+fn named_as(reported: &Value, member: &str) -> String {
     let Ok(role) = member.parse::<u16>() else { return member.to_owned() };
-    let array = &report::of_arrays(told).first().unwrap_or(&Value::Null)["array"];
+    let array = &report::of_arrays(reported).first().unwrap_or(&Value::Null)["array"];
     let is_in_use = |device: &Value| device["state"] == "in-sync" || device["state"] == "recovering";
     let of_role = |device: &&Value| device["role"] == role && is_in_use(device);
     let device = array["devices"].as_array().into_iter().flatten().find(of_role);
@@ -263,16 +263,16 @@ fn add_to_stopped(args: &Add, coming: Coming) -> Result<(), Failure> {
     let (members, bitmaps) = (&args.stopped.members, &args.given.bitmaps);
     let devices: Vec<PathBuf> = args.names.iter().map(PathBuf::from).collect();
     let all_former = are_meant(&devices);
-    let told = if all_former {
+    let reported = if all_former {
         add_missing(members, bitmaps)?
     } else {
         add_devices(members, bitmaps, &devices, coming)?
     };
-    let paths = told.joined.iter().map(|joined| PathBuf::from(&joined.path));
+    let paths = reported.joined.iter().map(|joined| PathBuf::from(&joined.path));
     let new = paths.filter(|path| !members.contains(path));
     let all: Vec<PathBuf> = members.iter().cloned().chain(new).collect();
-    let (joined, refused) = (json!(told.joined), json!(told.refused));
-    let added = told.joined.iter().map(|joined| &*joined.path).collect::<Vec<_>>().join(", ");
+    let (joined, refused) = (json!(reported.joined), json!(reported.refused));
+    let added = reported.joined.iter().map(|joined| &*joined.path).collect::<Vec<_>>().join(", ");
     let text = added_text(&added, "the array", &joined, &refused);
     tell(args.json, &text, || {
         let mut report = serde_json::to_value(detail::of(&all, bitmaps)?).unwrap_or_default();
@@ -285,33 +285,33 @@ fn add_to_stopped(args: &Add, coming: Coming) -> Result<(), Failure> {
 }
 
 /// Takes all former members that can be found into an array that nobody serves.
-fn add_missing(members: &[PathBuf], bitmaps: &[PathBuf]) -> Result<Told, Failure> {
-    let mut told = Told::default();
+fn add_missing(members: &[PathBuf], bitmaps: &[PathBuf]) -> Result<FormerMembers, Failure> {
+    let mut reported = FormerMembers::default();
     change(members, bitmaps, |host, array| {
         let (there, names) = host.world.io.block_on(those_there(array));
         let names = names.into_iter().chain(world::block_devices()).collect();
         let known = host.world.known().into_iter().map(|(identity, _)| identity).collect();
         let search = Search { names, array: array.detail().uuid, known };
         let (found, refused) = search.find();
-        refused.iter().for_each(|(label, why)| told.refused(label, why));
+        refused.iter().for_each(|(label, why)| reported.refused(label, why));
         let mut devices = there;
         for newcomer in found {
             let label = newcomer.label().to_owned();
             match host.world.take_newcomer(newcomer) {
                 Ok(newcomer) => devices.push((newcomer.id, label)),
-                Err(why) => told.refused(&label, &why),
+                Err(why) => reported.refused(&label, &why),
             }
         }
         let done = host.world.io.block_on(take_each_again(array, &devices));
         for ((_, label), done) in devices.iter().zip(done) {
             match done {
-                Ok(role) => told.joined(label, role),
-                Err(why) => told.refused(label, &Failure::Add(why)),
+                Ok(role) => reported.joined(label, role),
+                Err(why) => reported.refused(label, &Failure::Add(why)),
             }
         }
         Ok(())
     })?;
-    Ok(told)
+    Ok(reported)
 }
 
 fn add_devices(
@@ -319,19 +319,19 @@ fn add_devices(
     bitmaps: &[PathBuf],
     devices: &[PathBuf],
     coming: Coming,
-) -> Result<Told, Failure> {
-    let mut told = Told::default();
+) -> Result<FormerMembers, Failure> {
+    let mut reported = FormerMembers::default();
     let members =
         &if coming.re_add { members.to_vec() } else { without_those_out(members, bitmaps, devices)? };
     change(members, bitmaps, |host, array| {
-        told.joined = if coming.re_add {
+        reported.joined = if coming.re_add {
             take_again(host, array, devices)?
         } else {
             take_in(host, array, devices, coming)?.into_iter().map(|(_, joined)| joined).collect()
         };
         Ok(())
     })?;
-    Ok(told)
+    Ok(reported)
 }
 
 /// The members but for those that are to be added and that the array goes without: those come to it like any other device.

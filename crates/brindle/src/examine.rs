@@ -24,7 +24,7 @@ use crate::units::{Bytes, Moment};
 use crate::world::{place, search};
 use bitmap::BitmapReport;
 
-/// Roles that are told of: more than any array has.
+/// Roles that are reported: more than any array has.
 const MOST_ROLES: usize = 4096;
 
 /// The output of `brindle examine --json`.
@@ -41,13 +41,13 @@ struct MemberReport {
     size: Option<u64>,
     /// Why the device, or a part of it, can't be looked at, or its superblock can't be trusted.
     error: Option<String>,
-    /// Whether all that was looked at is zero; null if that can't be told.
+    /// Whether all that was looked at is zero; null if that is unknown.
     blank: Option<bool>,
     superblock: Option<SuperblockReport>,
     /// Its label, if it is a member of a pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pool: Option<PoolLabel>,
-    /// Its state in the array that those named form; null if they form none, or it is no device of it.
+    /// The device's state in the array that the named devices form; null if they form none, or without it.
     in_array: Option<&'static str>,
     /// The write-intent bitmap that a file is.
     bitmap: Option<BitmapReport>,
@@ -93,7 +93,7 @@ struct SuperblockReport {
     reshape: Option<ReshapeFacts>,
     features: Vec<String>,
     flags: Vec<&'static str>,
-    /// As mdadm prints it.
+    /// The checksum in mdadm's format.
     checksum: String,
     /// The array as this device knows it: A active, R with a replacement beside it, . missing or failed, by role.
     array_state: String,
@@ -211,7 +211,7 @@ fn problem(candidates: &[Candidate]) -> Option<String> {
     if candidates.is_empty() {
         return None;
     }
-    // An unusable device is told of by itself, and the others may do without it.
+    // An unusable device is reported by itself, and the others may do without it.
     let sound: Vec<Candidate> = candidates.iter().filter(|one| !look::is_unfit(one)).cloned().collect();
     let candidates = if sound.is_empty() { candidates } else { &sound };
     let options = brindle_md::assembly::AssembleOptions::default();
@@ -247,7 +247,7 @@ impl MemberReport {
         }
     }
 
-    /// Less than a block: nothing can stand there.
+    /// The report of a device smaller than a block, which can hold nothing.
     fn empty(path: &Path) -> Self {
         Self {
             path: path.display().to_string(),
@@ -267,7 +267,7 @@ impl MemberReport {
         self.size.is_some_and(search::is_quick)
     }
 
-    /// Something stands there, and nothing that is known.
+    /// Whether the device has content of no known kind.
     fn is_nothing(&self) -> bool {
         self.error.is_none()
             && self.superblock.is_none()
@@ -280,7 +280,7 @@ impl MemberReport {
     }
 
     /// The superblock says more of itself than its signature does.
-    fn is_told(&self, found: &SignatureReport) -> bool {
+    fn is_implied(&self, found: &SignatureReport) -> bool {
         let own = |sb: &SuperblockReport| sb.super_offset == found.offset && found.kind.starts_with("md");
         self.superblock.as_ref().is_some_and(own)
     }
@@ -303,7 +303,7 @@ impl MemberReport {
                 "In use as"
             ));
         }
-        for found in self.signatures.iter().filter(|found| !self.is_told(found)) {
+        for found in self.signatures.iter().filter(|found| !self.is_implied(found)) {
             text.push_str(&format!("  {}\n", found.text()));
         }
         if let Some(PoolLabel { name, member, members, created, .. }) = &self.pool {

@@ -34,7 +34,7 @@ pub(crate) enum Failure {
     /// Something can be no member.
     #[error("{path}: {why}")]
     Unfit {
-        /// As it was named.
+        /// The name that was given.
         path: String,
         /// Why.
         why: String,
@@ -42,9 +42,9 @@ pub(crate) enum Failure {
     /// Something is no member, but its partitions or other parts of it are.
     #[error("{path}: it has members inside: name {}", names(inside))]
     Partitioned {
-        /// As it was named.
+        /// The name that was given.
         path: String,
-        /// Names of those parts.
+        /// Names of those partitions.
         inside: Vec<std::path::PathBuf>,
     },
     /// A member with a damaged superblock may have what all others lack.
@@ -79,7 +79,7 @@ pub(crate) enum Failure {
         /// The way.
         way: String,
     },
-    /// Of the arrays whose members were named, one can't be assembled.
+    /// One of the named arrays can't be assembled.
     #[error(
         "array {array}: {source}; the members belong to different arrays: {arrays}; give those of one, or enough of each"
     )]
@@ -88,13 +88,13 @@ pub(crate) enum Failure {
         array: String,
         /// Why.
         source: Box<Failure>,
-        /// All of them, with their members.
+        /// All arrays, with their members.
         arrays: String,
     },
     /// An array that is a member can't be used.
     #[error("{label}: {why}")]
     Nested {
-        /// As it was named: `a+b+c`.
+        /// The name that was given: `a+b+c`.
         label: String,
         /// Why.
         why: String,
@@ -110,7 +110,7 @@ pub(crate) enum Failure {
     Volume {
         /// The step that failed.
         doing: &'static str,
-        /// Why it failed.
+        /// The reason of the failure.
         source: brindle_volume::VolumeError,
     },
     /// A process of the array did not come to its end.
@@ -118,7 +118,7 @@ pub(crate) enum Failure {
     Process {
         /// The step that failed.
         doing: &'static str,
-        /// Why it ended.
+        /// The reason why the process ended.
         source: brindle_array::ProcessError,
     },
     /// Something already stands on a member.
@@ -165,7 +165,7 @@ pub(crate) enum Failure {
         /// Bytes that must be written, or may have to be.
         what: Bytes,
     },
-    /// The system refused something else.
+    /// Another call of the operating system failed.
     #[error("{what}: {source}")]
     System {
         /// The step that failed.
@@ -188,13 +188,13 @@ pub(crate) enum Failure {
     /// A drive's model or a measured table is not as it should be.
     #[error(transparent)]
     Drive(#[from] brindle_lab::drive::DriveError),
-    /// A suite is not as it should be.
+    /// A suite has an error.
     #[error(transparent)]
     Suite(#[from] brindle_lab::suite::SuiteError),
-    /// A suite's jobs can't be had.
+    /// A suite's jobs can't be read.
     #[error(transparent)]
     Loads(#[from] brindle_lab::suite::LoadsError),
-    /// A trace is not as it should be.
+    /// A trace has an error.
     #[error(transparent)]
     Trace(#[from] brindle_lab::trace::TraceError),
     /// Nothing can be predicted.

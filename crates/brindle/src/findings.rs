@@ -33,7 +33,7 @@ impl DerefMut for Report {
 }
 
 impl Report {
-    /// Of what was found on an array.
+    /// The findings of a process over an array.
     pub(crate) fn of(array: &Array, found: &SyncReport) -> Self {
         Self(Findings::of(array, found))
     }
@@ -47,13 +47,13 @@ impl Report {
         if json { report::print_json(self) } else { report::print(&self.text()) }
     }
 
-    /// Of a resync: what it could not make true.
+    /// The text for a resync: ranges that it could not bring in sync.
     fn text_of_resync(&self) -> String {
         let bytes = Bytes(self.unverified);
         format!("resynced but for {bytes}, since members are missing or can't be read\n{}", self.bad_text())
     }
 
-    /// Of a recovery, or what else makes members or redundancy whole: what could not be.
+    /// The text for a recovery or a similar process: ranges that could not be rebuilt.
     fn text_of_rebuilding(&self, done: &str) -> String {
         if self.unreadable == 0 {
             return format!("{done}\n");
@@ -133,9 +133,9 @@ pub(crate) fn status(left: u64, unreadable: u64, unverified: u64) -> ExitCode {
 }
 
 /// The text for a process's result as a server reports it; `None` if it is nothing of that kind.
-pub(crate) fn text(told: &Value) -> Option<String> {
-    let action = told["action"].as_str()?;
-    if let Some(error) = told["error"].as_str() {
+pub(crate) fn text(reported: &Value) -> Option<String> {
+    let action = reported["action"].as_str()?;
+    if let Some(error) = reported["error"].as_str() {
         let what = match action {
             "recover" => "recovery",
             "replace" => "replacement",
@@ -146,7 +146,7 @@ pub(crate) fn text(told: &Value) -> Option<String> {
         let way_out = if begins_by_itself { "; `brindle action resume` goes on with it" } else { "" };
         return Some(format!("the {what} did not come to its end: {error}{way_out}\n"));
     }
-    let report = serde_json::from_value::<Report>(told.clone()).ok()?;
+    let report = serde_json::from_value::<Report>(reported.clone()).ok()?;
     Some(match action {
         "recover" => report.text_of_rebuilding("rebuilt"),
         "replace" => report.text_of_rebuilding("replaced"),
@@ -195,13 +195,13 @@ mod tests {
             assert!(report(0, 512).text_of_rebuilding("rebuilt").contains(words));
         }
         assert_eq!(report(0, 0).text_of_rebuilding("rebuilt"), "rebuilt\n");
-        let told = |report: Report| {
-            let mut told = serde_json::to_value(report).unwrap_or_default();
-            told["action"] = "resync".into();
-            super::text(&told).unwrap_or_default()
+        let reported = |report: Report| {
+            let mut reported = serde_json::to_value(report).unwrap_or_default();
+            reported["action"] = "resync".into();
+            super::text(&reported).unwrap_or_default()
         };
-        assert_eq!(told(report(0, 0)), "resynced\n");
-        let lacking = told(Report(Findings { unverified: 4096, ..report(0, 0).0 }));
+        assert_eq!(reported(report(0, 0)), "resynced\n");
+        let lacking = reported(Report(Findings { unverified: 4096, ..report(0, 0).0 }));
         assert_eq!(lacking, "resynced but for 4 KiB, since members are missing or can't be read\n");
         assert!(!report(0, 0).text().contains("unreadable"));
     }

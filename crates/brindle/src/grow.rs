@@ -30,13 +30,13 @@ pub(crate) fn grow(args: &Grow) -> Result<(), Failure> {
             Growth::WriteBehind(_) => from,
             Growth::Bitmap(_) | Growth::NoBitmap => Vec::new(),
         };
-        return tell(args.json, &growth.told("the array"), || detail::of(members, &now));
+        return tell(args.json, &growth.described("the array"), || detail::of(members, &now));
     }
     let folder = runtime::folder(args.runtime.folder())?;
     let target = Target::meant(&folder, args.array.as_deref())?;
     Meant::of(&folder, &target, args.array.as_deref())?;
     let answer = ask(&folder, &target.server, &growth.request(target.array)?)?;
-    tell(args.json, &growth.told(answer["name"].as_str().unwrap_or_default()), || Ok(&answer))
+    tell(args.json, &growth.described(answer["name"].as_str().unwrap_or_default()), || Ok(&answer))
 }
 
 /// Makes the file of a bitmap, and gives it to the array.

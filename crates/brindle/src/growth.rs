@@ -18,7 +18,7 @@ pub(crate) enum Growth {
     NoBitmap,
     /// A bitmap in a file, which is to be made.
     Filed(Filed),
-    /// So many writes that may lag behind, by the bitmap that it has.
+    /// A new limit of write-behind for the present bitmap.
     WriteBehind(u32),
 }
 
@@ -40,7 +40,7 @@ impl Filed {
         Ok(Make { path: self.path.clone(), bytes, force: self.force, known })
     }
 
-    /// The same in a file that was made.
+    /// The bitmap to be added, in a file that exists by now.
     pub(crate) fn spec(&self, file: BitmapFile) -> BitmapSpec {
         BitmapSpec { file: Some(file), chunk: self.chunk, write_behind: self.write_behind }
     }
@@ -120,7 +120,7 @@ impl Growth {
     }
 
     /// The text about the change, for an array of this name.
-    pub(crate) fn told(&self, array: &str) -> String {
+    pub(crate) fn described(&self, array: &str) -> String {
         let has = |at: &str, behind: Option<u32>| match behind {
             None | Some(0) => format!("{array} has a write-intent bitmap now{at}\n"),
             Some(count) => {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 
-/// Of several arrays all bits that are set.
+/// The bits of several arrays, joined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Health(u8);
 
@@ -16,20 +16,20 @@ impl Health {
     const DEGRADED: u8 = 1;
     /// More members are lost than the array can do without.
     const UNUSABLE: u8 = 2;
-    /// Nothing that can be relied on is known.
+    /// The status is unknown.
     const UNKNOWN: u8 = 4;
 
-    /// There was no answer.
+    /// The health of a server that did not answer.
     pub(crate) fn unknown() -> Self {
         Self(Self::UNKNOWN)
     }
 
-    /// Of an array that its members describe.
+    /// The health of an array by its superblocks.
     pub(crate) fn of_members(degraded: bool) -> Self {
         Self(if degraded { Self::DEGRADED } else { 0 })
     }
 
-    /// Of members that form no array.
+    /// The health of members that form no array.
     pub(crate) fn of_failure(failure: &Failure) -> Self {
         match failure {
             Failure::Without { source, .. } | Failure::Cut { source, .. } => Self::of_failure(source),
@@ -40,7 +40,7 @@ impl Health {
         }
     }
 
-    /// Of an array that is served, as its server tells of it.
+    /// The health of a served array by its server's report.
     pub(crate) fn of_report(report: &Value) -> Self {
         let says = |array: &Value, word: &str| {
             array["state"].as_array().into_iter().flatten().any(|state| *state == *word)
@@ -57,13 +57,13 @@ impl Health {
         Self(own | if report["stale_for"].is_null() { 0 } else { Self::UNKNOWN })
     }
 
-    /// Of all of these; without any, nothing is known.
+    /// The joined health of several arrays; unknown if there are none.
     pub(crate) fn of_reports(reports: &[Value]) -> Self {
         let all = reports.iter().map(Self::of_report).reduce(|all, one| Self(all.0 | one.0));
         all.unwrap_or_else(Self::unknown)
     }
 
-    /// The same, where some did not answer.
+    /// Adds the bit for servers that did not answer.
     pub(crate) fn and_unknown_if(self, silent: bool) -> Self {
         Self(self.0 | if silent { Self::UNKNOWN } else { 0 })
     }

@@ -91,7 +91,7 @@ fn give_bitmaps(look: &World, found: &mut [Found], files: &[PathBuf]) -> Result<
             None => {
                 let path = path.display();
                 return Err(Failure::Refused(format!(
-                    "{path}: it is no write-intent bitmap of an array whose members are named"
+                    "{path}: it is the write-intent bitmap of none of the named arrays; name its array's members, or leave it out"
                 )));
             }
         }
@@ -125,18 +125,18 @@ fn tell_apart(names: &[(String, String)]) -> Vec<String> {
 
 impl Hosted {
     /// Ends the array and the arrays that are its members, outermost first: each marks itself clean. A member that can't
-    /// is the array's affair as any other, and has been told of.
+    /// is the array's affair as any other, and has been reported.
     pub(crate) async fn stop(&self) -> Result<(), Failure> {
         let nested = self.found.set.nested.iter().map(|nested| (&*nested.label, &nested.array));
         let stopped = brindle_host::stop_stack(&self.array, nested).await;
         stopped.map_err(|source| Failure::Volume { doing: "stopping the array", source })
     }
 
-    /// As it is given to who serves it.
+    /// The array for the host that serves it.
     pub(crate) fn given(&self) -> brindle_host::Hosted {
-        let Set { members, nested, aside, left_out, .. } = &self.found.set;
+        let Set { members, nested, unused, left_out, .. } = &self.found.set;
         let file = |label: &String| Some((label.clone(), std::fs::canonicalize(label).ok()?));
-        let inner = nested.iter().chain(aside).flat_map(|nested| &nested.members);
+        let inner = nested.iter().chain(unused).flat_map(|nested| &nested.members);
         let devices: Vec<&Named> = inner.chain(members).collect();
         brindle_host::Hosted {
             name: self.name.clone(),
@@ -159,7 +159,7 @@ impl Host {
         Self::open_by(World::open_all, names, bitmaps, opening)
     }
 
-    /// The same, without what can be no member.
+    /// Opens those of these devices that can be members.
     pub(crate) fn open_fit(names: &[PathBuf], opening: Opening) -> Result<Self, Failure> {
         Self::open_by(World::open_fit, names, &[], opening)
     }

@@ -26,7 +26,7 @@ struct Lock {
 }
 
 impl Locks {
-    /// Remembers the lock of a device. It is the device's own: unlocked here, it is unlocked there.
+    /// Remembers the lock of a device. The descriptor shares the device's lock: unlocking it here unlocks the device.
     pub(crate) fn add(&self, device: &OpenDevice) -> std::io::Result<()> {
         let fd = device.as_fd().try_clone_to_owned()?;
         let lock = Lock { path: device.path().to_owned(), identity: device.identity(), fd };
@@ -39,7 +39,7 @@ impl Locks {
         unlock(core::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// The same for some. It takes its time: not for the arrays' thread.
+    /// Unlocks some of the devices. This may block, so the arrays' thread must not call it.
     pub(crate) fn unlock_those(&self, devices: &[Identity]) -> Vec<String> {
         let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (those, others) =
@@ -51,7 +51,7 @@ impl Locks {
 }
 
 fn unlock(locks: Vec<Lock>) -> Vec<String> {
-    let (tell, told) = channel();
+    let (tell, reported) = channel();
     let mut stuck: Vec<String> = locks.iter().map(|lock| lock.path.display().to_string()).collect();
     for Lock { path, fd, .. } in locks {
         let tell = tell.clone();
@@ -66,7 +66,7 @@ fn unlock(locks: Vec<Lock>) -> Vec<String> {
     drop(tell);
     let until = Instant::now() + UNLOCKING;
     while !stuck.is_empty() {
-        match told.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        match reported.recv_timeout(until.saturating_duration_since(Instant::now())) {
             Ok(free) => stuck.retain(|path| *path != free),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
         }

@@ -1,7 +1,7 @@
 //! Diagnostics of all crates, to standard error: `--log FILTER`, `$BRINDLE_LOG`.
 //!
 //! Lines are written by a thread of their own, so that nobody waits for whoever reads them: an array serves on though
-//! the pipe behind its standard error is full. Lines that find no room are counted, and the count is told.
+//! the pipe behind its standard error is full. Lines that find no room are counted, and the count is logged.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -36,7 +36,7 @@ enum Line {
     Error(Vec<u8>),
     /// To standard output.
     Output(Vec<u8>),
-    /// All before it is written.
+    /// Asks for an answer once all lines before it are written.
     Flush(SyncSender<()>),
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn begin(filter: Option<&str>) -> Result<(), Failure> {
         .map_err(|error| Failure::system("the log", io::Error::other(error)))
 }
 
-/// Waits, not for long, until what was told is written.
+/// Waits briefly until all lines are written.
 pub(crate) fn flush() {
     let (done, wait) = sync_channel(1);
     if LINES.get().is_some_and(|lines| lines.try_send(Line::Flush(done)).is_ok()) {
@@ -128,7 +128,8 @@ impl<'a> MakeWriter<'a> for Lines {
     }
 }
 
-/// As all messages of the program: `brindle: ` and one line. What is told only on demand names its level and its source.
+/// As all messages of the program: `brindle: ` and one line. Lines that are shown on demand only name their level and
+/// source.
 struct Plain;
 
 impl<S, N> FormatEvent<S, N> for Plain

@@ -35,14 +35,14 @@ pub(crate) fn candidate(
     let mut candidate = Candidate::from_places(label, info, places)?;
     let mut pages = Vec::new();
     while let Some((offset, len)) = candidate.look_for_partition(&pages) {
-        // A place that can't be read tells of no partition.
+        // A place that can't be read shows no partition.
         pages.push((offset, read(offset, len).unwrap_or_else(|_| vec![0; len])));
     }
     Ok(candidate)
 }
 
-/// Whether a device can be no member as it is: it has no superblock, or one that is damaged, another device's, or of more than is here.
-/// One that says what can't be was written so, and is a riddle to be told of.
+/// Whether a device can be no member as it is: it has no superblock, or one that is damaged, another device's, or of
+/// more than is here. A superblock with impossible values was written so, and has to be reported.
 pub(crate) fn is_unfit(candidate: &Candidate) -> bool {
     use SuperblockError::{BeyondDevice, Misplaced, OfPartition};
     match candidate.superblock() {
@@ -71,7 +71,7 @@ pub(crate) fn look(
 /// Reads what can be read of a device that is going bad.
 pub(crate) struct Patient<R> {
     read: R,
-    /// Why some of it can't be read.
+    /// The reason why some of the device can't be read.
     pub(crate) failure: Option<Failure>,
 }
 

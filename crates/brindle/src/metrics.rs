@@ -15,8 +15,8 @@ pub(crate) fn metrics(args: &Metrics) -> Result<(), Failure> {
     let folder = runtime::folder(args.runtime.folder())?;
     let (mut all, mut silent) = (Families::default(), None);
     for (server, answer) in ask::ask_all(&folder, &Request::Metrics) {
-        let told = match answer {
-            Ok(Response::Report(told)) => told,
+        let reported = match answer {
+            Ok(Response::Report(reported)) => reported,
             // A server that was killed has no metrics; nor has it had the time to remove its socket.
             Ok(Response::Stale) => continue,
             Err(why) => {
@@ -24,7 +24,7 @@ pub(crate) fn metrics(args: &Metrics) -> Result<(), Failure> {
                 continue;
             }
         };
-        match serde_json::from_value(told) {
+        match serde_json::from_value(reported) {
             Ok(families) => all.merge(&server, families),
             Err(error) => silent = silent.or(Some(Failure::Refused(format!("{server}: {error}")))),
         }
@@ -40,7 +40,7 @@ pub(crate) fn metrics(args: &Metrics) -> Result<(), Failure> {
     } else {
         replace(&args.textfile, &text)?;
     }
-    // Those that answered are told of all the same.
+    // Those that answered are reported all the same.
     silent.map_or(Ok(()), Err)
 }
 

@@ -70,19 +70,19 @@ mod tests {
 
     use super::*;
 
-    fn told(array: &Value) -> String {
+    fn reported(array: &Value) -> String {
         let line = line(&json!({"name": "it's a", "array": array}), " --runtime-dir /r");
         line.rsplit(": ").next().unwrap_or_default().trim_end().to_owned()
     }
 
     #[test]
     fn each_state_of_a_degraded_array_has_its_command() {
-        assert_eq!(told(&json!({"state": ["clean"], "devices": [{"state": "failed"}]})), "");
+        assert_eq!(reported(&json!({"state": ["clean"], "devices": [{"state": "failed"}]})), "");
         let with = |more: &Value| {
             let mut array =
                 json!({"state": ["active", "degraded"], "metadata": "1.2", "bitmap": null, "sync": null});
             more.as_object().unwrap().iter().for_each(|(name, value)| array[name] = value.clone());
-            told(&array)
+            reported(&array)
         };
         let flags = "--runtime-dir /r 'it'\\''s a'";
         let failed = json!([{"state": "in-sync"}, {"state": "failed"}]);

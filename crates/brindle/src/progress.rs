@@ -11,7 +11,7 @@ pub(crate) fn bar(what: &'static str, total: u64) -> ProgressBar {
 }
 
 /// A bar on standard error that counts bytes which another program goes over, and tells its speed.
-pub(crate) fn told(total: u64) -> ProgressBar {
+pub(crate) fn byte_bar(total: u64) -> ProgressBar {
     styled("", total, "{prefix} [{bar:40}] {percent:>3}%  {bytes}/{total_bytes}{msg}")
 }
 

@@ -8,6 +8,6 @@ use crate::failure::Failure;
 pub(crate) fn random_uuid() -> Result<Uuid, Failure> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)
-        .map_err(|error| Failure::system("no random UUID can be had", std::io::Error::other(error)))?;
+        .map_err(|error| Failure::system("the system gives no random UUID", std::io::Error::other(error)))?;
     Ok(uuid::Builder::from_random_bytes(bytes).into_uuid())
 }

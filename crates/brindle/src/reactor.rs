@@ -1,4 +1,4 @@
-//! By what members are asked: io_uring, or threads where that can't be had.
+//! The reactor that asks members: io_uring, or threads where that is not available.
 
 use std::sync::{Once, OnceLock};
 
@@ -19,14 +19,14 @@ pub(crate) enum Engine {
 /// The choice for every world of this process.
 static CHOICE: OnceLock<Engine> = OnceLock::new();
 
-/// Takes it. Before the first world.
+/// Sets the engine for all worlds. Called before the first one is made.
 pub(crate) fn choose(engine: Engine) {
     CHOICE.get_or_init(|| engine);
 }
 
-/// A reactor as it was chosen. One that was taken for want of a ring is told of once.
+/// A reactor as it was chosen. The fallback to threads is reported once.
 pub(crate) fn new() -> Result<Uring, UringError> {
-    static TOLD: Once = Once::new();
+    static REPORTED: Once = Once::new();
     match CHOICE.get().copied().unwrap_or_default() {
         Engine::Uring => Uring::new(),
         Engine::Threads => Uring::on_threads(),
@@ -35,7 +35,7 @@ pub(crate) fn new() -> Result<Uring, UringError> {
                 return Err(why);
             }
             let threads = Uring::on_threads()?;
-            TOLD.call_once(|| {
+            REPORTED.call_once(|| {
                 tracing::warn!(
                     "members are asked by threads, which costs more processor time: {why}; --reactor threads asks for that \
                      and says nothing"

@@ -22,11 +22,11 @@ pub(crate) fn reliability(args: &Reliability) -> Result<(), Failure> {
     let (class, case) = question(args)?;
     let effort = effort(args);
     let bar = progress::steps("histories", effort.histories);
-    let told = |done, total| {
+    let reported = |done, total| {
         bar.set_length(total);
         bar.set_position(done);
     };
-    let found = estimate(&case, &effort, &told).map_err(|why| unsound(&why))?;
+    let found = estimate(&case, &effort, &reported).map_err(|why| unsound(&why))?;
     bar.finish_and_clear();
     if args.json {
         return report::print_json(&as_json(args, class, &case, &effort, &found));
@@ -51,7 +51,7 @@ fn effort(args: &Reliability) -> Effort {
     }
 }
 
-/// The class, if its failures are those that count, and what is asked.
+/// The class, if its failures are used, and the question.
 fn question(args: &Reliability) -> Result<(Option<&'static Class>, Case), Failure> {
     let Some(class) = Class::named(&args.class) else {
         let known: Vec<&str> = CLASSES.iter().map(|class| class.name).collect();
@@ -176,7 +176,7 @@ fn class_json(class: &Class) -> Value {
     })
 }
 
-/// As JSON: `docs/cli-json.md` tells of each key.
+/// As JSON: `docs/cli-json.md` describes each key.
 fn as_json(
     args: &Reliability,
     class: Option<&Class>,

@@ -36,16 +36,16 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 }
 
 /// The reports in what a server tells: one of each array. A server of one array tells that itself, others a list.
-pub(crate) fn of_arrays(told: &Value) -> &[Value] {
-    match told {
+pub(crate) fn of_arrays(reported: &Value) -> &[Value] {
+    match reported {
         Value::Array(reports) => reports,
         report => std::slice::from_ref(report),
     }
 }
 
 /// The devices in what a server tells: of each array those of the arrays that are its members, then its own.
-pub(crate) fn devices(told: &Value) -> impl Iterator<Item = &Value> {
-    of_arrays(told).iter().flat_map(|report| {
+pub(crate) fn devices(reported: &Value) -> impl Iterator<Item = &Value> {
+    of_arrays(reported).iter().flat_map(|report| {
         let nested = report["arrays"].as_array().into_iter().flatten();
         let arrays = nested.chain([&report["array"], &report["pool"]]);
         arrays.flat_map(|array| array["devices"].as_array().into_iter().flatten())
@@ -54,9 +54,9 @@ pub(crate) fn devices(told: &Value) -> impl Iterator<Item = &Value> {
 
 /// The report of the array of that name in what a server tells; else of the one with that UUID, or with a member of that
 /// name.
-pub(crate) fn find<'a>(told: &'a Value, name: &str) -> Option<&'a Value> {
+pub(crate) fn find<'a>(reported: &'a Value, name: &str) -> Option<&'a Value> {
     let bare = |uuid: &str| uuid.replace([':', '-'], "").to_lowercase();
-    let reports = of_arrays(told);
+    let reports = of_arrays(reported);
     let by_uuid = |report: &&Value| {
         let uuid = report["array"]["uuid"].as_str().or_else(|| report["pool"]["uuid"].as_str());
         uuid.is_some_and(|uuid| bare(uuid) == bare(name))
@@ -135,18 +135,18 @@ pub(crate) struct ArrayReport {
     left_out: Option<Vec<LeftOutReport>>,
     /// Things that stand on it; only where that is looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
-    holds: Option<Vec<HeldReport>>,
+    holds: Option<Vec<ContentReport>>,
 }
 
 /// Something that stands on an array.
 #[derive(Debug, Serialize)]
-pub(crate) struct HeldReport {
+pub(crate) struct ContentReport {
     pub(crate) kind: String,
     /// Byte of the array.
     pub(crate) offset: u64,
     pub(crate) label: Option<String>,
     pub(crate) uuid: Option<String>,
-    /// The command that gets at it.
+    /// The command to get at the content.
     pub(crate) next: Option<String>,
 }
 
@@ -169,7 +169,7 @@ pub(crate) struct DeviceReport {
     state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     recovered: Option<u64>,
-    /// Of what the array uses of it.
+    /// Bytes of it that the array uses.
     #[serde(skip_serializing_if = "Option::is_none")]
     recovered_percent: Option<f64>,
     events: u64,
@@ -219,14 +219,14 @@ impl ArrayReport {
         self.devices.iter().map(|device| (device.path.as_str(), device.state))
     }
 
-    /// The same, with what was named, is no device of the array, and why: pairs of both.
+    /// Adds devices that were named but are not of the array, each with the reason.
     pub(crate) fn without(mut self, left_out: impl Iterator<Item = (String, String)>) -> Self {
         self.left_out = Some(left_out.map(|(path, why)| LeftOutReport { path, why }).collect());
         self
     }
 
-    /// The same, with what stands on the array, if that is known.
-    pub(crate) fn holding(mut self, holds: Option<Vec<HeldReport>>) -> Self {
+    /// Adds the content of the array, if that is known.
+    pub(crate) fn holding(mut self, holds: Option<Vec<ContentReport>>) -> Self {
         self.holds = holds;
         self
     }
@@ -324,7 +324,7 @@ fn drive_of(label: &str) -> Option<DriveStatus> {
 }
 
 impl DeviceReport {
-    /// Of each member the array uses `component` bytes.
+    /// The report of an array that uses `component` bytes of each member.
     fn of(device: &AssembledDevice, component: u64) -> Self {
         let (role, state, recovered) = match device.usage {
             DeviceUse::Active { role } => (Some(role), "in-sync", None),
@@ -369,7 +369,7 @@ impl DeviceReport {
     }
 }
 
-/// Where redundancy stops being known true. Forced, the array counts as clean; what its members say is another matter.
+/// Where redundancy stops being known to be in sync. Forced, the array counts as clean; what its members say is another matter.
 fn resync_offset(assembly: &Assembly) -> Option<u64> {
     assembly.in_doubt().or_else(|| assembly.limits.iter().find_map(Limitation::forced_from))
 }

@@ -40,7 +40,7 @@ impl Ring {
     /// Has devices that are closed be free, and does something first.
     fn free(&self, closed: Vec<Identity>, first: impl FnOnce() + Send + 'static) -> Pending<()> {
         let locks = Arc::clone(&self.0.locks);
-        Box::pin(mailbox::aside(&self.0.io, "unlock", move || {
+        Box::pin(mailbox::on_thread(&self.0.io, "unlock", move || {
             first();
             locks.unlock_those(&closed);
         }))
@@ -51,7 +51,7 @@ impl Devices for Ring {
     fn open(&self, sources: Vec<Source>, terms: Terms) -> Pending<Result<Vec<Newcomer>, Refused>> {
         let world = Rc::clone(&self.0);
         let terms = world::Terms { known: terms.known, coming: terms.coming };
-        let looked = mailbox::aside(&world.io, "look", move || terms.look_at(sources));
+        let looked = mailbox::on_thread(&world.io, "look", move || terms.look_at(sources));
         Box::pin(async move {
             looked.await.and_then(|opened| Self::take_all(&world, opened)).map_err(Refused::new)
         })
@@ -61,7 +61,7 @@ impl Devices for Ring {
         let world = Rc::clone(&self.0);
         let known = world.known().into_iter().map(|(identity, _)| identity).chain(search.but).collect();
         let mut wanted = world::Search { names: search.names, array: search.array, known };
-        let looked = mailbox::aside(&world.io, "look", move || {
+        let looked = mailbox::on_thread(&world.io, "look", move || {
             if search.everywhere {
                 wanted.names.extend(world::block_devices());
             }
@@ -86,7 +86,7 @@ impl Devices for Ring {
         let world = Rc::clone(&self.0);
         let NewBitmapFile { path, bytes, force, known } = new;
         let make = Make { path, bytes, force, known };
-        let made = mailbox::aside(&world.io, "make", move || make.make(None));
+        let made = mailbox::on_thread(&world.io, "make", move || make.make(None));
         Box::pin(async move {
             let made = made.await.map_err(Refused::new)?;
             let is_new = made.is_new();

@@ -34,7 +34,7 @@ pub(crate) fn folder(said: Option<&Path>) -> Result<PathBuf, Failure> {
     Ok(folder)
 }
 
-/// The folders in which servers have their sockets that are told of no other.
+/// The default folders for sockets of servers.
 pub(crate) fn usual_folders() -> Vec<PathBuf> {
     let user = rustix::process::geteuid().as_raw();
     let base = std::env::var_os("XDG_RUNTIME_DIR").filter(|base| !base.is_empty());
@@ -118,7 +118,7 @@ pub(crate) fn logs(folder: &Path) -> Vec<PathBuf> {
     logs
 }
 
-/// Removes the sockets of a server that is gone, and tells of it.
+/// Removes the sockets of a server that is gone, and reports it.
 pub(crate) fn clear_stale(folder: &Path, name: &str) -> String {
     let held = hold(folder);
     let sockets = [control_socket(folder, name), nbd_socket(folder, name)];
@@ -141,7 +141,7 @@ pub(crate) fn control_socket(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.control"))
 }
 
-/// The NBD socket of an array that was told of no other address.
+/// The NBD socket of an array without another address.
 pub(crate) fn nbd_socket(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.nbd"))
 }
@@ -152,7 +152,7 @@ pub(crate) fn is_name(name: &str) -> bool {
     fits && !name.contains('/') && !name.contains(char::is_control)
 }
 
-/// Refuses what can't name a server.
+/// Refuses a text that can't name a server.
 pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
     if is_name(name) {
         return Ok(());

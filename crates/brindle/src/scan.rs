@@ -21,7 +21,7 @@ pub(crate) struct Findable {
     pub(crate) uuid: String,
     /// As it would be served, unless another has that name.
     pub(crate) name: String,
-    /// As its superblocks have it: `host:name`.
+    /// The name in its superblocks: `host:name`.
     pub(crate) full_name: String,
     /// The host in that.
     pub(crate) homehost: Option<String>,
@@ -32,10 +32,10 @@ pub(crate) struct Findable {
     pub(crate) members: Vec<PathBuf>,
     /// Roles that none of these fills; of a pool `VDEV.ROLE`.
     pub(crate) missing: Vec<String>,
-    /// Of these those that were filled when it was used last.
+    /// Roles that are missing now and had a device when the array was last used.
     pub(crate) newly_missing: Vec<String>,
     pub(crate) spares: usize,
-    /// Why it can't be put together.
+    /// The reason why the array can't be assembled.
     pub(crate) problem: Option<String>,
 }
 
@@ -153,7 +153,7 @@ fn empty(assembly: &Assembly) -> Vec<u16> {
     (0..).zip(&assembly.roles).filter_map(|(role, device)| device.is_none().then_some(role)).collect()
 }
 
-/// The same of devices that form no array.
+/// The line for devices that form no array.
 fn absent(newest: &Superblock, candidates: &[Candidate]) -> Vec<u16> {
     let role = |one: &Candidate| one.superblock().ok().and_then(|(sb, _)| sb.role().active());
     let there: Vec<u16> = candidates.iter().filter_map(role).collect();
@@ -236,7 +236,7 @@ pub(crate) fn array_line(name: &str, metadata: &str, uuid: &str, spares: usize) 
     line
 }
 
-/// The same of an array that is served.
+/// The line for an array that is served.
 pub(crate) fn served_line(report: &serde_json::Value) -> Option<String> {
     let array = report["array"].as_object()?;
     let text = |field: &str| array.get(field).and_then(serde_json::Value::as_str);

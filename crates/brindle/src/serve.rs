@@ -1,17 +1,17 @@
-//! `brindle serve`: arrays over NBD, until told to stop.
+//! `brindle serve`: serves arrays over NBD until an order to stop.
 
 mod access;
-mod anew;
+mod copied_members;
 mod detached;
 mod groups;
 mod iscsi;
-mod kept;
 mod metrics;
 mod notify;
 mod places;
 mod pooled;
+mod reload;
+mod reservation_files;
 mod tls;
-mod twins;
 
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -40,13 +40,13 @@ use crate::failure::Failure;
 use crate::host::{self, Found, Host, Wanted};
 use crate::ring::Ring;
 use crate::settings::Settings;
-use crate::shutdown::{self, Ending, LastResort, Socket};
+use crate::shutdown::{self, LastResort, Shutdown, Socket};
 use crate::world::{self, Through, World};
 use crate::{log, pools, report, runtime};
 use access::{AccessFile, NamedAccess};
-use anew::Anew;
 use detached::Detached;
 use places::ListenPlace;
+use reload::Anew;
 use tls::Certificates;
 
 pub(crate) fn serve(args: &Serve) -> Result<ExitCode, Failure> {
@@ -135,7 +135,7 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     let detached = job.background.then(|| Detached::begin(&folder, &name)).transpose()?;
     let host = Host::claim(&look, wanted, how)?;
     drop(look);
-    twins::refuse(&folder, &host.arrays())?;
+    copied_members::refuse(&folder, &host.arrays())?;
     let (listener, control_file) = listen(&folder, &name)?;
     let scraped = metrics.listen()?;
     let ways = Ways { places, plan, access, certificates, json: job.json };
@@ -146,14 +146,14 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     sockets.extend(scraped.sockets());
     anew.settings = job.settings.map(|settings| settings.of(&folder, service.name(), opening));
     let anew = Arc::new(anew);
-    let (ending, control, snapshot) = answer_others(opening, &served, listener, sockets, &anew)?;
+    let (ended, control, snapshot) = answer_others(opening, &served, listener, sockets, &anew)?;
     anew.watch()?;
     let scrapes = scraped.addresses.clone();
     metrics.serve(scraped.doors, service.name(), &snapshot)?;
     announce((job.folder, job.json), service, &scrapes, detached)?;
-    let outcome = world.io.block_on(run(service, world, &ending, opening));
+    let outcome = world.io.block_on(run(service, world, &ended, opening));
     notify::stopping();
-    ending.closing();
+    ended.closing();
     service.tell_the_end();
     drop(served);
     let stuck = locks.unlock();
@@ -204,20 +204,20 @@ fn answer_others(
     listener: UnixListener,
     sockets: Vec<Socket>,
     anew: &Arc<Anew>,
-) -> Result<(Arc<Ending>, Arc<Control>, Snapshot), Failure> {
+) -> Result<(Arc<Shutdown>, Arc<Control>, Snapshot), Failure> {
     let Served { service, world } = served;
     let (arrays, messages): (Sender<Message>, _) = mailbox::mailbox(&world.io);
     drop(world.io.spawn(Rc::clone(service).listen(messages)));
     let patience = Duration::from_millis(opening.stop_timeout_ms);
-    let ending = Ending::new(patience, {
+    let ended = Shutdown::new(patience, {
         let arrays = arrays.clone();
         move |order| arrays.send(Message::Order(order))
     });
     let name = service.name().to_owned();
     let snapshot = service.publish_to_others();
     let end = {
-        let ending = Arc::clone(&ending);
-        move || ending.begin()
+        let ended = Arc::clone(&ended);
+        move || ended.begin()
     };
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let anew = Arc::clone(anew);
@@ -236,9 +236,9 @@ fn answer_others(
     let control = Arc::new(control);
     let locks = Arc::clone(&world.locks);
     let last = LastResort { name, locks, sockets, control: Arc::clone(&control), snapshot: snapshot.clone() };
-    shutdown::watch(Arc::clone(&ending), last)?;
-    shutdown::watch_signals(Arc::clone(&ending))?;
-    Ok((ending, control, snapshot))
+    shutdown::watch(Arc::clone(&ended), last)?;
+    shutdown::watch_signals(Arc::clone(&ended))?;
+    Ok((ended, control, snapshot))
 }
 
 /// Prints what happens, as it happens: with `--json` all of it, else the end of arrays. The log has the rest.
@@ -280,7 +280,7 @@ fn listen(folder: &Path, name: &str) -> Result<(UnixListener, SocketFile), Failu
 /// forbid it.
 fn wanted(opening: &Opening, found: Vec<Found>) -> Result<Vec<Wanted>, Failure> {
     let names = match &opening.name {
-        // Of several it is the server's.
+        // A server of several arrays has a name of its own.
         Some(name) if found.len() == 1 => vec![name.clone()],
         _ => host::names(&found),
     };
@@ -317,7 +317,8 @@ fn access(opening: &Opening, found: &Found, name: Option<&str>) -> Result<Device
 /// An initiator's patience, in milliseconds: VMware gives up a path whose commands take 5 to 8 seconds.
 const INITIATORS_BEAR: u64 = 4_000;
 
-/// The same host: with an iSCSI door members that don't answer are failed sooner, unless it is said when.
+/// Returns `opening` with iSCSI's patience: with an iSCSI portal members that don't answer are failed sooner, unless
+/// it is said when.
 fn with_patience(mut opening: Opening) -> Opening {
     let answer = &mut opening.tuning.patience.answer_ms;
     match *answer {
@@ -419,7 +420,7 @@ fn start(
         let arrays = kept.iter().map(|kept| kept.array.clone()).collect();
         let (to, files) = mailbox::mailbox(&io);
         drop(io.spawn(access::admit(files, doors.clone(), kept)));
-        anew::Admission { file, arrays, to }
+        reload::Admission { file, arrays, to }
     });
     let anew = Anew { certificates, access: admission, settings: None, json };
     let service = Service::new(&io, name, devices, doors, exported, Rc::clone(&listener));
@@ -487,11 +488,11 @@ fn announce(
     detached.map_or(Ok(()), Detached::serves)
 }
 
-/// Serves until told to stop, or until each array has been; then drains, flushes and marks clean.
+/// Serves until an order to stop, or until each array was stopped; then drains, flushes and marks clean.
 async fn run(
     service: &Rc<Service>,
     world: &World,
-    ending: &Ending,
+    ended: &Shutdown,
     opening: &Opening,
 ) -> Result<(), Failure> {
     for exported in service.arrays() {
@@ -514,10 +515,10 @@ async fn run(
             }
         }));
     }
-    if let Either::Second(()) = race(service.told(Order::Stop), service.emptied()).await {
-        ending.begin();
+    if let Either::Second(()) = race(service.ordered(Order::Stop), service.emptied()).await {
+        ended.begin();
     }
-    let stopped = race(service.stop_all(), service.told(Order::GiveUp)).await;
+    let stopped = race(service.stop_all(), service.ordered(Order::GiveUp)).await;
     service.tell_the_last_events();
     match stopped {
         Either::First(stopped) => stopped.map_err(|why| Failure::Refused(why.to_string())),

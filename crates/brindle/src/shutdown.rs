@@ -1,6 +1,6 @@
-//! How a server ends, whatever hangs. The array's thread is told to stop. When its time is over it is told to give up
-//! what it waits for; if it does not even do that, a thread of this module frees the members, removes the sockets, and
-//! ends the process.
+//! Ends a server, whatever hangs. The array's thread gets an order to stop. When its time is over it gets an order to
+//! give up what it waits for; if it does not even do that, a thread of this module frees the members, removes the
+//! sockets, and ends the process.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -21,7 +21,7 @@ use crate::log;
 /// How long the array's thread may take to close members and sockets when the array has stopped, or was given up.
 const CLOSING: Duration = Duration::from_secs(10);
 
-/// How far the end has come.
+/// The phase of the shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Serving,
@@ -36,7 +36,7 @@ enum Phase {
 }
 
 /// The state of the shutdown, shared by the array's thread, the control thread and the signal handler.
-pub(crate) struct Ending {
+pub(crate) struct Shutdown {
     phase: Mutex<Phase>,
     changed: Condvar,
     /// How long stopping may take.
@@ -45,13 +45,13 @@ pub(crate) struct Ending {
     tell: Box<dyn Fn(Order) + Send + Sync>,
 }
 
-impl Ending {
+impl Shutdown {
     pub(crate) fn new(patience: Duration, tell: impl Fn(Order) + Send + Sync + 'static) -> Arc<Self> {
         let (phase, changed) = (Mutex::new(Phase::Serving), Condvar::new());
         Arc::new(Self { phase, changed, patience, tell: Box::new(tell) })
     }
 
-    /// Stops the array. Told once more, nothing changes.
+    /// Stops the array. A second call changes nothing.
     pub(crate) fn begin(&self) {
         self.advance(|phase| match phase {
             Phase::Serving => Phase::Stopping { until: Instant::now() + self.patience },
@@ -79,7 +79,7 @@ impl Ending {
         self.changed.notify_all();
     }
 
-    /// Returns when the array's thread was told to give up, and has not even closed its members in time.
+    /// Returns when the array's thread should have given up, and has not closed its members in time.
     fn overdue(&self) {
         let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -110,7 +110,7 @@ pub(crate) struct LastResort {
 }
 
 impl LastResort {
-    /// Frees what others wait for, and ends the process.
+    /// Frees the resources that others wait for, and ends the process.
     fn end(self) -> ! {
         let stuck = self.locks.unlock();
         self.sockets.iter().for_each(Socket::remove);
@@ -121,10 +121,13 @@ impl LastResort {
                 stuck.join(", ")
             ));
         }
-        let owed = self.snapshot.owed();
-        if !owed.is_empty() {
+        let unanswered = self.snapshot.unanswered();
+        if !unanswered.is_empty() {
             // The array's thread can't be asked for more than it said last.
-            why.push_str(&format!("; operations that had not been answered, by member: {}", owed.join(", ")));
+            why.push_str(&format!(
+                "; operations that had not been answered, by member: {}",
+                unanswered.join(", ")
+            ));
         }
         tracing::error!("{why}");
         log::flush();
@@ -134,23 +137,23 @@ impl LastResort {
 }
 
 /// Ends the process if the array's thread does not.
-pub(crate) fn watch(ending: Arc<Ending>, last: LastResort) -> Result<(), Failure> {
+pub(crate) fn watch(shutdown: Arc<Shutdown>, last: LastResort) -> Result<(), Failure> {
     thread("ending", move || {
-        ending.overdue();
+        shutdown.overdue();
         last.end()
     })
 }
 
 /// SIGTERM and SIGINT stop the array. The second does not wait for it.
-pub(crate) fn watch_signals(ending: Arc<Ending>) -> Result<(), Failure> {
+pub(crate) fn watch_signals(shutdown: Arc<Shutdown>) -> Result<(), Failure> {
     let mut signals = Signals::new([SIGINT, SIGTERM])
         .map_err(|source| Failure::system("signals can't be watched", source))?;
     thread("signals", move || {
         for (count, _) in signals.forever().enumerate() {
             if count == 0 {
-                ending.begin();
+                shutdown.begin();
             } else {
-                ending.hurry();
+                shutdown.hurry();
             }
         }
     })
@@ -193,22 +196,22 @@ mod tests {
 
     #[test]
     fn the_time_to_stop_begins_with_the_first_word_and_ends_with_a_second_signal() {
-        let (tell, told) = channel();
-        let ending = Ending::new(Duration::from_secs(3600), move |order| tell.send(order).unwrap());
-        ending.begin();
-        let Phase::Stopping { until } = *ending.phase.lock().unwrap() else { panic!("it stops") };
-        ending.begin();
-        assert_eq!(*ending.phase.lock().unwrap(), Phase::Stopping { until });
-        ending.hurry();
+        let (tell, reported) = channel();
+        let shutdown = Shutdown::new(Duration::from_secs(3600), move |order| tell.send(order).unwrap());
+        shutdown.begin();
+        let Phase::Stopping { until } = *shutdown.phase.lock().unwrap() else { panic!("it stops") };
+        shutdown.begin();
+        assert_eq!(*shutdown.phase.lock().unwrap(), Phase::Stopping { until });
+        shutdown.hurry();
         let watch = std::thread::spawn({
-            let ending = Arc::clone(&ending);
-            move || ending.overdue()
+            let shutdown = Arc::clone(&shutdown);
+            move || shutdown.overdue()
         });
-        let told: Vec<Order> = told.iter().take(3).collect();
-        assert_eq!(told, [Order::Stop, Order::Stop, Order::GiveUp]);
+        let reported: Vec<Order> = reported.iter().take(3).collect();
+        assert_eq!(reported, [Order::Stop, Order::Stop, Order::GiveUp]);
         // Another signal does not begin all over again, and the time to close is kept.
-        ending.hurry();
-        ending.advance(|phase| match phase {
+        shutdown.hurry();
+        shutdown.advance(|phase| match phase {
             Phase::Closing { .. } => Phase::Closing { until: Instant::now() },
             other => panic!("{other:?}"),
         });

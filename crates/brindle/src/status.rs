@@ -12,7 +12,7 @@ use crate::findings;
 use crate::sync::{SyncReport, bytes_per_second};
 use crate::units::{Bytes, Moment};
 
-/// Of what has happened, the last.
+/// The most events that a status shows.
 const SHOWN: usize = 5;
 
 /// `brindle status`, of one server.
@@ -133,11 +133,11 @@ fn array(text: &mut String, array: &Value) {
 }
 
 /// The result of the last process that ran over the array.
-fn last_action(text: &mut String, told: &Value) {
-    let Some(found) = findings::text(told) else { return };
+fn last_action(text: &mut String, reported: &Value) {
+    let Some(found) = findings::text(reported) else { return };
     let mut lines = found.lines();
     let first = lines.next().unwrap_or_default();
-    push(text, format_args!("  last action, {}: {first}\n", word(told, "action")));
+    push(text, format_args!("  last action, {}: {first}\n", word(reported, "action")));
     lines.for_each(|line| push(text, format_args!("  {line}\n")));
 }
 

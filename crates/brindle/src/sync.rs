@@ -37,7 +37,7 @@ impl<'a> SyncReport<'a> {
         speed.unwrap_or_default() + &left.unwrap_or_default()
     }
 
-    /// All of it: `recover 13.4%, 4.0 MiB/s, 0:01:30 left`.
+    /// The whole text: `recover 13.4%, 4.0 MiB/s, 0:01:30 left`.
     pub(crate) fn text(&self) -> String {
         format!("{} {:.1}%{}", self.action(), self.share() * 100.0, self.pace())
     }

@@ -101,8 +101,8 @@ fn snapshot(folder: &Path, array: Option<&str>, began: Instant) -> Result<Snapsh
     let reports = match array {
         Some(name) => {
             let Target { server, array } = Target::meant(folder, Some(name))?;
-            let told = ask::ask(folder, &server, &Request::Status { array })?;
-            report::of_arrays(&told).to_vec()
+            let reported = ask::ask(folder, &server, &Request::Status { array })?;
+            report::of_arrays(&reported).to_vec()
         }
         None => ask::reports(folder),
     };

@@ -2,17 +2,17 @@
 //! them. Who owns what comes of it is `host`.
 
 mod assumed;
-mod bare;
 mod bitmap;
-mod cut;
 mod emulate;
 mod geometry;
 mod joined;
-mod lost;
+mod lost_superblocks;
 mod members;
 mod newcomers;
 pub(crate) mod place;
+mod plain_devices;
 pub(crate) mod search;
+mod truncated;
 
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ pub(crate) use emulate::file_of;
 pub(crate) use geometry::Assume;
 pub(crate) use joined::parts;
 pub(crate) use members::{LeftOut, Named, Nested, Seen, Set, see, warn_of_left_out};
-pub(crate) use newcomers::{Newcomer, Search, Terms, Told, block_devices};
+pub(crate) use newcomers::{FormerMembers, Newcomer, Search, Terms, block_devices};
 pub(crate) use search::Through;
 
 /// Least and most memory: room for a request of a usual size on each side, and what one machine may have.
@@ -75,7 +75,7 @@ impl Opening {
         recovery: Recovery::Manual,
     };
 
-    /// The same, but members that were cut at their ends are read as far as they go, however many places of them can't be.
+    /// Returns the world with truncated members allowed: each is read as far as it goes.
     pub(crate) fn with_cut(self) -> Self {
         Self { cut: true, tuning: Tuning { read_errors: u32::MAX, ..self.tuning }, ..self }
     }
@@ -87,7 +87,7 @@ struct Opened {
     identity: Identity,
     path: PathBuf,
     id: MemberId,
-    /// It has been let go.
+    /// The world has been closed.
     closed: bool,
 }
 
@@ -103,7 +103,7 @@ pub(crate) struct World {
     devices: RefCell<Vec<Opened>>,
     /// Devices that have not answered already, by their names: they are not asked once more.
     pub(crate) silent: RefCell<Vec<String>>,
-    /// Of all devices.
+    /// The identities of all devices.
     pub(crate) locks: Arc<Locks>,
     /// Arrays in all, which share the memory for parity and reconstruction.
     arrays: u64,
@@ -143,7 +143,7 @@ impl World {
                 && let Some(at) = set.nested.iter().position(|nested| nested.label == device.label)
             {
                 // Nothing may be written to it, not even what its own redundancy lacks.
-                set.aside.push(set.nested.remove(at));
+                set.unused.push(set.nested.remove(at));
                 set.left_out.push(LeftOut::of(&device.label, why, assembly.uuid));
             }
         }
@@ -171,7 +171,7 @@ impl World {
         self.opening.access = access;
     }
 
-    /// So many arrays share the memory for parity and reconstruction.
+    /// Divides the memory for parity and reconstruction among this many arrays.
     pub(crate) fn share_memory(&mut self, arrays: u64) {
         self.arrays = arrays;
     }
@@ -253,7 +253,7 @@ impl Drop for World {
     }
 }
 
-/// Told before there is anything to clear away: a pool for which there is no room ends the process.
+/// Fails before there is anything to clear away: a pool for which there is no room ends the process.
 fn check_memory(budget: u64) -> Result<(), Failure> {
     let mut room = Vec::<u8>::new();
     // Nothing is touched, and so nothing used.

@@ -10,7 +10,7 @@ use core::str::FromStr;
 /// A client, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Client {
-    /// Its address; `None` where it came by a socket of this machine.
+    /// The client's address; `None` where it came by a socket of this machine.
     pub address: Option<IpAddr>,
     /// The name that it has proved.
     pub proved: Option<Proof>,
@@ -41,7 +41,7 @@ pub enum Who {
     Anyone,
     /// Clients that come by a socket of this machine.
     Local,
-    /// Clients whose address begins with so many bits of this one.
+    /// Clients whose address equals this one in that many leading bits.
     Network(IpAddr, u8),
     /// Clients whose certificate has this name.
     Certificate(String),
@@ -49,7 +49,7 @@ pub enum Who {
     Chap(String),
 }
 
-/// A rule; no right is none at all.
+/// A rule for some clients. Without a right they may do nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The clients that it is for.
@@ -65,13 +65,13 @@ pub struct AccessList(pub Vec<Rule>);
 /// Words that are no rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
-    /// Of clients.
+    /// A rule names no known kind of client.
     #[error(
         "{0:?} names no clients: say anyone, local, an address or a network (10.0.0.0/8), cert:NAME for a name of a certificate, or \
          chap:NAME for one of a secret"
     )]
     Who(String),
-    /// Of a right.
+    /// A rule names no known right.
     #[error("{0:?} is no right: say read, write or none")]
     Right(String),
 }

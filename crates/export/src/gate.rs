@@ -17,7 +17,7 @@ pub struct Gate {
     /// No client may use the volume for the time being.
     withdrawn: Cell<bool>,
     pacer: RefCell<Option<Rc<Pacer>>>,
-    /// It stays open, whoever holds the volume.
+    /// The gate stays open, whoever holds the volume.
     shared: bool,
     /// The clients that may use the volume; `None` for all that come.
     access: RefCell<Option<AccessList>>,
@@ -38,12 +38,12 @@ impl Gate {
         Self { shared: true, ..Self::default() }
     }
 
-    /// The same for those clients only that a list lets in.
+    /// Restricts the gate to the clients of an access list.
     pub fn for_those(self, access: Option<AccessList>) -> Self {
         Self { access: RefCell::new(access), ..self }
     }
 
-    /// Has another list from now on; tells of a client whether its right was another before.
+    /// Replaces the access list. The result tells whether a client's right has changed.
     pub fn set_access(&self, access: AccessList) -> impl Fn(&Client) -> bool {
         let before = self.access.replace(Some(access.clone()));
         let right = |access: Option<&AccessList>, client: &Client| {
@@ -75,7 +75,7 @@ impl Gate {
         self.pacer.borrow().as_ref().map(|pacer| pacer.rates).unwrap_or_default()
     }
 
-    /// Other limits, for requests that wait, too.
+    /// Sets other limits, which hold for waiting requests, too.
     pub fn set_rates(&self, io: &Io, rates: Rates) {
         let pacer = rates.limit().then(|| Rc::new(Pacer::new(io, rates)));
         let old = self.pacer.replace(pacer);
@@ -105,7 +105,7 @@ impl Gate {
         self.closed.set(closed && !self.shared);
     }
 
-    /// Nothing may be written.
+    /// Whether writes are forbidden.
     pub fn is_closed(&self) -> bool {
         self.closed.get()
     }

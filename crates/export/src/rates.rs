@@ -33,7 +33,7 @@ pub(crate) struct Pacer {
     pub(crate) rates: Rates,
     /// When the next request would be due without a burst, by their count and by their bytes.
     next: Cell<[Instant; 2]>,
-    /// Other limits have taken the place of these.
+    /// These limits have been replaced by others.
     over: Cell<bool>,
     ended: Notify,
 }

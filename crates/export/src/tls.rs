@@ -19,7 +19,7 @@ use x509_cert::ext::pkix::name::GeneralName;
 /// The most names of a certificate that count.
 const MOST_NAMES: usize = 64;
 
-/// Why a server can't have these certificates. Nothing of a key is ever told.
+/// Reasons why a server can't use these certificates. Messages never show a part of a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TlsError {
     /// A text without a certificate.
@@ -99,7 +99,7 @@ impl Tls {
         self.knows_clients
     }
 
-    /// The state of a connection on which nothing has been said; `None` if that can't be had.
+    /// The state of a connection on which nothing has been said; `None` if that is not available.
     pub(crate) fn begin(&self) -> Option<ServerConnection> {
         let config = Arc::clone(&self.config.lock().unwrap_or_else(PoisonError::into_inner));
         ServerConnection::new(config).ok()

@@ -194,16 +194,16 @@ fn a_remote_export_is_a_volume() {
         }
         let mut found = Vec::new();
         remote.allocation(0, 1 << 20, &mut found).await.expect("told");
-        let told = |len, hole| Allocation { len, hole, zero: hole };
-        assert_eq!(found, [told(4096, true), told(4096, false), told((1 << 20) - 8192, true)]);
-        for (error, told) in [
+        let reported = |len, hole| Allocation { len, hole, zero: hole };
+        assert_eq!(found, [reported(4096, true), reported(4096, false), reported((1 << 20) - 8192, true)]);
+        for (error, reported) in [
             (VolumeError::TooManyLost, VolumeError::of_some_member(OpError::Medium(5))),
             (VolumeError::of_member(2, OpError::NoSpace), VolumeError::of_some_member(OpError::NoSpace)),
             (VolumeError::ReadOnly, VolumeError::ReadOnly),
             (VolumeError::Stopping, VolumeError::Stopping),
         ] {
             world.volume.error.set(Some(error));
-            assert_eq!(remote.read(0, buf.slice(0..512)).await, Err(told));
+            assert_eq!(remote.read(0, buf.slice(0..512)).await, Err(reported));
         }
         world.volume.error.set(None);
         drop(buf);

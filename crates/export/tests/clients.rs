@@ -142,7 +142,7 @@ fn nbdinfo_sees_all() {
     let (Some(_), Some(host)) = (tool("nbdinfo"), Host::start()) else { return };
     for uri in [host.unix(), host.tcp()] {
         let nbdinfo = |args: &[&str]| run_tool(tool("nbdinfo").expect("there").args(args).arg(&uri));
-        let told = nbdinfo(&["--json"]);
+        let reported = nbdinfo(&["--json"]);
         for part in [
             "\"protocol\": \"newstyle-fixed\"",
             "\"structured\": true",
@@ -163,7 +163,7 @@ fn nbdinfo_sees_all() {
             "\"block_size_preferred\": 4096",
             "\"block_size_maximum\": 33554432",
         ] {
-            assert!(told.contains(part), "no {part} in {told}");
+            assert!(reported.contains(part), "no {part} in {reported}");
         }
         assert!(nbdinfo(&["--list"]).contains("export=\"disk\""));
         assert_eq!(
@@ -249,8 +249,8 @@ fn nbdsh_agrees_on_each_command() {
         let Some(host) = Host::start() else { return };
         let mut nbdsh = tool("nbdsh").expect("there");
         nbdsh.env("PATH", "/usr/bin:/bin"); // the binding is for the system's Python, which another may hide
-        let told = run_tool(nbdsh.args(["--base-allocation", "-u", &over(&host), "-c", SCRIPT]));
-        assert_eq!(told, "well\n");
+        let reported = run_tool(nbdsh.args(["--base-allocation", "-u", &over(&host), "-c", SCRIPT]));
+        assert_eq!(reported, "well\n");
         host.end();
     }
 }
@@ -282,8 +282,8 @@ fn qemu_io_writes_and_verifies() {
         let mut qemu = tool("qemu-io").expect("there");
         qemu.args(["-f", "raw", "-d", "unmap"]);
         commands.iter().for_each(|command| _ = qemu.args(["-c", command]));
-        let told = run_tool(qemu.arg(&uri));
-        assert!(!told.contains("failed"), "{told}");
+        let reported = run_tool(qemu.arg(&uri));
+        assert!(!reported.contains("failed"), "{reported}");
     }
     host.end();
 }
@@ -319,7 +319,7 @@ fn fio_verifies_what_it_writes() {
     let Some(()) = or_skip(engine.ok_or(Missing::new("this fio has no nbd engine"))) else { return };
     for uri in [host.unix(), host.tcp()] {
         let mut fio = tool("fio").expect("there");
-        let told = run_tool(fio.current_dir(host.dir.path()).args([
+        let reported = run_tool(fio.current_dir(host.dir.path()).args([
             "--name=verify",
             "--ioengine=nbd",
             "--rw=randrw",
@@ -331,7 +331,7 @@ fn fio_verifies_what_it_writes() {
             "--randseed=7",
             &format!("--uri={uri}"),
         ]));
-        assert!(told.contains("err= 0"), "{told}");
+        assert!(reported.contains("err= 0"), "{reported}");
     }
     host.end();
 }

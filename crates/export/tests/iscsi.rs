@@ -93,7 +93,7 @@ fn registrations_are_kept_before_they_are_acknowledged() {
         assert!(!world.gate.is_closed());
         assert_eq!(one.reserve(1, 1, 7, 0, false).await.status, 0);
         assert!(world.gate.is_closed(), "other doors may not write");
-        let kept = Reservations::from_kept(world.kept.borrow().as_ref().unwrap()).unwrap();
+        let kept = Reservations::from_file_text(world.kept.borrow().as_ref().unwrap()).unwrap();
         assert_eq!((kept.registrants(), kept.held().map(|kind| kind as u8)), (1, Some(1)));
         assert_eq!(two.write(0, &[1; 512]).await.status, 0x18, "RESERVATION CONFLICT");
         assert_eq!(two.read(0, 512).await.status, 0);

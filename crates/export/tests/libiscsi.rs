@@ -200,10 +200,10 @@ fn all(
 #[test]
 fn nothing_fails() {
     for (which, program) in programs() {
-        let (tell, told) = mpsc::channel();
+        let (tell, reported) = mpsc::channel();
         let (keep, over) = mpsc::channel();
         let server = std::thread::spawn(move || serve(&tell, &over));
-        let ports = told.recv().expect("the server listens");
+        let ports = reported.recv().expect("the server listens");
         let uris = |suite: &str| {
             let disk = OTHER_DISKS.iter().find(|(one, _)| *one == suite).map_or("disk", |(_, disk)| disk);
             if suite == CHAP {
@@ -241,19 +241,19 @@ fn beside() {
     let mut serving = Command::new(tgtd);
     serving.args(["-f", "-C", &control.to_string(), "--iscsi", &format!("portal=127.0.0.1:{port}")]);
     let mut serving = serving.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("tgtd starts");
-    let told = |words: &[&str]| {
+    let reported = |words: &[&str]| {
         let mut command = Command::new(&tgtadm);
         command.args(["-C", &control.to_string(), "--lld", "iscsi"]).args(words);
         command.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
     };
     let begun = Instant::now();
-    while !told(&["--mode", "target", "--op", "new", "--tid", "1", "-T", "iqn.x:tgt"]) {
+    while !reported(&["--mode", "target", "--op", "new", "--tid", "1", "-T", "iqn.x:tgt"]) {
         assert!(begun.elapsed() < PATIENCE, "tgtd does not answer: it has to be root's");
         std::thread::sleep(Duration::from_millis(100));
     }
     let disk = disk.to_str().expect("a path");
-    assert!(told(&["--mode", "logicalunit", "--op", "new", "--tid", "1", "--lun", "1", "-b", disk]));
-    assert!(told(&["--mode", "target", "--op", "bind", "--tid", "1", "-I", "ALL"]));
+    assert!(reported(&["--mode", "logicalunit", "--op", "new", "--tid", "1", "--lun", "1", "-b", disk]));
+    assert!(reported(&["--mode", "target", "--op", "bind", "--tid", "1", "-I", "ALL"]));
     let uris = |_: &str| vec![format!("iscsi://127.0.0.1:{port}/iqn.x:tgt/1")];
     let (passed, wrong, longest) = all(&program, &["Sanitize"], uris);
     println!(

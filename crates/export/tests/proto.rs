@@ -171,10 +171,10 @@ fn flags_tell_what_the_volume_can() {
 
 #[test]
 fn the_preferred_size_is_a_power_of_two_within_bounds() {
-    for (preferred, told) in [(512, 4096), (65536, 65536), (393_216, 524_288), (64 << 20, 32 << 20)] {
+    for (preferred, reported) in [(512, 4096), (65536, 65536), (393_216, 524_288), (64 << 20, 32 << 20)] {
         let mut terms = terms();
         terms.limits.preferred = preferred;
-        assert_eq!(terms.preferred(), told);
+        assert_eq!(terms.preferred(), reported);
     }
 }
 

@@ -69,10 +69,10 @@ fn discovery_tells_what_the_asker_may_use_and_nothing_else_is_found() {
             assert_eq!(log_in(&mut asker, "", name).await, 0);
             let ask = Header::new(request::TEXT, 5).byte(1, FINAL).with(20, u32::MAX).with(24, 1);
             asker.send(ask, b"SendTargets=All\0").await;
-            let (_, told) = asker.receive().await.expect("an answer");
-            let told = String::from_utf8(told).expect("text");
+            let (_, reported) = asker.receive().await.expect("an answer");
+            let reported = String::from_utf8(reported).expect("text");
             let names: Vec<&str> =
-                told.split('\0').filter_map(|pair| pair.strip_prefix("TargetName=")).collect();
+                reported.split('\0').filter_map(|pair| pair.strip_prefix("TargetName=")).collect();
             assert_eq!(names, [initiator::TARGET, &format!("iqn.x:{name}")]);
             assert_eq!(log_in(&mut world.connect(number), &format!("iqn.x:{other}"), name).await, 2);
         }

@@ -28,9 +28,9 @@ pub struct Striping {
     pub kind: Kind,
     /// Bytes of its blocks.
     pub block: u64,
-    /// Bytes that one member holds before the next one goes on; 0 if it was told nothing.
+    /// Bytes on one member before the next one continues; 0 if the file system was not given any.
     pub unit: u64,
-    /// Bytes of data in a row of all members; 0 if it was told nothing.
+    /// Bytes of data in a row of all members; 0 if the file system was not given any.
     pub width: u64,
 }
 
@@ -75,8 +75,8 @@ fn xfs(head: &[u8]) -> Option<Striping> {
     Some(Striping { kind: Kind::Xfs, block, unit: bytes(184)?, width: bytes(188)? })
 }
 
-/// The partitions of a volume that begins with these bytes and has logical sectors of `sector` bytes: of a GUID table, else of a
-/// DOS table's four first entries. Entries that lie beyond the bytes are not told.
+/// The partitions of a volume that begins with these bytes and has logical sectors of `sector` bytes: of a GUID
+/// table, else of a DOS table's four first entries. Entries beyond the bytes are left out.
 pub fn partitions(head: &[u8], sector: u64) -> Vec<Partition> {
     let found = [sector, SECTOR, 4096].into_iter().find_map(|sector| gpt(head, sector));
     found.or_else(|| dos(head)).unwrap_or_default()

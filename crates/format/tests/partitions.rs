@@ -64,18 +64,18 @@ const ALL: u32 = (SIZE / 512) as u32;
 fn a_partition_of_a_dos_table_covers_what_lies_in_it_and_protective_and_extended_ones_nothing() {
     let mut disk = blank();
     assert_eq!(at_the_end(&disk), None);
-    let told = |disk: &mut Vec<u8>, entries: &[(u8, u32, u32)]| {
+    let reported = |disk: &mut Vec<u8>, entries: &[(u8, u32, u32)]| {
         dos(disk, 0, entries);
         at_the_end(disk)
     };
-    assert_eq!(told(&mut disk, &[(0x83, 2048, ALL - 2048)]), Some((1, Signature::Mbr)));
-    assert_eq!(told(&mut disk, &[(0x83, 8, 8), (0x83, 2048, ALL - 2048)]), Some((2, Signature::Mbr)));
-    assert_eq!(told(&mut disk, &[(0x83, 2048, ALL - 2048 - 256)]), None, "it ends before");
-    assert_eq!(told(&mut disk, &[(0x83, ALL - 2047, 2047)]), None, "it begins behind");
-    assert_eq!(told(&mut disk, &[(0x83, 2048, ALL - 2047)]), None, "it is no partition of this disk");
-    assert_eq!(told(&mut disk, &[(0x83, 0, ALL)]), None, "the table is no part of a partition");
-    assert_eq!(told(&mut disk, &[(0xee, 1, ALL - 1)]), None);
-    assert_eq!(told(&mut disk, &[(0x05, 2048, ALL - 2048)]), None);
+    assert_eq!(reported(&mut disk, &[(0x83, 2048, ALL - 2048)]), Some((1, Signature::Mbr)));
+    assert_eq!(reported(&mut disk, &[(0x83, 8, 8), (0x83, 2048, ALL - 2048)]), Some((2, Signature::Mbr)));
+    assert_eq!(reported(&mut disk, &[(0x83, 2048, ALL - 2048 - 256)]), None, "it ends before");
+    assert_eq!(reported(&mut disk, &[(0x83, ALL - 2047, 2047)]), None, "it begins behind");
+    assert_eq!(reported(&mut disk, &[(0x83, 2048, ALL - 2047)]), None, "it is no partition of this disk");
+    assert_eq!(reported(&mut disk, &[(0x83, 0, ALL)]), None, "the table is no part of a partition");
+    assert_eq!(reported(&mut disk, &[(0xee, 1, ALL - 1)]), None);
+    assert_eq!(reported(&mut disk, &[(0x05, 2048, ALL - 2048)]), None);
     // A flag that can't be, or the end of the sector gone: damaged, but the entries are there.
     dos(&mut disk, 0, &[(0x83, 2048, ALL - 2048)]);
     disk[446] = 0x13;

@@ -10,14 +10,14 @@ use crate::status::{ExportStatus, JoinedStatus, PoolStatus, RefusedStatus, Repor
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Volumes {
-    /// Of a server that was started with one array.
+    /// The status of a server that was started with one array.
     One(Option<Report>),
-    /// Of a server that was started with several, or with a pool.
+    /// The status of a server of several arrays, or of a pool.
     List(Vec<Report>),
 }
 
 impl Volumes {
-    /// Each of them.
+    /// The reports of all volumes.
     pub fn all(&self) -> &[Report] {
         match self {
             Self::One(one) => one.as_ref().map(std::slice::from_ref).unwrap_or_default(),
@@ -42,10 +42,10 @@ pub struct Served {
     /// Names of devices that have come.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub added: Option<Vec<String>>,
-    /// The same, with what each is.
+    /// Devices that were added, each with its new part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub joined: Option<Vec<JoinedStatus>>,
-    /// Former members that can't be taken again.
+    /// Former members that can't be re-added.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<Vec<RefusedStatus>>,
     /// Names of devices that have gone.
@@ -65,12 +65,12 @@ impl From<ExportStatus> for Served {
 /// The answer to a request.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
-pub enum Told {
+pub enum RequestOutcome {
     /// To the question for a status.
     Volumes(Volumes),
-    /// Of the array that was meant.
+    /// The status of the array in question.
     Served(Box<Served>),
-    /// Of the pool that was meant.
+    /// The status of the pool in question.
     Pool(Box<PoolStatus>),
     /// A device of the kernel has been made.
     Attached {
@@ -88,7 +88,7 @@ pub enum Told {
         /// True.
         detached: bool,
     },
-    /// It stops.
+    /// The array or the server stops.
     Stopped {
         /// The array or the server.
         name: String,
@@ -97,7 +97,7 @@ pub enum Told {
     },
 }
 
-impl Told {
+impl RequestOutcome {
     pub(crate) fn stopped(name: &str) -> Self {
         Self::Stopped { name: name.to_owned(), stopped: true }
     }
@@ -106,7 +106,7 @@ impl Told {
 /// An answer as it goes over the socket.
 pub(crate) fn answer<T: Serialize>(result: Result<T, HostError>) -> Answer {
     match result {
-        Ok(told) => Answer::Ok(serde_json::to_value(told).unwrap_or_default()),
+        Ok(reported) => Answer::Ok(serde_json::to_value(reported).unwrap_or_default()),
         Err(why) => Answer::Error(why.to_string()),
     }
 }

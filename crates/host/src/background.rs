@@ -1,4 +1,4 @@
-//! Processes that go over a served array because somebody asked for them, and their outcome.
+//! Processes over a served array that a client asked for, and their outcome.
 
 use std::cell::RefCell;
 use std::num::NonZeroU64;
@@ -41,13 +41,13 @@ impl Last {
                     ProcessKind::Replacement => "replace".to_owned(),
                     kind => kind.to_string(),
                 };
-                Some(told(&action, array, &last.report, last.result.err()))
+                Some(outcome_of(&action, array, &last.report, last.result.err()))
             }
-            _ => asked.map(|(_, told)| told),
+            _ => asked.map(|(_, reported)| reported),
         }
     }
 
-    /// Does what is asked; `Err` says why not. What is said later, of what it began, begins with `of`.
+    /// Does what is asked; `Err` says why not. Later messages about the process begin with `of`.
     pub(crate) async fn act(
         &self,
         io: &Io,
@@ -75,7 +75,10 @@ impl Last {
             return Ok(());
         };
         if array.sync_len() == 0 {
-            return Err(format!("{} has no redundancy to check", array.geometry().level().name()));
+            return Err(format!(
+                "{} has no redundancy to check: only levels with copies or parity have any",
+                array.geometry().level().name()
+            ));
         }
         if let Some(process) = array.process() {
             return Err(ProcessError::Busy(process.detail().kind).to_string());
@@ -97,9 +100,9 @@ impl Last {
         let task = io.spawn(async move {
             let ended = work.await;
             let found = ended.clone().unwrap_or_default();
-            let mut told = told(word.name(), &of, &found, ended.as_ref().err().copied());
-            told.findings.resynced = resynced;
-            *last.0.borrow_mut() = Some((of_io.now(), told));
+            let mut reported = outcome_of(word.name(), &of, &found, ended.as_ref().err().copied());
+            reported.findings.resynced = resynced;
+            *last.0.borrow_mut() = Some((of_io.now(), reported));
             ended
         });
         match race(task, io.sleep(BEGINNING)).await {
@@ -109,7 +112,7 @@ impl Last {
     }
 }
 
-/// Begins what ended before its end, of what begins by itself.
+/// Restarts automatic processes that ended early.
 async fn begin_again(io: &Io, array: &Array, of: &str, speeds: Speeds) -> Result<(), String> {
     if !resync(io, array, of) && !array.recover_again() {
         return Err("no check, repair or recovery is running, and none is left to resume".into());
@@ -121,7 +124,7 @@ async fn begin_again(io: &Io, array: &Array, of: &str, speeds: Speeds) -> Result
     Ok(())
 }
 
-/// Makes redundancy true behind the clients, where it is in doubt. What is said of it begins with `of`. False if there is nothing
+/// Brings redundancy in sync behind the clients, where it is in doubt. What is said of it begins with `of`. False if there is nothing
 /// to make true, or nothing may be written.
 pub(crate) fn resync(io: &Io, array: &Array, of: &str) -> bool {
     if !array.needs_resync() || array.limits().read_only {
@@ -152,9 +155,9 @@ pub(crate) fn resync(io: &Io, array: &Array, of: &str) -> bool {
 /// Bytes a second; 0 is none.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Speeds {
-    /// At most.
+    /// The maximum speed, bytes a second.
     pub(crate) max: Option<u64>,
-    /// At least, where clients could have it slower.
+    /// The minimum speed, also beside clients, bytes a second.
     pub(crate) min: Option<u64>,
 }
 
@@ -183,7 +186,7 @@ impl Speeds {
 }
 
 /// The outcome, for the status.
-fn told(action: &str, array: &Array, found: &SyncReport, error: Option<ProcessError>) -> Outcome {
+fn outcome_of(action: &str, array: &Array, found: &SyncReport, error: Option<ProcessError>) -> Outcome {
     Outcome {
         findings: Findings::of(array, found),
         action: action.to_owned(),

@@ -1,4 +1,4 @@
-//! A bitmap that goes to a file: that is made first, aside, since its file system may hang.
+//! Moves a bitmap to a file. The file is made first, in a thread, since its file system may hang.
 
 use std::path::PathBuf;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Devices that come to a served array, and go.
+//! Adds devices to a served array, and removes them.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub const FAILED: &str = "failed";
 /// Stands for all devices that are not in use, and do not exist any more.
 pub const DETACHED: &str = "detached";
 
-/// A device's part once it has come.
+/// The part of a device once it was added.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     /// As the array decides.
@@ -61,7 +61,7 @@ pub fn not_replaced(array: &Array, member: MemberId, why: &VolumeError) -> Strin
 }
 
 impl Service {
-    /// Opens devices and takes them into an array. Those that it has, and does not use, are taken again as they are.
+    /// Opens devices and takes them into an array. Those that it has, and does not use, are re-added as they are.
     ///
     /// # Errors
     /// The first that is refused, and which had come before.
@@ -99,7 +99,7 @@ impl Service {
         self.take_in(array, sources, coming, Vec::new(), Then::Nothing).await
     }
 
-    /// Takes members again that arrays were started without: those that can't be are only told of.
+    /// Takes members again that arrays were started without: those that can't be are only reported.
     pub async fn take_again(self: Rc<Self>) {
         for exported in self.arrays() {
             let array = exported.array();
@@ -185,17 +185,17 @@ impl Service {
         if coming.re_add {
             return self.take_again_those_named(array, known, newcomers).await;
         }
-        let (mut told, mut newcomers) = (Vec::new(), newcomers.into_iter());
+        let (mut reported, mut newcomers) = (Vec::new(), newcomers.into_iter());
         while let Some(newcomer) = newcomers.next() {
             match self.add_to(array.array(), &newcomer, coming.force).await {
-                Ok(now) => told.push(JoinedStatus::of(&newcomer.label, &now)),
+                Ok(now) => reported.push(JoinedStatus::of(&newcomer.label, &now)),
                 Err(why) => {
                     let left: Vec<MemberId> =
                         [newcomer].into_iter().chain(newcomers).map(|newcomer| newcomer.id).collect();
                     self.devices.close(&left).await;
                     return Err(HostError::NotAdded {
                         why: why.to_string(),
-                        added: JoinedStatus::paths(&told),
+                        added: JoinedStatus::paths(&reported),
                     });
                 }
             }
@@ -208,7 +208,7 @@ impl Service {
         }
         self.publish();
         let status = self.status_of(array);
-        Ok(Served { added: Some(JoinedStatus::paths(&told)), joined: Some(told), ..status.into() })
+        Ok(Served { added: Some(JoinedStatus::paths(&reported)), joined: Some(reported), ..status.into() })
     }
 
     /// Takes an open device into an array.

@@ -1,4 +1,4 @@
-//! Reasons for which a host does not do what it is asked.
+//! Reasons why a host refuses a request.
 
 use brindle_array::{AddError, BitmapError, RemoveError};
 use brindle_volume::VolumeError;
@@ -24,7 +24,7 @@ pub enum HostError {
     /// No array is left.
     #[error("{0} has been stopped")]
     Stopped(String),
-    /// Told twice.
+    /// The array was stopped already.
     #[error("{0} has been stopped already")]
     StoppedAlready(String),
     /// Arrays of the server have such a member each.
@@ -35,8 +35,8 @@ pub enum HostError {
         /// The member.
         member: String,
     },
-    /// None of them has.
-    #[error("{member} is no member of an array of {server}")]
+    /// No array has such a member.
+    #[error("{member} is no member of an array of {server}; `brindle status` lists them")]
     NoneHas {
         /// The server.
         server: String,
@@ -46,7 +46,7 @@ pub enum HostError {
     /// The array has no such member.
     #[error("{member} is no member of {array}: it has {}", known.join(", "))]
     NoMember {
-        /// As it was named.
+        /// The name that was given.
         member: String,
         /// The array.
         array: String,
@@ -56,7 +56,7 @@ pub enum HostError {
     /// The array has no such member that works.
     #[error("{member} is no member in sync of {array}: it has {}", known.join(", "))]
     NoneInSync {
-        /// As it was named.
+        /// The name that was given.
         member: String,
         /// The array.
         array: String,
@@ -66,14 +66,14 @@ pub enum HostError {
     /// The array has no such device.
     #[error("{device} is no device of {array}: it has {}", known.join(", "))]
     NoDevice {
-        /// As it was named.
+        /// The name that was given.
         device: String,
         /// The array.
         array: String,
         /// Names of those that it has.
         known: Vec<String>,
     },
-    /// The array refuses, or something of it does.
+    /// The array, or one of its devices, refuses.
     #[error("{name}: {why}")]
     Refused {
         /// The array, or its member.
@@ -118,7 +118,7 @@ pub enum HostError {
     NotAdded {
         /// Why.
         why: String,
-        /// Devices that had come before it.
+        /// Devices that were added before the error.
         added: Vec<String>,
     },
     /// A device stays one of the array.
@@ -126,10 +126,10 @@ pub enum HostError {
     NotRemoved {
         /// Why.
         why: Box<HostError>,
-        /// Devices that had gone before it.
+        /// Devices that were removed before the error.
         removed: Vec<String>,
     },
-    /// A device is taken again or not by the array.
+    /// A device is re-added or not by the array.
     #[error(transparent)]
     Add(#[from] AddError),
     /// A device stays in use.

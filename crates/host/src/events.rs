@@ -1,4 +1,4 @@
-//! Events of an array, told as they happen: a line of the log, a word to who listens, and the last ones in the status.
+//! Passes on events of an array as they happen: to the log, to listeners, and the last ones to the status.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use brindle_io::sync::{self, Either, race};
 
 use crate::status::{DriveStatus, EventStatus};
 
-/// Told to who listens, as it happens.
+/// News for listeners, sent as it happens.
 #[derive(Clone, Debug)]
 pub enum News {
     /// Something has happened to an array, or to one that is its member.
@@ -27,27 +27,27 @@ pub enum News {
         name: String,
         /// Its end, for people.
         words: &'static str,
-        /// The host was started with others.
+        /// The host was started with several arrays.
         several: bool,
     },
 }
 
-/// A function that is told. It must not wait.
+/// A function that gets each event. It must not wait.
 pub type Listener = Rc<dyn Fn(News)>;
 
-/// Events that the status shows; more are remembered, and all were told when they happened.
+/// Events that the status shows; more are remembered, and all were logged when they happened.
 const SHOWN: usize = 100;
 
-/// An array whose events are told.
+/// An array whose events are logged and passed on.
 pub(crate) struct Watched {
     /// The array that is served, where there are several.
     of: Option<String>,
     /// The array as messages name it; `None` for the one that is served.
     label: Option<String>,
     array: Array,
-    /// The number of the last event that was told.
-    told: Cell<u64>,
-    /// By role.
+    /// The number of the last event that was passed on.
+    reported: Cell<u64>,
+    /// Indexed by role.
     tallies: RefCell<BTreeMap<u16, EventCounts>>,
     /// By the names of devices; of one that has gone, too, since it is the one that has to be found.
     drives: RefCell<BTreeMap<String, DriveStatus>>,
@@ -59,9 +59,9 @@ pub(crate) struct Watched {
 /// Counts of a member in this run that no counter of operations shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct EventCounts {
-    /// Places that were written anew after they could not be read.
+    /// Places that were rewritten after they could not be read.
     pub(crate) corrected: u64,
-    /// Times at which it became so slow that the others answered for it.
+    /// How often the device became so slow that others answered in its place.
     pub(crate) slow: u64,
 }
 
@@ -80,7 +80,7 @@ impl Watched {
             of,
             label,
             array: array.clone(),
-            told: Cell::new(0),
+            reported: Cell::new(0),
             tallies: RefCell::default(),
             drives: RefCell::default(),
             listener,
@@ -89,7 +89,7 @@ impl Watched {
         io.spawn(async move {
             let over = || this.over.get().then_some(());
             while let Either::First(event) =
-                race(this.array.next_event(this.told.get()), this.is_over.until(over)).await
+                race(this.array.next_event(this.reported.get()), this.is_over.until(over)).await
             {
                 this.tell(&event);
             }
@@ -99,7 +99,7 @@ impl Watched {
 
     /// Tells what has happened since the last turn of the task that tells.
     pub(crate) fn catch_up(&self) {
-        self.array.events_since(self.told.get()).iter().for_each(|event| self.tell(event));
+        self.array.events_since(self.reported.get()).iter().for_each(|event| self.tell(event));
     }
 
     /// Tells what is left to tell, and lets the array go.
@@ -114,7 +114,7 @@ impl Watched {
         self.tallies.borrow().get(&role).copied().unwrap_or_default()
     }
 
-    /// A device has come, whose file is this.
+    /// Notes the file of a device that was added.
     pub(crate) fn came(&self, label: &str, file: &Path) {
         if let Some(drive) = DriveStatus::of(file) {
             self.drives.borrow_mut().insert(label.to_owned(), drive);
@@ -138,7 +138,7 @@ impl Watched {
     }
 
     fn tell(&self, event: &Event) {
-        self.told.set(event.number);
+        self.reported.set(event.number);
         self.count(event);
         let names = self.of.iter().chain(&self.label).map(|name| format!("{name}: "));
         let drive = event.label.as_ref().and_then(|label| self.drive(label));
@@ -166,7 +166,7 @@ impl Watched {
     }
 }
 
-/// The level of its line: events that must not go unseen are told unasked.
+/// The level of its line: events that must not go unseen are logged by default.
 fn level(event: &Event) -> tracing::Level {
     let by_command = event.cause.and_then(|cause| cause.operation) == Some(Operation::Command);
     match event.kind {

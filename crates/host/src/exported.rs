@@ -24,7 +24,8 @@ use crate::status::{ClientStatus, ExportStatus, LeftOut, TargetStatus};
 
 /// How long it may take to record a failure before it is reported without that.
 const RECORD_PATIENCE: Duration = Duration::from_millis(500);
-/// The same for a bitmap, all of which is written first: less than who asks waits.
+/// How long a change of the bitmap may take, all of which is written first. It is shorter than the patience of the
+/// client that asks.
 const BITMAP_PATIENCE: Duration = Duration::from_secs(8);
 
 /// Where an array stands in its host, and how clients find it.
@@ -44,7 +45,7 @@ pub struct Placed {
     pub gate: Rc<Gate>,
 }
 
-/// An array, its addresses, and what happens to it.
+/// An array that is served, with its addresses and its events.
 pub struct Exported {
     pub(crate) hosted: Hosted,
     placed: Placed,
@@ -95,7 +96,7 @@ impl Exported {
         &self.placed.gate
     }
 
-    /// Offers it to clients again, or with other limits.
+    /// Offers the array to clients again, or with other limits.
     pub(crate) fn export(&self, limits: Option<RateLimits>) {
         if let Some(limits) = limits {
             self.gate().set_rates(&self.io, limits.into());
@@ -134,7 +135,7 @@ impl Exported {
         }
     }
 
-    /// Of the array and its export.
+    /// The name of the array and its export.
     pub fn name(&self) -> &str {
         &self.hosted.name
     }
@@ -144,7 +145,7 @@ impl Exported {
         if self.placed.server.is_some() { format!("{}: ", self.name()) } else { String::new() }
     }
 
-    /// Makes redundancy true, behind the clients, where it is in doubt.
+    /// Brings redundancy in sync, behind the clients, where it is in doubt.
     pub fn resync(&self) {
         for array in self.arrays() {
             background::resync(&self.io, array, &self.prefix());
@@ -171,7 +172,7 @@ impl Exported {
         self.stopped.borrow().as_ref().map(Result::is_ok)
     }
 
-    /// Stops the array, once its clients are gone: `clients` waits for that. Told once more, it waits for the same end.
+    /// Stops the array, once its clients are gone: `clients` waits for that. A second call waits for the same end.
     pub(crate) async fn stop(
         self: &Rc<Self>,
         clients: impl Future<Output = ()> + 'static,
@@ -208,7 +209,7 @@ impl Exported {
         self.running().for_each(|running| running.watched.catch_up());
     }
 
-    /// The same, for good.
+    /// Stops telling its events, for good.
     pub(crate) fn tell_no_more(&self) {
         self.running().for_each(|running| running.watched.end());
     }
@@ -253,7 +254,7 @@ impl Exported {
         self.served.came(label, file);
     }
 
-    /// Whether the member of this name is one of its own.
+    /// Whether the array has a member of this name.
     pub(crate) fn has(&self, member: &str) -> bool {
         self.find(member).is_some()
     }
@@ -296,7 +297,8 @@ impl Exported {
         }
     }
 
-    /// Has `work` give the array something beside its devices. It is done later where it takes that long, and that is told.
+    /// Runs `work`, which changes more of the array than its devices. Work that takes too long goes on in the
+    /// background, and the answer says so.
     pub(crate) async fn grow(
         &self,
         work: impl Future<Output = Result<(), BitmapError>> + 'static,
@@ -344,7 +346,7 @@ impl Exported {
             .or_else(|| by(&|running| running.same_file(Path::new(member))))
     }
 
-    /// How initiators use it.
+    /// The array's iSCSI target in the status.
     fn initiators(&self, stats: &[TargetStats]) -> Option<TargetStatus> {
         let stats = stats.iter().find(|stats| Some(&*stats.name) == self.target())?;
         Some(TargetStatus {
@@ -376,7 +378,7 @@ impl Exported {
         used.collect()
     }
 
-    /// How all of it is now.
+    /// The full status at this moment.
     pub(crate) fn report(&self, stats: &DoorStats) -> ExportStatus {
         let total = stats.nbd.iter().find(|stats| stats.name == self.name());
         let counters = total.map(|stats| stats.total).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The handler of the control socket: requests become messages to the arrays' thread, which may hang; the status that it gave last can
-//! be had without it.
+//! The handler of the control socket: requests become messages to the arrays' thread, which may hang. The last status
+//! is available without that thread.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::answers::{Told, answer};
+use crate::answers::{RequestOutcome, answer};
 use crate::control::{Answer, BitmapPlace, Handler, Reply, Request, VERSION};
 use crate::mailbox::Sender;
 use crate::orders::Message;
@@ -18,7 +18,7 @@ pub type Reload = Arc<dyn Fn() -> Result<Vec<String>, String> + Send + Sync>;
 
 /// The control thread's way to the arrays. `E` begins the end of all.
 pub struct ControlHandler<E> {
-    /// Of the server.
+    /// The server's name.
     pub name: String,
     /// The version of the program.
     pub version: String,
@@ -36,7 +36,7 @@ pub struct ControlHandler<E> {
 
 impl<E> ControlHandler<E> {
     fn stopped(&self) -> Answer {
-        answer(Ok(Told::stopped(&self.name)))
+        answer(Ok(RequestOutcome::stopped(&self.name)))
     }
 
     /// On a thread of its own, since a file system may take its time.
@@ -52,7 +52,7 @@ impl<E> ControlHandler<E> {
         }
     }
 
-    /// Of the last status: the arrays' thread is not asked.
+    /// The answer from the last status, without asking the arrays' thread.
     fn metrics(&self) -> Answer {
         answer(Ok(self.snapshot.metrics(&self.name, &self.version)))
     }
@@ -88,8 +88,8 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
         match request {
             Request::Version => version(),
             Request::Metrics => self.metrics(),
-            Request::Status { array } => answer(self.snapshot.told(array.as_deref(), &self.name)),
-            Request::Reload => late("files are read anew"),
+            Request::Status { array } => answer(self.snapshot.report(array.as_deref(), &self.name)),
+            Request::Reload => late("files are read again"),
             Request::Fail { member, .. } => late(&format!("{member} is failed")),
             Request::Add { devices, .. } => late(&format!("{} is added", list(devices))),
             Request::Replace { member, .. } => late(&format!("{member} is replaced")),

@@ -1,4 +1,4 @@
-//! An array as it is given to a host: opened, with all that it was put together from.
+//! An open array as a host gets it, with the devices that it was assembled from.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::status::LeftOut;
 
 /// An array that is a member of a hosted one.
 pub struct Nested {
-    /// As it was named: `a+b+c`.
+    /// The name that was given: `a+b+c`.
     pub label: String,
     /// The array.
     pub array: Array,
@@ -21,13 +21,13 @@ pub struct Nested {
 
 /// An array that runs, with its name.
 pub struct Hosted {
-    /// Of its export, and in all messages.
+    /// The name of its export and in messages.
     pub name: String,
     /// The array.
     pub array: Array,
     /// As its superblocks had it.
     pub assembly: Assembly,
-    /// Arrays that are members of it.
+    /// The arrays nested in it.
     pub nested: Vec<Nested>,
     /// Devices that were named and are done without.
     pub left_out: Vec<LeftOut>,
@@ -45,7 +45,7 @@ impl Hosted {
 }
 
 /// Ends an array and the arrays that are its members, outermost first: each marks itself clean. A member that can't is the
-/// array's affair as any other, and has been told of.
+/// array's affair as any other, and has been reported.
 ///
 /// # Errors
 /// As [`Array::stop`].

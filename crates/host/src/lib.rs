@@ -1,4 +1,4 @@
-//! Named volumes that are served, and what happens to them: the supervisor as a library, on any reactor.
+//! Named volumes that are served: the supervisor as a library, on any reactor.
 //!
 //! - [`Service`]: the volumes and their exports by name, and the requests of the control protocol.
 //! - [`status`]: the state of all of it, typed.
@@ -39,7 +39,7 @@ mod snapshot;
 pub mod status;
 mod world;
 
-pub use answers::{Served, Told, Volumes};
+pub use answers::{RequestOutcome, Served, Volumes};
 pub use any::Any;
 pub use attach::{Attached, DEAD_TIMEOUT, MOST_CONNECTIONS, is_in_use};
 pub use brindle_layout::Size;

@@ -1,4 +1,4 @@
-//! Limits of the clients of an array, as they are said and told.
+//! Limits for the clients of an array, as flags give them and reports show them.
 
 use std::num::NonZeroU64;
 

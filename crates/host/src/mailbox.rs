@@ -1,4 +1,5 @@
-//! Messages from other threads to a task: the control thread's requests, the answers of threads that wait for devices.
+//! Messages from other threads to a task: requests of the control thread, and results of threads that wait for
+//! devices.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +15,7 @@ pub fn mailbox<T: Send + 'static>(io: &Io) -> (Sender<T>, Receiver<T>) {
 }
 
 /// Does `work` in a thread of its own, which may wait. Without a thread there is no answer in time, and that is said.
-pub fn aside<T: Send + 'static>(
+pub fn on_thread<T: Send + 'static>(
     io: &Io,
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,

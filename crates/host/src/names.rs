@@ -1,4 +1,4 @@
-//! Names by which an array is meant: its own, its UUID, a device of it.
+//! Names by which a request can mean an array: its own, its UUID, a device of it.
 
 use crate::error::HostError;
 
@@ -7,7 +7,7 @@ use crate::error::HostError;
 pub(crate) struct Names {
     pub(crate) own: String,
     pub(crate) uuid: String,
-    /// Of it and of the arrays that are its members.
+    /// The names of the array and of the arrays nested in it.
     pub(crate) devices: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ mod tests {
         }
         let why = select(&two, Some("c"), "s").unwrap_err().to_string();
         assert!(why.contains("'c'") && why.contains("a, b"), "{why}");
-        // Of those that are left each is still named, or meant with all.
+        // The arrays that are left can still be named, each or all together.
         let left = &two[1..];
         assert_eq!(
             (select(left, None, "a").unwrap(), select(left, Some("b"), "a").unwrap()),

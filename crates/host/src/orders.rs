@@ -10,7 +10,7 @@ pub enum Message {
     Ask(Request, Reply),
     /// One array is to stop, within this time.
     StopOne(String, Duration, Reply),
-    /// All of it is to end.
+    /// The whole server is to end.
     Order(Order),
 }
 

@@ -27,11 +27,11 @@ pub type Addresses = Rc<dyn Fn(&str) -> Vec<String>>;
 
 /// A pool that runs, and where it stands in its host.
 pub struct HostedPool {
-    /// Of the pool in all messages, and the first part of the names of its exports.
+    /// The pool's name, which is the first part of its exports' names.
     pub name: String,
     /// The pool.
     pub pool: Pool,
-    /// Names of its members, by number: those that it uses.
+    /// Names of the members in use, by number.
     pub members: Vec<Option<String>>,
     /// Devices that were named and are done without.
     pub left_out: Vec<LeftOut>,
@@ -52,8 +52,8 @@ pub struct Pooled {
     pub(crate) hosted: HostedPool,
     io: Io,
     listener: Listener,
-    /// The number of the last event that was told.
-    told: Cell<u64>,
+    /// The number of the last event that was passed on.
+    reported: Cell<u64>,
     stopping: Cell<bool>,
     stopped: RefCell<Option<Result<(), HostError>>>,
     changed: Notify,
@@ -66,7 +66,7 @@ impl Pooled {
             hosted,
             io: io.clone(),
             listener: Rc::clone(listener),
-            told: Cell::new(0),
+            reported: Cell::new(0),
             stopping: Cell::new(false),
             stopped: RefCell::default(),
             changed: Notify::new(io),
@@ -76,7 +76,7 @@ impl Pooled {
             let over = || this.stopped.borrow().is_some().then_some(());
             let pool = this.hosted.pool.clone();
             while let Either::First(event) =
-                race(pool.next_event(this.told.get()), this.changed.until(over)).await
+                race(pool.next_event(this.reported.get()), this.changed.until(over)).await
             {
                 this.tell(&event);
             }
@@ -84,7 +84,7 @@ impl Pooled {
         pooled
     }
 
-    /// Of the pool.
+    /// The pool's name.
     pub fn name(&self) -> &str {
         &self.hosted.name
     }
@@ -158,7 +158,7 @@ impl Pooled {
         }
     }
 
-    /// Stops the pool, once its clients are gone: `clients` waits for that. Told once more, it waits for the same end.
+    /// Stops the pool, once its clients are gone: `clients` waits for that. A second call waits for the same end.
     pub(crate) async fn stop(
         self: &Rc<Self>,
         clients: impl Future<Output = ()> + 'static,
@@ -176,7 +176,7 @@ impl Pooled {
         self.changed.until(|| self.stopped.borrow().clone()).await
     }
 
-    /// How it has stopped: `None` if it has not, or not yet.
+    /// Whether the pool has stopped well; `None` while it runs.
     pub(crate) fn has_stopped_well(&self) -> Option<bool> {
         self.stopped.borrow().as_ref().map(Result::is_ok)
     }
@@ -187,11 +187,11 @@ impl Pooled {
     }
 
     pub(crate) fn tell_the_last_events(&self) {
-        self.hosted.pool.events(self.told.get()).iter().for_each(|event| self.tell(event));
+        self.hosted.pool.events(self.reported.get()).iter().for_each(|event| self.tell(event));
     }
 
     fn tell(&self, event: &Happening<PoolEvent>) {
-        self.told.set(event.number);
+        self.reported.set(event.number);
         match event.kind {
             PoolEvent::MemberFailed | PoolEvent::Broken | PoolEvent::Lost => {
                 tracing::error!("{}: {event}", self.name());
@@ -208,7 +208,7 @@ impl Pooled {
         EventStatus::of_member(event, event.kind.name(), member)
     }
 
-    /// How all of it is now.
+    /// The full status at this moment.
     pub(crate) fn report(&self, stats: &DoorStats) -> PoolStatus {
         let pool = &self.hosted.pool;
         let path = |member: u16| self.hosted.members.get(usize::from(member)).cloned().flatten();

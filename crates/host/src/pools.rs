@@ -5,7 +5,7 @@ use std::rc::Rc;
 use brindle_io::sync::{Either, race};
 use brindle_io::{Duration, MemberId};
 
-use crate::answers::Told;
+use crate::answers::RequestOutcome;
 use crate::any::Any;
 use crate::control::Request;
 use crate::error::HostError;
@@ -13,7 +13,7 @@ use crate::names;
 use crate::pooled::Pooled;
 use crate::service::Service;
 
-/// How long a change of a pool's volumes may take before it is told that it goes on.
+/// How long a change of a pool's volumes may take before the answer is that it goes on.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 impl Service {
@@ -46,8 +46,11 @@ impl Service {
         names::find(&names, name).map(|at| Rc::clone(&pools[at]))
     }
 
-    /// Does what is asked of a pool; `None` if it is asked of none.
-    pub(crate) async fn ask_pool(self: &Rc<Self>, request: &Request) -> Option<Result<Told, HostError>> {
+    /// Carries out a request for a pool; `None` if the request is not for a pool.
+    pub(crate) async fn ask_pool(
+        self: &Rc<Self>,
+        request: &Request,
+    ) -> Option<Result<RequestOutcome, HostError>> {
         if let Request::VolumeCreate { pool, .. }
         | Request::VolumeRename { pool, .. }
         | Request::VolumeDestroy { pool, .. } = request
@@ -91,14 +94,18 @@ impl Service {
             }
             _ => Err(HostError::Refused {
                 name: pooled.name().to_owned(),
-                why: "it is a pool, and that is for arrays".to_owned(),
+                why: "it is a pool, and this command is for arrays: name an array".to_owned(),
             }),
         })
-        .map(|told| told.map(|()| Told::Pool(Box::new(self.status_of_pool(&pooled)))))
+        .map(|reported| reported.map(|()| RequestOutcome::Pool(Box::new(self.status_of_pool(&pooled)))))
     }
 
-    /// Changes the volumes of a pool, in a task that comes to its end whoever waits.
-    async fn change(self: &Rc<Self>, pooled: &Rc<Pooled>, request: Request) -> Result<Told, HostError> {
+    /// Changes the volumes of a pool, in a task that comes to its end even if the client leaves.
+    async fn change(
+        self: &Rc<Self>,
+        pooled: &Rc<Pooled>,
+        request: Request,
+    ) -> Result<RequestOutcome, HostError> {
         let (this, of) = (Rc::clone(self), Rc::clone(pooled));
         let changed = self.io.spawn(async move { this.change_volumes(&of, request).await });
         let changed = match race(changed, self.io.sleep(PATIENCE)).await {
@@ -107,7 +114,7 @@ impl Service {
         };
         self.publish();
         changed?;
-        Ok(Told::Pool(Box::new(self.status_of_pool(pooled))))
+        Ok(RequestOutcome::Pool(Box::new(self.status_of_pool(pooled))))
     }
 
     async fn change_volumes(&self, pooled: &Rc<Pooled>, request: Request) -> Result<(), HostError> {

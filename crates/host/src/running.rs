@@ -1,4 +1,4 @@
-//! A running array as reports show it: the one that is served, or one that is a member of it.
+//! A running array as reports show it: a served one, or one nested in it.
 
 use std::cell::RefCell;
 use std::num::NonZeroU64;
@@ -15,9 +15,9 @@ use brindle_md::assembly::Assembly;
 use crate::events::{Listener, Watched};
 use crate::status::{self, ArrayFacts, ArrayStatus, BitmapStatus, DeviceStatus, SyncStatus};
 
-/// A running array, what never changes of it, and what happens to it.
+/// A running array, with its constant facts and its events.
 pub(crate) struct RunningArray {
-    /// As it was named, if it is a member: `a+b+c`.
+    /// The name that was given, if it is a member: `a+b+c`.
     pub(crate) label: Option<String>,
     pub(crate) array: Array,
     io: Io,
@@ -190,7 +190,7 @@ fn role(at: Option<usize>) -> Option<u16> {
     u16::try_from(at?).ok()
 }
 
-/// Where redundancy stops being known true. Forced, what parity gives is taken for true, but the members still say this.
+/// Where redundancy stops being known to be in sync. Forced, what parity gives is taken for true, but the members still say this.
 fn resync_offset(detail: &Detail) -> Option<u64> {
     detail.resync_offset.or(detail.forced_offset)
 }

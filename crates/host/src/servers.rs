@@ -1,4 +1,4 @@
-//! The servers by which volumes are reached.
+//! The NBD and iSCSI servers of a host.
 
 use brindle_export::access::{AccessList, Client, Proof};
 use brindle_export::iscsi::TargetStats;
@@ -11,7 +11,7 @@ use crate::any::Any;
 /// A server of each protocol.
 #[derive(Clone)]
 pub struct Doors {
-    /// Every volume is an export of it.
+    /// The NBD server, which has every volume as an export.
     pub nbd: nbd::Server<Any>,
     /// Volumes that were there at the start are targets of it.
     pub iscsi: Option<iscsi::Server<Any>>,

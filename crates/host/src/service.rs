@@ -7,7 +7,7 @@ use brindle_array::BitmapSpec;
 use brindle_io::sync::{Either, Notify, join_all, race};
 use brindle_io::{Duration, Io, MemberId};
 
-use crate::answers::{Served, Told, Volumes, answer};
+use crate::answers::{RequestOutcome, Served, Volumes, answer};
 use crate::any::Any;
 use crate::attach::{Attached, Attaching};
 use crate::background::Speeds;
@@ -24,15 +24,15 @@ use crate::snapshot::Snapshot;
 use crate::status::{ExportStatus, PoolStatus, Report};
 use crate::world::{Coming, Devices};
 
-/// How old a status is at most that is told when the arrays' thread does not answer.
+/// The greatest age of the status that is given when the arrays' thread does not answer.
 const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
 
-/// How long clients may take to leave an array that is offered no more, before that is told.
+/// How long clients may take to leave an array that is offered no more, before the answer says so.
 const CLIENTS_PATIENCE: Duration = Duration::from_secs(8);
 
 /// Volumes by name, their exports, and the devices of their world. All of it lives on the reactor's thread.
 pub struct Service {
-    /// Of the server; that of the array, if there is one.
+    /// The server's name; that of the array, if it has one only.
     name: String,
     pub(crate) devices: Rc<dyn Devices>,
     pub(crate) doors: Doors,
@@ -40,9 +40,9 @@ pub struct Service {
     pools: RefCell<Vec<Rc<Pooled>>>,
     /// Arrays that have not been stopped, in the order in which they were given.
     arrays: RefCell<Vec<Rc<Exported>>>,
-    /// There were several at a time: it tells of a list of them from then on.
+    /// The server has had several arrays at a time, and reports a list from then on.
     several: Cell<bool>,
-    /// An array was told to stop, and has not stopped in time.
+    /// An array has not stopped in time.
     given_up: Cell<bool>,
     /// Arrays that are stopped one by one, until their devices are free.
     leaving: Cell<usize>,
@@ -106,7 +106,7 @@ impl Service {
         self.pools.borrow().clone()
     }
 
-    /// A pool is one of this host's from now on, which tells of a list.
+    /// Adds a pool to this host, which reports a list from now on.
     pub(crate) fn has_pool(&self, pooled: Rc<Pooled>) {
         self.pools.borrow_mut().push(pooled);
         self.several.set(true);
@@ -143,9 +143,10 @@ impl Service {
                         let pool = this.pools().into_iter().find(|pool| pool.name() == name);
                         let array = this.array(&name);
                         if array.is_none() && pool.is_none() {
-                            return reply.send(answer::<Told>(Err(HostError::StoppedAlready(name))));
+                            return reply
+                                .send(answer::<RequestOutcome>(Err(HostError::StoppedAlready(name))));
                         }
-                        reply.send(answer(Ok(Told::stopped(&name))));
+                        reply.send(answer(Ok(RequestOutcome::stopped(&name))));
                         let stopped = match (array, pool) {
                             (Some(array), _) => this.stop_one(&array, patience).await,
                             (None, Some(pool)) => this.stop_pool(&pool, patience).await,
@@ -161,7 +162,7 @@ impl Service {
         }
     }
 
-    /// Has it end, or end sooner.
+    /// Orders the server to end, or to end sooner.
     pub fn take(&self, order: Order) {
         if self.order.get() != Some(Order::GiveUp) {
             self.order.set(Some(order));
@@ -169,13 +170,13 @@ impl Service {
         self.changed.notify();
     }
 
-    /// Waits until it is told this, or more.
-    pub async fn told(&self, order: Order) {
-        let heard = || self.order.get().filter(|&told| told == order || told == Order::GiveUp);
+    /// Waits until this order, or a stronger one, was given.
+    pub async fn ordered(&self, order: Order) {
+        let heard = || self.order.get().filter(|&reported| reported == order || reported == Order::GiveUp);
         self.changed.until(heard).await;
     }
 
-    /// Waits until there is nothing left to serve, and whoever stopped it has been told.
+    /// Waits until there is nothing left to serve, and the client that stopped it has its answer.
     pub async fn emptied(&self) {
         let is_empty =
             || self.arrays.borrow().is_empty() && self.pools.borrow().is_empty() && self.leaving.get() == 0;
@@ -186,7 +187,7 @@ impl Service {
     ///
     /// # Errors
     /// Why it is not done.
-    pub async fn ask(self: &Rc<Self>, request: Request) -> Result<Told, HostError> {
+    pub async fn ask(self: &Rc<Self>, request: Request) -> Result<RequestOutcome, HostError> {
         match &request {
             Request::Attach { array, index, connections, dead_timeout } => {
                 let how = Attaching { index: *index, connections: *connections, dead_timeout: *dead_timeout };
@@ -195,14 +196,14 @@ impl Service {
             Request::Detach { array } => return self.detach(&self.meant_to_attach(array.as_deref())?).await,
             _ => {}
         }
-        if let Some(told) = self.ask_pool(&request).await {
-            return told;
+        if let Some(reported) = self.ask_pool(&request).await {
+            return reported;
         }
         let array = match request {
             Request::Status { array } => {
                 return Ok(match self.called(array.as_deref())? {
-                    Some(array) => Told::Served(Box::new(self.status_of(&array).into())),
-                    None => Told::Volumes(self.status()),
+                    Some(array) => RequestOutcome::Served(Box::new(self.status_of(&array).into())),
+                    None => RequestOutcome::Volumes(self.status()),
                 });
             }
             Request::Fail { member, array } => {
@@ -223,15 +224,17 @@ impl Service {
             }
             Request::Add { devices, force, re_add, array } => {
                 let (array, coming) = (self.one(array.as_deref())?, Coming { force, re_add });
-                return Ok(Told::Served(Box::new(self.add(&array, devices, coming).await?)));
+                return Ok(RequestOutcome::Served(Box::new(self.add(&array, devices, coming).await?)));
             }
             Request::Replace { member, with, force, array } => {
                 let array = self.one(array.as_deref())?;
-                return Ok(Told::Served(Box::new(self.replace(&array, &member, with, force).await?)));
+                return Ok(RequestOutcome::Served(Box::new(
+                    self.replace(&array, &member, with, force).await?,
+                )));
             }
             Request::Remove { devices, array } => {
                 let array = self.one(array.as_deref())?;
-                return Ok(Told::Served(Box::new(self.remove(&array, &devices).await?)));
+                return Ok(RequestOutcome::Served(Box::new(self.remove(&array, &devices).await?)));
             }
             Request::Bitmap { place, chunk, write_behind, force, array } => {
                 let array = self.one(array.as_deref())?;
@@ -258,7 +261,7 @@ impl Service {
                 let array = self.one(array.as_deref())?;
                 let ended = self.doors.disconnect(array.name(), array.target(), client.as_deref());
                 let served = Served { disconnected: Some(ended), ..self.status_of(&array).into() };
-                return Ok(Told::Served(Box::new(served)));
+                return Ok(RequestOutcome::Served(Box::new(served)));
             }
             Request::VolumeCreate { .. }
             | Request::VolumeRename { .. }
@@ -268,9 +271,9 @@ impl Service {
             | Request::Reload
             | Request::Attach { .. }
             | Request::Detach { .. }
-            | Request::Version => return Ok(Told::Volumes(self.status())),
+            | Request::Version => return Ok(RequestOutcome::Volumes(self.status())),
         };
-        Ok(Told::Served(Box::new(self.status_of(&array).into())))
+        Ok(RequestOutcome::Served(Box::new(self.status_of(&array).into())))
     }
 
     /// The name of what is to be a device: the only array, if none is said.
@@ -308,7 +311,7 @@ impl Service {
         }
     }
 
-    /// The array that is meant; `None` for all of the server. There is no other than the only one.
+    /// The array that is meant; `None` for all of the server. A server with one array means that one.
     fn called(&self, name: Option<&str>) -> Result<Option<Rc<Exported>>, HostError> {
         let arrays = self.arrays();
         if !self.several.get() {
@@ -318,7 +321,7 @@ impl Service {
         Ok(names::select(&names, name, &self.name)?.map(|at| Rc::clone(&arrays[at])))
     }
 
-    /// The same, where one has to be meant.
+    /// The array of this name; an error if the name is left out and there are several.
     fn one(&self, name: Option<&str>) -> Result<Rc<Exported>, HostError> {
         self.called(name)?.ok_or_else(|| HostError::Several(self.name.clone()))
     }
@@ -379,7 +382,7 @@ impl Service {
         first.chain(came).chain(file).collect()
     }
 
-    /// Forgets an array, and tells of it for the last time, once, whoever else has stopped it.
+    /// Forgets an array, and reports its events for the last time. Does so once, also if several clients stopped it.
     fn let_go(&self, array: &Rc<Exported>, failed: Option<&HostError>) {
         let at = self.arrays.borrow().iter().position(|other| Rc::ptr_eq(other, array));
         let Some(at) = at else { return };
@@ -394,7 +397,7 @@ impl Service {
         self.changed.notify();
     }
 
-    /// Tells what became of the arrays.
+    /// Reports the end of all arrays.
     pub fn tell_the_end(&self) {
         for array in self.arrays() {
             self.tell_the_end_of(&array);
@@ -410,7 +413,7 @@ impl Service {
         (self.listener)(News::Stopped { name, words, several: self.several.get() });
     }
 
-    /// Something is stopped, until what is given is dropped.
+    /// Counts a stop in progress until the returned guard is dropped.
     pub(crate) fn leave(&self) -> impl Drop + '_ {
         struct Leaving<'a>(&'a Service);
         impl Drop for Leaving<'_> {
@@ -423,7 +426,7 @@ impl Service {
         Leaving(self)
     }
 
-    /// Forgets a pool, and tells of it for the last time.
+    /// Forgets a pool, and reports its events for the last time.
     pub(crate) fn let_pool_go(&self, pooled: &Rc<Pooled>, failed: Option<&HostError>) {
         self.pools.borrow_mut().retain(|other| !Rc::ptr_eq(other, pooled));
         self.tell_the_end_of_pool(pooled);

@@ -1,4 +1,4 @@
-//! The last status that the arrays' thread has given: it can be had without that thread.
+//! The last status that the arrays' thread has given. It is available without that thread.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
@@ -13,7 +13,7 @@ use crate::status::Report;
 #[derive(Clone)]
 pub struct Snapshot {
     last: Arc<Mutex<(Arc<Volumes>, Instant)>>,
-    /// Of the server.
+    /// The server's name.
     started: SystemTime,
 }
 
@@ -39,7 +39,7 @@ impl Snapshot {
     }
 
     /// Members that had not answered all when the status was given, and how much each owed: `/dev/sdc (3)`.
-    pub fn owed(&self) -> Vec<String> {
+    pub fn unanswered(&self) -> Vec<String> {
         let latest = self.last().0;
         let devices = latest.all().iter().flat_map(Report::devices);
         let owing = devices.filter(|(_, in_flight)| *in_flight > 0);
@@ -47,30 +47,30 @@ impl Snapshot {
     }
 
     /// The status, or that of one array, which says how old it is. A server of one array has no other.
-    pub(crate) fn told(&self, array: Option<&str>, server: &str) -> Result<Volumes, HostError> {
-        let (told, made) = self.last();
-        let mut told = Volumes::clone(&told);
+    pub(crate) fn report(&self, array: Option<&str>, server: &str) -> Result<Volumes, HostError> {
+        let (reported, made) = self.last();
+        let mut reported = Volumes::clone(&reported);
         let age = made.elapsed().as_secs_f64();
-        told.all_mut().iter_mut().for_each(|status| status.set_stale(age));
-        Ok(match meant(&told, array, server)? {
-            Some(at) => Volumes::One(Some(told.all()[at].clone())),
-            None => told,
+        reported.all_mut().iter_mut().for_each(|status| status.set_stale(age));
+        Ok(match meant(&reported, array, server)? {
+            Some(at) => Volumes::One(Some(reported.all()[at].clone())),
+            None => reported,
         })
     }
 
-    /// The meaning of an order to stop `array`, or nothing by name.
+    /// The array that an order to stop `array` means, or all arrays.
     pub(crate) fn stops(&self, array: Option<&str>, server: &str) -> Result<Stops, HostError> {
-        let told = self.last().0;
-        Ok(match meant(&told, array, server)? {
-            Some(at) => Stops::One(told.all()[at].name().to_owned()),
+        let reported = self.last().0;
+        Ok(match meant(&reported, array, server)? {
+            Some(at) => Stops::One(reported.all()[at].name().to_owned()),
             None => Stops::All,
         })
     }
 }
 
 /// The array that is meant; none for all of them. A server of one array is always meant as a whole.
-fn meant(told: &Volumes, array: Option<&str>, server: &str) -> Result<Option<usize>, HostError> {
-    let Volumes::List(all) = told else { return Ok(None) };
+fn meant(reported: &Volumes, array: Option<&str>, server: &str) -> Result<Option<usize>, HostError> {
+    let Volumes::List(all) = reported else { return Ok(None) };
     let names = |status: &Report| Names {
         own: status.name().to_owned(),
         uuid: status.uuid().to_owned(),

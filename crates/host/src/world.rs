@@ -20,7 +20,7 @@ pub type Pending<T> = Pin<Box<dyn Future<Output = T>>>;
 pub struct Refused(Box<dyn std::error::Error + Send + Sync>);
 
 impl Refused {
-    /// For this reason.
+    /// A refusal for this reason.
     pub fn new(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self(why.into())
     }
@@ -72,7 +72,7 @@ impl From<PathBuf> for Source {
 pub struct Terms {
     /// Devices that the host has, and the use of each.
     pub known: Vec<(Identity, String)>,
-    /// How they are to come.
+    /// The part that the devices are to have.
     pub coming: Coming,
 }
 
@@ -81,7 +81,7 @@ pub struct Terms {
 pub struct Search {
     /// Under these names.
     pub names: Vec<PathBuf>,
-    /// Among all disks of the machine, too.
+    /// Whether to search all disks of the machine, too.
     pub everywhere: bool,
     /// The array of which they were members.
     pub array: Uuid,
@@ -89,16 +89,16 @@ pub struct Search {
     pub but: Vec<Identity>,
 }
 
-/// A device that was opened, and belongs to no array yet. Whoever has it closes it or gives it to one.
+/// A device that was opened, and belongs to no array yet. Its owner closes it or gives it to an array.
 #[derive(Clone, Debug)]
 pub struct Newcomer {
-    /// As it was named.
+    /// The name that was given.
     pub label: String,
     /// Its file when all links are followed.
     pub file: Option<PathBuf>,
     /// Its number on the reactor.
     pub id: MemberId,
-    /// By which it is known again under another name.
+    /// The identity by which the device is known under another name.
     pub identity: Identity,
 }
 
@@ -107,7 +107,7 @@ pub struct Newcomer {
 pub struct Found {
     /// The former members come first, in the order in which they left.
     pub newcomers: Vec<Newcomer>,
-    /// Devices that are there and can't be had, by name.
+    /// Devices that are there and can't be used, by name.
     pub refused: Vec<(String, Refused)>,
 }
 
@@ -116,7 +116,7 @@ pub struct Found {
 pub struct NewBitmapFile {
     /// Its name.
     pub path: PathBuf,
-    /// Bytes that it is to have.
+    /// The size that the file is to have, in bytes.
     pub bytes: u64,
     /// Content that is there may be lost, and where it lies does not matter.
     pub force: bool,
@@ -129,7 +129,7 @@ pub struct NewBitmapFile {
 pub struct Made {
     /// For the array.
     pub file: BitmapFile,
-    /// There was none of that name before.
+    /// The file did not exist before.
     pub is_new: bool,
 }
 
@@ -151,7 +151,7 @@ pub trait Devices {
     /// The devices that are open, and those that owe an answer: what tells each from others, and its name.
     fn known(&self) -> Vec<(Identity, PathBuf)>;
 
-    /// Closes devices at once. It has ended when others can have them.
+    /// Closes devices at once. When it is done, others can use them.
     fn close(&self, devices: &[MemberId]) -> Pending<()>;
 
     /// Gives the reactor a connected socket.

@@ -15,7 +15,7 @@ use crate::time::Instant;
 /// Buffers start at multiples of this, and their capacity is a power-of-two multiple of it. Bytes.
 pub const PAGE: usize = 4096;
 
-/// When nothing is to be looked at.
+/// The time for arenas that need no look.
 pub(crate) const NEVER: Instant = Instant::from_nanos(u64::MAX);
 /// A buffer was given back: the next turn says when to look.
 pub(crate) const SOON: Instant = Instant::from_nanos(0);
@@ -84,15 +84,14 @@ pub(crate) struct Region {
 /// The treatment of pages that are no longer used.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum KeptArena {
-    /// They go back to the kernel.
+    /// The pages go back to the kernel.
     No,
-    /// They stay: those of huge pages reserved for the pool, or others could have them when it needs them again; those of
-    /// others, who may need them.
+    /// The pages stay: huge pages are reserved for the pool, and memory of others may be in use by them.
     Yes,
 }
 
 impl Region {
-    /// `bytes`, rounded up to pages, of which there is at least one.
+    /// Maps `bytes`, rounded up to at least one page.
     pub(crate) fn new(bytes: usize) -> Self {
         let layout = Layout::from_size_align(bytes.max(1).next_multiple_of(PAGE), PAGE);
         let layout = layout.expect("memory is smaller than the address space");
@@ -262,7 +261,7 @@ impl Arenas {
         self.numbers.get() as usize - self.free.borrow().len()
     }
 
-    /// Bytes of them.
+    /// Bytes of all arenas.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.get()
     }

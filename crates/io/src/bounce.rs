@@ -41,13 +41,13 @@ fn addresses(memory: NonNull<[u8]>) -> Range<usize> {
 pub(crate) struct Bounce {
     /// The operation's: valid until its completion.
     real: Vec<Segment>,
-    /// In `bytes`, one after the other.
+    /// The segments of `bytes`, one after the other.
     segments: Vec<Segment>,
     _bytes: Vec<u8>,
 }
 
 impl Bounce {
-    /// Of an operation that is on its way, with the bytes as they are now.
+    /// The bounce buffer of an operation that is being sent, with the bytes as they are now.
     fn of(real: &[Segment]) -> Self {
         let len = real.iter().map(|segment| segment.len).sum();
         let (mut bytes, mut at) = (vec![0; len], 0);

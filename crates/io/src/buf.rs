@@ -85,7 +85,7 @@ impl Buf {
         buf
     }
 
-    /// Others change the bytes at any time.
+    /// Whether others change the bytes at any time.
     #[inline]
     pub(crate) fn is_shared(&self) -> bool {
         self.extent.len() == SHARED
@@ -149,7 +149,7 @@ impl Buf {
         Slice { buf: self.clone(), extent: BufExtent::of(range) }
     }
 
-    /// A handle to all of it.
+    /// A slice of the whole buffer.
     #[inline]
     pub fn all(&self) -> Slice {
         self.slice(0..self.len())
@@ -180,7 +180,7 @@ impl Buf {
         })
     }
 
-    /// The same, or `None` while an operation or a guard uses the buffer, and where others change it.
+    /// The bytes, to be changed; `None` while an operation or a guard uses the buffer, and for shared memory.
     #[inline]
     pub fn try_bytes_mut(&self) -> Option<BytesMut<'_>> {
         let header = self.header();
@@ -202,8 +202,8 @@ impl Buf {
 
     /// An operation that was given up may still touch the memory: a device fills it, or reads it.
     #[inline]
-    pub fn is_lent(&self) -> bool {
-        self.header().lent.get() > 0
+    pub fn is_pinned(&self) -> bool {
+        self.header().pinned.get() > 0
     }
 
     /// Marks the addresses, with their bytes, that an operation uses which was given up.
@@ -211,22 +211,22 @@ impl Buf {
         if self.is_shared() {
             return self.ranges(used).for_each(|range| self.store.lend(range));
         }
-        let (header, lent) = (self.header(), &self.store.lent_bytes);
-        if header.lent.get() == 0 {
-            lent.set(lent.get() + (PAGE << header.order.get()));
+        let (header, pinned) = (self.header(), &self.store.pinned_bytes);
+        if header.pinned.get() == 0 {
+            pinned.set(pinned.get() + (PAGE << header.order.get()));
         }
-        add_one(&header.lent);
+        add_one(&header.pinned);
     }
 
-    /// Such an operation has ended.
+    /// Ends the pin of an operation that has completed.
     pub(crate) fn given_back(&self, used: impl Iterator<Item = (*const u8, usize)>) {
         if self.is_shared() {
             return self.ranges(used).for_each(|range| self.store.given_back(&range));
         }
-        let (header, lent) = (self.header(), &self.store.lent_bytes);
-        header.lent.set(header.lent.get() - 1);
-        if header.lent.get() == 0 {
-            lent.set(lent.get() - (PAGE << header.order.get()));
+        let (header, pinned) = (self.header(), &self.store.pinned_bytes);
+        header.pinned.set(header.pinned.get() - 1);
+        if header.pinned.get() == 0 {
+            pinned.set(pinned.get() - (PAGE << header.order.get()));
         }
     }
 
@@ -316,14 +316,14 @@ impl Slice {
         self.extent.len() == 0
     }
 
-    /// See [`Buf::is_lent`]; of the whole buffer that the slice is of. Of shared memory it is these bytes that count.
+    /// See [`Buf::is_pinned`]; of the whole buffer that the slice is of. Of shared memory it is these bytes that count.
     #[inline]
-    pub fn is_lent(&self) -> bool {
-        self.buf.is_lent() && self.is_lent_itself()
+    pub fn is_pinned(&self) -> bool {
+        self.buf.is_pinned() && self.is_pinned_itself()
     }
 
     #[cold]
-    fn is_lent_itself(&self) -> bool {
+    fn is_pinned_itself(&self) -> bool {
         let first = self.buf.extent.start() as usize * PAGE + self.start();
         !self.is_shared() || self.buf.store.lends(&(first..first + self.len()))
     }
@@ -395,7 +395,7 @@ impl Slice {
     ///
     /// # Panics
     /// If the bytes don't fit; unless the slice [is shared](Slice::is_shared), also while a guard or an operation looks at
-    /// the buffer, or if it is lent.
+    /// the buffer, or if it is pinned.
     pub fn put(&self, at: usize, from: &[u8]) {
         assert!(
             at <= self.len() && from.len() <= self.len() - at,
@@ -407,7 +407,7 @@ impl Slice {
             return unsafe { racing::store(from, self.base().as_ptr().add(at)) };
         }
         assert!(
-            !self.is_lent(),
+            !self.is_pinned(),
             "a device that was given up may still write to the buffer: take other memory"
         );
         self.buf.device_begins(true);
@@ -438,7 +438,7 @@ impl Slice {
         self.buf.base_of(self.extent)
     }
 
-    /// All of it.
+    /// The whole buffer.
     #[inline]
     pub(crate) fn extent(&self) -> BufExtent {
         self.extent

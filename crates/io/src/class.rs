@@ -3,7 +3,7 @@
 /// For what an operation is. It changes nothing of what the operation does: a reactor may put some of them behind others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OpClass {
-    /// A client waits for it.
+    /// A client waits for the operation.
     #[default]
     Client,
     /// Background work: a resync, check, repair or recovery.

@@ -42,7 +42,7 @@ pub(crate) struct Core {
     pub(crate) grace: Cell<Duration>,
 }
 
-/// The reactor as arenas know it. They may outlast the executor, which has no need of them then.
+/// The reactor as arenas know it. Such handles may outlive the executor.
 struct OfReactor(Weak<RefCell<Box<dyn Reactor>>>);
 
 impl Registrar for OfReactor {
@@ -100,8 +100,8 @@ impl Core {
         pool
     }
 
-    /// Gives the reactor its turn, which ends at `until` at the latest (`None`: when there is something), and then gives
-    /// up what is due.
+    /// Lets the reactor run until `until` at the latest (`None`: until there is an event), and then gives up
+    /// operations whose deadline has passed.
     pub(crate) fn turn(&self, until: Option<Instant>) {
         let deadline = self.table.borrow().next_deadline();
         let until = match deadline.map(|deadline| self.patience.latest_turn(deadline)) {
@@ -143,7 +143,7 @@ impl Core {
         self.arenas.next_look.set(if watched { now.after(LOOK) } else { NEVER });
     }
 
-    /// Returns the reactor's moment after it.
+    /// Parks the reactor until there is work; returns its time after that.
     fn park(&self, until: Option<Instant>) -> Instant {
         let mut done = self.done.borrow_mut();
         let mut reactor = self.reactor.borrow_mut();

@@ -78,8 +78,8 @@ impl Io {
         Self(inner, Owner::NOBODY)
     }
 
-    /// A handle whose operations are its own, and those of its clones: what it gives up, forsakes, or asks the age of, are these
-    /// and no others. [`Io::counters`] are of all.
+    /// A handle that owns its operations, with its clones. Giving up, forsaking and ages concern these operations
+    /// only. [`Io::counters`] are of all.
     #[must_use]
     pub fn owned(&self) -> Self {
         self.0.owners.set(self.0.owners.get() + 1);
@@ -93,7 +93,7 @@ impl Io {
         self.0.core.pool(Region::new(bytes))
     }
 
-    /// The same of memory of a source; `bytes` is rounded up to its pages.
+    /// Makes a pool of memory of a source; `bytes` is rounded up to its pages.
     ///
     /// # Errors
     /// [`NoMemory`].
@@ -187,7 +187,7 @@ impl Io {
         self.spawn_as(self.0.core.scheduler.class(), future)
     }
 
-    /// The same with operations of another class.
+    /// Spawns a task whose operations are of this class.
     pub fn spawn_as<T: 'static>(&self, class: OpClass, future: impl Future<Output = T> + 'static) -> Task<T> {
         let shared = Rc::new(TaskResult { value: RefCell::new(None), waiter: Cell::new(None) });
         let (result, scheduler) = (Rc::clone(&shared), Rc::clone(&self.0.core.scheduler));
@@ -302,7 +302,7 @@ impl Io {
         self.0.core.drain();
     }
 
-    /// How long [`Io::shutdown`], or dropping the executor, waits for devices that do not answer: 500 ms unless told.
+    /// How long [`Io::shutdown`], or dropping the executor, waits for devices that do not answer: 500 ms by default.
     pub fn set_grace(&self, grace: Duration) {
         self.0.core.grace.set(grace);
     }
@@ -410,7 +410,7 @@ impl Io {
         self.0.core.table.borrow().orphans(member, self.1)
     }
 
-    /// The same for all owners: needed before the member is given to another.
+    /// Orphans of a member, of all owners. There must be none before the member is given to another owner.
     pub fn orphans_of_all(&self, member: MemberId) -> usize {
         self.0.core.table.borrow().orphans(member, Owner::NOBODY)
     }
@@ -435,8 +435,8 @@ impl Io {
         .await;
     }
 
-    /// Looks at a member itself: its size, and what its name leads to. Gives up at `until`, as [`Group::submit_by`] does.
-    /// A served member is what it said it was.
+    /// Looks at a member itself: its size, and what its name leads to. Gives up at `until`, as [`Group::submit_by`]
+    /// does. A served member is not probed: its properties stay as it reported them.
     ///
     /// # Errors
     /// [`OpError::Gone`] if the reactor has no such member; [`OpError::TimedOut`]; [`OpError::Medium`] with what its file system

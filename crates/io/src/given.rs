@@ -12,11 +12,11 @@ use crate::task::Scheduler;
 /// The owner's promise about the pages of the memory while it is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
-    /// They stay: no holes are punched into the file. Used parts of the memory are registered with the reactor, in
-    /// arenas of 4 MiB, which pins them. If a page is replaced all the same (a guest's balloon), the old page is read
-    /// and written, unnoticed.
+    /// The pages stay: no holes are punched into the file. Used parts of the memory are registered with the reactor,
+    /// in arenas of 4 MiB, which pins them. If a page is replaced all the same (a guest's balloon), the old page is
+    /// read and written, unnoticed.
     Stay,
-    /// They may go: the memory is registered nowhere, and its pages are looked up for each operation.
+    /// The pages may go: the memory is registered nowhere, and its pages are looked up for each operation.
     MayGo,
 }
 
@@ -25,7 +25,7 @@ pub enum Pages {
 ///
 /// The owner of the memory chooses the ranges that are read and written: slices may overlap, and no task waits for
 /// one. Their bytes may change at any time: see [`Slice::is_shared`]. After a request that failed a device may still
-/// fill them, as long as [`Slice::is_lent`]; the owner should be answered after that.
+/// fill them, as long as [`Slice::is_pinned`]; the owner should be answered after that.
 #[derive(Clone)]
 pub struct Given {
     store: Rc<Store>,

@@ -21,7 +21,7 @@ struct Ticket {
     id: u32,
 }
 
-/// Of a ticket whose result has been given.
+/// The id of a ticket whose result has been given.
 const TAKEN: u32 = u32::MAX;
 
 impl Drop for Ticket {

@@ -43,7 +43,7 @@ impl MemberId {
         }
     }
 
-    /// Tasks of the executor serve it (see [`crate::Io::serve_member`]).
+    /// Whether tasks of the executor serve the member (see [`crate::Io::serve_member`]).
     #[inline]
     pub const fn is_served(self) -> bool {
         self.0 & 1 == 1
@@ -362,7 +362,7 @@ pub struct Mapped {
 }
 
 impl Mapped {
-    /// All of it may be stored.
+    /// A range that counts as stored.
     pub const fn stored(len: u64) -> Self {
         Self { len, hole: false }
     }

@@ -38,8 +38,8 @@ impl Pool {
     }
 
     /// Bytes of buffers used by operations that were given up: they are not available before those end.
-    pub fn lent_bytes(&self) -> usize {
-        self.0.lent_bytes.get()
+    pub fn pinned_bytes(&self) -> usize {
+        self.0.pinned_bytes.get()
     }
 
     /// A buffer of at least `len` bytes (its [`Buf::len`] is exactly `len`), or `None` if there is none free or

@@ -23,7 +23,7 @@ const LEVELS: usize = 1 + (u64::BITS / FANOUT) as usize;
 /// The order of an entry that is free.
 const FREE: u64 = u64::MAX;
 
-/// Names a range from its coming to its going; then it may name another.
+/// The key of a range while it is in the set; later the key may name another range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangeKey(NonZeroU32);
 
@@ -64,7 +64,7 @@ struct RangeEntry<T> {
     end: u64,
     /// Entries that came earlier have smaller numbers.
     order: u64,
-    /// Of an entry in chains.
+    /// The links of an entry in chains.
     links: [Link; 2],
     value: T,
 }

@@ -38,7 +38,7 @@ pub unsafe trait Reactor {
     /// itself does so from and to such memory by atomic accesses, and makes no reference to it.
     fn share(&mut self, _memory: NonNull<[u8]>) {}
 
-    /// Such memory ends: no operation uses it, and none will. After [`Reactor::detach`] it means nothing.
+    /// Shared memory ends: no operation uses it, and none will. After [`Reactor::detach`] it means nothing.
     fn unshare(&mut self, _memory: NonNull<[u8]>) {}
 
     /// Takes an operation. Never blocks; the operation may be sent as late as the next [`Reactor::park`].

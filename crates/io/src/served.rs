@@ -54,7 +54,7 @@ pub struct ServedRequest {
 }
 
 impl ServedRequest {
-    /// Takes what is asked. A second call gives nothing.
+    /// Takes the operation. A second call gives nothing.
     pub fn take(&mut self) -> Option<ServedOp> {
         let op = self.op.take()?;
         self.len = op.slices.iter().map(|slice| slice.len() as u64).sum();

@@ -34,8 +34,8 @@ pub(crate) struct Header {
     pub(crate) readers: Cell<u32>,
     /// Operations (on stretches of their own) that write to the memory.
     pub(crate) device_writers: Cell<u32>,
-    /// Operations among them that nobody waits for any more.
-    pub(crate) lent: Cell<u32>,
+    /// Orphaned operations that use the buffer.
+    pub(crate) pinned: Cell<u32>,
     /// A guard may change the memory.
     pub(crate) writer: Cell<bool>,
     pub(crate) order: Cell<u8>,
@@ -59,8 +59,8 @@ pub(crate) struct Store {
     pub(crate) scheduler: Rc<Scheduler>,
     pub(crate) waiters: RefCell<VecDeque<(u64, TaskId)>>,
     pub(crate) next_ticket: Cell<u64>,
-    /// Bytes of buffers that are lent.
-    pub(crate) lent_bytes: Cell<usize>,
+    /// Bytes of buffers that are pinned.
+    pub(crate) pinned_bytes: Cell<usize>,
     /// A task waits for free memory, or, once, the check for unused memory wants notice.
     pub(crate) wakeful: Cell<bool>,
     /// No arena may become unused without a buffer being given back first.
@@ -68,24 +68,24 @@ pub(crate) struct Store {
     /// Others change the memory, which is not handed out in blocks.
     shared: bool,
     /// Addresses of shared memory that operations use which nobody waits for.
-    lent: RefCell<Vec<Range<usize>>>,
+    pinned: RefCell<Vec<Range<usize>>>,
 }
 
 struct StoreStep {
-    /// [`NO_ARENA`]: it is not in use.
+    /// The arena of the step; [`NO_ARENA`] if it is not in use.
     arena: Cell<u32>,
     /// Looks in a row that have found it free.
     quiet: Cell<u8>,
 }
 
 impl Store {
-    /// Hands out `memory`.
+    /// A store that hands out `memory`.
     pub(crate) fn new(memory: Region, scheduler: Rc<Scheduler>, arenas: Rc<Arenas>) -> Self {
         let headers = Region::new(memory.len() / PAGE * size_of::<Header>());
         Self::with(memory, headers, false, scheduler, arenas)
     }
 
-    /// Has memory that others change, of which places are named by them.
+    /// A store of shared memory, in which others name the places.
     ///
     /// # Errors
     /// [`NotGiven::Refused`]: there is no memory for the headers of that many pages.
@@ -123,11 +123,11 @@ impl Store {
             scheduler,
             waiters: RefCell::default(),
             next_ticket: Cell::new(0),
-            lent_bytes: Cell::new(0),
+            pinned_bytes: Cell::new(0),
             wakeful: Cell::new(true),
             settled: Cell::new(true),
             shared,
-            lent: RefCell::default(),
+            pinned: RefCell::default(),
         }
     }
 
@@ -169,7 +169,7 @@ impl Store {
             // The store's own.
             header.refs.set(1);
             header.writer.set(true);
-            header.lent.set(1);
+            header.pinned.set(1);
         }
     }
 
@@ -191,20 +191,20 @@ impl Store {
 
     /// An operation that nobody waits for uses this shared memory.
     pub(crate) fn lend(&self, range: Range<usize>) {
-        self.lent.borrow_mut().push(range);
+        self.pinned.borrow_mut().push(range);
     }
 
-    /// Such an operation has ended.
+    /// Ends the pin of an operation that has completed.
     pub(crate) fn given_back(&self, range: &Range<usize>) {
-        let mut lent = self.lent.borrow_mut();
-        if let Some(at) = lent.iter().position(|other| other == range) {
-            lent.swap_remove(at);
+        let mut pinned = self.pinned.borrow_mut();
+        if let Some(at) = pinned.iter().position(|other| other == range) {
+            pinned.swap_remove(at);
         }
     }
 
-    /// Such operations use some of this shared memory.
+    /// Whether orphaned operations use some of this shared memory.
     pub(crate) fn lends(&self, range: &Range<usize>) -> bool {
-        self.lent.borrow().iter().any(|lent| lent.start < range.end && range.start < lent.end)
+        self.pinned.borrow().iter().any(|pinned| pinned.start < range.end && range.start < pinned.end)
     }
 
     /// The first page of a block of 2^`order` pages, which is the caller's until it gives it back.

@@ -68,7 +68,7 @@ impl<T> Queue<T> {
         self.event.until(|| self.items.borrow_mut().pop_front()).await
     }
 
-    /// Takes the oldest if there is one.
+    /// Takes the oldest entry if there is one.
     pub fn try_pop(&self) -> Option<T> {
         self.items.borrow_mut().pop_front()
     }
@@ -78,7 +78,7 @@ impl<T> Queue<T> {
         self.items.borrow().len()
     }
 
-    /// Nothing waits.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

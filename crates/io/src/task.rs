@@ -43,7 +43,7 @@ impl Ready {
 
 #[derive(Clone, Copy, Default)]
 struct TaskState {
-    /// It is in the queue.
+    /// The task is in the queue.
     queued: bool,
     class: OpClass,
 }
@@ -61,12 +61,12 @@ impl Scheduler {
         self.class.get()
     }
 
-    /// The same of another task.
+    /// Sets the class of another task's operations.
     pub(crate) fn set_class_of(&self, task: TaskId, class: OpClass) {
         self.ready.borrow_mut().state(task).class = class;
     }
 
-    /// The same of the current one.
+    /// Sets the class of the current task's operations.
     pub(crate) fn set_class(&self, class: OpClass) {
         self.class.set(class);
         self.set_class_of(self.current(), class);

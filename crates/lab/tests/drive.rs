@@ -112,9 +112,12 @@ fn what_is_wrong_is_told_with_its_line() {
     ] {
         let (error, line) = changed(from, to);
         assert!(error.starts_with("m.toml:") && error.contains(wanted), "{to}: {error}");
-        let told: usize = error.split(':').nth(1).and_then(|line| line.parse().ok()).expect("a line");
+        let reported: usize = error.split(':').nth(1).and_then(|line| line.parse().ok()).expect("a line");
         // An unclosed list is noticed only where the next item begins.
-        assert!(if to.ends_with("= [") { told > line } else { told == line }, "{to}: {error}, not {line}");
+        assert!(
+            if to.ends_with("= [") { reported > line } else { reported == line },
+            "{to}: {error}, not {line}"
+        );
     }
     let huge = " ".repeat(2 << 20);
     assert_eq!(parse("m", &huge).expect_err("huge").kind, DriveErrorKind::TooLong(1 << 20));

@@ -218,13 +218,13 @@ fn names_without_order_are_bars_and_stay_text() {
 
 #[test]
 fn there_may_be_no_points_or_one_or_a_million() {
-    let told = "seen.best = document.getElementById('best').textContent; seen.rows = document.querySelectorAll('#points tbody tr').length;
+    let reported = "seen.best = document.getElementById('best').textContent; seen.rows = document.querySelectorAll('#points tbody tr').length;
         seen.told = document.querySelector('[role=status]')?.textContent.replace(/\\s/g, ' ');
         seen.drawn = document.querySelectorAll('#main svg g[aria-label=dot] > *, #main svg rect').length;
         if (document.querySelector('#points input')) { const filter = document.querySelector('#points input'); filter.value = '3000k 7777'; filter.dispatchEvent(new Event('input')); seen.found = document.querySelectorAll('#points tbody tr').length; }";
-    let Some(none) = look(&html(&environment(), &[]), 400, told) else { return };
+    let Some(none) = look(&html(&environment(), &[]), 400, reported) else { return };
     assert_eq!((&none["best"], &none["rows"]), (&json!("There are no points."), &json!(0)));
-    let one = look(&html(&environment(), &swept(&Axes::default())), 400, told).expect("as before");
+    let one = look(&html(&environment(), &swept(&Axes::default())), 400, reported).expect("as before");
     assert_eq!((&one["rows"], &one["drawn"]), (&json!(1), &json!(1)), "{one}");
     let lean = Figures { percentiles_us: Vec::new(), series: Vec::new(), ..figures(1.0) };
     let point = |n: u32| {
@@ -233,7 +233,7 @@ fn there_may_be_no_points_or_one_or_a_million() {
         Finished { point: Point { bs, iodepth, ..Point::default() }, figures, refused: None }
     };
     let all: Vec<Finished> = (0..1_000_000).map(point).collect();
-    let many = look(&html(&environment(), &all), 1600, told).expect("as before");
+    let many = look(&html(&environment(), &all), 1600, reported).expect("as before");
     assert_eq!(many["told"], "1 000 000 of 1 000 000 points", "{many}");
     assert_eq!(
         (&many["rows"], &many["found"]),

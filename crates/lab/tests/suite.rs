@@ -130,9 +130,9 @@ fn scores_are_weighted_sums_of_what_jobs_came_to() {
 
 #[test]
 fn what_is_wrong_is_told_with_file_and_line() {
-    let wrong = |text: &str, told: &str| {
+    let wrong = |text: &str, reported: &str| {
         let error = suite("own.toml", text).expect_err(text);
-        assert_eq!(error.to_string(), told);
+        assert_eq!(error.to_string(), reported);
     };
     wrong("about = 'x'\n\n[[job]]\nrw = 'read'\n", "own.toml:3: a job without name: say name = \"...\"");
     let two = "[[job]]\nname = 'a'\n[[job]]\nname = 'a'\n";
@@ -173,9 +173,12 @@ fn where_memory_is_short_fewer_requests_are_in_flight() {
     for (name, text) in SUITES {
         let mut jobs = loads(name, text, &[]).plan.jobs;
         let wanted: Vec<_> = jobs.iter().map(|job| job.iodepth).collect();
-        let told = Loads::fit_memory(&mut jobs, 128 << 20);
+        let reported = Loads::fit_memory(&mut jobs, 128 << 20);
         assert!(jobs.iter().all(|job| memory_for(job) <= 128 << 20), "{name}: what --memory is at first");
-        assert_eq!(jobs.iter().zip(wanted).filter(|(job, wanted)| job.iodepth < *wanted).count(), told.len());
-        assert_eq!(told.is_empty(), name != "mix-matrix", "{name}: {told:?}");
+        assert_eq!(
+            jobs.iter().zip(wanted).filter(|(job, wanted)| job.iodepth < *wanted).count(),
+            reported.len()
+        );
+        assert_eq!(reported.is_empty(), name != "mix-matrix", "{name}: {reported:?}");
     }
 }

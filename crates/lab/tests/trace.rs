@@ -89,9 +89,9 @@ fn a_trace_is_recognised_by_its_beginning() {
 
 #[test]
 fn what_is_wrong_is_told_with_file_place_and_reason() {
-    let wrong = |format: Format, bytes: &[u8], told: &str| {
-        let error = read(format, bytes).expect_err(told);
-        assert_eq!(error.to_string(), told);
+    let wrong = |format: Format, bytes: &[u8], reported: &str| {
+        let error = read(format, bytes).expect_err(reported);
+        assert_eq!(error.to_string(), reported);
     };
     wrong(
         Format::Iolog,

@@ -4,7 +4,7 @@ use alloc::string::String;
 
 use crate::{Layout, Level, MAX_CHUNK, MIN_CHUNK};
 
-/// A level that is none of [`Level`]'s.
+/// A level that [`Level`] does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownLevel {
     /// Not a spelling of a level.
@@ -12,7 +12,7 @@ pub enum UnknownLevel {
     Name(String),
     /// Not a level number in md's metadata (multipath, faulty and containers have their own, and are not
     /// supported).
-    #[error("{0} is no supported md level number")]
+    #[error("{0} is no supported md level number; -1 (linear), 0, 1, 4, 5, 6 and 10 are")]
     Number(i32),
 }
 
@@ -55,7 +55,7 @@ fn hint(level: Level) -> &'static str {
 #[non_exhaustive]
 pub enum GeometryError {
     /// Fewer members than the level needs.
-    #[error("{level} needs at least {min} members, not {members}")]
+    #[error("{level} needs at least {min} members, not {members}; name more")]
     TooFewMembers {
         /// The level.
         level: Level,
@@ -65,7 +65,7 @@ pub enum GeometryError {
         min: u16,
     },
     /// More members than the level allows.
-    #[error("{level} takes at most {max} members, not {members}")]
+    #[error("{level} takes at most {max} members, not {members}; name fewer")]
     TooManyMembers {
         /// The level.
         level: Level,
@@ -79,7 +79,7 @@ pub enum GeometryError {
     LayoutOfOtherLevel {
         /// The level.
         level: Level,
-        /// The layout that does not fit it.
+        /// The layout that does not fit the level.
         layout: Layout,
     },
     /// RAID 0 over members of different sizes, without a word on which of its two historical layouts it has.
@@ -92,7 +92,9 @@ pub enum GeometryError {
         chunk: u64,
     },
     /// The chunk of this level must be a power of two.
-    #[error("the chunk of {level} must be a power of two, which {chunk} bytes are not")]
+    #[error(
+        "the chunk of {level} must be a power of two, and {chunk} bytes are not; use for example 65536 or 524288"
+    )]
     ChunkNotPowerOfTwo {
         /// The level.
         level: Level,
@@ -105,7 +107,7 @@ pub enum GeometryError {
     MemberTooSmall {
         /// Index of the smallest member.
         member: u16,
-        /// Bytes that it offers.
+        /// Bytes that the member offers.
         size: u64,
         /// Bytes needed.
         needed: u64,
@@ -114,11 +116,13 @@ pub enum GeometryError {
     #[error("the array would be larger than 2^63 - 1 bytes; use fewer or smaller members")]
     TooLarge,
     /// RAID 10 with fewer than two copies of each byte, or more copies than members.
-    #[error("{layout} keeps {copies} copies, but {members} members allow 2 to {members}")]
+    #[error(
+        "{layout} keeps {copies} copies, but {members} members allow 2 to {members}; choose another layout, or name more members"
+    )]
     Copies {
         /// The layout.
         layout: Layout,
-        /// Copies that it keeps of each byte.
+        /// Copies of each byte in the layout.
         copies: u16,
         /// Members given.
         members: u16,

@@ -40,8 +40,8 @@ impl Raid0Layout {
 /// The layout of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Layout {
-    /// The level has no choice of layouts (linear, RAID 1, RAID 4), or it is not told and not needed (RAID
-    /// 0 over members of one size).
+    /// The level has no choice of layouts (linear, RAID 1, RAID 4), or it is neither given nor needed (RAID 0 over
+    /// members of one size).
     None,
     /// RAID 0.
     Raid0(Raid0Layout),

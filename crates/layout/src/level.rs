@@ -10,7 +10,7 @@ use crate::UnknownLevel;
 /// A RAID level that md knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// Members one after the other.
+    /// Members are joined end to end.
     Linear,
     /// Stripes without redundancy.
     Raid0,

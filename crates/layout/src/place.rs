@@ -18,7 +18,7 @@ pub enum Place {
     Data {
         /// The byte.
         array_offset: u64,
-        /// The copy's number; 0 where there is but one.
+        /// The number of the copy; 0 if there is one only.
         copy: u16,
     },
     /// P of the same byte of all chunks of a row.

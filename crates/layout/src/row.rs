@@ -185,7 +185,7 @@ impl Row {
 enum Order {
     /// From the first free member.
     Restart,
-    /// From this member (taken round the ring).
+    /// Data chunks continue from this member, cyclically.
     Continue(u16),
 }
 

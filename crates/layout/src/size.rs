@@ -27,10 +27,10 @@ impl Size {
             other => return Err(format!("unknown unit '{other}': use K, M, G, T or s for sectors")),
         };
         let number: u64 = digits.parse().map_err(|_| match digits.starts_with('-') {
-            true => format!("'{text}' is below 0, which no size is: write for example 64K or 1G"),
+            true => format!("'{text}' is below 0, and sizes are not: write for example 64K or 1G"),
             false => format!("'{text}' is no size: write for example 64K or 1G"),
         })?;
-        number.checked_mul(unit).map(Self).ok_or_else(|| format!("'{text}' is more than 64 bits can count"))
+        number.checked_mul(unit).map(Self).ok_or_else(|| format!("'{text}' is more than 64 bits can count: write a smaller number"))
     }
 }
 

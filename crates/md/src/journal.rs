@@ -1,4 +1,4 @@
-//! Whether a journal holds writes that have not reached the members.
+//! Checks whether a journal holds writes that have not reached the members.
 //!
 //! md acknowledges a write when the journal has it (write-back), and a flush when the journal is flushed (both modes):
 //! what stands behind the journal's tail may be the only copy of it. Nothing in a superblock tells whether it is: with a
@@ -16,7 +16,7 @@ use brindle_volume::Volume;
 
 use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation};
 use crate::refusal::OpenError;
-use crate::sides::members;
+use crate::reshape_sides::members;
 use brindle_array::ledger::Nothing;
 use brindle_array::{Array, Opening};
 
@@ -225,7 +225,7 @@ impl Log {
     }
 }
 
-/// The log holds what can't be read or understood.
+/// The log can't be read or understood.
 struct Unreadable;
 
 impl From<OpError> for Unreadable {

@@ -1,4 +1,4 @@
-//! md's arrays on the engine: which devices form one, how a new one is made, and the record of one that runs.
+//! md's arrays on the engine: assembly from devices, creation, and the record of a running array.
 //!
 //! The engine (`brindle-array`) knows no format. This crate gives it members in their states and a ledger, which are
 //! superblocks, with a bitmap and logs of bad blocks beside them.
@@ -11,7 +11,7 @@ mod journal;
 mod ledger;
 mod open;
 mod refusal;
-mod sides;
+mod reshape_sides;
 
 pub use flags::{recorded, treatment};
 pub use open::open;

@@ -8,7 +8,7 @@ use crate::assembly::{AssembledDevice, Assembly, Found, Limitation, read_bad_log
 use crate::bitmap::Bits;
 use crate::ledger::Superblocks;
 use crate::refusal::OpenError;
-use crate::sides::sides;
+use crate::reshape_sides::sides;
 use brindle_array::{Access, OpenConfig};
 use brindle_array::{Array, Opening};
 

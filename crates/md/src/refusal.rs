@@ -40,7 +40,9 @@ pub enum OpenError {
         error: OpError,
     },
     /// A device has changed since it was looked at.
-    #[error("{label} has changed since its superblock was read: is somebody else using it?")]
+    #[error(
+        "{label} has changed since its superblock was read; make sure that nobody else uses it, and try again"
+    )]
     Changed {
         /// The device.
         label: String,

@@ -35,7 +35,7 @@ const METADATA: [(Version, usize); 6] = [
 fn run(course: &Course, tally: &mut StrikeTally) -> u64 {
     let storm = course.run();
     if let Some(failure) = storm.failure {
-        panic!("life {}: {failure}\n{course:?}", storm.life);
+        panic!("boot {}: {failure}\n{course:?}", storm.boot);
     }
     tally.add(&storm.tally);
     storm.cuts
@@ -45,14 +45,14 @@ fn steps(plan: &StormPlan) -> u64 {
     calm_steps(plan.clone()).unwrap_or_else(|failure| panic!("{plan}: {failure}"))
 }
 
-/// A client that asks three things only, so that there is time for each step of one life with each of the next.
+/// A client that asks three things only, so that there is time for each step of one boot with each of the next.
 fn least(shape: &Shape, seed: u64) -> StormPlan {
     let plan = StormPlan { requests: 3, ..StormPlan::small(shape, seed) };
     let rows = if shape.bitmap.is_some() { plan.shape.rows } else { 2 };
     StormPlan { shape: Shape { rows, ..plan.shape }, ..plan }
 }
 
-/// The power goes at each step of the life after the faults and cuts of `course`, until that life is too short for it.
+/// The power goes at each step of the boot after the faults and cuts of `course`, until that boot is too short for it.
 fn every_last_cut(course: &Course, tally: &mut StrikeTally) {
     let before = course.cuts.len() as u64;
     for cut in 0.. {
@@ -116,7 +116,7 @@ fn the_power_goes_at_every_step_with_a_bitmap() {
     assert!(met > 100, "the power went {met} times in a recovery");
 }
 
-/// Every `stride`th step of the first life, with each of the second.
+/// Every `stride`th step of the first boot, with each of the second.
 fn twice(shape: &Shape, seed: u64, stride: usize, tally: &mut StrikeTally) {
     let plan = least(shape, seed);
     for first in (seed % stride as u64..steps(&plan)).step_by(stride) {
@@ -182,7 +182,7 @@ fn beside(work: Option<Work>, shape: &Shape, seed: u64, strikes: Option<u64>) ->
     Course { faults, stays_dead: true, ..Course::calm(plan) }
 }
 
-/// The power goes at each step of a course, and after some of these at each step of the next life. Gives how often it went
+/// The power goes at each step of a course, and after some of these at each step of the next boot. Gives how often it went
 /// under a condition.
 fn at_every_step_and_again(course: &Course, condition: Condition) -> u64 {
     let mut tally = StrikeTally::default();

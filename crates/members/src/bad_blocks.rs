@@ -1,6 +1,6 @@
 //! Bad blocks of a member: places that a recovery could not rebuild, since the other members could not be read there.
 //! They hold nothing that was ever written. A read of such a place fails with an error, like a medium error, until
-//! the place is written anew.
+//! the place is rewritten.
 
 use core::ops::Range;
 
@@ -14,7 +14,7 @@ pub const UNREADABLE: OpError = OpError::Medium(5);
 pub struct BadBlocks(Vec<Range<u64>>);
 
 impl BadBlocks {
-    /// There are none.
+    /// Whether there are no bad blocks.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

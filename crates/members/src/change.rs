@@ -1,4 +1,4 @@
-//! Changes of members' data at the time when they are sent.
+//! Changes of members' data, as observers see them when they are sent.
 
 use brindle_io::Slice;
 
@@ -18,7 +18,7 @@ pub struct MemberChange {
 /// The new content of a stretch of a member.
 #[derive(Clone, Debug)]
 pub enum Content {
-    /// These bytes, one stretch of memory after the other. They must not change until the write has ended.
+    /// The bytes of these stretches of memory, one after the other. They must not change until the write has ended.
     Bytes(Vec<Slice>),
     /// Zeroes.
     Zeroes,

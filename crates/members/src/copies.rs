@@ -1,4 +1,4 @@
-//! Copies of memory that others may change: data that are written more than once, or computed with, must not change
+//! Copies of memory that others may change. Data that are written more than once, or used for parity, must not change
 //! meanwhile.
 
 use brindle_io::{Buf, Io, MAX_BUF, Slice};
@@ -7,7 +7,7 @@ use crate::scratch::Scratch;
 
 /// Bytes that are copied at a time, where a row is not longer.
 const STEP: u64 = 4 << 20;
-/// Steps for which there is memory at least.
+/// The least number of steps for which there is memory.
 const STEPS: usize = 4;
 
 /// The memory of an array for such copies, apart from its other scratch. A task that holds some may wait for rows and
@@ -19,8 +19,8 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// Of an array of `members` whose rows have `row` data bytes, or that has none. Memory is taken when it is needed: at
-    /// most four steps of 4 MiB, or two rows.
+    /// Memory for an array of `members` whose rows have `row` data bytes, or that has no rows. It is taken when it is
+    /// needed: at most four steps of 4 MiB, or two rows.
     pub fn new(io: &Io, row: u64, members: u16) -> Self {
         let row = if row <= MAX_BUF as u64 { row } else { 0 };
         let bytes = (STEP as usize * STEPS).max(2 * (row as usize).next_power_of_two());
@@ -44,16 +44,16 @@ impl Copies {
         fill(&self.scratch.alloc(len).await, list)
     }
 
-    /// The same if the list is no more than a step, and there is memory.
+    /// Copies a list that fits into one step, if there is memory.
     pub fn try_of(&self, list: &[Slice]) -> Option<Slice> {
         let len: usize = list.iter().map(Slice::len).sum();
         let copy = (len as u64 <= STEP).then(|| self.scratch.try_alloc(len))??;
         Some(fill(&copy, list))
     }
 
-    /// See [`Scratch::renew_if_held`].
-    pub fn renew_if_held(&self) {
-        self.scratch.renew_if_held();
+    /// See [`Scratch::renew_if_pinned`].
+    pub fn renew_if_pinned(&self) {
+        self.scratch.renew_if_pinned();
     }
 }
 

@@ -5,7 +5,7 @@ use brindle_io::MemberId;
 /// The use that the array can make of a role's member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RoleState {
-    /// Holds everything that it should.
+    /// The member has all of its data.
     InSync,
     /// No member has this role.
     Missing,
@@ -18,7 +18,7 @@ pub enum RoleState {
 /// How a member is to be treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Flags {
-    /// It is read only when no other can answer.
+    /// The device is read only when no other can answer.
     pub write_mostly: bool,
     /// Requests that it does not carry out at once are not tried again.
     pub failfast: bool,
@@ -45,9 +45,9 @@ pub struct Second {
 /// The relation of the members' bytes to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dependence {
-    /// Others make up for a member that is lost.
+    /// Whether other members make up for a lost one.
     pub redundant: bool,
-    /// A member's bytes have a meaning only with those of others, as data and parity do: one that did not take what it
-    /// was given makes what others hold false.
+    /// Whether members' bytes have a meaning only together, as data and parity do. A write that one member missed
+    /// makes others' bytes wrong.
     pub coupled: bool,
 }

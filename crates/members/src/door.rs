@@ -1,11 +1,11 @@
-//! The door to the members: whatever the data path asks of a member goes through here.
+//! The door to the members: all operations of the data path on members go through it.
 //!
 //! The data path speaks of roles and of ranges of their data areas. Here, and only here, data offsets are added, and a
 //! member's failure is given the name of its role. While writes that were given up may still land on a member, nothing
 //! more is written to it: that is refused at once.
 
-mod alone;
 mod done;
+mod fast_path;
 
 use core::future::Future;
 use core::ops::Range;
@@ -54,13 +54,13 @@ pub struct MemberOps<'a> {
     group: Group,
     /// Nearly always none. One word, since the sender moves it about. It is never shared; it is an `Rc` because
     /// dropping one is an outlined call, while dropping a box would be inlined into each read.
-    aside: Option<Rc<Aside>>,
+    slow_path: Option<Rc<SlowPath>>,
     asked: Asked,
 }
 
 /// Facts about operations that their group does not hold.
 #[derive(Clone, Default)]
-struct Aside {
+struct SlowPath {
     /// Operations refused here, before they were sent.
     refused: Vec<Refused>,
     /// Reads of roles that have a second device, which may be asked if the first does not answer.
@@ -124,12 +124,12 @@ pub struct Refused {
     pub len: u64,
     /// Why.
     pub error: OpError,
-    /// The same with what was asked and where, for the events.
+    /// The operation and its place, for events.
     cause: Cause,
 }
 
 impl Refused {
-    /// The member is the role's still; else another has taken its place, of which this says nothing.
+    /// Whether the member still has the role; else another has taken its place, which this failure does not concern.
     pub fn is_of(&self, members: &Members) -> bool {
         members.device(self.role).is_some_and(|device| device.id == self.member)
     }
@@ -152,7 +152,7 @@ impl<'a> Door<'a> {
     #[inline]
     pub fn ask(self) -> MemberOps<'a> {
         let asked = Asked { readers: 0, failures: self.set.members.failures() };
-        MemberOps { door: self, group: self.set.io.group(), aside: None, asked }
+        MemberOps { door: self, group: self.set.io.group(), slow_path: None, asked }
     }
 
     /// Where the data area of a member begins.
@@ -234,7 +234,7 @@ impl<'a> MemberOps<'a> {
     /// Fills `into` from the member's bytes at `offset`.
     #[inline(always)]
     pub fn read(&mut self, member: Device, offset: u64, into: &Slice) {
-        if (into.is_lent() || self.door.set.members.reads_aside()) && !self.may_read(member, offset, into) {
+        if (into.is_pinned() || self.door.set.members.slow_reads()) && !self.may_read(member, offset, into) {
             return;
         }
         self.door.set.ration.sent(1);
@@ -243,14 +243,14 @@ impl<'a> MemberOps<'a> {
     }
 
     #[cold]
-    fn aside(&mut self) -> &mut Aside {
-        Rc::make_mut(self.aside.get_or_insert_default())
+    fn slow_path(&mut self) -> &mut SlowPath {
+        Rc::make_mut(self.slow_path.get_or_insert_default())
     }
 
-    /// Refuses to read bad blocks, and into memory that is lent; a second device may be asked for all else.
+    /// Refuses to read bad blocks, and into memory that is pinned; a second device may be asked for all else.
     #[cold]
     fn may_read(&mut self, device: Device, offset: u64, into: &Slice) -> bool {
-        if into.is_lent() {
+        if into.is_pinned() {
             // An operation that was given up may still use this memory.
             self.refuse(device, offset, 0, OpError::TimedOut);
             return false;
@@ -267,25 +267,25 @@ impl<'a> MemberOps<'a> {
         true
     }
 
-    /// A second device may be asked for it.
+    /// Remembers a read, for which a second device may be asked.
     fn note_read(&mut self, device: Device, offset: u64, into: &Slice) {
         let asking = Asking { device, offset, into: into.clone() };
-        self.aside().reads.push(asking);
+        self.slow_path().reads.push(asking);
     }
 
     /// Writes `from` to the member at `offset`; with `fua`, to stable storage.
     #[inline]
     pub fn write(&mut self, member: Device, offset: u64, from: &Slice, fua: bool) {
-        if self.door.set.members.writes_aside() {
+        if self.door.set.members.slow_writes() {
             return self.write_beside(member, offset, from, fua);
         }
         self.group.write(member.id, self.door.start(member) + offset, from, fua);
     }
 
-    /// The same where a write may be refused here, or have to go to two devices.
+    /// Sends a write that may be refused here, or that goes to two devices.
     #[cold]
     fn write_beside(&mut self, member: Device, offset: u64, from: &Slice, fua: bool) {
-        if self.is_held(member, offset, 0) {
+        if self.refuses_for_orphans(member, offset, 0) {
             return;
         }
         self.heal(member, offset, from.len() as u64);
@@ -298,16 +298,16 @@ impl<'a> MemberOps<'a> {
     /// Makes the member's completed writes stable.
     #[inline]
     pub fn flush(&mut self, member: Device) {
-        if self.door.set.members.writes_aside() {
+        if self.door.set.members.slow_writes() {
             return self.flush_beside(member);
         }
         self.group.flush(member.id);
     }
 
-    /// The same where a flush may be refused here, or have to go to two devices.
+    /// Sends a flush that may be refused here, or that goes to two devices.
     #[cold]
     fn flush_beside(&mut self, member: Device) {
-        if self.is_held(member, 0, 0) {
+        if self.refuses_for_orphans(member, 0, 0) {
             return;
         }
         self.group.flush(member.id);
@@ -318,7 +318,7 @@ impl<'a> MemberOps<'a> {
 
     /// Discards `len` bytes at `offset` of the member.
     pub fn discard(&mut self, member: Device, offset: u64, len: u64) {
-        if self.is_held(member, offset, len) {
+        if self.refuses_for_orphans(member, offset, len) {
             return;
         }
         self.group.discard(member.id, self.door.start(member) + offset, len);
@@ -329,7 +329,7 @@ impl<'a> MemberOps<'a> {
 
     /// Makes `len` bytes at `offset` of the member read as zeroes.
     pub fn write_zeroes(&mut self, member: Device, offset: u64, len: u64, may_unmap: bool) {
-        if self.is_held(member, offset, len) {
+        if self.refuses_for_orphans(member, offset, len) {
             return;
         }
         self.heal(member, offset, len);
@@ -343,11 +343,11 @@ impl<'a> MemberOps<'a> {
     fn heal(&mut self, member: Device, offset: u64, len: u64) {
         let members = &self.door.set.members;
         let range = offset..offset + len;
-        if !members.writes_aside() {
+        if !members.slow_writes() {
             return;
         }
         if let Some(role) = members.role_of(member.id).filter(|&role| members.is_bad(role, &range)) {
-            self.aside().heals.push(Healing { role, member: member.id, range });
+            self.slow_path().heals.push(Healing { role, member: member.id, range });
         }
     }
 
@@ -369,8 +369,8 @@ impl<'a> MemberOps<'a> {
 
     /// No second device is asked for what has been read so far.
     pub fn ask_no_second(&mut self) {
-        if self.aside.is_some() {
-            self.aside().reads.clear();
+        if self.slow_path.is_some() {
+            self.slow_path().reads.clear();
         }
     }
 
@@ -386,25 +386,25 @@ impl<'a> MemberOps<'a> {
 
     /// Refuses what would change a member on which writes that were given up may still land.
     #[inline]
-    fn is_held(&mut self, member: Device, offset: u64, len: u64) -> bool {
-        let held = self.door.set.members.is_held(member);
-        if held {
+    fn refuses_for_orphans(&mut self, member: Device, offset: u64, len: u64) -> bool {
+        let refuses = self.door.set.members.has_orphans(member);
+        if refuses {
             self.refuse(member, offset, len, OpError::TimedOut);
         }
-        held
+        refuses
     }
 
     #[cold]
     fn refuse(&mut self, member: Device, offset: u64, len: u64, error: OpError) {
         let role = self.door.set.members.role_of(member.id).unwrap_or_default();
         let refused = Refused { role, member: member.id, offset, len, error, cause: error.into() };
-        self.aside().refused.push(refused);
+        self.slow_path().refused.push(refused);
     }
 
-    /// Nothing is asked.
+    /// Whether there is no operation.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.group.is_empty() && self.aside.as_ref().is_none_or(|aside| aside.refused.is_empty())
+        self.group.is_empty() && self.slow_path.as_ref().is_none_or(|slow_path| slow_path.refused.is_empty())
     }
 
     /// The changes of members that have been asked for so far.
@@ -441,7 +441,13 @@ impl<'a> MemberOps<'a> {
         if self.door.set.is_observed() {
             self.tell();
         }
-        Sent { door: self.door, pending: self.group.submit(), aside: self.aside, asked: self.asked, told: 0 }
+        Sent {
+            door: self.door,
+            pending: self.group.submit(),
+            slow_path: self.slow_path,
+            asked: self.asked,
+            judged: 0,
+        }
     }
 }
 
@@ -450,30 +456,30 @@ impl<'a> MemberOps<'a> {
 pub struct Sent<'a> {
     door: Door<'a>,
     pending: Pending,
-    aside: Option<Rc<Aside>>,
+    slow_path: Option<Rc<SlowPath>>,
     asked: Asked,
     /// How many failures [`Sent::next_refused`] has looked at.
-    told: u32,
+    judged: u32,
 }
 
 impl Sent<'_> {
     /// The next failed operation, as soon as it is known; `None` when there are no more.
     pub async fn next_refused(&mut self) -> Option<Refused> {
-        let held = self.aside.as_ref().map_or(&[][..], |aside| &aside.refused);
-        if let Some(held) = held.get(self.told as usize) {
-            self.told += 1;
-            return Some(*held);
+        let refused_here = self.slow_path.as_ref().map_or(&[][..], |slow_path| &slow_path.refused);
+        if let Some(refused_here) = refused_here.get(self.judged as usize) {
+            self.judged += 1;
+            return Some(*refused_here);
         }
         loop {
-            let failure = self.pending.nth_failure(self.told as usize - held.len()).await?;
-            self.told += 1;
+            let failure = self.pending.nth_failure(self.judged as usize - refused_here.len()).await?;
+            self.judged += 1;
             if let Some(refused) = self.door.refused(&failure) {
                 return Some(refused);
             }
         }
     }
 
-    /// Not all is well: what the other devices say, or what became of it.
+    /// Handles failures: asks second devices, or settles the outcome.
     #[cold]
     #[inline(never)]
     fn go_on(mut self: Pin<&mut Self>, outcome: &Outcome, cx: &mut Context<'_>) -> Poll<Done> {
@@ -483,8 +489,8 @@ impl Sent<'_> {
                 self.poll(cx)
             }
             None => {
-                let aside = self.aside.take().map(Rc::unwrap_or_clone).unwrap_or_default();
-                Poll::Ready(judge(self.door, self.asked, aside, outcome))
+                let slow_path = self.slow_path.take().map(Rc::unwrap_or_clone).unwrap_or_default();
+                Poll::Ready(judge(self.door, self.asked, slow_path, outcome))
             }
         }
     }
@@ -493,8 +499,8 @@ impl Sent<'_> {
     /// if there is none that holds it.
     #[cold]
     fn ask_seconds(&mut self, outcome: &Outcome) -> Option<Pending> {
-        let aside = Rc::make_mut(self.aside.as_mut()?);
-        let reads = core::mem::take(&mut aside.reads);
+        let slow_path = Rc::make_mut(self.slow_path.as_mut()?);
+        let reads = core::mem::take(&mut slow_path.reads);
         let members = &self.door.set.members;
         let unread = |id: MemberId| {
             let failed =
@@ -507,7 +513,7 @@ impl Sent<'_> {
                 Some(role) => members.readable(role, end),
                 None => members.second_beside(asking.device).filter(|s| end <= s.good).map(|s| s.device),
             };
-            device.filter(|_| !asking.into.is_lent())
+            device.filter(|_| !asking.into.is_pinned())
         };
         let mut asked: Vec<MemberId> = Vec::new();
         let mut group = self.door.set.io.group();
@@ -524,15 +530,15 @@ impl Sent<'_> {
         if asked.is_empty() {
             return None;
         }
-        aside.again = Some(Again { members: asked, failures: outcome.failures().to_vec() });
+        slow_path.again = Some(Again { members: asked, failures: outcome.failures().to_vec() });
         Some(group.submit())
     }
 }
 
 /// The outcome of operations some of which failed.
 #[cold]
-fn judge(door: Door<'_>, asked: Asked, aside: Aside, outcome: &Outcome) -> Done {
-    let Aside { mut refused, again, heals, .. } = aside;
+fn judge(door: Door<'_>, asked: Asked, slow_path: SlowPath, outcome: &Outcome) -> Done {
+    let SlowPath { mut refused, again, heals, .. } = slow_path;
     let mut failures = outcome.failures().to_vec();
     let mut unanswered = false;
     if let Some(Again { members, failures: mut before }) = again {
@@ -554,8 +560,8 @@ fn judge(door: Door<'_>, asked: Asked, aside: Aside, outcome: &Outcome) -> Done 
     }
     failures.retain(|failure| !door.is_beside(failure));
     refused.extend(door.failed_readers(asked));
-    let held = refused.first().map(|held| (Some(held.role), held.error));
-    let first = held.or_else(|| {
+    let refused_here = refused.first().map(|refused_here| (Some(refused_here.role), refused_here.error));
+    let first = refused_here.or_else(|| {
         let failure = failures.first()?;
         Some((door.refused(failure).map(|refused| refused.role), failure.error))
     });
@@ -572,7 +578,7 @@ impl Future for Sent<'_> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Done> {
         let Poll::Ready(outcome) = Pin::new(&mut self.pending).poll(cx) else { return Poll::Pending };
         let unchanged = self.door.set.members.failures() == self.asked.failures;
-        if outcome.is_ok() && self.aside.is_none() && unchanged {
+        if outcome.is_ok() && self.slow_path.is_none() && unchanged {
             return Poll::Ready(Done::default());
         }
         self.go_on(&outcome, cx)

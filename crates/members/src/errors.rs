@@ -1,10 +1,10 @@
-//! Read errors of a member that redundancy made up for: a member that gives too many is failed.
+//! Counts corrected read errors of a member. A member with too many is failed.
 
 use core::cell::Cell;
 
 use brindle_io::{Duration, Instant};
 
-/// After this time they count half, as with md.
+/// The time after which errors count half, as with md.
 const HALVED_EVERY: Duration = Duration::from_secs(3600);
 
 /// Bytes of a place: what is bad beside what was bad just now is no other error.
@@ -26,7 +26,7 @@ pub struct ReadErrors {
 /// The consequence of a read error for its member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It was known of already.
+    /// The place was known of already.
     Known,
     /// One more.
     Borne,
@@ -67,7 +67,7 @@ impl ReadErrors {
         self.left(self.halvings(now))
     }
 
-    /// Errors in all: of places that were rebuilt and written anew.
+    /// Errors in all: of places that were rebuilt and rewritten.
     pub fn total(&self) -> u64 {
         self.total.get()
     }

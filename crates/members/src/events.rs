@@ -63,7 +63,7 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// The operator said so.
+    /// The cause is an order of the operator.
     pub const COMMAND: Self = Self { operation: Some(Operation::Command), offset: None, error: None };
 
     /// The device that was to replace it has all that it held.

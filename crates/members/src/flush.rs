@@ -13,7 +13,7 @@ impl MemberSet {
     /// # Errors
     /// If a member failed it that the array can't do without; from then on, every flush does.
     pub async fn flush_members(&self) -> Result<(), VolumeError> {
-        if let Some(role) = self.members.first_held() {
+        if let Some(role) = self.members.first_with_orphans() {
             // Nothing was sent: this says nothing of flushes to come.
             return Err(VolumeError::of_member(role, OpError::TimedOut));
         }

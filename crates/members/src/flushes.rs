@@ -1,4 +1,4 @@
-//! The flushes under way: none is acknowledged before it is known what became of the others.
+//! The flushes under way. None is acknowledged before the outcome of the earlier ones is known.
 //!
 //! A drive that fails a flush may drop what it had not made stable, and take the next one. So a flush that succeeded
 //! says nothing as long as another may have failed on the same member: its failure must be known first, and recorded,
@@ -36,7 +36,7 @@ impl Drop for Flight {
 }
 
 impl Flushes {
-    /// None is under way.
+    /// Starts with no flush under way.
     pub fn new(io: &Io) -> Rc<Self> {
         Rc::new(Self {
             under_way: RefCell::default(),
@@ -82,8 +82,8 @@ mod tests {
         let io = Io::new(Box::new(Memory::new()));
         let flushes = Flushes::new(&io);
         let (one, two) = (flushes.begin(), flushes.begin());
-        let told = Rc::new(Cell::new(false));
-        let (waiting, tells) = (Rc::clone(&flushes), Rc::clone(&told));
+        let reported = Rc::new(Cell::new(false));
+        let (waiting, tells) = (Rc::clone(&flushes), Rc::clone(&reported));
         drop(io.spawn(async move {
             waiting.others_landed().await.unwrap();
             tells.set(true);
@@ -94,10 +94,10 @@ mod tests {
         let later = flushes.begin();
         drop(one);
         settle();
-        assert!(!told.get(), "the second is under way");
+        assert!(!reported.get(), "the second is under way");
         drop(two);
         settle();
-        assert!(told.get());
+        assert!(reported.get());
         drop(later);
         io.shutdown();
     }

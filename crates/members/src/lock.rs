@@ -12,19 +12,19 @@ use smallvec::SmallVec;
 /// Whether others may hold an overlapping range at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
-    /// Others that share may.
+    /// Other shared locks may overlap.
     Shared,
     /// Alone.
     Exclusive,
 }
 
-/// One who holds a range or waits for it.
+/// A task that holds a range or waits for it.
 #[derive(Clone, Copy)]
 struct LockEntry {
     hold: Hold,
     task: TaskId,
     /// The last of those that came before and conflict with this one; `None`: the range is held.
-    behind: Option<RangeKey>,
+    waits_for: Option<RangeKey>,
     /// The first of a list of those behind this one, and the next in the list that this one is in.
     followers: Option<RangeKey>,
     next: Option<RangeKey>,
@@ -38,48 +38,49 @@ struct LockEntry {
 struct Queue(Ranges<LockEntry>);
 
 impl Queue {
-    /// `alone` if nothing is over the range.
+    /// Enters a range into the queue.
     #[inline]
     fn enter(&mut self, range: Range<u64>, hold: Hold, task: TaskId, alone: bool) -> RangeKey {
-        let key = self.0.insert(range, LockEntry { hold, task, behind: None, followers: None, next: None });
+        let key =
+            self.0.insert(range, LockEntry { hold, task, waits_for: None, followers: None, next: None });
         if !alone {
             self.line_up(key);
         }
         key
     }
 
-    /// Looks for one to wait behind; says whether there is none.
+    /// Finds the entry to wait for; returns whether there is none.
     #[cold]
     fn line_up(&mut self, key: RangeKey) -> bool {
         let hold = self.0.get(key).hold;
         let conflicts = |other: &LockEntry| hold == Hold::Exclusive || other.hold == Hold::Exclusive;
-        let behind = self.0.last_before(key, conflicts);
-        let next = behind.and_then(|behind| self.0.get_mut(behind).followers.replace(key));
+        let waits_for = self.0.last_before(key, conflicts);
+        let next = waits_for.and_then(|waits_for| self.0.get_mut(waits_for).followers.replace(key));
         let entry = self.0.get_mut(key);
-        (entry.behind, entry.next) = (behind, next);
-        behind.is_none()
+        (entry.waits_for, entry.next) = (waits_for, next);
+        waits_for.is_none()
     }
 
     fn is_granted(&self, key: RangeKey) -> bool {
-        self.0.get(key).behind.is_none()
+        self.0.get(key).waits_for.is_none()
     }
 
     /// Takes the entry out and grants those whom only it held up, in the order of their coming.
     #[inline]
     fn leave(&mut self, key: RangeKey, granted: impl FnMut(TaskId)) {
         let left = self.0.remove(key);
-        if let Some(behind) = left.behind {
-            self.fall_out(key, behind, left.next);
+        if let Some(waits_for) = left.waits_for {
+            self.fall_out(key, waits_for, left.next);
         }
         if left.followers.is_some() {
             self.follow(left.followers, granted);
         }
     }
 
-    /// Takes one who waits no longer off the list of those behind `behind`.
+    /// Takes one who waits no longer off the list of those behind `waits_for`.
     #[cold]
-    fn fall_out(&mut self, key: RangeKey, behind: RangeKey, next: Option<RangeKey>) {
-        let mut place = &mut self.0.get_mut(behind).followers;
+    fn fall_out(&mut self, key: RangeKey, waits_for: RangeKey, next: Option<RangeKey>) {
+        let mut place = &mut self.0.get_mut(waits_for).followers;
         if *place == Some(key) {
             *place = next;
             return;
@@ -116,31 +117,31 @@ pub struct RangeLock {
 
 /// A range that is held, or waited for; dropping it lets those behind go on.
 #[must_use]
-pub struct Held<'a> {
+pub struct RangeGuard<'a> {
     lock: &'a RangeLock,
     key: RangeKey,
 }
 
 impl RangeLock {
-    /// Nothing is held.
+    /// A lock without ranges.
     pub fn new(io: &Io) -> Self {
         Self { io: io.clone(), queue: RefCell::default() }
     }
 
-    /// Takes a place in the queue; [`Held::granted`] waits for the turn.
-    pub fn enter(&self, range: Range<u64>, hold: Hold) -> Held<'_> {
+    /// Takes a place in the queue; [`RangeGuard::granted`] waits for the turn.
+    pub fn enter(&self, range: Range<u64>, hold: Hold) -> RangeGuard<'_> {
         let last = self.last_over(&range);
         self.enter_after(range, hold, last)
     }
 
     /// As [`RangeLock::enter`], for who has just asked for the last over the range.
-    pub fn enter_after(&self, range: Range<u64>, hold: Hold, last: Option<RangeKey>) -> Held<'_> {
+    pub fn enter_after(&self, range: Range<u64>, hold: Hold, last: Option<RangeKey>) -> RangeGuard<'_> {
         let key = self.queue.borrow_mut().enter(range, hold, self.io.current_task(), last.is_none());
-        Held { lock: self, key }
+        RangeGuard { lock: self, key }
     }
 
     /// Waits for the range.
-    pub async fn acquire(&self, range: Range<u64>, hold: Hold) -> Held<'_> {
+    pub async fn acquire(&self, range: Range<u64>, hold: Hold) -> RangeGuard<'_> {
         let held = self.enter(range, hold);
         held.granted().await;
         held
@@ -152,7 +153,7 @@ impl RangeLock {
     }
 }
 
-impl Held<'_> {
+impl RangeGuard<'_> {
     /// The key of the entry.
     pub fn key(&self) -> RangeKey {
         self.key
@@ -172,7 +173,7 @@ impl Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for RangeGuard<'_> {
     fn drop(&mut self) {
         let io = &self.lock.io;
         self.lock.queue.borrow_mut().leave(self.key, |task| io.wake(task));

@@ -1,4 +1,4 @@
-//! The members of an array by role, and what may be asked of each.
+//! The members of an owner by role, and the operations that each may get.
 
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
@@ -6,33 +6,33 @@ use core::ops::Range;
 use brindle_io::sync::Notify;
 use brindle_io::{Instant, Io, MemberId, PathTarget};
 
+use crate::append_list::Grown;
 use crate::bad_blocks::BadBlocks;
 pub use crate::device::{Dependence, Device, Flags, RoleState, Second};
 use crate::errors::ReadErrors;
-use crate::grown::Grown;
-use crate::standing::Standing;
+use crate::role_devices::RoleDevices;
 
 /// One read in this many goes to a slow peer all the same.
 const SLOW_PEER_ASKED: u32 = 16;
 
 /// One role of the array.
 struct Role {
-    standing: Standing,
+    devices: RoleDevices,
     errors: ReadErrors,
     /// Since when a read that was given up has waited for it: others are read instead where they can be.
     slow: Cell<Option<Instant>>,
     /// Since when writes to it that were given up may still land: nothing is written before their end is known.
-    held: Cell<Option<Instant>>,
+    orphans: Cell<Option<Instant>>,
     /// Where the device's file was when it was last looked at.
     place: Cell<PathTarget>,
-    /// As its superblock has them.
+    /// The flags in the member's superblock.
     flags: Cell<Flags>,
     /// How many times as long as its peers it takes to answer; 0 while it is about as fast.
     slower: Cell<u64>,
     /// Others are read instead, as far as redundancy goes, since it is slower than they are.
     slow_peer: Cell<bool>,
     /// Acknowledged write-behind writes that this device has not completed.
-    lags: Cell<u32>,
+    write_behind: Cell<u32>,
     /// Places that hold nothing that was ever written, and whether the record says something else of them.
     bad: RefCell<BadBlocks>,
     bad_unrecorded: Cell<bool>,
@@ -41,15 +41,15 @@ struct Role {
 impl Role {
     fn new(device: Option<Device>) -> Self {
         Self {
-            standing: Standing::new(device),
+            devices: RoleDevices::new(device),
             errors: ReadErrors::default(),
             slow: Cell::new(None),
-            held: Cell::new(None),
+            orphans: Cell::new(None),
             place: Cell::new(PathTarget::There),
             flags: Cell::default(),
             slower: Cell::new(0),
             slow_peer: Cell::new(false),
-            lags: Cell::new(0),
+            write_behind: Cell::new(0),
             bad: RefCell::default(),
             bad_unrecorded: Cell::new(false),
         }
@@ -65,19 +65,19 @@ pub struct Members {
     slow: Cell<u16>,
     /// Reads that might have gone to a slow peer.
     avoids: Cell<u32>,
-    held: Cell<u16>,
+    orphans: Cell<u16>,
     seconds: Cell<u16>,
     /// Roles that have a second device, or bad blocks: a read may have to be refused or asked twice.
-    reads_aside: Cell<u16>,
-    /// The same, or one on which writes that were given up may still land.
-    writes_aside: Cell<u16>,
+    slow_reads: Cell<u16>,
+    /// Roles counted in `slow_reads`, or on whose device orphaned writes may still land.
+    slow_writes: Cell<u16>,
     /// Roles that are not in sync, or of whose bad blocks the record says something else; one more while a loss is owed.
     unsettled: Cell<u16>,
     /// Members that have failed in this run.
     failures: Cell<u32>,
     /// A device was lost of which the record does not say so yet.
-    owed: Cell<bool>,
-    /// For those who wait for a role to change.
+    change_pending: Cell<bool>,
+    /// Wakes tasks that wait for a role to change.
     changed: Notify,
 }
 
@@ -92,20 +92,20 @@ impl Members {
             lost: Cell::new(0),
             slow: Cell::new(0),
             avoids: Cell::new(0),
-            held: Cell::new(0),
+            orphans: Cell::new(0),
             seconds: Cell::new(0),
-            reads_aside: Cell::new(0),
-            writes_aside: Cell::new(0),
+            slow_reads: Cell::new(0),
+            slow_writes: Cell::new(0),
             unsettled: Cell::new(0),
             failures: Cell::new(0),
-            owed: Cell::new(false),
+            change_pending: Cell::new(false),
             changed: Notify::new(io),
         };
         members.recount();
         members
     }
 
-    /// More roles come, behind those that there are; gives which.
+    /// Adds roles behind the present ones; returns the new ones.
     pub fn grow(&self, devices: impl IntoIterator<Item = Option<Device>>) -> Range<u16> {
         let first = self.len();
         self.roles.grow(devices.into_iter().map(Role::new).collect());
@@ -116,14 +116,16 @@ impl Members {
 
     fn recount(&self) {
         let count = |which: fn(&Role) -> bool| self.roles.iter().filter(|role| which(role)).count() as u16;
-        self.lost.set(count(|role| role.standing.state() != RoleState::InSync));
-        self.slow.set(count(|role| role.slow.get().is_some() || role.slow_peer.get() || role.lags.get() > 0));
-        self.held.set(count(|role| role.held.get().is_some()));
-        self.seconds.set(count(|role| role.standing.second().is_some()));
-        let reads_aside = self.seconds.get() + count(|role| !role.bad.borrow().is_empty());
-        self.reads_aside.set(reads_aside);
-        self.writes_aside.set(reads_aside + self.held.get());
-        let unrecorded = count(|role| role.bad_unrecorded.get()) + u16::from(self.owed.get());
+        self.lost.set(count(|role| role.devices.state() != RoleState::InSync));
+        self.slow.set(count(|role| {
+            role.slow.get().is_some() || role.slow_peer.get() || role.write_behind.get() > 0
+        }));
+        self.orphans.set(count(|role| role.orphans.get().is_some()));
+        self.seconds.set(count(|role| role.devices.second().is_some()));
+        let slow_reads = self.seconds.get() + count(|role| !role.bad.borrow().is_empty());
+        self.slow_reads.set(slow_reads);
+        self.slow_writes.set(slow_reads + self.orphans.get());
+        let unrecorded = count(|role| role.bad_unrecorded.get()) + u16::from(self.change_pending.get());
         self.unsettled.set(self.lost.get() + unrecorded);
         self.changed.notify();
     }
@@ -133,7 +135,7 @@ impl Members {
         &self.changed
     }
 
-    /// There are no roles.
+    /// Whether there are no roles.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -147,41 +149,41 @@ impl Members {
     /// The state of a role's member.
     #[inline]
     pub fn state(&self, role: u16) -> RoleState {
-        self.roles[role as usize].standing.state()
+        self.roles[role as usize].devices.state()
     }
 
-    /// A role's member holds what it should below this byte of its data area: it is being rebuilt.
+    /// Marks a role's member as rebuilt below this byte of its data area.
     pub fn recovered_to(&self, role: u16, upto: u64) {
-        self.roles[role as usize].standing.holds(upto);
+        self.roles[role as usize].devices.holds(upto);
         self.recount();
     }
 
-    /// A role's member holds everything that it should.
+    /// Marks a role's member as fully rebuilt.
     pub fn rebuilt(&self, role: u16) {
-        self.roles[role as usize].standing.is_whole();
+        self.roles[role as usize].devices.is_whole();
         self.recount();
     }
 
     /// Takes a role's device out of use: nothing is sent to it any more, and its answers are not waited for.
     pub fn fail(&self, role: u16) {
         self.fail_second(role);
-        let failed = self.roles[role as usize].standing.fails();
+        let failed = self.roles[role as usize].devices.fails();
         self.forget_failed(role, failed);
     }
 
     /// Takes the member of a role out of use whose second device is not complete: that is what the role has from now on, and
     /// nothing of it is good.
     pub fn fall_back(&self, role: u16) {
-        let failed = self.roles[role as usize].standing.gives_way();
+        let failed = self.roles[role as usize].devices.gives_way();
         self.forget_failed(role, failed);
         self.renew(role);
     }
 
     /// The answers of a device that has failed are not waited for any more, and nothing is held back for them.
     fn forget_failed(&self, role: u16, failed: Option<Device>) {
-        let Role { slow, held, .. } = &self.roles[role as usize];
+        let Role { slow, orphans, .. } = &self.roles[role as usize];
         slow.set(None);
-        held.set(None);
+        orphans.set(None);
         self.forget_device(role);
         self.failures.set(self.failures.get() + 1);
         self.recount();
@@ -191,20 +193,20 @@ impl Members {
     /// The role of a device that failed in this run.
     #[cold]
     pub fn gone(&self, was_asked: impl Fn(MemberId) -> bool) -> Vec<(u16, MemberId)> {
-        let of = |role: u16| self.roles[role as usize].standing.gone().into_iter().map(move |id| (role, id));
+        let of = |role: u16| self.roles[role as usize].devices.gone().into_iter().map(move |id| (role, id));
         (0..self.len()).flat_map(of).filter(|(_, id)| was_asked(*id)).collect()
     }
 
     /// A device was lost, and that is to be recorded before success that relies on its absence is acknowledged; or it has been.
-    pub fn set_owed(&self, owed: bool) {
-        if self.owed.replace(owed) != owed {
+    pub fn set_change_pending(&self, change_pending: bool) {
+        if self.change_pending.replace(change_pending) != change_pending {
             self.recount();
         }
     }
 
-    /// See [`Members::set_owed`].
-    pub fn is_owed(&self) -> bool {
-        self.owed.get()
+    /// See [`Members::set_change_pending`].
+    pub fn is_change_pending(&self) -> bool {
+        self.change_pending.get()
     }
 
     /// Some role has a second device.
@@ -215,19 +217,19 @@ impl Members {
 
     /// Some read can't be sent in the ordinary way.
     #[inline]
-    pub fn reads_aside(&self) -> bool {
-        self.reads_aside.get() > 0
+    pub fn slow_reads(&self) -> bool {
+        self.slow_reads.get() > 0
     }
 
     /// Some change can't be sent in the ordinary way.
     #[inline]
-    pub fn writes_aside(&self) -> bool {
-        self.writes_aside.get() > 0
+    pub fn slow_writes(&self) -> bool {
+        self.slow_writes.get() > 0
     }
 
     /// The second device of a role.
     pub fn second(&self, role: u16) -> Option<Second> {
-        self.roles[role as usize].standing.second()
+        self.roles[role as usize].devices.second()
     }
 
     /// The second device beside this one.
@@ -238,18 +240,18 @@ impl Members {
 
     /// Gives a role a second device, or tells how far that holds what the member holds.
     pub fn set_second(&self, role: u16, second: Second) {
-        self.roles[role as usize].standing.has_second(second);
+        self.roles[role as usize].devices.has_second(second);
         self.recount();
     }
 
     /// A role's second device can take the place of its member at once.
     pub fn is_doubled(&self, role: u16) -> bool {
-        self.roles[role as usize].standing.is_doubled()
+        self.roles[role as usize].devices.is_doubled()
     }
 
     /// Takes a role's second device out of use. The array loses nothing.
     pub fn fail_second(&self, role: u16) {
-        if let Some(second) = self.roles[role as usize].standing.loses_second() {
+        if let Some(second) = self.roles[role as usize].devices.loses_second() {
             self.recount();
             self.io.forsake(second.device.id);
         }
@@ -258,16 +260,16 @@ impl Members {
     /// Takes a role's member out of use, and puts its second device, which holds the same, in its place.
     pub fn promote_second(&self, role: u16) {
         let entry = &self.roles[role as usize];
-        let Some(first) = entry.standing.is_succeeded() else { return };
+        let Some(first) = entry.devices.is_succeeded() else { return };
         entry.errors.forget();
         entry.place.set(PathTarget::There);
         self.forget_failed(role, Some(first));
     }
 
-    /// The role in which a device was, of the two that it had, and which went on with the other.
+    /// The role that a device has left, where the role went on with its second device.
     #[cold]
     pub fn left_role_of(&self, device: MemberId) -> Option<u16> {
-        (0..self.len()).find(|&role| self.roles[role as usize].standing.went_on_without(device))
+        (0..self.len()).find(|&role| self.roles[role as usize].devices.went_on_without(device))
     }
 
     /// The role whose second device this is.
@@ -300,24 +302,25 @@ impl Members {
     }
 
     /// A write that the role's device may take later has begun, or has ended.
-    pub fn lags(&self, role: u16, begins: bool) {
-        let lags = &self.roles[role as usize].lags;
-        let now = if begins { lags.get() + 1 } else { lags.get() - 1 };
-        if lags.replace(now) == 0 || now == 0 {
+    pub fn count_write_behind(&self, role: u16, begins: bool) {
+        let write_behind = &self.roles[role as usize].write_behind;
+        let now = if begins { write_behind.get() + 1 } else { write_behind.get() - 1 };
+        if write_behind.replace(now) == 0 || now == 0 {
             self.recount();
         }
     }
 
     /// Whether some device lags behind.
     #[inline]
-    pub fn some_lag(&self) -> bool {
-        self.slow.get() > 0 && self.roles.iter().any(|role| role.lags.get() > 0)
+    pub fn has_write_behind(&self) -> bool {
+        self.slow.get() > 0 && self.roles.iter().any(|role| role.write_behind.get() > 0)
     }
 
     /// Whether others are to be read instead of the role's device, or that only by way of the lock of what is read.
     #[inline]
-    pub fn is_aside(&self, role: u16) -> bool {
-        self.slow.get() > 0 && (self.slow_since(role).is_some() || self.roles[role as usize].lags.get() > 0)
+    pub fn is_avoided(&self, role: u16) -> bool {
+        self.slow.get() > 0
+            && (self.slow_since(role).is_some() || self.roles[role as usize].write_behind.get() > 0)
     }
 
     /// Whether the role's device is read less than others, since they are faster. Nothing is waited for.
@@ -340,31 +343,31 @@ impl Members {
     }
 
     /// Writes to the role's device were given up, or have ended.
-    pub fn set_held(&self, role: u16, since: Option<Instant>) {
-        self.roles[role as usize].held.set(since);
+    pub fn set_orphans(&self, role: u16, since: Option<Instant>) {
+        self.roles[role as usize].orphans.set(since);
         self.recount();
     }
 
     /// Whether writes that were given up may still land on a device.
     #[inline]
-    pub fn is_held(&self, device: Device) -> bool {
+    pub fn has_orphans(&self, device: Device) -> bool {
         let is = |role: &Role| {
-            role.held.get().is_some() && role.standing.device().is_some_and(|d| d.id == device.id)
+            role.orphans.get().is_some() && role.devices.device().is_some_and(|d| d.id == device.id)
         };
-        self.held.get() > 0 && self.roles.iter().any(is)
+        self.orphans.get() > 0 && self.roles.iter().any(is)
     }
 
-    /// See [`Members::set_held`].
-    pub fn held_since(&self, role: u16) -> Option<Instant> {
-        self.roles[role as usize].held.get()
+    /// See [`Members::set_orphans`].
+    pub fn orphans_since(&self, role: u16) -> Option<Instant> {
+        self.roles[role as usize].orphans.get()
     }
 
-    /// The first role of which [`Members::is_held`] is true of its device.
-    pub fn first_held(&self) -> Option<u16> {
-        if self.held.get() == 0 {
+    /// The first role of which [`Members::has_orphans`] is true of its device.
+    pub fn first_with_orphans(&self) -> Option<u16> {
+        if self.orphans.get() == 0 {
             return None;
         }
-        (0..self.len()).find(|&role| self.held_since(role).is_some())
+        (0..self.len()).find(|&role| self.orphans_since(role).is_some())
     }
 
     /// Where the file of the role's device was when it was last looked at.
@@ -372,7 +375,7 @@ impl Members {
         self.roles[role as usize].place.get()
     }
 
-    /// The file of a role's device was found there.
+    /// Notes where the file of a role's device was found.
     pub fn set_place(&self, role: u16, place: PathTarget) {
         self.roles[role as usize].place.set(place);
     }
@@ -392,8 +395,8 @@ impl Members {
     /// Puts a device into a role (a spare that takes over).
     pub fn set_device(&self, role: u16, device: Device, state: RoleState) {
         // It may have been in another role before.
-        self.roles.iter().for_each(|role| role.standing.comes_again(device.id));
-        self.roles[role as usize].standing.comes(device, state);
+        self.roles.iter().for_each(|role| role.devices.comes_again(device.id));
+        self.roles[role as usize].devices.comes(device, state);
         self.forget_device(role);
         self.renew(role);
     }
@@ -409,12 +412,12 @@ impl Members {
     /// How many devices have come into a role: another number, and what was done for the one before says nothing of this one,
     /// be it the same that has come back.
     pub fn joined(&self, role: u16) -> u32 {
-        self.roles[role as usize].standing.joined()
+        self.roles[role as usize].devices.joined()
     }
 
     /// Nothing is left in a role of the device that has failed in it.
     pub fn vacate(&self, role: u16) {
-        self.roles[role as usize].standing.is_forgotten();
+        self.roles[role as usize].devices.is_forgotten();
         self.roles[role as usize].errors.forget();
         self.forget_device(role);
         self.recount();
@@ -431,7 +434,7 @@ impl Members {
         self.roles[role as usize].flags.get()
     }
 
-    /// A role's member is treated so from now on.
+    /// Sets the flags of a role's member.
     pub fn set_flags(&self, role: u16, flags: Flags) {
         self.roles[role as usize].flags.set(flags);
     }
@@ -453,10 +456,10 @@ impl Members {
         self.unsettled.get() == 0
     }
 
-    /// Of some member's bad blocks the record says something else.
+    /// The record of some member's bad blocks is not up to date.
     #[inline]
     pub fn has_unrecorded_bad(&self) -> bool {
-        self.unsettled.get() > self.lost.get() + u16::from(self.owed.get())
+        self.unsettled.get() > self.lost.get() + u16::from(self.change_pending.get())
     }
 
     /// The bad blocks of the role's member.
@@ -502,16 +505,16 @@ impl Members {
         role.bad_unrecorded.set(false);
     }
 
-    /// Members of whose bad blocks the record says something else, and what they are.
+    /// Members whose bad blocks are not on record as they are, with those blocks.
     pub fn unrecorded_bad(&self) -> Vec<(u16, MemberId, BadBlocks)> {
         let changed = (0..self.len()).filter(|&role| self.roles[role as usize].bad_unrecorded.get());
         changed.filter_map(|role| Some((role, self.device(role)?.id, self.bad(role)))).collect()
     }
 
-    /// The record says this of the role's member.
+    /// Notes the recorded bad blocks of a role's member.
     pub fn bad_recorded(&self, role: u16, device: MemberId, recorded: &BadBlocks) {
         let entry = &self.roles[role as usize];
-        let is_it = entry.standing.device().is_some_and(|there| there.id == device);
+        let is_it = entry.devices.device().is_some_and(|there| there.id == device);
         if is_it && *entry.bad.borrow() == *recorded {
             entry.bad_unrecorded.set(false);
         }
@@ -532,7 +535,7 @@ impl Members {
     /// The device, whatever its state; `None` if the role is missing.
     #[inline]
     pub fn device(&self, role: u16) -> Option<Device> {
-        self.roles[role as usize].standing.device()
+        self.roles[role as usize].devices.device()
     }
 
     /// The role that a device plays, or did until it failed.
@@ -551,13 +554,13 @@ impl Members {
     /// The device if its bytes up to `end` (of the data area) may be read.
     #[inline(always)] // as with all that gives more than two words
     pub fn readable(&self, role: u16, end: u64) -> Option<Device> {
-        self.roles[role as usize].standing.readable(end)
+        self.roles[role as usize].devices.readable(end)
     }
 
     /// The device if writes must be sent to it.
     #[inline(always)]
     pub fn writable(&self, role: u16) -> Option<Device> {
-        self.roles[role as usize].standing.writable()
+        self.roles[role as usize].devices.writable()
     }
 }
 

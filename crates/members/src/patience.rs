@@ -1,4 +1,4 @@
-//! How long members may take, and what not waiting for them may cost.
+//! Timeouts of members, and the extra reads that may be spent to avoid waiting for them.
 
 use core::cell::Cell;
 
@@ -11,7 +11,7 @@ pub struct Patience {
     pub answer: Duration,
     /// A flush, discard or write-zeroes, which may take a drive much longer.
     pub flush: Duration,
-    /// A read, before it is answered from redundancy.
+    /// The time after which a read is answered from redundancy.
     pub read: Duration,
 }
 
@@ -26,7 +26,7 @@ impl Default for Patience {
 }
 
 impl Patience {
-    /// With an operation of this class.
+    /// The timeout of operations of this class.
     pub fn of(&self, class: OpSpan) -> Duration {
         match class {
             OpSpan::Read | OpSpan::Write | OpSpan::Probe | OpSpan::Map => self.answer,
@@ -71,7 +71,7 @@ impl Ration {
         self.reads.set(self.reads.get() + reads);
     }
 
-    /// So many of them would not have been needed, had a member answered in time.
+    /// Counts reads that would not have been needed, had a member answered in time.
     pub fn spent(&self, extra: u64) {
         self.extra.set(self.extra.get() + extra);
     }

@@ -6,7 +6,7 @@ use brindle_io::{Duration, Histogram, MemberId};
 
 /// Time between two looks.
 pub const EVERY: Duration = Duration::from_secs(10);
-/// So many answers tell how fast a member is.
+/// The answers needed to judge the speed of a member.
 const ENOUGH: u64 = 64;
 /// Powers of two that it must be slower by than most others: eight times.
 const APART: usize = 3;
@@ -25,14 +25,14 @@ pub struct Peers(Vec<Peer>);
 #[derive(Default)]
 struct Peer {
     device: Option<MemberId>,
-    /// Its answers so far when its pace was last computed.
+    /// The member's answers so far when its pace was last computed.
     before: Answers,
     /// The power of two of microseconds below which half of the answers came, of reads and writes.
     pace: [Option<usize>; 2],
     /// Consecutive looks with another result than the reported one.
     other: u8,
-    /// How many times as slow as the others it is, as was told; 0: about as fast.
-    told: u64,
+    /// How many times as slow as the others the member was reported to be; 0: about as fast.
+    reported: u64,
 }
 
 impl Peers {
@@ -88,7 +88,7 @@ impl Peer {
 
     /// The factor to be reported, if it differs from the one reported before.
     fn judge(&mut self, times: u64) -> Option<u64> {
-        if (times > 0) == (self.told > 0) {
+        if (times > 0) == (self.reported > 0) {
             self.other = 0;
             return None;
         }
@@ -97,7 +97,7 @@ impl Peer {
             return None;
         }
         self.other = 0;
-        self.told = times;
+        self.reported = times;
         Some(times)
     }
 }

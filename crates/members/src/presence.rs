@@ -1,4 +1,4 @@
-//! Looks at the members' devices while they are in use: whether each is as long as it was, and still has its name.
+//! Checks the members' devices while they are in use: each must keep its length and its name.
 //!
 //! A file that was made shorter has lost data, and a later write makes it as long again, with a hole that reads as
 //! zeroes. So a member that was found shorter once has failed for good. A file that was deleted, or whose name leads

@@ -1,5 +1,5 @@
-//! Background work over a whole array, and what others see of it and can do to it. An array has one process at a time,
-//! as md has one `sync_action`.
+//! Background work over a whole array: its progress, and the ways to pause, stop or slow it. An array has one process
+//! at a time, as md has one `sync_action`.
 
 mod marks;
 
@@ -19,10 +19,10 @@ pub enum ProcessError<K> {
     /// Another process is under way: this one did not begin.
     #[error("a {0} of the array is under way: wait for its end, or stop it")]
     Busy(K),
-    /// It was told to stop. What it had done by then stays done.
+    /// The process was stopped. Its work up to then stays done.
     #[error("it was stopped before its end")]
     Interrupted,
-    /// The array could not do a part of it.
+    /// The array failed a part of the process.
     #[error(transparent)]
     Volume(#[from] VolumeError),
 }
@@ -30,9 +30,10 @@ pub enum ProcessError<K> {
 /// How fast processes go, in bytes a second of what they go over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Speeds {
-    /// At most; `None`: as fast as they can.
+    /// The maximum speed; `None`: no limit.
     pub pace: Option<NonZeroU64>,
-    /// They do not go slower for the sake of clients, where they can; `None`: they leave more than half of the time to them.
+    /// The speed below which processes do not slow down for clients; `None`: processes leave clients more than half
+    /// of the time.
     pub floor: Option<NonZeroU64>,
 }
 
@@ -57,7 +58,7 @@ pub struct ProcessDetail<K> {
     pub kind: K,
     /// How far it has come.
     pub progress: Progress,
-    /// It begins no further window until [`Process::resume`].
+    /// The process begins no further window until [`Process::resume`].
     pub paused: bool,
     /// Bytes a second that it goes over at most, in the unit of its position; `None`: as fast as it can.
     pub pace: Option<NonZeroU64>,
@@ -94,14 +95,14 @@ struct ProcessState<K> {
     stopped: Cell<bool>,
     /// Bytes a second at most.
     pace: Cell<Option<NonZeroU64>>,
-    /// Bytes a second that it does not rest below.
+    /// Bytes a second below which the process does not rest.
     floor: Cell<Option<NonZeroU64>>,
     /// When the next window may begin at that pace.
     due: Cell<Instant>,
     /// The array ends: neither pause nor pace keep the process from meeting that.
     released: Cell<bool>,
     orders: Cell<u64>,
-    told: Notify,
+    changed: Notify,
 }
 
 impl<K: Copy> Process<K> {
@@ -122,7 +123,7 @@ impl<K: Copy> Process<K> {
             due: Cell::new(io.now()),
             released: Cell::new(false),
             orders: Cell::new(0),
-            told: Notify::new(io),
+            changed: Notify::new(io),
         }))
     }
 
@@ -141,7 +142,7 @@ impl<K: Copy> Process<K> {
         }
     }
 
-    /// How it is now.
+    /// The state of the process at this moment.
     pub fn detail(&self) -> ProcessDetail<K> {
         let (paused, pace, floor) = (self.0.paused.get(), self.0.pace.get(), self.0.floor.get());
         let (kind, progress, speed) = (self.0.kind, self.progress(), self.speed());
@@ -188,12 +189,12 @@ impl<K: Copy> Process<K> {
         self.tell();
     }
 
-    /// No window begins for so long.
+    /// Delays the next window by this time.
     pub fn rest(&self, rest: Duration) {
         self.0.due.set(self.0.due.get().max(self.0.io.now().after(rest)));
     }
 
-    /// Ends it after the windows under way, with [`ProcessError::Interrupted`].
+    /// Ends the process after the windows under way, with [`ProcessError::Interrupted`].
     pub fn stop(&self) {
         self.0.stopped.set(true);
         self.tell();
@@ -207,10 +208,10 @@ impl<K: Copy> Process<K> {
 
     fn tell(&self) {
         self.0.orders.set(self.0.orders.get() + 1);
-        self.0.told.notify();
+        self.0.changed.notify();
     }
 
-    /// It was told to [stop](Process::stop).
+    /// The process is to [stop](Process::stop).
     pub fn is_stopped(&self) -> bool {
         self.0.stopped.get()
     }
@@ -238,14 +239,14 @@ impl<K: Copy> Process<K> {
         true
     }
 
-    /// Waits until a window may begin, as far as can be told, or something else is to be done.
+    /// Waits until a window may begin, as far as is known, or the process has something else to do.
     pub async fn wait(&self) {
         let seen = self.0.orders.get();
-        let told = self.0.told.until(|| (self.0.orders.get() != seen).then_some(()));
+        let changed = self.0.changed.until(|| (self.0.orders.get() != seen).then_some(()));
         if self.0.paused.get() {
-            told.await;
+            changed.await;
         } else {
-            race(told, self.0.io.sleep_until(self.0.due.get())).await;
+            race(changed, self.0.io.sleep_until(self.0.due.get())).await;
         }
     }
 }

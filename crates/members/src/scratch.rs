@@ -59,12 +59,12 @@ impl Scratch {
 
     /// Takes a new pool if devices that were given up keep most of this one, or if they keep some and the rest is too
     /// fragmented for the tasks that wait. Called now and then.
-    pub fn renew_if_held(&self) {
+    pub fn renew_if_pinned(&self) {
         let pool = self.pool.borrow().clone();
-        let lent = pool.lent_bytes();
+        let pinned = pool.pinned_bytes();
         let wanted = pool.is_wanted();
         let starved = self.wanted.replace(wanted) && wanted;
-        if self.spare.get() == 0 || lent == 0 || lent * 2 < pool.capacity() && !starved {
+        if self.spare.get() == 0 || pinned == 0 || pinned * 2 < pool.capacity() && !starved {
             return;
         }
         self.pool.replace(self.io.pool(pool.capacity()));

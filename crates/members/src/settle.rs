@@ -14,8 +14,8 @@ impl MemberSet {
     }
 
     /// The error for a reader whose memory a member that was given up may still write to; `None` if none does.
-    pub fn lent(&self, into: impl AsRef<[Slice]>, done: &Done) -> Option<VolumeError> {
-        if !into.as_ref().iter().any(Slice::is_lent) {
+    pub fn error_if_pinned(&self, into: impl AsRef<[Slice]>, done: &Done) -> Option<VolumeError> {
+        if !into.as_ref().iter().any(Slice::is_pinned) {
             return None;
         }
         let avoided = |role: u16| {

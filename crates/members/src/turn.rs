@@ -1,4 +1,4 @@
-//! The right to put a change of the state on record; one at a time.
+//! The turn to record a change of state: one task has it at a time.
 
 use core::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -17,7 +17,7 @@ pub struct Turns {
     freed: Notify,
 }
 
-/// A turn lasts as long as this does.
+/// A guard: the turn ends when it is dropped.
 #[must_use]
 pub struct Turn<'a>(&'a Turns);
 
@@ -53,7 +53,7 @@ impl Turns {
         Self { busy, waiting, next, freed: Notify::new(io) }
     }
 
-    /// Waits for it.
+    /// Waits for the turn.
     pub async fn turn(&self) -> Turn<'_> {
         let number = self.next.get();
         self.next.set(number + 1);

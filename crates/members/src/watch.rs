@@ -1,4 +1,4 @@
-//! Patience with members: one that does not answer is given up, so that the tasks waiting for it go on.
+//! Watches for members that do not answer, and gives up their operations, so that the waiting tasks go on.
 //!
 //! One task per array looks at what is in flight on each member, some times a second. No operation pays for it. Three
 //! things come of it:
@@ -22,7 +22,7 @@ use crate::presence;
 use crate::set::MemberSet;
 use crate::set::{Noticed, Owner};
 
-/// By so much less patience is had with members that are to fail fast.
+/// The factor by which members that are to fail fast have less time.
 const HASTE: u32 = 4;
 
 const CLASSES: [OpSpan; 4] = [OpSpan::Read, OpSpan::Write, OpSpan::Slow, OpSpan::Probe];
@@ -45,7 +45,7 @@ struct Watch {
     asked: Patience,
     /// When the members' devices are looked at next.
     look_at: Instant,
-    /// When they are compared with each other next.
+    /// The time of the next comparison of members.
     compare_at: Instant,
     peers: Peers,
     /// The patience that applies now: while the array stops it is shorter than configured.
@@ -55,16 +55,16 @@ struct Watch {
 /// The operations of a member that keep others waiting.
 struct Waits {
     role: u16,
-    /// By [`CLASSES`]: for how long the oldest operation has been under way.
+    /// Indexed by [`CLASSES`]: for how long the oldest operation has been under way.
     age: [Duration; 4],
     /// Writes to it were given up, and it has not answered since.
-    held: bool,
+    orphans: bool,
 }
 
 impl Watch {
     fn look(&mut self, owner: &Rc<dyn Owner>, now: Instant) {
         let set = owner.set();
-        self.patience = if owner.is_ending() { self.asked.at_stop() } else { self.asked };
+        self.patience = if owner.is_stopping() { self.asked.at_stop() } else { self.asked };
         set.ration.renew(now);
         if !set.ration.is_left() {
             (0..set.members.len()).for_each(|role| set.members.set_slow(role, None));
@@ -80,7 +80,8 @@ impl Watch {
             CLASSES.iter().zip(waits.age).any(|(&class, age)| age >= self.patience.of(class) / share)
         };
         if waits.iter().any(|waits| beyond(waits, 1)) {
-            let silent: Vec<u16> = waits.iter().filter(|w| w.held || beyond(w, 2)).map(|w| w.role).collect();
+            let silent: Vec<u16> =
+                waits.iter().filter(|w| w.orphans || beyond(w, 2)).map(|w| w.role).collect();
             let overdue = waits.iter().filter(|waits| beyond(waits, 1));
             let bearable = owner.can_lose(&silent);
             overdue.for_each(|waits| {
@@ -88,7 +89,7 @@ impl Watch {
             });
         }
         self.answer_early(owner, &waits, now);
-        set.scratch.renew_if_held();
+        set.scratch.renew_if_pinned();
         owner.looked();
         if now >= self.look_at {
             self.look_at = now.after(presence::EVERY);
@@ -141,14 +142,14 @@ impl Watch {
             // Operations that were given up count as well: a member that stays silent is judged again.
             let given_up = match class {
                 OpSpan::Read => set.members.slow_since(role),
-                OpSpan::Write => set.members.held_since(role),
+                OpSpan::Write => set.members.orphans_since(role),
                 _ => None,
             };
             let oldest = set.io.oldest(device.id, class).into_iter().chain(given_up).min()?;
             Some(now.since(oldest))
         };
         let age = CLASSES.map(|class| age(class).unwrap_or_default());
-        Some(Waits { role, age, held: set.members.is_held(device) })
+        Some(Waits { role, age, orphans: set.members.has_orphans(device) })
     }
 
     /// Ends operations that have waited too long for this member with an error. The array can't do without the
@@ -183,7 +184,8 @@ impl Watch {
         }
         let reads = |waits: &Waits| waits.age[0];
         for slow in waits.iter().filter(|waits| reads(waits) >= self.patience.read) {
-            let faster = waits.iter().all(|w| w.role == slow.role || !w.held && reads(w) * 2 < reads(slow));
+            let faster =
+                waits.iter().all(|w| w.role == slow.role || !w.orphans && reads(w) * 2 < reads(slow));
             let Some(device) = set.members.readable(slow.role, u64::MAX) else { continue };
             if !faster || !set.ration.is_left() || !owner.can_lose(&[slow.role]) {
                 continue;
@@ -213,7 +215,7 @@ fn operation(class: OpSpan) -> Operation {
     }
 }
 
-/// The moment a span before this one.
+/// The time that is `span` before `now`.
 fn before(now: Instant, span: Duration) -> Instant {
     Instant::from_nanos(now.as_nanos().saturating_sub(span.as_nanos() as u64))
 }
@@ -227,9 +229,9 @@ fn fail(owner: &dyn Owner, role: u16) {
 /// Nothing more is written to the member before the end of what was given up is known: it may still land.
 fn hold_writes(owner: &Rc<dyn Owner>, role: u16, id: MemberId) {
     let set = owner.set();
-    if set.io.orphans(id) > 0 && set.members.held_since(role).is_none() {
-        set.members.set_held(role, Some(set.io.ran()));
-        when_answered(owner, role, id, |set, role| set.members.set_held(role, None));
+    if set.io.orphans(id) > 0 && set.members.orphans_since(role).is_none() {
+        set.members.set_orphans(role, Some(set.io.ran()));
+        when_answered(owner, role, id, |set, role| set.members.set_orphans(role, None));
     }
 }
 

@@ -1,4 +1,4 @@
-//! How a process that goes over the whole array makes room for those who use it.
+//! Slows down a process over the whole array in favour of clients.
 //!
 //! Beside clients it goes on at some [`SHARE`] per cent of the speed that it has without them, one window at a time, and
 //! rests in between: disks, memory and processor are theirs for the rest of the time. Where clients keep it from that
@@ -8,8 +8,8 @@ use core::num::NonZeroU64;
 
 use brindle_io::{Duration, Instant};
 
-/// Of its own speed, in per cent. Less than half, so that clients have more than half of the time; well above what an array
-/// can do without for long.
+/// The share of its own speed that a process keeps, in per cent. It is less than half, so that clients have more than
+/// half of the time; well above what an array can do without for long.
 const SHARE: u64 = 42;
 /// It never rests longer, however slow a window was: a member may have kept it waiting.
 const LONGEST: Duration = Duration::from_secs(5);
@@ -38,11 +38,11 @@ impl Default for Yielding {
 #[derive(Clone, Copy, Debug)]
 pub struct Begun {
     at: Instant,
-    /// Requests of clients until then.
+    /// Requests of clients up to that time.
     requests: u64,
     /// Bytes.
     len: u64,
-    /// No other was under way.
+    /// Whether no other window was under way.
     alone: bool,
 }
 

@@ -1,6 +1,6 @@
-//! Which one block of a row is wrong, from what P and Q say of it. H. P. Anvin, "The mathematics of RAID-6", section 4.
+//! Finds the one wrong block of a row from P and Q. H. P. Anvin, "The mathematics of RAID-6", section 4.
 //!
-//! If data block z has become `D_z + e`, P computed anew differs by `e` from the P that is stored, and Q by `g^z e`. So the
+//! If data block z has become `D_z + e`, P recomputed differs by `e` from the P that is stored, and Q by `g^z e`. So the
 //! quotient of the two differences is `g^z` in each byte that has changed, and both are zero in all others.
 
 use crate::gf;
@@ -16,9 +16,10 @@ pub enum Culprit {
     Slot(usize),
 }
 
-/// The one block that is wrong, given P and Q as they are stored, and as they are computed of the data that is stored: `None` if
-/// nothing is, or if no block alone explains every byte. Any other slot than one that is told of does not explain them, for a
-/// slot is told by each byte that has changed; but where two blocks or more are wrong, they may look like a third one.
+/// The one block that is wrong, given P and Q as they are stored, and as they are computed of the data that is
+/// stored: `None` if nothing is, or if no block alone explains every byte. No other slot than the returned one
+/// explains them, since each byte that has changed names the slot; but where two blocks or more are wrong, they may
+/// look like a third one.
 ///
 /// # Panics
 /// If the lengths differ.

@@ -1,4 +1,4 @@
-//! Which kernels this CPU can run, and which one is best.
+//! The kernels that this CPU can run, and the best one.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -27,7 +27,7 @@ static KERNELS: &[Kernel] = &[
     Kernel { name: "portable", detected: || true, passes: passes!(portable::run) },
     #[cfg(target_arch = "x86_64")]
     Kernel { name: "avx2", detected: || detected!("avx2"), passes: passes!(avx2::run) },
-    // Of processors that have GFNI, those without AVX-512 use this one.
+    // For processors with GFNI and without AVX-512.
     #[cfg(target_arch = "x86_64")]
     Kernel { name: "avx2-gfni", detected: || detected!("gfni" "avx2"), passes: passes!(avx2_gfni::run) },
     #[cfg(target_arch = "x86_64")]

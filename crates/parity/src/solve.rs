@@ -1,4 +1,4 @@
-//! Which combination of the parity differences gives back the lost slots.
+//! The combination of parity differences that gives back the lost slots.
 //!
 //! Let `S_k` be parity k plus the same sum over the slots that are left. Then for lost slots x, y,
 //! z: `S_k = c^x D_x + c^y D_y + c^z D_z`, where c is 1, 2 and 4 for P, Q and R. Any one to three

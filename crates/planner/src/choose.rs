@@ -27,7 +27,7 @@ pub enum Goal {
 }
 
 impl Goal {
-    /// How well it is met: the more, the better.
+    /// How well a configuration meets the goal: more is better.
     fn merit(self, of: &Figures) -> f64 {
         match self {
             Self::Capacity => of.usable() as f64,
@@ -42,7 +42,7 @@ impl Goal {
     }
 
     /// In words, with the figure of the one that is recommended.
-    fn told(self, of: &Figures) -> String {
+    fn in_words(self, of: &Figures) -> String {
         let terabytes = of.usable() as f64 / 1e12;
         match self {
             Self::Capacity => format!("has the most room ({terabytes:.2} TB)"),
@@ -105,8 +105,9 @@ fn by(a: &Figures, b: &Figures, merit: &dyn Fn(&Figures) -> f64) -> Ordering {
 /// more exact.
 const CLOSE: f64 = 0.02;
 
-/// The one to take, and why in a sentence: of those that Brindle can make, and that bear a failure, the best, or what comes
-/// close to it and loses data at fewer failures. What bears none only if nothing else is there.
+/// The one to take, and why in a sentence: of those that Brindle can make, and that bear a failure, the best, or what
+/// comes close to it and loses data at fewer failures. A configuration without tolerance is chosen only if there is
+/// no other.
 pub fn recommend(fitting: &[&Figures], goal: Goal) -> Option<(usize, String)> {
     let own = |bears: bool| -> Vec<usize> {
         let fits = |place: &usize| fitting[*place].is_of_md && (fitting[*place].tolerance > 0) == bears;
@@ -160,14 +161,18 @@ fn reason(taken: &Figures, best: &Figures, others: &[&Figures], goal: Goal) -> S
         "is no worse in anything else"
     };
     if goal.merit(taken) < goal.merit(best) {
-        return format!("{what} comes within 2 % of {}, which {}, and {over}", name(best), goal.told(best));
+        return format!(
+            "{what} comes within 2 % of {}, which {}, and {over}",
+            name(best),
+            goal.in_words(best)
+        );
     }
     let why = if others.is_empty() {
         String::new()
     } else {
         format!(", and of those within 2 % of that it {over}")
     };
-    format!("{what} {}{why}", goal.told(taken))
+    format!("{what} {}{why}", goal.in_words(taken))
 }
 
 #[cfg(test)]

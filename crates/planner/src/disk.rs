@@ -30,7 +30,7 @@ pub struct Disk {
 pub struct Set {
     /// How many.
     pub count: u32,
-    /// Each of them.
+    /// Each drive of the set.
     pub disk: Disk,
 }
 
@@ -42,9 +42,9 @@ pub struct DiskError {
     pub what: &'static str,
     /// As given.
     pub value: f64,
-    /// At least.
+    /// The smallest value.
     pub least: &'static str,
-    /// At most.
+    /// The largest value.
     pub most: &'static str,
 }
 

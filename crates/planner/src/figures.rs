@@ -2,9 +2,9 @@
 
 use crate::configuration::{Configuration, Part};
 use crate::fraction::Fraction;
+use crate::lethal_sets::losses;
 use crate::link::{limited, rebuilt};
 use crate::load::Load;
-use crate::losing::losses;
 use crate::raidz::Allocation;
 use crate::risk::Risk;
 use crate::speed::{Speed, speed};
@@ -31,9 +31,9 @@ pub struct Figures {
     pub level: String,
     /// How drives are shared out.
     pub config: String,
-    /// For data, nominally.
+    /// Nominal bytes for data.
     pub net: u64,
-    /// Of RAID-Z, what can be written of blocks of the size asked for.
+    /// The usable bytes of RAID-Z for blocks of the given size.
     pub allocated: Option<u64>,
     /// Requests and bytes a second.
     pub speed: Speed,
@@ -59,7 +59,7 @@ pub struct Figures {
     pub as_the_least: bool,
 }
 
-/// Works them out.
+/// Computes the figures of a configuration.
 pub fn figures(configuration: &Configuration, terms: &Terms) -> Figures {
     let losses = losses(configuration);
     let load = terms.load.as_ref();

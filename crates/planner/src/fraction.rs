@@ -17,7 +17,7 @@ pub struct Fraction {
 pub struct FractionError(String);
 
 impl Fraction {
-    /// Nothing.
+    /// The share 0.
     pub const NONE: Self = Self { above: 0, below: 1 };
     /// All.
     pub const ALL: Self = Self { above: 1, below: 1 };

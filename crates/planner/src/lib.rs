@@ -1,5 +1,5 @@
-//! Which array to build for a need: capacity, speed, and how likely data is lost. Pure: no file, no clock, no chance
-//! that is not from a seed.
+//! Plans arrays for a need: capacity, speed, and how likely data is lost. Pure: no file, no clock, no chance that is
+//! not from a seed.
 //!
 //! [`configurations`] lists what a number of drives can be made into, [`figures`] says what each comes to, [`conflicts`] which
 //! needs exclude each other, [`recommend`] which one to take. The formulas and their sources stand in `docs/planner.md`.
@@ -11,14 +11,14 @@ mod configuration;
 mod disk;
 mod figures;
 mod fraction;
+mod lethal_sets;
 mod link;
 mod load;
-mod losing;
-mod needs;
 mod parse;
 mod queued;
 mod raidz;
 pub mod reliability;
+mod requirements;
 mod risk;
 mod speed;
 mod table;
@@ -31,12 +31,12 @@ pub use configuration::{Configuration, Part, Scheme};
 pub use disk::{Disk, DiskError, Set};
 pub use figures::{Figures, Terms, figures};
 pub use fraction::{Fraction, FractionError};
+pub use lethal_sets::{Losses, losses};
 pub use load::Load;
-pub use losing::{Losses, losses};
-pub use needs::{Conflict, Need, conflicts};
 pub use parse::{ParseError, Said, counts, number, second_set, size};
 pub use queued::{DEPTHS, Queued};
 pub use raidz::{Allocation, AllocationError};
+pub use requirements::{Conflict, Need, conflicts};
 pub use risk::{Risk, cases};
 pub use speed::{Speed, speed};
 pub use table::{all_columns, is_of_the_table, published};

@@ -5,7 +5,7 @@
 pub struct Load {
     /// Share of requests that read, from 0 to 1.
     pub reads: f64,
-    /// Places are drawn, not taken one after the other.
+    /// Places are random, not sequential.
     pub random: bool,
     /// Bytes of a read, on average.
     pub read_size: u64,

@@ -8,7 +8,7 @@ const MOST_COUNTS: usize = 512;
 /// Names and values.
 pub type Said<'a> = Vec<(&'a str, &'a str)>;
 
-/// A text that says nothing of drives.
+/// Errors in a description of drives.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// Counts.

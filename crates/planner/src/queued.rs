@@ -12,7 +12,7 @@ pub struct Queued {
 }
 
 impl Queued {
-    /// Of reads alone, and of writes alone, at each of [`DEPTHS`].
+    /// Speeds of reads alone and of writes alone, at each of [`DEPTHS`].
     pub fn new(reads: [f64; DEPTHS.len()], writes: [f64; DEPTHS.len()]) -> Self {
         Self { reads, writes }
     }
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn requests_are_at_stations_as_they_are_drawn() {
-        // Of two requests at four stations: both at one of them, or each at one, counted by hand.
+        // Two requests at four stations are both at one of them, or each at its own. This counts by hand.
         let pairs = (0..16).map(|pair| (pair / 4, pair % 4));
         let at_first = pairs.map(|(a, b)| u32::from(a == 0) + u32::from(b == 0));
         let counted = at_first.filter(|count| *count > 0).map(|count| f64::from(count * count)).sum::<f64>();

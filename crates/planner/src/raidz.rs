@@ -10,7 +10,7 @@ const LABELS: u64 = (4 << 20) + (512 << 10);
 /// Drives are used in multiples of a label.
 const LABEL: u64 = 256 << 10;
 /// Free space is reported as if all blocks were this large: `SPA_OLD_MAXBLOCKSIZE`.
-const TOLD: u64 = 128 << 10;
+const REPORTED_BLOCK: u64 = 128 << 10;
 /// Metaslabs that a vdev must have before one of them is set apart for its log: `zfs_embedded_slog_min_ms`.
 const LOG_FROM: u64 = 64;
 /// The reserve: 1/2^shift of the space, within bounds in bytes (`spa_slop_shift`, `spa_max_slop`, `spa_min_slop`).
@@ -21,7 +21,7 @@ const LEAST_SLOP: u64 = 128 << 20;
 /// How blocks of a volume or file system are allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allocation {
-    /// Sectors have 2 to this many bytes.
+    /// The binary logarithm of the sector size.
     ashift: u32,
     /// Bytes of a block.
     block: u64,
@@ -68,17 +68,19 @@ impl Allocation {
         let (space, free) = self.free(configuration);
         // A vdev takes blocks in proportion to its room.
         let shares = configuration.parts.iter().map(|part| {
-            let own = u128::from(free) * u128::from(self.space(part).told) / u128::from(space.told.max(1));
-            own as u64 / self.told_of(part, self.block).max(1) * self.block
+            let own =
+                u128::from(free) * u128::from(self.space(part).reported) / u128::from(space.reported.max(1));
+            own as u64 / self.reported_bytes(part, self.block).max(1) * self.block
         });
         Some(shares.sum())
     }
 
     /// The space of a new pool, and how many bytes of it `zfs list` says are free.
     fn free(self, configuration: &Configuration) -> (Space, u64) {
-        let add = |all: Space, of: Space| Space { told: all.told + of.told, log: all.log + of.log };
+        let add =
+            |all: Space, of: Space| Space { reported: all.reported + of.reported, log: all.log + of.log };
         let space = configuration.parts.iter().map(|part| self.space(part)).fold(Space::default(), add);
-        (space, space.told.saturating_sub(space.slop()))
+        (space, space.reported.saturating_sub(space.slop()))
     }
 
     /// Bytes that a vdev allocates for a block: its sectors, the parity of each row of them, and padding so that what is freed can
@@ -91,13 +93,13 @@ impl Allocation {
         all.next_multiple_of(parity + 1) << self.ashift
     }
 
-    /// 512ths of what is allocated that count as used, so that a block of [`TOLD`] bytes counts as what it holds.
+    /// 512ths of what is allocated that count as used, so that a block of [`REPORTED_BLOCK`] bytes counts as what it holds.
     fn ratio(self, part: &Part) -> u64 {
-        TOLD / (self.allocated(part, TOLD) >> 9)
+        REPORTED_BLOCK / (self.allocated(part, REPORTED_BLOCK) >> 9)
     }
 
     /// Bytes as free space tells them that a block takes.
-    fn told_of(self, part: &Part, block: u64) -> u64 {
+    fn reported_bytes(self, part: &Part, block: u64) -> u64 {
         (self.allocated(part, block) >> 9) * self.ratio(part)
     }
 
@@ -109,26 +111,26 @@ impl Allocation {
         };
         let shift = metaslab_shift(bytes);
         let slabs = bytes >> shift;
-        let told = |slabs: u64| ((slabs << shift) >> 9) * self.ratio(part) * u64::from(part.groups);
+        let reported = |slabs: u64| ((slabs << shift) >> 9) * self.ratio(part) * u64::from(part.groups);
         let log = if slabs >= LOG_FROM { 1 } else { 0 };
-        Space { told: told(slabs - log), log: told(log) }
+        Space { reported: reported(slabs - log), log: reported(log) }
     }
 }
 
-/// Bytes of a pool as it tells them.
+/// Bytes of a pool as zpool reports them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Space {
     /// For blocks.
-    told: u64,
+    reported: u64,
     /// Set apart for logs.
     log: u64,
 }
 
 impl Space {
     fn slop(self) -> u64 {
-        let slop = (self.told >> SLOP_SHIFT).min(MOST_SLOP);
+        let slop = (self.reported >> SLOP_SHIFT).min(MOST_SLOP);
         let slop = slop - self.log.min(slop / 2);
-        slop.max((self.told / 2).min(LEAST_SLOP))
+        slop.max((self.reported / 2).min(LEAST_SLOP))
     }
 }
 

@@ -65,12 +65,12 @@ pub struct Risk {
     pub loss: Interval,
     /// Bytes that are lost in a year, expected.
     pub bytes_per_year: Interval,
-    /// Bytes that are lost in all the years, relative to those that there are: NOMDL.
+    /// Bytes that are lost in all the years, relative to those that exist: NOMDL.
     pub nomdl: Interval,
 }
 
 impl Risk {
-    /// Of parts that are independent of each other.
+    /// Joins the estimates of parts that are independent of each other.
     pub fn of(estimates: &[Estimate], net: u64, years: f64) -> Self {
         let kept = |of: &dyn Fn(&Interval) -> f64| -> f64 {
             // In logarithms: 1 - p is 1 for small p.
@@ -94,7 +94,7 @@ impl Risk {
 mod tests {
     use super::*;
     use crate::candidates::configurations;
-    use crate::losing::{choose, losses};
+    use crate::lethal_sets::{choose, losses};
     use crate::testing::set;
 
     fn template() -> Case {

@@ -23,8 +23,8 @@ pub struct Speed {
     pub load_iops: Option<f64>,
 }
 
-/// Of all parts together: where addresses are drawn evenly, each part gets its share of the room, and the one that is busiest
-/// for it is the limit.
+/// The speed of all parts together. With evenly drawn addresses each part gets its share of the room, and the busiest
+/// part is the limit.
 pub fn speed(configuration: &Configuration, load: Option<&Load>) -> Speed {
     let all = configuration.net() as f64;
     let least = |of: &dyn Fn(&Part) -> Option<f64>| {
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(small(4, "raid10", "2x(1+1)"), (800.0, 400.0));
         assert_eq!(small(6, "raid5", "5+1"), (1200.0, 300.0));
         assert_eq!(small(6, "raid6", "4+2"), (1200.0, 200.0));
-        // Of two data drives the other one is all there is to read.
+        // With two data drives there is only one other to read.
         assert_eq!(small(3, "raid5", "2+1"), (600.0, 200.0));
         assert_eq!(small(6, "raid4", "5+1"), (1000.0, 100.0));
         assert_eq!(small(4, "raid4", "3+1"), (600.0, 200.0));

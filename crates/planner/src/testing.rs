@@ -16,7 +16,7 @@ pub(crate) fn disk() -> Disk {
     }
 }
 
-/// So many of them.
+/// A set of this many drives.
 pub(crate) fn set(count: u32) -> Set {
     Set { count, disk: disk() }
 }

@@ -48,7 +48,7 @@ fn closed_forms_lie_within_the_intervals_down_to_one_in_a_million_million() {
                 let group =
                     Chain { drives, bears, failures: 1.0 / mttf, repairs: 1.0 / mttr }.lost_by(case.hours);
                 let exact = -(f64::from(groups) * (-group).ln_1p()).exp_m1();
-                assert!(found.exact.is_some_and(|told| (told / exact - 1.0).abs() < 1e-12));
+                assert!(found.exact.is_some_and(|reported| (reported / exact - 1.0).abs() < 1e-12));
                 let (off, width) = (apart(&found, exact), found.loss.relative_error());
                 assert!(off < 4.0, "{case:?}: {exact}, {found:?}");
                 assert!(width < 0.5, "{case:?}: {found:?}");
@@ -74,8 +74,8 @@ fn intervals_are_as_wide_as_answers_of_other_seeds_differ() {
         let found: Vec<_> = (1..=60).map(of_seed).collect();
         let mean = found.iter().map(|loss| loss.value).sum::<f64>() / 60.0;
         let spread = (found.iter().map(|loss| (loss.value - mean).powi(2)).sum::<f64>() / 59.0).sqrt();
-        let told = found.iter().map(|loss| (loss.high - loss.low) / 2.0 / 1.96).sum::<f64>() / 60.0;
-        assert!((0.7..1.4).contains(&(told / spread)), "{told} told, {spread} seen: {case:?}");
+        let reported = found.iter().map(|loss| (loss.high - loss.low) / 2.0 / 1.96).sum::<f64>() / 60.0;
+        assert!((0.7..1.4).contains(&(reported / spread)), "{reported} told, {spread} seen: {case:?}");
     }
 }
 

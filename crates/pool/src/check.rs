@@ -13,7 +13,7 @@ use crate::read::{Absent, Pin, is_whole};
 
 /// Blocks that are read at a time.
 const SIDE_BY_SIDE: usize = 32;
-/// Places that are told of.
+/// The most places in a report.
 const PLACES: usize = 16;
 
 /// The outcome of a check.
@@ -67,15 +67,15 @@ impl Marks {
 }
 
 impl Core {
-    /// Reads all that counts, and tells what of it is wrong; nothing is written. `told` is called with the bytes gone over.
-    pub(crate) async fn check(&self, mut told: impl FnMut(u64)) -> Result<Checked, VolumeError> {
+    /// Reads all that counts, and tells what of it is wrong; nothing is written. `reported` is called with the bytes gone over.
+    pub(crate) async fn check(&self, mut reported: impl FnMut(u64)) -> Result<Checked, VolumeError> {
         let (mut checked, mut marks) = (Checked::default(), Marks::default());
         let pages: Vec<(Address, u32)> = {
             let map = self.map.borrow();
             let leaves = map.leaves.values().filter_map(|slot| slot.pointer);
             leaves.map(|pointer| (pointer.address, pointer.checksum)).collect()
         };
-        // A segment that was gone over is not written anew before its parity has been compared, too.
+        // A segment that was gone over is not rewritten before its parity has been compared, too.
         let mut pins: BTreeMap<u32, Pin<'_>> = BTreeMap::new();
         for (address, _) in &pages {
             let segment = address.segment();
@@ -110,7 +110,7 @@ impl Core {
                     }
                 }
                 self.check_blocks(&blocks, &mut checked, &mut marks).await;
-                told(gone + from.map_or(volume.size, |from| from * BLOCK as u64));
+                reported(gone + from.map_or(volume.size, |from| from * BLOCK as u64));
             }
             gone += volume.size;
         }

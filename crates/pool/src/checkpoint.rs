@@ -110,7 +110,7 @@ fn of(_: PoolError) -> VolumeError {
 }
 
 impl Core {
-    /// Brings the members up to date with what is in memory. Whoever asks while one is under way waits for the next.
+    /// Brings the members up to date with what is in memory. The caller while one is under way waits for the next.
     pub(crate) async fn checkpoint(self: &Rc<Self>, why: Why) -> Result<(), VolumeError> {
         let _turn = self.checkpoints.turn().await;
         self.checkpoint_in_turn(why).await

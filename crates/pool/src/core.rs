@@ -96,7 +96,7 @@ pub(crate) struct Core {
     pub(crate) records: Turns,
     pub(crate) checkpoints: Turns,
     /// Somebody is out of use of whom the record does not say so.
-    pub(crate) owed: Cell<bool>,
+    pub(crate) change_pending: Cell<bool>,
     /// More is lost than the pool can do without.
     pub(crate) broken: Cell<bool>,
     /// A member was lost since the last checkpoint.

@@ -68,7 +68,7 @@ pub enum PoolCreateError {
     TooMany {
         /// Of these.
         what: &'static str,
-        /// So many.
+        /// The number of devices.
         count: usize,
         /// At most.
         most: usize,

@@ -1,4 +1,4 @@
-//! Events of a pool, for whoever watches.
+//! Events of a pool, for its observers.
 
 use brindle_members::events::{Cause, Kind};
 use brindle_members::set::Noticed;

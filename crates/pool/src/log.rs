@@ -2,7 +2,7 @@
 //!
 //! A batch is one or more whole stripes with a summary in its first data block. Batches are written side by side; each has a number
 //! of its own, and recovery applies those that are whole in the order of their numbers, whichever others are missing. So nobody waits
-//! for the batches of others. Changes of one block never are under way together: whoever asks for one holds its lock.
+//! for the batches of others. Changes of one block never are under way together: the caller for one holds its lock.
 
 use std::collections::VecDeque;
 use std::rc::Rc;

@@ -13,7 +13,7 @@ pub enum PoolOpenError {
     /// A device can't be read.
     #[error("{device}: can't be read: {error}")]
     Unreadable {
-        /// As it was named.
+        /// The name that was given.
         device: String,
         /// Why.
         error: OpError,
@@ -21,7 +21,7 @@ pub enum PoolOpenError {
     /// A device has no label.
     #[error("{device}: it is no member of a pool: {error}")]
     NoLabel {
-        /// As it was named.
+        /// The name that was given.
         device: String,
         /// The fault of what was found instead.
         error: PoolError,
@@ -29,7 +29,7 @@ pub enum PoolOpenError {
     /// Devices are of two pools.
     #[error("{device}: it is of the pool {name}, others are of another: give the members of one")]
     OtherPool {
-        /// As it was named.
+        /// The name that was given.
         device: String,
         /// The pool that it is of.
         name: String,
@@ -51,13 +51,13 @@ pub enum PoolOpenError {
     /// Labels of one pool contradict each other.
     #[error("{device}: its label says something else of the pool than those of the others: leave it out")]
     Contradicts {
-        /// As it was named.
+        /// The name that was given.
         device: String,
     },
     /// A device is smaller than when it became a member.
     #[error("{device}: it has {have} bytes, and had {need} when it became a member")]
     TooSmall {
-        /// As it was named.
+        /// The name that was given.
         device: String,
         /// Bytes now.
         have: u64,
@@ -97,7 +97,7 @@ pub enum PoolOpenError {
     Lost {
         /// The first.
         first: u64,
-        /// So many.
+        /// The number of members.
         count: u64,
     },
     /// A page that the uberblock names is damaged beyond repair.
@@ -114,7 +114,7 @@ pub enum PoolOpenError {
 /// A device with a label.
 #[derive(Clone, Debug)]
 pub struct Looked {
-    /// As it was named.
+    /// The name that was given.
     pub name: String,
     /// The device.
     pub id: MemberId,

@@ -93,7 +93,7 @@ impl Layer {
 
 /// A leaf.
 pub(crate) struct Slot {
-    /// Where it stands; none of one that was never written.
+    /// The place of the leaf; `None` if it was never written.
     pub(crate) pointer: Option<Pointer>,
     pub(crate) count: u16,
     /// Its entries, if they are in memory.
@@ -403,7 +403,7 @@ impl Map {
         }
     }
 
-    /// A leaf is to be written anew.
+    /// A leaf is to be rewritten.
     pub(crate) fn touch(&mut self, at: Key) {
         if let Some(slot) = self.leaves.get_mut(&at).filter(|slot| slot.content.is_some()) {
             mark(slot, &mut self.cached);

@@ -135,7 +135,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         record: RefCell::new(head),
         records: Turns::new(io),
         checkpoints: Turns::new(io),
-        owed: Cell::new(false),
+        change_pending: Cell::new(false),
         broken: Cell::new(false),
         reshaped: Cell::new(false),
         stopping: Cell::new(false),

@@ -177,7 +177,7 @@ impl Pool {
                 batches: core.log.flying.get(),
                 checkpoint: core.begun.get() > core.ended.get(),
                 cleaning: core.cleaning.get(),
-                failing: core.owed.get(),
+                failing: core.change_pending.get(),
                 reaping: core.map.borrow().dead.len(),
                 reused: space.reused(),
                 freed: space.freed,
@@ -317,13 +317,13 @@ impl Pool {
         self.0.fail(member)?.await
     }
 
-    /// Reads all that counts, and tells what of it is wrong; nothing is written, and no segment is used anew meanwhile. `told` is called with the bytes of volumes that were
+    /// Reads all that counts, and tells what of it is wrong; nothing is written, and no segment is used anew meanwhile. `reported` is called with the bytes of volumes that were
     /// gone over.
     ///
     /// # Errors
     /// If the map can't be read.
-    pub async fn check(&self, told: impl FnMut(u64)) -> Result<Checked, VolumeError> {
-        self.0.check(told).await
+    pub async fn check(&self, reported: impl FnMut(u64)) -> Result<Checked, VolumeError> {
+        self.0.check(reported).await
     }
 
     /// Makes all stable that was acknowledged.

@@ -16,7 +16,7 @@ use crate::space::Urgency;
 /// Where the bytes of a block come from.
 #[derive(Clone)]
 pub(crate) enum Source {
-    /// Slices of 4 KiB in all, of whoever asked.
+    /// Slices of 4 KiB in all, of the caller.
     Slices(Vec<Slice>),
     /// Bytes that are nobody else's.
     Bytes(Rc<[u8]>),

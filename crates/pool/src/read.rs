@@ -1,4 +1,4 @@
-//! Reads: a block is believed only if it sums to what the map says, and rebuilt from its stripe where it does not.
+//! Reads. A block must have the checksum in the map; otherwise it is rebuilt from its stripe.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -55,7 +55,7 @@ struct Stripe {
     silent: Option<VolumeError>,
 }
 
-/// A segment that somebody reads: it is not written anew meanwhile.
+/// A segment that somebody reads: it is not rewritten meanwhile.
 pub(crate) struct Pin<'a>(&'a RefCell<Space>, u32);
 
 impl<'a> Pin<'a> {
@@ -115,7 +115,7 @@ impl Core {
             while !from.is_empty() {
                 let room = into[slice].len() - within;
                 let count = room.min(from.len());
-                if into[slice].is_lent() {
+                if into[slice].is_pinned() {
                     return Err(VolumeError::Again);
                 }
                 into[slice].put(within, &from[..count]);

@@ -1,8 +1,9 @@
 //! The record: uberblocks, and who is out of use.
 //!
-//! Rules, for a crash at any moment. A member that fails is out of use at once, and nobody who relies on its absence is told of
-//! success before uberblocks on all others say so. An uberblock is written to both labels of every member in use, and counts once it
-//! stands on all of them. One that names another checkpoint is written after that, and all it relies on, stands on all members.
+//! Rules, for a crash at any moment. A member that fails is out of use at once, and no success that relies on its
+//! absence is acknowledged before uberblocks on all others say so. An uberblock is written to both labels of every
+//! member in use, and counts once it stands on all of them. One that names another checkpoint is written after that,
+//! and all it relies on, stands on all members.
 
 use std::rc::Rc;
 
@@ -51,7 +52,7 @@ impl Core {
             self.record.replace(next.clone());
             let bytes = next.encode().map_err(|_| VolumeError::NoSpace)?;
             if self.write_uberblock(&next, &bytes).await? {
-                self.owed.set(false);
+                self.change_pending.set(false);
                 return Ok(());
             }
         }
@@ -88,7 +89,7 @@ impl Core {
             return Err(VolumeError::TooManyLost);
         }
         self.set.members.fail(role);
-        self.owed.set(true);
+        self.change_pending.set(true);
         self.reshaped.set(true);
         self.happened(PoolEvent::MemberFailed, Some(role), Some(why));
         for (vdev, present) in self.present().into_iter().enumerate() {
@@ -135,11 +136,11 @@ impl Owner for Core {
             return Some(Box::pin(core::future::ready(Err(VolumeError::TooManyLost))));
         }
         // Members that fail while it opens are on record by the opening's own.
-        if !self.owed.get() || self.opening.get() {
+        if !self.change_pending.get() || self.opening.get() {
             return None;
         }
         if self.read_only {
-            self.owed.set(false);
+            self.change_pending.set(false);
             return None;
         }
         let me: Rc<Self> = self.me.upgrade()?;
@@ -148,7 +149,7 @@ impl Owner for Core {
             me,
             |me| &me.records,
             async |core: &Self| {
-                if core.owed.get() { core.commit(|_| {}).await } else { Ok(()) }
+                if core.change_pending.get() { core.commit(|_| {}).await } else { Ok(()) }
             },
         )))
     }
@@ -157,7 +158,7 @@ impl Owner for Core {
         self.happened(PoolEvent::Noticed(what), Some(role), why);
     }
 
-    fn is_ending(&self) -> bool {
+    fn is_stopping(&self) -> bool {
         self.stopping.get()
     }
 
@@ -168,8 +169,8 @@ impl Owner for Core {
     fn gave_up_reads(&self, _role: u16, _age: Duration) {}
 
     fn looked(&self) {
-        self.batches.renew_if_held();
-        self.reads.renew_if_held();
-        self.set.scratch.renew_if_held();
+        self.batches.renew_if_pinned();
+        self.reads.renew_if_pinned();
+        self.set.scratch.renew_if_pinned();
     }
 }

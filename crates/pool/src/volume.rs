@@ -1,4 +1,4 @@
-//! A volume of a pool, as whoever uses it sees it.
+//! A volume of a pool, as its users see it.
 
 use std::rc::Rc;
 

@@ -124,12 +124,12 @@ fn counts_of_what_is_live_are_true_after_power_cuts() {
     let io = Io::new(Box::new(sim.clone()));
     io.block_on(house.create(&io));
     io.shutdown();
-    for life in 0..12 {
-        sim = sim.restart(life);
+    for boot in 0..12 {
+        sim = sim.restart(boot);
         let io = Io::new(Box::new(sim.clone()));
-        sim.cut_power_at(When::Step(6000 + 700 * life));
+        sim.cut_power_at(When::Step(6000 + 700 * boot));
         let lived = io.block_on(sim.until_end(&io, async {
-            let pool = house.open(&io, 10 + life).await;
+            let pool = house.open(&io, 10 + boot).await;
             let volume = match pool.volume("one") {
                 Some(volume) => volume,
                 None => pool.create_volume("one", BLOCKS * 4096).await.expect("room"),
@@ -139,10 +139,10 @@ fn counts_of_what_is_live_are_true_after_power_cuts() {
             for block in 0..BLOCKS {
                 there += u64::from(read(&io, &volume, block).await != Ok(0));
             }
-            assert_eq!(stored, there, "life {life}");
-            let mut random = Random::new(life);
+            assert_eq!(stored, there, "boot {boot}");
+            let mut random = Random::new(boot);
             loop {
-                write(&io, &volume, random.below(BLOCKS), 1 + life as u8).await.expect("written");
+                write(&io, &volume, random.below(BLOCKS), 1 + boot as u8).await.expect("written");
             }
         }));
         assert_eq!(lived, None::<()>);

@@ -156,8 +156,11 @@ fn a_member_that_is_there_twice_is_named_and_neither_is_taken() {
     let opened = io.block_on(async {
         brindle_pool::open(&io, &house.ids, How::Writing { opening: 3 }, None, house.config()).await.map(drop)
     });
-    let told = opened.map_err(|why| why.to_string());
-    assert!(told.as_ref().is_err_and(|told| told.contains(" both are member 0.1")), "{told:?}");
+    let reported = opened.map_err(|why| why.to_string());
+    assert!(
+        reported.as_ref().is_err_and(|reported| reported.contains(" both are member 0.1")),
+        "{reported:?}"
+    );
     let mut after = vec![0; MEMBER as usize];
     sim.peek(house.ids[1], 0, &mut after);
     assert!(after == whole, "nothing was written");

@@ -36,9 +36,9 @@ pub const CLIENT_OTHER: Certificate = certificate!("client-other");
 pub const CLIENT_EXPIRED: Certificate = certificate!("client-expired");
 /// The first client's names, taken back by the authority.
 pub const CLIENT_REVOKED: Certificate = certificate!("client-revoked");
-/// The authority's list of what it has taken back.
+/// The authority's list of revoked certificates.
 pub const REVOKED: &str = include_str!("certificates/revoked.pem");
-/// Such a list whose time is over.
+/// A list of revoked certificates that has expired.
 pub const REVOKED_EXPIRED: &str = include_str!("certificates/revoked-expired.pem");
 /// The first client's names, by an authority that is not trusted.
 pub const STRANGER: Certificate = certificate!("stranger");

@@ -35,9 +35,9 @@ const PATIENCE: Duration = Duration::from_secs(40);
 pub struct Record {
     /// Counts the records.
     pub generation: u64,
-    /// By array.
+    /// Indexed by array.
     pub states: Vec<State>,
-    /// By device, whether it is lost.
+    /// Indexed by device, whether it is lost.
     pub lost: Vec<bool>,
 }
 
@@ -77,7 +77,7 @@ impl Record {
         found.max_by_key(|(record, _)| record.generation)
     }
 
-    /// The same of a device of `size` bytes, looked at beside the engine's back.
+    /// The record on a device of `size` bytes, read without the engine.
     pub fn look(bench: &impl Bench, device: MemberId, size: u64) -> Option<Self> {
         let mut places = vec![0; CONTAINER_BYTES as usize];
         bench.peek(device, size - CONTAINER_BYTES, &mut places);
@@ -122,18 +122,18 @@ struct Shared {
     disks: RefCell<Vec<ContainerDisk>>,
     /// The newest record.
     newest: RefCell<Record>,
-    /// By array, what it has put on record.
+    /// Indexed by array, what it has put on record.
     states: RefCell<Vec<State>>,
     /// Every living device has the newest record.
     whole: Cell<bool>,
-    /// By array, whom to tell of devices that others have lost.
-    told: RefCell<Vec<Option<OnLoss>>>,
+    /// Indexed by array, whom to tell of devices that others have lost.
+    on_loss: RefCell<Vec<Option<OnLoss>>>,
     busy: Cell<bool>,
     freed: Notify,
 }
 
 impl Container {
-    /// Reads what is on the devices; `None` stands for one that is not here. Nothing if no device has a record.
+    /// Reads the records on the devices; `None` stands for a missing device. Nothing if no device has a record.
     ///
     /// # Errors
     /// The number of a device that can't be read, and why.
@@ -168,7 +168,7 @@ impl Container {
             whole: Cell::new(disks.iter().all(|disk| !disk.alive || disk.generation == newest.generation)),
             disks: RefCell::new(disks),
             states: RefCell::new(newest.states.clone()),
-            told: RefCell::new(newest.states.iter().map(|_| None).collect()),
+            on_loss: RefCell::new(newest.states.iter().map(|_| None).collect()),
             newest: RefCell::new(newest),
             busy: Cell::new(false),
             freed: Notify::new(io),
@@ -206,7 +206,7 @@ impl Container {
 }
 
 impl Shared {
-    /// By device, whether it is lost, or not here.
+    /// Indexed by device, whether it is lost, or not here.
     fn lost(&self) -> Vec<bool> {
         let mut lost = vec![true; self.newest.borrow().lost.len()];
         self.disks.borrow().iter().filter(|disk| disk.alive).for_each(|disk| lost[disk.number] = false);
@@ -220,8 +220,8 @@ impl Shared {
     }
 
     /// A device in use on which a record that was given up may still land.
-    fn lent(&self) -> Option<MemberId> {
-        self.disks.borrow().iter().find(|disk| disk.alive && disk.buf.is_lent()).map(|disk| disk.id)
+    fn first_pinned(&self) -> Option<MemberId> {
+        self.disks.borrow().iter().find(|disk| disk.alive && disk.buf.is_pinned()).map(|disk| disk.id)
     }
 
     /// Puts an array's state on record, beside the others'.
@@ -237,7 +237,7 @@ impl Shared {
             self.states.borrow_mut()[array] = state;
             return Refusals::new();
         }
-        if let Some(id) = self.lent() {
+        if let Some(id) = self.first_pinned() {
             return vec![(id, OpError::TimedOut)];
         }
         next.generation += 1;
@@ -300,14 +300,14 @@ impl Shared {
             return;
         }
         let others = self
-            .told
+            .on_loss
             .borrow()
             .iter()
             .enumerate()
             .filter(|(n, _)| *n != array)
-            .filter_map(|(_, told)| told.clone())
+            .filter_map(|(_, on_loss)| on_loss.clone())
             .collect::<Vec<_>>();
-        others.iter().for_each(|told| told(id, failed.cause));
+        others.iter().for_each(|on_loss| on_loss(id, failed.cause));
     }
 }
 
@@ -344,8 +344,8 @@ impl Ledger for Share {
         self.container.lose(self.array, device, failed);
     }
 
-    fn when_lost(&self, told: OnLoss) {
-        self.container.told.borrow_mut()[self.array] = Some(told);
+    fn when_lost(&self, on_loss: OnLoss) {
+        self.container.on_loss.borrow_mut()[self.array] = Some(on_loss);
     }
 
     fn outdated(&self) -> Vec<MemberId> {
@@ -356,8 +356,8 @@ impl Ledger for Share {
         Box::pin(self.container.bring_up())
     }
 
-    fn is_lent(&self) -> bool {
-        self.container.lent().is_some()
+    fn is_pinned(&self) -> bool {
+        self.container.first_pinned().is_some()
     }
 
     fn describe(&self) -> Description {

@@ -11,9 +11,9 @@ use crate::random::Random;
 /// A fault of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// It is gone, for good or until the power comes back.
+    /// The drive is gone, for good or until the power comes back.
     Dies,
-    /// It takes no write any more, but reads.
+    /// The drive takes no write any more, but reads.
     RefusesWrites,
     /// A flush fails, and what it should have made stable is forgotten. Flushes after it succeed.
     FailsFlush,
@@ -21,18 +21,18 @@ pub enum Fault {
     BadSector,
     /// A place can't be read once or twice.
     PassingError,
-    /// It does not answer for a while.
+    /// The drive does not answer for a while.
     Pauses,
-    /// It does not answer for so long that reads are given up. Then it answers, after they have been given up.
+    /// The drive does not answer for so long that reads are given up. The answers come after that.
     Stalls,
-    /// It never answers again.
+    /// The drive never answers again.
     Hangs,
-    /// It takes many times as long.
+    /// The drive is many times slower.
     Crawls,
 }
 
 impl Fault {
-    /// All of them.
+    /// All faults.
     pub const ALL: [Self; 9] = [
         Self::Dies,
         Self::RefusesWrites,
@@ -60,7 +60,7 @@ impl Fault {
         self.cost() != Cost::Nothing
     }
 
-    /// Makes it happen to what is wrong with a drive already. `place` is where, if it is at some place.
+    /// Adds this fault to those that a drive has already. `place` is where, for faults that have a place.
     pub fn strike(self, faults: &mut Faults, place: core::ops::Range<u64>) {
         match self {
             Self::Dies => faults.gone = true,
@@ -73,7 +73,7 @@ impl Fault {
         }
     }
 
-    /// When it passes by itself.
+    /// The time after which the fault ends by itself.
     pub fn lasts(self) -> Option<Duration> {
         match self {
             Self::Pauses => Some(Duration::from_millis(40)),
@@ -129,7 +129,7 @@ pub struct Atlas {
 }
 
 impl Atlas {
-    /// Of an array that has lost these roles already.
+    /// The faults that an array can bear which has lost these roles already.
     pub fn new(geometry: &Geometry, lost: &[u16]) -> Self {
         Self { geometry: geometry.clone(), lost: lost.to_vec(), spotted: Vec::new() }
     }

@@ -27,7 +27,7 @@ pub struct Guard {
 
 /// A window of rows that was computed and has not been written yet.
 struct Announced {
-    /// Of the members' data areas.
+    /// Bytes of the members' data areas.
     range: Range<u64>,
     due: Vec<Due>,
 }
@@ -36,7 +36,7 @@ struct Announced {
 struct Due {
     role: u16,
     range: Range<u64>,
-    /// Of its bytes; `None` for zeroes, which may be sent in pieces and more than once.
+    /// The digest of its bytes; `None` for zeroes, which may be sent in pieces and more than once.
     digest: Option<u64>,
 }
 
@@ -48,7 +48,7 @@ struct GuardedPiece {
 }
 
 impl Guard {
-    /// Of an array of this geometry of which nothing has begun.
+    /// A guard for an array of this geometry without requests under way.
     pub fn new(geometry: &Geometry) -> Self {
         let (begun, announced) = (RefCell::default(), RefCell::default());
         Self { geometry: geometry.clone(), begun, announced }
@@ -60,7 +60,7 @@ impl Guard {
         panic!("{level} of {} members: {what}: {why}; begun: {begun:?}", self.geometry.members())
     }
 
-    /// Everything that is sent is within what has begun.
+    /// Checks that each write lies within a change that has begun.
     fn check_begun(&self, change: &MemberChange) {
         let begun = self.begun.borrow();
         for piece in self.pieces(change.role, change.offset, change.len) {
@@ -116,7 +116,7 @@ impl Guard {
         }
     }
 
-    /// Rows with parity are written as they were announced.
+    /// Checks that rows with parity are written as they were announced.
     fn check_announced(&self, change: &MemberChange) {
         let digest = digest(change);
         let range = change.offset..change.offset + change.len;

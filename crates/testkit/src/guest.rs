@@ -56,7 +56,7 @@ impl Guest {
         content
     }
 
-    /// Of what blocks have held, only what they hold now counts from here on.
+    /// Forgets the earlier contents of blocks: only the present ones count from here on.
     pub fn forget(&self) {
         self.held.borrow_mut().iter_mut().for_each(|held| drop(held.drain(..held.len() - 1)));
     }

@@ -82,9 +82,9 @@ struct HangState {
     bad: Vec<(u64, Range<usize>)>,
     hang: Option<Hang>,
     held: VecDeque<Vec<u8>>,
-    /// Nothing more can be written.
+    /// The file system is full.
     full: bool,
-    /// Of each file, if a power cut is to come.
+    /// The cache of each file, if a power cut is to come.
     caches: Vec<Cache>,
 }
 
@@ -162,7 +162,7 @@ impl HangingFiles {
         self.server.state().hang = Some(what);
     }
 
-    /// Answers what waits, and everything from now on.
+    /// Answers all waiting requests, and later ones at once.
     pub fn release(&self) {
         let mut state = self.server.state();
         state.hang = None;

@@ -61,7 +61,7 @@ pub struct Mix {
     pub most: u64,
     /// Half of the requests fall into this many bytes at the start.
     pub crowd: u64,
-    /// Requests begin and end at multiples of this.
+    /// The unit of requests: they begin and end at multiples of it.
     pub block: u64,
 }
 

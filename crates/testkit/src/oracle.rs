@@ -31,10 +31,10 @@ enum Value {
 struct OracleEntry {
     value: Value,
     began: u64,
-    /// `u64::MAX` while it is under way.
+    /// The end of the change; `u64::MAX` while it is under way.
     ended: u64,
     acknowledged: bool,
-    /// It survives a power cut.
+    /// The change survives a power cut.
     stable: bool,
 }
 
@@ -48,7 +48,7 @@ struct Sector {
     seen: Option<Stamp>,
 }
 
-/// A sector that holds what it must not.
+/// A sector with a value that it must not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     sector: u64,
@@ -75,12 +75,12 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// Of a volume of `size` bytes that is full of zeroes.
+    /// An oracle for a volume of `size` zero bytes.
     pub fn zeroes(size: u64) -> Self {
         Self::new(size, Value::Is(Stamp::Zeroes))
     }
 
-    /// Of a volume of `size` bytes on which anything may be.
+    /// An oracle for a volume of `size` bytes with unknown content.
     pub fn anything(size: u64) -> Self {
         Self::new(size, Value::Anything)
     }

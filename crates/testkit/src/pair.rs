@@ -3,7 +3,8 @@
 //! The record is a sector at the start of each device. What must hold, for a crash at any moment:
 //!
 //! 1. No member is written to before a record says that copies may differ.
-//! 2. A member that failed is out of use at once. Nobody who relies on its absence is told of success before the other's record
+//! 2. A member that failed is out of use at once. No success that relies on its absence is acknowledged before the
+//!    other's record
 //!    says that it is out ([`Owner::unrecorded`]).
 //! 3. The record with the highest count decides who is out. A record that is older, and is not called out, was left behind by a
 //!    crash: its member has all that was acknowledged. A device that comes alone is taken only if its record calls the other out.
@@ -42,9 +43,9 @@ const WINDOW: u64 = 64 << 10;
 pub enum Open {
     /// Devices without a record are a new one's.
     New,
-    /// As it should be.
+    /// By the rules.
     Usual,
-    /// It breaks the second rule.
+    /// An owner that breaks the second rule, so that tests can find it.
     Hasty,
 }
 
@@ -64,7 +65,7 @@ struct Core {
     /// The record to be written, and as of the last one the record that is.
     record: Cell<Record>,
     dirty: Cell<bool>,
-    /// The record says so: writes may begin.
+    /// The record is written: writes may begin.
     ready: Cell<bool>,
     /// Copies are the same below this byte; above it the first that can be read is.
     same: Cell<u64>,
@@ -232,7 +233,7 @@ impl Core {
                 self.lose(role)?;
             }
             if outcome.is_ok() && (0..2).all(|role| is_in(&role) == (out & 1 << role == 0)) {
-                members.set_owed(false);
+                members.set_change_pending(false);
                 return Ok(());
             }
         }
@@ -245,7 +246,7 @@ impl Core {
             return Err(VolumeError::TooManyLost);
         }
         self.set.members.fail(role);
-        self.set.members.set_owed(true);
+        self.set.members.set_change_pending(true);
         Ok(())
     }
 
@@ -304,7 +305,7 @@ impl Core {
             for refused in done.refused().iter().filter(|refused| refused.is_of(&self.set.members)) {
                 let _judged = self.set.fail_member(role, refused, false).await;
             }
-            if let Some(error) = self.set.lent(into, &done) {
+            if let Some(error) = self.set.error_if_pinned(into, &done) {
                 return Err(error);
             }
         }
@@ -349,9 +350,10 @@ impl Owner for Core {
         if self.broken.get() {
             return Some(Box::pin(core::future::ready(Err(VolumeError::TooManyLost))));
         }
-        let commit =
-            async |core: &Self| if core.set.members.is_owed() { core.commit().await } else { Ok(()) };
-        (self.set.members.is_owed() && !self.hasty).then(|| self.in_turn(commit))
+        let commit = async |core: &Self| {
+            if core.set.members.is_change_pending() { core.commit().await } else { Ok(()) }
+        };
+        (self.set.members.is_change_pending() && !self.hasty).then(|| self.in_turn(commit))
     }
 
     fn answers_for_members(&self) -> bool {
@@ -359,7 +361,7 @@ impl Owner for Core {
     }
 
     fn looked(&self) {
-        self.copies.renew_if_held();
+        self.copies.renew_if_pinned();
     }
 }
 

@@ -61,7 +61,7 @@ impl Random {
         }
     }
 
-    /// So many random bytes.
+    /// Returns `len` random bytes.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         self.fill(&mut bytes);

@@ -23,7 +23,7 @@ use brindle_volume::VolumeError;
 const HALF: u64 = 1 << 20;
 /// Bytes of a member before its data.
 pub const LOG_BYTES: u64 = 2 * HALF;
-/// Entries begin at multiples of this, each with so many bytes that say what is in it.
+/// The alignment of entries, and the size of an entry's head.
 const HEAD: usize = 4096;
 const MAGIC: u64 = 0x6272_696e_7265_646f;
 /// Words of a head before those of changes.
@@ -37,7 +37,7 @@ pub struct Redo {
     epoch: u64,
     /// Bytes of the half that have been given to entries.
     used: Cell<u64>,
-    /// It writes nothing: the fault that a test wants.
+    /// The log writes nothing: the fault that a test wants.
     idle: bool,
 }
 
@@ -110,7 +110,7 @@ fn has_bytes(content: &Content) -> bool {
     matches!(content, Content::Bytes(_))
 }
 
-/// Of an entry, but for its own place.
+/// The checksum of an entry, without the bytes of the checksum.
 fn checksum(entry: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(&entry[..24]);

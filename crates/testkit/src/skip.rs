@@ -36,8 +36,8 @@ pub fn find(name: &str) -> Result<PathBuf, Missing> {
         })
 }
 
-/// `BRINDLE_LONG` is in the environment (`make test-long`): tests try everything. Else some of it, so that `make test` keeps
-/// its time.
+/// `BRINDLE_LONG` is in the environment (`make test-long`): tests try everything. Otherwise tests run some of their
+/// cases, so that `make test` stays short.
 pub fn is_long() -> bool {
     std::env::var_os("BRINDLE_LONG").is_some()
 }

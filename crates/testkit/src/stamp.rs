@@ -8,9 +8,9 @@ pub const SECTOR: usize = 512;
 pub enum Stamp {
     /// All zeroes.
     Zeroes,
-    /// Of the write of this number.
+    /// The data of the write with this number.
     Write(u64),
-    /// No write wrote this here.
+    /// No write has put these bytes here.
     Strange,
 }
 

@@ -30,7 +30,7 @@ const SHARE: u64 = 128 << 10;
 const CHUNK: u64 = 4096;
 /// The arrays.
 const LEVELS: [Level; 2] = [Level::Raid10, Level::Raid1];
-/// Requests to each array in a life, and time between two at most.
+/// Requests to each array in a boot, and time between two at most.
 const REQUESTS: u64 = 40;
 const PAUSE_US: u64 = 3000;
 /// Faults that cost a device.
@@ -52,14 +52,14 @@ pub enum Broken {
     Refused(usize, &'static str, String),
     /// A device is lost to one of them only.
     #[error("device {0} is lost to array {1}, and array {2} goes on with it")]
-    ToldToOne(u16, usize, usize),
-    /// Devices are lost to which nothing has happened.
+    LostToOne(u16, usize, usize),
+    /// Devices are lost that no fault has struck.
     #[error("devices {0:?} are lost")]
     Lost(Vec<u16>),
-    /// Success was told that relies on the absence of a device, and the record does not say that it is absent.
+    /// A success was acknowledged that relies on the absence of a device which the record has as present.
     #[error("device {0} was done without, and is not on record")]
     Unrecorded(u16),
-    /// A life comes to no end.
+    /// A boot comes to no end.
     #[error("nothing comes to an end any more: {0:?}")]
     Endless((u64, Instant)),
 }
@@ -71,10 +71,10 @@ pub struct Volumes {
     devices: Vec<MemberId>,
     /// The one that something happens to.
     victim: u16,
-    /// It has happened.
+    /// The fault has struck.
     struck: bool,
     oracles: [Rc<RefCell<Oracle>>; 2],
-    /// Success was told while the victim was out of use.
+    /// A success was acknowledged while the victim was out of use.
     relied: Cell<bool>,
     done: bool,
     met: RefCell<BTreeMap<&'static str, u64>>,
@@ -97,7 +97,7 @@ pub fn run(seed: u64, cut: Option<u64>) -> Driven {
 }
 
 impl Subject for Volumes {
-    /// The steps before which the power goes, life by life; and chance.
+    /// The steps before which the power goes, boot by boot; and chance.
     type Setup = (Vec<u64>, Random);
     type Open = Running;
     type End = ();
@@ -113,8 +113,8 @@ impl Subject for Volumes {
         Self { cuts, random, devices, victim, struck, oracles, relied, done, met }
     }
 
-    fn begin(&mut self, sim: &Sim, life: u64) -> Option<u64> {
-        let cut = self.cuts.get(life as usize - 1).copied();
+    fn begin(&mut self, sim: &Sim, boot: u64) -> Option<u64> {
+        let cut = self.cuts.get(boot as usize - 1).copied();
         // Nothing may be lost without a cut: a run to a good end tells how many steps there are.
         if let Some(cut) = cut.filter(|_| !self.struck) {
             let (step, fault) = (self.random.below(cut + 1), *self.random.pick(&KINDS));
@@ -170,7 +170,7 @@ impl Subject for Volumes {
             }
             open.clients[n].read_all().await.map_err(|trouble| Broken::Client(n, trouble))?;
         }
-        open.judge_told()?;
+        open.judge_losses()?;
         for (n, array) in open.arrays.iter().enumerate() {
             array.stop().await.map_err(|why| Broken::Refused(n, "stop", why.to_string()))?;
         }
@@ -207,7 +207,7 @@ impl Volumes {
 
     /// Asks an array for one thing after the other.
     async fn lane(&self, n: usize, open: &Running, scene: &Scene) -> Result<(), Broken> {
-        let stream = (scene.life << 8) + n as u64;
+        let stream = (scene.boot << 8) + n as u64;
         let mut pauses = Random::stream(scene.seed, 0x6c61_6e65 + stream);
         let size = self.oracles[n].borrow().size();
         let mix = Mix { most: 16 << 10, block: 512, ..Mix::default() };
@@ -216,7 +216,7 @@ impl Volumes {
             scene.io.sleep(Duration::from_micros(pauses.below(PAUSE_US))).await;
             let request = load.next_request();
             open.clients[n].ask(request).await.map_err(|trouble| Broken::Client(n, trouble))?;
-            open.judge_told()?;
+            open.judge_losses()?;
             if open.arrays[n].state(self.victim) == RoleState::Failed {
                 let changes = !matches!(request, crate::load::Request::Read { .. });
                 self.relied.set(self.relied.get() || changes && open.arrays[n].state_change().is_none());
@@ -229,12 +229,12 @@ impl Volumes {
 
 impl Running {
     /// No device is lost to one array and not to the other.
-    fn judge_told(&self) -> Result<(), Broken> {
+    fn judge_losses(&self) -> Result<(), Broken> {
         for device in 0..DEVICES as u16 {
             let is_out = |n: usize| self.arrays[n].state(device) != RoleState::InSync;
             for (out, other) in [(0, 1), (1, 0)] {
                 if is_out(out) && !is_out(other) {
-                    return Err(Broken::ToldToOne(device, out, other));
+                    return Err(Broken::LostToOne(device, out, other));
                 }
             }
         }

@@ -34,7 +34,7 @@ const POOL: usize = 8 << 20;
 
 /// A reactor into whose members a test may look, beside the engine's back.
 pub trait Bench: Clone {
-    /// An executor over it.
+    /// An executor over the bench.
     fn io(&self) -> Io;
 
     /// Copies bytes of a member, as a reader would see them.
@@ -122,7 +122,7 @@ impl World<Memory> {
         self.reboot_with(&self.ids)
     }
 
-    /// The same of these members, whether they are in use or not.
+    /// Restarts with these members, whether they are in use or not.
     pub(crate) fn reboot_with(&self, ids: &[MemberId]) -> Self {
         let memory = Memory::new();
         let copy = |&id: &MemberId| {
@@ -216,7 +216,7 @@ impl<B: Bench> World<B> {
         assemble(&candidates, options)
     }
 
-    /// Opens what was assembled.
+    /// Opens an assembly.
     ///
     /// # Errors
     /// As [`open`].
@@ -259,7 +259,7 @@ impl<B: Bench> World<B> {
         self.bench.poke(self.ids[member], sb.super_offset, &encoded(&sb));
     }
 
-    /// Has all superblocks say that redundancy is not known true from a position on, as [`Array::sync_len`] counts.
+    /// Has all superblocks say that redundancy is not known to be in sync from a position on, as [`Array::sync_len`] counts.
     pub fn doubt(&self, position: u64) {
         (0..self.ids.len()).for_each(|n| self.change(n, |sb| sb.resync_offset = Some(position)));
     }
@@ -380,7 +380,7 @@ pub fn in_memory(io: &Io, geometry: Geometry, devices: Vec<Option<Device>>) -> A
     Array::kept(io, geometry, devices, Box::new(Nothing), &patient())
 }
 
-/// The same without the guard, which costs several times as much as the engine: for measurements.
+/// An array without the guard, for measurements: the guard costs several times as much as the engine.
 pub fn unguarded(io: &Io, geometry: Geometry, devices: Vec<Option<Device>>) -> Array {
     Array::kept(io, geometry, devices, Box::new(Nothing), &OpenConfig { observers: Vec::new(), ..patient() })
 }

@@ -36,7 +36,7 @@ fn drives(seed: u64) -> (Sim, [MemberId; 2]) {
 /// A pair as storms drive it.
 struct Pairs {
     seed: u64,
-    /// The step before which the power goes in the first life.
+    /// The step before which the power goes in the first boot.
     cut: Option<u64>,
     /// Something happens to a drive.
     faults: bool,
@@ -47,8 +47,8 @@ struct Pairs {
     struck: usize,
     ids: [MemberId; 2],
     oracle: Rc<RefCell<Oracle>>,
-    life: u64,
-    /// The fault of the present life, its drive, and the step before which it strikes.
+    boot: u64,
+    /// The fault of the present boot, its drive, and the step before which it strikes.
     fault: Option<(u64, Fault, usize)>,
 }
 
@@ -68,15 +68,15 @@ impl Subject for Pairs {
         let mut random = Random::stream(seed, cut.map_or(u64::MAX, |cut| cut + 1));
         let struck = random.below(2) as usize;
         let oracle = Rc::new(RefCell::new(Oracle::zeroes(SIZE)));
-        Self { seed, cut, faults, hasty, random, struck, ids, oracle, life: 0, fault: None }
+        Self { seed, cut, faults, hasty, random, struck, ids, oracle, boot: 0, fault: None }
     }
 
-    fn begin(&mut self, _: &Sim, life: u64) -> Option<u64> {
-        self.life = life;
+    fn begin(&mut self, _: &Sim, boot: u64) -> Option<u64> {
+        self.boot = boot;
         self.oracle.borrow_mut().upset();
-        // The last two lives come to their end; after the last each drive is read alone.
+        // The last two boots come to their end; after the last each drive is read alone.
         let (within, random) = (self.cut.unwrap_or(400), &mut self.random);
-        let cut = match life {
+        let cut = match boot {
             1 => self.cut,
             2 => random.one_in(2).then(|| random.below(300)),
             _ => None,
@@ -84,7 +84,7 @@ impl Subject for Pairs {
         let step =
             if random.one_in(2) { within.saturating_sub(random.below(30)) } else { random.below(within + 1) };
         let fault = (step, *random.pick(&KINDS), self.struck);
-        self.fault = (self.faults && life < 3).then_some(fault);
+        self.fault = (self.faults && boot < 3).then_some(fault);
         cut
     }
 
@@ -111,14 +111,14 @@ impl Subject for Pairs {
         for role in 0..2 {
             if pair.state(role) != RoleState::InSync {
                 let rebuilt = pair.rebuild(role, self.ids[usize::from(role)]).await;
-                // The device may be the one that is struck in this life.
+                // The device may be the one that is struck in this boot.
                 if self.fault.is_none() {
                     rebuilt.map_err(well("rebuild"))?;
                 }
             }
         }
         let mix = Mix { flushes: 4, most: 16 << 10, crowd: 32 << 10, ..Mix::default() };
-        let troubles = client.side_by_side(&scene.io, 3, 16, mix, self.seed * 7 + self.life).await;
+        let troubles = client.side_by_side(&scene.io, 3, 16, mix, self.seed * 7 + self.boot).await;
         troubles.into_iter().next().map_or(Ok(()), |trouble| Err(served(trouble)))?;
         client.read_all().await.map_err(served)
     }
@@ -139,7 +139,7 @@ impl Subject for Pairs {
 
     fn restarted(&mut self, sim: &Sim) -> Result<bool, String> {
         self.ids.iter().for_each(|&id| Fault::after_power_cycle(sim, id, false));
-        if self.life < 4 {
+        if self.boot < 4 {
             return Ok(true);
         }
         self.ids.iter().try_for_each(|&lost| alone(sim, self.ids, lost, &self.oracle))?;
@@ -159,7 +159,7 @@ fn storm(seed: u64, cut: Option<u64>, faults: bool, hasty: bool) -> Result<Drive
     let (driven, pairs) = drive::<Pairs>(seed, (seed, cut, faults, hasty));
     let fault = pairs.map(|pairs| pairs.fault);
     match driven.broken {
-        Some(why) => Err(format!("life {} (fault {fault:?}): {why}", driven.life)),
+        Some(why) => Err(format!("boot {} (fault {fault:?}): {why}", driven.boot)),
         None => Ok(driven),
     }
 }

@@ -26,7 +26,7 @@ struct Storm {
     level: Level,
     members: usize,
     seed: u64,
-    /// The step of the first life before which the power goes.
+    /// The step of the first boot before which the power goes.
     cut: Option<u64>,
     /// The log writes nothing.
     idle: bool,
@@ -41,7 +41,7 @@ impl Storm {
             .expect("a shape")
     }
 
-    /// Steps of the first life, and whether a member failed; or what went wrong.
+    /// Steps of the first boot, and whether a member failed; or what went wrong.
     fn run(&self) -> Result<(u64, bool), String> {
         let mut sim = Sim::new(self.seed);
         let quick = Model { flush_latency: 150_000, ..Model::sata_ssd() };
@@ -52,12 +52,12 @@ impl Storm {
             ids.iter().map(|&id| Some(Device { id, data_offset: LOG_BYTES })).collect();
         let mut random = Random::stream(self.seed, self.cut.unwrap_or(ENDLESS));
         let mut steps = 0;
-        for life in 0..3 {
-            let cut = if life == 0 { self.cut } else { random.one_in(2).then(|| random.below(300)) };
-            let strikes = (life == 0 && self.refuses).then(|| self.cut.unwrap_or(200).saturating_sub(40));
-            let cut = cut.filter(|_| life < 2);
-            let ended = self.live(&sim, &mut devices, &oracle, cut, strikes, life)?;
-            if life == 0 {
+        for boot in 0..3 {
+            let cut = if boot == 0 { self.cut } else { random.one_in(2).then(|| random.below(300)) };
+            let strikes = (boot == 0 && self.refuses).then(|| self.cut.unwrap_or(200).saturating_sub(40));
+            let cut = cut.filter(|_| boot < 2);
+            let ended = self.live(&sim, &mut devices, &oracle, cut, strikes, boot)?;
+            if boot == 0 {
                 steps = sim.steps();
             }
             if ended {
@@ -65,13 +65,13 @@ impl Storm {
             } else {
                 oracle.borrow_mut().power_cut();
             }
-            sim = sim.restart(self.seed + life);
+            sim = sim.restart(self.seed + boot);
             ids.iter().for_each(|&id| Fault::after_power_cycle(&sim, id, false));
         }
         Ok((steps, devices.contains(&None)))
     }
 
-    /// True if the life came to its end, false if the power went.
+    /// True if the boot came to its end, false if the power went.
     fn live(
         &self,
         sim: &Sim,
@@ -79,7 +79,7 @@ impl Storm {
         oracle: &Rc<RefCell<Oracle>>,
         cut: Option<u64>,
         strikes: Option<u64>,
-        life: u64,
+        boot: u64,
     ) -> Result<bool, String> {
         let io = Io::new(Box::new(sim.clone()));
         sim.cut_power_at(When::Step(cut.unwrap_or(ENDLESS)));
@@ -89,7 +89,7 @@ impl Storm {
             sim.schedule(When::Step(step.max(40)), struck.id, refuse);
         }
         let failed = Rc::new(RefCell::new(None));
-        let work = self.work(&io, sim, devices.to_vec(), oracle, life, Rc::clone(&failed));
+        let work = self.work(&io, sim, devices.to_vec(), oracle, boot, Rc::clone(&failed));
         let ended = io.block_on(sim.until_end(&io, work));
         if !sim.has_ended() {
             sim.cut_power();
@@ -100,9 +100,9 @@ impl Storm {
             devices[usize::from(role)] = None;
         }
         match ended {
-            None if cut.is_none() => Err(format!("life {life}: nothing comes to an end")),
+            None if cut.is_none() => Err(format!("boot {boot}: nothing comes to an end")),
             None => Ok(false),
-            Some(result) => result.map(|()| true).map_err(|why| format!("life {life}: {why}")),
+            Some(result) => result.map(|()| true).map_err(|why| format!("boot {boot}: {why}")),
         }
     }
 
@@ -112,7 +112,7 @@ impl Storm {
         sim: &Sim,
         devices: Vec<Option<Device>>,
         oracle: &Rc<RefCell<Oracle>>,
-        life: u64,
+        boot: u64,
         failed: Rc<RefCell<Option<u16>>>,
     ) -> Result<(), String> {
         let epoch = replay(io, &devices).await.map_err(|error| format!("replay: {error}"))?;
@@ -136,7 +136,7 @@ impl Storm {
             }
         }
         client.read_all().await.map_err(|trouble| trouble.to_string())?;
-        if life == 2 {
+        if boot == 2 {
             // Each of what is left by parity alone.
             if let (true, Some(lost)) = (whole, devices[0]) {
                 sim.kill(lost.id);
@@ -145,13 +145,13 @@ impl Storm {
             return array.stop().await.map_err(|error| format!("stop: {error}"));
         }
         let mix = Mix { flushes: 1, most: 12 << 10, crowd: 32 << 10, ..Mix::default() };
-        let troubles = client.side_by_side(io, 2, 8, mix, self.seed * 7 + life).await;
+        let troubles = client.side_by_side(io, 2, 8, mix, self.seed * 7 + boot).await;
         troubles.into_iter().next().map_or(Ok(()), |trouble| Err(trouble.to_string()))?;
         array.stop().await.map_err(|error| format!("stop: {error}"))
     }
 }
 
-/// Storms over cuts of the first life: in how many a member failed, or the first finding.
+/// Storms over cuts of the first boot: in how many a member failed, or the first finding.
 fn storms(
     level: Level,
     members: usize,

@@ -18,8 +18,8 @@ fn storms(seeds: core::ops::Range<u64>, cuts: u64, kinds: &[Fault]) -> StrikeTal
             let storm = storm::run(seed, Some(cut), kinds);
             if let Some(failure) = storm.failure {
                 panic!(
-                    "make storm SEED={seed} CUT={cut}, life {}: {failure}\n{}",
-                    storm.life,
+                    "make storm SEED={seed} CUT={cut}, boot {}: {failure}\n{}",
+                    storm.boot,
                     StormPlan::new(seed)
                 );
             }
@@ -33,7 +33,7 @@ fn storms(seeds: core::ops::Range<u64>, cuts: u64, kinds: &[Fault]) -> StrikeTal
 fn survived(plan: &StormPlan, seed: u64, cut: u64) -> Storm {
     let storm = Course::of_plan(plan.clone(), Some(cut), &Fault::ALL).run();
     if let Some(failure) = &storm.failure {
-        panic!("seed {seed}, cut {cut}, life {}: {failure}\n{plan}", storm.life);
+        panic!("seed {seed}, cut {cut}, boot {}: {failure}\n{plan}", storm.boot);
     }
     storm
 }
@@ -82,7 +82,7 @@ fn power_cuts_and_all_that_goes_wrong_with_drives_of_a_container() {
     );
 }
 
-/// Members fail, and are rebuilt on spares that may fail too, while the power goes, at any step and again in the next life.
+/// Members fail, and are rebuilt on spares that may fail too, while the power goes, at any step and again in the next boot.
 #[test]
 fn power_cuts_while_spares_take_the_place_of_members() {
     let (mut runs, mut recovered, mut tally) = (0, 0, StrikeTally::default());
@@ -93,7 +93,7 @@ fn power_cuts_while_spares_take_the_place_of_members() {
         }
         plan.shape.spares = plan.shape.spares.max(1);
         let mut random = Random::stream(seed, 0x7370_6172);
-        // The number of steps of a life without a cut, which depends on the faults.
+        // The number of steps of a boot without a cut, which depends on the faults.
         let steps = Course::of_plan(plan.clone(), None, &Fault::ALL).run().steps;
         for _ in 0..10 {
             let cut = random.below(steps);

@@ -2,20 +2,20 @@
 
 use brindle_io::OpError;
 
-/// Why a volume did not do what was asked.
+/// Reasons why a volume refused or failed a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VolumeError {
     /// The range is not within the volume.
     #[error("the range lies beyond the end of the volume")]
     OutOfRange,
     /// Offset or length is no multiple of the volume's block.
-    #[error("offset or length is no multiple of the volume's block size")]
+    #[error("offset or length is no multiple of the volume's block size: align the request")]
     Unaligned,
     /// The volume takes no writes.
     #[error("the volume is read-only")]
     ReadOnly,
     /// Too many members are gone for these bytes: nothing was returned or acknowledged.
-    #[error("more members are lost than the array's redundancy can replace")]
+    #[error("more members are lost than the array's redundancy can replace: bring some of them back")]
     TooManyLost,
     /// A member failed and redundancy could not make up for it.
     #[error("{}: {error}", who(*role))]
@@ -36,7 +36,7 @@ pub enum VolumeError {
     /// Redundancy is another on either side of a reshape's border.
     #[error("the array is being reshaped: its redundancy can be compared once mdadm has finished that")]
     Reshaping,
-    /// There is no room for what was to be written: nothing of it was.
+    /// There is no space for the write: nothing was written.
     #[error("there is no room left for this: free some, or give the pool more")]
     NoSpace,
     /// The volume is stopping.

@@ -42,7 +42,7 @@ impl Limits {
         }
     }
 
-    /// The same for memory that begins at `offset`: its bytes in all.
+    /// Checks a request for the memory in `list` from `offset` on; gives its length in bytes.
     ///
     /// # Errors
     /// As [`Limits::check`]; [`VolumeError::Unaligned`] also where a slice by itself is.

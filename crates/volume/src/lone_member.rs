@@ -13,9 +13,9 @@ pub struct LoneMember {
     io: Io,
     member: MemberId,
     limits: Limits,
-    /// It makes zeroes by itself.
+    /// The member makes zeroes by itself.
     makes_zeroes: bool,
-    /// For those that it does not make.
+    /// Memory for zeroes that the member does not make by itself.
     pool: Pool,
 }
 

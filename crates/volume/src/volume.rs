@@ -52,7 +52,7 @@ pub struct Allocation {
 /// # Errors and what they leave
 ///
 /// After a change that failed, each block of its range is as it was before or as it was to be. It may go from one to the
-/// other until it is written anew, since an operation that was given up may still land. (Dropped changes are described
+/// other until it is rewritten, since an operation that was given up may still land. (Dropped changes are described
 /// below.) Nothing outside the range changes. No read returns bytes that were never written: where a volume can't tell, it
 /// gives an error.
 ///
@@ -69,20 +69,20 @@ pub struct Allocation {
 /// what is being written, panics. After an error a device may still use it; its owner then just drops it, and what it holds is
 /// worth nothing.
 ///
-/// Of memory that others gave and change at any time ([`Slice::is_shared`]) nothing is borrowed: a volume never looks at its
-/// bytes but by [`Slice::copy_to`] and [`Slice::put`]. What a write leaves of it is any mix of what the memory held while the
-/// write was under way, byte for byte, and from then on that; redundancy is true of what was written, as of any other. A read
-/// fills it, and may fill some of it more than once. Here too a device may use the memory after an error, so that whoever gave
-/// it is told of the error once no slice of the request [is lent](Slice::is_lent).
+/// Of memory that others gave and change at any time ([`Slice::is_shared`]) nothing is borrowed: a volume never looks
+/// at its bytes but by [`Slice::copy_to`] and [`Slice::put`]. What a write leaves of it is any mix of what the memory
+/// held while the write was under way, byte for byte, and from then on that; redundancy is true of what was written,
+/// as of any other. A read fills it, and may fill some of it more than once. Here too a device may use the memory
+/// after an error, so that whoever gave it gets the error once no slice of the request [is pinned](Slice::is_lent).
 ///
 /// # Dropped futures
 ///
 /// A read, flush or look at allocation can be dropped at any time: what was sent to members goes on and keeps the memory until
 /// it has ended, and the volume serves others as before. A change has to be driven to its end, as a task of its own for
 /// instance: dropped on its way, it is for its range what a power cut is, except that nothing notes it. Members of an
-/// array may then disagree about that range until it is written anew or repaired. Where an array with parity lacks members,
+/// array may then disagree about that range until it is rewritten or repaired. Where an array with parity lacks members,
 /// blocks of theirs in the rows that it touched, also beside its range, may even read as what was never written, until they
-/// are written anew themselves. Everything else, and every later request to that range, goes on as before.
+/// are rewritten themselves. Everything else, and every later request to that range, goes on as before.
 ///
 /// Futures belong to the executor ([`brindle_io::Io`]) that the volume was made on.
 #[allow(async_fn_in_trait, reason = "futures stay on their executor's thread, none needs to be Send")]
@@ -123,7 +123,7 @@ pub trait Volume {
     async fn flush(&self) -> Result<(), VolumeError>;
 
     /// The range's content is of no use any more: reads of it may give anything, and something else each time, until it is
-    /// written anew. May do nothing, for all of the range or for parts; that a member can't discard is no error.
+    /// rewritten. May do nothing, for all of the range or for parts; that a member can't discard is no error.
     ///
     /// # Errors
     /// - [`VolumeError::ReadOnly`], [`VolumeError::Stopping`], [`VolumeError::Unaligned`], [`VolumeError::OutOfRange`],
@@ -207,6 +207,6 @@ pub async fn read_again(
 /// The first byte in which two stretches of memory of one size differ.
 pub fn first_difference(a: &Slice, b: &Slice) -> Option<usize> {
     let (a, b) = (a.bytes(), b.bytes());
-    // Equal memory is told apart fastest by comparing it whole.
+    // Comparing the whole memory at once is fastest if it is equal.
     if *a == *b { None } else { a.iter().zip(b.iter()).position(|(a, b)| a != b) }
 }

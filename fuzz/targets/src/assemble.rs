@@ -1,4 +1,4 @@
-//! Sets of hostile members. Input: options (1 byte), shape of a sound set (6), changes to it; the checksums are made true.
+//! Sets of hostile members. Input: options (1 byte), shape of a sound set (6), changes to it; the checksums are corrected.
 
 use brindle_array::{Access, Array, OpenConfig};
 use brindle_format::md::bitmap::{self, BitmapSuper};
@@ -141,7 +141,7 @@ fn run_array(set: &Set, assembly: &Assembly, access: Access) {
     }
 }
 
-/// Reads the whole array; with write access also writes a piece, and makes redundancy true.
+/// Reads the whole array; with write access also writes a piece, and brings redundancy in sync.
 async fn sweep(array: &Array, pool: &Pool, access: Access) {
     let size = array.limits().size;
     let block = u64::from(array.limits().block);

@@ -1,4 +1,4 @@
-//! Text from users and from whoever reaches the control socket. Input: kind (1 byte), the text or line.
+//! Text from users and from peers of the control socket. Input: kind (1 byte), the text or line.
 
 use core::str::FromStr;
 

@@ -1,4 +1,4 @@
-//! Models of drives and measured tables, from whoever the user got them. Input: which (1 byte), then the text.
+//! Models of drives and measured tables, from unknown sources. Input: which (1 byte), then the text.
 
 use brindle_lab::drive::{fit, parse, table, to_toml};
 

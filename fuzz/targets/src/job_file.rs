@@ -1,4 +1,4 @@
-//! fio's job files, from users and from whoever they got them. Input: how (1 byte), then the text of a job file and of one
+//! fio's job files, from users and from others. Input: how (1 byte), then the text of a job file and of one
 //! that it may include, with a zero byte between them.
 
 use brindle_lab::job::{JobPlan, Surroundings, parse, parse_words};

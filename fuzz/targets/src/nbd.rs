@@ -40,7 +40,7 @@ impl World {
         Self::secured(requests, None)
     }
 
-    /// One whose clients come with TLS, or as it says.
+    /// A server with TLS, offered or demanded.
     pub(crate) fn secured(requests: usize, security: Option<Security>) -> Self {
         let hour = Duration::from_secs(3600);
         let config = Config {

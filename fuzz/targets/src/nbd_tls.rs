@@ -49,6 +49,6 @@ pub fn run(data: &[u8]) {
         world.listen(&heard).await;
     });
     world.end(socket);
-    let told = heard.bytes.borrow();
-    assert!(!told.windows(4).any(|bytes| bytes == b"disk"), "it is told of an export");
+    let reported = heard.bytes.borrow();
+    assert!(!reported.windows(4).any(|bytes| bytes == b"disk"), "it is told of an export");
 }

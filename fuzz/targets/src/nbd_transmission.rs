@@ -220,7 +220,7 @@ impl Client {
         assert!(open.is_empty(), "without reply: {open:?}");
     }
 
-    /// Takes a whole reply, checks it and gives its cookie; `None` if there is no whole one.
+    /// Takes a whole reply, checks it and returns its cookie; `None` if the reply is incomplete.
     fn reply(&self, bytes: &mut &[u8]) -> Option<u64> {
         let read = |cookie| {
             let request = self.asked(cookie);

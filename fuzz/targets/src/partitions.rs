@@ -57,7 +57,7 @@ fn known<T>(
         let known: Vec<Sample<'_>> =
             pages.iter().map(|(offset, bytes)| Sample { offset: *offset, bytes }).collect();
         match ask(&known) {
-            Ok(told) => return told,
+            Ok(reported) => return reported,
             Err((offset, len)) => {
                 assert!(offset.is_multiple_of(PAGE as u64) && (1..=PAGE).contains(&len));
                 assert!(offset + len as u64 <= size);

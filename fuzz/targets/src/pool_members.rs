@@ -1,5 +1,5 @@
 //! Members of a pool, some bytes of which are anything. Input: for each patch which block of those that are no zeroes (2 bytes), offset
-//! in it (2), length (1), bytes. Checksums are made true again, those of pages in whatever points to them, too.
+//! in it (2), length (1), bytes. Checksums are corrected again, those of pages in whatever points to them, too.
 
 use std::sync::OnceLock;
 
@@ -17,11 +17,11 @@ const BLOCK: usize = 4096;
 const SMALL: u64 = 16 << 20;
 
 /// A block of a member that is no zeroes: the member, where it stands, what it holds.
-type Held = (usize, u64, Vec<u8>);
+type FoundBlock = (usize, u64, Vec<u8>);
 
 /// A pool whose power went: labels, pages, and a log to be recovered.
-fn sound() -> &'static [Held] {
-    static SOUND: OnceLock<Vec<Held>> = OnceLock::new();
+fn sound() -> &'static [FoundBlock] {
+    static SOUND: OnceLock<Vec<FoundBlock>> = OnceLock::new();
     SOUND.get_or_init(|| {
         let (sim, house) = house(1, &[]);
         let io = Io::new(Box::new(sim.clone()));
@@ -55,7 +55,7 @@ fn sound() -> &'static [Held] {
     })
 }
 
-fn house(seed: u64, held: &[Held]) -> (Sim, House) {
+fn house(seed: u64, held: &[FoundBlock]) -> (Sim, House) {
     let sim = Sim::new(seed);
     let house = House::new(Kind::Raidz(1, 3), |size| sim.add_blank_drive(Model::sata_ssd(), size));
     for (member, at, bytes) in held {
@@ -111,13 +111,13 @@ async fn use_it(io: &Io, house: &House, how: How) {
 }
 
 /// Makes checksums true after a block has changed: its own, or that in whatever points to it.
-fn seal(held: &mut [Held], which: usize, whole: (usize, u64), old: u32, depth: usize) {
+fn seal(held: &mut [FoundBlock], which: usize, whole: (usize, u64), old: u32, depth: usize) {
     let block = &held[which].2;
     let is_page = block.starts_with(b"BRNDPAGE");
     // A config is of three blocks, the first of which has the sum.
     let config = (0..3).find_map(|n| {
         let at = whole.1.checked_sub(n * BLOCK as u64)?;
-        let found = |(member, place, bytes): &Held| {
+        let found = |(member, place, bytes): &FoundBlock| {
             *member == whole.0 && *place == at && bytes.starts_with(b"BRNDPOOL")
         };
         held.iter().position(found)
@@ -125,7 +125,7 @@ fn seal(held: &mut [Held], which: usize, whole: (usize, u64), old: u32, depth: u
     if let Some(first) = config {
         let (member, place) = (held[first].0, held[first].1);
         let part = |n: u64| {
-            let found = |one: &&Held| one.0 == member && one.1 == place + n * BLOCK as u64;
+            let found = |one: &&FoundBlock| one.0 == member && one.1 == place + n * BLOCK as u64;
             held.iter().find(found).map_or_else(|| vec![0; BLOCK], |one| one.2.clone())
         };
         let mut bytes: Vec<u8> = (0..3).flat_map(part).collect();

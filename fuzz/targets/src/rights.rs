@@ -38,9 +38,9 @@ fn rule(text: &str) {
 
 /// Reservations that are taken are kept as they were taken.
 fn reservations(text: &str) {
-    let Ok(taken) = Reservations::from_kept(text) else { return };
-    let kept = taken.to_kept().expect("it was kept before");
-    let again = Reservations::from_kept(&kept).expect("what is kept is taken").to_kept();
+    let Ok(taken) = Reservations::from_file_text(text) else { return };
+    let kept = taken.to_file_text().expect("it was kept before");
+    let again = Reservations::from_file_text(&kept).expect("what is kept is taken").to_file_text();
     assert_eq!(again.as_ref(), Some(&kept), "{text:?}");
 }
 

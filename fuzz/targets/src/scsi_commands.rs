@@ -52,8 +52,8 @@ pub fn run(data: &[u8]) {
         if let Action::Reserve { action, kind, parameters } = action
             && let Ok((next, effects)) = unit.change(&by, action, kind, &parameters)
         {
-            if let Some(kept) = next.to_kept() {
-                assert!(Reservations::from_kept(&kept).is_ok(), "{kept}");
+            if let Some(kept) = next.to_file_text() {
+                assert!(Reservations::from_file_text(&kept).is_ok(), "{kept}");
             }
             unit.changed(next, &effects);
         }

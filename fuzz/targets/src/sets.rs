@@ -264,7 +264,7 @@ impl Set {
         image.get_mut(offset..offset + SUPERBLOCK_BYTES)
     }
 
-    /// Does to the set what the input says, then makes every checksum true.
+    /// Does to the set what the input says, then corrects every checksum.
     pub(crate) fn mutate(&mut self, feed: &mut Feed<'_>) {
         let fields: &[(usize, usize)] = if self.version.is_v1() { &FIELDS_1 } else { &FIELDS_0 };
         while !feed.is_empty() {

@@ -41,8 +41,11 @@ pub fn run(data: &[u8]) {
 
 /// Each window is taken for the start of a volume, too.
 fn lies_within(head: &[u8]) {
-    if let Some(told) = alignment::striping(head) {
-        assert!(told.block.is_power_of_two() && told.unit.is_multiple_of(told.block), "{told:?}");
+    if let Some(reported) = alignment::striping(head) {
+        assert!(
+            reported.block.is_power_of_two() && reported.unit.is_multiple_of(reported.block),
+            "{reported:?}"
+        );
     }
     for sector in [512, 4096] {
         assert!(alignment::partitions(head, sector).len() <= 128);

@@ -1,4 +1,4 @@
-//! Traces, maps of their columns and sets of them, from whoever recorded them. Input: which (1 byte), then the bytes; of a trace
+//! Traces, maps of their columns and sets of them, from others. Input: which (1 byte), then the bytes; of a trace
 //! in columns, the map and the trace with a zero byte between them.
 
 use std::io::Cursor;

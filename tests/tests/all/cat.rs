@@ -13,7 +13,7 @@ fn tolerance(array: &Made) -> usize {
         "1" => array.members.len() - 1,
         "4" | "5" => 1,
         "6" => 2,
-        // Near 2 if nothing was said.
+        // The default layout is near 2.
         "10" => array.recipe.layout.map_or(1, |l| if l.ends_with('3') { 2 } else { 1 }),
         _ => 0,
     }

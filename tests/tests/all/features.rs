@@ -292,7 +292,7 @@ fn writes_that_only_a_journal_holds_are_not_passed_over_in_silence() {
                 copy.run(command).refused(1, refusal);
             }
             let detail = copy.detail();
-            assert!(words(&detail["limits"]).iter().any(|told| told.contains(limit)), "{detail}");
+            assert!(words(&detail["limits"]).iter().any(|reported| reported.contains(limit)), "{detail}");
             let forced = copy.run("cat --force").ended(0);
             assert!(forced.err.contains(limit), "{}", forced.err);
             assert_ne!(files::sha256_of(&forced.out), copy.sha256, "only the journal had it all");

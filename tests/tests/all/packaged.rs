@@ -107,8 +107,8 @@ fn the_static_program_plays_its_demo_where_there_is_nothing_else() {
     // A user of no rights is root in a namespace of their own.
     let user: &[&str] = if rustix::process::geteuid().is_root() { &[] } else { &["--map-root-user"] };
     chroot.args(user).args(["--root", text(&root), "/brindle", "demo", "--member-size", "8M"]);
-    let told = Ran::of(chroot).ended(0).text();
-    assert!(told.contains(IS_WHOLE), "{told}");
+    let reported = Ran::of(chroot).ended(0).text();
+    assert!(reported.contains(IS_WHOLE), "{reported}");
     assert_eq!(files(&root), ["brindle"]);
 }
 
@@ -159,15 +159,15 @@ fn members_are_told_by_what_is_printed_on_their_drives() {
         );
         let report = vm.disks([&image]).disks(&disks[..count]).run(&script).unwrap();
         let json = |key: &str| serde_json::from_str::<serde_json::Value>(&report[key]).unwrap();
-        for (told, key) in [(json("detail"), "detail"), (json("status")["array"].clone(), "status")] {
+        for (reported, key) in [(json("detail"), "detail"), (json("status")["array"].clone(), "status")] {
             for (n, name) in [(1, "one"), (2, "two")] {
-                let devices = told["devices"].as_array().unwrap();
+                let devices = reported["devices"].as_array().unwrap();
                 let device = devices.iter().find(|device| device["path"] == report[name]);
-                let drive = &device.unwrap_or_else(|| panic!("{key}: {name} in {told}"))["drive"];
+                let drive = &device.unwrap_or_else(|| panic!("{key}: {name} in {reported}"))["drive"];
                 let serial = format!("BRINDLE-{n}");
-                assert_eq!(drive["serial"], *serial, "{bus}, {key}: {told}");
-                assert_eq!(drive["by_id"], format!("{bus}-{serial}"), "{bus}, {key}: {told}");
-                assert_eq!(drive["model"], model, "{bus}, {key}: {told}");
+                assert_eq!(drive["serial"], *serial, "{bus}, {key}: {reported}");
+                assert_eq!(drive["by_id"], format!("{bus}-{serial}"), "{bus}, {key}: {reported}");
+                assert_eq!(drive["model"], model, "{bus}, {key}: {reported}");
             }
         }
         for key in ["plain", "told", "log"] {
@@ -206,8 +206,8 @@ fn debian_takes_the_package_and_lets_go_of_it() {
     if let Some(lintian) = or_skip(find("lintian")) {
         let mut lintian = Command::new(lintian);
         lintian.args(["--allow-root", "--fail-on", "error,warning", text(&deb)]);
-        let told = Ran::of(lintian).ended(0).text();
-        assert!(!told.lines().any(|line| line.starts_with("W:") || line.starts_with("E:")), "{told}");
+        let reported = Ran::of(lintian).ended(0).text();
+        assert!(!reported.lines().any(|line| line.starts_with("W:") || line.starts_with("E:")), "{reported}");
     }
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("root");

@@ -97,8 +97,8 @@ impl Folder {
     fn servers(&self) -> Vec<Value> {
         let mut status = self.command(program::path());
         status.args(["status", "--json"]);
-        let told = Ran::of(status).report();
-        told.as_array().unwrap().iter().map(|report| report["pid"].clone()).collect()
+        let reported = Ran::of(status).report();
+        reported.as_array().unwrap().iter().map(|report| report["pid"].clone()).collect()
     }
 }
 

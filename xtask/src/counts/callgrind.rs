@@ -135,8 +135,8 @@ fn measure(program: &Path, out: &PathBuf) -> Result<Vec<Count>, Failure> {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(format!("{valgrind:?}: {}\n{said}", output.status).into());
     }
-    let told = String::from_utf8(output.stdout)?;
-    per_operation(&told, &stretches(&fs::read_to_string(out)?)).map_err(Into::into)
+    let reported = String::from_utf8(output.stdout)?;
+    per_operation(&reported, &stretches(&fs::read_to_string(out)?)).map_err(Into::into)
 }
 
 /// Instructions of each stretch, in order, without those of [`BY_THE_CLOCK`]: callgrind dumps when a stretch has
@@ -171,10 +171,10 @@ fn stretches(dumps: &str) -> Vec<u64> {
     counts
 }
 
-/// Instructions of each operation: `told` has a line for each stretch (path, tab, operations), two stretches for each
+/// Instructions of each operation: `reported` has a line for each stretch (path, tab, operations), two stretches for each
 /// path.
-fn per_operation(told: &str, stretches: &[u64]) -> Result<Vec<Count>, String> {
-    let lines: Vec<(&str, u64)> = told
+fn per_operation(reported: &str, stretches: &[u64]) -> Result<Vec<Count>, String> {
+    let lines: Vec<(&str, u64)> = reported
         .lines()
         .map(|line| line.split_once('\t').and_then(|(name, count)| Some((name, count.parse().ok()?))))
         .collect::<Option<_>>()
@@ -240,7 +240,7 @@ totals: 0
 
     #[test]
     fn counts_that_do_not_fit_their_paths_are_refused() {
-        for (told, counted) in [
+        for (reported, counted) in [
             ("", vec![]),
             ("a\t10\na\t20", vec![5]),
             ("a\t10\nb\t20", vec![5, 10]),
@@ -249,7 +249,7 @@ totals: 0
             ("a\t10", vec![5]),
             ("a\nb", vec![5, 10]),
         ] {
-            assert!(per_operation(told, &counted).is_err(), "{told:?}");
+            assert!(per_operation(reported, &counted).is_err(), "{reported:?}");
         }
     }
 }

@@ -30,22 +30,22 @@ pub(crate) fn complaints(counts: &[Count]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn told(counts: &[(&str, u64)]) -> Vec<String> {
+    fn reported(counts: &[(&str, u64)]) -> Vec<String> {
         let counts = counts.iter().map(|&(name, instructions)| Count { name: name.to_owned(), instructions });
         complaints(&counts.collect::<Vec<_>>())
     }
 
     #[test]
     fn many_in_flight_may_cost_a_third_more_at_most() {
-        assert!(told(&[("a", 100), ("a, 2048 in flight", 130), ("b", 7)]).is_empty());
-        assert_eq!(told(&[("a", 100), ("a, 2048 in flight", 131)]).len(), 1);
-        assert_eq!(told(&[("a, 2048 in flight", 131)]).len(), 1);
+        assert!(reported(&[("a", 100), ("a, 2048 in flight", 130), ("b", 7)]).is_empty());
+        assert_eq!(reported(&[("a", 100), ("a, 2048 in flight", 131)]).len(), 1);
+        assert_eq!(reported(&[("a, 2048 in flight", 131)]).len(), 1);
     }
 
     #[test]
     fn what_the_drives_of_the_sim_grow_by_is_not_held_against_the_array() {
         let sim = |few, deep| {
-            told(&[
+            reported(&[
                 ("RAID 0 x12 in the sim, 4K write", 100),
                 ("RAID 0 x12 in the sim, 4K write, 2048 in flight", 120),
                 ("RAID 6 x12 in the sim, 4K write", few),

@@ -124,10 +124,10 @@ fn skipped(why: &str) -> ExitCode {
     ExitCode::from(SKIPPED)
 }
 
-/// Tells what is to be mended, and what could be; `more` is what else there is to complain about.
+/// The verdict on the counts: failures and remarks; `more` has further failures.
 fn verdict(judged: &[Judged], more: &[String]) -> ExitCode {
-    for told in judged.iter().filter_map(Judged::told).chain(more.iter().cloned()) {
-        println!("counts: {told}");
+    for reported in judged.iter().filter_map(Judged::reported).chain(more.iter().cloned()) {
+        println!("counts: {reported}");
     }
     let failed = judged.iter().filter(|path| path.fails()).count() + more.len();
     if failed == 0 {

@@ -118,7 +118,7 @@ impl Store {
         }
     }
 
-    /// Accepts what is more than the tolerance above the base, or nearly, and no more than that. Whoever asks for it has
+    /// Accepts what is more than the tolerance above the base, or nearly, and no more than that. The caller for it has
     /// to say why: a store whose raises have no reason is refused when it is read.
     pub(crate) fn accept(&mut self, counts: &[Count]) {
         self.paths.retain(|path| counts.iter().any(|count| count.name == path.name));
@@ -151,10 +151,10 @@ impl Store {
             let path = self.paths.iter().find(|path| path.name == count.name)?;
             path.pin.map(|pin| (pin, count.instructions))
         };
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for count in counts {
             if let Some((pin, now)) = pin(count).filter(|&(pin, now)| above(pin, now)) {
-                told.push(format!("{}: {now}, more than 3 % above {pin} at {pinned}", count.name));
+                reported.push(format!("{}: {now}, more than 3 % above {pin} at {pinned}", count.name));
             }
         }
         let pairs: Vec<(u64, u64)> = counts.iter().filter_map(pin).collect();
@@ -162,9 +162,9 @@ impl Store {
         let mean = ratios / pairs.len().max(1) as f64;
         if mean > 1.01 {
             let above = (mean - 1.0) * 100.0;
-            told.push(format!("all together: {above:.1} % above those at {pinned}, more than 1 %"));
+            reported.push(format!("all together: {above:.1} % above those at {pinned}, more than 1 %"));
         }
-        told
+        reported
     }
 
     fn entry(&mut self, name: &str) -> &mut Stored {
@@ -294,10 +294,10 @@ mod tests {
         let pins: Vec<_> = store.paths.iter().map(|path| path.pin).collect();
         assert_eq!(pins, [Some(1000), Some(1000), None]);
         assert!(store.above_pins(&[count("a", 1030), count("b", 990), count("c", 900)]).is_empty());
-        let told = store.above_pins(&[count("a", 1031), count("b", 900)]);
-        assert_eq!(told, ["a: 1031, more than 3 % above 1000 at 1a4c58f"]);
-        let told = store.above_pins(&[count("a", 1011), count("b", 1011)]);
-        assert_eq!(told, ["all together: 1.1 % above those at 1a4c58f, more than 1 %"]);
+        let reported = store.above_pins(&[count("a", 1031), count("b", 900)]);
+        assert_eq!(reported, ["a: 1031, more than 3 % above 1000 at 1a4c58f"]);
+        let reported = store.above_pins(&[count("a", 1011), count("b", 1011)]);
+        assert_eq!(reported, ["all together: 1.1 % above those at 1a4c58f, more than 1 %"]);
         store.paths[0].why.push("counters".to_owned());
         store.paths[1].why.push("counters".to_owned());
         store.reasons.insert("counters".to_owned(), "each member has counters\n".to_owned());

@@ -72,7 +72,7 @@ impl Judged {
     }
 
     /// The remark beside the table.
-    pub(crate) fn told(&self) -> Option<String> {
+    pub(crate) fn reported(&self) -> Option<String> {
         let (name, now) = (&self.stored.name, self.now.unwrap_or(0));
         let allowed = self.stored.allowed().unwrap_or(0);
         Some(match self.verdict {
@@ -172,8 +172,11 @@ mod tests {
         assert_eq!(verdict(1000, None, 970), (Verdict::Fine, false));
         assert_eq!(verdict(1000, None, 969), (Verdict::Lower, false));
         assert_eq!(verdict(1000, Some(1200), 1100), (Verdict::Lower, false));
-        assert_eq!(Judged::new(stored(1000, None), 900).told(), Some("a: 900, down from 1000".to_owned()));
-        assert_eq!(Judged::new(stored(1000, None), 1000).told(), None);
+        assert_eq!(
+            Judged::new(stored(1000, None), 900).reported(),
+            Some("a: 900, down from 1000".to_owned())
+        );
+        assert_eq!(Judged::new(stored(1000, None), 1000).reported(), None);
     }
 
     #[test]
@@ -189,7 +192,7 @@ mod tests {
         let judged = judge(&store, &[Count { name: "b".to_owned(), instructions: 7 }]);
         let verdicts: Vec<_> = judged.iter().map(|path| (path.stored.name.as_str(), path.verdict)).collect();
         assert_eq!(verdicts, [("b", Verdict::Unknown), ("a", Verdict::Lost)]);
-        assert!(judged.iter().all(|path| path.fails() && path.told().is_some()));
+        assert!(judged.iter().all(|path| path.fails() && path.reported().is_some()));
         let table = render(&store.commit, &judged);
         assert!(table.contains("f8c2f50"), "{table}");
         assert!(table.lines().any(|line| line.starts_with("a ") && line.ends_with("not counted")), "{table}");

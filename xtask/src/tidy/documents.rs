@@ -1,4 +1,4 @@
-//! Tables of ARCHITECTURE.md name the crates, their ranks and the reactors that there are.
+//! Tables of ARCHITECTURE.md name the crates, their ranks and the reactors that exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -20,12 +20,12 @@ pub(super) fn check(workspace: &Workspace) -> Vec<Offence> {
         return Vec::new();
     };
     let mut offences = Vec::new();
-    let mut differ = |line: usize, what: &str, told: &BTreeSet<String>, there: &BTreeSet<String>| {
+    let mut differ = |line: usize, what: &str, reported: &BTreeSet<String>, there: &BTreeSet<String>| {
         let word =
             |names: Vec<&String>| names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
-        if told != there {
+        if reported != there {
             let (lacks, extra) =
-                (word(there.difference(told).collect()), word(told.difference(there).collect()));
+                (word(there.difference(reported).collect()), word(reported.difference(there).collect()));
             offences.push(Offence {
                 file: PAGE.into(),
                 line,
@@ -36,12 +36,12 @@ pub(super) fn check(workspace: &Workspace) -> Vec<Offence> {
         }
     };
     let crates = workspace.crates.iter().map(|of| name(of).to_owned()).collect();
-    let (line, told) = first_column(&page.text, CRATES);
-    differ(line, "table of crates", &told, &crates);
-    let (line, told) = first_column(&page.text, REACTORS);
-    differ(line, "table of reactors", &told, &reactors(workspace));
-    let (line, told) = told_ranks(&page.text);
-    differ(line, "line of ranks", &told, &ranks(workspace));
+    let (line, reported) = first_column(&page.text, CRATES);
+    differ(line, "table of crates", &reported, &crates);
+    let (line, reported) = first_column(&page.text, REACTORS);
+    differ(line, "table of reactors", &reported, &reactors(workspace));
+    let (line, reported) = documented_ranks(&page.text);
+    differ(line, "line of ranks", &reported, &ranks(workspace));
     offences
 }
 
@@ -75,8 +75,8 @@ fn ranks(workspace: &Workspace) -> BTreeSet<String> {
     all.map(|(name, rank): (&&str, u32)| format!("{name} {rank}")).collect()
 }
 
-/// The same as the page has it: a line such as `    brindle > array > io, layout`, highest first.
-fn told_ranks(text: &str) -> (usize, BTreeSet<String>) {
+/// The ranks as the page has them: a line such as `    brindle > array > io, layout`, highest first.
+fn documented_ranks(text: &str) -> (usize, BTreeSet<String>) {
     let mut lines = (1..).zip(text.lines());
     let Some((number, line)) = lines.find(|(_, line)| line.starts_with("    brindle > ")) else {
         return (0, BTreeSet::new());
@@ -120,8 +120,8 @@ mod tests {
     #[test]
     fn a_crate_or_reactor_that_the_page_lacks_is_told() {
         for (row, lacks) in [("| `io` | | |\n", "[io] and"), ("| `io::sim` | | | |\n", "[io::sim] and")] {
-            let told = offences(&SOUND.replace(row, ""));
-            assert!(told.len() == 1 && told[0].contains(lacks), "{told:?}");
+            let reported = offences(&SOUND.replace(row, ""));
+            assert!(reported.len() == 1 && reported[0].contains(lacks), "{reported:?}");
         }
     }
 

@@ -62,7 +62,7 @@ struct Texts {
     others: BTreeSet<String>,
 }
 
-/// Checks that the table has the messages that there are; a workspace without it has nothing to check.
+/// Checks that the table has the messages that exist; a workspace without it has nothing to check.
 ///
 /// # Errors
 /// A file that is not Rust.

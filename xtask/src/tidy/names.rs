@@ -13,7 +13,7 @@ use crate::workspace::{Crate, File, Workspace};
 enum Ban {
     /// A path that begins with these segments.
     Path(&'static [&'static str]),
-    /// These segments in a row anywhere in a path.
+    /// These segments, one after the other, anywhere in a path.
     Anywhere(&'static [&'static str]),
     /// Anything that comes from this crate.
     Crate(&'static str),

@@ -1,4 +1,4 @@
-//! Where an array has holes, as far as its members tell: for block status.
+//! Finds holes of an array for block status, as far as its members report theirs.
 //!
 //! A stretch is a hole if everything that it may be read from is one, and nothing else can come of a read: every copy
 //! of a mirror, or the one member that has the data. Parity is not asked, since a hole of the data's member reads as
@@ -23,7 +23,7 @@ use brindle_members::set::MemberSet;
 const STRETCHES: usize = 4096;
 /// How often each member is asked for one answer at most.
 const ROUNDS: usize = 16;
-/// How long members may take to answer; what one does not tell in time is data.
+/// How long members may take to answer; a range that a member does not report in time counts as data.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where a stretch of the array is read from.
@@ -40,9 +40,9 @@ struct Track {
     role: u16,
     /// `None` if all of it is data.
     device: Option<Device>,
-    /// Up to here something is known.
+    /// The end of the part that is known.
     known: u64,
-    /// This is of interest.
+    /// The end of the part of interest.
     end: u64,
     /// In their order.
     holes: Vec<Range<u64>>,
@@ -106,7 +106,7 @@ fn asked_of(set: &MemberSet, role: u16) -> Option<Device> {
     let is_usual = members.state(role) == RoleState::InSync
         && members.second(role).is_none()
         && members.slow_since(role).is_none()
-        && members.held_since(role).is_none();
+        && members.orphans_since(role).is_none();
     let device = members.device(role).filter(|_| is_usual)?;
     let silent =
         set.io.oldest(device.id, OpSpan::Map).is_some_and(|since| set.io.ran().since(since) >= PATIENCE);
@@ -167,7 +167,7 @@ impl Track {
         self.known = end;
     }
 
-    /// Takes away what is no hole all the same.
+    /// Takes away ranges that are not holes after all.
     fn leave_out(&mut self, set: &MemberSet, changing: &[(u16, Range<u64>)]) {
         if self.device.is_none() || asked_of(set, self.role) != self.device {
             // Nothing is known of it, which is as good as data.
@@ -176,7 +176,7 @@ impl Track {
         }
         let role = self.role;
         changing.iter().filter(|(of, _)| *of == role).for_each(|(_, range)| self.cut(range));
-        if set.members.reads_aside() {
+        if set.members.slow_reads() {
             set.members.bad(self.role).places().iter().for_each(|range| self.cut(range));
         }
     }
@@ -214,9 +214,9 @@ fn tell(
     for Stretch { len, on } in stretches {
         let known = on.iter().map(|&(track, offset)| tracks[track].known.saturating_sub(offset)).min();
         let known = known.unwrap_or(0).min(*len);
-        let told = if known < *len { known / block * block } else { *len };
+        let reported = if known < *len { known / block * block } else { *len };
         let mut data = 0;
-        for hole in common_holes(on, told, tracks) {
+        for hole in common_holes(on, reported, tracks) {
             // Blocks that are holes in part are data.
             let (start, end) = ((at + hole.start).next_multiple_of(block), (at + hole.end) / block * block);
             if start < end {
@@ -225,9 +225,9 @@ fn tell(
                 data = end - at;
             }
         }
-        append(found, before, told - data, false);
-        at += told;
-        if told < *len {
+        append(found, before, reported - data, false);
+        at += reported;
+        if reported < *len {
             break;
         }
     }

@@ -34,7 +34,7 @@ impl Deref for Piece<'_> {
 }
 
 impl<'a> Cut<'a> {
-    /// Nothing is taken yet.
+    /// A list of which nothing has been taken.
     #[inline]
     pub(crate) fn of(list: &'a [Slice]) -> Self {
         let mut cut = Self { list, taken: 0 };

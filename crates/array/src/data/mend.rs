@@ -1,5 +1,5 @@
-//! Places that a member could not read: written anew with what redundancy gives, read back, and what follows for the
-//! member.
+//! Rewrites places that a member could not read, from redundancy, and reads them back. Decides whether the member
+//! fails.
 
 use core::ops::Range;
 
@@ -30,27 +30,29 @@ struct ReadFailure {
     /// The failed operation: the worst, if several failed.
     operation: Operation,
     error: OpError,
-    fate: Fate,
+    outcome: ReadErrorOutcome,
     /// Bytes of its data area.
     place: Range<u64>,
 }
 
 /// The outcome for a place that could not be read. Later variants are worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Fate {
-    /// It was written anew, and could be read then.
+enum ReadErrorOutcome {
+    /// The place was rewritten, and could be read back.
     Mended,
-    /// Redundancy does not make up for it: it is as it was.
+    /// The right content is lost: the place stays as it is.
     Lost,
-    /// It was known what it should hold, but the member did not take it, or could not give it back.
+    /// The right content is known, but the member could not write it or read it back.
     NotMended,
 }
 
 impl ReadFailures {
     fn note(&mut self, new: ReadFailure) {
         match self.0.iter_mut().find(|read_failure| read_failure.role == new.role) {
-            Some(known) if known.fate < new.fate => *known = new,
-            Some(known) if known.fate == new.fate => known.place.end = known.place.end.max(new.place.end),
+            Some(known) if known.outcome < new.outcome => *known = new,
+            Some(known) if known.outcome == new.outcome => {
+                known.place.end = known.place.end.max(new.place.end)
+            }
             Some(_) => {}
             None => self.0.push(new),
         }
@@ -58,7 +60,7 @@ impl ReadFailures {
 
     /// Forgets places that were lost: they are tried again in smaller pieces.
     pub(crate) fn forget_lost(&mut self) {
-        self.0.retain(|read_failure| read_failure.fate != Fate::Lost);
+        self.0.retain(|read_failure| read_failure.outcome != ReadErrorOutcome::Lost);
     }
 }
 
@@ -79,8 +81,8 @@ impl Core {
             return;
         }
         let (member, operation) = (self.member_of(role), Operation::Read);
-        let fate = if is_lost(error) { Fate::NotMended } else { Fate::Lost };
-        read_failures.note(ReadFailure { role, member, operation, error, fate, place });
+        let outcome = if is_lost(error) { ReadErrorOutcome::NotMended } else { ReadErrorOutcome::Lost };
+        read_failures.note(ReadFailure { role, member, operation, error, outcome, place });
     }
 
     /// A place of a member that is being rebuilt can't be, because of `why`: it is bad from now on. Gives `why` back where that
@@ -112,7 +114,7 @@ impl Core {
 
     /// Whether nothing is lost with a member that still gives most of its bytes.
     ///
-    /// While parity is not known true anywhere, no member is failed for bad places, even in rows that are true. A
+    /// While parity is not known to be in sync anywhere, no member is failed for bad places, even in rows that are in sync. A
     /// member fails as a whole, and would take with it the data of rows whose parity is not true. Its errors count
     /// meanwhile; the first that comes when the doubt is over fails it.
     fn can_spare(&self, role: u16, error: OpError) -> bool {
@@ -143,7 +145,7 @@ impl Core {
             self.note_unread(read_failures, role, why, place);
             return false;
         }
-        // Only what the medium can't give is written anew: who is too short, or does not answer, is not written to.
+        // Only what the medium can't give is rewritten: who is too short, or does not answer, is not written to.
         if self.config.is_read_only() || !matches!(why, OpError::Medium(_)) {
             return false;
         }
@@ -157,30 +159,37 @@ impl Core {
                 member,
                 operation,
                 error: why,
-                fate: Fate::NotMended,
+                outcome: ReadErrorOutcome::NotMended,
                 place,
             });
             return false;
         }
-        let (operation, error, fate) = match rewrite(door, role, offset, good, spare).await {
-            Ok(()) => (Operation::Read, why, Fate::Mended),
+        let (operation, error, outcome) = match rewrite(door, role, offset, good, spare).await {
+            Ok(()) => (Operation::Read, why, ReadErrorOutcome::Mended),
             // Full is the file system that the member lives in: the place may be mended another time.
             Err((_, OpError::NoSpace)) => return false,
-            Err((operation, error)) => (operation, error, Fate::NotMended),
+            Err((operation, error)) => (operation, error, ReadErrorOutcome::NotMended),
         };
-        if on_record && fate == Fate::Mended {
+        if on_record && outcome == ReadErrorOutcome::Mended {
             // It is no new error of its medium.
             return true;
         }
-        read_failures.note(ReadFailure { role, member: self.member_of(role), operation, error, fate, place });
-        fate == Fate::Mended
+        read_failures.note(ReadFailure {
+            role,
+            member: self.member_of(role),
+            operation,
+            error,
+            outcome,
+            place,
+        });
+        outcome == ReadErrorOutcome::Mended
     }
 
     /// Fails members that could not read what they were given anew, or that have been mended too often, where the array
     /// can do without them. Whatever the step was for has been done: this changes nothing about its result.
     pub(crate) async fn judge(&self, door: Door<'_>, read_failures: ReadFailures) {
         let core = self;
-        for ReadFailure { role, member, operation, error, fate, place } in read_failures.0 {
+        for ReadFailure { role, member, operation, error, outcome, place } in read_failures.0 {
             if core.member_of(role) != member {
                 // Another device has taken over meanwhile.
                 continue;
@@ -193,11 +202,16 @@ impl Core {
                 let _recorded = core.fail_member(role, cause, true).await;
                 continue;
             }
-            let unfit = fate == Fate::NotMended || fate == Fate::Mended && verdict == Verdict::TooMany;
+            let unfit = outcome == ReadErrorOutcome::NotMended
+                || outcome == ReadErrorOutcome::Mended && verdict == Verdict::TooMany;
             if unfit && core.can_spare(role, error) {
                 let _recorded = core.fail_member(role, cause, false).await;
             } else if verdict == Verdict::Borne {
-                let kind = if fate == Fate::Mended { EventKind::Corrected } else { EventKind::Uncorrected };
+                let kind = if outcome == ReadErrorOutcome::Mended {
+                    EventKind::Corrected
+                } else {
+                    EventKind::Uncorrected
+                };
                 core.keeper.note_member(role, kind, cause, Some(place));
             }
         }
@@ -226,28 +240,29 @@ async fn rewrite(
 mod tests {
     use super::*;
 
-    fn read_failure(role: u16, fate: Fate, place: Range<u64>) -> ReadFailure {
+    fn read_failure(role: u16, outcome: ReadErrorOutcome, place: Range<u64>) -> ReadFailure {
         let (member, operation) = (Some(MemberId::device(role.into())), Operation::Read);
-        ReadFailure { role, member, operation, error: OpError::Medium(5), fate, place }
+        ReadFailure { role, member, operation, error: OpError::Medium(5), outcome, place }
     }
 
     #[test]
     fn what_is_worst_of_a_member_is_kept_and_places_of_the_same_fate_are_joined() {
-        const FATES: [Fate; 3] = [Fate::Mended, Fate::Lost, Fate::NotMended];
-        for (first, second) in FATES.into_iter().flat_map(|first| FATES.map(|second| (first, second))) {
+        const OUTCOMES: [ReadErrorOutcome; 3] =
+            [ReadErrorOutcome::Mended, ReadErrorOutcome::Lost, ReadErrorOutcome::NotMended];
+        for (first, second) in OUTCOMES.into_iter().flat_map(|first| OUTCOMES.map(|second| (first, second))) {
             let mut read_failures = ReadFailures::default();
             read_failures.note(read_failure(1, first, 512..1024));
-            read_failures.note(read_failure(2, Fate::Lost, 0..512));
+            read_failures.note(read_failure(2, ReadErrorOutcome::Lost, 0..512));
             read_failures.note(read_failure(1, second, 4096..4608));
             let place = match first.cmp(&second) {
                 core::cmp::Ordering::Less => 4096..4608,
                 core::cmp::Ordering::Equal => 512..4608,
                 core::cmp::Ordering::Greater => 512..1024,
             };
-            let known: Vec<_> = read_failures.0.into_iter().map(|a| (a.role, a.fate, a.place)).collect();
+            let known: Vec<_> = read_failures.0.into_iter().map(|a| (a.role, a.outcome, a.place)).collect();
             assert_eq!(
                 known,
-                [(1, first.max(second), place), (2, Fate::Lost, 0..512)],
+                [(1, first.max(second), place), (2, ReadErrorOutcome::Lost, 0..512)],
                 "{first:?} {second:?}"
             );
         }

@@ -1,4 +1,4 @@
-//! The data path: what happens to a request between the volume above and the members below.
+//! The data path: it carries requests from the volume above to the members below.
 
 pub(crate) mod allocation;
 pub(crate) mod list;

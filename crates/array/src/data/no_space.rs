@@ -1,4 +1,5 @@
-//! Writes that found no room where a member lives: refused, and made true once there is room.
+//! Writes that failed because a member's file system has no space: refused, and the place made consistent once there
+//! is space.
 
 use core::ops::Range;
 
@@ -32,7 +33,7 @@ impl Core {
         self.settle_failed_writes(outcome, for_good).await
     }
 
-    /// Tells that members had no room, where nothing is left to be made true.
+    /// Tells that members had no room, where nothing is left to be brought in sync.
     pub(crate) fn tell_full(&self, outcome: &Done) {
         outcome.refused().iter().for_each(|refused| self.keeper.tell_full(refused.role, refused.into()));
     }

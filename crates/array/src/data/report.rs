@@ -3,12 +3,13 @@
 /// The treatment of redundancy that disagrees with the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncMode {
-    /// It is counted.
+    /// Disagreements are counted.
     Check,
-    /// It is counted and made true: parity is written anew from the data, copies from the first that can be read.
+    /// Disagreements are counted and corrected: parity is rewritten from the data, copies from the first that can
+    /// be read.
     Repair,
-    /// It is counted. Where the wrong member is known ([`Mismatch::located`]), its correct content is written to it.
-    /// All else is left as it is.
+    /// Disagreements are counted. Where the wrong member is known ([`Mismatch::located`]), its correct content is
+    /// written to it. All else is left as it is.
     Locate,
 }
 
@@ -36,7 +37,7 @@ pub struct Mismatch {
     pub len: u64,
     /// The kind of block.
     pub kind: MismatchKind,
-    /// This member is known to be the wrong one: redundancy was known true before. In RAID 6, P and Q name one block
+    /// This member is known to be the wrong one: redundancy was known to be in sync before. In RAID 6, P and Q name one block
     /// that explains all bytes of each sector; in mirrors, more than half of three or more copies agree.
     pub located: bool,
 }
@@ -50,7 +51,7 @@ pub struct BadPlace {
     pub offset: u64,
     /// Bytes.
     pub len: u64,
-    /// It was rebuilt from the others, written anew, and can be read now. Else nothing about it could be compared.
+    /// The place was rebuilt from the others, rewritten, and can be read now. If not, it could not be compared.
     pub mended: bool,
 }
 
@@ -60,10 +61,9 @@ pub struct SyncReport {
     /// Sectors as md counts them (`mismatch_cnt`): 8 for each 4 KiB of a row of which P or Q disagree. For mirrors,
     /// each differing copy counts the sectors of the block that was compared (64 KiB, or the rest of its chunk).
     pub mismatch_sectors: u64,
-    /// Sectors of these, one by one, of which it is not known which member is wrong; for mirrors, of each copy that
-    /// differs.
+    /// Sectors among these whose wrong member is unknown; for mirrors, each differing copy counts.
     pub unlocated: u64,
-    /// Sectors, one by one, of which it is known that they are wrong; for mirrors, of each copy.
+    /// Sectors that are known to be wrong; for mirrors, each copy counts.
     pub located: u64,
     /// The first places that disagree, at most [`SyncReport::PLACES`]; neighbours of one member as one, where they are located.
     pub places: Vec<Mismatch>,
@@ -71,7 +71,7 @@ pub struct SyncReport {
     pub unverified: u64,
     /// Bytes of members that can't be read, nor could be made readable.
     pub unreadable: u64,
-    /// Bytes of members that could not be read, and have been rebuilt and written anew.
+    /// Bytes of members that could not be read, and have been rebuilt and rewritten.
     pub mended: u64,
     /// The first places that could not be read, at most [`SyncReport::PLACES`]; neighbours of one member as one.
     pub bad_places: Vec<BadPlace>,
@@ -119,7 +119,7 @@ impl SyncReport {
         }
     }
 
-    /// Adds what became of the next window.
+    /// Adds the result of the next window.
     pub fn add(&mut self, next: &Self) {
         self.mismatch_sectors += next.mismatch_sectors;
         self.unlocated += next.unlocated;

@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use brindle_io::Slice;
 use brindle_layout::Striped;
+use brindle_members::direct::{Stretch, send_writes};
 use brindle_members::door::{Done, Door, Moved};
 use brindle_members::spans::Spans;
-use brindle_members::straight::{Stretch, send_writes};
 use brindle_volume::{VolumeError, ZeroOptions};
 
 use smallvec::smallvec;
@@ -48,7 +48,10 @@ impl Stripes {
     #[cold]
     pub(crate) async fn unread(&self, into: &[Slice], done: &Done) -> VolumeError {
         self.settle_lost(done).await;
-        self.core.lent(into, done).or_else(|| done.named().err()).unwrap_or(VolumeError::TooManyLost)
+        self.core
+            .error_if_pinned(into, done)
+            .or_else(|| done.named().err())
+            .unwrap_or(VolumeError::TooManyLost)
     }
 
     /// Where a byte of the array goes to, if it can be written; [`Stripes::unwritten`] goes on if the member does not take it.
@@ -78,7 +81,8 @@ impl Stripes {
         done.named()
     }
 
-    /// Members that are gone, or shorter than they were, have lost what they held: what they give from now on is not it.
+    /// Members that are gone, or shorter than they were, have lost what they held: their bytes are not trusted any
+    /// more.
     #[cold]
     async fn settle_lost(&self, done: &Done) {
         for refused in done.refused().iter().filter(|refused| is_lost(refused.error)) {

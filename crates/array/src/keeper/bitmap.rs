@@ -1,5 +1,5 @@
-//! A write-intent bitmap comes to a running array, moves, or goes: in what order that is on record. The rules stand at the head of
-//! [`crate::intent_bitmap`].
+//! Records that a write-intent bitmap is added to a running array, moved or removed, in an order that survives
+//! crashes. The rules stand at the head of [`crate::intent_bitmap`].
 
 use std::rc::Rc;
 
@@ -96,7 +96,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// All of a bitmap stands where it is to stand, and is what the superblocks name, or do not.
+    /// Writes all of a bitmap to its new place, and then superblocks that name it. If the bitmap fails meanwhile,
+    /// superblocks name the present one again.
     async fn put_on_record(&self, bitmap: &Rc<dyn IntentBitmap>) -> Result<(), BitmapError> {
         self.spread(bitmap).await?;
         self.ledger.name_bitmap(Named::Next);
@@ -147,7 +148,7 @@ impl Keeper {
         let kept = self.ledger.bitmap().filter(|bitmap| bitmap.is_file(id));
         let label = kept.as_ref().and_then(|bitmap| bitmap.file()).map(|file| file.label.clone());
         self.lose_device(id, why);
-        self.members.set_owed(self.recorded);
+        self.members.set_change_pending(self.recorded);
         if label.is_some() {
             self.note(Note { label, cause: Some(why), ..Note::of(EventKind::BitmapFailed) });
         }
@@ -184,8 +185,12 @@ impl Keeper {
     async fn settle_others(&self) -> Result<(), VolumeError> {
         self.refuse_if_closed()?;
         self.bring_up().await?;
-        self.check_held()?;
-        if self.members.is_owed() || !self.ledger.is_settled() { self.commit().await } else { Ok(()) }
+        self.check_orphans()?;
+        if self.members.is_change_pending() || !self.ledger.is_settled() {
+            self.commit().await
+        } else {
+            Ok(())
+        }
     }
 
     /// Writes all of a new bitmap to all members or to its file, or the dirty pages of another. A member that refuses
@@ -202,7 +207,7 @@ impl Keeper {
             if let Some((role, error)) = still {
                 return Err(VolumeError::of_member(role, error).into());
             }
-            if self.members.is_owed() || !self.ledger.is_settled() {
+            if self.members.is_change_pending() || !self.ledger.is_settled() {
                 // Pages did not count as taken by all while a member's loss was not on record.
                 self.commit().await?;
             } else if !is_kept && bitmap.has_failed() {
@@ -222,7 +227,7 @@ impl Keeper {
     }
 }
 
-/// A file has no bitmap, since it refused one.
+/// The error for a file that could not take the bitmap.
 fn unusable(bitmap: &dyn IntentBitmap) -> BitmapError {
     let label = bitmap.file().map(|file| file.label.clone()).unwrap_or_default();
     BitmapError::File { label, error: bitmap.refusal() }

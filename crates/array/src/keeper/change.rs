@@ -1,4 +1,4 @@
-//! Which change of the recorded state is under way.
+//! The change of the recorded state that is under way.
 
 use core::cell::Cell;
 
@@ -15,7 +15,7 @@ pub enum StateChange {
     Failure,
 }
 
-/// A change lasts as long as this does.
+/// A guard: the change ends when it is dropped.
 #[must_use]
 pub(super) struct Changing<'a>(&'a Cell<Option<StateChange>>);
 

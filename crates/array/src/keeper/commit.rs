@@ -1,5 +1,5 @@
-//! Changes of the state on disk, made by the task that has the turn: the order of writes, and the consequences of
-//! refusals.
+//! Changes the state on disk, in the task that has the turn: the order of writes, and the consequences of failed
+//! ones.
 
 use crate::events::{EventKind, Note};
 use brindle_io::{Duration, MemberId, OpError};
@@ -22,7 +22,7 @@ impl Keeper {
         debug_assert!(self.turns.is_taken() && self.recorded, "the record is changed without the turn");
         loop {
             self.bring_up().await?;
-            self.check_held()?;
+            self.check_orphans()?;
             debug_assert!(
                 self.ledger.outdated().is_empty(),
                 "outdated are brought up in a step of their own"
@@ -35,20 +35,20 @@ impl Keeper {
                 debug_assert!(state == self.state.get(), "the state has changed without the turn");
                 self.on_record.set(state);
                 bad.iter().for_each(|(role, id, bad)| self.members.bad_recorded(*role, *id, bad));
-                self.members.set_owed(false);
+                self.members.set_change_pending(false);
                 return Ok(());
             }
         }
     }
 
-    /// The next record is to say which blocks of members are bad; gives what it will say of those of which it said something
-    /// else. Who can't be said so much of is out of use.
+    /// Stages the bad blocks of members for the next record; returns those that change. Who can't be said so much of
+    /// is out of use.
     async fn stage_bad(&self) -> Result<Vec<(u16, MemberId, BadBlocks)>, VolumeError> {
         let mut bad = self.members.unrecorded_bad();
         if bad.is_empty() {
             return Ok(bad);
         }
-        // Blocks that are no longer bad have been written anew. That must be stable before the record stops calling
+        // Blocks that are no longer bad have been rewritten. That must be stable before the record stops calling
         // them bad.
         self.flush().await?;
         let (said, unsaid) = bad.drain(..).partition(|(_, id, bad)| self.ledger.set_bad(*id, bad.places()));
@@ -66,7 +66,7 @@ impl Keeper {
     /// without them: a member that lacks a change of state could be taken for one that has it. The caller has the
     /// turn.
     pub(super) async fn bring_up(&self) -> Result<(), VolumeError> {
-        let mut told = EventKind::BroughtUp;
+        let mut reported = EventKind::BroughtUp;
         loop {
             if self.is_broken() {
                 return Err(VolumeError::TooManyLost);
@@ -75,21 +75,21 @@ impl Keeper {
             if outdated.is_empty() {
                 return Ok(());
             }
-            self.check_held()?;
+            self.check_orphans()?;
             let refused = self.ledger.bring_up(&|roles| self.can_lose(roles)).await;
             for id in outdated.iter().filter(|id| refused.iter().all(|(refused, _)| refused != *id)) {
                 // Not who has failed meanwhile.
                 let Some(role) = self.role_in_use(*id) else { continue };
-                self.note(Note { role: Some(role), label: self.ledger.label(*id), ..Note::of(told) });
+                self.note(Note { role: Some(role), label: self.ledger.label(*id), ..Note::of(reported) });
             }
             self.lose_devices(&refused, Operation::Superblock)?;
             let mut without_space = refused.iter().filter_map(|(id, _)| self.role_in_use(*id)).peekable();
             if without_space.peek().is_some() {
-                if told == EventKind::BroughtUp {
+                if reported == EventKind::BroughtUp {
                     let why = Cause::new(Operation::Superblock, OpError::NoSpace);
                     without_space.for_each(|role| self.note_member(role, EventKind::Full, why, None));
                 }
-                told = EventKind::RoomAgain;
+                reported = EventKind::RoomAgain;
                 self.io.sleep(PAUSE).await;
             }
         }
@@ -97,9 +97,9 @@ impl Keeper {
 
     /// Writes that were given up may still land on a member, and the array can't do without it: nothing is recorded
     /// before their end is known, or the others would go on without it.
-    pub(super) fn check_held(&self) -> Result<(), VolumeError> {
-        let role = self.members.first_held();
-        let held = role.is_some() || self.ledger.is_lent();
+    pub(super) fn check_orphans(&self) -> Result<(), VolumeError> {
+        let role = self.members.first_with_orphans();
+        let held = role.is_some() || self.ledger.is_pinned();
         if held { Err(VolumeError::Member { role, error: OpError::TimedOut }) } else { Ok(()) }
     }
 
@@ -202,7 +202,7 @@ impl Keeper {
             self.bring_up().await?;
         }
         // Failures that happened meanwhile are recorded before the array is reported as stopped.
-        if self.members.is_owed() {
+        if self.members.is_change_pending() {
             self.commit().await?;
         }
         Ok(true)

@@ -1,5 +1,5 @@
-//! Keeps the array's state true on record: dirty before the first write, clean after idle time, failures recorded before
-//! anything relies on them. What the record is, and where, is the [`Ledger`]'s.
+//! Keeps the record of the array's state up to date: dirty before the first write, clean after idle time, failures
+//! recorded before anything relies on them. The [`Ledger`] decides what the record is, and where.
 
 mod bitmap;
 mod change;
@@ -60,8 +60,8 @@ pub(crate) struct Keeper {
     /// put on record.
     recorded: bool,
     dependence: Dependence,
-    /// It was told that a crash makes it need force.
-    told_exposed: Cell<bool>,
+    /// The event that a crash makes the array need force has been noted.
+    exposed_noted: Cell<bool>,
     /// The state to be put on record. `dirty` is this run's; an earlier run's is part of the position.
     state: Cell<State>,
     /// The state on record, as of the last change that came to its end.
@@ -86,7 +86,8 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// A keeper of what `ledger` has on record. `dependence` says whether there is redundancy, `sync_map` where it is true.
+    /// A keeper of what `ledger` has on record. `dependence` says whether there is redundancy, `sync_map` where it is
+    /// in sync.
     pub(crate) fn new(
         io: &Io,
         members: Rc<Members>,
@@ -107,7 +108,7 @@ impl Keeper {
             can_lose,
             recorded: dependence.redundant && !config.is_read_only(),
             dependence,
-            told_exposed: Cell::new(false),
+            exposed_noted: Cell::new(false),
             state: Cell::new(found),
             on_record: Cell::new(found),
             turns: Turns::new(io),
@@ -196,7 +197,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// The same where nothing has to be waited for; else no write has begun.
+    /// Begins a write if the state need not be recorded first; else no write has begun.
     #[inline]
     pub(crate) fn write_begins_at_once(&self) -> bool {
         if !self.ready.get() {
@@ -318,11 +319,11 @@ impl Keeper {
     }
 
     fn is_due(&self) -> bool {
-        self.members.is_owed() || self.members.has_unrecorded_bad()
+        self.members.is_change_pending() || self.members.has_unrecorded_bad()
     }
 
     /// A record is due before success may be acknowledged, or success may not be acknowledged any more.
-    pub(crate) fn owes_record(&self) -> bool {
+    pub(crate) fn is_record_pending(&self) -> bool {
         self.is_due() || self.is_broken()
     }
 
@@ -356,7 +357,7 @@ impl Keeper {
     /// A role's second device is on record beside its member: it goes on if that fails.
     fn has_replacement(&self, role: u16) -> bool {
         let second = self.members.second(role).map(|second| second.device.id);
-        second.is_some_and(|id| self.ledger.held(id).is_some())
+        second.is_some_and(|id| self.ledger.recovery_offset(id).is_some())
     }
 
     /// Takes a role's second device out of use, which loses the array nothing. If it was on record, the loss is
@@ -376,7 +377,7 @@ impl Keeper {
         if !on_record {
             return;
         }
-        self.members.set_owed(self.recorded);
+        self.members.set_change_pending(self.recorded);
         drop(self.failures_recorded());
     }
 
@@ -404,8 +405,8 @@ impl Keeper {
                 self.ledger.take_in(role, second.device.id);
             }
         }
-        self.members.set_owed(self.recorded);
-        self.tell_if_exposed();
+        self.members.set_change_pending(self.recorded);
+        self.note_if_exposed();
         Ok(())
     }
 
@@ -426,28 +427,28 @@ impl Keeper {
         }
     }
 
-    /// Redundancy is known true below this position (bytes of the member's data area; of the array for mirrors);
+    /// Redundancy is known to be in sync below this position (bytes of the member's data area; of the array for mirrors);
     /// `u64::MAX` when all is. At and above it mirrors are read from their first readable copy, and parity is trusted
-    /// where [`Keeper::is_true`] says so.
+    /// where [`Keeper::is_in_sync`] says so.
     #[inline]
     pub(crate) fn synced_to(&self) -> u64 {
         self.sync_map.upto()
     }
 
-    /// Whether redundancy is known true in the whole range.
+    /// Whether redundancy is known to be in sync in the whole range.
     #[inline]
-    pub(crate) fn is_true(&self, range: &Range<u64>) -> bool {
+    pub(crate) fn is_in_sync(&self, range: &Range<u64>) -> bool {
         self.sync_map.holds(range)
     }
 
-    /// Whether redundancy is known true at the start of the range, and where within it that changes.
-    pub(crate) fn true_run(&self, range: &Range<u64>) -> (bool, u64) {
+    /// Whether redundancy is known to be in sync at the start of the range, and where within it that changes.
+    pub(crate) fn in_sync_run(&self, range: &Range<u64>) -> (bool, u64) {
         self.sync_map.run(range)
     }
 
-    /// Redundancy has been made true in a range; see [`SyncMap::add`].
+    /// Redundancy has been brought in sync in a range; see [`SyncMap::add`].
     #[inline]
-    pub(crate) fn made_true(&self, range: Range<u64>, needed: bool) {
+    pub(crate) fn note_in_sync(&self, range: Range<u64>, needed: bool) {
         let doubted = self.sync_map.position().is_some();
         self.sync_map.add(range, needed);
         if doubted && self.sync_map.position().is_none() {
@@ -456,7 +457,7 @@ impl Keeper {
         }
     }
 
-    /// Records how far redundancy is known true, unless the array is dirty: then that happens when it is marked clean.
+    /// Records how far redundancy is known to be in sync, unless the array is dirty: then that happens when it is marked clean.
     pub(crate) async fn save_position(&self) -> Result<(), VolumeError> {
         self.change(async |keeper| {
             let (state, position) = (keeper.state.get(), keeper.resync_offset());
@@ -469,7 +470,7 @@ impl Keeper {
         .await
     }
 
-    /// Where redundancy stops being known true.
+    /// Where redundancy stops being known to be in sync.
     pub(crate) fn resync_offset(&self) -> Option<u64> {
         self.sync_map.position()
     }
@@ -501,7 +502,7 @@ impl Keeper {
 
     /// The change of the state on disk that is being written, if one is; of several the failure.
     pub(crate) fn state_change(&self) -> Option<StateChange> {
-        if self.members.is_owed() { Some(StateChange::Failure) } else { self.changing.get() }
+        if self.members.is_change_pending() { Some(StateChange::Failure) } else { self.changing.get() }
     }
 
     /// More is lost than redundancy makes up for.

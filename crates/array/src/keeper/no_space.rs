@@ -2,7 +2,7 @@
 //!
 //! A full file system is no failure of a member: what it holds it can read, and it takes writes in place. The write
 //! that found no room is refused with that error. It may have reached some members and not others, or in part. So the
-//! redundancy of its range is unknown until all of it has been made true again. Until then mirrors are read there
+//! redundancy of its range is unknown until all of it has been brought in sync again. Until then mirrors are read there
 //! from their first copy, parity is not used, and the array is not marked clean beyond the range's start. Where
 //! parity stands for lost blocks, that would lose them: `data/parity/undo.rs` takes such a write back.
 
@@ -19,7 +19,7 @@ use super::Keeper;
 /// The most ranges that are kept apart; further ones are joined with the gaps between.
 const MOST: usize = 1024;
 
-/// The ranges to be made true again once there is space.
+/// The ranges to be brought in sync again once there is space.
 #[derive(Default)]
 pub(super) struct AwaitingSpace {
     /// Sorted; none touches another.
@@ -47,7 +47,7 @@ impl AwaitingSpace {
 
 impl Keeper {
     /// Notes that writes to a range (counted as a resync counts) found no space on these members: its redundancy is
-    /// unknown from now on. True if no task tries to make it true yet: the caller begins one.
+    /// unknown from now on. True if no task tries to bring it in sync yet: the caller begins one.
     #[must_use]
     pub(crate) fn no_room(&self, range: Range<u64>, members: &[(u16, Cause)]) -> bool {
         self.sync_map.doubt_range(range.clone());
@@ -61,14 +61,14 @@ impl Keeper {
         !self.awaiting_space.retried.replace(true)
     }
 
-    /// A member has no room: told once, until there is room again.
+    /// Reports that a member has no space: once, until there is space again.
     pub(crate) fn tell_full(&self, role: u16, why: Cause) {
         if self.awaiting_space.roles.borrow_mut().insert(role) {
             self.note_member(role, EventKind::Full, why, None);
         }
     }
 
-    /// The ranges that still have to be made true once there is space.
+    /// The ranges that still have to be brought in sync once there is space.
     pub(crate) fn awaiting_space(&self) -> Vec<Range<u64>> {
         let mut ranges = self.awaiting_space.ranges.borrow_mut();
         ranges.retain(|range| !self.sync_map.holds(range));

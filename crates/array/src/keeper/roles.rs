@@ -19,8 +19,8 @@ impl Keeper {
         self.change(async move |keeper| {
             keeper.refuse_if_closed()?;
             let device = keeper.members.device(role).map(|device| device.id);
-            let Some(id) =
-                device.filter(|&id| keeper.is_recovering(role) && keeper.ledger.held(id).is_none())
+            let Some(id) = device
+                .filter(|&id| keeper.is_recovering(role) && keeper.ledger.recovery_offset(id).is_none())
             else {
                 return Ok(());
             };
@@ -120,7 +120,7 @@ impl Keeper {
         let added = self.change(async move |keeper| {
             keeper.refuse_if_closed()?;
             let _changing = Changing::begin(&keeper.changing, StateChange::Recovery);
-            if keeper.members.is_owed() || !keeper.ledger.is_settled() {
+            if keeper.members.is_change_pending() || !keeper.ledger.is_settled() {
                 // Members lost before it are recorded first.
                 keeper.commit().await?;
             }
@@ -161,7 +161,7 @@ impl Keeper {
     ) -> Result<Vec<Result<(), AddError>>, VolumeError> {
         self.change(async move |keeper| {
             keeper.refuse_if_closed()?;
-            if keeper.members.is_owed() || !keeper.ledger.is_settled() {
+            if keeper.members.is_change_pending() || !keeper.ledger.is_settled() {
                 keeper.commit().await?;
             }
             let judge = |device| keeper.ledger.judge(device, &|role| keeper.is_free(role));
@@ -176,8 +176,8 @@ impl Keeper {
         role < self.members.len() && vacant
     }
 
-    /// Devices that are not in use are none of the array's any more: that is on record when this returns. Gives those that
-    /// were, and are none now.
+    /// Removes devices that are not in use from the array. The removal is on record when this returns. Gives the
+    /// devices that were removed.
     ///
     /// # Errors
     /// [`VolumeError::Stopping`] once the array stops; if it could not be recorded.
@@ -224,16 +224,16 @@ impl Keeper {
         matches!(self.members.state(role), RoleState::Recovering(_))
     }
 
-    /// Devices that hold more of what they should than is on record, and how much.
+    /// Devices that have been rebuilt further than is on record, and how far.
     pub(super) fn reached(&self) -> Vec<(MemberId, u64)> {
         let reached = |role| {
             let RoleState::Recovering(upto) = self.members.state(role) else { return None };
             let id = self.members.device(role)?.id;
-            self.ledger.held(id).filter(|&held| held < upto).map(|_| (id, upto))
+            self.ledger.recovery_offset(id).filter(|&held| held < upto).map(|_| (id, upto))
         };
         let copied = |role| {
             let second = self.members.second(role)?;
-            self.ledger.held(second.device.id).filter(|&held| held < second.good)?;
+            self.ledger.recovery_offset(second.device.id).filter(|&held| held < second.good)?;
             Some((second.device.id, second.good))
         };
         let roles = 0..self.members.len();
@@ -262,7 +262,7 @@ impl Keeper {
                 return Err(gone);
             }
             self.members.rebuilt(role);
-            self.tell_if_exposed();
+            self.note_if_exposed();
         }
         Ok(())
     }

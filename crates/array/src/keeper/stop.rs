@@ -1,4 +1,4 @@
-//! The end of a run: the work that is waited for, and the last record. After that nothing is written to a member any
+//! Ends a run: waits for work in progress, and writes the last record. After that nothing is written to a member any
 //! more, since its device may be taken away: another program may assemble the array at once.
 
 use brindle_io::OpError;
@@ -9,14 +9,14 @@ use super::{Closed, Keeper};
 /// How far the end of a run has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum StopPhase {
-    /// It has not begun.
+    /// The stop has not begun.
     #[default]
     No,
     /// No request begins any more; those under way are waited for, and so is maintenance.
     Begun,
-    /// They have ended, and no maintenance begins any more. The last record is written.
+    /// All processes have ended, and no maintenance begins any more. The last record is written.
     Quiet,
-    /// Nothing is put on record any more.
+    /// Nothing is recorded any more.
     Over,
 }
 

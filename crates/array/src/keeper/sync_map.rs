@@ -1,4 +1,4 @@
-//! Where redundancy is known true.
+//! The ranges in which redundancy is known to be in sync.
 
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
@@ -12,7 +12,7 @@ use crate::sync_len::sync_len;
 const MOST: usize = 1 << 19;
 
 /// The ranges whose redundancy is known to agree with the data: all below a position, and ranges beyond it that a
-/// resync or a write has made true. Counted in bytes of the members' data areas; for mirrors, in bytes of the array.
+/// resync or a write has brought in sync. Counted in bytes of the members' data areas; for mirrors, in bytes of the array.
 /// Kept in memory; the superblocks record the position only.
 pub(crate) struct SyncMap {
     /// `u64::MAX` when all is true.
@@ -27,7 +27,7 @@ pub(crate) struct SyncMap {
 }
 
 impl SyncMap {
-    /// Of an array whose redundancy is known true below `from` (`None`: everywhere).
+    /// The map of an array that is in sync below `from` (`None`: everywhere).
     pub(crate) fn of(geometry: &Geometry, from: Option<u64>) -> Self {
         Self::new(from, sync_len(geometry), sync_unit(geometry))
     }
@@ -38,18 +38,18 @@ impl SyncMap {
         Self { upto, beyond: RefCell::default(), end, unit: unit.max(1), most: MOST }
     }
 
-    /// All below this is true; `u64::MAX` when everything is.
+    /// Redundancy is in sync below this position; `u64::MAX` when all is in sync.
     #[inline]
     pub(crate) fn upto(&self) -> u64 {
         self.upto.get()
     }
 
-    /// Where redundancy stops being true, if it does.
+    /// The position from which redundancy is not known to be in sync, if there is one.
     pub(crate) fn position(&self) -> Option<u64> {
         Some(self.upto.get()).filter(|&upto| upto != u64::MAX).map(|upto| upto - upto % self.unit)
     }
 
-    /// Nothing is known of the range any more.
+    /// Forgets that a range is in sync.
     pub(crate) fn doubt_range(&self, range: Range<u64>) {
         let (start, end) = (range.start, range.end.min(self.end));
         if start >= end {

@@ -7,53 +7,53 @@ use uuid::Uuid;
 /// A device that is to become one of an array.
 #[derive(Clone, Debug)]
 pub struct NewDevice {
-    /// How messages name it.
+    /// The name in messages.
     pub label: String,
     /// The reactor's number.
     pub id: MemberId,
-    /// Bytes of it.
+    /// Bytes of the device.
     pub bytes: u64,
-    /// Its identity, random.
+    /// The device's identity, random.
     pub uuid: Uuid,
-    /// It may become a spare, if it is not taken again as the member that it was.
+    /// The device may become a spare if it can't be re-added.
     pub or_spare: bool,
 }
 
 /// The part that an added device gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Joined {
-    /// It waits to replace a member; all of it is written anew then.
+    /// The device becomes a spare; all of it is rewritten when it replaces a member.
     Spare {
-        /// Of a device of this array: why it is not taken again as the member that it was.
+        /// The reason why a former member of this array is not re-added.
         why: Option<NotTaken>,
     },
-    /// The member that it was, which is given what was written while it was away.
+    /// The device becomes the member that it was, and gets the writes that it missed.
     Member {
-        /// Its role.
+        /// The device's role.
         role: u16,
     },
 }
 
-/// Why a device is not taken again as the member of an array that it was.
+/// Why a device is not re-added as the member of an array that it was.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotTaken {
-    /// It was none.
+    /// The device was never a member.
     #[error("it was no device of this array")]
     Stranger,
-    /// It filled no role.
+    /// The device filled no role.
     #[error("it filled no role when it left")]
     NoRole,
-    /// It was being written when the power went, or is not the only one.
+    /// The superblock may be torn, or another device claims the same place.
     #[error("its superblock can't be relied on")]
     Unsure,
-    /// It did not hold all that it should.
+    /// The device had not been rebuilt to its end.
     #[error("it had not been rebuilt to its end when it left")]
     Unfinished,
     /// 0.90 has no word for a member that is brought up to date.
     #[error("metadata 0.90 can't say that a member is being brought up to date")]
     Metadata,
-    /// Nothing tells what it missed.
+    /// There is no bitmap, which would show the writes that the device missed.
     #[error("the array has no write-intent bitmap, which would tell what it has missed")]
     NoBitmap,
     /// The array has another shape than when it left.
@@ -61,7 +61,7 @@ pub enum NotTaken {
     Shape {
         /// The field that differs.
         field: &'static str,
-        /// Its value on the device.
+        /// The device's value on the device.
         says: String,
         /// and what the array says.
         now: String,
@@ -77,15 +77,15 @@ pub enum NotTaken {
         "it has been away for too long: it is at event {events}, and bits of the bitmap were cleared at event {cleared}"
     )]
     Behind {
-        /// Its event count.
+        /// The device's event count.
         events: u64,
         /// The count at which bits were cleared last.
         cleared: u64,
     },
-    /// It may have been written to without the others.
+    /// The device may have been written to without the others.
     #[error("it may have been used without the others: its superblock does not know them as they are")]
     Apart,
-    /// Its device has no room where the bitmap stands.
+    /// The device's device has no room where the bitmap stands.
     #[error("it has no room where the write-intent bitmap stands")]
     Room,
 }
@@ -113,13 +113,13 @@ impl NotTaken {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddError {
-    /// It is one already.
+    /// The device is one already.
     #[error("{label} is a device of the array already")]
     Known {
         /// The device.
         label: String,
     },
-    /// It was to be taken again as the member that it was, and can't be.
+    /// The device can't be re-added as the request wants.
     #[error("{label} can't be re-added: {why}")]
     NotTaken {
         /// The device.
@@ -127,7 +127,7 @@ pub enum AddError {
         /// Why.
         why: NotTaken,
     },
-    /// It belongs to another array.
+    /// The device belongs to another array.
     #[error(
         "{label} belongs to the array {array}{}: it would be lost to that one; use --force if it may be",
         named(name)
@@ -140,19 +140,19 @@ pub enum AddError {
         /// and its name.
         name: String,
     },
-    /// It has no room for what a member holds.
+    /// The device has no room for what a member holds.
     #[error(
         "{label} is too small: it has {has} bytes, and the array uses {need} of each member beside what describes it; give a larger one"
     )]
     Small {
         /// The device.
         label: String,
-        /// Its bytes.
+        /// The device's bytes.
         has: u64,
         /// Bytes that the array uses of each member.
         need: u64,
     },
-    /// Its sectors are larger than those that the array promises.
+    /// The device's sectors are larger than those that the array promises.
     #[error(
         "{label} has sectors of {block} bytes, but the array takes requests of {least}: give one with smaller sectors, or stop the array and add it then"
     )]
@@ -186,7 +186,7 @@ pub enum AddError {
         /// The device.
         label: String,
     },
-    /// A superblock could not be made for it.
+    /// A superblock for the device could not be made.
     #[error("{label}: {why}")]
     Encode {
         /// The device.
@@ -194,7 +194,7 @@ pub enum AddError {
         /// Why, in the words of the record's format.
         why: String,
     },
-    /// It can't be read or written.
+    /// The device can't be read or written.
     #[error("{label}: {error}")]
     Device {
         /// The device.
@@ -202,7 +202,7 @@ pub enum AddError {
         /// Why.
         error: OpError,
     },
-    /// The array could not record it.
+    /// The array could not record the device.
     #[error(transparent)]
     Volume(#[from] VolumeError),
 }

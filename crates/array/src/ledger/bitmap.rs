@@ -1,4 +1,4 @@
-//! Why an array is not given a write-intent bitmap, or its own not taken away.
+//! Reasons why a write-intent bitmap can't be added or removed.
 
 use brindle_io::OpError;
 use brindle_layout::Level;
@@ -8,7 +8,7 @@ use super::Limit;
 use crate::intent_bitmap::BitmapFile;
 
 /// The largest limit of write-behind.
-pub const MOST_BEHIND: u32 = 16383;
+pub const MAX_WRITE_BEHIND: u32 = 16383;
 
 /// How a write-intent bitmap is to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct BitmapSpec {
     pub file: Option<BitmapFile>,
     /// Bytes to a bit, a power of two; `None`: as mdadm chooses.
     pub chunk: Option<u64>,
-    /// Limit of write-behind, of RAID 1, at most [`MOST_BEHIND`]; 0: none; `None`: the limit of the bitmap that this
+    /// Limit of write-behind, of RAID 1, at most [`MAX_WRITE_BEHIND`]; 0: none; `None`: the limit of the bitmap that this
     /// one replaces.
     pub write_behind: Option<u32>,
 }
@@ -43,7 +43,7 @@ pub enum BitmapError {
         /// The file.
         label: String,
     },
-    /// There are no such chunks.
+    /// The chunk size is impossible.
     #[error(
         "{label} can't have a write-intent bitmap{}: a chunk is a power of two from 512 bytes to 2 GiB, and a bitmap has at most 4 MiB; give another --bitmap-chunk",
         chunk.map_or(String::new(), |chunk| format!(" with {chunk} bytes to a bit"))
@@ -54,7 +54,7 @@ pub enum BitmapError {
         /// Bytes to a bit, if they were given.
         chunk: Option<u64>,
     },
-    /// The file is no place for it.
+    /// The file can't hold a bitmap.
     #[error("{label} can't have a write-intent bitmap: {error}; name another file")]
     File {
         /// The file.
@@ -62,10 +62,10 @@ pub enum BitmapError {
         /// Why.
         error: OpError,
     },
-    /// There is none.
+    /// The array has no bitmap.
     #[error("the array has no write-intent bitmap; --bitmap internal or a file gives it one")]
     Absent,
-    /// There is nothing that a bitmap could tell.
+    /// The level has no redundancy, so a bitmap is of no use.
     #[error("{level} has no redundancy, so a write-intent bitmap is of no use")]
     NoRedundancy {
         /// The level.
@@ -78,9 +78,9 @@ pub enum BitmapError {
         level: Level,
     },
     /// md has no more.
-    #[error("--write-behind {count} is too many: at most {MOST_BEHIND} writes may be under way")]
-    TooManyBehind {
-        /// Writes that were asked for.
+    #[error("--write-behind {count} is too many: at most {MAX_WRITE_BEHIND} writes may be under way")]
+    TooManyWriteBehind {
+        /// The limit that was asked for.
         count: u32,
     },
     /// The array uses what this release can't honour while writing.
@@ -89,7 +89,7 @@ pub enum BitmapError {
         /// The reasons.
         limits: Vec<Limit>,
     },
-    /// It does not fit.
+    /// The bitmap does not fit.
     #[error(
         "{label} has no room for a write-intent bitmap{}: there are {room} bytes between its superblock and what else stands on it; {}",
         chunk.map_or(String::new(), |chunk| format!(" with {chunk} bytes to a bit")),
@@ -100,7 +100,7 @@ pub enum BitmapError {
         label: String,
         /// Bytes to a bit, if they were given.
         chunk: Option<u64>,
-        /// Bytes that there are.
+        /// Bytes of free room.
         room: u64,
     },
     /// A member is being given what it missed, which the bitmap tells.
@@ -114,7 +114,7 @@ pub enum BitmapError {
     /// The array's state is kept by a record that has no place for a bitmap.
     #[error("the array's state is not kept in superblocks, which alone can name a bitmap")]
     Unrecorded,
-    /// A superblock could not be made that says so.
+    /// A superblock with the change could not be made.
     #[error("{label}: {why}")]
     Encode {
         /// The device.
@@ -122,7 +122,7 @@ pub enum BitmapError {
         /// Why, in the words of the record's format.
         why: String,
     },
-    /// The array could not record it.
+    /// The array could not record the change.
     #[error(transparent)]
     Volume(#[from] VolumeError),
 }

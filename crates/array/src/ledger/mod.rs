@@ -1,11 +1,11 @@
-//! Where an array's state is on record, beyond this run: what the keeper asks of it, whatever the format.
+//! The record of an array's state that outlives a run, as a trait: the requests of the keeper, whatever the format.
 //!
 //! The keeper decides what the state is (dirty, how far redundancy is true, which members have failed) and when it
 //! changes; that is the same for every ledger. A ledger writes the state to devices and finds it there again.
 
 mod add;
 mod bitmap;
-mod nothing;
+mod null;
 mod usage;
 
 use core::fmt;
@@ -24,8 +24,8 @@ use crate::intent_bitmap::IntentBitmap;
 pub use crate::intent_bitmap::Refusals;
 
 pub use add::{AddError, Joined, NewDevice, NotTaken};
-pub use bitmap::{BitmapError, BitmapSpec, MOST_BEHIND};
-pub use nothing::Nothing;
+pub use bitmap::{BitmapError, BitmapSpec, MAX_WRITE_BEHIND};
+pub use null::Nothing;
 pub use usage::{DeviceUse, LeftOut};
 
 /// The recorded state of an array, beside which members have failed.
@@ -33,13 +33,13 @@ pub use usage::{DeviceUse, LeftOut};
 pub struct State {
     /// Writes may be under way: nothing is known of redundancy.
     pub dirty: bool,
-    /// Where redundancy stops being known true if the array is not dirty, as
-    /// [`Array::sync_len`](crate::Array::sync_len) counts; `None`: it is true everywhere.
+    /// Where redundancy stops being known to be in sync if the array is not dirty, as
+    /// [`Array::sync_len`](crate::Array::sync_len) counts; `None`: it is in sync everywhere.
     pub resync_offset: Option<u64>,
 }
 
 impl State {
-    /// The position from which redundancy is in doubt by this record; `None`: it is true everywhere.
+    /// The position from which redundancy is in doubt by this record; `None`: it is in sync everywhere.
     pub fn in_doubt(&self) -> Option<u64> {
         if self.dirty { Some(0) } else { self.resync_offset }
     }
@@ -57,7 +57,7 @@ pub struct Failed {
 /// A device that a ledger knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownDevice {
-    /// How messages name it.
+    /// The name in messages.
     pub label: String,
     /// The reactor's number.
     pub id: MemberId,
@@ -72,9 +72,9 @@ pub struct KnownDevice {
 /// A reason why an array is not written to, or why its content is less certain, as the format of its record has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// The words for it.
+    /// The text of the limitation.
     pub text: String,
-    /// It forbids writes.
+    /// Whether the limitation forbids writes.
     pub forbids_writes: bool,
 }
 
@@ -84,7 +84,7 @@ impl fmt::Display for Limit {
     }
 }
 
-/// A device that was looked at before it comes.
+/// A device that was examined before it is added.
 #[derive(Clone, Debug, Default)]
 pub struct Looked {
     /// Where its data begin, in bytes, if it was a member.
@@ -203,8 +203,8 @@ pub trait Ledger {
     /// already, changes nothing.
     fn lose(&self, device: MemberId, failed: Failed);
 
-    /// Looks at a device that is to come, and remembers until it does what tells of its earlier part in the array. The device
-    /// may be of another array with `force` only. Nothing changes.
+    /// Looks at a device that is to come, and remembers the records of its earlier part in the array until it joins.
+    /// The device may be of another array with `force` only. Nothing changes.
     ///
     /// # Errors
     /// An [`AddError`]: the device can't come.
@@ -267,7 +267,7 @@ pub trait Ledger {
 
     /// Bytes of the data area, from its start, that a device which is being rebuilt holds by what is to be recorded; `None` if
     /// it is none on record.
-    fn held(&self, device: MemberId) -> Option<u64> {
+    fn recovery_offset(&self, device: MemberId) -> Option<u64> {
         let _ = device;
         None
     }
@@ -307,14 +307,15 @@ pub trait Ledger {
     /// Registers a callback for devices that are lost by others which use them too, such as other arrays of a
     /// container. It must be called as soon as they are lost. The keeper then takes its member out of use, as if it
     /// had failed itself. Called once, before anything is recorded.
-    fn when_lost(&self, told: OnLoss) {
-        let _ = told;
+    fn when_lost(&self, reported: OnLoss) {
+        let _ = reported;
     }
 
-    /// A device that was not in use is to replace the member of a role, which goes on: the next record says so, and that it
-    /// holds nothing of it yet. What it holds is [told](Ledger::recovered_to) as of one that is being rebuilt. Once the member
-    /// is [lost](Ledger::lose), the device is one that is being rebuilt and holds nothing, unless it is
-    /// [taken in](Ledger::take_in) with the same record. False if this ledger can't say that: then nothing has changed.
+    /// A device that was not in use is to replace the member of a role, which goes on: the next record says so, and
+    /// that it holds nothing of it yet. How far it has been copied is [recorded](Ledger::recovered_to) as for a
+    /// member that is being rebuilt. Once the member is [lost](Ledger::lose), the device is one that is being rebuilt
+    /// and holds nothing, unless it is [taken in](Ledger::take_in) with the same record. False if this ledger can't
+    /// say that: then nothing has changed.
     fn begin_replacement(&self, role: u16, device: MemberId) -> bool {
         let _ = (role, device);
         false
@@ -380,7 +381,7 @@ pub trait Ledger {
         Vec::new()
     }
 
-    /// Gives outdated devices what the others have on record.
+    /// Writes the present record to outdated devices.
     fn bring_up<'a>(&'a self, bears: Bears<'a>) -> Recording<'a> {
         let _ = bears;
         Box::pin(core::future::ready(Refusals::new()))
@@ -393,7 +394,7 @@ pub trait Ledger {
     }
 
     /// A record that was given up may still land on a device in use.
-    fn is_lent(&self) -> bool {
+    fn is_pinned(&self) -> bool {
         false
     }
 

@@ -3,14 +3,14 @@
 /// Why a device is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeftOut {
-    /// Its event count is behind: it missed writes.
+    /// The device's event count is behind: it missed writes.
     Stale {
-        /// Its count; the array's is [`Description::events`](super::Description::events).
+        /// The device's event count; the array's is [`Description::events`](super::Description::events).
         events: u64,
     },
     /// The array's newest superblock says that it has failed or was removed.
     Faulty,
-    /// It replaces a member that still works, and is not complete or not needed.
+    /// The device replaces a member that still works, and is not complete or not needed.
     Replacement,
 }
 

@@ -1,4 +1,4 @@
-//! Members copied onto the devices that are to replace them.
+//! Copies members onto their replacements.
 
 use crate::events::EventKind;
 use crate::process::{ProcessError, ProcessKind};
@@ -40,7 +40,7 @@ impl Array {
         let core = &self.0.core;
         let second = (role < core.members.len()).then(|| core.members.second(role))??;
         let goes_on = core.members.state(role) == RoleState::InSync;
-        let on_record = core.keeper.ledger().held(second.device.id).is_some();
+        let on_record = core.keeper.ledger().recovery_offset(second.device.id).is_some();
         (goes_on && on_record).then_some(second.good.min(self.0.geometry.member_size()))
     }
 

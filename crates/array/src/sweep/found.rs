@@ -1,4 +1,4 @@
-//! Events of a check or a repair for the places that disagree, as they are found.
+//! Reports places that disagree as events while a check or a repair finds them.
 
 use crate::events::{EventKind, Note};
 use crate::process::ProcessKind;
@@ -13,7 +13,7 @@ impl Array {
         for place in places {
             let range = place.offset..place.offset + place.len;
             let array = self.array_ranges(place.role, range.clone()).into_iter().next();
-            self.0.core.keeper.note_place(place.role, fate(mode, place), range, array);
+            self.0.core.keeper.note_place(place.role, event_kind(mode, place), range, array);
         }
         places.len()
     }
@@ -27,7 +27,7 @@ impl Array {
 }
 
 /// The kind of event for a place that disagrees.
-fn fate(mode: SyncMode, place: &Mismatch) -> EventKind {
+fn event_kind(mode: SyncMode, place: &Mismatch) -> EventKind {
     match (mode, place.located) {
         (SyncMode::Locate, true) | (SyncMode::Repair, false) => EventKind::Rewritten,
         // A repair has made the redundancy agree with it.

@@ -1,4 +1,4 @@
-//! Members that were away, and are given what the write-intent bitmap says that they have missed.
+//! Recovers former members by the write-intent bitmap: only chunks that they missed are copied.
 
 use core::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Members rebuilt from the others, several in one pass.
+//! Rebuilds members from the others, several in one pass.
 
 use core::ops::Range;
 
@@ -32,7 +32,7 @@ impl Array {
     /// [`VolumeError::OutOfRange`] if there is no such role, it is in use, or the device is too small.
     /// [`VolumeError::ReadOnly`]; [`VolumeError::Stopping`] if the array is stopped meanwhile.
     /// [`VolumeError::TooManyLost`] or a member's error if it can't be rebuilt from the others, whose redundancy must
-    /// be known true, or has failed itself. [`VolumeError::Reshaping`].
+    /// be known to be in sync, or has failed itself. [`VolumeError::Reshaping`].
     pub fn recover<F: FnMut(Progress)>(
         &self,
         role: u16,
@@ -93,8 +93,7 @@ impl Array {
         }
     }
 
-    /// Roles that are rebuilt and do not hold all before `end` already: one that an earlier pass has begun
-    /// with is ahead of the others.
+    /// Roles that have not been rebuilt up to `end`. A role that an earlier pass began is ahead of the others.
     pub(super) fn lacking(&self, roles: &[u16], end: u64) -> SmallVec<[u16; 2]> {
         let holds = |role| matches!(self.state(role), RoleState::Recovering(upto) if upto >= end);
         roles.iter().copied().filter(|&role| !holds(role)).collect()
@@ -120,7 +119,7 @@ impl Array {
 /// The roles that a recovery rebuilds, and how many devices had [come](Members::joined) into each when it began.
 type Rebuilding = Vec<(u16, u32)>;
 
-/// Roles that still have the device that they had, as it was then.
+/// Roles that still have the same device in the same state.
 fn still<'a>(members: &'a Members, roles: &'a [(u16, u32)]) -> impl Iterator<Item = (u16, u32)> + 'a {
     roles.iter().copied().filter(|&(role, joined)| members.joined(role) == joined)
 }
@@ -196,7 +195,7 @@ impl Array {
         }
     }
 
-    /// Members that are being rebuilt hold what they should below a position. False if none of them is there any more.
+    /// Notes that members are rebuilt up to a position. False if none of them is left.
     async fn recovered_to(&self, roles: &[(u16, u32)], position: u64) -> bool {
         let members = &self.0.core.members;
         let lacks = |&(role, _): &(u16, u32)| match members.state(role) {

@@ -1,4 +1,4 @@
-//! Whether redundancy was ever made true, told from samples.
+//! Decides from samples whether redundancy was ever in sync.
 //!
 //! The wrong member can be known only where all members agreed once. md's format calls an array that was made with
 //! `--assume-clean` in sync, whatever its members held. But samples show it: where P and Q, or copies, never were
@@ -17,19 +17,21 @@ use crate::sync_len::sync_len;
 
 /// Places that are looked at, spread over the array.
 const SAMPLES: u64 = 64;
-/// Of fewer sectors nothing can be told.
+/// The fewest sectors that allow a verdict.
 const LEAST: u64 = 1024;
 const SECTOR: u64 = 512;
 
 /// The verdict of samples from all over an array: whether its redundancy was ever true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Redundancy {
-    /// It agrees in most places, or there are too few to tell.
+    /// Redundancy agrees in most places, or there are too few samples to tell.
     Made,
-    /// It hardly ever was true, as after `--assume-clean`: no one member explains what disagrees, though all are there, and one that
-    /// was written over would be known. Two that were written over look the same: what they held is lost with a resync.
+    /// Redundancy was never in sync, as after `--assume-clean`: no one member explains what disagrees, though all are
+    /// there, and one that was written over would be known. Two that were written over look the same: what they held
+    /// is lost with a resync.
     NeverMade,
-    /// It disagrees nearly everywhere, and that may be of one member which was written over: a resync would lose what it held.
+    /// Redundancy disagrees nearly everywhere, maybe because one member was overwritten: a resync would lose what it
+    /// held.
     InDoubt,
 }
 
@@ -58,13 +60,13 @@ impl Array {
             sectors += len / SECTOR;
         }
         let all = locates && self.0.core.members.lost() == 0;
-        Ok(if sectors < LEAST { Redundancy::Made } else { told(&report, sectors, all) })
+        Ok(if sectors < LEAST { Redundancy::Made } else { verdict(&report, sectors, all) })
     }
 }
 
 /// The verdict on `sectors` samples: not in sync if more than an eighth of them name no single member, or less than
 /// an eighth agree. `all`: a wrong member would be known.
-fn told(report: &SyncReport, sectors: u64, all: bool) -> Redundancy {
+fn verdict(report: &SyncReport, sectors: u64, all: bool) -> Redundancy {
     let is_odd = report.unlocated + report.located > sectors - sectors / 8;
     match report.unlocated > sectors / 8 {
         true if all => Redundancy::NeverMade,
@@ -81,13 +83,13 @@ mod tests {
     fn what_disagrees_nearly_everywhere_or_tells_of_nobody_was_never_true() {
         use Redundancy::{InDoubt, Made, NeverMade};
         let seen = |unlocated, located, all| {
-            told(&SyncReport { unlocated, located, ..SyncReport::default() }, 1024, all)
+            verdict(&SyncReport { unlocated, located, ..SyncReport::default() }, 1024, all)
         };
         // A few may have rotted in two members.
         assert_eq!([0, 128, 129].map(|sectors| seen(sectors, 0, true)), [Made, Made, NeverMade]);
         assert_eq!([0, 128, 129].map(|sectors| seen(sectors, 0, false)), [Made, Made, InDoubt]);
         // One that was written over has most of its places still.
-        let told = [(0, 896), (0, 897), (1, 896)].map(|(nobody, one)| seen(nobody, one, true));
-        assert_eq!(told, [Made, InDoubt, InDoubt]);
+        let reported = [(0, 896), (0, 897), (1, 896)].map(|(nobody, one)| seen(nobody, one, true));
+        assert_eq!(reported, [Made, InDoubt, InDoubt]);
     }
 }

@@ -20,19 +20,19 @@ async fn asked(run: &Running, range: Range<u64>) -> Vec<(Range<u64>, bool)> {
 }
 
 async fn asked_of(array: &Array, range: Range<u64>) -> Vec<(Range<u64>, bool)> {
-    let (mut at, mut told) = (range.start, Vec::new());
+    let (mut at, mut reported) = (range.start, Vec::new());
     while at < range.end {
         let mut found = Vec::new();
         array.allocation(at, range.end - at, &mut found).await.unwrap();
         assert!(!found.is_empty());
         for Allocation { len, hole, zero } in found {
             assert!(len > 0 && hole == zero && len % 512 == 0);
-            told.push((at..at + len, hole));
+            reported.push((at..at + len, hole));
             at += len;
         }
         assert!(at <= range.end);
     }
-    told
+    reported
 }
 
 /// An array that has some blocks somewhere, a tenth perhaps, and what is in it.
@@ -57,14 +57,14 @@ fn is_zero(bytes: &[u8]) -> bool {
 }
 
 /// Every hole is one.
-fn check(told: &[(Range<u64>, bool)], content: &[u8], who: &str) {
-    for (range, _) in told.iter().filter(|(_, hole)| *hole) {
+fn check(reported: &[(Range<u64>, bool)], content: &[u8], who: &str) {
+    for (range, _) in reported.iter().filter(|(_, hole)| *hole) {
         assert!(is_zero(&content[range.start as usize..range.end as usize]), "{who}: {range:?}");
     }
 }
 
-fn holes(told: &[(Range<u64>, bool)]) -> u64 {
-    told.iter().filter(|(_, hole)| *hole).map(|(range, _)| range.end - range.start).sum()
+fn holes(reported: &[(Range<u64>, bool)]) -> u64 {
+    reported.iter().filter(|(_, hole)| *hole).map(|(range, _)| range.end - range.start).sum()
 }
 
 #[test]
@@ -74,10 +74,10 @@ fn every_block_that_was_never_written_is_a_hole_and_nothing_else() {
         let (run, content) = sparse(shape, n as u64);
         let mut random = Random::new(n as u64);
         run.run(async |run| {
-            let told = asked(run, 0..run.size()).await;
-            check(&told, &content, &who);
+            let reported = asked(run, 0..run.size()).await;
+            check(&reported, &content, &who);
             let empty = content.chunks(BLOCK as usize).filter(|block| is_zero(block)).count() as u64;
-            assert_eq!(holes(&told), empty * BLOCK, "{who}: {told:?}");
+            assert_eq!(holes(&reported), empty * BLOCK, "{who}: {reported:?}");
             for _ in 0..20 {
                 let start = random.below(run.size() / 512) * 512;
                 let end = start + (1 + random.below((run.size() - start) / 512)) * 512;
@@ -95,15 +95,15 @@ fn what_lies_on_a_member_that_is_missing_or_being_rebuilt_is_data() {
         let (run, content) = sparse(shape, 1);
         let whole = run.run(async |run| holes(&asked(run, 0..run.size()).await));
         for run in [run.without(&[1]), run.recovering(1)] {
-            let told = run.run(async |run| asked(run, 0..run.size()).await);
-            check(&told, &content, &who);
-            let left = holes(&told);
+            let reported = run.run(async |run| asked(run, 0..run.size()).await);
+            check(&reported, &content, &who);
+            let left = holes(&reported);
             // Where it has parity only, nothing is missing.
             let held = run.array.array_ranges(1, 0..12 * CHUNK);
             assert!(if held.is_empty() { left == whole } else { left < whole }, "{who}");
             let on_it =
                 |range: &Range<u64>| held.iter().any(|held| held.start < range.end && range.start < held.end);
-            assert!(told.iter().all(|(range, hole)| !hole || !on_it(range)), "{who}: {told:?}");
+            assert!(reported.iter().all(|(range, hole)| !hole || !on_it(range)), "{who}: {reported:?}");
             run.stop();
         }
     }
@@ -142,11 +142,11 @@ fn what_is_being_written_is_data_until_it_has_been() {
             }
             run.ids.iter().for_each(|&id| run.bench.release(id));
             let found = asking.await.unwrap();
-            let told: Vec<_> = found.iter().map(|part| (part.len, part.hole)).collect();
-            assert_eq!(told[..2], [(BLOCK, true), (BLOCK, false)], "{shape:?}: {told:?}");
+            let reported: Vec<_> = found.iter().map(|part| (part.len, part.hole)).collect();
+            assert_eq!(reported[..2], [(BLOCK, true), (BLOCK, false)], "{shape:?}: {reported:?}");
             writing.await.unwrap();
-            let told = asked(run, 0..4 * BLOCK).await;
-            assert_eq!(told, [(0..4 * BLOCK, true)], "{shape:?}");
+            let reported = asked(run, 0..4 * BLOCK).await;
+            assert_eq!(reported, [(0..4 * BLOCK, true)], "{shape:?}");
         });
         run.stop();
     }
@@ -163,8 +163,12 @@ fn a_place_that_could_not_be_rebuilt_is_data() {
         run.array.recover_all(&[(1, spare)], |_| ()).await.unwrap();
         let bad = run.array.bad_blocks(1);
         assert!(bad.len() == 1 && bad[0] == (2 * BLOCK..2 * BLOCK + 512), "{bad:?}");
-        let told = asked(run, 0..run.size()).await;
-        assert_eq!(told[..2], [(0..2 * BLOCK, true), (2 * BLOCK..2 * BLOCK + 512, false)], "{told:?}");
+        let reported = asked(run, 0..run.size()).await;
+        assert_eq!(
+            reported[..2],
+            [(0..2 * BLOCK, true), (2 * BLOCK..2 * BLOCK + 512, false)],
+            "{reported:?}"
+        );
     });
     run.stop();
 }
@@ -181,8 +185,8 @@ fn what_lies_on_a_member_that_is_being_replaced_is_data() {
         let size = array.limits().size;
         assert_eq!(holes(&asked_of(&array, 0..size).await), size);
         array.begin_second(1, second).unwrap();
-        let told = asked_of(&array, 0..size).await;
+        let reported = asked_of(&array, 0..size).await;
         let held = run.array.array_ranges(1, 0..12 * CHUNK);
-        assert_eq!(holes(&told), size - held.iter().map(|range| range.end - range.start).sum::<u64>());
+        assert_eq!(holes(&reported), size - held.iter().map(|range| range.end - range.start).sum::<u64>());
     });
 }

@@ -1,18 +1,18 @@
 //! The engine's data path on members in RAM.
 
+mod concurrent_writes;
 mod costs;
 mod faults;
+mod guarantees;
 mod holes;
-mod joined;
-mod mends;
+mod little_memory;
 mod model;
 mod parity;
-mod promised;
+mod read_errors;
 mod row_logs;
 mod scrub;
 mod second_devices;
 mod shared;
 mod striped_mirrored;
-mod tight;
 mod unsynced;
 mod world;

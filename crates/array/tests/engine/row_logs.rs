@@ -28,7 +28,7 @@ fn shapes() -> [(Level, Layout, usize); 5] {
 
 /// Refuses what it is told to, and remembers the rest.
 #[derive(Default)]
-struct Told {
+struct RecordingLog {
     refuse_begin: Cell<bool>,
     refuse_computed: Cell<bool>,
     begun: RefCell<Vec<Change>>,
@@ -41,7 +41,7 @@ fn answer(refuse: bool) -> Option<OnRecord<'static>> {
     refuse.then(|| Box::pin(core::future::ready(Err(VolumeError::ReadOnly))) as OnRecord<'static>)
 }
 
-impl RowLog for Told {
+impl RowLog for RecordingLog {
     fn begins<'a>(&self, change: &Change, _: &'a dyn LogHost) -> Option<OnRecord<'a>> {
         self.begun.borrow_mut().push(change.clone());
         answer(self.refuse_begin.get())
@@ -57,16 +57,16 @@ impl RowLog for Told {
     }
 }
 
-fn start((level, layout, members): (Level, Layout, usize)) -> (Running, Rc<Told>) {
-    let told = Rc::new(Told::default());
-    let given = Rc::clone(&told);
+fn start((level, layout, members): (Level, Layout, usize)) -> (Running, Rc<RecordingLog>) {
+    let recorder = Rc::new(RecordingLog::default());
+    let given = Rc::clone(&recorder);
     // One that is asked before it, and has nothing to say.
-    let silent = MakeRowLog::new(|_, _| Rc::new(Told::default()) as Rc<dyn RowLog>);
+    let silent = MakeRowLog::new(|_, _| Rc::new(RecordingLog::default()) as Rc<dyn RowLog>);
     let log = MakeRowLog::new(move |_, _| Rc::clone(&given) as Rc<dyn RowLog>);
     let shape = world::shape(level, layout, CHUNK, members, 8 * CHUNK);
     let run = Running::of(&shape, OpenConfig { logs: vec![silent, log], ..world::config() });
     run.run(async |run| run.write_all(&world::pattern(1, run.size() as usize)).await).unwrap();
-    (run, told)
+    (run, recorder)
 }
 
 fn images(run: &Running) -> Vec<Vec<u8>> {
@@ -87,41 +87,41 @@ async fn change(run: &Running) -> Vec<Result<(), VolumeError>> {
 #[test]
 fn what_can_not_be_put_on_record_touches_no_member() {
     for shape in shapes() {
-        let (run, told) = start(shape);
+        let (run, recorder) = start(shape);
         let before = images(&run);
-        told.refuse_begin.set(true);
+        recorder.refuse_begin.set(true);
         let refused = run.run(change);
         assert_eq!(refused, [Err(VolumeError::ReadOnly); 3], "{shape:?}");
         run.run(async |run| run.array.discard(0, run.size()).await).unwrap_err();
         assert!(images(&run) == before, "{shape:?}");
-        told.refuse_begin.set(false);
+        recorder.refuse_begin.set(false);
         if matches!(shape.0, Level::Raid5 | Level::Raid6) {
-            told.refuse_computed.set(true);
+            recorder.refuse_computed.set(true);
             let refused = run.run(change);
             assert_eq!(refused, [Err(VolumeError::ReadOnly); 3], "{shape:?}");
             assert!(images(&run) == before, "{shape:?}");
-            told.refuse_computed.set(false);
+            recorder.refuse_computed.set(false);
         }
         assert_eq!(run.run(change), [Ok(()); 3], "{shape:?}");
-        assert_eq!(*told.begun.borrow(), *told.ended.borrow(), "{shape:?}");
+        assert_eq!(*recorder.begun.borrow(), *recorder.ended.borrow(), "{shape:?}");
     }
 }
 
 #[test]
 fn repairs_that_can_not_be_put_on_record_are_not_made() {
     for shape in shapes().into_iter().skip(1) {
-        let (run, told) = start(shape);
+        let (run, recorder) = start(shape);
         let last = *run.ids.last().unwrap();
         // Whatever it is of the row: it makes parity differ, or a copy.
         run.bench.poke(last, DATA_OFFSET, &[0xa5; 512]);
         let before = images(&run);
-        told.begun.borrow_mut().clear();
-        told.refuse_begin.set(true);
+        recorder.begun.borrow_mut().clear();
+        recorder.refuse_begin.set(true);
         let repaired = run.run(async |run| run.scrub(SyncMode::Repair).await);
         assert_eq!(repaired.map(|_| ()), Err(VolumeError::ReadOnly), "{shape:?}");
         assert!(images(&run) == before, "{shape:?}");
-        assert!(matches!(told.begun.borrow()[..], [Change::Redundancy(ref range)] if range.start == 0));
-        told.refuse_begin.set(false);
+        assert!(matches!(recorder.begun.borrow()[..], [Change::Redundancy(ref range)] if range.start == 0));
+        recorder.refuse_begin.set(false);
         let repaired = run.run(async |run| run.scrub(SyncMode::Repair).await).unwrap();
         assert!(repaired.mismatch_sectors > 0 && images(&run) != before, "{shape:?}");
     }
@@ -129,10 +129,10 @@ fn repairs_that_can_not_be_put_on_record_are_not_made() {
 
 #[test]
 fn rows_are_announced_with_the_bytes_that_are_written() {
-    let (run, told) = start((Level::Raid5, SYMMETRIC, 3));
+    let (run, recorder) = start((Level::Raid5, SYMMETRIC, 3));
     let bytes = world::pattern(9, 512);
     run.run(async |run| run.write(1024, &bytes).await).unwrap();
-    let computed = told.computed.borrow();
+    let computed = recorder.computed.borrow();
     let Computed { range, changes } = computed.as_ref().unwrap();
     assert_eq!(*range, 1024..1536);
     assert_eq!(changes.len(), 2, "one block of data, and parity");

@@ -1,4 +1,4 @@
-//! Parity that is not known true, and members lost: every answer that can be given is, and no byte that was never
+//! Parity that is not known to be in sync, and members lost: every answer that can be given is, and no byte that was never
 //! written.
 
 use std::cell::RefCell;
@@ -48,7 +48,7 @@ struct Model {
     map: ParityRows,
     client: Client<Array>,
     lost: Vec<u16>,
-    /// By row and sector of a chunk: parity is known true.
+    /// By row and sector of a chunk: parity is known to be in sync.
     known: Vec<bool>,
 }
 

@@ -14,7 +14,7 @@ pub(crate) fn config() -> OpenConfig {
     OpenConfig { scratch_bytes: 1 << 20, ..patient() }
 }
 
-/// So many bytes of each member; a chunk of 0 is for levels that have none.
+/// This many bytes of each member; a chunk of 0 is for levels that have none.
 pub(crate) fn shape(level: Level, layout: Layout, chunk: u64, members: usize, size: u64) -> Shape {
     let chunk = if chunk == 0 { 4096 } else { chunk };
     let layout = (layout != Layout::None).then_some(layout);
@@ -25,7 +25,7 @@ pub(crate) fn start(level: Level, layout: Layout, chunk: u64, members: usize, si
     Running::of(&shape(level, layout, chunk, members, size), config())
 }
 
-/// The next start, which finds recorded that redundancy is not known true from a position on.
+/// The next start, which finds recorded that redundancy is not known to be in sync from a position on.
 pub(crate) fn doubted(run: &Running, position: u64) -> Running {
     run.stop();
     let world: World = run.reboot();

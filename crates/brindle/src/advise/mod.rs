@@ -52,7 +52,7 @@ fn members(sysfs: &Sysfs, named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     }
 }
 
-/// As JSON: `docs/cli-json.md` tells of each key.
+/// As JSON: `docs/cli-json.md` describes each key.
 fn as_json(facts: &Facts, md: Option<&Md>, findings: &[Finding]) -> Value {
     json!({
         "uuid": facts.uuid,

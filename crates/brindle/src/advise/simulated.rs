@@ -12,7 +12,7 @@ use crate::units::Bytes;
 
 /// More than the space that mdadm leaves free before the data of large members.
 const BESIDE: u64 = 256 << 20;
-/// Of a chunk where the level has none that counts.
+/// The chunk in bytes, for levels on which a chunk has no effect.
 const ANY_CHUNK: u64 = 64 << 10;
 
 /// Drives of the array's kind, and the array that they make.
@@ -23,15 +23,15 @@ pub(super) struct Simulated {
     shape: Shape,
     /// Bytes of each member that the array uses.
     component: u64,
-    /// Whether the drives are those that were named, not those that there are.
-    told: bool,
+    /// Whether the model was named, and not chosen by the drives of the array.
+    is_named: bool,
 }
 
 impl Simulated {
-    /// With the model that was named, or the one that ships for the members' kind; none if neither is known.
+    /// A simulator with the named model, or the one that ships for the kind of the members; `None` if neither is known.
     ///
     /// # Errors
-    /// The model that was named is none.
+    /// The named model is unknown.
     pub(super) fn new(args: &Advise, facts: &Facts) -> Result<Option<Self>, Failure> {
         let named = args.drive.as_deref().or_else(|| facts.drives.iter().find_map(Drive::kind));
         let Some(named) = named else { return Ok(None) };
@@ -42,8 +42,8 @@ impl Simulated {
             members: u16::try_from(facts.raid_devices).unwrap_or(u16::MAX),
             bitmap: None,
         };
-        let (model, told) = (model(named)?, args.drive.is_some());
-        Ok(Some(Self { drive: named.to_owned(), model, shape, component: facts.component, told }))
+        let (model, is_named) = (model(named)?, args.drive.is_some());
+        Ok(Some(Self { drive: named.to_owned(), model, shape, component: facts.component, is_named }))
     }
 
     /// The array with another chunk under a load.
@@ -58,8 +58,8 @@ impl Simulator for Simulated {
         &self.drive
     }
 
-    fn told_flash(&self) -> Option<bool> {
-        self.told.then(|| self.model.stations.platter.is_none())
+    fn named_flash(&self) -> Option<bool> {
+        self.is_named.then(|| self.model.stations.platter.is_none())
     }
 
     fn predict(&self, on: On, with: String, load: Load) -> Result<Prediction, String> {

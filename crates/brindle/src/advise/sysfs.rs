@@ -45,7 +45,7 @@ impl Sysfs {
         found.filter(|(dir, _)| dir.join("md").is_dir()).map(|(dir, name)| md(name, &dir)).next()
     }
 
-    /// Of each member.
+    /// The settings of each member.
     pub(super) fn drives(&self, facts: &Facts) -> Vec<Drive> {
         let drive = |member: &MemberPath| match self.dir(Path::new(&member.path)) {
             Some(dir) => drive(&member.path, &dir),

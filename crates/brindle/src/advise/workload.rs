@@ -1,4 +1,4 @@
-//! The array's main load, and what it would do with other chunks.
+//! The array's main load, and its speed with other chunks.
 
 use brindle_lab::job::{Direction, Job, parse};
 use brindle_planner::advice::{Chunks, Facts, Simulator, chunks};

@@ -1,6 +1,6 @@
-//! Which array a name means. A name is no identity: an older server may have an array of the same name, and other members of
-//! one may lie here. What was found is told before it is changed, and a device that would be overwritten is refused as
-//! long as another array could be meant.
+//! Finds the array that a name means. A name is no identity: an older server may have an array of the same name, and
+//! other members of one may lie here. The array that was found is named before it is changed, and a device that would
+//! be overwritten is refused as long as another array could be meant.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -26,8 +26,8 @@ const MOST_FILES: usize = 1000;
 /// The array that a command is about to change.
 pub(crate) struct Meant {
     /// The server's report: of the array, or of all that it has.
-    pub(crate) told: Value,
-    /// It was found by this name, and nothing else says which array it is.
+    pub(crate) reported: Value,
+    /// The array was found by this name alone.
     name: Option<String>,
 }
 
@@ -35,13 +35,15 @@ impl Meant {
     /// Asks the server for its arrays. Prints on standard error which array was taken, if it was given to the server
     /// in another folder than this command's and is not named by its UUID or a member.
     pub(crate) fn of(folder: &Path, target: &Target, wanted: Option<&str>) -> Result<Self, Failure> {
-        let told = ask(folder, &target.server, &Request::Status { array: target.array.clone() })?;
-        let by_name_alone = wanted.is_none_or(|wanted| !is_certain(&told, wanted));
-        if by_name_alone && !is_given_here(&told) {
+        let reported = ask(folder, &target.server, &Request::Status { array: target.array.clone() })?;
+        let by_name_alone = wanted.is_none_or(|wanted| !is_certain(&reported, wanted));
+        if by_name_alone && !is_given_here(&reported) {
             let name = wanted.unwrap_or(&target.server);
-            report::of_arrays(&told).iter().for_each(|array| eprintln!("brindle: {}", found(name, array)));
+            report::of_arrays(&reported)
+                .iter()
+                .for_each(|array| eprintln!("brindle: {}", found(name, array)));
         }
-        Ok(Self { told, name: wanted.filter(|_| by_name_alone).map(str::to_owned) })
+        Ok(Self { reported, name: wanted.filter(|_| by_name_alone).map(str::to_owned) })
     }
 
     /// Refuses to overwrite a device for an array that was found by its name, while another of that name could be meant.
@@ -53,7 +55,7 @@ impl Meant {
         blocks: fn() -> Vec<PathBuf>,
     ) -> Result<(), Failure> {
         let Some(name) = &self.name else { return Ok(()) };
-        let arrays = report::of_arrays(&self.told);
+        let arrays = report::of_arrays(&self.reported);
         let uuids: Vec<String> = arrays.iter().filter_map(uuid).map(str::to_owned).collect();
         let served = served_elsewhere(folder, name, &uuids);
         let lies = || members_elsewhere(name, &uuids, devices, blocks);
@@ -71,19 +73,19 @@ fn uuid(report: &Value) -> Option<&str> {
 }
 
 /// Whether an array is named by its UUID, or by a member.
-fn is_certain(told: &Value, wanted: &str) -> bool {
+fn is_certain(reported: &Value, wanted: &str) -> bool {
     let bare = |uuid: &str| uuid.replace([':', '-'], "").to_lowercase();
     let is_uuid = |report: &Value| uuid(report).is_some_and(|uuid| bare(uuid) == bare(wanted));
     let real = real_name(wanted);
     let is_member = |device: &Value| device["path"] == *wanted || device["path"] == *real;
-    report::of_arrays(told).iter().any(is_uuid) || report::devices(told).any(is_member)
+    report::of_arrays(reported).iter().any(is_uuid) || report::devices(reported).any(is_member)
 }
 
 /// Whether the server was started in the folder in which this command runs.
-fn is_given_here(told: &Value) -> bool {
+fn is_given_here(reported: &Value) -> bool {
     let here = std::env::current_dir().ok();
     let given = |report: &Value| report["folder"].as_str().map(PathBuf::from);
-    report::of_arrays(told).iter().all(|report| here.is_some() && given(report) == here)
+    report::of_arrays(reported).iter().all(|report| here.is_some() && given(report) == here)
 }
 
 /// `'data' is the array 01:..:ef of /srv/m0, /srv/m1, served by process 7 from /srv`.
@@ -101,14 +103,14 @@ fn found(name: &str, report: &Value) -> String {
 /// Another array of that name, or server of that name, that runs.
 fn served_elsewhere(folder: &Path, name: &str, uuids: &[String]) -> Option<String> {
     let here = status_of_all(folder).into_iter().find_map(|(server, answer)| {
-        let Ok(Response::Report(told)) = answer else { return None };
+        let Ok(Response::Report(reported)) = answer else { return None };
         let is_other =
             |report: &&Value| uuid(report).is_some_and(|uuid| !uuids.iter().any(|own| own == uuid));
         let is_called = |report: &&Value| {
             let own = report["array"]["name"].as_str().unwrap_or_default();
             report["name"] == *name || own == name || split_name(own).1 == name
         };
-        let other = report::of_arrays(&told).iter().filter(is_other).find(is_called)?;
+        let other = report::of_arrays(&reported).iter().filter(is_other).find(is_called)?;
         Some(format!("server '{server}' has an array of that name as well, {}", uuid(other)?))
     });
     here.or_else(|| {

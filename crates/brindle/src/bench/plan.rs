@@ -28,7 +28,7 @@ pub(super) fn take_job_files(args: &mut Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The jobs of the files named, or those of the flags; what is without effect is told on standard error.
+/// The jobs of the files named, or those of the flags; options without effect are reported on standard error.
 pub(super) fn plan(args: &Bench) -> Result<JobPlan, Failure> {
     let flags = &args.options.0;
     let plan = if args.jobs.is_empty() {
@@ -56,7 +56,7 @@ pub(crate) fn tell(plan: &JobPlan) {
     }
 }
 
-/// This machine.
+/// This machine, as the environment of job files.
 pub(crate) struct Here;
 
 impl Surroundings for Here {

@@ -11,7 +11,7 @@ use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use super::target::Opened;
-use super::watch::{Ending, spinner, watch};
+use super::watch::{StopSignal, spinner, watch};
 use crate::cli::Bench;
 use crate::failure::Failure;
 
@@ -20,27 +20,27 @@ const MOST_ROUNDS: usize = 25;
 
 /// The measured results.
 pub(super) struct Measured {
-    /// Of the last round.
+    /// Outcomes of the last round.
     pub(super) outcomes: Vec<Outcome>,
     /// Requests a second of each round, where there was more than one to be.
     rounds: Option<Vec<f64>>,
 }
 
 pub(super) fn measure(opened: &Opened, args: &Bench, jobs: &[Job]) -> Result<Measured, Failure> {
-    let ending = Ending::new()?;
+    let signal = StopSignal::new()?;
     let terms = Terms { chance: chance()?, memory: Tuning::from(args.tuning).for_requests(), hollow: false };
     let bar = spinner();
     if args.precondition {
-        once(opened, &[precondition()], terms, &ending, &bar)?;
+        once(opened, &[precondition()], terms, &signal, &bar)?;
     }
     if !args.until_steady {
-        return Ok(Measured { outcomes: once(opened, jobs, terms, &ending, &bar)?, rounds: None });
+        return Ok(Measured { outcomes: once(opened, jobs, terms, &signal, &bar)?, rounds: None });
     }
     let mut rounds = Vec::new();
     loop {
-        let outcomes = once(opened, jobs, terms, &ending, &bar)?;
+        let outcomes = once(opened, jobs, terms, &signal, &bar)?;
         rounds.push(outcomes.iter().flat_map(|outcome| &outcome.tallies).map(|tally| tally.iops()).sum());
-        let failed = outcomes.iter().any(|outcome| outcome.trouble.is_some()) || ending.is_asked();
+        let failed = outcomes.iter().any(|outcome| outcome.trouble.is_some()) || signal.is_asked();
         let steady = steadiness(&rounds).is_some_and(|steadiness| steadiness.is_reached());
         if failed || steady || rounds.len() >= MOST_ROUNDS {
             return Ok(Measured { outcomes, rounds: Some(rounds) });
@@ -56,18 +56,18 @@ pub(super) fn chance() -> Result<u64, Failure> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Runs jobs once; what they do is told by `bar`.
+/// Runs jobs once; `bar` shows their progress.
 pub(crate) fn once(
     opened: &Opened,
     jobs: &[Job],
     terms: Terms,
-    ending: &Ending,
+    signal: &StopSignal,
     bar: &ProgressBar,
 ) -> Result<Vec<Outcome>, Failure> {
     let io = opened.io();
     let live = Rc::new(Live::default());
     let running = run(io, &opened.targets, jobs, terms, &live);
-    match io.block_on(race(running, watch(io, &live, ending, bar))) {
+    match io.block_on(race(running, watch(io, &live, signal, bar))) {
         Either::First(outcomes) => Ok(outcomes?),
         Either::Second(()) => Ok(Vec::new()),
     }
@@ -107,7 +107,7 @@ impl Measured {
         }
     }
 
-    /// The same as JSON.
+    /// The steady state as JSON.
     pub(super) fn steady_json(&self) -> Option<Value> {
         let (rounds, steady) = self.steadiness()?;
         Some(json!({

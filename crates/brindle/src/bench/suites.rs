@@ -1,4 +1,4 @@
-//! `brindle bench --suite`: loads that have a name, and what is told of them.
+//! `brindle bench --suite`: named loads, and the report on them.
 
 use core::fmt::Write;
 use std::path::Path;
@@ -102,7 +102,7 @@ impl Suited {
         text
     }
 
-    /// The same as JSON.
+    /// The scores as JSON.
     pub(super) fn json(&self, outcomes: &[Outcome]) -> Value {
         let scores = self.loads.scores(outcomes);
         let one = |score: &brindle_lab::suite::Scored| json!({ "name": score.name, "value": score.value, "unit": score.of.unit() });

@@ -87,7 +87,7 @@ impl Opened {
         }
     }
 
-    /// Of each target.
+    /// One entry for each target.
     pub(crate) fn limits(&self) -> Vec<Limits> {
         self.targets.iter().map(Volume::limits).collect()
     }

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use super::rounds::chance;
 use super::target::Opened;
-use super::watch::{Ending, spinner, watch};
+use super::watch::{StopSignal, spinner, watch};
 use crate::cli::{Bench, TraceFormat, Traces};
 use crate::failure::Failure;
 
@@ -108,7 +108,7 @@ impl TracePlan {
         Some(format!("trace {} writes", first.path.display()))
     }
 
-    /// Replays one after the other.
+    /// Replays the traces one after the other.
     pub(super) fn measure(self, opened: &Opened, args: &Bench) -> Result<Measured, Failure> {
         let [target] = &opened.targets[..] else {
             return Err(Failure::Usage("a trace is replayed on one target: name one device".to_owned()));
@@ -123,11 +123,11 @@ impl TracePlan {
                 survey.end
             )));
         }
-        let ending = Ending::new()?;
+        let signal = StopSignal::new()?;
         let mut replayed = Vec::new();
         for asked in &self.0 {
-            let one = once(opened, args, asked, &ending)?;
-            let Some(mut one) = one.filter(|_| !ending.is_asked()) else { break };
+            let one = once(opened, args, asked, &signal)?;
+            let Some(mut one) = one.filter(|_| !signal.is_asked()) else { break };
             one.outcome.group = replayed.len() as u32;
             replayed.push(one);
         }
@@ -139,7 +139,7 @@ fn once(
     opened: &Opened,
     args: &Bench,
     asked: &AskedTrace,
-    ending: &Ending,
+    signal: &StopSignal,
 ) -> Result<Option<Replayed>, Failure> {
     let (io, traces) = (opened.io(), &args.traces);
     let terms = Terms { chance: chance()?, memory: Tuning::from(args.tuning).for_requests(), hollow: false };
@@ -152,13 +152,13 @@ fn once(
     let live = Rc::new(Live::default());
     let job = job(asked, traces.trace_depth);
     let replaying = replay(io, &opened.targets[0], job, terms, traces.wrap, due, &live);
-    match io.block_on(race(replaying, watch(io, &live, ending, &spinner()))) {
+    match io.block_on(race(replaying, watch(io, &live, signal, &spinner()))) {
         Either::First(replayed) => Ok(Some(replayed?)),
         Either::Second(()) => Ok(None),
     }
 }
 
-/// As what a trace is reported.
+/// The job that stands for a trace in reports.
 fn job(asked: &AskedTrace, depth: u32) -> Job {
     let stem = asked.path.file_stem().unwrap_or_default().to_string_lossy();
     let kinds = match asked.survey.requests {
@@ -221,7 +221,7 @@ impl Measured {
         text
     }
 
-    /// The same as JSON.
+    /// The replay's figures as JSON.
     pub(super) fn json(&self) -> Value {
         let one = |(asked, one): (&AskedTrace, &Replayed)| {
             json!({

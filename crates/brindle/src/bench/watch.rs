@@ -12,13 +12,13 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::failure::Failure;
 
-/// How often it is looked at what has been done.
+/// The time between two looks at the progress.
 const STEP: Duration = Duration::from_millis(250);
 
 /// Whether somebody has asked for the end: the first signal ends the jobs, a second one the process.
-pub(crate) struct Ending(Arc<AtomicBool>);
+pub(crate) struct StopSignal(Arc<AtomicBool>);
 
-impl Ending {
+impl StopSignal {
     pub(crate) fn new() -> Result<Self, Failure> {
         let asked = Arc::<AtomicBool>::default();
         for signal in [SIGINT, SIGTERM] {
@@ -35,11 +35,11 @@ impl Ending {
 }
 
 /// Shows what is done until the task ends that it stands beside, and passes the wish to end on.
-pub(super) async fn watch(io: &Io, live: &Rc<Live>, ending: &Ending, bar: &ProgressBar) {
+pub(super) async fn watch(io: &Io, live: &Rc<Live>, signal: &StopSignal, bar: &ProgressBar) {
     let (mut ios, mut bytes, mut seen) = (0, 0, io.now());
     loop {
         io.sleep(STEP).await;
-        if ending.is_asked() {
+        if signal.is_asked() {
             live.stop();
         }
         let (all, now) = ((live.ios().iter().sum::<u64>(), live.bytes().iter().sum::<u64>()), io.now());

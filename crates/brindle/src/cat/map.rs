@@ -10,20 +10,20 @@ use std::ops::Range;
 pub(super) enum CopyState {
     /// Nobody has tried.
     Untried,
-    /// It can't be read.
+    /// The range can't be read.
     Bad,
-    /// It has been read, and is in the file.
+    /// The range has been read, and is in the file.
     Done,
 }
 
-/// Of what a map is: lines that have to be the same when the work goes on.
+/// The source of a map: these lines must be equal for a copy to go on with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Of {
     /// UUID of the array.
     pub(super) array: String,
-    /// Its event count.
+    /// Event count of the array.
     pub(super) events: u64,
-    /// The part of it that is read.
+    /// The part of the array that is read.
     pub(super) range: Range<u64>,
     /// Event counts of members, by what names them for good. One that is missing now was not changed.
     pub(super) members: BTreeMap<String, u64>,
@@ -58,12 +58,12 @@ impl CopyState {
 }
 
 impl Map {
-    /// Nothing has been tried.
+    /// A map of a copy that has not begun.
     pub(super) fn new(size: u64) -> Self {
         Self { size, places: BTreeMap::from([(0, CopyState::Untried)]) }
     }
 
-    /// Notes what is known of a range.
+    /// Notes the state of a range.
     pub(super) fn set(&mut self, range: Range<u64>, place: CopyState) {
         let end = range.end.min(self.size);
         if range.start >= end {
@@ -88,12 +88,12 @@ impl Map {
         }
     }
 
-    /// The ranges of which this is known, in order.
+    /// The ranges in this state, in order.
     pub(super) fn ranges(&self, wanted: CopyState) -> Vec<Range<u64>> {
         self.all().filter(|(_, place)| *place == wanted).map(|(range, _)| range).collect()
     }
 
-    /// Bytes of which this is known.
+    /// Bytes in this state.
     pub(super) fn bytes(&self, wanted: CopyState) -> u64 {
         self.ranges(wanted).iter().map(|range| range.end - range.start).sum()
     }
@@ -103,7 +103,7 @@ impl Map {
         self.places.iter().zip(ends).map(|((start, place), end)| (*start..end, *place))
     }
 
-    /// As a file has it.
+    /// The text of the map's file.
     pub(super) fn text(&self, of: &Of) -> String {
         let mut text = format!(
             "# Mapfile. Created by brindle {}\n# Array: {}\n# Events: {}\n# Range: {} {}\n",
@@ -136,7 +136,7 @@ impl Map {
         text
     }
 
-    /// A map of `size` bytes as a file has it, and of what it is; an error says what is wrong with it.
+    /// Parses the file of a map of `size` bytes, and its source. The error is a text for people.
     pub(super) fn parse(text: &str, size: u64) -> Result<(Self, Of), String> {
         let mut of = Of { array: String::new(), events: 0, range: 0..0, members: BTreeMap::new() };
         let mut lines = Vec::new();
@@ -167,7 +167,7 @@ impl Map {
     }
 }
 
-/// Takes what a comment says; `None` if it can't be what it says it is.
+/// Parses a comment line; `None` if it contradicts itself.
 fn comment_of(comment: &str, of: &mut Of) -> Option<()> {
     let Some((what, said)) = comment.trim().split_once(": ") else { return Some(()) };
     match what {
@@ -192,7 +192,7 @@ fn block(line: &str) -> Option<(Range<u64>, CopyState)> {
     Some((start..start.checked_add(len)?, CopyState::of(words.next()?)?))
 }
 
-/// As ddrescue writes it, in hexadecimal; or in decimal.
+/// Parses a number in hexadecimal, as ddrescue writes it, or in decimal.
 fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),

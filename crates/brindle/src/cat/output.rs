@@ -16,7 +16,7 @@ const GRAIN: usize = 64 << 10;
 pub(super) struct Output {
     file: File,
     path: PathBuf,
-    /// It was made by this process: what was never written to it reads as zeroes.
+    /// The file was made by this process: ranges that were not written read as zeroes.
     fresh: bool,
 }
 
@@ -57,11 +57,14 @@ impl Output {
             if has < size {
                 let path = path.display();
                 return Err(Failure::Refused(format!(
-                    "{path}: it has {has} bytes, and {size} are to be written"
+                    "{path}: it has {has} bytes, and {size} are to be written; name a larger one"
                 )));
             }
         } else {
-            return Err(Failure::Refused(format!("{}: it is no file and no block device", path.display())));
+            return Err(Failure::Refused(format!(
+                "{}: it is neither a file nor a block device; name one that is",
+                path.display()
+            )));
         }
         Ok(Self { file, path: path.to_owned(), fresh: false })
     }
@@ -87,7 +90,7 @@ impl Output {
         rustix::fs::fallocate(&self.file, flags, offset, len).is_ok()
     }
 
-    /// Makes stable what was written.
+    /// Flushes the output to stable storage.
     pub(super) fn sync(&self) -> Result<(), Failure> {
         self.file.sync_data().map_err(|source| Failure::output(self.path.display(), source))
     }

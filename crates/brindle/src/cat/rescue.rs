@@ -29,8 +29,8 @@ const KEEP: Duration = Duration::from_secs(5);
 const BLOCK: u64 = 4096;
 /// After so many bytes in a row of which none can be read, the array itself has gone.
 const HOPELESS: u64 = 256 << 20;
-/// Places that are told of one by one.
-const MOST_TOLD: usize = 20;
+/// The most unreadable places that are listed one by one.
+const MAX_LISTED: usize = 20;
 
 /// A copy that is asked for.
 pub(super) struct Wanted<'a> {
@@ -58,7 +58,7 @@ struct Copying<'a> {
     bar: ProgressBar,
 }
 
-/// Copies what has not been copied yet. Gives what is to be told, and whether all could be read.
+/// Copies what has not been copied yet. Gives the report, and whether all could be read.
 pub(super) fn copy(io: &Io, pool: &Pool, wanted: &Wanted<'_>) -> Result<(String, bool), Failure> {
     let size = wanted.range.end - wanted.range.start;
     let block = u64::from(wanted.array.limits().block);
@@ -82,10 +82,10 @@ pub(super) fn copy(io: &Io, pool: &Pool, wanted: &Wanted<'_>) -> Result<(String,
     let kept = copying.keep();
     copying.bar.finish_and_clear();
     copied.and(kept)?;
-    Ok(copying.told(wanted.to))
+    Ok(copying.summary(wanted.to))
 }
 
-/// The map's file where none is named.
+/// The default name of the map's file.
 fn beside(to: &Path) -> PathBuf {
     let mut name = to.as_os_str().to_owned();
     name.push(".map");
@@ -216,7 +216,7 @@ impl Copying<'_> {
         Ok(last.filter(|_| !any))
     }
 
-    /// Writes the map, after what it tells of is stable, so that it never says too much.
+    /// Writes the map, after the data that it lists are stable, so that it never claims too much.
     fn keep(&mut self) -> Result<(), Failure> {
         self.output.sync()?;
         let fresh = {
@@ -233,7 +233,7 @@ impl Copying<'_> {
         moved.map_err(|source| Failure::output(self.at.display(), source))
     }
 
-    fn told(&self, to: &Path) -> (String, bool) {
+    fn summary(&self, to: &Path) -> (String, bool) {
         let bad = self.map.ranges(CopyState::Bad);
         let done = Bytes(self.map.bytes(CopyState::Done));
         let to = to.display();
@@ -242,13 +242,13 @@ impl Copying<'_> {
         }
         let lost = Bytes(self.map.bytes(CopyState::Bad));
         let mut text = format!("{to}: {done} read; {lost} can't be read, and are zeroes there:\n");
-        for range in bad.iter().take(MOST_TOLD) {
+        for range in bad.iter().take(MAX_LISTED) {
             text.push_str(&format!("  bytes {} to {}\n", range.start, range.end));
         }
-        if bad.len() > MOST_TOLD {
+        if bad.len() > MAX_LISTED {
             text.push_str(&format!(
                 "  and {} places more, which {} has\n",
-                bad.len() - MOST_TOLD,
+                bad.len() - MAX_LISTED,
                 self.at.display()
             ));
         }
@@ -257,7 +257,7 @@ impl Copying<'_> {
     }
 }
 
-/// Other bytes may be read all the same.
+/// Whether the error concerns one place, so that other bytes may be readable.
 fn is_of_a_place(error: VolumeError) -> bool {
     matches!(error, VolumeError::Member { .. } | VolumeError::TooManyLost)
 }

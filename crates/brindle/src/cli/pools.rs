@@ -20,9 +20,9 @@ pub(crate) enum PoolCommand {
     /// Make a pool out of vdevs: `raidz|raidz1|raidz2|raidz3|mirror DEVICE...`, several of them striped
     Create(PoolCreate),
     /// Tell about pools that are served, or about one that is not
-    Status(PoolTold),
+    Status(PoolReportArgs),
     /// List pools that are served, or one that is not, with their room, a line each
-    List(PoolTold),
+    List(PoolReportArgs),
     /// Destroy a pool with all of its volumes: its members are members no more
     ///
     /// One that is served is stopped first. What stands on its members is not overwritten.
@@ -56,7 +56,7 @@ pub(crate) struct PoolCreate {
 
 /// Flags of `brindle pool status` and `list`.
 #[derive(Debug, Args)]
-pub(crate) struct PoolTold {
+pub(crate) struct PoolReportArgs {
     #[command(flatten)]
     pub(crate) runtime: Runtime,
     #[command(flatten)]
@@ -99,7 +99,7 @@ pub(crate) enum VolumeCommand {
     /// Make a volume of zeroes; of a pool that is served it is an export at once
     Create(VolumeCreate),
     /// List the volumes of a pool, or of all that are served
-    List(PoolTold),
+    List(PoolReportArgs),
     /// Give a volume another name; clients that use it are sent away
     Rename(VolumeRename),
     /// Destroy a volume with all that it holds; clients that use it are sent away

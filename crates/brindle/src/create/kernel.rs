@@ -22,7 +22,8 @@ pub(super) fn refuse_kernels(args: &Create) -> Result<(), Failure> {
     )))
 }
 
-/// A name that the kernel would give to an array, under which there is none: one that md runs may be a member.
+/// Whether the path is a name of the kernel's for arrays, such as /dev/md0, and no such array runs. A running one may
+/// be a member.
 fn is_kernels(path: &Path) -> bool {
     let named = path.strip_prefix("/dev").is_ok_and(|name| name.to_string_lossy().starts_with("md"));
     named && !path.exists()

@@ -52,7 +52,7 @@ fn packed(tree: &Path, folder: &Path, size: u64) -> Result<Option<DemoContent>, 
     }))
 }
 
-/// The program, as often as it fits.
+/// Copies of this program, as many as fit.
 fn copies(program: &Path, size: u64) -> Result<DemoContent, Trouble> {
     let fails = |e| Trouble::new(format!("{}: {e}", program.display()));
     let mut bytes = Vec::new();

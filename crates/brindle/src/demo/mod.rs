@@ -2,7 +2,7 @@
 
 mod content;
 mod load;
-mod say;
+mod narration;
 
 use std::fs;
 use std::io;
@@ -20,7 +20,7 @@ use crate::executable;
 use crate::failure::Failure;
 use crate::units::Bytes;
 use content::DemoContent;
-use say::{Story, rate};
+use narration::{Story, rate};
 
 const MEMBERS: usize = 6;
 const CHUNK: &str = "64K";
@@ -246,7 +246,7 @@ impl Stage {
         Err(Trouble::new(format!("brindle {}: {why}", args.first().unwrap_or(&""))))
     }
 
-    /// The same by hand.
+    /// The commands that do by hand what the demo does.
     fn commands(&self, member_size: Bytes, length: usize) -> Vec<String> {
         let size = member_size.0 >> 20;
         vec![
@@ -283,7 +283,9 @@ impl Server {
                 return Err(server.last_words());
             }
             if Instant::now() > deadline {
-                return Err(Trouble::new("the server did not open its socket within 20 s"));
+                return Err(Trouble::new(
+                    "the server did not open its socket within 20 s: see its output above",
+                ));
             }
             std::thread::sleep(Duration::from_millis(10));
         }

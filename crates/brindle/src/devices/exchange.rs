@@ -1,5 +1,5 @@
-//! Which member `brindle replace` is to replace, by which device, in which array: those who leave out `--with` are answered with
-//! the command that they mean.
+//! Finds the member that `brindle replace` is to replace, the new device, and the array. A user who leaves out
+//! `--with` gets the command that was probably meant.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::text::shell;
 
 pub(super) struct Exchange<'a> {
-    /// None for one that nobody serves.
+    /// `None` for an array that nobody serves.
     pub(super) array: Option<&'a str>,
     pub(super) old: &'a str,
     pub(super) with: &'a str,

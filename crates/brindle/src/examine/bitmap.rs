@@ -1,4 +1,4 @@
-//! A file that is a write-intent bitmap: what mdadm's `--examine-bitmap` tells of it.
+//! A file that is a write-intent bitmap: its fields as in mdadm's `--examine-bitmap`.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -17,7 +17,7 @@ const MOST: u64 = 64 << 20;
 #[derive(Debug, Serialize)]
 pub(super) struct BitmapReport {
     version: u32,
-    /// Of the array, as its superblocks have it.
+    /// The array's UUID by its superblocks.
     array_uuid: String,
     events: u64,
     events_cleared: u64,
@@ -35,7 +35,7 @@ pub(super) struct BitmapReport {
 }
 
 impl BitmapReport {
-    /// Of a regular file that begins with the superblock of a bitmap.
+    /// The report of a regular file that begins with a bitmap's superblock.
     pub(super) fn look(path: &Path) -> Option<Self> {
         if !std::fs::metadata(path).ok()?.is_file() {
             return None;

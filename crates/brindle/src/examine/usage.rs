@@ -4,17 +4,17 @@
 use brindle_md::assembly::{AssembleOptions, Candidate, assemble};
 
 use super::MemberReport;
-use crate::detail::is_told_about;
+use crate::detail::is_reportable;
 use crate::failure::Failure;
 use crate::report::ArrayReport;
 
-/// Tells of each what it is in the array that all of them form; of nobody, if they form none.
+/// Sets the part of each device in the array that they form together, if they form one.
 pub(super) fn tell(members: &mut [MemberReport], candidates: &[Candidate]) {
     let sound: Vec<Candidate> = candidates.iter().filter(|one| one.superblock().is_ok()).cloned().collect();
     let usual = AssembleOptions::default();
     let assembly = match assemble(&sound, usual).map_err(Failure::from) {
         // A set that needs force is an array nevertheless.
-        Err(why) if is_told_about(&why) => {
+        Err(why) if is_reportable(&why) => {
             assemble(&sound, AssembleOptions { force: true }).map_err(Failure::from)
         }
         other => other,

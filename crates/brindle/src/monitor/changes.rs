@@ -11,7 +11,7 @@ pub(super) struct Happened {
     pub(super) array: String,
     /// The device, if it is about one.
     pub(super) device: Option<String>,
-    /// Words about it beyond the names.
+    /// Details beyond the names.
     pub(super) about: Option<String>,
 }
 
@@ -41,8 +41,8 @@ impl Happened {
     }
 }
 
-/// Differences between two looks; `before` is none of an array that was not there. `increment` is the share of a rebuild, in percent,
-/// at which it is told of.
+/// Differences between two looks; `before` is none of an array that was not there. `increment` is the share of a
+/// rebuild, in percent, at which it is reported.
 pub(super) fn changes(before: Option<&Seen>, now: &Seen, increment: u8) -> Vec<Happened> {
     let Some(before) = before else { return first_look(now) };
     let mut all = Vec::new();

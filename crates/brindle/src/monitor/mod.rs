@@ -1,9 +1,9 @@
-//! `brindle monitor`: looks at arrays again and again, and tells of what happens to them, as `mdadm --monitor` does.
+//! `brindle monitor`: looks at arrays again and again, and reports their events, as `mdadm --monitor` does.
 
 mod changes;
 mod conf;
+mod notify;
 mod state;
-mod tell;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,10 +18,10 @@ use crate::units::Span;
 use crate::{ask, runtime};
 use changes::{Happened, changes};
 pub(crate) use conf::MdadmConf;
+use notify::{Output, Ways};
 use state::Seen;
-use tell::{Output, Ways};
 
-/// How often an array that stays degraded is told of.
+/// The time after which an array that stays degraded is reported again.
 const AGAIN: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The kernel's arrays.
@@ -30,8 +30,8 @@ const MDSTAT: &str = "/proc/mdstat";
 /// An array that is watched.
 struct Watched {
     seen: Seen,
-    /// When it was told of last that it is degraded.
-    told: Option<Instant>,
+    /// When the array was last reported as degraded.
+    reported: Option<Instant>,
 }
 
 /// `brindle monitor`.
@@ -142,20 +142,21 @@ fn turn(
         if args.test && before.is_none() {
             events.push(Happened::new("TestMessage", &seen.name));
         }
-        let mut told = before.and_then(|before| before.told);
+        let mut reported = before.and_then(|before| before.reported);
         let says =
             |events: &[Happened]| events.iter().any(|one| matches!(&*one.event, "DegradedArray" | "Fail"));
         if says(&events) {
-            told = Some(now);
-        } else if seen.is_degraded() && told.is_none_or(|told| now.duration_since(told) >= AGAIN) {
+            reported = Some(now);
+        } else if seen.is_degraded() && reported.is_none_or(|reported| now.duration_since(reported) >= AGAIN)
+        {
             events.push(Happened::new("DegradedArray", &seen.name));
-            told = Some(now);
+            reported = Some(now);
         }
         if !seen.is_degraded() {
-            told = None;
+            reported = None;
         }
         happened.append(&mut events);
-        watched.insert(seen.name.clone(), Watched { seen, told });
+        watched.insert(seen.name.clone(), Watched { seen, reported });
     }
     happened
 }

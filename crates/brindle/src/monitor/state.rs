@@ -49,7 +49,7 @@ impl Seen {
         self.active < self.wanted
     }
 
-    /// Of a server's report (docs/cli-json.md); nothing if it is none of an array or a pool.
+    /// The state by a server's report (docs/cli-json.md); `None` if that is not of an array or a pool.
     pub(super) fn of_report(report: &Value) -> Option<Self> {
         let name = report["name"].as_str()?.to_owned();
         if report["pool"].is_object() { Self::of_pool(name, report) } else { Self::of_array(name, report) }

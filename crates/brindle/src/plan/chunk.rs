@@ -1,4 +1,4 @@
-//! Which chunk size a load wants, by trying some in the simulator.
+//! Finds the chunk size for a load by trying some in the simulator.
 
 use brindle_planner::{Configuration, Scheme};
 

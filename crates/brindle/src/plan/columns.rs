@@ -1,4 +1,4 @@
-//! The columns of a plan: heads, what they mean, how figures are told.
+//! The columns of a plan: heads, their meaning, the format of figures.
 
 /// Two lines of heads.
 pub(super) const HEADS: [(&str, &str); 21] = [
@@ -63,7 +63,7 @@ pub(super) fn name((above, below): (&str, &str)) -> String {
     }
 }
 
-/// Of how many such arrays one loses data; empty if none was seen to.
+/// One in how many such arrays loses data; empty if none did.
 pub(super) fn one_in(probability: f64) -> String {
     match 1.0 / probability {
         of if !of.is_finite() => String::new(),
@@ -90,8 +90,8 @@ mod tests {
 
     #[test]
     fn a_probability_is_told_as_one_of_so_many() {
-        let told = [8.2e-3, 0.5, 1.0, 1.5e-5, 1.67e-8, 1e-9, 0.0].map(one_in);
-        assert_eq!(told, ["122", "2", "1", "66667", "60 million", "1 billion", ""]);
+        let reported = [8.2e-3, 0.5, 1.0, 1.5e-5, 1.67e-8, 1e-9, 0.0].map(one_in);
+        assert_eq!(reported, ["122", "2", "1", "66667", "60 million", "1 billion", ""]);
     }
 
     #[test]

@@ -142,8 +142,8 @@ fn of_figures(said: &Said) -> Result<Known, Failure> {
     Ok(Known { disk, model, named: None })
 }
 
-/// A model of a drive of which only this is known: one request at a time, which waits for its place unless it goes on where the
-/// one before it ended, and moves bytes at the bandwidth.
+/// A model from a drive's bandwidth and IOPS alone. It serves one request at a time, and a request that does not
+/// continue the one before it waits for a seek.
 fn as_model(disk: &Disk, rate: Pair) -> String {
     let kind = |name: &str, iops: f64, rate: f64| {
         let moved = |kib: f64| kib * 1024.0 / rate;

@@ -4,7 +4,7 @@ mod chunk;
 mod columns;
 mod create;
 mod drives;
-mod likely;
+mod loss_probability;
 mod page;
 mod report;
 mod simulated;
@@ -25,10 +25,10 @@ use crate::units::Bytes;
 use chunk::Chosen;
 use drives::Kind;
 
-/// Chunk size of what is not tried, which is what `create` takes.
+/// The chunk size where none are tried, as `create` has it.
 const USUAL_CHUNK: u64 = 512 << 10;
 
-/// A configuration and what it comes to.
+/// A configuration and its figures.
 #[derive(Clone, Debug)]
 struct Row {
     configuration: Configuration,
@@ -83,13 +83,13 @@ pub(crate) fn plan(args: &PlanFlags) -> Result<(), Failure> {
         link: args.terms.link.map(|rate| rate as f64),
     };
     let mut rows = rows(args, &kinds, &terms)?;
-    let told = !matches!(args.format, Some(PlanFormat::Csv | PlanFormat::Html));
-    let bounds = words::bounds(&rows, args.terms.link, told);
+    let reported = !matches!(args.format, Some(PlanFormat::Csv | PlanFormat::Html));
+    let bounds = words::bounds(&rows, args.terms.link, reported);
     let mut notes = Vec::new();
     if args.terms.simulate {
         notes.extend(simulated::fill(&mut rows, &kinds, asked.as_ref(), args.terms.chunk)?);
     }
-    notes.extend(likely::fill(&mut rows, &kinds, &terms, &args.likelihood)?);
+    notes.extend(loss_probability::fill(&mut rows, &kinds, &terms, &args.likelihood)?);
     let needs = needs(args);
     let total = rows.len();
     let mut rows = meeting(rows, &needs)?;

@@ -52,7 +52,7 @@ fn facts(answer: &Answer<'_>) -> Vec<(String, String)> {
     facts
 }
 
-/// The same lines as those of the text.
+/// Adds the lines of the text report to the page.
 fn recommended(page: &mut Page, answer: &Answer<'_>) {
     let mut lines: Vec<String> = vec![super::report::kinds_text(answer.kinds) + "."];
     lines.extend(answer.asked.map(|asked| {

@@ -10,7 +10,7 @@ use super::columns::{HEADS, columns, one_in, short};
 use super::drives::Kind;
 use super::{Answer, Row, Taken, chunk_text, words};
 
-/// As JSON: `docs/cli-json.md` tells of each key.
+/// As JSON: `docs/cli-json.md` describes each key.
 pub(super) fn json(answer: &Answer<'_>) -> Value {
     let terms = &answer.args.terms;
     let rows: Vec<Value> =
@@ -99,7 +99,7 @@ fn speed_json(speed: &Speed) -> Value {
     })
 }
 
-/// By how many per cent the simulator is above the formulas.
+/// Per cent by which the simulator is above the formulas.
 pub(super) fn difference(simulated: Option<f64>, formula: Option<f64>) -> Option<f64> {
     let (simulated, formula) = (simulated?, formula.filter(|formula| *formula > 0.0)?);
     Some((simulated / formula - 1.0) * 100.0)

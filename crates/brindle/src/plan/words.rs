@@ -46,8 +46,8 @@ pub(super) fn levels(args: &PlanFlags) -> Result<Levels, Failure> {
     }
 }
 
-/// Figures that are bounds, and why. Those of RAID-Z, which each list has, only where they are read with the others (`told`).
-pub(super) fn bounds(rows: &[Row], link: Option<u64>, told: bool) -> Vec<String> {
+/// Figures that are bounds, and why. Those of RAID-Z, which each list has, only where they are read with the others (`reported`).
+pub(super) fn bounds(rows: &[Row], link: Option<u64>, reported: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(rate) = link {
         notes.push(format!(
@@ -55,7 +55,7 @@ pub(super) fn bounds(rows: &[Row], link: Option<u64>, told: bool) -> Vec<String>
             rate as f64 / 1e6
         ));
     }
-    if told && rows.iter().any(|row| !row.figures.is_of_md) {
+    if reported && rows.iter().any(|row| !row.figures.is_of_md) {
         notes.push(
             "random figures of RAID-Z are bounds, by a rule of thumb that counts drives: pools of fast drives stay 3 to 5 times below"
                 .to_owned(),
@@ -94,7 +94,7 @@ pub(super) fn more(answer: &Answer<'_>) -> Option<String> {
     })
 }
 
-/// Reasons against the one with more room than the one that is taken.
+/// Reasons against a configuration with more room than the recommended one.
 pub(super) fn roomier(answer: &Answer<'_>, taken: &Taken) -> Option<String> {
     let of = &answer.rows[taken.place].figures;
     let others = answer.rows.iter().map(|row| &row.figures);

@@ -1,4 +1,4 @@
-//! `brindle pool`: pools are made, told about and destroyed. `brindle volume`: so are their volumes.
+//! `brindle pool`: creates, reports and destroys pools. `brindle volume` does the same with their volumes.
 
 mod create;
 mod volume;
@@ -10,7 +10,7 @@ use brindle_io::device::DeviceAccess;
 use serde_json::{Value, json};
 
 use crate::ask::{Target, ask, status_of_all, stop_here};
-use crate::cli::{Pool, PoolCommand, PoolDestroy, PoolTold};
+use crate::cli::{Pool, PoolCommand, PoolDestroy, PoolReportArgs};
 use crate::control::{Request, Response};
 use crate::failure::Failure;
 use crate::pools::{Alone, PoolReport};
@@ -23,7 +23,7 @@ pub(crate) fn pool(args: &Pool) -> Result<(), Failure> {
     match &args.command {
         PoolCommand::Create(args) => create::create(args),
         PoolCommand::Status(args) => {
-            let pools = told(args)?;
+            let pools = reports(args)?;
             let text = |pools: &[Value]| pools.iter().map(crate::status::text).collect::<Vec<_>>().join("\n");
             if args.stopped.members.is_empty() {
                 return show(args.json, &pools, || text(&pools));
@@ -33,7 +33,7 @@ pub(crate) fn pool(args: &Pool) -> Result<(), Failure> {
             if args.json { report::print_json(&report) } else { report::print(&report.text()) }
         }
         PoolCommand::List(args) => {
-            let pools = told(args)?;
+            let pools = reports(args)?;
             show(args.json, &pools, || pools.iter().map(line).collect())
         }
         PoolCommand::Destroy(args) => destroy(args),
@@ -64,7 +64,7 @@ fn line(report: &Value) -> String {
 }
 
 /// Reports of the pools that are meant: served ones, or that of the members that were given.
-pub(super) fn told(args: &PoolTold) -> Result<Vec<Value>, Failure> {
+pub(super) fn reports(args: &PoolReportArgs) -> Result<Vec<Value>, Failure> {
     if !args.stopped.members.is_empty() {
         let alone = Alone::open(&args.stopped.members, DeviceAccess::Read, Tuning::USUAL)?;
         refuse_other(alone.opened.pool.label().name.as_str(), args.name.as_deref())?;
@@ -83,7 +83,7 @@ pub(super) fn told(args: &PoolTold) -> Result<Vec<Value>, Failure> {
 fn all(folder: &Path) -> Vec<(String, Value)> {
     let pools = status_of_all(folder).into_iter().flat_map(|(server, answer)| {
         let reports = match answer {
-            Ok(Response::Report(told)) => report::of_arrays(&told).to_vec(),
+            Ok(Response::Report(reported)) => report::of_arrays(&reported).to_vec(),
             _ => Vec::new(),
         };
         reports
@@ -108,9 +108,9 @@ pub(super) fn served(folder: &Path, name: &str) -> Result<(String, Value), Failu
 /// The pool of the members is the one that was named.
 pub(super) fn refuse_other(is: &str, named: Option<&str>) -> Result<(), Failure> {
     match named {
-        Some(named) if named != is => {
-            Err(Failure::Usage(format!("the members are of the pool '{is}', not of '{named}'")))
-        }
+        Some(named) if named != is => Err(Failure::Usage(format!(
+            "the members are of the pool '{is}', not of '{named}': name that pool, or the members of this one"
+        ))),
         _ => Ok(()),
     }
 }

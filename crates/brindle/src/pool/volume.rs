@@ -4,8 +4,8 @@ use brindle_host::opening::Tuning;
 use brindle_io::device::DeviceAccess;
 use serde_json::{Value, json};
 
-use super::{order, refuse_other, served, told};
-use crate::cli::{PoolTold, Runtime, Volume, VolumeCommand, VolumeCreate, VolumeDestroy, VolumeRename};
+use super::{order, refuse_other, reports, served};
+use crate::cli::{PoolReportArgs, Runtime, Volume, VolumeCommand, VolumeCreate, VolumeDestroy, VolumeRename};
 use crate::control::Request;
 use crate::failure::Failure;
 use crate::pools::{Alone, split};
@@ -22,11 +22,11 @@ pub(crate) fn volume(args: &Volume) -> Result<(), Failure> {
     }
 }
 
-fn tell(json: bool, told: &Value, text: &str) -> Result<(), Failure> {
-    if json { report::print_json(told) } else { report::print(text) }
+fn tell(json: bool, reported: &Value, text: &str) -> Result<(), Failure> {
+    if json { report::print_json(reported) } else { report::print(text) }
 }
 
-/// Has the server of the pool do it.
+/// Asks the server of the pool to do it.
 fn ask_server(runtime: &Runtime, pool: &str, request: &Request) -> Result<Value, Failure> {
     let folder = runtime::folder(runtime.folder())?;
     let (server, _) = served(&folder, pool)?;
@@ -43,7 +43,7 @@ fn create(args: &VolumeCreate) -> Result<(), Failure> {
     super::create::take_properties(&args.properties, &["volblocksize"])?;
     let (pool, name) = split(&args.name)?;
     let size = args.size.0;
-    let told = if args.stopped.members.is_empty() {
+    let reported = if args.stopped.members.is_empty() {
         let request = Request::VolumeCreate { pool: pool.to_owned(), name: name.to_owned(), size };
         ask_server(&args.runtime, pool, &request)?
     } else {
@@ -51,19 +51,19 @@ fn create(args: &VolumeCreate) -> Result<(), Failure> {
             .finish(async |pool| Ok(pool.create_volume(name, size).await.map(drop)?))?;
         json!({"name": args.name, "size": size})
     };
-    tell(args.json, &told, &format!("volume {} of {} created\n", args.name, Bytes(size)))
+    tell(args.json, &reported, &format!("volume {} of {} created\n", args.name, Bytes(size)))
 }
 
-fn list(args: &PoolTold) -> Result<(), Failure> {
-    let pools = told(args)?;
+fn list(args: &PoolReportArgs) -> Result<(), Failure> {
+    let pools = reports(args)?;
     let volumes = pools.iter().flat_map(|report| {
         let pool = report["name"].as_str().unwrap_or("-").to_owned();
         let volumes = report["volumes"].as_array().into_iter().flatten();
         volumes.map(move |volume| {
             let name = format!("{pool}/{}", volume["name"].as_str().unwrap_or("-"));
-            let mut told = volume.clone();
-            told["name"] = json!(name);
-            told
+            let mut reported = volume.clone();
+            reported["name"] = json!(name);
+            reported
         })
     });
     let volumes: Vec<Value> = volumes.collect();
@@ -82,24 +82,24 @@ fn rename(args: &VolumeRename) -> Result<(), Failure> {
     if other != pool {
         return Err(Failure::Usage(format!("a volume stays in its pool: say {pool}/{to}")));
     }
-    let told = if args.stopped.members.is_empty() {
+    let reported = if args.stopped.members.is_empty() {
         let (pool, name, to) = (pool.to_owned(), name.to_owned(), to.to_owned());
         ask_server(&args.runtime, other, &Request::VolumeRename { pool, name, to })?
     } else {
         open(&args.stopped.members, pool)?.finish(async |pool| Ok(pool.rename_volume(name, to).await?))?;
         json!({"name": args.to})
     };
-    tell(args.json, &told, &format!("volume {} is {} from now on\n", args.name, args.to))
+    tell(args.json, &reported, &format!("volume {} is {} from now on\n", args.name, args.to))
 }
 
 fn destroy(args: &VolumeDestroy) -> Result<(), Failure> {
     let (pool, name) = split(&args.name)?;
-    let told = if args.stopped.members.is_empty() {
+    let reported = if args.stopped.members.is_empty() {
         let request = Request::VolumeDestroy { pool: pool.to_owned(), name: name.to_owned() };
         ask_server(&args.runtime, pool, &request)?
     } else {
         open(&args.stopped.members, pool)?.finish(async |pool| Ok(pool.destroy_volume(name).await?))?;
         json!({"name": args.name, "destroyed": true})
     };
-    tell(args.json, &told, &format!("volume {} is destroyed\n", args.name))
+    tell(args.json, &reported, &format!("volume {} is destroyed\n", args.name))
 }

@@ -20,7 +20,7 @@ pub(crate) fn label_of(path: &Path) -> Option<Label> {
     asked(path, &Tuning::USUAL)?
 }
 
-/// The same; `None` if the device does not answer in time.
+/// Reads a device's label; `None` if the device does not answer in time.
 fn asked(path: &Path, tuning: &Tuning) -> Option<Option<Label>> {
     let path = file_of(path).to_owned();
     let patience = std::time::Duration::from_millis(tuning.patience.answer());
@@ -42,12 +42,12 @@ pub(crate) fn are_of_pool(members: &[PathBuf]) -> bool {
     members.iter().any(|path| label_of(path).is_some())
 }
 
-/// Devices that were named, by what they are.
+/// The named devices, sorted into members of pools and others.
 #[derive(Default)]
 pub(crate) struct Sorted {
     /// The members of pools, pool by pool.
     pub(crate) pools: Vec<Vec<PathBuf>>,
-    /// All others.
+    /// All other devices.
     pub(crate) others: Vec<PathBuf>,
     /// Devices that did not answer, by their names: each further try would leave one more question with them.
     pub(crate) silent: Vec<String>,
@@ -78,7 +78,7 @@ pub(crate) fn sort(members: &[PathBuf], tuning: &Tuning) -> Sorted {
 pub(crate) struct Opened {
     pub(crate) pool: Pool,
     pub(crate) recovered: Recovered,
-    /// By number: those that it uses.
+    /// The members that the pool uses, by number.
     pub(crate) members: Vec<Option<String>>,
     /// Devices that were named and are done without, and why.
     pub(crate) left_out: Vec<(String, String)>,
@@ -129,7 +129,7 @@ impl Opened {
         Ok(Self { pool, recovered, members, left_out })
     }
 
-    /// Tells on standard error of what is done without.
+    /// Warns on standard error of members that are missing.
     pub(crate) fn warn(&self) {
         self.left_out.iter().for_each(|(_, why)| eprintln!("brindle: {why}; going on without it"));
         if self.recovered.lost > 0 {
@@ -151,7 +151,7 @@ fn without(source: PoolOpenError, left_out: &[(String, String)]) -> Failure {
     Failure::Without { source: Box::new(source), left_out }
 }
 
-/// Members that missed what was written last.
+/// Members that missed the last writes.
 fn stale(looked: &[Looked], chosen: &Chosen) -> Vec<(String, String)> {
     let is_stale = |one: &&Looked| chosen.members[usize::from(one.label.member)] != Some(one.id);
     let why = |one: &Looked| {
@@ -168,7 +168,7 @@ pub(crate) struct Alone {
 }
 
 impl Alone {
-    /// Opens it, and tells of what is done without.
+    /// Opens a pool, and reports the members that are missing.
     pub(crate) fn open(members: &[PathBuf], access: DeviceAccess, tuning: Tuning) -> Result<Self, Failure> {
         world::check_budget(tuning.memory)?;
         let world = World::new(Opening { access, tuning, ..Opening::LOOK })?;
@@ -177,7 +177,7 @@ impl Alone {
         Ok(Self { opened, world })
     }
 
-    /// Does something with it, and ends it in order.
+    /// Runs work on the pool, and closes it in order.
     pub(crate) fn finish<T>(self, work: impl AsyncFnOnce(&Pool) -> Result<T, Failure>) -> Result<T, Failure> {
         let pool = self.opened.pool.clone();
         let done = self.world.io.block_on(work(&pool));

@@ -38,7 +38,7 @@ impl PoolReport {
         }
     }
 
-    /// Redundancy is not what it should be.
+    /// Whether some redundancy is missing.
     pub(crate) fn is_degraded(&self) -> bool {
         self.facts.state.contains(&"degraded")
     }

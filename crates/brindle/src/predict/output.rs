@@ -6,10 +6,10 @@ use brindle_lab::predict::{Policies, Predicted, Spec};
 use brindle_layout::Level;
 use serde_json::{Value, json};
 
-/// Percentiles that are told.
+/// Percentiles in the report.
 const PERCENTILES: [f64; 7] = [1.0, 10.0, 50.0, 90.0, 99.0, 99.9, 99.99];
 
-/// As JSON: `docs/cli-json.md` tells of each key.
+/// As JSON: `docs/cli-json.md` describes each key.
 pub(super) fn json(spec: &Spec, predicted: &Predicted) -> Value {
     let all = predicted.outcome.mixed();
     let percentile =

@@ -20,7 +20,7 @@ use crate::{executable, log, report, text};
 /// Set for a server that another process waits for.
 const WAITED_FOR: &str = "BRINDLE_SERVE_WAITED_FOR";
 
-/// Ends what is handed on.
+/// The byte that ends the messages for the starting process.
 const SERVES: u8 = 0;
 
 /// Whether this process is the server that another waits for.
@@ -62,7 +62,7 @@ fn listen(child: &mut Child) -> Result<Vec<u8>, Failure> {
     Ok(said)
 }
 
-/// The server has told why, on the standard error that it shares with this process, unless it was killed.
+/// The server has printed the reason, on the standard error that it shares with this process, unless it was killed.
 fn ended(status: ExitStatus) -> Result<ExitCode, Failure> {
     match status.code().and_then(|code| u8::try_from(code).ok()) {
         Some(code) if code != 0 => Ok(ExitCode::from(code)),
@@ -80,7 +80,7 @@ pub(super) struct Detached {
 }
 
 impl Detached {
-    /// Leaves the session of whoever started it, so that no terminal ends it, and opens what its messages go to later.
+    /// Leaves the session of the process that started it, so that no terminal ends it, and opens what its messages go to later.
     pub(super) fn begin(folder: &Path, name: &str) -> Result<Self, Failure> {
         rustix::process::setsid()
             .map_err(|errno| Failure::system("a session of the server's own", errno.into()))?;
@@ -113,17 +113,18 @@ impl Detached {
         &self.path
     }
 
-    /// Tells the process that waits that the exports answer. From here on nothing of whoever started it is held open.
+    /// Tells the process that waits that the exports answer. From here on nothing of the process that started it is held open.
     pub(super) fn serves(self) -> Result<(), Failure> {
         let turned = |result: rustix::io::Result<()>| {
             result.map_err(|errno| Failure::output(self.path.display(), errno.into()))
         };
-        // Messages up to here are for whoever waits.
+        // Messages up to here are for the waiting process.
         log::flush();
         turned(rustix::stdio::dup2_stderr(&self.log))?;
         let mut out = std::io::stdout().lock();
-        let told = out.write_all(&[SERVES]).and_then(|()| out.flush());
-        told.map_err(|source| Failure::system("the process that started the server has ended", source))?;
+        let reported = out.write_all(&[SERVES]).and_then(|()| out.flush());
+        reported
+            .map_err(|source| Failure::system("the process that started the server has ended", source))?;
         turned(rustix::stdio::dup2_stdout(&self.log))
     }
 }

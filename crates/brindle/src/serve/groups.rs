@@ -1,4 +1,4 @@
-//! Which arrays of a server share their spares.
+//! The arrays of a server that share their spares.
 
 use brindle_host::opening::SpareGroup;
 

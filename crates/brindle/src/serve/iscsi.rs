@@ -16,8 +16,8 @@ use brindle_host::opening::{Iscsi, Listen};
 use brindle_io::Io;
 use brindle_io::uring::Uring;
 
-use super::kept;
 use super::places::{ListenPlace, bind};
+use super::reservation_files;
 use super::tls::Gives;
 use crate::failure::Failure;
 use crate::host::Hosted;
@@ -45,7 +45,7 @@ impl IscsiPlan {
             place.check(&format!("--iscsi {portal}"), gives, insecure, way_out)?;
             portals.push(place);
         }
-        let state = wanted.state.clone().map_or_else(kept::folder, Ok)?;
+        let state = wanted.state.clone().map_or_else(reservation_files::folder, Ok)?;
         Ok(Self { portals, chap, state, shared_writers: wanted.shared_writers })
     }
 
@@ -77,8 +77,8 @@ impl IscsiPlan {
             addresses.extend(bind(wanted, |address| {
                 let socket = uring.listen_tcp(address)?;
                 let bound = uring.local_addr(socket).unwrap_or(address);
-                let told = (!bound.ip().is_unspecified()).then(|| bound.to_string());
-                server.serve(socket, told);
+                let reported = (!bound.ip().is_unspecified()).then(|| bound.to_string());
+                server.serve(socket, reported);
                 Ok(bound)
             })?);
         }
@@ -114,20 +114,20 @@ fn target(io: &Io, hosted: &Hosted, gate: &Rc<Gate>, state: &Path) -> Result<Tar
     let identity = Identity { uuid: uuid.into_bytes(), product: hosted.name.clone(), target: name(hosted) };
     let file = state.join(format!("{}.reservations", uuid.as_simple()));
     let reservations = match fs::read_to_string(&file) {
-        Ok(text) => Reservations::from_kept(&text)
+        Ok(text) => Reservations::from_file_text(&text)
             .map_err(|error| Failure::Refused(format!("{}: {error}", file.display())))?,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Reservations::default(),
         Err(source) => return Err(Failure::system(file.display().to_string(), source)),
     };
     let keep: Keep = {
         let io = io.clone();
-        Rc::new(move |text| Box::pin(kept::keep(io.clone(), file.clone(), text)))
+        Rc::new(move |text| Box::pin(reservation_files::keep(io.clone(), file.clone(), text)))
     };
     let volume = Rc::new(Any::Array(hosted.array.clone()));
     Ok(TargetSpec { identity, volume, reservations, keep: Some(keep), gate: Rc::clone(gate) })
 }
 
-/// Reads the file of secrets. Nothing of it is ever told.
+/// Reads the file of secrets. Nothing of it is ever shown.
 fn secrets(path: &Path) -> Result<Chap, Failure> {
     let shown = path.display();
     let fail = |source| Failure::system(format!("{shown}"), source);

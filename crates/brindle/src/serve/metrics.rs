@@ -22,7 +22,7 @@ pub(super) struct ScrapePlan {
 const MOST_SECRET: usize = 4096;
 
 impl ScrapePlan {
-    /// Of settings.
+    /// Finds the listeners that settings ask for.
     pub(super) fn find(wanted: &MetricsConfig) -> Result<Self, Failure> {
         let door = |listen: &Listen| {
             let place = ListenPlace::find(listen)?;

@@ -1,4 +1,4 @@
-//! A service manager is told when the exports answer: a datagram to the socket that `NOTIFY_SOCKET` names, as
+//! Tells the service manager when the exports answer: a datagram to the socket that `NOTIFY_SOCKET` names, as
 //! sd_notify(3) has it.
 
 use std::ffi::OsStr;
@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// Names the socket; not there or empty where nobody asks to be told.
+/// Names the socket; unset or empty where no manager waits.
 const SOCKET: &str = "NOTIFY_SOCKET";
 
 /// How long a manager that does not read may hold the server up.
@@ -45,7 +45,8 @@ pub(super) fn stopping() {
     let _ = tell(&socket, b"STOPPING=1");
 }
 
-/// Tells who started the server that it is ready. A manager that can't be told is warned of: the arrays are served all the same.
+/// Tells the service manager that the server is ready. If that fails, a warning is logged: the arrays are served all
+/// the same.
 pub(super) fn ready() {
     let Some(socket) = std::env::var_os(SOCKET).filter(|name| !name.is_empty()) else { return };
     if let Err(error) = tell(&socket, b"READY=1") {

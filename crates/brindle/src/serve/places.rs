@@ -62,7 +62,7 @@ impl ListenPlace {
         };
         let found = text
             .to_socket_addrs()
-            .map_err(|source| Failure::system(format!("{text} can't be resolved"), source))?;
+            .map_err(|source| Failure::system(format!("{text} can't be resolved to an address"), source))?;
         let mut addresses: Vec<SocketAddr> = Vec::new();
         for address in found {
             if !addresses.contains(&address) {
@@ -70,13 +70,14 @@ impl ListenPlace {
             }
         }
         if addresses.is_empty() {
-            return Err(Failure::Usage(format!("{text} names no address")));
+            return Err(Failure::Usage(format!("{text} names no address: give one that this machine has")));
         }
         Ok(Self::Tcp(addresses))
     }
 
-    /// Refuses an address that other machines can reach where clients prove nothing, unless that is asked for; of one that
-    /// is not refused it is told what it gives. `flag` is how it was said, `way_out` how clients would have to prove themselves.
+    /// Refuses an address that other machines can reach where clients prove nothing, unless that is asked for; for
+    /// one that is not refused, the access that it gives is reported. `flag` is how it was said, `way_out` how
+    /// clients would have to prove themselves.
     pub(super) fn check(
         &self,
         flag: &str,
@@ -236,7 +237,7 @@ mod tests {
         assert_eq!(machine(&[four], &["[::1]:0", "127.0.0.1:0"]).unwrap(), ["127.0.0.1:7"]);
         assert!(matches!(machine(&[], &["[::1]:5"]), Err(ListenError::Address { .. })));
         assert!(matches!(machine(&[four], &["[::1]:9", "127.0.0.1:9"]), Err(ListenError::AddressInUse(_))));
-        // Whatever this machine makes of the name.
+        // The address that this machine resolves the name to.
         let ListenPlace::Tcp(found) = ListenPlace::find(&"localhost:5".parse().unwrap()).unwrap() else {
             panic!("a name and a port")
         };

@@ -32,7 +32,7 @@ impl Certificates {
         Ok(Self { tls: Arc::new(tls), files: files.clone() })
     }
 
-    /// The rights that they give.
+    /// The rights that the certificates give.
     pub(super) fn gives(&self) -> Gives {
         Gives { proof: self.tls.knows_clients(), secrecy: true }
     }

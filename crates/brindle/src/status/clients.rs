@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{bytes, items, list, push, word};
 use crate::sync::bytes_per_second;
 
-/// Connections that are told one by one.
+/// Connections that are listed one by one.
 const SHOWN: usize = 16;
 
 /// Whether and how it is offered, and to whom.

@@ -1,4 +1,4 @@
-//! The points of a sweep on real members, one after the other: each array is made anew on the first of them.
+//! The points of a sweep on real members, one after the other: each array is created again on the first of them.
 
 use core::time::Duration;
 use std::path::{Path, PathBuf};
@@ -15,13 +15,13 @@ use brindle_layout::Level;
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
-use super::kept::{OWN, PointsFile};
+use super::points_file::{OWN, PointsFile};
 use super::shape;
 use crate::bench::disks::{self, Disks};
 use crate::bench::rounds;
 use crate::bench::target::{On, Opened};
 use crate::bench::usage::Meter;
-use crate::bench::watch::Ending;
+use crate::bench::watch::StopSignal;
 use crate::cli::{Create, Metadata, Sweep};
 use crate::create;
 use crate::failure::Failure;
@@ -90,7 +90,7 @@ pub(super) fn run(
     }
     let uuid = kept.head[OWN].as_str().and_then(|text| Uuid::parse_str(text).ok());
     let uuid = uuid.ok_or_else(|| Failure::Usage(format!("points.jsonl:1: {OWN}: no UUID")))?;
-    let devices = Devices { args, kept, bar, uuid, ending: Ending::new()? };
+    let devices = Devices { args, kept, bar, uuid, signal: StopSignal::new()? };
     devices.prepare()?;
     let memory = devices.terms().memory;
     Measuring::new(&devices, &args.destroy, args.file.as_ref(), times(args), memory).run(open)
@@ -101,9 +101,10 @@ struct Devices<'a> {
     args: &'a Sweep,
     kept: &'a PointsFile,
     bar: &'a ProgressBar,
-    /// Of all arrays that the sweep makes: what it left behind when it was interrupted is its own.
+    /// The UUID of all arrays that the sweep makes. It tells arrays that an interrupted sweep left from those of
+    /// others.
     uuid: Uuid,
-    ending: Ending,
+    signal: StopSignal,
 }
 
 impl Devices<'_> {
@@ -122,7 +123,7 @@ impl Devices<'_> {
         if self.args.precondition {
             let opened = self.devices(&self.args.destroy)?;
             let fill = Job { loops: 1, ..rounds::precondition() };
-            rounds::once(&opened, &[fill], self.terms(), &self.ending, self.bar)?;
+            rounds::once(&opened, &[fill], self.terms(), &self.signal, self.bar)?;
             opened.close()?;
         }
         Ok(())
@@ -179,7 +180,7 @@ impl Bench for Devices<'_> {
     fn run(&self, opened: &Opened, load: &Job, names: &[PathBuf]) -> Result<Result<Came, String>, Failure> {
         let (meter, disks) = (Meter::start(), Disks::under(names.iter().map(PathBuf::as_path)));
         let outcomes =
-            match rounds::once(opened, std::slice::from_ref(load), self.terms(), &self.ending, self.bar) {
+            match rounds::once(opened, std::slice::from_ref(load), self.terms(), &self.signal, self.bar) {
                 Err(Failure::Run(why)) => return Ok(Err(why.to_string())),
                 outcomes => outcomes?,
             };
@@ -199,7 +200,7 @@ impl Bench for Devices<'_> {
     }
 
     fn is_asked(&self) -> bool {
-        self.ending.is_asked()
+        self.signal.is_asked()
     }
 
     fn keep(&self, finished: &Finished) -> Result<(), Failure> {

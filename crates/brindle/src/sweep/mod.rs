@@ -1,7 +1,7 @@
 //! `brindle sweep`: all points of a suite, simulated or measured, kept as they are finished.
 
-mod kept;
 mod measured;
+mod points_file;
 mod simulated;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,9 +19,9 @@ use crate::failure::Failure;
 use crate::predict::shape_of;
 use crate::units::Bytes;
 use crate::{NO_POINT, progress, report};
-use kept::PointsFile;
+use points_file::PointsFile;
 
-/// How many reasons for points that can't be are told; the report has all.
+/// The most reasons for impossible points that are printed; the report has all.
 const REASONS: usize = 5;
 
 pub(crate) fn sweep(args: &Sweep) -> Result<ExitCode, Failure> {
@@ -79,7 +79,7 @@ pub(crate) fn sweep(args: &Sweep) -> Result<ExitCode, Failure> {
     report::print(&text)?;
     let left = points.len() - all.len();
     if left == 0 {
-        // Of none that was run nothing is known.
+        // If no point was run, there is nothing to report.
         return Ok(if refused == all.len() { ExitCode::from(NO_POINT) } else { ExitCode::SUCCESS });
     }
     Err(Failure::Refused(format!(
@@ -143,7 +143,7 @@ fn shape(point: &Point) -> Result<Option<Shape>, Failure> {
     let members = point
         .members
         .parse()
-        .map_err(|_| Failure::Usage(format!("--members {}: no count", point.members)))?;
+        .map_err(|_| Failure::Usage(format!("--members {}: write a number, as in 4", point.members)))?;
     let chunk = Bytes::parse_kib(&point.chunk).map_err(Failure::Usage)?;
     let layout = Some(point.layout.as_str()).filter(|layout| !layout.is_empty());
     shape_of(&point.level, layout, chunk, members)

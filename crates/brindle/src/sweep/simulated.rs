@@ -6,7 +6,7 @@ use brindle_lab::sweep::{Finished, Point};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
-use super::kept::PointsFile;
+use super::points_file::PointsFile;
 use crate::cli::{Balance, Sweep, Whose};
 use crate::failure::Failure;
 use crate::models::model;

@@ -36,7 +36,7 @@ pub(super) fn frame(before: Option<&Snapshot>, now: &Snapshot, history: &History
     }
     if latencies {
         lines.push(Line::default());
-        told(&mut lines, Style::Quiet, "", LATENCY, view);
+        push_text(&mut lines, Style::Quiet, "", LATENCY, view);
     }
     lines
 }
@@ -52,13 +52,13 @@ fn help(view: &View) -> Vec<Line> {
         LATENCY,
         "The bars are the rates of the last looks, the newest at the right; the tallest is the most of them.",
     ] {
-        told(&mut lines, Style::Plain, "", text, view);
+        push_text(&mut lines, Style::Plain, "", text, view);
     }
     lines
 }
 
 /// Text in as many lines as it needs.
-fn told(lines: &mut Vec<Line>, style: Style, indent: &str, text: &str, view: &View) {
+fn push_text(lines: &mut Vec<Line>, style: Style, indent: &str, text: &str, view: &View) {
     let parts = wrapped(text, view.width.saturating_sub(indent.len()));
     lines.extend(parts.into_iter().map(|part| Line::of(style, format!("{indent}{part}"))));
 }
@@ -70,7 +70,7 @@ fn served(lines: &mut Vec<Line>, report: Pair<'_>, history: &History, view: &Vie
     title(lines, &word(&report.now["name"]), owner.now, &kind(report.now), view);
     if let Some(seconds) = report.now["stale_for"].as_f64() {
         let text = format!("does not answer: this is as it was {seconds:.1} s ago");
-        told(lines, Style::Bad, "  ", &text, view);
+        push_text(lines, Style::Bad, "  ", &text, view);
     }
     // Figures stay with their words.
     let text = format!(
@@ -81,12 +81,12 @@ fn served(lines: &mut Vec<Line>, report: Pair<'_>, history: &History, view: &Vie
         report.bytes_per_second("bytes_written").replace(' ', "\u{a0}"),
         word(&report.now["errors"]),
     );
-    told(lines, Style::Plain, "  ", &text, view);
+    push_text(lines, Style::Plain, "  ", &text, view);
     past(lines, report.now, history, view);
     if is_pool {
         let room = ["stored", "sold", "capacity"].map(|field| Bytes(owner.now[field].as_u64().unwrap_or(0)));
         let [stored, sold, capacity] = room;
-        told(lines, Style::Plain, "  ", &format!("{stored} stored, {sold} sold of {capacity}"), view);
+        push_text(lines, Style::Plain, "  ", &format!("{stored} stored, {sold} sold of {capacity}"), view);
     }
     let mut latencies = of_array(lines, owner, view);
     for (at, nested) in items(&report.now["arrays"]).iter().enumerate() {
@@ -96,13 +96,13 @@ fn served(lines: &mut Vec<Line>, report: Pair<'_>, history: &History, view: &Vie
     latencies
 }
 
-/// A name, its state in its colour, and what it is.
+/// A title line: a name, its state in colour, and a description.
 fn title(lines: &mut Vec<Line>, name: &str, owner: &Value, about: &str, view: &View) {
     let states: Vec<String> = items(&owner["state"]).iter().map(word).collect();
     let all = format!("{name}: {}; {about}", states.join(", "));
     if all.chars().count() > view.width {
         let worst = states.iter().map(|state| Style::of_state(state)).find(|style| *style != Style::Good);
-        return told(lines, worst.unwrap_or(Style::Good), "", &all, view);
+        return push_text(lines, worst.unwrap_or(Style::Good), "", &all, view);
     }
     let mut line = Line::of(Style::Title, format!("{name}: "));
     for (number, state) in states.iter().enumerate() {
@@ -146,7 +146,7 @@ fn past(lines: &mut Vec<Line>, report: &Value, history: &History, view: &View) {
 /// The lines of an array: its process, and its members.
 fn of_array(lines: &mut Vec<Line>, array: Pair<'_>, view: &View) -> bool {
     if let Some(text) = work(&array.now["sync"], view.width) {
-        told(lines, Style::Warn, "  ", &text, view);
+        push_text(lines, Style::Warn, "  ", &text, view);
     }
     members::table(lines, array, view)
 }
@@ -155,11 +155,11 @@ fn of_array(lines: &mut Vec<Line>, array: Pair<'_>, view: &View) -> bool {
 fn work(sync: &Value, width: usize) -> Option<String> {
     let progress = SyncReport::of(sync)?;
     let (action, percent) = (progress.action().escape_debug(), progress.share() * 100.0);
-    let told = format!("{percent:.1}%{}", progress.pace());
-    let room = width.saturating_sub(told.len() + 16).min(BAR);
+    let reported = format!("{percent:.1}%{}", progress.pace());
+    let room = width.saturating_sub(reported.len() + 16).min(BAR);
     let full = (progress.share() * room as f64) as usize;
     let bar: String = (0..room).map(|at| if at < full { '=' } else { '.' }).collect();
-    Some(if room < 8 { format!("{action} {told}") } else { format!("{action} [{bar}] {told}") })
+    Some(if room < 8 { format!("{action} {reported}") } else { format!("{action} [{bar}] {reported}") })
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ impl History {
         last.push_back(rates);
     }
 
-    /// Forgets those that are served no more.
+    /// Forgets arrays that are no longer served.
     pub(super) fn keep(&mut self, reports: &[Value]) {
         let keys: Vec<_> = reports.iter().map(Self::key).collect();
         self.0.retain(|key, _| keys.contains(key));

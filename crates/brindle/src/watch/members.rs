@@ -45,9 +45,9 @@ pub(super) fn table(lines: &mut Vec<Line>, owner: Pair<'_>, view: &View) -> bool
         && (folder.len() > "/dev/".len() || room(longest) < 2)
     {
         // The folder that all names begin with is printed once.
-        let told = format!("members in {folder}");
+        let reported = format!("members in {folder}");
         lines.extend(
-            wrapped(&told, view.width.saturating_sub(2))
+            wrapped(&reported, view.width.saturating_sub(2))
                 .into_iter()
                 .map(|part| Line::of(Style::Quiet, format!("  {part}"))),
         );

@@ -16,27 +16,27 @@ pub(super) struct Snapshot {
 /// The reports of all servers `now`, each array with `rates` of the time since `before`, and so each of its devices.
 pub(super) fn json(before: &Snapshot, now: &Snapshot) -> Value {
     let with_rates = |report: &Value| {
-        let (mut told, pair) = (report.clone(), Pair::of(report, Some(before), now));
+        let (mut reported, pair) = (report.clone(), Pair::of(report, Some(before), now));
         let mut rates = pair.rates(&["requests", "bytes_read", "bytes_written", "errors"]);
         rates["seconds"] = json!(pair.since.map(|(_, seconds)| seconds));
-        told["rates"] = rates;
+        reported["rates"] = rates;
         for owner in ["array", "pool"] {
-            if let Some(told) = told.get_mut(owner) {
-                device_rates(told, pair.part(|report| &report[owner]));
+            if let Some(reported) = reported.get_mut(owner) {
+                device_rates(reported, pair.part(|report| &report[owner]));
             }
         }
         for (at, nested) in
-            told.get_mut("arrays").and_then(Value::as_array_mut).into_iter().flatten().enumerate()
+            reported.get_mut("arrays").and_then(Value::as_array_mut).into_iter().flatten().enumerate()
         {
             device_rates(nested, pair.part(|report| &report["arrays"][at]));
         }
-        told
+        reported
     };
     now.reports.iter().filter(|report| report.is_object()).map(with_rates).collect()
 }
 
-fn device_rates(told: &mut Value, array: Pair<'_>) {
-    let devices = told.get_mut("devices").and_then(Value::as_array_mut);
+fn device_rates(reported: &mut Value, array: Pair<'_>) {
+    let devices = reported.get_mut("devices").and_then(Value::as_array_mut);
     for (at, device) in devices.into_iter().flatten().enumerate().filter(|(_, device)| device.is_object()) {
         let io = array.part(|array| &array["devices"][at]["io"]);
         let mut rates = io.rates(&["reads", "writes", "bytes_read", "bytes_written", "errors"]);

@@ -61,8 +61,8 @@ impl Screen {
         (rows.into(), columns.into())
     }
 
-    /// Draws the lines that there is room for, from the one on that is first, and `footer` in the last row, which is told how many
-    /// lines are below. Gives the first one that there was.
+    /// Draws the lines that fit, from `first` on, and in the last row `footer`, which gets the number of lines below.
+    /// Returns the first line drawn.
     pub(super) fn draw(
         &self,
         lines: &[Line],
@@ -139,7 +139,8 @@ fn restore(mode: Option<&Termios>) {
     }
 }
 
-/// Of so many lines the first one to be shown, where that one was asked for, and how many: the last row is the footer's.
+/// The first of `lines` to be shown and how many fit, given the first one that was asked for. The last row is the
+/// footer's.
 fn fit(lines: usize, first: usize, rows: usize) -> (usize, usize) {
     let room = rows.max(1) - 1;
     let first = first.min(lines.saturating_sub(room));

@@ -9,9 +9,9 @@ pub(super) enum Style {
     Quiet,
     /// A heading.
     Title,
-    /// As it should be.
+    /// A good state.
     Good,
-    /// Under way, or not as it should be.
+    /// Something is under way, or wrong.
     Warn,
     /// Lost.
     Bad,

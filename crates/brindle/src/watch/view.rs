@@ -1,6 +1,6 @@
 //! How the reader wants it: width, order, what is scrolled away.
 
-/// By what members are sorted.
+/// The order of members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Sort {
     #[default]

@@ -16,7 +16,7 @@ use crate::units::Bytes;
 /// The geometry that was given by hand, for every world of this process.
 static CHOICE: OnceLock<Assume> = OnceLock::new();
 
-/// Takes it. Before the first world.
+/// Sets the assumed geometry. Called before the first world is made.
 pub(crate) fn assume(given: Option<&Assume>) {
     if let Some(given) = given {
         CHOICE.get_or_init(|| given.clone());
@@ -114,7 +114,7 @@ fn superblock(given: &Assume, named: &Named, role: u16, used: u64) -> Result<Sup
     Ok(superblock)
 }
 
-/// The same for the same words, so that a copy of such an array goes on where it was.
+/// The UUID derived from the text of `--assume`. Equal texts give equal UUIDs, so that an interrupted copy can go on.
 fn uuid(text: &str, role: Option<u16>) -> Uuid {
     let mut hash = Sha256::new();
     hash.update(text);

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use super::World;
 use crate::failure::Failure;
 
-/// Where the kernel tells of block devices by their numbers.
+/// The folder in which the kernel lists block devices by their numbers.
 const DEVICES: &str = "/sys/dev/block";
 
 /// A file that was given for an array's bitmap.
@@ -30,7 +30,7 @@ pub(crate) struct SeenBitmap {
 }
 
 impl SeenBitmap {
-    /// The array that it says it is of.
+    /// The array of the bitmap, by its superblock.
     pub(crate) fn array(&self) -> Option<Uuid> {
         BitmapSuper::parse(&self.head).ok().map(|head| head.uuid)
     }
@@ -50,13 +50,13 @@ impl SeenBitmap {
 
 /// Looks at a file that is to have a bitmap.
 pub(crate) fn see_bitmap(path: &Path) -> Result<SeenBitmap, Failure> {
-    let told = |source| Failure::system(path.display().to_string(), source);
+    let reported = |source| Failure::system(path.display().to_string(), source);
     // Looked at before it is opened: opening a pipe waits for its other end.
-    refuse_other_kinds(path, &std::fs::metadata(path).map_err(told)?)?;
-    let file = File::open(path).map_err(told)?;
-    let len = file.metadata().map_err(told)?.len();
+    refuse_other_kinds(path, &std::fs::metadata(path).map_err(reported)?)?;
+    let file = File::open(path).map_err(reported)?;
+    let len = file.metadata().map_err(reported)?.len();
     let mut head = Vec::new();
-    file.take(BITMAP_SUPER_BYTES as u64).read_to_end(&mut head).map_err(told)?;
+    file.take(BITMAP_SUPER_BYTES as u64).read_to_end(&mut head).map_err(reported)?;
     Ok(SeenBitmap { path: path.to_owned(), head, len })
 }
 
@@ -71,7 +71,7 @@ fn refuse_other_kinds(path: &Path, found: &std::fs::Metadata) -> Result<(), Fail
     Err(Failure::Refused(format!("{path}: it is {what}; a write-intent bitmap is in a regular file")))
 }
 
-/// Refuses what is a device of an array already, by what it is.
+/// Refuses a device that is part of an array already, by its identity.
 fn refuse_known(path: &Path, known: &[(Identity, String)]) -> Result<(), Failure> {
     let Ok(device) = OpenDevice::open(path, DeviceAccess::Examine) else { return Ok(()) };
     match known.iter().find(|(identity, _)| *identity == device.identity()) {
@@ -84,12 +84,12 @@ fn refuse_known(path: &Path, known: &[(Identity, String)]) -> Result<(), Failure
 pub(crate) struct MadeBitmap {
     pub(crate) path: PathBuf,
     pub(crate) device: OpenDevice,
-    /// Nothing was there before.
+    /// The file did not exist before.
     is_new: bool,
 }
 
 impl MadeBitmap {
-    /// Nothing was there before: it goes where nothing came of it.
+    /// Whether the file is new. A new file is removed if the change fails.
     pub(crate) fn is_new(&self) -> bool {
         self.is_new
     }
@@ -107,7 +107,7 @@ impl MadeBitmap {
 /// How a file is to be made.
 pub(crate) struct Make {
     pub(crate) path: PathBuf,
-    /// Bytes that it is to have.
+    /// The size that the file is to have, in bytes.
     pub(crate) bytes: u64,
     /// The file's old content may be lost, and its place is not checked.
     pub(crate) force: bool,
@@ -116,11 +116,11 @@ pub(crate) struct Make {
 }
 
 impl Make {
-    /// Makes the file, with room for all of it, and opens it. Its bytes are `content`, else zeroes, which are no bitmap. Waits for the
-    /// file system.
+    /// Makes the file, with room for all of it, and opens it. Makes the file with `content`, or with zeroes, which
+    /// are not a bitmap. Waits for the file system.
     pub(crate) fn make(&self, content: Option<&[u8]>) -> Result<MadeBitmap, Failure> {
         let path = &*self.path;
-        let told = |source| Failure::system(path.display().to_string(), source);
+        let reported = |source| Failure::system(path.display().to_string(), source);
         if let Ok(found) = std::fs::metadata(path) {
             refuse_other_kinds(path, &found)?;
             refuse_known(path, &self.known)?;
@@ -132,7 +132,7 @@ impl Make {
             }
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let device = std::fs::metadata(folder).map_err(told)?.dev();
+        let device = std::fs::metadata(folder).map_err(reported)?.dev();
         if let Some(nbd) = nbd_below(Path::new(DEVICES), device).filter(|_| !self.force) {
             return Err(Failure::Refused(format!(
                 "{}: it lies on {nbd}, which may be this array: a bitmap can't be on its own array; name a file elsewhere, or use \
@@ -145,13 +145,13 @@ impl Make {
         let new = options.clone().create_new(true).open(path);
         let (mut file, is_new) = match new {
             Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
-                (options.open(path).map_err(told)?, false)
+                (options.open(path).map_err(reported)?, false)
             }
-            new => (new.map_err(told)?, true),
+            new => (new.map_err(reported)?, true),
         };
         let filled = self.fill(&mut file, content).and_then(|()| File::open(folder)?.sync_all());
         drop(file);
-        let opened = filled.map_err(told).and_then(|()| Ok(OpenDevice::open(path, DeviceAccess::Write)?));
+        let opened = filled.map_err(reported).and_then(|()| Ok(OpenDevice::open(path, DeviceAccess::Write)?));
         match opened {
             Ok(device) => Ok(MadeBitmap { path: self.path.clone(), device, is_new }),
             Err(why) => {
@@ -209,13 +209,13 @@ fn nbd_of(dir: &Path) -> Option<String> {
 
 /// Opens a bitmap's file to be kept, in whole pages: mdadm makes one that ends with the last bit.
 fn open_kept(path: &Path) -> Result<OpenDevice, Failure> {
-    let told = |source| Failure::system(path.display().to_string(), source);
-    let file = OpenOptions::new().read(true).write(true).open(path).map_err(told)?;
-    lock(&file).map_err(told)?;
-    let len = file.metadata().map_err(told)?.len();
+    let reported = |source| Failure::system(path.display().to_string(), source);
+    let file = OpenOptions::new().read(true).write(true).open(path).map_err(reported)?;
+    lock(&file).map_err(reported)?;
+    let len = file.metadata().map_err(reported)?.len();
     let whole = len.next_multiple_of(PAGE as u64);
     if len < whole {
-        file.set_len(whole).and_then(|()| file.sync_all()).map_err(told)?;
+        file.set_len(whole).and_then(|()| file.sync_all()).map_err(reported)?;
     }
     drop(file);
     Ok(OpenDevice::open(path, DeviceAccess::Write)?)

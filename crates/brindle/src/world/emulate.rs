@@ -12,7 +12,7 @@ use crate::models::model;
 
 const SCHEME: &str = "emulate:";
 
-/// How often it is looked whether members keep up.
+/// The time between two looks at whether members keep up.
 const ROUND: Duration = Duration::from_secs(5);
 
 /// The model's name or file, and the member's file; none of what is named otherwise, or is a file of that name.
@@ -26,7 +26,7 @@ pub(crate) fn file_of(name: &Path) -> &Path {
     parts(name).map_or(name, |(_, file)| file)
 }
 
-/// Refuses a member whose model is none, before it is opened.
+/// Refuses a member with an unknown model, before it is opened.
 pub(super) fn check(name: &Path) -> Result<(), Failure> {
     parts(name).map_or(Ok(()), |(of, _)| model(of).map(drop))
 }
@@ -96,11 +96,11 @@ mod tests {
     fn who_does_not_keep_up_is_told_how_far_it_is_behind() {
         let kept =
             Punctuality { answers: 200, late: 3, lateness: 400_000, promised: 20_000_000, worst: 90_000 };
-        let told = complaint(Path::new("emulate:nvme:/a"), kept);
+        let reported = complaint(Path::new("emulate:nvme:/a"), kept);
         for words in
             ["emulate:nvme:/a: can't keep up", "3 of 200 answers", "by 2.0 us of 100.0", "one by 90 us"]
         {
-            assert!(told.contains(words), "{told}");
+            assert!(reported.contains(words), "{reported}");
         }
     }
 }

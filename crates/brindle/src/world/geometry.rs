@@ -6,10 +6,10 @@ use brindle_layout::{Layout, Level};
 
 use crate::units::Bytes;
 
-/// An array as it is taken to be.
+/// An array as `--assume` describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Assume {
-    /// As it was given.
+    /// The text that was given.
     pub(crate) text: String,
     pub(crate) level: Level,
     pub(crate) layout: Layout,
@@ -19,7 +19,7 @@ pub(crate) struct Assume {
     pub(crate) offset: u64,
     /// Bytes used of each member.
     pub(crate) size: Option<u64>,
-    /// By role, the member that fills it.
+    /// The member of each role.
     pub(crate) order: Vec<Option<PathBuf>>,
 }
 

@@ -53,7 +53,7 @@ pub(crate) struct Seen {
 
 /// An array that is a member.
 pub(crate) struct Nested {
-    /// As it was named: `a+b+c`.
+    /// The name that was given: `a+b+c`.
     pub(crate) label: String,
     pub(crate) array: Array,
     pub(crate) assembly: Assembly,
@@ -61,7 +61,7 @@ pub(crate) struct Nested {
 }
 
 impl Nested {
-    /// As it is given to who serves the array above it.
+    /// The nested array for the host that serves the array above it.
     pub(crate) fn given(&self) -> brindle_host::Nested {
         let (label, array, assembly) = (self.label.clone(), self.array.clone(), self.assembly.clone());
         brindle_host::Nested { label, array, assembly }
@@ -76,7 +76,7 @@ pub(crate) struct Set {
     /// Arrays that are members, in the order of their names.
     pub(crate) nested: Vec<Nested>,
     /// Arrays that are no working part of the one above them: nothing is written to them.
-    pub(crate) aside: Vec<Nested>,
+    pub(crate) unused: Vec<Nested>,
     /// The named devices that are left out.
     pub(crate) left_out: Vec<LeftOut>,
     /// The file that has the array's write-intent bitmap, if one was given.
@@ -86,7 +86,7 @@ pub(crate) struct Set {
 /// Something that was named and is done without.
 #[derive(Clone, Debug)]
 pub(crate) struct LeftOut {
-    /// As it was named.
+    /// The name that was given.
     pub(crate) label: String,
     /// Why.
     pub(crate) why: String,
@@ -110,7 +110,7 @@ impl LeftOut {
         }
     }
 
-    /// Whether it says that it belongs to this array, or is told to be in the way there.
+    /// Whether the device says that it belongs to this array, or is in the way of one of its devices.
     pub(crate) fn is_of(&self, array: Uuid) -> bool {
         self.of == Some(array) || self.claim.is_some_and(|claim| claim.array == array)
     }
@@ -243,10 +243,10 @@ impl Set {
 
 /// Tells on standard error of what is done without, once.
 pub(crate) fn warn_of_left_out<'a>(sets: impl IntoIterator<Item = &'a Set>) {
-    let mut told: Vec<&str> = Vec::new();
+    let mut reported: Vec<&str> = Vec::new();
     for left_out in sets.into_iter().flat_map(|set| &set.left_out) {
-        if !told.contains(&left_out.label.as_str()) {
-            told.push(&left_out.label);
+        if !reported.contains(&left_out.label.as_str()) {
+            reported.push(&left_out.label);
             eprintln!("brindle: {left_out}");
         }
     }
@@ -334,11 +334,11 @@ impl World {
         for nested in found.nested {
             set.nested.push(self.claim_array(nested, look, access)?);
         }
-        for nested in found.aside {
-            set.aside.push(self.claim_array(nested, look, DeviceAccess::Read)?);
+        for nested in found.unused {
+            set.unused.push(self.claim_array(nested, look, DeviceAccess::Read)?);
         }
         for named in found.members {
-            let array = set.nested.iter().chain(&set.aside).find(|nested| nested.label == named.label);
+            let array = set.nested.iter().chain(&set.unused).find(|nested| nested.label == named.label);
             let id = match array {
                 Some(nested) => nest::serve(&self.io, nested.array.clone(), NESTED_SLOTS),
                 None => self.claim_device(look.device(named.id), named.info.size, access)?,
@@ -359,14 +359,16 @@ impl World {
         Ok(Nested { array, members, ..found })
     }
 
-    /// `size`: bytes that it was taken to have.
+    /// `size`: the bytes that the device is assumed to have.
     fn claim_device(
         &mut self,
         found: Option<Opened>,
         size: u64,
         access: DeviceAccess,
     ) -> Result<MemberId, Failure> {
-        let Some(found) = found else { return Err(Failure::Refused("a member is gone".into())) };
+        let Some(found) = found else {
+            return Err(Failure::Refused("a member is gone: it was closed after a failure".into()));
+        };
         let (path, identity, label) = (found.path.clone(), found.identity, found.path.display().to_string());
         let cut = self.opening.cut;
         let opened = self.ask(&label, move || {
@@ -377,7 +379,10 @@ impl World {
                 }
                 return Ok(device);
             }
-            Err(Failure::Refused(format!("{}: it was replaced by another file just now", path.display())))
+            Err(Failure::Refused(format!(
+                "{}: it was replaced by another file just now; try again",
+                path.display()
+            )))
         })?;
         self.add(&found.path, opened)
     }
@@ -416,19 +421,19 @@ impl World {
         self.take(path, seen)
     }
 
-    /// Opens a device and reads its superblocks, in a thread of its own: a device that hangs holds whoever asks it.
+    /// Opens a device and reads its superblocks, in a thread of its own: a device that hangs holds the caller it.
     fn look_at(&self, path: &Path) -> Result<Seen, Failure> {
         emulate::check(path)?;
         let known = self.known();
         let (access, name, label) = (self.opening.access, path.to_owned(), path.display().to_string());
         let path = name.clone();
         let cut = self.opening.cut;
-        let (seen, told) = self.ask(&label, move || {
+        let (seen, reported) = self.ask(&label, move || {
             let seen = see(&path, access, &known)?;
             if cut { seen.stretched() } else { Ok((seen, None)) }
         })?;
-        if let Some(told) = told {
-            eprintln!("brindle: {told}");
+        if let Some(reported) = reported {
+            eprintln!("brindle: {reported}");
         }
         self.search(&name, seen)
     }
@@ -527,7 +532,7 @@ pub(super) fn see_device(device: OpenDevice) -> Result<Seen, Failure> {
     Ok(Seen { device, candidate, is_zero })
 }
 
-/// Opens a device that is none of those which are `known`. Waits for the device.
+/// Opens a device that is not among the `known` ones. Waits for the device.
 pub(super) fn open_other(
     path: &Path,
     access: DeviceAccess,

@@ -19,22 +19,22 @@ use crate::random::random_uuid;
 /// A device that was looked at, and may come to an array.
 pub(crate) struct Newcomer {
     seen: Seen,
-    /// Its file when all links are followed.
+    /// The device's file when all links are followed.
     file: Option<PathBuf>,
 }
 
 impl Newcomer {
-    /// As it was named.
+    /// The name that was given.
     pub(crate) fn label(&self) -> &str {
         &self.seen.candidate.label
     }
 
-    /// Its file when all links are followed.
+    /// The device's file when all links are followed.
     pub(crate) fn file(&self) -> Option<PathBuf> {
         self.file.clone()
     }
 
-    /// Tells it from others.
+    /// The identity, which differs from that of any other device.
     pub(crate) fn identity(&self) -> Identity {
         self.seen.device.identity()
     }
@@ -77,7 +77,7 @@ impl Terms {
     /// Opens devices and looks at what stands on them. Waits for them.
     ///
     /// # Errors
-    /// The first that can't be had, by name: it is not there, is in use, or holds what would be lost.
+    /// The first that can't be used, by name: it is not there, is in use, or holds what would be lost.
     pub(crate) fn look_at(&self, sources: Vec<Source>) -> Result<Vec<Newcomer>, Failure> {
         let mut opened = Vec::with_capacity(sources.len());
         let mut newcomers = Vec::with_capacity(sources.len());
@@ -125,14 +125,14 @@ impl Terms {
 
 /// Former members that were looked for.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct FormerMembers {
     /// Devices that are members again.
     pub(crate) joined: Vec<JoinedStatus>,
     /// Devices that can't be, and why.
     pub(crate) refused: Vec<RefusedStatus>,
 }
 
-impl Told {
+impl FormerMembers {
     pub(crate) fn joined(&mut self, label: &str, role: u16) {
         self.joined.push(JoinedStatus::of(label, &Joined::Member { role }));
     }

@@ -72,7 +72,7 @@ pub(crate) fn partitions(device: &OpenDevice) -> Result<Vec<Partition>, Failure>
     let info = device.info();
     let mut read = look::reader(device);
     of_bytes(info.size, info.logical_block.into(), |offset, len| {
-        // A place that can't be read tells of no partition.
+        // A place that can't be read shows no partition.
         Ok(read(offset, len).unwrap_or_else(|_| vec![0; len]))
     })
 }
@@ -130,7 +130,7 @@ pub(crate) fn members_inside(name: &Path, device: &OpenDevice) -> Result<Vec<Pat
     Ok(partitions(device)?.iter().filter(has_superblock).map(|one| named(name, one.number)).collect())
 }
 
-/// The names of all partitions of a device that a table tells of.
+/// The names of all partitions in a device's table.
 pub(crate) fn inside(name: &Path) -> Result<Vec<PathBuf>, Failure> {
     if is_part(name) {
         return Ok(Vec::new());

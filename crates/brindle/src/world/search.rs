@@ -18,17 +18,17 @@ const PIECE: u64 = 1 << 20;
 /// Bytes of a device that takes no long time to look through: that is done unasked where nothing else is found.
 const QUICK: u64 = 1 << 30;
 
-/// Members that are told of, of one device.
+/// The most members that are listed for one device.
 const MOST: usize = 64;
 
 /// When a device that is no member as a whole is looked through for members that end before it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Through {
-    /// Its whole is what counts.
+    /// Partitions are not looked for: the whole device counts.
     Never,
-    /// If nothing else is on it, and it is small.
+    /// Partitions are looked for on small devices without other content.
     Quick,
-    /// However large it is.
+    /// Devices of any size.
     All,
 }
 

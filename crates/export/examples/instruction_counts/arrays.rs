@@ -20,7 +20,7 @@ const DEPTH: usize = 32;
 const MANY: usize = 1024;
 /// Requests in flight where a request is to cost no more for there being many.
 const DEEP: usize = 2048;
-/// Of requests that compute much.
+/// Repetitions of requests that compute much.
 const FEW: usize = 128;
 
 /// An array to be counted.

@@ -68,7 +68,8 @@ impl<V> Nexuses<V> {
         self.entries.borrow().iter().filter(with).cloned().collect()
     }
 
-    /// Aborts all commands of a target's sessions for which `which`; those of others than `by` are told. Returns them.
+    /// Aborts all commands of a target's sessions for which `which`; those of nexuses other than `by` end with a
+    /// status. Returns them.
     pub(super) fn abort(
         &self,
         target: &Rc<Target<V>>,
@@ -77,7 +78,7 @@ impl<V> Nexuses<V> {
     ) -> Vec<Rc<Command>> {
         let mut aborted = Vec::new();
         for entry in self.of(target).iter().filter(|entry| which(entry)) {
-            let how = if entry.nexus == *by { Abort::Silently } else { Abort::Told };
+            let how = if entry.nexus == *by { Abort::Silently } else { Abort::WithStatus };
             for command in entry.commands.borrow().iter() {
                 command.abort(how);
                 aborted.push(Rc::clone(command));

@@ -2,7 +2,7 @@
 
 /// Bytes of a basic header segment.
 pub const BHS: usize = 48;
-/// A task tag that stands for none.
+/// The task tag that stands for no task.
 pub const NO_TAG: u32 = u32::MAX;
 
 /// Opcodes of initiators.
@@ -58,7 +58,7 @@ impl Header {
         self.0[0] & 0x3f
     }
 
-    /// It is to be taken at once, and has no number of its own.
+    /// The PDU is to be taken at once, and has no number of its own.
     pub const fn is_immediate(&self) -> bool {
         self.0[0] & 0x40 != 0
     }
@@ -98,21 +98,21 @@ impl Header {
         self.word(16)
     }
 
-    /// The same with a field of four bytes.
+    /// Sets a field of four bytes.
     #[must_use]
     pub fn with(mut self, at: usize, word: u32) -> Self {
         self.0[at..at + 4].copy_from_slice(&word.to_be_bytes());
         self
     }
 
-    /// The same with a byte.
+    /// Sets a byte.
     #[must_use]
     pub const fn byte(mut self, at: usize, byte: u8) -> Self {
         self.0[at] = byte;
         self
     }
 
-    /// The same with so many bytes of data.
+    /// Sets the length of the data segment.
     #[must_use]
     pub fn with_data(mut self, len: usize) -> Self {
         self.0[5..8].copy_from_slice(&(len as u32).to_be_bytes()[1..]);

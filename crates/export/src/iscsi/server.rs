@@ -15,7 +15,9 @@ use super::shared::{IscsiConfig, Shared};
 use super::target::{Target, TargetSpec};
 use crate::access::{Client, Proof, Right};
 use crate::scsi::reservation::Nexus;
-use crate::session::{ConnectionStats, Counters, Inbox, Link, Protocol, Refusals, Seat, Sessions};
+use crate::session::{
+    ConnectionResources, ConnectionStats, Counters, Inbox, Link, Protocol, Refusals, Sessions,
+};
 
 /// An iSCSI server on an executor. A handle: cloning gives the same server.
 pub struct Server<V> {
@@ -32,7 +34,7 @@ impl<V> Clone for Server<V> {
 /// The use of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetStats {
-    /// Its IQN.
+    /// The target's IQN.
     pub name: String,
     /// Sessions with it now: the numbers of their connections, and the names of their initiators' ports.
     pub initiators: Vec<(u64, String)>,
@@ -40,7 +42,7 @@ pub struct TargetStats {
     pub registrants: usize,
     /// A reservation is held.
     pub reserved: bool,
-    /// Since it was added.
+    /// Counters since the target was added.
     pub total: Counters,
     /// How long some of its commands took: reads, and others.
     pub latency: [Histogram; 2],
@@ -83,11 +85,11 @@ impl<V: Volume + 'static> Server<V> {
             at.map(|at| targets.remove(at))
         };
         let Some(target) = removed else { return };
-        target.ending.set(true);
+        target.closing.set(true);
         self.sessions.stop_those_of(name, || target.sessions.get() == 0).await;
     }
 
-    /// Ends the sessions with a target for which `which`, by number and client, at once; tells how many.
+    /// Ends at once the sessions with a target that `which` selects by number and client; returns how many.
     pub fn disconnect(&self, target: &str, which: impl Fn(u64, &Client) -> bool) -> usize {
         self.sessions.disconnect(target, which)
     }
@@ -99,8 +101,8 @@ impl<V: Volume + 'static> Server<V> {
         self.sessions.stop_those_of(name, || target.sessions.get() == 0).await;
     }
 
-    /// Accepts connections on a listening socket until the server stops. `address` is what initiators are told of it; `None`
-    /// where they are to use the one by which they came. Each is a portal group and a target port of its own.
+    /// Accepts connections on a listening socket until the server stops. `address` is the one that initiators are
+    /// given; `None`: the address to which they connected. Each is a portal group and a target port of its own.
     pub fn serve(&self, listener: SocketId, address: Option<String>) {
         let group = self.shared.portals.borrow().len() as u16 + 1;
         self.shared.portals.borrow_mut().push((address, group));
@@ -149,13 +151,13 @@ impl<V: Volume + 'static> Server<V> {
     }
 }
 
-/// A listener, and the group that it is.
+/// A listener and its portal group.
 struct Portal<V> {
     shared: Rc<Shared<V>>,
     group: u16,
 }
 
-/// A portal, as one who comes by it meets it.
+/// A portal, as a connection through it needs it.
 struct Entrance<'a, V> {
     portal: &'a Portal<V>,
     client: Client,
@@ -184,8 +186,8 @@ impl<V: Volume + 'static> Door for Entrance<'_, V> {
 }
 
 impl<V: Volume + 'static> Protocol for Portal<V> {
-    async fn converse(self: Rc<Self>, seat: Seat) {
-        let Seat { id, link, memory, mut inbox, outbox, refusals, .. } = seat;
+    async fn converse(self: Rc<Self>, resources: ConnectionResources) {
+        let ConnectionResources { id, link, memory, mut inbox, outbox, refusals, .. } = resources;
         let room = outbox.slice(0..outbox.len());
         let login = self.login(&link, &mut inbox, &room, &refusals);
         let logged_in = match race(login, link.interruption()).await {
@@ -207,7 +209,7 @@ impl<V: Volume + 'static> Protocol for Portal<V> {
         let client = link.client();
         // It may have ended meanwhile, or the right may be another.
         let stands =
-            |target: &Rc<Target<V>>| !target.ending.get() && target.gate.right(&client) == Some(entry.right);
+            |target: &Rc<Target<V>>| !target.closing.get() && target.gate.right(&client) == Some(entry.right);
         if sent.is_ok() && target.as_ref().is_none_or(stands) {
             let connection = Connection::new(&self.shared, &entry, memory, &logged_in);
             let end = connection.run(inbox, outbox).await;

@@ -20,7 +20,7 @@ pub type Chance = Box<dyn Fn(&mut [u8])>;
 pub struct IscsiConfig {
     /// Memory, connections and times.
     pub session: Config,
-    /// By what initiators prove who they are; `None` if they need not.
+    /// The secrets by which initiators authenticate; `None` if they need not.
     pub chap: Option<Chap>,
     /// Fills with bytes that nobody can guess.
     pub random: Chance,
@@ -32,7 +32,7 @@ pub(super) struct Shared<V> {
     pub(super) config: IscsiConfig,
     pub(super) nexuses: Nexuses<V>,
     pub(super) targets: RefCell<Vec<Rc<Target<V>>>>,
-    /// Addresses as initiators are told them, with their portal groups.
+    /// Addresses as initiators are given them, with their portal groups.
     pub(super) portals: RefCell<Vec<(Option<String>, u16)>>,
     pub(super) next_session: Cell<u16>,
     /// Targets that were ever added.
@@ -47,10 +47,10 @@ impl<V: Volume + 'static> Shared<V> {
 
     /// Names and addresses of the targets that a client may use; of all those, unless one is named.
     pub(super) fn tell_targets(&self, client: &Client, only: Option<&str>, text: &mut Vec<u8>) {
-        let told = |target: &&Rc<Target<V>>| {
+        let reported = |target: &&Rc<Target<V>>| {
             only.is_none_or(|only| only == target.name) && target.gate.right(client).is_some()
         };
-        for target in self.targets.borrow().iter().filter(told) {
+        for target in self.targets.borrow().iter().filter(reported) {
             put(text, "TargetName", &target.name);
             for (address, group) in self.portals.borrow().iter() {
                 if let Some(address) = address {

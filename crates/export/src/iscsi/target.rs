@@ -21,7 +21,7 @@ pub type Keep = Rc<dyn Fn(Option<String>) -> Keeping>;
 
 /// The parts of a target.
 pub struct TargetSpec<V> {
-    /// Its IQN is `identity.target`.
+    /// The target's IQN is `identity.target`.
     pub identity: Identity,
     /// The disk.
     pub volume: Rc<V>,
@@ -46,8 +46,8 @@ pub(super) struct Target<V> {
     pub(super) tally: SharedCounters,
     pub(super) latencies: Latencies,
     pub(super) sessions: Cell<usize>,
-    /// It is to end.
-    pub(super) ending: Cell<bool>,
+    /// The target is to end.
+    pub(super) closing: Cell<bool>,
     keep: Option<Keep>,
     pub(super) gate: Rc<Gate>,
     /// Registrations are being changed.
@@ -68,7 +68,7 @@ impl<V: Volume> Target<V> {
             tally: SharedCounters::default(),
             latencies: Latencies::default(),
             sessions: Cell::new(0),
-            ending: Cell::new(false),
+            closing: Cell::new(false),
             keep: spec.keep,
             gate: spec.gate,
             changing: Cell::new(false),
@@ -78,7 +78,7 @@ impl<V: Volume> Target<V> {
         target
     }
 
-    /// Other doors may write, or not.
+    /// Notes whether clients of other protocols may write.
     pub(super) fn look_at_gate(&self) {
         self.gate.set(self.unit.borrow().is_reserved());
     }
@@ -108,8 +108,8 @@ impl<V: Volume> Target<V> {
             // APTPL where nothing can be kept.
             return Err(Status::Check(Sense::parameter(20)));
         }
-        let before = self.unit.borrow().reservations().to_kept();
-        let after = next.to_kept();
+        let before = self.unit.borrow().reservations().to_file_text();
+        let after = next.to_file_text();
         if before != after
             && let Some(keep) = &self.keep
             && keep(after).await.is_err()

@@ -57,7 +57,7 @@ impl<V: Volume> Export<V> {
         })
     }
 
-    /// As a client is told of it; `None` if it may not use it.
+    /// The description of the export for a client; `None` if the client may not use it.
     pub(crate) fn offer(&self, is_default: bool, client: &Client) -> Option<Offer> {
         let right = self.gate.right(client)?;
         let mut limits = self.volume.limits();

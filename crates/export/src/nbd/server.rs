@@ -13,7 +13,7 @@ use super::handshake::{Handshake, HandshakeError};
 use super::proto::Terms;
 use crate::access::{Client, Right};
 use crate::gate::Gate;
-use crate::session::{Config, ConnectionStats, Counters, Protocol, Seat, Security, Sessions};
+use crate::session::{Config, ConnectionResources, ConnectionStats, Counters, Protocol, Security, Sessions};
 
 /// An NBD server on an executor. A handle: cloning gives the same server.
 pub struct Server<V> {
@@ -42,7 +42,7 @@ pub struct ExportStats {
     pub name: String,
     /// Connections that use it now.
     pub connections: usize,
-    /// Since it was added.
+    /// Counters since the export was added.
     pub total: Counters,
     /// How long some of its requests took: reads, and others.
     pub latency: [Histogram; 2],
@@ -65,7 +65,7 @@ impl<V: Volume + 'static> Server<V> {
         self.add_guarded(name, description, volume, Rc::default())
     }
 
-    /// The same of a volume that others may have for themselves: while the gate is closed, changes are refused (EPERM).
+    /// Adds an export behind a gate: while another client has the volume for itself, changes are refused (EPERM).
     ///
     /// # Errors
     /// As [`Server::add_export`].
@@ -115,7 +115,7 @@ impl<V: Volume + 'static> Server<V> {
         self.serve_securely(listener, None);
     }
 
-    /// The same, with TLS: offered, or demanded before anything else is told.
+    /// Serves a listener with TLS: offered, or demanded before the server reveals anything.
     pub fn serve_securely(&self, listener: SocketId, security: Option<Security>) {
         let exports = Rc::clone(&self.exports);
         self.sessions.listen(listener, Rc::new(Entrance { exports, security }));
@@ -220,8 +220,8 @@ struct Entrance<V> {
 }
 
 impl<V: Volume + 'static> Protocol for Entrance<V> {
-    async fn converse(self: Rc<Self>, seat: Seat) {
-        let Seat { id, link, memory, mut inbox, outbox, refusals, secure_buffers } = seat;
+    async fn converse(self: Rc<Self>, resources: ConnectionResources) {
+        let ConnectionResources { id, link, memory, mut inbox, outbox, refusals, secure_buffers } = resources;
         let Exports { list, added, config } = &*self.exports;
         let offers = || {
             let (is_default, client) = (added.get() == 1, link.client());
@@ -257,7 +257,7 @@ impl<V: Volume + 'static> Protocol for Entrance<V> {
             Either::Second(_) => return,
         };
         let chosen_one = |export: &&Rc<Export<V>>| export.number == chosen.number;
-        // It may have ended while the client was told that it has it.
+        // The export may have ended while the client was getting its reply.
         let Some(export) = list.borrow().iter().find(chosen_one).map(Rc::clone) else { return };
         let right = export.gate.right(&link.client());
         if right.is_none() || right == Some(Right::Read) && !chosen.terms.limits.read_only {

@@ -9,9 +9,9 @@ use super::sense::{Sense, Status};
 /// The action for a command. Offsets and lengths are bytes of the volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// It has ended so.
+    /// The command has ended so.
     End(Status),
-    /// It is answered with bytes.
+    /// The command is answered with bytes.
     Answer(Vec<u8>),
     /// Parameters are to come, so many bytes, and then [`Unit::parameters`] says more.
     Parameters {
@@ -33,9 +33,9 @@ pub enum Action {
         offset: u64,
         /// How many.
         len: u64,
-        /// They are stable when it is answered.
+        /// The data are stable when the command is answered.
         fua: bool,
-        /// They are read again.
+        /// The data are read back.
         verify: bool,
     },
     /// Bytes are read, and compared with `sent` bytes that come: none, as many, or a block.
@@ -53,7 +53,7 @@ pub enum Action {
         offset: u64,
         /// How many.
         len: u64,
-        /// They are stable when it is answered.
+        /// The data are stable when the command is answered.
         fua: bool,
     },
     /// Twice as many bytes come: if the first half is what the volume holds the second is written.
@@ -62,7 +62,7 @@ pub enum Action {
         offset: u64,
         /// How many are compared.
         len: u64,
-        /// They are stable when it is answered.
+        /// The data are stable when the command is answered.
         fua: bool,
     },
     /// A block comes, or none, which stands for zeroes, and is written to all of a range.
@@ -75,14 +75,14 @@ pub enum Action {
         sent: u64,
         /// Zeroes need not be stored.
         unmap: bool,
-        /// They are stable when it is answered.
+        /// The data are stable when the command is answered.
         fua: bool,
     },
     /// Ranges (offset and bytes) are of no use any more.
     Discard(Vec<(u64, u64)>),
     /// Earlier writes are made stable.
     Flush,
-    /// It is told what is stored where, in so many bytes at most.
+    /// Reports which blocks are stored, in this many bytes at most.
     Allocation {
         /// The first byte.
         offset: u64,

@@ -12,18 +12,18 @@ pub struct Blocks {
     pub lba: u64,
     /// How many.
     pub count: u64,
-    /// Stable, or from stable storage, when it is answered.
+    /// FUA: writes are stable when the command is answered, reads come from stable storage.
     pub fua: bool,
 }
 
 /// How VERIFY compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compare {
-    /// It only reads.
+    /// The command only reads.
     Nothing,
-    /// With as many blocks as are verified.
+    /// The initiator sends as many blocks as are verified.
     Each,
-    /// With one block.
+    /// The initiator sends one block, with which each is compared.
     One,
 }
 
@@ -137,7 +137,7 @@ impl Fields<'_> {
         Blocks { lba, count, fua: self.0[1] & 0x08 != 0 }
     }
 
-    /// The same where no protection information may be asked for: bytes have none here.
+    /// The blocks of a command that must not ask for protection information, which units don't have.
     fn plain(&self) -> Result<Blocks, Sense> {
         if self.0[1] & 0xe0 != 0 { Err(Sense::cdb(1)) } else { Ok(self.blocks()) }
     }
@@ -261,7 +261,7 @@ fn write_verify(fields: &Fields<'_>) -> Result<Command, Sense> {
     if compare == Compare::One {
         return Err(Sense::cdb(1));
     }
-    // It writes so that it is stable: verified is what has been written.
+    // The write is stable, so that the written data are verified.
     Ok(Command::WriteVerify { blocks: Blocks { fua: true, ..fields.plain()? }, compare })
 }
 

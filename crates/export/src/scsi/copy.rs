@@ -40,7 +40,7 @@ pub struct CopyJob {
     pub list: u8,
     /// Results are to be kept.
     pub remembered: bool,
-    /// One after the other.
+    /// The segments, in order.
     pub segments: Vec<Segment>,
 }
 
@@ -49,7 +49,7 @@ pub struct CopyJob {
 pub struct Result {
     /// LIST IDENTIFIER.
     pub list: u8,
-    /// It failed.
+    /// The copy has failed.
     pub failed: bool,
     /// Segments that were copied.
     pub segments: u16,
@@ -194,14 +194,13 @@ impl Results {
 
     /// The answer to RECEIVE COPY RESULTS.
     ///
-    /// # Errors
-    /// There is no such service action, or no such copy.
+    /// # Errors The service action is unknown, or there is no such copy.
     pub(super) fn report(&self, nexus: &Nexus, action: u8, list: u8) -> core::result::Result<Vec<u8>, Sense> {
         let found = self.0.iter().find(|(by, one)| by == nexus && one.list == list).map(|(_, one)| one);
         match (action, found) {
             (0, Some(result)) => Ok(status(result)),
             (3, _) => Ok(operating()),
-            // Failed segments: no more is told of them than that they failed.
+            // Failed segments: nothing is reported but that they failed.
             (4, Some(_)) => Ok([56_u32.to_be_bytes().to_vec(), vec![0; 56]].concat()),
             (0 | 4, None) => Err(Sense::cdb(2)),
             _ => Err(Sense::cdb(1)),

@@ -1,7 +1,7 @@
 //! Names and descriptions of a unit: INQUIRY (SPC-4, 6.6 and 7.8; SBC-3, 6.6).
 
 use super::sense::Sense;
-use super::shape::Shape;
+use super::unit_sizes::Shape;
 
 /// The vendor, as INQUIRY has it.
 const VENDOR: &[u8; 8] = b"BRINDLE ";
@@ -22,7 +22,7 @@ pub(super) const MOST_COMPARED: u8 = 255;
 pub struct Identity {
     /// The volume's UUID.
     pub uuid: [u8; 16],
-    /// The name: the product of INQUIRY, of which 16 bytes are told.
+    /// The name: the product of INQUIRY, of which 16 bytes are sent.
     pub product: String,
     /// The SCSI name of the target: of iSCSI its IQN.
     pub target: String,
@@ -173,7 +173,7 @@ fn limits(shape: &Shape) -> Vec<u8> {
 
 fn characteristics(shape: &Shape) -> Vec<u8> {
     let mut body = vec![0; 60];
-    // Not rotating, or not told.
+    // Not rotating, or not reported.
     body[1] = u8::from(!shape.rotates);
     body
 }

@@ -1,5 +1,5 @@
-//! SCSI disks: what commands ask, and what answers them. Primary commands (SPC-4) and block commands (SBC-3), as initiators
-//! of hypervisors and systems use them.
+//! SCSI disks: commands, and their answers. Primary commands (SPC-4) and block commands (SBC-3), as initiators of
+//! hypervisors and systems use them.
 //!
 //! No socket is known here, and no member: a command comes as the bytes of its CDB and becomes an [`Action`], which is done
 //! on a volume by `perform`. Nothing of it waits but that.
@@ -22,9 +22,9 @@ mod opcodes;
 pub(crate) mod perform;
 pub mod reservation;
 mod sense;
-mod shape;
 mod third_party;
 mod unit;
+mod unit_sizes;
 
 pub use action::{Action, Units};
 pub use answers::absent;
@@ -33,5 +33,5 @@ pub use copy::{CopyJob, Result as CopyResult, Segment};
 pub use identity::Identity;
 pub use mode::Modes;
 pub use sense::{Attention, Field, LONGEST as LONGEST_SENSE, Sense, Status};
-pub use shape::Shape;
 pub use unit::Unit;
+pub use unit_sizes::Shape;

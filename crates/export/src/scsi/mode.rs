@@ -1,7 +1,7 @@
 //! Mode pages: MODE SENSE and MODE SELECT (SPC-4, 6.11, 6.13 and 7.5; SBC-3, 6.4).
 
 use super::sense::Sense;
-use super::shape::Shape;
+use super::unit_sizes::Shape;
 
 /// Settings that MODE SELECT can change, for all nexuses, until the server ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ const CHANGEABLE: u8 = 1;
 const DEFAULT: u8 = 2;
 const SAVED: u8 = 3;
 
-/// Pages that there are, in order.
+/// The supported pages, in order.
 const PAGES: [u8; 4] = [0x01, 0x08, 0x0a, 0x1c];
 const ALL: u8 = 0x3f;
 
@@ -190,23 +190,23 @@ mod tests {
     fn what_is_told_can_be_given_back_and_changed_where_it_says_so() {
         let modes = Modes::default();
         for ten in [false, true] {
-            let mut told = modes.sense(&SHAPE, ten, false, 0, ALL, 0).unwrap();
-            assert_eq!(modes.select(ten, &told), Ok(modes));
-            let caching = told.iter().position(|&byte| byte == 0x08).unwrap();
-            let caching = if told[caching + 1] == 0x12 { caching } else { told.len() - 12 - 12 - 20 };
-            told[caching + 2] ^= 0x04;
-            assert_eq!(modes.select(ten, &told), Ok(Modes { caches: false, ..modes }));
-            told[caching + 2] ^= 0x01; // RCD can't be
-            assert!(modes.select(ten, &told).is_err());
+            let mut reported = modes.sense(&SHAPE, ten, false, 0, ALL, 0).unwrap();
+            assert_eq!(modes.select(ten, &reported), Ok(modes));
+            let caching = reported.iter().position(|&byte| byte == 0x08).unwrap();
+            let caching = if reported[caching + 1] == 0x12 { caching } else { reported.len() - 12 - 12 - 20 };
+            reported[caching + 2] ^= 0x04;
+            assert_eq!(modes.select(ten, &reported), Ok(Modes { caches: false, ..modes }));
+            reported[caching + 2] ^= 0x01; // RCD can't be
+            assert!(modes.select(ten, &reported).is_err());
         }
     }
 
     #[test]
     fn lists_that_are_cut_short_are_refused() {
-        let told = Modes::default().sense(&SHAPE, false, true, 0, ALL, 0).unwrap();
+        let reported = Modes::default().sense(&SHAPE, false, true, 0, ALL, 0).unwrap();
         let whole = |len: usize| len == 0 || len == 4 || len == 16 || len == 36 || len == 48 || len == 60;
-        for len in 0..=told.len() {
-            let selected = Modes::default().select(false, &told[..len]);
+        for len in 0..=reported.len() {
+            let selected = Modes::default().select(false, &reported[..len]);
             assert_eq!(selected.is_ok(), whole(len), "{len}: {selected:?}");
         }
     }

@@ -3,7 +3,7 @@
 use super::cdb::op;
 use super::sense::Sense;
 
-/// A command: its service action, if it has those, and which bits of its CDB count.
+/// A command: its service action, if any, and the bits of its CDB that are used.
 struct CommandEntry {
     action: Option<u16>,
     usage: &'static [u8],
@@ -156,7 +156,7 @@ fn one(entry: Option<&CommandEntry>, timeouts: bool) -> Vec<u8> {
     one.extend((entry.usage.len() as u16).to_be_bytes());
     one.extend(entry.usage);
     if let Some(action) = entry.action {
-        // Where the service action stands it says which one.
+        // The byte with the service action names the action.
         one[5] = one[5] & !0x1f | action as u8;
     }
     if timeouts {

@@ -9,7 +9,7 @@ use super::sense::{Sense, Status};
 
 /// Bytes read at a time where they are not sent: to compare, to copy, to fill.
 const PIECE: u64 = 256 << 10;
-/// The same where three pieces are needed at once.
+/// Bytes of a piece where three are needed at once.
 const TRIPLE: u64 = 64 << 10;
 
 /// Three blocks of any size. Bytes.
@@ -24,11 +24,11 @@ pub(crate) enum Done {
     Bytes(Vec<u8>),
 }
 
-/// Why it was not done.
+/// The reason why an action was not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Undone {
     Ended(Status),
-    /// A read wants other memory.
+    /// The read has to be repeated with other memory.
     Again,
 }
 
@@ -70,7 +70,7 @@ fn pieces(offset: u64, len: u64, most: u64) -> impl Iterator<Item = (u64, u64)> 
     (0..len.div_ceil(most.max(1))).map(move |n| (offset + n * most, most.min(len - n * most)))
 }
 
-/// Does it; `memory` begins with what the initiator has sent, or will be filled with what it is sent.
+/// Carries out an action; `memory` begins with what the initiator has sent, or will be filled with what it is sent.
 pub(crate) async fn perform<V: Volume>(
     volume: &V,
     action: &Action,
@@ -273,8 +273,8 @@ async fn allocation<V: Volume>(volume: &V, offset: u64, most: usize) -> Result<D
         bytes.extend(u32::try_from(len / block).unwrap_or(u32::MAX).to_be_bytes());
         bytes.extend([u8::from(hole), 0, 0, 0]);
     }
-    let told = bytes.len() as u32 - 4;
-    bytes[..4].copy_from_slice(&told.to_be_bytes());
+    let reported = bytes.len() as u32 - 4;
+    bytes[..4].copy_from_slice(&reported.to_be_bytes());
     bytes.truncate(most);
     Ok(Done::Bytes(bytes))
 }

@@ -47,9 +47,9 @@ pub struct Sense {
 /// A field that is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// It is of the CDB; else of the parameters.
+    /// The field is of the CDB; else of the parameters.
     pub of_cdb: bool,
-    /// Its first byte.
+    /// The field's first byte.
     pub byte: u16,
 }
 
@@ -97,7 +97,7 @@ impl Sense {
     pub const TOO_MANY_SEGMENTS: Self = Self::new(key::ILLEGAL_REQUEST, (0x26, 0x08));
     /// A type of segment that is not known.
     pub const SEGMENT_TYPE: Self = Self::new(key::ILLEGAL_REQUEST, (0x26, 0x09));
-    /// A reservation can't be released so.
+    /// The release does not match the reservation.
     pub const RELEASE: Self = Self::new(key::ILLEGAL_REQUEST, (0x26, 0x04));
     /// Room to keep registrations is lacking, or they could not be made stable.
     pub const REGISTRATIONS: Self = Self::new(key::ILLEGAL_REQUEST, (0x55, 0x04));
@@ -111,7 +111,7 @@ impl Sense {
     pub const COPY_RANGE: Self = Self::new(key::COPY_ABORTED, (0x00, 0x00));
     /// A third party copy failed on the way.
     pub const COPY_FAILED: Self = Self::new(key::COPY_ABORTED, (0x0d, 0x01));
-    /// Nothing may be written.
+    /// The unit is write-protected.
     pub const WRITE_PROTECTED: Self = Self::new(key::DATA_PROTECT, (0x27, 0x00));
     /// No room where members live.
     pub const NO_SPACE: Self = Self::new(key::DATA_PROTECT, (0x27, 0x07));
@@ -146,7 +146,7 @@ impl Sense {
         Self::new(key::UNIT_ATTENTION, attention.code())
     }
 
-    /// The same with INFORMATION.
+    /// Adds the INFORMATION field.
     pub const fn with(self, information: u64) -> Self {
         Self { information: Some(information), ..self }
     }
@@ -194,7 +194,7 @@ impl Sense {
     }
 }
 
-/// Unit attention: told to a nexus before its next command.
+/// Unit attention: reported to a nexus before its next command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attention {
     /// The server has begun anew, or this nexus has never been seen.
@@ -213,7 +213,7 @@ pub enum Attention {
     RegistrationsPreempted,
     /// The size is another.
     CapacityChanged,
-    /// The units of the target are others.
+    /// The units of the target have changed.
     UnitsChanged,
 }
 

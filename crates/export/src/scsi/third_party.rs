@@ -6,7 +6,7 @@ use super::cdb::op;
 pub(super) const MOST_TARGETS: usize = 8;
 pub(super) const MOST_SEGMENTS: usize = 16;
 pub(super) const MOST_BYTES: usize = MOST_TARGETS * TARGET + MOST_SEGMENTS * LONG_SEGMENT;
-/// Bytes of a target of a list, and of a segment that is told in bytes.
+/// Bytes of a target descriptor in a list, and of a segment descriptor that counts bytes.
 pub(super) const TARGET: usize = 32;
 pub(super) const LONG_SEGMENT: usize = 32;
 /// Types of segments and targets.

@@ -11,25 +11,25 @@ use super::mode::Modes;
 use super::opcodes;
 use super::reservation::{self, Conflicts, Effects, Kind, Nexus, Out, Parameters, Reservations};
 use super::sense::{Attention, Sense, Status};
-use super::shape::Shape;
+use super::unit_sizes::Shape;
 
 /// The most attentions that a nexus is owed at a time.
-const MOST_OWED: usize = 8;
-/// The most nexuses of which it is remembered that they were here.
+const MAX_ATTENTIONS: usize = 8;
+/// The most nexuses that are remembered.
 const MOST_NEXUSES: usize = 4096;
 
 /// A disk.
 pub struct Unit {
     /// The unit's identity.
     pub identity: Identity,
-    /// Its sizes.
+    /// The unit's sizes.
     pub shape: Shape,
     modes: Modes,
     reservations: Reservations,
     /// The nexus that has reserved it by RESERVE (6).
     reserved: Option<Nexus>,
-    /// Unit attentions not told yet.
-    owed: BTreeMap<Nexus, VecDeque<Attention>>,
+    /// Pending unit attentions.
+    attentions: BTreeMap<Nexus, VecDeque<Attention>>,
     copies: copy::Results,
 }
 
@@ -42,7 +42,7 @@ impl Unit {
             modes: Modes::default(),
             reservations,
             reserved: None,
-            owed: BTreeMap::new(),
+            attentions: BTreeMap::new(),
             copies: copy::Results::default(),
         }
     }
@@ -64,14 +64,15 @@ impl Unit {
 
     /// A nexus has come.
     pub fn arrived(&mut self, nexus: &Nexus) {
-        if self.owed.len() >= MOST_NEXUSES {
-            // A nexus that is forgotten is told of POWER ON once more.
-            self.owed.clear();
+        if self.attentions.len() >= MOST_NEXUSES {
+            // A nexus that was forgotten gets the attention POWER ON once more.
+            self.attentions.clear();
         }
-        let attention = if self.owed.contains_key(nexus) { Attention::NexusLoss } else { Attention::PowerOn };
-        let owed = self.owed.entry(nexus.clone()).or_default();
-        owed.clear();
-        owed.push_back(attention);
+        let attention =
+            if self.attentions.contains_key(nexus) { Attention::NexusLoss } else { Attention::PowerOn };
+        let attentions = self.attentions.entry(nexus.clone()).or_default();
+        attentions.clear();
+        attentions.push_back(attention);
     }
 
     /// A nexus has gone: what it reserved by RESERVE (6) is free.
@@ -86,31 +87,32 @@ impl Unit {
         }
     }
 
-    /// It was reset by a nexus: all are told, and what was reserved by RESERVE (6) is free.
+    /// A nexus has reset the unit: all get an attention, and what was reserved by RESERVE (6) is free.
     pub fn reset(&mut self) {
         self.reserved = None;
         self.modes = Modes::default();
-        for owed in self.owed.values_mut() {
-            owed.clear();
-            owed.push_back(Attention::Reset);
+        for attentions in self.attentions.values_mut() {
+            attentions.clear();
+            attentions.push_back(Attention::Reset);
         }
     }
 
-    /// Its size has become another.
+    /// Changes the unit's size: all initiators get an attention.
     pub fn resized(&mut self, shape: Shape) {
         self.shape = shape;
         self.tell_all(None, Attention::CapacityChanged);
     }
 
     fn tell_all(&mut self, but: Option<&Nexus>, attention: Attention) {
-        let others: Vec<Nexus> = self.owed.keys().filter(|nexus| Some(*nexus) != but).cloned().collect();
+        let others: Vec<Nexus> =
+            self.attentions.keys().filter(|nexus| Some(*nexus) != but).cloned().collect();
         others.iter().for_each(|nexus| self.tell(nexus, attention));
     }
 
     fn tell(&mut self, nexus: &Nexus, attention: Attention) {
-        let Some(owed) = self.owed.get_mut(nexus) else { return };
-        if owed.len() < MOST_OWED && !owed.contains(&attention) {
-            owed.push_back(attention);
+        let Some(attentions) = self.attentions.get_mut(nexus) else { return };
+        if attentions.len() < MAX_ATTENTIONS && !attentions.contains(&attention) {
+            attentions.push_back(attention);
         }
     }
 
@@ -118,7 +120,7 @@ impl Unit {
     pub fn plan(&mut self, nexus: &Nexus, cdb: &[u8; CDB], units: &dyn Units) -> Action {
         let command = cdb::parse(cdb);
         if !is_deaf(cdb[0])
-            && let Some(attention) = self.owed.get_mut(nexus).and_then(VecDeque::pop_front)
+            && let Some(attention) = self.attentions.get_mut(nexus).and_then(VecDeque::pop_front)
         {
             return Action::End(Status::Check(Sense::attention(attention)));
         }
@@ -169,8 +171,8 @@ impl Unit {
         let shape = Shape { read_only: self.shape.read_only || units.only_reads(), ..self.shape };
         match command {
             Command::RequestSense { descriptors, most } => {
-                let owed = self.owed.get_mut(nexus).and_then(VecDeque::pop_front);
-                let sense = owed.map_or(Sense::NONE, Sense::attention);
+                let attentions = self.attentions.get_mut(nexus).and_then(VecDeque::pop_front);
+                let sense = attentions.map_or(Sense::NONE, Sense::attention);
                 answer(sense.encode(descriptors), most)
             }
             Command::Inquiry { page: None, most } => answer(self.identity.standard(), most),
@@ -366,7 +368,7 @@ impl Unit {
         Ok((next, effects))
     }
 
-    /// They have become so.
+    /// The reservations have changed.
     pub fn changed(&mut self, next: Reservations, effects: &Effects) {
         self.reservations = next;
         for (nexus, attention) in &effects.attentions {

@@ -2,7 +2,7 @@
 
 use brindle_io::{Duration, MAX_BUF, PAGE};
 
-/// How often it is looked who moves, at least.
+/// The longest time between two looks at the progress of clients.
 const LONGEST_ROUND: Duration = Duration::from_secs(1);
 
 /// Bounds of a server. Bytes and times.
@@ -12,8 +12,8 @@ pub struct Config {
     /// is refused, so less than 32 MiB makes for a server that takes less than clients may expect.
     pub memory: usize,
     /// Connections at a time. When there are as many, one more takes the place of one that has not chosen an export
-    /// yet, else of the one that has not taken a byte of its replies for longest, for `stall` at least. If there is
-    /// none, it is closed as it comes.
+    /// yet, else of the one that has not taken a byte of its replies for longest, for `stall` at least. A connection
+    /// for which no place is free is closed at once.
     pub connections: usize,
     /// Requests of one connection that are under way, counted until their replies are sent. What a client sends
     /// beyond that stays in its socket.
@@ -25,7 +25,7 @@ pub struct Config {
     /// this time is disconnected if others wait for its place.
     pub stall: Duration,
     /// A client that takes no byte of its replies while more are to be sent, or sends less than 1 MiB of the data it has
-    /// announced, in so long is disconnected whoever waits.
+    /// announced, in so long is disconnected even if the client leaves.
     pub deadline: Duration,
     /// How long clients may take to read the replies to their last requests when the server stops.
     pub grace: Duration,

@@ -56,7 +56,7 @@ impl Inbox {
         Ok(count)
     }
 
-    /// The same from a socket of which no link knows.
+    /// Receives from a socket that has no link.
     pub(crate) async fn receive_from(&mut self, io: &Io, socket: SocketId) -> Result<usize, OpError> {
         let room = self.room();
         let count = io.recv(socket, &room).await?;
@@ -64,7 +64,7 @@ impl Inbox {
         Ok(count)
     }
 
-    /// The room after what is there, all of it.
+    /// The free room after the bytes that are there.
     fn room(&mut self) -> Slice {
         if self.start > 0 {
             if self.start < self.end {

@@ -9,10 +9,10 @@ use brindle_io::{Duration, Instant, Io, OpError, Pool, Slice, SocketId};
 use crate::access::{Client, Proof};
 use crate::tls::Tls;
 
-use super::motion::Motion;
+use super::client_progress::Motion;
 use super::secure::{Secure, SecureError};
 use super::tally::SharedCounters;
-use super::unread::Unread;
+use super::unread_replies::Unread;
 
 /// Why no further request is taken from a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(crate) struct Link {
     pub(super) since: Instant,
     /// When something last came from a client that has not chosen an export.
     heard: Cell<Instant>,
-    /// Rounds of the patrol in which it has not chosen one.
+    /// Rounds of the patrol in which the client had not chosen an export.
     pub(super) undecided: Cell<u32>,
     export: RefCell<Option<String>>,
     client: RefCell<Client>,

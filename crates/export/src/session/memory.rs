@@ -70,7 +70,7 @@ impl Memory {
         self.take(link, len).await
     }
 
-    /// The same if nothing has to be waited for.
+    /// Admits a request if that needs no waiting.
     pub(crate) fn try_admit(self: &Rc<Self>, link: &Rc<Link>, len: usize) -> Option<Ticket> {
         if link.outstanding.get() >= self.requests {
             return None;
@@ -78,7 +78,7 @@ impl Memory {
         self.try_take(link, len, u64::MAX)
     }
 
-    /// The same for a request that has begun.
+    /// Waits for memory for a request of `len` bytes, and takes it.
     async fn take(self: &Rc<Self>, link: &Rc<Link>, len: usize) -> Result<Ticket, End> {
         if let Some(ticket) = self.try_take(link, len, u64::MAX) {
             return Ok(ticket);
@@ -137,7 +137,7 @@ impl Memory {
 }
 
 impl Waiting {
-    /// Others hold what it waits for: it has nothing of its own that it could give back.
+    /// Whether others hold the memory that the connection waits for, and it has none of its own to give back.
     fn waits_for_others(&self) -> bool {
         self.link.held.get() == 0
     }

@@ -10,20 +10,20 @@
 //! | [`Ticket`] | a request's place in that account, with its buffer |
 //! | [`Inbox`] | what has come from a socket and has not been looked at |
 //!
-//! A protocol ([`Protocol`]) gets a [`Seat`] and talks until the connection is over.
+//! A protocol ([`Protocol`]) gets a [`ConnectionResources`] and talks until the connection is over.
 
+mod client_progress;
 mod config;
 mod inbox;
 mod link;
 mod memory;
-mod motion;
 mod patrol;
 mod refusals;
 mod roster;
 mod secure;
 mod sessions;
 mod tally;
-mod unread;
+mod unread_replies;
 
 pub use config::Config;
 pub(crate) use inbox::{INBOX, Inbox};
@@ -33,6 +33,6 @@ pub(crate) use refusals::Refusals;
 pub(crate) use secure::SecureError;
 pub use secure::Security;
 pub use sessions::ConnectionStats;
-pub(crate) use sessions::{Protocol, Seat, Sessions};
+pub(crate) use sessions::{ConnectionResources, Protocol, Sessions};
 pub use tally::Counters;
 pub(crate) use tally::{Latencies, SharedCounters};

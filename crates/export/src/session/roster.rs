@@ -15,7 +15,7 @@ pub(super) struct Roster {
     pub(super) io: Io,
     pub(super) config: Config,
     pub(super) memory: Rc<Memory>,
-    /// By number, oldest first.
+    /// Indexed by number, oldest first.
     pub(super) links: RefCell<BTreeMap<u64, Rc<Link>>>,
     pub(super) patrolled: Cell<bool>,
     /// A connection has ended.

@@ -25,7 +25,7 @@ pub(crate) const BUFFERS: usize = INCOMING + OUTGOING;
 pub struct Security {
     /// The server's side.
     pub tls: Arc<Tls>,
-    /// Nothing else is spoken.
+    /// Clients without TLS are refused.
     pub demanded: bool,
 }
 
@@ -46,7 +46,7 @@ pub(crate) enum SecureError {
 pub(crate) struct Secure {
     connection: RefCell<ServerConnection>,
     incoming: Buf,
-    /// The part of it that was not looked at.
+    /// The part of the buffer that has not been deciphered.
     pending: Cell<(usize, usize)>,
     outgoing: Buf,
 }
@@ -73,7 +73,7 @@ impl Secure {
                 break;
             }
             if let Err(error) = this.digest() {
-                // It is told why, if it can be.
+                // The client gets the reason, if it can be sent.
                 let _ = this.flush(io, socket).await;
                 return Err(error.into());
             }
@@ -100,7 +100,7 @@ impl Secure {
         Ok(count)
     }
 
-    /// Looks at some of what has come.
+    /// Deciphers some of the bytes that have come.
     fn digest(&self) -> Result<(), rustls::Error> {
         let (from, to) = self.pending.get();
         if from == to {
@@ -149,7 +149,7 @@ impl Secure {
         }
     }
 
-    /// Sends all of it, as [`Io::send`] does without TLS.
+    /// Sends all bytes, as [`Io::send`] does without TLS.
     pub(super) async fn send(&self, io: &Io, socket: SocketId, from: &[Slice]) -> Result<(), OpError> {
         let mut room = STEP;
         for slice in from {
@@ -179,7 +179,7 @@ impl Secure {
         let _ = self.flush(io, socket).await;
     }
 
-    /// Sends what has been enciphered.
+    /// Sends the enciphered bytes.
     async fn flush(&self, io: &Io, socket: SocketId) -> Result<(), OpError> {
         loop {
             let len = {

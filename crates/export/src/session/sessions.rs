@@ -28,11 +28,11 @@ const REST: Duration = Duration::from_millis(100);
 pub(crate) trait Protocol: 'static {
     /// Talks with a client to the end of the connection. When it returns, no task of the connection is left and its
     /// requests hold nothing any more.
-    fn converse(self: Rc<Self>, seat: Seat) -> impl Future<Output = ()>;
+    fn converse(self: Rc<Self>, resources: ConnectionResources) -> impl Future<Output = ()>;
 }
 
 /// The resources that a connection has for itself.
-pub(crate) struct Seat {
+pub(crate) struct ConnectionResources {
     /// Counts up from 0 with each connection.
     pub(crate) id: u64,
     pub(crate) link: Rc<Link>,
@@ -55,15 +55,15 @@ pub struct ConnectionStats {
     pub export: Option<String>,
     /// The client, as far as it is known.
     pub client: Client,
-    /// It speaks TLS.
+    /// The client speaks TLS.
     pub secure: bool,
-    /// Time since it was accepted.
+    /// Time since the connection was accepted.
     pub age: Duration,
     /// Requests whose replies have not been sent.
     pub outstanding: usize,
     /// Bytes of the memory common to all connections that they hold.
     pub held_bytes: usize,
-    /// Since it was accepted.
+    /// Counters since the connection was accepted.
     pub total: Counters,
 }
 
@@ -241,7 +241,7 @@ impl Sessions {
         }
         let patience = self.roster.config.rounds(self.roster.config.stall);
         let deaf = links.iter().filter(|(_, link)| link.unread() >= patience);
-        // Of some that are equal, the oldest.
+        // The oldest of equal ones is closed.
         let Some((id, link)) = deaf.rev().max_by_key(|(_, link)| link.unread()) else { return false };
         tracing::warn!(connection = id, "closed: it reads none of its replies, and others want its place");
         link.close();
@@ -266,7 +266,17 @@ impl Sessions {
                 let (refusals, secure_buffers) =
                     (Rc::clone(&sessions.refusals), sessions.secure_buffers.clone());
                 let link = Rc::clone(&link);
-                protocol.converse(Seat { id, link, memory, inbox, outbox, refusals, secure_buffers }).await;
+                protocol
+                    .converse(ConnectionResources {
+                        id,
+                        link,
+                        memory,
+                        inbox,
+                        outbox,
+                        refusals,
+                        secure_buffers,
+                    })
+                    .await;
             }
             link.close();
             sessions.roster.links.borrow_mut().remove(&id);

@@ -181,8 +181,8 @@ pub fn place(
     (enough && data_offset == placement.data_offset).then_some(placement)
 }
 
-/// Where everything stands on a device of `device_bytes` that joins an array of which `like` is a member's superblock: as on
-/// those that the array was created with. `None` if it does not fit.
+/// The layout of a device of `device_bytes` that joins an array, where `like` is a member's superblock: as on the
+/// members that the array was created with. `None` if it does not fit.
 ///
 /// A bitmap of `bitmap` bytes stands where all members have it, since md knows one place only (`super_1_sync`). The
 /// log of bad blocks stands behind it, or behind the space kept free for one, as `write_init_super1` has it.
@@ -332,7 +332,7 @@ pub struct BitmapPlan {
 }
 
 /// Most writes that md lets lag behind on write-mostly members (`COUNTER_MAX` of its bitmap, which has 14 bits for them).
-pub const MOST_BEHIND: u32 = 16_383;
+pub const MAX_WRITE_BEHIND: u32 = 16_383;
 
 /// Component from whose size on mdadm gives a redundant array a bitmap if it is not told otherwise: more than 100 GiB.
 pub const BITMAP_FROM: u64 = 100 * GIB + 1;

@@ -138,7 +138,7 @@ pub enum EncodeError {
         /// Bytes that fit.
         max: usize,
     },
-    /// The version has no place for this.
+    /// The metadata version has no field for the value.
     #[error("metadata {version} has no place for {what}")]
     Unsupported {
         /// Metadata version.

@@ -9,7 +9,7 @@ const JOURNAL: u16 = 0xfffd;
 /// The role of a device in its array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DeviceRole {
-    /// Fills this place of the array, counted from 0.
+    /// The device fills this role, counted from 0.
     Active(u16),
     /// Holds no data; waits to replace a member. mdadm also marks the unused entries of a new table so.
     Spare,

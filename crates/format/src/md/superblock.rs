@@ -133,10 +133,10 @@ pub struct Superblock {
     pub(super) raw: RawBlock,
 }
 
-/// Whether a superblock must have the checksum that it says it has.
+/// Whether a superblock's checksum must be right.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sum {
-    /// It must.
+    /// The checksum must be right.
     Checked,
     /// The checksum is not checked: the caller has another proof, or needs none; see [`Superblock::parse_torn`] and
     /// [`Superblock::claimed`].
@@ -158,7 +158,7 @@ impl From<&[u8]> for RawBlock {
     }
 }
 
-/// Not the 4096 numbers: they would drown the fields.
+/// Leaves out the 4096 bytes, which would hide the fields.
 impl fmt::Debug for RawBlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("..")
@@ -224,7 +224,7 @@ impl Superblock {
         }
     }
 
-    /// The role of a number that no device has, as a table says it.
+    /// The value in the table of roles for a number without a device.
     pub fn unused(&self) -> DeviceRole {
         if self.version.is_v1() { DeviceRole::Spare } else { DeviceRole::Vacant }
     }

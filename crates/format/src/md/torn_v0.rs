@@ -30,9 +30,9 @@ enum Guess {
 /// that is there: it must not be a member that loses its role by chance.
 pub(super) fn explained(found: &Superblock, first: &[u8]) -> Option<Superblock> {
     if v0::copy_agrees(found) {
-        let told = search(found, first, others(found).chain(flags()));
-        if told.is_some() {
-            return told;
+        let reported = search(found, first, others(found).chain(flags()));
+        if reported.is_some() {
+            return reported;
         }
     }
     search(found, first, own_before(found)).or_else(|| search(found, first, own_after(found)))
@@ -47,14 +47,14 @@ fn search(found: &Superblock, first: &[u8], guesses: impl Iterator<Item = Guess>
         let mut differ = (0..first.len()).filter(|&at| block.get(at) != first.get(at));
         if differ.all(|at| SUM.contains(&at)) {
             if block.get(SUM) == first.get(SUM) {
-                return Some(guess.told(found, &block));
+                return Some(guess.superblock(found, &block));
             }
             near.push((guess, tried, block));
         }
     }
     near.into_iter().find_map(|(guess, tried, block)| {
         let block = with_what_was_lost(guess.loses(found, &tried)?, &tried, &block, first)?;
-        Some(guess.told(found, &block))
+        Some(guess.superblock(found, &block))
     })
 }
 
@@ -95,21 +95,21 @@ impl Guess {
         (0..tried.roles.len()).find(|number| vacant(found, number) && !vacant(tried, number))
     }
 
-    fn told(&self, found: &Superblock, block: &[u8; SUPERBLOCK_BYTES]) -> Superblock {
-        let mut told = found.clone();
+    fn superblock(&self, found: &Superblock, block: &[u8; SUPERBLOCK_BYTES]) -> Superblock {
+        let mut reported = found.clone();
         match self {
             Self::Others(_) => {}
             Self::Own { number, entries } => {
                 // A member that is about to get the number of its role has it but once.
                 let both = entries[1] == (*number, DeviceRole::Active(entries[0].0 as u16));
                 let told_of = entries.iter().filter(|(entry, _)| both || entry == number);
-                set(&mut told, &told_of.copied().collect::<Vec<_>>());
-                told.device_number = *number as u32;
-                told.flags = v0::copied_flags(found);
+                set(&mut reported, &told_of.copied().collect::<Vec<_>>());
+                reported.device_number = *number as u32;
+                reported.flags = v0::copied_flags(found);
             }
-            Self::Flags(flags) => told.flags = *flags,
+            Self::Flags(flags) => reported.flags = *flags,
         }
-        Superblock { raw: RawBlock(Box::new(*block)), ..told }
+        Superblock { raw: RawBlock(Box::new(*block)), ..reported }
     }
 }
 
@@ -181,7 +181,7 @@ fn own_after(found: &Superblock) -> impl Iterator<Item = Guess> {
 
 fn own_pairs(found: &Superblock) -> impl Iterator<Item = (usize, usize)> {
     let own = found.device_number as usize;
-    // Its copy is as it was, or as it was to be: either has the role where it had one before.
+    // The copy is old or new; both have the role if there was one before.
     let role = v0::copied_role(found).map(usize::from);
     let is_its = move |place| role.is_none_or(|role| role == place);
     pairs(found).filter(move |&(place, number)| (own == place || own == number) && is_its(place))
@@ -205,7 +205,7 @@ fn pairs(found: &Superblock) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// Of what [`exchanges`] gives: what was before.
+/// The index of the states before, in the result of [`exchanges`].
 const BEFORE: usize = 3;
 
 /// A device takes the place of a role from a spare, which a failed one or nobody has, or its own number is put right: before,

@@ -448,8 +448,7 @@ pub(super) fn copied_flags(sb: &Superblock) -> DeviceFlags {
 }
 
 /// The block from which a superblock was read, with a changed entry in its table. The entry has no flags, and `sum`
-/// more in the numbers of its host and its flags. Only the sum of these can be told, which is all that a checksum
-/// needs.
+/// more in the numbers of its host and its flags. Only the sum of these is known, which is all that a checksum needs.
 pub(super) fn with_lost(sb: &Superblock, number: usize, sum: u32) -> RawBlock {
     fn set<O: ByteOrder>(sb: &Superblock, number: usize, sum: u32) -> RawBlock {
         let mut raw: Raw<O> = zerocopy::transmute!(*sb.raw.0);

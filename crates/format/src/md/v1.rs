@@ -185,7 +185,7 @@ fn decode(
     Ok(sb)
 }
 
-/// Byte of the member at which a superblock says that it stands, and at which its data end; `None` if there is none.
+/// The place of a superblock by its own field, and the end of the data; `None` without a superblock.
 pub(super) fn places(bytes: &[u8]) -> Option<(u64, u64)> {
     let (head, _) = Raw::ref_from_prefix(bytes).ok()?;
     let start = sectors("data_offset", head.data_offset.get()).ok()?;

@@ -94,7 +94,7 @@ pub struct Probe {
     pub version: Version,
     /// Byte offset on the device.
     pub offset: u64,
-    /// Bytes to read there.
+    /// Bytes to read at that place.
     pub len: usize,
 }
 

@@ -29,7 +29,7 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
-    /// It has a data block in the batch.
+    /// The entry has a data block in the batch.
     pub const fn has_block(self) -> bool {
         matches!(self, Self::Data | Self::Page)
     }
@@ -38,7 +38,7 @@ impl EntryKind {
 /// An entry of a summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its meaning.
+    /// The entry's meaning.
     pub kind: EntryKind,
     /// The volume.
     pub volume: u32,
@@ -67,7 +67,7 @@ pub struct Batch {
     pub address: Address,
     /// Stripes of the batch.
     pub stripes: u16,
-    /// Its entries.
+    /// The batch's entries.
     pub entries: Vec<Entry>,
 }
 

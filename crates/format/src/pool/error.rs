@@ -16,7 +16,7 @@ pub enum PoolError {
         /// Bytes needed.
         need: usize,
     },
-    /// It does not begin as the structure does.
+    /// The magic number is wrong.
     #[error("there is no {what} of a pool")]
     Magic {
         /// The structure.
@@ -40,7 +40,7 @@ pub enum PoolError {
         /// Version on disk.
         version: u32,
     },
-    /// It belongs to another pool, or to another place.
+    /// The structure belongs to another pool, or to another place.
     #[error("the pool's {what} belongs elsewhere: another pool, another place or another time")]
     Foreign {
         /// The structure.
@@ -59,11 +59,11 @@ pub enum PoolError {
     /// More of something than the structure holds.
     #[error("{count} {what} are too many: {most} fit")]
     TooMany {
-        /// Of these things.
+        /// The things that are too many.
         what: &'static str,
-        /// So many.
+        /// The count.
         count: u64,
-        /// So many fit.
+        /// The most that fit.
         most: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! Labels: which pool, which member of it, and who the others are.
+//! Labels: they name the pool, the member, and all other members.
 
 use uuid::Uuid;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -16,7 +16,7 @@ pub const MAX_MEMBERS: usize = 256;
 pub const MAX_NAME: usize = 64;
 /// Compatible features that this release knows: none.
 pub const COMPATIBLE: u64 = 0;
-/// Features with which it can read, and those alone: none.
+/// Features that allow this release to read only: none.
 pub const READ_ONLY: u64 = 0;
 /// Features without which nothing can be read: none.
 pub const INCOMPATIBLE: u64 = 0;
@@ -54,12 +54,12 @@ pub struct Vdev {
     pub units: u32,
 }
 
-/// A member as the label of each has it.
+/// A member, as every label has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberRecord {
     /// Its own identity.
     pub id: Uuid,
-    /// Bytes of the device when it came.
+    /// Bytes of the device when it was added.
     pub size: u64,
 }
 

@@ -18,7 +18,7 @@ const REFS_TAIL: usize = BODY - LEAF_REFS * 32;
 /// The state of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeafKind {
-    /// It lies there, as it is.
+    /// The block is stored as it is.
     Plain,
     /// The block is lost: no member has it any more.
     Lost,
@@ -33,7 +33,7 @@ pub struct LeafEntry {
     pub node: u32,
     /// Its state.
     pub kind: LeafKind,
-    /// Where it lies.
+    /// The address of the block.
     pub address: Address,
     /// Its checksum.
     pub checksum: u32,
@@ -139,7 +139,7 @@ pub struct LeafRef {
     pub count: u16,
     /// Its entries are zeroes by now, and still count in their segments.
     pub dead: bool,
-    /// Where it is.
+    /// The place of the leaf.
     pub pointer: Pointer,
 }
 

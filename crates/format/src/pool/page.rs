@@ -111,7 +111,7 @@ pub(super) fn parse(
     Ok((count, body))
 }
 
-/// Where a page is, and what it sums to.
+/// The place of a page, and its checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pointer {
     /// Its place.
@@ -183,7 +183,7 @@ pub struct Root {
     pub top: Option<Pointer>,
     /// Pages of the list.
     pub pages: u32,
-    /// Levels of pointers above them.
+    /// Levels of pointers above the pages.
     pub levels: u8,
 }
 

@@ -34,7 +34,7 @@ impl Address {
         (self.0 >> PLACE_BITS) as u32
     }
 
-    /// The place in it.
+    /// The place within the segment.
     pub const fn place(self) -> u32 {
         (self.0 & ((1 << PLACE_BITS) - 1)) as u32
     }
@@ -164,7 +164,7 @@ mod tests {
     fn places_of_a_stripe_are_on_different_members_and_parity_goes_round() {
         for width in (1..=18u8).chain([25, 27, 32]) {
             for parity in 0..width.min(4) {
-                // Whole rows and short stripes are all that there are.
+                // Whole rows and short stripes are all that exist.
                 for stripe in [width, width.min(parity + 2)] {
                     let members = ((1 << width) - 1) << 3;
                     let shape = Shape { members, rows: 256, stripe, parity }.check().unwrap();

@@ -16,18 +16,18 @@ const TAIL: usize = BODY - SEGMENTS * RECORD;
 /// The use of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentState {
-    /// Holds nothing.
+    /// The segment holds nothing.
     Free,
     /// Batches may be written to it after this checkpoint: recovery looks here.
     Log,
-    /// Holds what was written before this checkpoint.
+    /// The segment holds blocks from before this checkpoint.
     Closed,
 }
 
 /// The kind of blocks that it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentClass {
-    /// None yet.
+    /// No table yet.
     None,
     /// Written by users, in whole rows.
     Rows,
@@ -64,9 +64,9 @@ struct RawSegments {
 /// A segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentRecord {
-    /// Its use.
+    /// The segment's use.
     pub state: SegmentState,
-    /// Its blocks.
+    /// The segment's blocks.
     pub class: SegmentClass,
     /// Places of a stripe.
     pub stripe: u8,
@@ -80,7 +80,7 @@ pub struct SegmentRecord {
     pub live: u32,
     /// Stripes that have been written.
     pub stripes: u32,
-    /// Sequence number of the last batch in it.
+    /// Sequence number of the last batch in the segment.
     pub sequence: u64,
 }
 

@@ -103,7 +103,7 @@ pub struct Uberblock {
     pub nodes: Root,
     /// Members whose content is not to be believed, a bit each, by their number in the pool.
     pub out: [u8; 32],
-    /// It was stopped in order: nothing was written after this checkpoint.
+    /// The pool was stopped in order: nothing was written after this checkpoint.
     pub stopped: bool,
     /// Openings that this one comes from, the youngest first.
     pub lineage: Vec<u64>,

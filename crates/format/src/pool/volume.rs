@@ -17,7 +17,7 @@ const NODES_TAIL: usize = BODY - NODES * 64;
 /// A volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeRecord {
-    /// Its number, never used again.
+    /// The volume's number, never used again.
     pub id: u32,
     /// The node under which it is written.
     pub node: u32,
@@ -25,9 +25,9 @@ pub struct VolumeRecord {
     pub size: u64,
     /// Seconds since 1970 when it was made.
     pub created: u64,
-    /// It is being destroyed: all that is left is to give its blocks back.
+    /// The volume is being destroyed: all that is left is to give its blocks back.
     pub destroyed: bool,
-    /// Its name within the pool.
+    /// The volume's name within the pool.
     pub name: String,
 }
 
@@ -106,18 +106,18 @@ impl Volumes {
     }
 }
 
-/// A node: what is written under it belongs to it and to what comes from it.
+/// A node. Blocks written under a node belong to it and to its children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its number, never used again.
+    /// The volume's number, never used again.
     pub id: u32,
-    /// The node that it comes from; 0 of none.
+    /// The parent node; 0 if there is none.
     pub parent: u32,
     /// The volume that it was made for.
     pub volume: u32,
-    /// Nothing is written under it any more.
+    /// No further writes belong to this node.
     pub frozen: bool,
-    /// Blocks that died under it: pages of addresses.
+    /// Blocks that were freed under this node: pages of addresses.
     pub dead: Root,
     /// Blocks in that list.
     pub dead_blocks: u64,

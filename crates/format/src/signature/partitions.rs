@@ -1,5 +1,5 @@
-//! Which partition covers a part of a device, by the table that stands on it: a GUID table (UEFI specification, chapter 5) or a DOS
-//! table with the logical partitions of its extended ones.
+//! Finds the partition that covers a part of a device, by the table on it: a GUID table (UEFI specification, chapter
+//! 5) or a DOS table with the logical partitions of its extended ones.
 //!
 //! Damaged tables count, too: where a checksum is wrong, all that either header of a GUID table tells is taken for a partition. Entries
 //! that reach beyond the device are none of it. A GUID table counts as such only if nothing else is partitioned in the first sector, as
@@ -28,18 +28,18 @@ pub struct Partition {
     pub number: u32,
     /// Its first byte.
     pub start: u64,
-    /// The first byte after it.
+    /// The first byte after the partition.
     pub end: u64,
-    /// The table that has it.
+    /// The table that has the partition.
     pub table: Signature,
 }
 
 /// Whether a part of a device lies within a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Covering {
-    /// No partition covers it.
+    /// No partition covers the place.
     Nothing,
-    /// This one does.
+    /// This partition covers the place.
     Partition(Partition),
     /// These bytes of the device have to be known for that: a page, or what the device has of it.
     Unread {
@@ -65,7 +65,7 @@ pub fn covering(bytes: u64, sector: u64, range: Range<u64>, pages: &[Sample<'_>]
 /// The partitions of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listing {
-    /// By number, each once.
+    /// Indexed by number, each once.
     Partitions(Vec<Partition>),
     /// These bytes of the device have to be known for that, as for [`Covering::Unread`].
     Unread {
@@ -123,7 +123,7 @@ struct Header {
     table: u64,
     count: u32,
     size: u32,
-    /// Its checksums are those of what stands there.
+    /// The table's checksums are right.
     sound: bool,
 }
 
@@ -165,7 +165,8 @@ impl Pages<'_> {
         self.partition(number, start.checked_mul(sector)?, end, Signature::Mbr)
     }
 
-    /// The entries in use of the DOS table in a sector at this byte. Without its two last bytes it is one only if its flags make sense.
+    /// The entries in use of the DOS table in a sector at this byte. A sector without the two last bytes counts as a
+    /// table only if its flags make sense.
     fn entries(&self, at: u64) -> Vec<PartitionEntry> {
         let Some(sector) = self.bytes(at, 512) else { return Vec::new() };
         let table = sector.get(446..510).unwrap_or_default();

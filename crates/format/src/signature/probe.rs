@@ -9,7 +9,7 @@ const KIB: u64 = 1 << 10;
 /// Logical sector sizes of disks: some structures stand at a multiple of them.
 const SECTOR_SIZES: [u64; 2] = [512, 4096];
 
-/// Everything that this module can tell of the device.
+/// Finds all signatures that this module knows.
 pub(super) fn find(device: &Samples<'_>) -> Vec<Found> {
     let mut found = gpt(device);
     found.extend(md_raid(device));
@@ -78,7 +78,7 @@ fn lvm_pv(device: &Samples<'_>) -> Option<Found> {
     Some(Found { uuid, ..bare(Signature::LvmPv, label) })
 }
 
-/// With dashes, as LVM's tools write it; `None` for what is no such UUID.
+/// A UUID with dashes, as LVM's tools write it; `None` if the text is not one.
 fn lvm_uuid(text: &str) -> Option<String> {
     if text.len() != 32 || !text.bytes().all(|b| b.is_ascii_alphanumeric()) {
         return None;

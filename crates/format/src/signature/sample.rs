@@ -14,7 +14,7 @@ const ALIGN: u64 = 4 * KIB;
 /// Some bytes of a device.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample<'a> {
-    /// Byte of the device at which they stand.
+    /// Offset of the bytes on the device.
     pub offset: u64,
     /// The bytes.
     pub bytes: &'a [u8],

@@ -15,7 +15,7 @@ const LIST: u64 = 16 * KIB;
 const LIST_BYTES: usize = 112 << 10;
 /// First word of an uberblock, in the byte order of the machine that wrote it.
 const UBERBLOCK: u64 = 0x00ba_b10c;
-/// Uberblocks are at least so far apart.
+/// The least distance between uberblocks.
 const SLOT: u64 = KIB;
 
 /// Bytes of the longest name that a pool can have (`ZFS_MAX_DATASET_NAME_LEN` without its end).

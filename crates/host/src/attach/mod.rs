@@ -72,7 +72,7 @@ impl Service {
         let (own, theirs) = netlink::pairs(how.connections.clamp(1, MOST_CONNECTIONS)).map_err(refused)?;
         self.serve_sockets(&export, own)?;
         let wanted = wanted(&terms, how, identifier, &theirs);
-        let asked = mailbox::aside(&self.io, "attach", move || {
+        let asked = mailbox::on_thread(&self.io, "attach", move || {
             let _theirs = theirs;
             Driver::find()?.connect(&wanted)
         });
@@ -104,7 +104,7 @@ impl Service {
 
     async fn end_device(&self, attached: &Attached) -> Result<(), HostError> {
         let (device, index) = (attached.device(), attached.index);
-        let ended = mailbox::aside(&self.io, "detach", move || {
+        let ended = mailbox::on_thread(&self.io, "detach", move || {
             if is_in_use(Path::new(&device)) {
                 return Err(format!("{device} is in use: unmount it first, and end what has it open"));
             }
@@ -153,7 +153,7 @@ impl Service {
         self.serve_sockets(export, own)?;
         let how = Attaching { index: Some(index), connections: MOST_CONNECTIONS, dead_timeout: DEAD_TIMEOUT };
         let wanted = wanted(&terms, how, identifier.to_owned(), &theirs);
-        let asked = mailbox::aside(&self.io, "attach", move || {
+        let asked = mailbox::on_thread(&self.io, "attach", move || {
             let _theirs = theirs;
             Driver::find()?.reconfigure(index, &wanted)
         });

@@ -1,4 +1,4 @@
-//! The words of the control socket: pure, so that whatever a peer says can be tried.
+//! Parses the requests of the control socket. Pure, so that tests and fuzzers can try any input.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub const VERSION: u32 = 4;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case")]
 pub enum Request {
-    /// How is it?
+    /// Report the status.
     Status {
         /// The array: its name, its UUID or one of its members. All that the server has, if none is named.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,9 +32,9 @@ pub enum Request {
     Flag {
         /// Path as given to `serve`, or role number.
         member: String,
-        /// Which.
+        /// The flag to set or clear.
         flag: DeviceFlag,
-        /// Take it away.
+        /// Clear the flag.
         #[serde(default)]
         clear: bool,
         /// As above; if none is named, the one that has the member.
@@ -43,7 +43,7 @@ pub enum Request {
     },
     /// Begin, pause or end a process of an array.
     Action {
-        /// Which.
+        /// The action to take.
         action: Word,
         /// Bytes a second that it goes over at most; 0 for as fast as it goes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -57,8 +57,8 @@ pub enum Request {
     },
     /// Take devices into an array.
     Add {
-        /// Paths, from the root; with `re_add` those too that the array knows as they were named, or `missing` alone: all former
-        /// members that can be found.
+        /// Absolute paths. With `re_add` also names that the array knows, or `missing` alone for all former members
+        /// that can be found.
         devices: Vec<PathBuf>,
         /// Content of theirs may be lost.
         #[serde(default)]
@@ -74,7 +74,7 @@ pub enum Request {
     Replace {
         /// The member: path as it was given, or role number.
         member: String,
-        /// The device that is to take its place: a spare, by its path as it was given, or a new one, from the root.
+        /// The replacement: a spare, by the path that was given for it, or a new device, by its absolute path.
         with: PathBuf,
         /// Content of the new one may be lost.
         #[serde(default)]
@@ -93,7 +93,7 @@ pub enum Request {
     },
     /// Give an array a write-intent bitmap, move it, or take it away.
     Bitmap {
-        /// Where it is to be.
+        /// The place for the bitmap.
         place: BitmapPlace,
         /// Bytes to a bit, a power of two; as mdadm chooses if it is not said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,14 +101,14 @@ pub enum Request {
         /// Writes that may lag behind on write-mostly members; as many as before if it is not said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         write_behind: Option<u32>,
-        /// A file that is there may be lost.
+        /// An existing file may be overwritten.
         #[serde(default)]
         force: bool,
         /// As above.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
-    /// Have so many writes lag behind on write-mostly members.
+    /// Set the limit of write-behind.
     WriteBehind {
         /// How many may.
         count: u32,
@@ -118,7 +118,7 @@ pub enum Request {
     },
     /// Offer an array to clients again, with other limits if some are said.
     Export {
-        /// Limits; those that it has, if none are said.
+        /// The new limits; the present ones if left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limits: Option<RateLimits>,
         /// As above.
@@ -222,8 +222,8 @@ impl Request {
         }
     }
 
-    /// How long the arrays may think about it. Devices that come are looked at first, and locks of others waited for. Only what is
-    /// asked of an array that may hang has its answer soon, since something else can be told then, or goes on.
+    /// How long the arrays' thread may take. Requests that add devices take longer, since devices are examined and
+    /// locks waited for. Requests to an array that may hang get a timely answer, which says that the work goes on.
     pub fn patience(&self) -> Duration {
         match self {
             Self::Version | Self::Metrics | Self::Status { .. } | Self::Fail { .. } | Self::Stop { .. } => {
@@ -260,7 +260,7 @@ pub enum DeviceFlag {
 }
 
 impl DeviceFlag {
-    /// As it is said.
+    /// The word for it.
     pub fn name(self) -> &'static str {
         match self {
             Self::WriteMostly => "write-mostly",
@@ -275,7 +275,7 @@ impl DeviceFlag {
 pub enum Word {
     /// Compare redundancy.
     Check,
-    /// Compare it, and make it true.
+    /// Compare it, and bring it in sync.
     Repair,
     /// Compare it, and write what is known to be wrong.
     Locate,
@@ -290,7 +290,7 @@ pub enum Word {
 }
 
 impl Word {
-    /// As it is said.
+    /// The word for it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Check => "check",

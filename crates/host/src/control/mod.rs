@@ -1,4 +1,4 @@
-//! The control socket: one JSON object a line, asked and answered. See docs/cli-json.md.
+//! The control socket: requests and answers are JSON objects, one a line. See docs/cli-json.md.
 
 pub mod message;
 mod peer;

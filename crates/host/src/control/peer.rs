@@ -1,5 +1,5 @@
-//! One client of the control socket: what it has said, and what it is still owed. It never blocks, and each of its
-//! steps has a deadline.
+//! One client of the control socket: the part of a request that has come, and the rest of its answer. It never
+//! blocks, and each of its steps has a deadline.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -21,13 +21,13 @@ const TURN: usize = 16 * 1024;
 /// A client's state: it waits for something, or is waited for.
 #[derive(Debug)]
 pub(super) enum PeerStep {
-    /// It has not finished its line.
+    /// The peer has not sent its whole line.
     Asking { line: Vec<u8>, until: Instant },
-    /// The array thinks about it.
+    /// The arrays' thread is working on the request.
     Waiting { request: Request, until: Instant },
-    /// It is being told.
-    Told { answer: Vec<u8>, sent: usize, until: Instant, then: Then },
-    /// It is told once more when the server ends.
+    /// The answer is being sent.
+    Answering { answer: Vec<u8>, sent: usize, until: Instant, then: Then },
+    /// The peer gets one more line when the server ends.
     Staying,
 }
 
@@ -43,9 +43,9 @@ pub(super) enum Then {
 pub(super) enum Turn {
     /// Go on when it can be read or written again.
     Later,
-    /// This is its line.
+    /// The peer has sent this line.
     Line(Vec<u8>),
-    /// Nothing more is owed to it.
+    /// The peer has all of its answer.
     Over,
 }
 
@@ -67,12 +67,12 @@ impl Peer {
         matches!(self.step, PeerStep::Asking { .. })
     }
 
-    /// When its patience, or ours with it, is over.
+    /// The deadline of the present step.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self.step {
             PeerStep::Asking { until, .. }
             | PeerStep::Waiting { until, .. }
-            | PeerStep::Told { until, .. } => Some(until),
+            | PeerStep::Answering { until, .. } => Some(until),
             PeerStep::Staying => None,
         }
     }
@@ -82,20 +82,20 @@ impl Peer {
         match self.step {
             PeerStep::Asking { .. } | PeerStep::Staying => PollFlags::IN,
             PeerStep::Waiting { .. } => PollFlags::empty(),
-            PeerStep::Told { .. } => PollFlags::OUT,
+            PeerStep::Answering { .. } => PollFlags::OUT,
         }
     }
 
-    /// Owes the client this line.
+    /// Begins to send the client this line.
     pub(super) fn tell(&mut self, answer: Vec<u8>, then: Then, now: Instant) {
-        self.step = PeerStep::Told { answer, sent: 0, until: now + LINE_PATIENCE, then };
+        self.step = PeerStep::Answering { answer, sent: 0, until: now + LINE_PATIENCE, then };
     }
 
     /// Reads or writes what is possible without waiting.
     pub(super) fn turn(&mut self) -> Turn {
         let turn = match self.step {
             PeerStep::Asking { .. } => self.read(),
-            PeerStep::Told { .. } => self.write(),
+            PeerStep::Answering { .. } => self.write(),
             PeerStep::Waiting { .. } => Ok(Turn::Later),
             PeerStep::Staying => self.listen_for_the_end(),
         };
@@ -112,7 +112,7 @@ impl Peer {
         let got = self.stream.read(&mut bytes)?;
         let end = bytes[..got].iter().position(|&byte| byte == b'\n');
         line.extend_from_slice(&bytes[..end.unwrap_or(got)]);
-        // The end of what it says ends its line, too.
+        // The end of the stream ends the line, too.
         let whole = end.is_some() || (got == 0 && !line.is_empty()) || line.len() > MAX_LINE;
         match (whole, got) {
             (true, _) => Ok(Turn::Line(core::mem::take(line))),
@@ -122,7 +122,7 @@ impl Peer {
     }
 
     fn write(&mut self) -> io::Result<Turn> {
-        let PeerStep::Told { answer, sent, then, .. } = &mut self.step else { return Ok(Turn::Later) };
+        let PeerStep::Answering { answer, sent, then, .. } = &mut self.step else { return Ok(Turn::Later) };
         let rest = &answer[*sent..];
         *sent += self.stream.write(&rest[..rest.len().min(TURN)])?;
         match (*sent == answer.len(), *then) {
@@ -135,7 +135,7 @@ impl Peer {
         }
     }
 
-    /// Its words are of no interest now, unless it leaves.
+    /// The peer's words are of no interest now, unless it leaves.
     fn listen_for_the_end(&mut self) -> io::Result<Turn> {
         let mut bytes = [0; TURN];
         Ok(if self.stream.read(&mut bytes)? == 0 { Turn::Over } else { Turn::Later })

@@ -45,7 +45,7 @@ impl Reply {
         self.post.send(News::Answer(self.peer, answer));
     }
 
-    /// Tells whoever was answered that it stops what became of it.
+    /// Sends the final outcome to clients that asked for a stop.
     pub fn end(self, ended: Ended) {
         self.post.send(News::Ended(self.peer, ended));
     }
@@ -83,8 +83,8 @@ pub struct Control {
 }
 
 impl Control {
-    /// Tells all clients what they are owed, and those that wait for the end what became of the array; then listens
-    /// no more. Returns within a second or so whatever the clients do.
+    /// Sends all clients their answers, and the final outcome to those that wait for it; then closes the socket.
+    /// Returns within a second or so whatever the clients do.
     pub fn end(&self, ended: Ended) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.post.send(News::End(ended));
@@ -125,7 +125,7 @@ struct House {
     /// Oldest first.
     peers: Vec<Peer>,
     next_id: u64,
-    /// No connection is accepted until then.
+    /// Connections are not accepted before this time.
     rest_until: Option<Instant>,
     /// The server has ended: when whoever has still not taken its answer is left.
     closed_at: Option<Instant>,
@@ -288,12 +288,12 @@ impl House {
 /// Owes the client the word of the end, if it stays for that.
 fn tell_end(peer: &mut Peer, ended: &Ended, now: Instant) {
     match &mut peer.step {
-        PeerStep::Told { answer, then: then @ Then::Stay, .. } => {
+        PeerStep::Answering { answer, then: then @ Then::Stay, .. } => {
             answer.extend(message::line(ended));
             *then = Then::Close;
         }
         PeerStep::Staying => peer.tell(message::line(ended), Then::Close, now),
-        PeerStep::Told { .. } | PeerStep::Asking { .. } | PeerStep::Waiting { .. } => {}
+        PeerStep::Answering { .. } | PeerStep::Asking { .. } | PeerStep::Waiting { .. } => {}
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::family::{Families, Labels};
 use crate::status::{ArrayStatus, ClientStatus, DeviceStatus, ExportStatus, IoStatus, SyncStatus};
 
-/// States of members: all of them are told of always.
+/// States of members: all of them are always reported.
 const MEMBER_STATES: [&str; 9] =
     ["in-sync", "recovering", "replacement", "spare", "journal", "failed", "faulty", "stale", REMOVED];
 
@@ -22,10 +22,11 @@ const ACTIONS: [&str; 4] = ["check", "recover", "repair", "resync"];
 /// Events at which all redundancy has been compared.
 const COMPARED: [&str; 2] = ["check-ended", "repair-ended"];
 
-/// Clients that are told of by their address; all others of an array are told of as one.
+/// Clients that are reported by their address; all others of an array are reported as one.
 const MOST_CLIENTS: usize = 64;
 
-/// Of an export, its array, and the arrays that are members of that, all of them served since then, in seconds since 1970.
+/// Writes the metrics of an export, its array and the arrays nested in it. All are served since `since`, in seconds
+/// since 1970.
 pub(super) fn export(to: &mut Families, export: &ExportStatus, since: f64) {
     array(to, &export.name, &export.array);
     for nested in &export.arrays {
@@ -121,7 +122,7 @@ fn array(to: &mut Families, name: &str, array: &ArrayStatus) {
     to.states("brindle_array_members", "Devices of the array by their state.", (labels, "state"), states);
     let states = count(&STATES, array.state.iter().copied());
     to.states("brindle_array_state", "1 for each state that the array is in.", (labels, "state"), states);
-    // Of a broken array even less than none is left.
+    // A broken array has less than no redundancy left.
     let left = array.redundancy_left.map_or(-1.0, f64::from);
     let help = "Members that may still be lost, whichever they are; -1 if data are lost.";
     to.gauge("brindle_array_redundancy_left", help, labels, left);

@@ -42,11 +42,11 @@ pub struct Sample {
 pub struct Family {
     /// With its unit.
     pub name: String,
-    /// Its meaning.
+    /// The family's meaning.
     pub help: String,
-    /// Its kind.
+    /// The family's kind.
     pub kind: Kind,
-    /// Its values; no two have the same labels.
+    /// The family's values; no two have the same labels.
     pub samples: Vec<Sample>,
 }
 
@@ -69,7 +69,7 @@ impl Families {
         self.sample(name, help, Kind::Counter, "", labels, value as f64);
     }
 
-    /// Of each of the words whether it is the case: all of them are there, so that none is missed.
+    /// Writes one sample for each word, 1 where it holds. All words are written, so that a query finds each.
     pub(super) fn states<'a>(
         &mut self,
         name: &str,

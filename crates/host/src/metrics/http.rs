@@ -27,9 +27,9 @@ const REST: Duration = Duration::from_millis(50);
 
 /// A socket on which scrapes come.
 pub enum Door {
-    /// By a file's name.
+    /// A socket named by a file.
     Unix(UnixListener),
-    /// By an address.
+    /// A socket with an address.
     Tcp(TcpListener),
 }
 
@@ -214,7 +214,7 @@ struct Scrapes {
     metrics: Metrics,
     /// In the order of their coming.
     clients: Vec<Client>,
-    /// No client is accepted until then.
+    /// Clients are not accepted before this time.
     rest_until: Option<Instant>,
 }
 

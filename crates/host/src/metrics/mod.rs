@@ -24,7 +24,7 @@ pub struct Moment {
 }
 
 impl Families {
-    /// Of all that a server serves, as it was at that moment.
+    /// The metrics of all that a server serves at this moment.
     pub fn of(server: &str, version: &str, moment: Moment, reports: &[Report]) -> Self {
         let mut all = Self::default();
         let labels = [("server", server), ("version", version)];

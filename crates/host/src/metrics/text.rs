@@ -11,7 +11,7 @@ use super::family::{Families, Sample};
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 impl Families {
-    /// All of them as text.
+    /// All families as text.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for family in &self.0 {

@@ -1,4 +1,4 @@
-//! How clients come to the volumes of a host.
+//! The exports of a host's volumes, as data.
 
 use core::fmt;
 use core::str::FromStr;
@@ -27,7 +27,7 @@ pub struct Exports {
     pub insecure: bool,
     /// Limits of the clients of each volume.
     pub limits: Option<RateLimits>,
-    /// Connections that there may be at a time.
+    /// The most connections at a time.
     pub max_connections: u32,
 }
 

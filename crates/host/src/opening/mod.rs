@@ -1,4 +1,4 @@
-//! A host as data: which arrays and pools it opens, how they run, how clients come to them, and which policies look after them.
+//! A host as data: the arrays and pools to open, their settings, their exports, and the policies.
 //!
 //! Command lines and files of settings are read into one [`Opening`]. Nothing here knows where it came from. Words that it does not
 //! know are refused with their names, and whatever is left out is as [`Opening::default`] has it.
@@ -26,7 +26,8 @@ pub use written::milliseconds;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Opening {
-    /// Its name, and that of its export if it has one array; without one it has the first array's.
+    /// The server's name, which is also that of its export if it has one array. The default is the name of the first
+    /// array.
     pub name: Option<String>,
     /// Devices of arrays and pools, in any order: superblocks and labels say which belong together.
     pub members: Vec<PathBuf>,
@@ -40,9 +41,9 @@ pub struct Opening {
     pub take: Option<(usize, u16)>,
     /// How arrays and pools run.
     pub tuning: Tuning,
-    /// How clients come to them.
+    /// The exports of the volumes.
     pub exports: Exports,
-    /// Decisions that nobody asks for.
+    /// Decisions that the server takes by itself.
     pub policies: Policies,
     /// Arrays and pools that differ from what is said of all.
     pub volumes: Vec<VolumeOpening>,
@@ -141,9 +142,9 @@ pub enum Permission {
 pub struct Policies {
     /// Arrays that share their spares.
     pub spare_groups: Vec<SpareGroup>,
-    /// Members that are out of date when the host starts are taken again, where a bitmap tells what they missed.
+    /// Members that are out of date when the host starts are re-added, where a bitmap tells what they missed.
     pub re_add: bool,
-    /// The same of members that failed while they were served, and come back under their names.
+    /// Re-adds members that failed while they were served, once they are back under their names.
     pub re_add_returned: bool,
 }
 

@@ -1,4 +1,4 @@
-//! How arrays and pools of a host run.
+//! Settings of arrays and pools of a host.
 
 use std::num::NonZeroU64;
 
@@ -25,7 +25,7 @@ pub struct Tuning {
     #[serde(deserialize_with = "written::size")]
     #[schemars(with = "Written")]
     pub memory: u64,
-    /// Which copy a mirror is read from.
+    /// The copy that a mirror is read from.
     #[serde(with = "ReadPolicyWord")]
     #[schemars(with = "ReadPolicyWord")]
     pub read_policy: ReadPolicy,
@@ -72,7 +72,7 @@ pub struct Patience {
     /// Milliseconds until a member that has not answered a read or write is failed; not said, 20 s, and less where clients are
     /// known to bear less.
     pub answer_ms: Option<u64>,
-    /// The same of a flush, discard or write of zeroes.
+    /// Milliseconds that a flush, discard or write of zeroes may take.
     pub flush_ms: u64,
     /// Milliseconds after which a read is answered from other members, where they can.
     pub read_ms: u64,
@@ -85,7 +85,7 @@ impl Default for Patience {
 }
 
 impl Patience {
-    /// That of a host which was told nothing else.
+    /// The default of a host.
     pub const USUAL: Self = Self { answer_ms: None, flush_ms: 120_000, read_ms: 500 };
 
     /// Milliseconds that a member may take to answer a read or write.
@@ -111,7 +111,7 @@ impl Default for Tuning {
 }
 
 impl Tuning {
-    /// That of a host which was told nothing else.
+    /// The default of a host.
     pub const USUAL: Self = Self {
         memory: 256 << 20,
         read_policy: ReadPolicy::LeastOutstanding,

@@ -1,4 +1,4 @@
-//! Devices that were members of an array and are not in use now: all that can be found are taken again by one word.
+//! Re-adds, on one request, all former members of an array that can be found.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,5 @@
-//! Members that come back to an array together: each is held against the record as it is before the first of them does.
+//! Re-adds members that come back together. Each is compared with the record as it is before the first one is
+//! re-added.
 
 use std::path::PathBuf;
 
@@ -44,8 +45,8 @@ pub async fn take_each_again(array: &Array, devices: &[Again]) -> Vec<Result<u16
     done
 }
 
-/// Takes devices into an array again that were named together, and gives the first ones, which are back, and why the others
-/// are not. None comes back if it is known that one of them can't.
+/// Takes devices into an array again that were named together, and gives the first ones, which are back, and why the
+/// others are not. If one of them is known not to qualify, none is re-added.
 pub async fn take_all_again(array: &Array, devices: &[Again]) -> (Vec<JoinedStatus>, Option<AddError>) {
     let judged = array.judge_together(devices).await;
     if let Some(why) = judged.into_iter().find_map(Result::err) {

@@ -1,4 +1,4 @@
-//! Members that went away and come back: taken again by themselves, where the server was told so.
+//! Members that were away and come back: re-added automatically, if the server was started so.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -11,14 +11,14 @@ use super::former::Back;
 use crate::exported::Exported;
 use crate::service::Service;
 
-/// Time between two looks for those that come back.
+/// The time between two looks for members that come back.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Devices of an array that came back and can't be members again: each is told of once, and not tried again.
+/// Devices of an array that came back and can't be members again: each is reported once, and not tried again.
 #[derive(Default)]
 struct Refused {
-    told: Vec<String>,
-    /// Devices that were opened anew.
+    reported: Vec<String>,
+    /// Devices that were opened again.
     found: Vec<Identity>,
     /// Devices that have been open all the while.
     open: Vec<MemberId>,
@@ -26,9 +26,9 @@ struct Refused {
 
 impl Refused {
     fn tell(&mut self, array: &Exported, why: String) {
-        if !self.told.contains(&why) {
+        if !self.reported.contains(&why) {
             tracing::warn!("{}: {why}", array.name());
-            self.told.push(why);
+            self.reported.push(why);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Spares that arrays of a group share: one that lacks a member gets another's.
+//! Shares spares within a group of arrays: an array that lacks a member gets another's spare.
 
 use std::rc::Rc;
 
@@ -18,7 +18,7 @@ impl Service {
         }
         let service = Rc::clone(self);
         self.io.spawn(async move {
-            // A refusal is told once.
+            // A refusal is reported once.
             let mut refused = Vec::new();
             loop {
                 service.io.sleep(EVERY).await;

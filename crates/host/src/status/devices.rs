@@ -13,7 +13,7 @@ use super::findings::Bounds;
 pub struct DeviceStatus {
     /// The role that it fills, or filled.
     pub role: Option<u16>,
-    /// As it was named.
+    /// The name that was given.
     pub path: String,
     /// The drive, as it was when the device came; none of files.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,14 +45,14 @@ pub struct FailureStatus {
     pub offset: Option<u64>,
     /// The device's answer.
     pub error: Option<String>,
-    /// All of it in words.
+    /// The whole in words.
     pub why: String,
 }
 
-/// Places of a member that can't be read until they are written anew.
+/// Places of a member that can't be read until they are rewritten.
 #[derive(Clone, Debug, Serialize)]
 pub struct BadBlocks {
-    /// All of them.
+    /// The sum of the ranges, in bytes.
     pub bytes: u64,
     /// The first ones.
     pub places: Vec<BadPlaces>,
@@ -65,7 +65,7 @@ pub struct BadPlaces {
     pub offset: u64,
     /// Bytes.
     pub length: u64,
-    /// Bytes of the array that stand there.
+    /// Bytes of the array in these ranges.
     pub array: Vec<Bounds>,
 }
 
@@ -80,23 +80,23 @@ pub struct IoStatus {
     pub bytes_read: u64,
     pub bytes_written: u64,
     pub errors: u64,
-    /// Places that were written anew after they could not be read.
+    /// Places that were rewritten after they could not be read.
     pub corrected: u64,
-    /// Times at which the others began to answer for it.
+    /// How often others began to answer in its place.
     pub slow: u64,
     pub given_up: u64,
     pub late: u64,
     pub in_flight: usize,
     /// Seconds.
     pub oldest: Option<f64>,
-    /// By powers of two, from a microsecond.
+    /// Counts of latencies by powers of two, from a microsecond.
     pub read_latency: Vec<u64>,
-    /// The same.
+    /// Latencies of its writes, as above.
     pub write_latency: Vec<u64>,
 }
 
 impl DeviceStatus {
-    /// Of a device of `array`, with what it was asked and how often it was corrected and slow.
+    /// The status of a device of `array`, with its counts of operations, corrections and slow answers.
     pub(crate) fn of(
         array: &Array,
         device: &DeviceDetail,

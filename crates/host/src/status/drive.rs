@@ -1,4 +1,4 @@
-//! Which drives members are on.
+//! The drives behind members.
 
 use std::path::Path;
 
@@ -8,16 +8,16 @@ use serde::Serialize;
 /// Words that are printed on a drive, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DriveStatus {
-    /// Its maker's name for it.
+    /// The model, as its maker names it.
     pub model: Option<String>,
-    /// Its serial number.
+    /// The drive's serial number.
     pub serial: Option<String>,
-    /// Its name in `/dev/disk/by-id`.
+    /// The drive's name in `/dev/disk/by-id`.
     pub by_id: Option<String>,
 }
 
 impl DriveStatus {
-    /// Of the device of this name; `None` of files, and where nothing is known.
+    /// The drive behind a device of this name; `None` for files, and where nothing is known.
     pub fn of(device: &Path) -> Option<Self> {
         let Drive { model, serial, by_id } = Drive::of(device)?;
         Some(Self { model, serial, by_id })

@@ -33,7 +33,7 @@ pub struct EventStatus {
     pub offset: Option<u64>,
     /// The device's answer.
     pub error: Option<String>,
-    /// All of it in words.
+    /// The event in words.
     pub text: String,
     /// Bytes of the member's data area.
     pub range: Option<Bounds>,
@@ -44,7 +44,7 @@ pub struct EventStatus {
 }
 
 impl EventStatus {
-    /// Of an event of a pool, whose member was named so.
+    /// The status of a pool's event, with the name of the member concerned.
     pub(crate) fn of_member<K: Kind>(
         event: &members::Event<K>,
         kind: &'static str,
@@ -69,7 +69,7 @@ impl EventStatus {
         }
     }
 
-    /// Of an event of an array that is called so, if it is a member of the one that is served.
+    /// The status of an array's event; `array` names the array if it is nested in the served one.
     pub(crate) fn of(event: &Event, label: Option<&String>) -> Self {
         let cause = event.cause;
         let bounds = |range: &Range<u64>| Bounds { from: range.start, to: range.end };

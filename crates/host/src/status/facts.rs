@@ -1,4 +1,4 @@
-//! Fields of an array that its superblocks tell, and that stay the same while it runs.
+//! Fields of an array from its superblocks that stay the same while it runs.
 
 use brindle_array::Flags;
 use brindle_format::md::{Features, Superblock, display_uuid, split_name};
@@ -6,10 +6,10 @@ use brindle_layout::{Layout, Level};
 use brindle_md::assembly::{Assembly, LeftOut};
 use serde::Serialize;
 
-/// An array as it was put together.
+/// An array as it was assembled.
 #[derive(Clone, Debug, Serialize)]
 pub struct ArrayFacts {
-    /// As mdadm writes it.
+    /// The UUID in mdadm's format.
     pub uuid: String,
     /// `host:name` as a rule.
     pub name: String,
@@ -19,7 +19,7 @@ pub struct ArrayFacts {
     pub metadata: String,
     /// `raid5` and so on.
     pub level: &'static str,
-    /// As mdadm names it.
+    /// The layout by mdadm's name.
     pub layout: Option<String>,
     /// Bytes; none where the level has no chunks.
     pub chunk: Option<u64>,
@@ -35,7 +35,7 @@ pub struct ArrayFacts {
     pub updated: u64,
     /// A reshape under way.
     pub reshape: Option<ReshapeFacts>,
-    /// Why it is read-only, or its content less certain.
+    /// Reasons why the array is read-only, or its content less certain.
     pub limits: Vec<String>,
 }
 
@@ -44,11 +44,11 @@ pub struct ArrayFacts {
 pub struct ReshapeFacts {
     /// Byte of the array.
     pub position: u64,
-    /// From there on has moved; else before it.
+    /// Bytes from the position on have been reshaped; else those before it.
     pub backwards: bool,
-    /// Of the new shape.
+    /// The layout of the new shape.
     pub layout: Option<String>,
-    /// Of the new shape.
+    /// The chunk of the new shape, in bytes.
     pub chunk: u64,
     /// Roles before.
     pub from_devices: u32,
@@ -82,7 +82,7 @@ impl ArrayFacts {
 }
 
 impl ReshapeFacts {
-    /// None if there is no reshape.
+    /// The reshape of a superblock; `None` if there is none.
     pub fn of(sb: &Superblock) -> Option<Self> {
         let reshape = sb.reshape.as_ref()?;
         let layout = Level::from_md(reshape.new_level)

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 /// The report of `brindle check --json` and `brindle repair --json`: of repair, what it found.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Findings {
-    /// Of the array.
+    /// The UUID of the array.
     pub uuid: String,
-    /// Of the array.
+    /// The level of the array.
     pub level: String,
     /// Bytes of each member, or of the array for mirrors.
     pub checked: u64,
@@ -27,7 +27,7 @@ pub struct Findings {
     pub places: Vec<FoundPlace>,
     /// The first places that can't be read.
     pub bad_places: Vec<Bad>,
-    /// Redundancy was never made true before: all of it was made, and nothing was located.
+    /// Redundancy was never brought in sync before: all of it was made, and nothing was located.
     #[serde(default)]
     pub resynced: bool,
 }
@@ -35,19 +35,19 @@ pub struct Findings {
 /// A process that has ended, and its findings.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// Its findings, up to where it came.
+    /// The process's findings, up to where it came.
     #[serde(flatten)]
     pub findings: Findings,
     /// `check`, `recover` and so on.
     pub action: String,
-    /// Why it did not come to its end.
+    /// The reason why the process did not complete.
     pub error: Option<String>,
 }
 
 /// A place of a member that can't be read.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Bad {
-    /// Of the member.
+    /// The role of the member.
     pub role: u16,
     /// The member, as it was named.
     pub device: Option<String>,
@@ -82,7 +82,7 @@ impl Bounds {
 pub struct FoundPlace {
     /// The part that disagrees: p, q, copy or data.
     pub kind: String,
-    /// Of the member.
+    /// The role of the member.
     pub role: u16,
     /// The member, as it was named.
     pub device: Option<String>,
@@ -112,7 +112,7 @@ create --assume-clean, or one member was written over: nothing tells which, and 
 add it again; if the right members have the right roles, repair the array once without locating";
 
 impl Findings {
-    /// Of what was found on an array.
+    /// The findings of a process over an array.
     pub fn of(array: &Array, found: &SyncReport) -> Self {
         let detail = array.detail();
         let device = |role: u16| {

@@ -1,5 +1,5 @@
-//! The state of what a host serves, typed. Whoever is in the process reads fields; what is said on a socket or printed is made
-//! of the same by serde. docs/cli-json.md describes the fields.
+//! The state of what a host serves, typed. Code in this process reads fields. Sockets and reports get the same as
+//! JSON, by serde. docs/cli-json.md describes the fields.
 
 mod clients;
 mod devices;
@@ -38,7 +38,7 @@ pub struct ArrayStatus {
     pub bitmap: Option<BitmapStatus>,
     /// The event count of its superblocks.
     pub events: u64,
-    /// Where redundancy stops being known true.
+    /// Where redundancy stops being known to be in sync.
     pub resync_offset: Option<u64>,
     /// Roles without a member that works.
     pub missing: Vec<u16>,
@@ -48,13 +48,13 @@ pub struct ArrayStatus {
     pub devices: Vec<DeviceStatus>,
     /// A crash in mid-write would leave blocks of lost members in doubt.
     pub exposed: bool,
-    /// The process that goes over it now.
+    /// The process over the array that runs now.
     pub sync: Option<SyncStatus>,
     /// Bytes a second of processes that begin.
     pub max_speed: Option<u64>,
-    /// The same, at least.
+    /// The speed below which background work is not slowed, bytes a second.
     pub min_speed: Option<u64>,
-    /// As it was named, if it is a member: `a+b+c`.
+    /// The name that was given, if it is a member: `a+b+c`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
 }
@@ -87,13 +87,13 @@ pub struct BitmapStatus {
 pub struct SyncStatus {
     /// `resync`, `check` and so on.
     pub action: String,
-    /// Bytes that it has come to.
+    /// The position of the process, in bytes.
     pub position: u64,
     /// Bytes in all.
     pub total: u64,
     /// The share of that.
     pub percent: f64,
-    /// It waits to be resumed.
+    /// The process is paused.
     pub paused: bool,
     /// Bytes a second at most.
     pub pace: Option<u64>,
@@ -101,7 +101,7 @@ pub struct SyncStatus {
     pub floor: Option<u64>,
     /// Bytes a second now.
     pub speed: Option<u64>,
-    /// Time that it still takes.
+    /// Seconds left, estimated.
     pub seconds_left: Option<u64>,
 }
 
@@ -130,18 +130,18 @@ pub struct TargetStatus {
     pub errors: u64,
     /// How long some of them took that read, by powers of two, from a microsecond.
     pub read_latency: Vec<u64>,
-    /// The same of others.
+    /// Latencies of writes and other requests, in the same way.
     pub write_latency: Vec<u64>,
 }
 
-/// A served array, its export, and what has happened to it.
+/// A served array, with its export and events.
 #[derive(Clone, Debug, Serialize)]
 pub struct ExportStatus {
-    /// Of the array and its export.
+    /// The name of the array and its export.
     pub name: String,
-    /// Of the process.
+    /// The number of the process.
     pub pid: u32,
-    /// Of the process: names that do not begin at the root count from here.
+    /// The working folder of the process: relative names begin here.
     pub folder: Option<PathBuf>,
     /// NBD URIs.
     pub nbd: Vec<String>,
@@ -167,7 +167,7 @@ pub struct ExportStatus {
     pub errors: u64,
     /// How long some requests of NBD clients took that read, by powers of two, from a microsecond.
     pub read_latency: Vec<u64>,
-    /// The same of others.
+    /// Latencies of writes and other requests, in the same way.
     pub write_latency: Vec<u64>,
     /// It is offered to clients.
     pub exported: bool,
@@ -191,14 +191,14 @@ pub struct ExportStatus {
     pub server: Option<String>,
 }
 
-/// A served pool, its exports, and what has happened to it.
+/// A served pool, with its exports and events.
 #[derive(Clone, Debug, Serialize)]
 pub struct PoolStatus {
-    /// Of the pool, and the first part of the names of its exports.
+    /// The pool's name, which is the first part of its exports' names.
     pub name: String,
-    /// Of the process.
+    /// The number of the process.
     pub pid: u32,
-    /// Of the process: names that do not begin at the root count from here.
+    /// The working folder of the process: relative names begin here.
     pub folder: Option<PathBuf>,
     /// NBD URIs of all of its exports.
     pub nbd: Vec<String>,
@@ -274,7 +274,7 @@ impl Report {
         }
     }
 
-    /// It was true so many seconds ago.
+    /// Marks the status as this many seconds old.
     pub(crate) fn set_stale(&mut self, seconds: f64) {
         match self {
             Self::Array(array) => array.stale_for = Some(seconds),
@@ -286,7 +286,7 @@ impl Report {
 /// A device that was named and is done without.
 #[derive(Clone, Debug, Serialize)]
 pub struct LeftOut {
-    /// As it was named.
+    /// The name that was given.
     pub path: String,
     /// Why.
     pub why: String,
@@ -295,27 +295,27 @@ pub struct LeftOut {
 /// A device that has come to an array.
 #[derive(Clone, Debug, Serialize)]
 pub struct JoinedStatus {
-    /// As it was named.
+    /// The name that was given.
     pub path: String,
     /// The role that it has again; none if it is a spare.
     pub role: Option<u16>,
     /// Why it is a spare and not the member that it was, in a word.
     pub reason: Option<&'static str>,
-    /// The same in words.
+    /// The reason in words.
     pub why: Option<String>,
 }
 
-/// A former member that can't be taken again.
+/// A former member that can't be re-added.
 #[derive(Clone, Debug, Serialize)]
 pub struct RefusedStatus {
-    /// As it was named.
+    /// The name that was given.
     pub path: String,
     /// Why.
     pub why: String,
 }
 
 impl JoinedStatus {
-    /// Of a device with its name.
+    /// The status of a device with its name.
     pub fn of(label: &str, joined: &Joined) -> Self {
         let (role, why) = match joined {
             Joined::Member { role } => (Some(*role), None),

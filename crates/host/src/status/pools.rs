@@ -19,7 +19,7 @@ pub struct PoolFacts {
     pub state: Vec<&'static str>,
     /// Bytes that volumes may have in all.
     pub capacity: u64,
-    /// Bytes that they have.
+    /// The sum of the volumes' sizes, in bytes.
     pub sold: u64,
     /// Bytes that are stored.
     pub stored: u64,
@@ -41,7 +41,7 @@ pub struct PoolFacts {
     pub devices: Vec<PoolDevice>,
 }
 
-/// Bytes written to members, by what for.
+/// Bytes written to members, by purpose.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs, reason = "as in brindle_pool::Written")]
 pub struct WrittenStatus {
@@ -59,7 +59,7 @@ pub struct PoolDevice {
     pub member: String,
     /// `plain`, `mirror`, `raidz2` and so on, of its vdev.
     pub kind: String,
-    /// As it was named.
+    /// The name that was given.
     pub path: Option<String>,
     /// `online`, `failed` or `missing`.
     pub state: &'static str,
@@ -81,7 +81,7 @@ pub struct VolumeFacts {
 }
 
 impl PoolFacts {
-    /// Of a pool whose members were named so, by number.
+    /// The status of a pool; `names` are those of its members, by number.
     pub fn of(pool: &Pool, path: impl Fn(u16) -> Option<String>) -> Self {
         let (label, status) = (pool.label(), pool.status());
         let kind = |vdev: usize| match label.vdevs.get(vdev).map(|vdev| (vdev.kind, vdev.parity)) {
@@ -129,7 +129,7 @@ impl PoolFacts {
 }
 
 impl VolumeFacts {
-    /// Of all volumes of a pool.
+    /// The status of all volumes of a pool.
     pub fn all(pool: &Pool) -> Vec<Self> {
         let volumes = pool.volumes().into_iter();
         volumes.map(|volume| Self { name: volume.name, size: volume.size, created: volume.created }).collect()

@@ -1,4 +1,4 @@
-//! Which drive a device is: what is printed on it, so that one knows which to pull.
+//! The drive of a device: the data printed on it, so that one knows which to pull.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -7,11 +7,11 @@ use std::path::Path;
 /// Names that tell a drive from others of its kind. All that the kernel and udev know; texts are the drive's own, and may hold anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drive {
-    /// Its maker's name for it.
+    /// The model, as its maker names it.
     pub model: Option<String>,
-    /// Its serial number.
+    /// The drive's serial number.
     pub serial: Option<String>,
-    /// Its name in /dev/disk/by-id, of the partition if it is one.
+    /// The drive's name in /dev/disk/by-id, of the partition if it is one.
     pub by_id: Option<String>,
 }
 
@@ -19,7 +19,8 @@ pub struct Drive {
 const UNPRINTED: [&str; 6] = ["wwn-", "nvme-eui.", "nvme-uuid.", "scsi-3", "dm-", "md-"];
 
 impl Drive {
-    /// Of the device of this name, or of the disk that it is a partition of; `None` if nothing is known, as of files.
+    /// The drive of the device of this name, or of the disk that has it as a partition; `None` if nothing is known,
+    /// as for files.
     pub fn of(device: &Path) -> Option<Self> {
         let found = fs::metadata(device).ok().filter(|found| found.file_type().is_block_device())?;
         let number = found.rdev();
@@ -59,7 +60,7 @@ fn name_of(link: &Path) -> Option<String> {
     Some(link.file_name()?.to_str()?.to_owned())
 }
 
-/// As text of one line; drives pad with spaces and zeroes.
+/// Converts a drive's field to one line of text: drives pad with spaces and zeroes.
 fn clean(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned()
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {kind}", path.display())]
 pub struct DeviceError {
-    /// As it was named.
+    /// The name that was given.
     pub path: PathBuf,
     /// Why.
     pub kind: DeviceErrorKind,
@@ -30,7 +30,7 @@ pub enum DeviceErrorKind {
     ReadOnly,
     /// A directory, a socket, a character device...: what it is.
     NotStorage(&'static str),
-    /// It holds less than one block.
+    /// The device holds less than one block.
     Empty,
     /// The kernel uses it: mounted, swapped to, part of a kernel array or held by device mapper.
     InUse,
@@ -40,11 +40,11 @@ pub enum DeviceErrorKind {
     BacksLoop(PathBuf),
     /// Its descriptor was opened without the right to this.
     NotGivenFor(&'static str),
-    /// It is a part of a device, and was to be written to.
+    /// A part of a device was to be written to.
     PartIsRead,
     /// The device has no such part.
     NoSuchPart {
-        /// Its bytes.
+        /// The bytes of the part.
         part: Range<u64>,
         /// Bytes of the device.
         size: u64,

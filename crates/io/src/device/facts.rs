@@ -30,7 +30,7 @@ pub(super) fn gather(fd: &OwnedFd, stat: &Stat, block: bool) -> Result<MemberInf
         logical_block: logical,
         physical_block: physical.max(logical),
         rotational: number("rotational") == Some(1),
-        // Of files it is the file system that punches holes and marks ranges as zero; nearly all can.
+        // For files the file system punches holes and marks ranges as zero; nearly all can.
         discard: !block || number("discard_max_bytes").is_some_and(|most| most > 0),
         write_zeroes: !block || number("write_zeroes_max_bytes").is_some_and(|most| most > 0),
     })

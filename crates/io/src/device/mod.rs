@@ -25,7 +25,7 @@ const SECTOR: u64 = 512;
 pub enum DeviceAccess {
     /// To look at something that others may be changing: not locked at all. For reports only.
     Examine,
-    /// Others may read too, nobody may write.
+    /// The device is read; others may read too, and nobody may write.
     Read,
     /// Nobody else may use it; a block device that the kernel itself uses is refused.
     Write,
@@ -37,7 +37,7 @@ pub struct Identity {
     block: bool,
     major_minor: u64,
     inode: u64,
-    /// Where a part of it begins.
+    /// The first byte, for a part of a device.
     start: u64,
 }
 
@@ -53,11 +53,11 @@ pub struct OpenDevice {
     direct: bool,
     /// It was opened by its name, which something else may have by now.
     named: bool,
-    /// It is this part of the device.
+    /// The part of the device that is opened.
     part: Option<Range<u64>>,
-    /// Bytes that it is taken to have behind those which it has.
+    /// Bytes missing at the end of a truncated device.
     lacks: u64,
-    /// Of a loop device: its file, and how long that must be.
+    /// The backing file of a loop device, and how long it must be.
     backing: Option<(OwnedFd, u64)>,
 }
 
@@ -76,12 +76,12 @@ impl Identity {
         *self == other.of_whole()
     }
 
-    /// Of the device that it is a part of, or of itself.
+    /// The identity of the whole device, of which this may be a part.
     pub fn of_whole(&self) -> Self {
         Self { start: 0, ..*self }
     }
 
-    /// Of a modelled device, which no file system knows: equal for equal numbers.
+    /// The identity of a modelled device: equal for equal numbers.
     pub fn modelled(number: u64) -> Self {
         Self { block: true, major_minor: u64::MAX, inode: number, start: 0 }
     }
@@ -166,8 +166,8 @@ impl OpenDevice {
         Ok(device)
     }
 
-    /// Takes it to have `size` bytes, as a member had whose copy was cut: what it lacks answers as a bad sector does. Nothing changes of
-    /// one that has as many, or may be written to.
+    /// Pretends that a truncated device has `size` bytes: the missing end answers as bad sectors do. Nothing changes
+    /// for a device that is long enough, or that may be written to.
     pub fn stretch(&mut self, size: u64) {
         let size = size - size % u64::from(self.info.logical_block);
         if self.access != DeviceAccess::Write && size > self.info.size {
@@ -228,7 +228,7 @@ impl OpenDevice {
         })
     }
 
-    /// As it was named.
+    /// The name that was given.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -258,7 +258,7 @@ impl OpenDevice {
         self.part.as_ref().map_or(0, |part| part.start)
     }
 
-    /// The byte of the device at which it ends.
+    /// The byte of the device at which the member ends.
     pub(crate) fn end(&self) -> u64 {
         self.start() + self.there()
     }

@@ -25,7 +25,7 @@ pub use files::BufferedFile;
 use tally::EmulatedTally;
 pub use tally::Punctuality;
 
-/// So long before a moment the thread stays awake.
+/// Nanoseconds before a due time for which the thread stays awake.
 const SPIN: u64 = 150_000;
 /// Most by which a request is taken to have come earlier than it did.
 const CREDIT: u64 = 50_000;
@@ -42,13 +42,13 @@ pub struct Emulated {
 
 struct EmulatedState {
     emulation: Emulation,
-    /// By the member's place.
+    /// Indexed by the member's index.
     members: Vec<Option<EmulatedMember>>,
-    /// By key: what is under way at emulated members.
+    /// Indexed by key: what is under way at emulated members.
     flights: Vec<Option<Flight>>,
     /// How many.
     under_way: usize,
-    /// By how much the last answers were late, nanoseconds: see [`CREDIT`].
+    /// Nanoseconds by which the last answers were late: see [`CREDIT`].
     late: u64,
     /// Room for what the ring and the model have done.
     completed: Vec<Completion>,
@@ -72,7 +72,7 @@ struct Flight {
 }
 
 impl Emulated {
-    /// The ring as it is.
+    /// A ring without emulated members.
     pub fn new(ring: Uring) -> Self {
         let state = EmulatedState {
             emulation: Emulation::new(SEED),
@@ -135,7 +135,7 @@ impl EmulatedState {
         left
     }
 
-    /// Hands over what is over by now.
+    /// Collects the operations that are complete at `now`.
     fn collect(&mut self, now: u64, done: &mut Vec<Completion>) {
         for completion in core::mem::take(&mut self.completed) {
             match self.flights.get_mut(completion.key.0 as usize).and_then(Option::as_mut) {

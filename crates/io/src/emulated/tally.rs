@@ -3,13 +3,13 @@
 /// Answers of a while.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Punctuality {
-    /// How many there were.
+    /// The number of answers.
     pub answers: u64,
     /// Answers that came later than the model has it by more than a tenth of what it gives them, and by more than [`Punctuality::SLACK`].
     pub late: u64,
-    /// By how much all of them were late together, nanoseconds.
+    /// The sum of the delays of all late answers, nanoseconds.
     pub lateness: u64,
-    /// How long all of them were to take, nanoseconds.
+    /// The sum of the modelled times, nanoseconds.
     pub promised: u64,
     /// The latest, nanoseconds.
     pub worst: u64,
@@ -57,7 +57,7 @@ mod tests {
         let kept = tally.0;
         assert_eq!((kept.answers, kept.late, kept.worst), (100, 1, 10_001));
         assert!(kept.is_up());
-        // A tenth of very little is nothing that could be told.
+        // A tenth of very little can't be measured.
         tally.count(2000, 1000);
         assert_eq!(tally.0.late, 1);
         tally.count(2000, 1001);

@@ -14,7 +14,7 @@ pub(super) struct RamDevice {
     pub(super) bytes: Vec<u8>,
     null: bool,
     /// Something of what follows is not as with a healthy device.
-    pub(super) ails: bool,
+    pub(super) faulty: bool,
     pub(super) gone: bool,
     pub(super) hangs: bool,
     /// Bytes that it holds now.
@@ -25,7 +25,7 @@ pub(super) struct RamDevice {
     pub(super) short: u64,
     pub(super) spoilt: Vec<Range<u64>>,
     /// Ranges that no write mends.
-    pub(super) worn: Vec<Range<u64>>,
+    pub(super) unwritable: Vec<Range<u64>>,
     pub(super) reads: u64,
     pub(super) writes: u64,
 }
@@ -47,7 +47,7 @@ impl RamDevice {
             },
             bytes: Vec::new(),
             null: true,
-            ails: false,
+            faulty: false,
             gone: false,
             hangs: false,
             holds: size,
@@ -55,7 +55,7 @@ impl RamDevice {
             refuses_writes: false,
             short: 0,
             spoilt: Vec::new(),
-            worn: Vec::new(),
+            unwritable: Vec::new(),
             reads: 0,
             writes: 0,
         }
@@ -63,7 +63,7 @@ impl RamDevice {
 
     #[inline]
     pub(super) fn run(&mut self, op: &OpView<'_>) -> Result<u64, OpError> {
-        if self.ails && self.gone {
+        if self.faulty && self.gone {
             return Err(OpError::Gone);
         }
         match op.kind {
@@ -115,7 +115,7 @@ impl RamDevice {
     fn read(&mut self, offset: u64, op: &OpView<'_>) -> Result<u64, OpError> {
         self.check(offset, op.len, op.segments)?;
         self.reads += 1;
-        let held = if self.ails { self.readable(offset, op.len)? } else { op.len };
+        let held = if self.faulty { self.readable(offset, op.len)? } else { op.len };
         if !self.null {
             let (mut at, mut left) = (offset as usize, held as usize);
             for &Segment { base, len } in op.segments {
@@ -134,7 +134,7 @@ impl RamDevice {
     #[cold]
     fn readable(&self, offset: u64, len: u64) -> Result<u64, OpError> {
         let touched = |bad: &Range<u64>| bad.start < offset + len && offset < bad.end;
-        if self.spoilt.iter().any(touched) || self.worn.iter().any(touched) {
+        if self.spoilt.iter().any(touched) || self.unwritable.iter().any(touched) {
             return Err(OpError::Medium(5));
         }
         let held = len.min(self.holds.saturating_sub(offset));
@@ -147,7 +147,7 @@ impl RamDevice {
     fn write(&mut self, offset: u64, op: &OpView<'_>) -> Result<u64, OpError> {
         self.check(offset, op.len, op.segments)?;
         self.writes += 1;
-        if self.ails {
+        if self.faulty {
             self.take(offset, op.len)?;
             self.holds = self.holds.max(offset + op.len);
         }
@@ -166,7 +166,7 @@ impl RamDevice {
 
     fn zero(&mut self, offset: u64, len: u64) -> Result<u64, OpError> {
         self.check(offset, len, &[])?;
-        if self.ails {
+        if self.faulty {
             self.take(offset, len)?;
         }
         if !self.null {

@@ -68,7 +68,7 @@ impl MemoryState {
                 return true;
             }
             let device = &mut devices[strike.member.place()];
-            device.ails = true;
+            device.faulty = true;
             if strike.refuse {
                 device.refuses_writes = true;
             } else {
@@ -138,7 +138,7 @@ impl MemoryState {
         }
     }
 
-    /// Does what a member that hung was asked for.
+    /// Carries out the operations that a hanging member holds back.
     fn release(&mut self, member: MemberId) {
         let asked = self.hung.extract_if(.., |op| op.kind.member() == Some(member));
         for Hung { key, kind, segments, len, class } in asked.collect::<Vec<_>>() {
@@ -195,7 +195,7 @@ impl Memory {
         self.add(RamDevice::null(bytes))
     }
 
-    /// Sets what the member tells of itself; the size stays.
+    /// Sets the member's properties; the size stays.
     pub fn set_info(&self, member: MemberId, change: impl FnOnce(&mut MemberInfo)) {
         let info = &mut self.0.borrow_mut().devices[member.place()].info;
         let size = info.size;
@@ -224,32 +224,32 @@ impl Memory {
     }
 
     /// A device that is healthy no more.
-    fn ailing(&self, member: MemberId) -> RefMut<'_, RamDevice> {
+    fn make_faulty(&self, member: MemberId) -> RefMut<'_, RamDevice> {
         RefMut::map(self.0.borrow_mut(), |state| {
             let device = &mut state.devices[member.place()];
-            device.ails = true;
+            device.faulty = true;
             device
         })
     }
 
     /// From now on every operation on the member fails with [`OpError::Gone`].
     pub fn kill(&self, member: MemberId) {
-        self.ailing(member).gone = true;
+        self.make_faulty(member).gone = true;
     }
 
     /// Reads that touch `len` bytes at `offset` fail with [`OpError::Medium`] until the range has been written to.
     pub fn spoil(&self, member: MemberId, offset: u64, len: u64) {
-        self.ailing(member).spoilt.push(offset..offset + len);
+        self.make_faulty(member).spoilt.push(offset..offset + len);
     }
 
     /// Reads that touch `len` bytes at `offset` fail with [`OpError::Medium`] from now on, though writes go well.
     pub fn wear_out(&self, member: MemberId, offset: u64, len: u64) {
-        self.ailing(member).worn.push(offset..offset + len);
+        self.make_faulty(member).unwritable.push(offset..offset + len);
     }
 
     /// From now on every write to the member fails with [`OpError::Medium`]; reads go on.
     pub fn refuse_writes(&self, member: MemberId) {
-        self.ailing(member).refuses_writes = true;
+        self.make_faulty(member).refuses_writes = true;
     }
 
     /// [`Memory::kill`] (or, with `refuse`, [`Memory::refuse_writes`]) strikes the member when `operations` more have
@@ -287,7 +287,7 @@ impl Memory {
     /// # Panics
     /// If that is more than it began with.
     pub fn truncate(&self, member: MemberId, size: u64) {
-        self.ailing(member).truncate(size);
+        self.make_faulty(member).truncate(size);
     }
 
     /// Sets the answer of [`crate::Io::probe`] for the member's name.

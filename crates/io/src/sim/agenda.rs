@@ -11,7 +11,7 @@ const NARROWEST: u32 = 8;
 /// The widest stretch: the wheel holds some hours then.
 const WIDEST: u32 = 36;
 
-/// Entries in the order of what they say: a moment, what decides between those of one moment, and what happens.
+/// Entries in order: a time, a tie-breaker for equal times, and the event.
 pub(super) struct Agenda<T> {
     /// The stretch that comes first has the last of its entries first, the others have them as they came.
     wheel: Vec<Vec<(u64, u64, T)>>,
@@ -120,7 +120,7 @@ impl<T: Copy + Ord> Agenda<T> {
         0
     }
 
-    /// So much comes after all of the wheel that its stretches are too short.
+    /// Widens the wheel's stretches: too many events lie beyond its end.
     fn widen(&mut self) {
         self.again(self.width + 1, |_| true);
     }

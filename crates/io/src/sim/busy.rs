@@ -18,7 +18,7 @@ const MEMORY: i64 = 128;
 /// Thousandths of per cent.
 const PERCENT: i64 = 1000;
 
-/// Of one drive.
+/// The stations of one drive.
 pub(super) struct Busy {
     stations: Rc<Stations>,
     /// Operations that are not begun, with their offsets, in the order in which they came.
@@ -35,7 +35,7 @@ pub(super) struct Busy {
     head: Option<Head>,
 }
 
-/// Where operations one behind the other have come to.
+/// The position of a sequential stream of operations.
 #[derive(Clone, Copy)]
 struct Stream {
     end: u64,
@@ -43,7 +43,7 @@ struct Stream {
     ready: u64,
 }
 
-/// None has ended here.
+/// No operation has ended here.
 const NOWHERE: Stream = Stream { end: u64::MAX, ready: 0 };
 
 impl Stream {
@@ -73,7 +73,7 @@ impl Busy {
         &self.stations
     }
 
-    /// Nothing is under way any more.
+    /// Forgets all operations under way.
     pub(super) fn forget(&mut self) {
         let size = self.head.as_ref().map_or(0, Head::size);
         *self = Self::new(Rc::clone(&self.stations), size);
@@ -128,7 +128,7 @@ impl Busy {
         let mean = if goes_on { stream } else { alone };
         let mut ready = now.saturating_add(spread(mean, path.spread, rng));
         let last = &mut self.streams[usize::from(reads)][place].ready;
-        // It is sooner than by itself because the one before it brings its bytes.
+        // A sequential read is faster because the operation before it prefetched its bytes.
         if goes_on && stream < alone {
             ready = ready.max(*last);
         }

@@ -5,13 +5,13 @@
 pub struct Curve(Vec<(u64, u64)>);
 
 impl Curve {
-    /// The same everywhere.
+    /// A curve that is `value` everywhere.
     #[must_use]
     pub fn flat(value: u64) -> Self {
         Self(vec![(0, value)])
     }
 
-    /// Through these points; `None` if there are none, or they do not rise in x.
+    /// A curve through these points; `None` if there are none, or their x values do not rise.
     #[must_use]
     pub fn through(points: Vec<(u64, u64)>) -> Option<Self> {
         let rising = points.windows(2).all(|pair| pair[0].0 < pair[1].0);

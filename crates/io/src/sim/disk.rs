@@ -19,7 +19,7 @@ pub(super) enum Data<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Landing {
     Whole,
-    /// The bytes before this one.
+    /// Only the bytes before this one survive.
     Prefix(u64),
     /// Each tear unit by chance.
     Scattered,

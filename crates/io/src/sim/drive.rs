@@ -19,7 +19,7 @@ const EIO: i32 = 5;
 
 pub(super) struct Drive {
     pub(super) model: Model,
-    /// As the process found the drive when it began.
+    /// The properties of the drive when the process began.
     pub(super) info: MemberInfo,
     /// Bytes that it has now: fewer once it was truncated.
     holds: u64,
@@ -45,7 +45,7 @@ pub(super) struct Flying {
     pub(super) covers: u64,
     /// A flush that the drive will not carry out.
     pub(super) fails: bool,
-    /// Of a change: its place among those under way.
+    /// The place of a change among those under way.
     pub(super) changes: Option<RangeKey>,
 }
 
@@ -83,7 +83,7 @@ impl Drive {
         }
     }
 
-    /// The same, with its times as they were measured.
+    /// A drive with measured times.
     pub(super) fn measured(stations: Rc<Stations>, bytes: u64) -> Self {
         let platter = stations.platter.as_ref();
         let model = Model {
@@ -108,13 +108,13 @@ impl Drive {
         self.holds = size;
     }
 
-    /// A process opens the drive as it is.
+    /// Opens the drive in its present state.
     pub(super) fn reopen(&mut self) {
         self.info.size = self.holds - self.holds % u64::from(self.info.logical_block);
         self.forget_work();
     }
 
-    /// Nothing is under way.
+    /// Forgets all operations under way.
     pub(super) fn forget_work(&mut self) {
         self.timing.forget(self.info.size);
         self.changing.clear();
@@ -262,7 +262,7 @@ impl Drive {
         self.disk.first_unwritten(start, end - start)
     }
 
-    /// Where a write that is acknowledged lands, and how much of it.
+    /// Applies the faults of lost and misplaced writes: where an acknowledged write lands, and how much of it.
     fn waylay(&mut self, offset: u64, len: u64, data: Data<'_>) -> (u64, Landing) {
         let faults = &mut self.faults;
         if !matches!(data, Data::Memory(_)) {

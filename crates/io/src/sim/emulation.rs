@@ -15,10 +15,10 @@ pub struct Emulation {
     rng: Rng,
     uplink: Uplink,
     drives: Vec<Busy>,
-    /// By moment; what happens at one moment comes in the order in which it was known.
+    /// Indexed by moment; events of one moment come in the order in which they were added.
     agenda: BinaryHeap<Reverse<(u64, u64, EmulationEvent)>>,
     known: u64,
-    /// By key.
+    /// Indexed by key.
     flying: Vec<Option<Flying>>,
 }
 
@@ -88,7 +88,7 @@ impl Emulation {
         }
     }
 
-    /// Nothing is under way any more.
+    /// Forgets all operations under way.
     pub fn forget(&mut self) {
         self.agenda.clear();
         self.flying.clear();

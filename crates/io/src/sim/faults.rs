@@ -27,11 +27,12 @@ pub struct Faults {
     pub failing_flushes: u32,
     /// There is no room for sectors in the range that were never written: [`crate::OpError::NoSpace`].
     pub full: Option<Range<u64>>,
-    /// The same for all sectors in the range, written before or not: what holds the drive copies on write.
+    /// A write to any sector of this range finds no space, also to one written before, as on a file system that
+    /// copies on write.
     pub full_on_write: Option<Range<u64>>,
     /// Write-zeroes fail with [`crate::OpError::Unsupported`], which its description does not tell.
     pub no_write_zeroes: bool,
-    /// So do discards.
+    /// Discards fail with [`crate::OpError::Unsupported`].
     pub no_discard: bool,
     /// As many of the next writes are acknowledged and lost.
     pub losing_writes: u32,

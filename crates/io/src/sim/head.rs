@@ -116,7 +116,7 @@ impl Head {
         (room - now).saturating_add(wire as u64)
     }
 
-    /// Forgets what is on the platter by now.
+    /// Forgets writes that are on the platter by `now`.
     fn drain(&mut self, now: u64) {
         while let Some(&(end, len)) = self.cached.front()
             && end <= now

@@ -3,9 +3,9 @@
 //! Nothing here reads a clock or chance from outside. Time moves only when every task waits: to the next completion
 //! or timer.
 //!
-//! The drives are no better than real ones may be. Sectors that were never written hold noise, discarded ones anything.
-//! A volatile cache is lost at a power cut, what is under way then takes effect in part, and so does a change that
-//! fails. [`Faults`] says what is wrong with a drive; [`Hostility`] what else the world does of its own accord.
+//! The drives are no better than real ones may be. Sectors that were never written hold noise, discarded ones
+//! anything. A volatile cache is lost at a power cut, what is under way then takes effect in part, and so does a
+//! change that fails. [`Faults`] are those of a drive; [`Hostility`] has faults that the world makes by itself.
 
 mod agenda;
 mod busy;
@@ -48,15 +48,15 @@ use world::{Deed, SimWorld};
 /// Faults that the world causes by itself, at random from its seed. None by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hostility {
-    /// Of 1000 transfers of more than a block, as many move fewer bytes than asked.
+    /// Per mille of transfers of more than a block that move fewer bytes than asked.
     pub short_transfers: u32,
     /// The treatment of changes under way that overlap on one drive.
     pub overlaps: Overlaps,
     /// Bytes of a connection are on their way for no longer than this.
     pub socket_latency: Duration,
-    /// Of 1000 movements of bytes over a connection, as many carry but a few: sends and receives come back short.
+    /// Per mille of sends and receives that come back short, with but a few bytes.
     pub socket_fragments: u32,
-    /// Of 1000 movements of bytes over a connection, as many break it.
+    /// Per mille of sends and receives that break the connection.
     pub socket_resets: u32,
 }
 
@@ -64,10 +64,10 @@ pub struct Hostility {
 /// any order, so that redundancy would come to differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overlaps {
-    /// They are not checked: ordering them is the client's task, where there is no redundancy.
+    /// Overlaps are not checked: ordering them is the client's task, where there is no redundancy.
     #[default]
     Allowed,
-    /// [`Sim::overlaps`] tells of them.
+    /// [`Sim::overlaps`] lists them.
     Reported,
     /// The second one panics.
     Panic,
@@ -90,7 +90,7 @@ pub enum When {
     /// Just before the step of this number. Each submission and each completion of an operation on a drive is a step;
     /// the first has number 0.
     Step(u64),
-    /// At this moment.
+    /// At this time.
     Moment(Instant),
 }
 
@@ -142,7 +142,7 @@ impl Sim {
         MemberId::device((drives.len() - 1) as u32)
     }
 
-    /// From now on the world does this of its own accord.
+    /// Sets faults that the world makes by itself from now on.
     pub fn set_hostility(&self, hostility: Hostility) {
         self.0.borrow_mut().hostility = hostility;
     }
@@ -174,8 +174,9 @@ impl Sim {
         drive.faults.silent.push(range);
     }
 
-    /// The drive has `size` bytes from now on, as a file after `truncate`: what was beyond is gone, reads end there, and a
-    /// write beyond it makes the drive longer again, with a hole that reads as zeroes. A restart finds it as it is then.
+    /// The drive has `size` bytes from now on, as a file after `truncate`: what was beyond is gone, reads end there,
+    /// and a write beyond it makes the drive longer again, with a hole that reads as zeroes. A restart finds the
+    /// drive with that size.
     ///
     /// # Panics
     /// If that is more than it began with.
@@ -196,7 +197,7 @@ impl Sim {
         self.with(member, |drive| drive.faults.clone())
     }
 
-    /// Changes what is wrong with the drive.
+    /// Changes the faults of the drive.
     pub fn afflict(&self, member: MemberId, change: impl FnOnce(&mut Faults)) {
         self.0.borrow_mut().afflict(member, change);
     }

@@ -1,9 +1,9 @@
 //! A drive's measured performance as a network of stations.
 //!
 //! An operation that finds a free unit spends its latency there, beside others of either kind; then it passes the one
-//! station that all operations share, in the order in which they became ready, and holds it for its occupancy. With one
-//! operation in flight a drive shows the sum of the two, with many the occupancy alone. A disk has a head instead: one
-//! unit, which takes of what waits what is nearest.
+//! station that all operations share, in the order in which they became ready, and holds it for its occupancy. With
+//! one operation in flight a drive shows the sum of the two, with many the occupancy alone. A disk has a head
+//! instead: one unit, which takes the nearest of the waiting requests.
 
 use super::curve::{Curve, between};
 
@@ -16,8 +16,8 @@ pub struct Stations {
     pub read: Path,
     /// Writes.
     pub write: Path,
-    /// How much longer or shorter the occupancy is in a mix: by per cent of reads, thousandths by size. None is 1000
-    /// everywhere, and what is between two of them is interpolated.
+    /// How much longer or shorter the occupancy is in a mix: by per cent of reads, thousandths by size. Without any
+    /// the factor is 1000. Between two curves it is interpolated.
     pub mixed: Vec<(u32, Curve)>,
     /// A flush.
     pub flush: u64,
@@ -35,7 +35,7 @@ pub struct Stations {
 pub struct Path {
     /// Until its bytes are ready to pass the shared station, by size.
     pub latency: Curve,
-    /// The same of an operation that goes on where an earlier one of its kind ended.
+    /// Service times of an operation that begins where an earlier one of its kind ended.
     pub stream: Curve,
     /// How long it holds the shared station, by size.
     pub occupancy: Curve,

@@ -8,11 +8,11 @@ use super::rng::Rng;
 use super::stations::Uplink;
 use crate::op::{OpKey, OpKind};
 
-/// Of one drive.
+/// The timing of one drive.
 pub(super) enum Timing {
-    /// By round figures of its kind.
+    /// Times from round figures of the kind of drive.
     Simple(Simple),
-    /// As it was measured.
+    /// Times from measurements.
     Measured(Box<Busy>),
 }
 
@@ -21,7 +21,7 @@ impl Timing {
         Self::Simple(Simple::new(model, size))
     }
 
-    /// Nothing is under way any more.
+    /// Forgets all operations under way.
     pub(super) fn forget(&mut self, size: u64) {
         *self = match self {
             Self::Simple(simple) => Self::new(simple.model, size),

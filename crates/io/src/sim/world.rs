@@ -48,9 +48,9 @@ pub(super) struct SimWorld {
     pub(super) hostility: Hostility,
     pub(super) drives: Vec<Drive>,
     uplink: Uplink,
-    /// By moment; what happens at one moment comes in an order that the seed shuffles.
+    /// Indexed by moment; what happens at one moment comes in an order that the seed shuffles.
     agenda: Agenda<SimEvent>,
-    /// By key.
+    /// Indexed by key.
     flying: Vec<Option<Flying>>,
     pub(super) shared: SharedMemory,
     /// Copies that stand in for memory that others may change, by the operation's key.
@@ -70,7 +70,7 @@ pub(super) struct SimWorld {
     /// operation that never came.
     pub(super) bug: Option<String>,
     pub(super) attached: bool,
-    /// Nothing happens any more.
+    /// The world has ended.
     pub(super) ended: bool,
     /// Operations that never complete, for the world has ended.
     frozen: Vec<OpKey>,
@@ -202,7 +202,7 @@ impl SimWorld {
         }
     }
 
-    /// Notes what is under way now, and whether it overlaps what is.
+    /// Notes a change that begins, and whether it overlaps others under way.
     fn note_change(&mut self, member: MemberId, key: OpKey, op: &Flying) -> Option<RangeKey> {
         let (offset, len, _) = op.change()?;
         let range = offset..offset.saturating_add(len);
@@ -234,7 +234,7 @@ impl SimWorld {
         let latency = drive.timing.latency(self.now, op.kind, op.len, &mut self.rng);
         let mut slowness = u64::from(drive.faults.slowness.max(1));
         if drive.begin(op) {
-            // It tries for a while before it says so, and others may overtake it.
+            // The drive retries for a while before it reports the error, and other operations may overtake this one.
             slowness *= 1 + self.rng.below(4);
         }
         self.schedule(self.now.saturating_add(latency.saturating_mul(slowness)), SimEvent::Ready(key.0));
@@ -395,7 +395,7 @@ impl SimWorld {
         self.schedule(self.now.saturating_add(latency), SimEvent::Pump(into.0));
     }
 
-    /// Moves what moves at one go; says whether it did anything.
+    /// Moves the bytes of one step; returns whether there were any.
     fn pump(&mut self, into: SocketId) -> bool {
         if self.rng.chance(self.hostility.socket_resets) {
             self.pipes.reset(into, &mut self.completed);

@@ -24,7 +24,7 @@ pub struct MemberCounters {
     pub errors: u64,
     /// Operations that were given up.
     pub given_up: u64,
-    /// Of these, those that have completed since, too late for their callers.
+    /// Orphans that have completed since, too late for their callers.
     pub late: u64,
     /// Operations sent and not answered, those that were given up among them.
     pub in_flight: usize,

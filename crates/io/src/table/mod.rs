@@ -33,15 +33,15 @@ pub(crate) struct Slot {
     done: u64,
     arena: u32,
     group: u32,
-    /// Its owner, once it was given up: then it has no group that says so.
+    /// The operation's owner, once it was given up: then it has no group that says so.
     owner: Owner,
     class: OpClass,
     tag: OpTag,
     /// The borrow of the buffers is noted: a device may touch them.
     borrowed: bool,
-    /// When it was sent, on the clock of [`crate::patience`].
+    /// When the operation was sent, on the clock of [`crate::patience`].
     since: Instant,
-    /// It is with the reactor, or with who serves the member.
+    /// The operation is with the reactor, or with who serves the member.
     sent: bool,
 }
 
@@ -57,7 +57,7 @@ enum GroupState {
 struct GroupSlot {
     ops: Vec<OpKey>,
     left: u32,
-    /// For what its operations are, and whose.
+    /// The class and owner of its operations.
     class: OpClass,
     owner: Owner,
     state: GroupState,
@@ -77,7 +77,7 @@ struct MemberState {
     /// The operation that a group last began on it. Checked before it is trusted, so never cleared.
     last: OpKey,
     orphans: u32,
-    /// Owners that submit nothing to it any more.
+    /// Owners that have forsaken the member.
     forsaken: Vec<Owner>,
     counters: MemberCounters,
 }
@@ -88,7 +88,7 @@ pub(crate) struct Table {
     free_slots: Vec<u32>,
     groups: Vec<GroupSlot>,
     free_groups: Vec<u32>,
-    /// By [`MemberId::index`].
+    /// Indexed by [`MemberId::index`].
     members: Vec<MemberState>,
     /// At least one member is forsaken.
     any_forsaken: bool,

@@ -52,7 +52,8 @@ impl Threads {
         })
     }
 
-    /// Leaves a job to the threads of its member. Its segments and what it fills stay in place until its answer.
+    /// Leaves a job to the threads of its member. The segments of the job and their memory must stay in place until
+    /// the answer.
     pub(crate) fn ask(&mut self, job: Errand) {
         let workers =
             self.workers.entry(job.member).or_insert_with(|| Workers::new(Arc::clone(&self.answers)));
@@ -73,7 +74,7 @@ impl Threads {
         self.sockets.begin(socket, fd, transfer, &mut self.ready);
     }
 
-    /// Ends what is under way on a socket.
+    /// Cancels the operations on a socket.
     pub(crate) fn cancel(&mut self, socket: SocketId) {
         self.sockets.cancel(socket, &mut self.ready);
         self.cancelled.push(socket);
@@ -128,7 +129,7 @@ impl Answers {
     fn add(&self, answer: Answer) {
         let mut come = lock(&self.come);
         come.push(answer);
-        // They are taken all at once, so that one word suffices.
+        // All are taken at once, so that one wake-up suffices.
         let first = come.len() == 1;
         drop(come);
         if first {

@@ -31,7 +31,7 @@ pub(crate) struct Transfer {
 
 struct Socket {
     fd: RawFd,
-    /// Epoll tells of it.
+    /// Epoll watches the socket.
     watched: bool,
     incoming: VecDeque<Transfer>,
     outgoing: VecDeque<Transfer>,
@@ -76,7 +76,7 @@ impl Sockets {
         }
     }
 
-    /// Takes what epoll tells.
+    /// Handles the events of epoll.
     pub(super) fn go_on(&mut self, ready: &mut Vec<Answer>) {
         self.events.clear();
         let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -115,7 +115,7 @@ impl Socket {
     }
 }
 
-/// Does what can be done now, in order.
+/// Carries out the transfers that are possible now, in order.
 fn go_on(fd: RawFd, queue: &mut VecDeque<Transfer>, ready: &mut Vec<Answer>) {
     while let Some(first) = queue.front_mut() {
         let answer = match first.attempt(fd) {

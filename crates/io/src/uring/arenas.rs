@@ -9,9 +9,9 @@ use super::engine::Engine;
 const PLACES: u16 = 4096;
 
 pub(super) struct Arenas {
-    /// By arena: it is registered.
+    /// Indexed by arena: it is registered.
     registered: Vec<bool>,
-    /// The kernel has such a table.
+    /// Whether the kernel has a table of registered buffers.
     table: bool,
 }
 

@@ -32,8 +32,8 @@ pub(super) fn close(devices: impl IntoIterator<Item = OpenDevice>, patience: Dur
     let _ = ended.recv_timeout(until.saturating_duration_since(Instant::now()));
 }
 
-/// Leaves a device to what asks it still. Threads that ask share its file, which is closed, and its lock ended, with the last
-/// of them; what the kernel was asked through the ring has no end that could be told.
+/// Leaves a device to what asks it still. Threads that ask share its file, which is closed, and its lock ended, with
+/// the last of them; what the kernel was asked through the ring may end at an unknown time.
 pub(super) fn leave(device: Option<OpenDevice>, to_threads: bool) {
     if to_threads {
         // Should the last of them return just now, the file is closed here, which can wait: so not in this thread. Without

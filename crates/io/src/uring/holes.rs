@@ -41,7 +41,7 @@ struct Question {
 }
 
 impl Question {
-    /// All of it may be stored.
+    /// The answer that the range counts as stored.
     fn stored(self) -> Answer {
         let Self { key, member, range, .. } = self;
         Answer { key, member, result: Ok(Mapped::stored(range.end - range.start)) }
@@ -50,7 +50,7 @@ impl Question {
 
 /// Questions that wait for the thread of a member.
 #[derive(Default)]
-struct Desk {
+struct MemberQueue {
     state: Mutex<Waiting>,
     more: Condvar,
 }
@@ -63,7 +63,7 @@ struct Waiting {
 }
 
 pub(super) struct Holes {
-    desks: HashMap<MemberId, Arc<Desk>>,
+    queues: HashMap<MemberId, Arc<MemberQueue>>,
     answers: Arc<Mutex<Vec<Answer>>>,
     unpark: Unpark,
     /// Questions that were not taken back as answers.
@@ -73,7 +73,7 @@ pub(super) struct Holes {
 impl Holes {
     /// `unpark` ends a park of the ring, which is to take answers.
     pub(super) fn new(unpark: Unpark) -> Self {
-        Self { desks: HashMap::new(), answers: Arc::default(), unpark, asked: BTreeSet::new() }
+        Self { queues: HashMap::new(), answers: Arc::default(), unpark, asked: BTreeSet::new() }
     }
 
     /// No question is under way.
@@ -106,11 +106,11 @@ impl Holes {
 
     /// Leaves a question to the member's thread; false if there can be none.
     fn hand_over(&mut self, question: Question) -> bool {
-        let desk = Arc::clone(self.desks.entry(question.member).or_default());
-        let mut waiting = lock(&desk.state);
+        let queue = Arc::clone(self.queues.entry(question.member).or_default());
+        let mut waiting = lock(&queue.state);
         if !waiting.attended {
             let (there, answers, unpark) =
-                (Arc::clone(&desk), Arc::clone(&self.answers), Arc::clone(&self.unpark));
+                (Arc::clone(&queue), Arc::clone(&self.answers), Arc::clone(&self.unpark));
             let answer = move || there.answer_all(&answers, &unpark);
             if Builder::new().name("holes".into()).spawn(answer).is_err() {
                 return false;
@@ -118,7 +118,7 @@ impl Holes {
             waiting.attended = true;
         }
         waiting.questions.push_back(question);
-        desk.more.notify_one();
+        queue.more.notify_one();
         true
     }
 
@@ -132,7 +132,7 @@ impl Holes {
     }
 }
 
-impl Desk {
+impl MemberQueue {
     fn answer_all(&self, answers: &Mutex<Vec<Answer>>, unpark: &Unpark) {
         while let Some(question) = self.next() {
             // SAFETY: the device stays open until the answer is taken, and where the ring ends before, for ever.

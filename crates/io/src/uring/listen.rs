@@ -21,16 +21,16 @@ const BACKLOG: i32 = 1024;
 pub struct SocketRights {
     /// As chmod has it; the umask has no part in it. Who may write may connect.
     pub mode: u32,
-    /// Its owner, if that is not the process's user.
+    /// The socket's owner, if that is not the process's user.
     pub owner: Option<u32>,
-    /// Its group, if that is not the process's.
+    /// The socket's group, if that is not the process's.
     pub group: Option<u32>,
 }
 
 /// A socket to which only its owner, and root, may connect.
 pub const OWNER_ONLY: SocketRights = SocketRights { mode: 0o600, owner: None, group: None };
 
-/// Why there is no listener.
+/// Reasons why a listener can't be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
@@ -43,7 +43,7 @@ pub enum ListenError {
     /// The socket file can't be made.
     #[error("can't listen on {}: {source}; its directory must exist and be writable, and the path be short", path.display())]
     Path {
-        /// As it was given.
+        /// The text that was given.
         path: PathBuf,
         /// Why.
         source: io::Error,
@@ -51,7 +51,7 @@ pub enum ListenError {
     /// The socket file can't be given to another owner.
     #[error("{} can't be given to that owner or group: {source}; only root may give a file to another user, and its owner to a group that he is in", path.display())]
     Owner {
-        /// As it was given.
+        /// The text that was given.
         path: PathBuf,
         /// Why.
         source: io::Error,
@@ -64,7 +64,7 @@ pub enum ListenError {
     /// The address can't be bound.
     #[error("can't listen on {address}: {source}; it must be an address of this machine")]
     Address {
-        /// As it was given.
+        /// The text that was given.
         address: SocketAddr,
         /// Why.
         source: io::Error,
@@ -271,8 +271,8 @@ mod tests {
         for taken in [format!("0.0.0.0:{port}"), format!("127.0.0.1:{port}"), both] {
             let error = listener(&taken).expect_err("it is taken");
             assert!(matches!(error, ListenError::AddressInUse(at) if at.to_string() == taken));
-            let told = format!("address in use: another socket is bound to {taken}, ");
-            assert!(error.to_string().starts_with(&told), "{error}");
+            let reported = format!("address in use: another socket is bound to {taken}, ");
+            assert!(error.to_string().starts_with(&reported), "{error}");
         }
         drop((four, six));
     }

@@ -23,7 +23,7 @@ pub(super) enum Target {
 #[derive(Clone, Copy)]
 pub(super) struct AskedFile {
     pub(super) target: Target,
-    /// Of the entries that ask it.
+    /// The flags of the entries that ask it.
     pub(super) flags: squeue::Flags,
     /// The byte of the device at which the member begins.
     pub(super) start: u64,
@@ -52,14 +52,14 @@ struct UringMember {
     file: AskedFile,
     in_flight: u32,
     closing: bool,
-    /// Its file was shorter than it should be when it was last looked at, in this turn of the ring.
+    /// The member's file was shorter than it should be when it was last looked at, in this turn of the ring.
     shorter: bool,
     looked_in: u64,
 }
 
 pub(super) struct Members {
     members: Vec<UringMember>,
-    /// Of the ring: what happened in it happened after the one before.
+    /// The ring's turn: what happens in one happened after the turn before.
     turn: u64,
     has_table: bool,
     /// The limit on the kernel's worker threads for this thread.

@@ -1,4 +1,4 @@
-//! Real members and sockets, through io_uring (Linux 5.19 or newer; 6.1 for deferred task work), or where that can't be had by
+//! Real members and sockets, through io_uring (Linux 5.19 or newer; 6.1 for deferred task work), or where that is not available by
 //! threads (see `crate::threads`). All but the sending and the taking of answers is the same for both.
 //!
 //! One ring per executor, used by its thread only. A park is at most one `io_uring_enter`: it sends what was submitted,
@@ -44,7 +44,7 @@ use sockets::Sockets;
 use wake::Wake;
 
 /// How long the end of a ring waits for what is its own.
-const ENDING: Duration = Duration::from_millis(500);
+const END_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The io_uring reactor. A handle: cloning gives the same ring, so that members and listeners can be added while
 /// [`crate::Io`] owns it.
@@ -59,7 +59,7 @@ struct UringState {
     arenas: Arenas,
     wake: Wake,
     holes: Holes,
-    /// By operation key: what the kernel was last asked under that key.
+    /// Indexed by operation key: what the kernel was last asked under that key.
     running: Vec<Running>,
     /// Operations that the kernel has.
     in_kernel: usize,
@@ -81,8 +81,8 @@ impl Uring {
         Ok(Self::over(Engine::Ring(ring), wake))
     }
 
-    /// The same without io_uring: threads of each member ask it, and epoll tells of sockets. Dearer by two changes of threads
-    /// for each operation.
+    /// A reactor without io_uring: each member has threads that ask it, and epoll watches the sockets. Each operation
+    /// costs two more thread switches.
     ///
     /// # Errors
     /// [`UringError::Limit`] for lack of descriptors or memory, [`UringError::Failed`] with any other error.
@@ -186,7 +186,7 @@ impl Uring {
 unsafe impl Reactor for Uring {
     fn attach(&mut self) {
         let state = &mut *self.0.borrow_mut();
-        state.reap_left_behind();
+        state.reap_orphans();
         assert!(!state.attached, "the ring has an executor: shut that down first");
         assert!(state.in_kernel == 0, "operations of the last executor are not answered yet");
         state.arenas.clear(&state.engine);
@@ -293,7 +293,7 @@ impl UringState {
         }
     }
 
-    /// Hands the kernel what runs under `key`.
+    /// Submits the operation `key` to the kernel.
     fn send(&mut self, key: OpKey) {
         let running = &mut self.running[key.0 as usize];
         match &mut self.engine {
@@ -315,7 +315,7 @@ impl UringState {
 
     /// Takes answers to what the last executor left in flight.
     #[cold]
-    fn reap_left_behind(&mut self) {
+    fn reap_orphans(&mut self) {
         if self.in_kernel > 0 && !self.attached {
             let mut nobodys = Vec::new();
             self.engine.enter(Wait::Not);
@@ -359,7 +359,7 @@ impl UringState {
         }
         let answers = self.holes.take();
         if !answers.is_empty() {
-            // They come at any moment of a turn: what was known of files before says nothing.
+            // Completions come at any moment of a turn, so that earlier knowledge about files is stale.
             self.members.next_turn();
         }
         for Answer { key, member, result } in answers {
@@ -439,7 +439,7 @@ impl Drop for UringState {
         // the ring's own, which nothing can hold up; a bound, all the same, so that no ring keeps a process from ending.
         self.sockets.close_all(&mut self.engine);
         self.wake.stop();
-        let (end, mut dropped) = (self.now().after(ENDING), Vec::new());
+        let (end, mut dropped) = (self.now().after(END_TIMEOUT), Vec::new());
         while self.wake.is_armed() || self.sockets.is_busy() {
             let left = end.since(self.now());
             if left.is_zero() {
@@ -452,7 +452,7 @@ impl Drop for UringState {
         if self.in_kernel > 0 || self.wake.is_armed() {
             // The kernel may still write here.
             core::mem::forget(core::mem::take(&mut self.running));
-            self.wake.leave_behind();
+            self.wake.leak_count();
         }
         // The kernel ends a closed ring at its leisure, seconds later at times, and members would stay locked until then.
         self.members.close_all(&self.engine);

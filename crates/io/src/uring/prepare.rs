@@ -48,9 +48,9 @@ pub(super) struct Running {
     fixed: Option<u16>,
     /// Unmapping was refused: zeroes are to be written.
     keep_mapped: bool,
-    /// Nobody waits for it: it is not tried again.
+    /// The operation was given up: it is not retried.
     given_up: bool,
-    /// For what it is, as the kernel's schedulers put it.
+    /// The I/O priority of the operation's class.
     ioprio: u16,
     /// The state of a probe; kept for the next.
     look: Option<Box<Look>>,

@@ -69,7 +69,7 @@ impl Look {
         entry.mask(wanted).build()
     }
 
-    /// The same for a thread.
+    /// The work of a thread for this origin.
     pub(super) fn work(&mut self, origin: &Origin) -> Work {
         let name = self.by_name.then(|| Arc::clone(&origin.name));
         Work::Stat { name, into: &raw mut self.answer }
@@ -112,8 +112,8 @@ impl Look {
     }
 }
 
-/// By how many bytes a device's file is shorter than it was when it was opened, as far as the kernel knows: the file system
-/// itself is not asked, so that nothing waits for one that hangs. Zero if there is no file.
+/// Bytes by which a device's file is shorter than it was when it was opened, as far as the kernel knows: the file
+/// system itself is not asked, so that nothing waits for one that hangs. Zero if there is no file.
 pub(super) fn lacks(device: &OpenDevice) -> u64 {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     device.file().map_or(0, |(file, size)| {

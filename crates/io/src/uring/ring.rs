@@ -14,7 +14,7 @@ const SUBMISSIONS: u32 = 512;
 /// Entries of the completion queue; the kernel keeps what does not fit.
 pub(super) const COMPLETIONS: u32 = 4096;
 
-/// Why there is no ring.
+/// Reasons why a ring can't be set up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UringError {
@@ -149,7 +149,7 @@ impl Ring {
         }
     }
 
-    /// Sends what is in the full queue, without waiting.
+    /// Submits the full queue, without waiting.
     #[cold]
     fn flush(&mut self) {
         let count = self.uring.submission().len() as u32;
@@ -227,7 +227,7 @@ fn build_sized(submissions: u32, completions: u32) -> io::Result<IoUring> {
     Err(last)
 }
 
-/// Passes over what only means to come again.
+/// Ignores errors that only ask for a retry.
 fn check(result: io::Result<usize>) {
     let Err(error) = result else { return };
     match error.raw_os_error() {

@@ -24,7 +24,7 @@ struct SocketSlot {
 
 struct Socket {
     fd: OwnedFd,
-    /// A Unix listener's; removed when it is closed.
+    /// The file of a Unix listener; removed when that is closed.
     file: Option<SocketFile>,
     /// A listener whose connections are TCP.
     tcp: bool,
@@ -88,7 +88,7 @@ impl Sockets {
         rustix::net::getsockname(&self.get(id)?.fd).ok()?.try_into().ok()
     }
 
-    /// An IPv4 address that comes as an IPv6 one is told as what it is.
+    /// An IPv4 address that comes as an IPv6 one is reported as the IPv4 address.
     pub(super) fn peer(&self, id: SocketId) -> Option<IpAddr> {
         let address = rustix::net::getpeername(&self.get(id)?.fd).ok()??;
         SocketAddr::try_from(address).ok().map(|address| address.ip().to_canonical())
@@ -120,7 +120,7 @@ impl Sockets {
         socket_of(kind).and_then(|id| self.get(id)).is_none_or(|socket| socket.stopped)
     }
 
-    /// An operation is over: what it comes to.
+    /// Ends an operation; returns its result.
     pub(super) fn end(&mut self, kind: OpKind, result: Result<u32, OpError>) -> Result<u64, OpError> {
         let id = socket_of(kind).ok_or(OpError::Unsupported)?;
         let socket = self.get_mut(id).ok_or(OpError::Cancelled)?;
@@ -214,7 +214,7 @@ impl Sockets {
 
 /// When a connection has been silent for so long, the kernel asks whether the other end is still there, ...
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
-/// ... so often, ...
+/// ... at this interval, ...
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// ... this many times, and then gives the connection up.
 const KEEPALIVE_PROBES: u32 = 4;

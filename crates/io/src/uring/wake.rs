@@ -38,7 +38,7 @@ impl Wake {
         unsafe { ring.push(entry, Token::Wake) };
     }
 
-    /// The descriptor that raises it, for one who polls it.
+    /// The event's descriptor, for threads that poll it.
     pub(super) fn event(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.event)
     }
@@ -51,14 +51,14 @@ impl Wake {
         self.armed
     }
 
-    /// Ends the read; it is not armed again.
+    /// Ends the read for good.
     pub(super) fn stop(&mut self) {
         self.stopping = true;
         raise(&self.event);
     }
 
     /// The kernel keeps the memory of the count.
-    pub(super) fn leave_behind(&mut self) {
+    pub(super) fn leak_count(&mut self) {
         core::mem::forget(core::mem::take(&mut self.count));
     }
 

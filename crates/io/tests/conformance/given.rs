@@ -47,7 +47,7 @@ pub(crate) fn given_memory_is_read_and_filled_where_it_is<W: World>(stage: &Stag
         let at = ARENA - (64 << 10) + 512;
         file.write_all_at(&put, at).unwrap();
         let from = given.slice(at, put.len(), BLOCK).unwrap();
-        assert!(from.is_shared() && !from.is_lent());
+        assert!(from.is_shared() && !from.is_pinned());
         assert_eq!(io.arenas(), if pages == Pages::Stay { 2 } else { 0 });
         let into = given.slice(2 * ARENA + 1024, put.len(), BLOCK).unwrap();
         io.block_on(async {
@@ -188,7 +188,7 @@ pub(crate) fn given_memory_is_sent_and_received<W: World>(stage: &Stage<W>) {
     assert!(bytes_of(&file, 1 << 20, PAGE) == put);
 }
 
-/// Memory of an operation that was given up may still change. Its slices are marked as lent, those and no others, and
+/// Memory of an operation that was given up may still change. Its slices are marked as pinned, those and no others, and
 /// the memory stays mapped.
 pub(crate) fn given_memory_of_a_forsaken_member_stays<W: AtCommand>(stage: &Stage<W>) {
     let io = &stage.io;
@@ -206,7 +206,7 @@ pub(crate) fn given_memory_of_a_forsaken_member_stays<W: AtCommand>(stage: &Stag
         io.yield_now().await;
         io.forsake(hung);
         pending.await.ok().unwrap_err();
-        assert!(into.is_lent() && !beside.is_lent() && given.slice(0, 8192, BLOCK).unwrap().is_lent());
+        assert!(into.is_pinned() && !beside.is_pinned() && given.slice(0, 8192, BLOCK).unwrap().is_pinned());
         // A guest may ask for the same again, and for what is beside it.
         let mut group = io.group();
         group.read(member, 0, &given.slice(4096, 1024, BLOCK).unwrap());

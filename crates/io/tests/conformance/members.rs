@@ -388,14 +388,14 @@ pub(crate) fn an_executor_ends_with_operations_in_flight<W: World>(stage: &Stage
 
 /// The answers about a member from a place on, one stretch after the other.
 async fn mapped(io: &Io, member: MemberId, bytes: u64) -> Vec<(u64, bool)> {
-    let (mut at, mut told) = (0, Vec::new());
+    let (mut at, mut reported) = (0, Vec::new());
     while at < bytes {
         let Mapped { len, hole } = io.map(member, at, bytes - at).await.unwrap();
         assert!(len > 0 && at + len <= bytes, "{len} bytes at {at}");
-        told.push((len, hole));
+        reported.push((len, hole));
         at += len;
     }
-    told
+    reported
 }
 
 pub(crate) fn holes_are_told_where_nothing_was_written<W: World>(stage: &Stage<W>) {
@@ -408,15 +408,15 @@ pub(crate) fn holes_are_told_where_nothing_was_written<W: World>(stage: &Stage<W
         buf.bytes_mut().fill(7);
         write(io, member, SIZE / 4, &buf.slice(0..SIZE as usize / 8)).await.unwrap();
         write(io, full, 0, &buf.all()).await.unwrap();
-        let (told, whole) = (mapped(io, member, SIZE).await, mapped(io, full, SIZE).await);
+        let (reported, whole) = (mapped(io, member, SIZE).await, mapped(io, full, SIZE).await);
         assert!(whole.iter().all(|&(_, hole)| !hole), "{whole:?}");
         if world.tells_holes() {
-            assert_eq!(told, [(SIZE / 4, true), (SIZE / 8, false), (SIZE * 5 / 8, true)]);
+            assert_eq!(reported, [(SIZE / 4, true), (SIZE / 8, false), (SIZE * 5 / 8, true)]);
             // Asked from the middle of a stretch.
             let middle = io.map(member, SIZE / 4 + 4096, SIZE / 2).await;
             assert_eq!(middle, Ok(Mapped { len: SIZE / 8 - 4096, hole: false }));
         } else {
-            assert!(told.iter().all(|&(_, hole)| !hole), "{told:?}");
+            assert!(reported.iter().all(|&(_, hole)| !hole), "{reported:?}");
         }
         assert_eq!(io.map(member, SIZE - 4096, 8192).await, Err(OpError::OutOfRange));
         assert_eq!(io.map(closed, 0, SIZE).await, Err(OpError::Gone));

@@ -66,7 +66,7 @@ pub(crate) fn pools_take_what_they_need<W: World>(stage: &Stage<W>) {
     assert_eq!(in_use(io), (9, 9 * ARENA));
     assert!(pool.try_alloc(32 << 20).is_none());
     drop((small, large));
-    // All of it can be had in pieces of any size, whatever it was used for before.
+    // All of the memory is available in pieces of any size, whatever its earlier use.
     assert_eq!(fill(&pool, PAGE), (77 << 20) / PAGE + 1);
     assert_eq!(in_use(io), (20, (77 << 20) + PAGE), "the last one is short");
     assert_eq!(fill(&pool, 4 << 20), 19);
@@ -94,7 +94,7 @@ pub(crate) fn pools_give_back_what_nobody_needs<W: World>(stage: &Stage<W>) {
             io.sleep(Duration::from_millis(100)).await;
         }
         assert_eq!(in_use(io), (2, 2 * ARENA));
-        // It was never given away, and what was can be had again.
+        // This memory was never handed out twice, and freed memory is available again.
         assert!(kept.bytes().iter().all(|&byte| byte == kept.bytes()[0]));
         let large = pool.alloc(32 << 20).await;
         large.bytes_mut().fill(1);

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 /// The interface of a world for these tests. Handles: the executor owns the reactor.
 pub(crate) trait World: Sized + 'static {
-    /// The world, or why it can't be had here.
+    /// The world, or why it is not available here.
     fn new() -> Result<Self, Missing>;
     fn reactor(&self) -> Box<dyn Reactor>;
     /// A member that reads as zeroes.
@@ -44,7 +44,7 @@ pub(crate) trait AtCommand: World {
     fn shorten(&self, member: MemberId);
     /// Nothing that the member is asked ends any more.
     fn hang(&self, member: MemberId);
-    /// It does again.
+    /// The member answers again.
     fn release(&self, member: MemberId);
 }
 

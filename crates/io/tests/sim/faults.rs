@@ -123,10 +123,10 @@ fn a_flush_that_overtakes_a_failing_one_makes_nothing_stable() {
             let succeeded = io.now();
             // The outcome is unknown until the drive has answered.
             let held = look(&sim, member, 0, PAGE)[0];
-            let (failed, told) = failing.await;
+            let (failed, reported) = failing.await;
             assert_eq!((failed, look(&sim, member, 0, PAGE)), (Err(EIO), vec![0; PAGE]));
-            assert!(held == 2 || told <= succeeded);
-            told > succeeded
+            assert!(held == 2 || reported <= succeeded);
+            reported > succeeded
         })
     };
     assert!((0..16).any(overtaken) && !(0..16).all(overtaken));

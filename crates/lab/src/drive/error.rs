@@ -16,7 +16,7 @@ pub struct DriveError {
     pub kind: DriveErrorKind,
 }
 
-/// Kinds of what can be wrong.
+/// Kinds of errors in models and tables.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DriveErrorKind {
     /// It is no TOML, or has keys that models don't have, or lacks some.
@@ -25,7 +25,7 @@ pub enum DriveErrorKind {
     /// A number that can't be.
     #[error("{what} must be {wanted}")]
     Number {
-        /// Of what.
+        /// The quantity in question.
         what: &'static str,
         /// The values that are allowed.
         wanted: &'static str,
@@ -41,12 +41,12 @@ pub enum DriveErrorKind {
     /// A row with too many or too few columns.
     #[error("{found} columns, where the header has {wanted}")]
     Columns {
-        /// Of the row.
+        /// The number of columns in the row.
         found: usize,
-        /// Of the header.
+        /// The number of columns in the header.
         wanted: usize,
     },
-    /// A cell that means nothing.
+    /// A cell with an unknown value.
     #[error("'{0}' is no {1}")]
     Cell(String, &'static str),
     /// Two figures of one measurement.
@@ -55,7 +55,7 @@ pub enum DriveErrorKind {
     /// Rows that a fit needs are not there.
     #[error("{0}")]
     Lacks(&'static str),
-    /// It is larger than any model or table.
+    /// The file is larger than any model or table.
     #[error("more than {0} bytes")]
     TooLong(usize),
 }

@@ -37,7 +37,7 @@ pub fn fit(name: &str, size: u64, tables: &[Table]) -> Result<Fitted, DriveError
     fitted(name, size, tables, false)
 }
 
-/// The same where nothing was written: writes are taken to be as reads are, and the model says so.
+/// Fits a model to reads alone: writes are assumed to be as fast, and the model says so.
 ///
 /// # Errors
 /// [`DriveErrorKind::Lacks`] if there are no reads.

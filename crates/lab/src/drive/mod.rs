@@ -38,8 +38,8 @@ pub struct Drive {
 }
 
 impl Drive {
-    /// The same drive without a cache for writes: a disk takes what is written at random in no time until that is full, and
-    /// what lasts, or is not to be lost, goes to the platter.
+    /// This drive without its write cache. With one, a disk acknowledges random writes at once until the cache is
+    /// full.
     pub fn without_write_cache(&self) -> Self {
         let mut stations = (*self.stations).clone();
         if let Some(platter) = &mut stations.platter {
@@ -57,7 +57,7 @@ impl Drive {
         Self { stations: stations.into(), ..self.clone() }
     }
 
-    /// One of `groups` equal groups of such drives: each has its share of what all hang on.
+    /// The drive in one of `groups` equal groups, which share the link of all drives.
     #[must_use]
     pub fn of_groups(&self, groups: u32) -> Self {
         let mut stations = (*self.stations).clone();

@@ -34,21 +34,21 @@ impl Drive {
             0 | 1 => (one, many, "one request in flight"),
             _ => (many, one, "many requests in flight"),
         };
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         if own.is_none() {
-            told.push(format!(
+            reported.push(format!(
                 "{} was fitted to no load with {named}, and this one has {in_flight}",
                 self.name
             ));
         }
-        let Some((least, most)) = own.or(other) else { return told };
+        let Some((least, most)) = own.or(other) else { return reported };
         let cut = |bytes: u64| chunk.map_or(bytes, |chunk| bytes.min(chunk.max(1)));
         let asked = [Direction::Read, Direction::Write].into_iter().filter(|way| job.access.has(*way));
         let sizes =
             asked.map(|way| &job.blocks[way.index()]).map(|blocks| (cut(blocks.least()), cut(blocks.most())));
         let all = sizes.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)));
         if let Some((from, to)) = all.filter(|(from, to)| *from < least || *to > most) {
-            told.push(format!(
+            reported.push(format!(
                 "{} was fitted to requests of {} to {} KiB, and members get {} to {} KiB of this load",
                 self.name,
                 kib(least),
@@ -57,7 +57,7 @@ impl Drive {
                 kib(to)
             ));
         }
-        told
+        reported
     }
 }
 

@@ -45,9 +45,9 @@ pub enum Measure {
     Longest,
 }
 
-/// Reads a table. Three kinds, told apart by their headers. `pattern,bs_kib,mb_s`: MiB/s of `read`, `write`,
-/// `randread` and `randwrite` with one request in flight. `bs,r0,...,r100`: IOPS by block size and per cent of reads
-/// with many in flight. `stat,bs,r0,...,r100`: milliseconds (`avg`, `max`) with one in flight.
+/// Reads a table. Their headers distinguish three kinds. `pattern,bs_kib,mb_s`: MiB/s of `read`, `write`, `randread`
+/// and `randwrite` with one request in flight. `bs,r0,...,r100`: IOPS by block size and per cent of reads with many
+/// in flight. `stat,bs,r0,...,r100`: milliseconds (`avg`, `max`) with one in flight.
 ///
 /// # Errors
 /// The first thing that is wrong, and its line.

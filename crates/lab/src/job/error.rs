@@ -50,18 +50,18 @@ pub enum JobErrorKind {
     /// An included file has a section.
     #[error("an included file holds options only, no [section]")]
     SectionInside,
-    /// fio may know this option; here it means nothing.
+    /// An unknown option, which fio may know.
     #[error("option '{0}' is not supported; --lenient leaves it out")]
     Unknown(String),
     /// The engine does no block I/O.
     #[error("ioengine={0} reads and writes no blocks: nothing here stands for it")]
     Engine(String),
-    /// A value is no such value.
+    /// The value of an option is wrong.
     #[error("{option}={value}: give {wants}")]
     Value {
         /// The option.
         option: String,
-        /// As it was given.
+        /// The text that was given.
         value: String,
         /// The values that are allowed.
         wants: &'static str,

@@ -1,4 +1,4 @@
-//! An option as it was given: what reports repeat.
+//! Options as they were given, which reports repeat.
 
 /// An option as it was given, by fio's first name for it and with variables expanded.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,28 +4,28 @@
 //! without effect.
 
 mod defaults;
+mod environment;
 mod error;
 mod expression;
 mod given;
+mod ignored;
 mod names;
 mod number;
 mod options;
 mod parse;
 mod pattern;
 mod split;
-mod surroundings;
 mod table;
-mod taken;
 mod text;
 
 pub use defaults::DEFAULTS;
+pub use environment::Surroundings;
 pub use error::{JobError, JobErrorKind, SettingPlace};
 pub use given::Given;
+pub use ignored::{OTHER_WORK, TAKEN, Taken};
 pub use options::{
     Blocks, DIRECTIONS, Direction, Distribution, Each, IoPattern, Job, JobExtent, Kinds, Logs, PERCENTILES,
     Shape, Unified, Verify, Zone,
 };
 pub use parse::{JobPlan, Note, parse, parse_words};
-pub use surroundings::Surroundings;
 pub use table::{HONOURED, Honoured};
-pub use taken::{OTHER_WORK, TAKEN, Taken};

@@ -7,11 +7,11 @@ use super::given::Given;
 /// The operation of a request. The order is fio's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// Reads them.
+    /// Reads blocks.
     Read,
-    /// Writes them.
+    /// Writes blocks.
     Write,
-    /// Gives them up.
+    /// Discards blocks.
     Trim,
 }
 
@@ -24,7 +24,7 @@ impl Direction {
         self as usize
     }
 
-    /// As reports call it.
+    /// The name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -64,7 +64,7 @@ impl Kinds {
 pub struct IoPattern {
     /// The operations of the job.
     pub kinds: Kinds,
-    /// Blocks are drawn, not taken one after the other.
+    /// Places are random, not sequential.
     pub random: bool,
     /// Sequential: bytes left out behind each block, backwards if negative. Random: how many requests go on from each drawn
     /// place, 0 or 1 for one.
@@ -121,7 +121,7 @@ impl Blocks {
 pub enum JobExtent {
     /// Bytes.
     Bytes(u64),
-    /// Of 100: 1 to 100.
+    /// Per cent, from 1 to 100.
     Percent(u8),
 }
 
@@ -138,13 +138,13 @@ impl JobExtent {
 /// A part of the range, and how many of 100 requests go there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zone {
-    /// Of 100 requests.
+    /// Per cent of requests.
     pub share: u64,
     /// How much of the range, from where the zone before it ends.
     pub extent: JobExtent,
 }
 
-/// Which blocks are drawn how often.
+/// The distribution of random places.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Distribution {
     /// All alike.
@@ -153,7 +153,7 @@ pub enum Distribution {
     Zipf(f64),
     /// Pareto's, with its power, between 0 and 1.
     Pareto(f64),
-    /// By zones, for each direction.
+    /// Zones, for each direction.
     Zoned(Box<Each<Vec<Zone>>>),
 }
 
@@ -203,7 +203,7 @@ pub struct Job {
     pub name: String,
     /// The options of the job's own section, for reports.
     pub given: Vec<Given>,
-    /// The operations, and where they go.
+    /// The operations, and their order of places.
     pub access: IoPattern,
     /// Sizes of requests.
     pub blocks: Each<Blocks>,
@@ -219,31 +219,31 @@ pub struct Job {
     pub offset_increment: JobExtent,
     /// Bytes after which it ends, if not all of the size.
     pub io_size: Option<JobExtent>,
-    /// Requests after which it ends.
+    /// The number of requests after which the job ends.
     pub number_ios: Option<u64>,
     /// Passes.
     pub loops: u64,
     /// Requests in flight.
     pub iodepth: u32,
-    /// The engine that was named has but one request in flight.
+    /// The named I/O engine has one request in flight only.
     pub one_at_a_time: bool,
     /// Copies.
     pub numjobs: u32,
     /// Bytes are not to be cached on their way.
     pub direct: bool,
-    /// When it ends at the latest.
+    /// The time after which the job ends at the latest.
     pub runtime: Option<Duration>,
-    /// It begins anew until then.
+    /// The job starts again until its run time is over.
     pub time_based: bool,
-    /// Nothing is counted before.
+    /// Requests before this time are not counted.
     pub ramp_time: Duration,
-    /// It begins so much later: from, to.
+    /// The delay before the job begins: from, to.
     pub startdelay: (Duration, Duration),
-    /// It begins once all before it have ended.
+    /// The job begins once all jobs before it have ended.
     pub stonewall: bool,
-    /// It begins once the job of this name, which stands before it, has ended.
+    /// The job begins once the earlier job of this name has ended.
     pub wait_for: Option<String>,
-    /// When it ends, all end.
+    /// All jobs end when this one ends.
     pub exitall: bool,
     /// A group of reports begins here.
     pub new_group: bool,
@@ -257,11 +257,11 @@ pub struct Job {
     pub randrepeat: bool,
     /// The seed of random places.
     pub randseed: Option<u64>,
-    /// Of 100 requests of a mixed job, how many read.
+    /// Per cent of requests of a mixed job that read.
     pub reads: u64,
-    /// Bytes a second that it keeps to.
+    /// The rate limit in bytes a second.
     pub rate: Each<Option<u64>>,
-    /// Requests a second that it keeps to.
+    /// The rate limit in requests a second.
     pub rate_iops: Each<Option<u64>>,
     /// A pause.
     pub thinktime: Duration,
@@ -277,11 +277,11 @@ pub struct Job {
     pub do_verify: bool,
     /// The content that is written without `verify`.
     pub buffer_pattern: Option<Vec<u8>>,
-    /// How much of it can be made smaller.
+    /// How compressible the content is.
     pub shape: Shape,
     /// Writes between two flushes; 0 for none.
     pub fsync: u64,
-    /// The same.
+    /// Writes after which an fdatasync is sent; 0: none.
     pub fdatasync: u64,
     /// A flush at the end.
     pub end_fsync: bool,

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::defaults;
+use super::environment::Surroundings;
 use super::error::{JobError, JobErrorKind, SettingPlace, Wants};
 use super::given::{self, Given};
+use super::ignored::{self, CHECKSUMS, MANY, ONE_AT_A_TIME, OTHER_WORK};
 use super::number::Base;
 use super::options::{Distribution, Job, Verify};
-use super::surroundings::Surroundings;
 use super::table::{self, Word};
-use super::taken::{self, CHECKSUMS, MANY, ONE_AT_A_TIME, OTHER_WORK};
 use super::text::{self, Section, Setting};
 
 /// Most jobs of all files.
@@ -20,7 +20,7 @@ const LONGEST: usize = 64 << 10;
 /// A note about an option that has no effect of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// Where it stands.
+    /// The place of the setting.
     pub place: SettingPlace,
     /// The option.
     pub option: String,
@@ -58,8 +58,8 @@ pub fn parse(files: &[&str], lenient: bool, around: &impl Surroundings) -> Resul
     builder.end(&SettingPlace { file: Arc::from(files.last().copied().unwrap_or("job file")), line: 0 })
 }
 
-/// The same for options of the command line: those before the first `name` hold for all jobs, each `name` begins one. Without
-/// a `name` there is one job, called `bench`.
+/// Parses options of the command line: those before the first `name` hold for all jobs, each `name` begins one.
+/// Without a `name` there is one job, called `bench`.
 ///
 /// # Errors
 /// As [`parse`].
@@ -167,7 +167,7 @@ impl<S: Surroundings> Builder<'_, S> {
         }
         let effect = if setting.name == "ioengine" {
             engine(setting, job)?
-        } else if let Some(effect) = taken::effect(&setting.name) {
+        } else if let Some(effect) = ignored::effect(&setting.name) {
             effect
         } else if defaults::is_stated(&setting.name, value) {
             "fio's default, which holds here too"
@@ -194,7 +194,7 @@ impl<S: Surroundings> Builder<'_, S> {
         Ok(())
     }
 
-    /// The setting with what its variables stand for.
+    /// The setting with its variables expanded.
     fn expanded(&self, setting: &Setting) -> Result<Setting, JobError> {
         let mut setting = setting.clone();
         if let Some(value) = setting.value.as_mut().filter(|value| value.contains('$')) {

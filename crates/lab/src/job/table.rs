@@ -1,12 +1,13 @@
-//! Every option that is understood: its names, what it says, and what it sets. Parser, flags and documentation come from here.
+//! The table of known options: their names, their values, and the fields that they set. Parser, flags and
+//! documentation come from here.
 
 use core::time::Duration;
 
 use super::error::Wants;
+use super::ignored::CHECKSUMS;
 use super::names::{access, boolean, each, percentiles, sync, unified};
 use super::number::{Base, count, ends, micros};
 use super::options::{Blocks, Job, Logs};
-use super::taken::CHECKSUMS;
 use super::{pattern, split};
 
 /// Most copies of a job, and most requests in flight of one.
@@ -16,7 +17,7 @@ const MOST_IN_FLIGHT: u64 = 65536;
 const LARGEST: u64 = 32 << 20;
 const SECOND: u64 = 1_000_000;
 
-/// An option's value, and what its units are.
+/// An option's value, and the meaning of its units.
 pub(super) struct Word<'a> {
     pub(super) text: Option<&'a str>,
     pub(super) base: Base,
@@ -28,7 +29,7 @@ type Setter = fn(&mut Job, &Word<'_>) -> Result<(), Wants>;
 pub struct Honoured {
     /// fio's first name, by which reports call it.
     pub name: &'static str,
-    /// Other names of it.
+    /// Other names of the option.
     pub aliases: &'static [&'static str],
     /// The form of the value behind the `=`; empty where none is needed.
     pub value: &'static str,

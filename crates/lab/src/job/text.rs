@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::environment::Surroundings;
 use super::error::{JobError, JobErrorKind, SettingPlace};
-use super::surroundings::Surroundings;
 
 /// Most files that may include one another in a row.
 const DEEPEST: usize = 16;
@@ -36,7 +36,7 @@ pub(super) struct Reader<'a, S> {
     bytes: usize,
 }
 
-/// The sections of a file, with what it includes.
+/// The sections of a file and of the files it includes.
 pub(super) fn sections(file: &str, around: &impl Surroundings) -> Result<Vec<Section>, JobError> {
     let mut reader = Reader { around, sections: Vec::new(), bytes: 0 };
     let place = SettingPlace { file: Arc::from(file), line: 0 };

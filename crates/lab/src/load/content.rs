@@ -27,7 +27,7 @@ pub enum Mismatch {
     /// The block was written by an earlier pass: the last one is lost.
     #[error("an earlier content stands there: the last write is lost")]
     Stale,
-    /// Bytes of it have changed.
+    /// Bytes of the block have changed.
     #[error("bytes have changed since they were written")]
     Changed,
 }
@@ -38,7 +38,7 @@ impl BlockContent {
         Self { verify, pattern, writer: mix(seed ^ mix(pass ^ MAGIC)), shape: Shape::default() }
     }
 
-    /// The same, of which so much can be made smaller.
+    /// Content that can be compressed by so much.
     #[must_use]
     pub fn shaped(self, shape: Shape) -> Self {
         Self { shape, ..self }

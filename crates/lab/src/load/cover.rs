@@ -1,4 +1,4 @@
-//! Which blocks of a pass have come, for requests of several sizes.
+//! The blocks of a pass that have been drawn, for requests of several sizes.
 
 use super::random::Chance;
 
@@ -19,8 +19,8 @@ impl Cover {
         self.words[(block / 64) as usize] >> (block % 64) & 1 == 1
     }
 
-    /// Blocks from a drawn one on, or the next that has not come, round the end: at most `most`, and none that has come.
-    /// They have come from now on. None once all have.
+    /// Draws up to `most` blocks in a row that were not drawn before: from a random one on, or from the next free one
+    /// after it, round the end. `None` once all were drawn.
     pub(super) fn take(&mut self, chance: &mut Chance, most: u64) -> Option<(u64, u64)> {
         if self.left == 0 {
             return None;

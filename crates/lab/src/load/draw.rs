@@ -20,9 +20,9 @@ pub(super) enum Draw {
     Uniform,
     /// Ranks, and where the block of a rank is.
     Zipf(Zipf, Permutation),
-    /// The same.
+    /// Places by a Pareto distribution, then permuted.
     Pareto(f64, Permutation),
-    /// By zones.
+    /// Places by zones.
     Zoned(Box<Each<Stretches>>),
 }
 

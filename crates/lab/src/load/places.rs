@@ -32,7 +32,7 @@ pub enum RangeError {
     /// The job begins at or beyond the end, or its part holds no request.
     #[error("its part of the target holds no request of {0} bytes: look at size, offset and bs")]
     Empty(u64),
-    /// Requests are no multiples of what the target takes.
+    /// Requests are not multiples of the target's block size.
     #[error("requests of {0} bytes are no multiple of the target's blocks of {1} bytes")]
     Unaligned(u64, u64),
     /// The part goes beyond the end.
@@ -97,7 +97,7 @@ fn sizes_fit(job: &Job, block: u64) -> Result<(), RangeError> {
 
 /// The blocks in which random requests are drawn.
 struct Blocking {
-    /// Bytes of one: what requests begin at multiples of.
+    /// Bytes of a unit; requests begin at multiples of it.
     unit: u64,
     /// Bytes of the smallest request.
     least: u64,
@@ -144,7 +144,7 @@ pub struct Load {
     done: u64,
     /// Bytes of the smallest request: what is less is left at the end.
     least: u64,
-    /// Where the chance of the next time round begins.
+    /// The seed of the next pass.
     seed: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Numbers of which some come more often than others.
+//! Random numbers of which some come more often than others.
 
 use super::random::Chance;
 

@@ -8,7 +8,7 @@ const DIGITS: u8 = 3;
 /// Latencies of many requests. Nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Latency {
-    /// None before the first: most directions of most jobs have none.
+    /// `None` before the first sample: most directions of most jobs have no samples.
     histogram: Option<Box<Histogram<u64>>>,
     count: u64,
     min: u64,
@@ -25,7 +25,7 @@ impl Latency {
             self.histogram = Histogram::new(DIGITS).ok().map(Box::new);
         }
         if let Some(histogram) = &mut self.histogram {
-            // It grows with what is recorded, and so takes everything.
+            // The histogram grows as needed, so that recording can't fail.
             let _ = histogram.record(nanos);
         }
         self.min = if self.count == 0 { nanos } else { self.min.min(nanos) };
@@ -64,7 +64,7 @@ impl Latency {
         self.count
     }
 
-    /// The least; 0 where there is none.
+    /// The smallest latency; 0 without samples.
     pub fn min(&self) -> u64 {
         self.min
     }
@@ -84,7 +84,7 @@ impl Latency {
         if self.count < 2 { 0.0 } else { (self.spread / (self.count - 1) as f64).sqrt() }
     }
 
-    /// So many of 100 took no longer, to three digits.
+    /// The latency that this per cent of requests did not exceed, to three digits.
     pub fn percentile(&self, percent: f64) -> u64 {
         let value = self.histogram.as_ref().map_or(0, |histogram| histogram.value_at_percentile(percent));
         value.clamp(self.min, self.max)

@@ -9,9 +9,9 @@ pub struct Bin {
     pub ios: u64,
     /// Bytes.
     pub bytes: u64,
-    /// Nanoseconds of them all together.
+    /// The sum of the latencies, nanoseconds.
     pub latency: u64,
-    /// Of that, what handing them over took.
+    /// The part of that time that submission took.
     pub submission: u64,
     /// The longest. Nanoseconds.
     pub worst: u64,
@@ -96,7 +96,7 @@ impl Series {
 }
 
 impl Spread {
-    /// Of these samples.
+    /// The summary of these samples.
     pub fn of(samples: &[f64]) -> Self {
         let Some((&first, rest)) = samples.split_first() else { return Self::default() };
         let count = samples.len() as f64;

@@ -7,7 +7,7 @@ pub type Round = f64;
 
 /// Rounds that are looked at.
 const WINDOW: usize = 5;
-/// Of the mean.
+/// A share of the mean.
 const EXCURSION: f64 = 0.20;
 const SLOPE: f64 = 0.10;
 
@@ -30,7 +30,7 @@ impl Steadiness {
     }
 }
 
-/// Of the last five rounds; none where there are fewer, or where nothing was done.
+/// The steady state of the last five rounds; `None` where there are fewer, or where nothing was done.
 pub fn steadiness(rounds: &[Round]) -> Option<Steadiness> {
     let last = &rounds[rounds.len().checked_sub(WINDOW)?..];
     let mean = last.iter().sum::<f64>() / WINDOW as f64;

@@ -19,7 +19,7 @@ pub struct Timing {
 /// One request, for a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogEntry {
-    /// When it completed.
+    /// When the request completed.
     pub at: Duration,
     /// Nanoseconds until it was handed over.
     pub submission: u64,
@@ -42,7 +42,7 @@ pub struct Tally {
     pub runtime: Duration,
     /// How long requests took to be handed over.
     pub submission: Latency,
-    /// How long from then.
+    /// Latency from submission to completion.
     pub completion: Latency,
     /// Both.
     pub total: Latency,
@@ -55,7 +55,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Nothing yet.
+    /// An empty tally.
     pub fn new(step: Duration, logged: bool) -> Self {
         Self {
             ios: 0,

@@ -1,6 +1,6 @@
 //! Files of others that draw (`vendor/README.md`).
 
-/// The words under which they may be passed on.
+/// The licences of the libraries.
 pub(super) const LICENSES: &str = include_str!("../../vendor/LICENSES.txt");
 
 /// A library that draws charts.

@@ -19,7 +19,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 pub struct Page(String);
 
 impl Page {
-    /// Its title, and below that what was measured on what, folded: names and values.
+    /// A page with a title, and below it the folded facts of the measurement: names and values.
     pub fn new(title: &str, facts: &[(String, String)]) -> Self {
         let title = escaped(title);
         let mut page = Self(format!(
@@ -39,7 +39,7 @@ impl Page {
         page
     }
 
-    /// Markup as it is.
+    /// Appends markup without escaping it.
     pub fn push(&mut self, markup: &str) {
         self.0.push_str(markup);
     }

@@ -1,4 +1,4 @@
-//! The points of a sweep on devices, one after the other: each array is made anew on the first of them.
+//! The points of a sweep on devices, one after the other: each array is created again on the first of them.
 
 use core::time::Duration;
 use std::cell::RefCell;
@@ -11,7 +11,7 @@ use super::{Nested, PointError};
 use crate::job::{Job, JobError, Logs};
 use crate::measure::Tally;
 use crate::predict::{self, Counted, Shape};
-use crate::sweep::{Aside, Figures, Finished, Point};
+use crate::sweep::{Figures, Finished, Point, RunFacts};
 
 /// Steps of a run over time.
 const STEPS: u32 = 50;
@@ -56,7 +56,7 @@ pub trait Bench {
     /// Bytes of each target.
     fn sizes(&self, opened: &Self::Opened) -> Vec<u64>;
 
-    /// Runs a load once; or tells why it can't be. `names` are the devices whose use is told.
+    /// Runs a load once, or gives the reason why it can't run. `names` are the devices whose use is measured.
     ///
     /// # Errors
     /// It ends the sweep.
@@ -134,10 +134,9 @@ impl<'a, B: Bench> Measuring<'a, B> {
         Self { bench, names, file, times, memory, known: RefCell::default(), done: Vec::new() }
     }
 
-    /// Measures all; each is kept as soon as it is finished. Fewer come back if somebody asked for the end.
+    /// Measures all points; each is saved as soon as it is finished. Fewer are returned if the user interrupts.
     ///
-    /// # Errors
-    /// The first of the bench.
+    /// # Errors The first error of the bench.
     pub fn run(mut self, open: &[&Point]) -> Result<Vec<Finished>, B::Error> {
         let array =
             |point: &Point| [&point.level, &point.layout, &point.members, &point.chunk].map(String::clone);
@@ -161,7 +160,7 @@ impl<'a, B: Bench> Measuring<'a, B> {
         }
         let Some(shape) = self.bench.shape(points[0])? else {
             let opened = self.bench.devices(&self.names[..1])?;
-            let loads = points.iter().map(|point| (*point, Aside::default())).collect();
+            let loads = points.iter().map(|point| (*point, RunFacts::default())).collect();
             return self.measure(opened, loads, &self.names[..1]);
         };
         let names = &self.names[..shape.members.into()];
@@ -183,7 +182,7 @@ impl<'a, B: Bench> Measuring<'a, B> {
         self.measure(opened, loads, names)
     }
 
-    /// The same of RAID 0 over arrays. How many operations it costs the drives at least is not counted.
+    /// Measures points on RAID 0 over arrays. The least number of operations on the drives is not counted for these.
     fn on_nested(&mut self, nested: &Nested<'_>, points: &[&Point]) -> Result<(), B::Error> {
         let names = &self.names[..nested.members];
         let loads = self.beside_drives(points, names)?;
@@ -207,10 +206,10 @@ impl<'a, B: Bench> Measuring<'a, B> {
         &self,
         points: &[&'p Point],
         names: &[PathBuf],
-    ) -> Result<Vec<(&'p Point, Aside)>, B::Error> {
+    ) -> Result<Vec<(&'p Point, RunFacts)>, B::Error> {
         let of = |point: &&'p Point| {
             let jbod = self.alone(&timed(point, self.times)?, names)?;
-            Ok((*point, Aside { jbod, ..Aside::default() }))
+            Ok((*point, RunFacts { jbod, ..RunFacts::default() }))
         };
         points.iter().map(of).collect()
     }
@@ -225,14 +224,14 @@ impl<'a, B: Bench> Measuring<'a, B> {
     }
 
     /// The load on the members by themselves, and the fewest operations that it can cost them.
-    fn beside(&self, point: &Point, names: &[PathBuf], geometry: &Geometry) -> Result<Aside, B::Error> {
+    fn beside(&self, point: &Point, names: &[PathBuf], geometry: &Geometry) -> Result<RunFacts, B::Error> {
         let load = timed(point, self.times)?;
         let counted = Counted::of(&load, Some(geometry), names.len() as u16, self.memory);
         let limit = match counted {
             Some(counted) => self.alone(&counted.load, names)?.map(|bytes| bytes * counted.asked),
             None => None,
         };
-        Ok(Aside { jbod: self.alone(&load, names)?, limit, ..Aside::default() })
+        Ok(RunFacts { jbod: self.alone(&load, names)?, limit, ..RunFacts::default() })
     }
 
     /// Bytes a second of a load on members without an array, to which requests go in turn; none if they can't carry it.
@@ -262,7 +261,7 @@ impl<'a, B: Bench> Measuring<'a, B> {
     fn measure(
         &mut self,
         opened: B::Opened,
-        loads: Vec<(&Point, Aside)>,
+        loads: Vec<(&Point, RunFacts)>,
         names: &[PathBuf],
     ) -> Result<(), B::Error> {
         for (point, beside) in loads {
@@ -272,8 +271,8 @@ impl<'a, B: Bench> Measuring<'a, B> {
             }
             let (figures, refused) = match came {
                 Ok(came) => {
-                    let aside = Aside { utilisation: came.busiest, cpu_share: came.processor, ..beside };
-                    (Some(Figures::of(&came.all, aside)), None)
+                    let facts = RunFacts { utilisation: came.busiest, cpu_share: came.processor, ..beside };
+                    (Some(Figures::of(&came.all, facts)), None)
                 }
                 Err(why) => (None, Some(why)),
             };

@@ -1,4 +1,4 @@
-//! The points of a sweep are run here: in virtual time on all cores, or on devices that somebody gives up, each array made anew.
+//! The points of a sweep are run here: in virtual time on all cores, or on devices that somebody gives up, each array created again.
 
 mod cores;
 mod measured;
@@ -12,19 +12,19 @@ pub use measured::{Bench, Came, FILE, Measuring, timed};
 pub use nested::Nested;
 pub use simulated::Simulating;
 
-/// Words of a point that mean nothing.
+/// Errors in the words of a point.
 #[derive(Debug, thiserror::Error)]
 pub enum PointError {
-    /// No such level.
+    /// The level is unknown.
     #[error("--level {level}: {why}")]
     Level {
-        /// As it was said.
+        /// The text that was given.
         level: String,
         /// The reason.
         why: UnknownLevel,
     },
-    /// No such count.
-    #[error("--members {0}: no count")]
+    /// The number of members is not a number.
+    #[error("--members {0}: write a number, as in 4")]
     Members(String),
     /// A name that can't be joined with others.
     #[error("--level {inner}+0: '{name}' has a '+' in its name, which joins members: link to it by another")]

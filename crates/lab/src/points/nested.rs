@@ -14,7 +14,7 @@ const STRIPED: &str = "+0";
 /// RAID 0 over arrays.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Nested<'a> {
-    /// The level of those.
+    /// The level of the inner arrays.
     pub inner: &'a str,
     /// Members of each.
     pub each: usize,
@@ -26,8 +26,7 @@ impl<'a> Nested<'a> {
     /// The arrays that a point stands for, if it is an array of arrays: `1+0` is RAID 0 over pairs, any other over
     /// two arrays.
     ///
-    /// # Errors
-    /// There is no such level, or no such count. Members that make no whole arrays are a point that can't be.
+    /// # Errors The level or the count is unknown. Members that make no whole arrays are a point that can't be.
     pub fn of(point: &'a Point) -> Result<Option<Result<Self, String>>, PointError> {
         let Some(inner) = point.level.strip_suffix(STRIPED) else { return Ok(None) };
         let level = |why| PointError::Level { level: point.level.clone(), why };
@@ -36,7 +35,10 @@ impl<'a> Nested<'a> {
         let members: usize = point.members.parse().map_err(|_| wrong())?;
         let each = if level == Level::Raid1 { 2 } else { members / 2 };
         if each < 2 || members < 4 || !members.is_multiple_of(each) {
-            return Ok(Some(Err(format!("{} members make no RAID {}", members, point.level))));
+            return Ok(Some(Err(format!(
+                "{} members do not make a RAID {}; give more, or fewer",
+                members, point.level
+            ))));
         }
         Ok(Some(Ok(Self { inner, each, members })))
     }

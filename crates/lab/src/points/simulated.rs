@@ -3,9 +3,9 @@
 use super::{Nested, PointError};
 use crate::drive::Drive;
 use crate::predict::{self, Beside, Policies, PredictError, Shape, Spec, predict};
-use crate::sweep::{Aside, Figures, Finished, Point};
+use crate::sweep::{Figures, Finished, Point, RunFacts};
 
-/// How points are simulated, and what has been so beside them.
+/// The settings of simulations, and the baselines computed so far.
 pub struct Simulating {
     policies: Policies,
     cores: u32,
@@ -47,13 +47,13 @@ impl Simulating {
 
     fn figures(&self, spec: &Spec) -> Result<Figures, PredictError> {
         let predicted = predict(spec)?;
-        let aside = Aside {
+        let facts = RunFacts {
             utilisation: Some(f64::from(predicted.busy.iter().copied().max().unwrap_or(0)) / 1000.0),
             cpu_share: f64::from(predicted.processor) / 1000.0,
             jbod: self.beside.jbod(spec)?,
             limit: self.beside.limit(spec)?,
             digest: format!("{:016x}", predicted.digest),
         };
-        Ok(Figures::of(&predicted.outcome.mixed(), aside))
+        Ok(Figures::of(&predicted.outcome.mixed(), facts))
     }
 }

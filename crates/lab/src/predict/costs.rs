@@ -16,11 +16,11 @@ const MD_SIX_BLOCKS: u64 = 25_000;
 /// Nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cost {
-    /// Of what all processors share.
+    /// The cost of work that only one processor can do at a time.
     pub(super) shared: u64,
-    /// Of one of them.
+    /// The cost on one processor.
     pub(super) own: u64,
-    /// Of one of them, too, while the members are at work already.
+    /// The cost on one processor that overlaps with the members' work.
     pub(super) beside: u64,
 }
 

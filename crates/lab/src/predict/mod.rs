@@ -1,12 +1,12 @@
 //! Predictions for an array of modelled drives: the engine itself runs in virtual time.
 
-mod beside;
-mod costly;
+mod baselines;
 mod costs;
-mod marked;
-mod moved;
+mod least_io;
+mod processor_cost;
 mod rows;
 mod spec;
+mod with_bitmap;
 
 use std::rc::Rc;
 
@@ -17,7 +17,7 @@ use brindle_io::{Duration, Io, MemberId};
 use brindle_layout::{Geometry, GeometryError, Level};
 use brindle_volume::Volume;
 
-pub use beside::{Beside, Counted};
+pub use baselines::{Beside, Counted};
 pub use rows::{Compared, compare};
 pub use spec::{Balance, Policies, PredictError, Shape, Spec, job};
 
@@ -25,9 +25,9 @@ use crate::drive::Drive;
 use crate::job::{Direction, Job};
 use crate::run::{Live, Outcome, RunError, Terms, run};
 use brindle_volume::LoneMember;
-use costly::{Costly, Processors};
+use processor_cost::{Costly, Processors};
 
-/// The chance of every prediction: two of one question have one answer.
+/// The seed of all predictions, so that equal questions get equal answers.
 const SEED: u64 = 0x0062_7269_6e64_6c65;
 /// Counted requests for each that is in flight, within bounds on their total.
 const ROUNDS: u64 = 12;
@@ -50,11 +50,11 @@ const STEPS: u32 = 50;
 pub struct Predicted {
     /// All copies of the job as one.
     pub outcome: Outcome,
-    /// By member: thousandths of the time in which its shared station, or head, was at work.
+    /// Indexed by member: thousandths of the time in which its shared station, or head, was at work.
     pub busy: Vec<u32>,
     /// Thousandths of the processors' time that the engine, or md, took.
     pub processor: u32,
-    /// Of all that happened, and when: equal for equal runs.
+    /// A digest of all events and their times: equal for equal runs.
     pub digest: u64,
     /// Operations on drives.
     pub operations: u64,
@@ -68,7 +68,7 @@ pub fn predict(spec: &Spec) -> Result<Predicted, PredictError> {
     run_on(spec, || Stage::new(spec, spec.members()))
 }
 
-/// The same on drives that a stage has: one for the first look, one for what counts.
+/// Predicts on the drives of a stage. One stage serves the first look, another the run that counts.
 fn run_on(spec: &Spec, stage: impl Fn() -> Stage) -> Result<Predicted, PredictError> {
     spec.check()?;
     let pilot = stage().carry(&[counted(&spec.job, spec)], spec)?;
@@ -102,7 +102,7 @@ struct Spans {
 }
 
 impl Spans {
-    /// So long that enough requests are counted, once the first have made the drives busy.
+    /// A run long enough to count enough requests after the drives have become busy.
     fn of(pilot: &Predicted, spec: &Spec) -> Self {
         let outcome = &pilot.outcome;
         let in_flight = u64::from(spec.job.depth()) * u64::from(spec.job.numjobs);
@@ -184,7 +184,7 @@ impl Stage {
             ..OpenConfig::new(Access::ReadWrite, || 0)
         };
         let array = match shape.bitmap {
-            Some(chunk) => marked::array((&self.sim, &self.io), &self.drives, (shape, chunk), config())?,
+            Some(chunk) => with_bitmap::array((&self.sim, &self.io), &self.drives, (shape, chunk), config())?,
             None => {
                 let devices = self.drives.iter().map(device).collect();
                 Array::kept(&self.io, geometry.clone(), devices, Box::new(Nothing), &config())

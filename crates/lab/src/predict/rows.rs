@@ -4,12 +4,12 @@ use super::{PredictError, alone, job};
 use crate::drive::{Drive, Measure, Row};
 use crate::job::{Direction, Job};
 
-/// A figure beside what the model makes of it.
+/// A measured figure and the model's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
     /// The measured row.
     pub row: Row,
-    /// The same of the model.
+    /// The model's figure.
     pub model: f64,
 }
 

@@ -34,7 +34,7 @@ pub struct Shape {
     pub layout: Layout,
     /// Bytes of a chunk.
     pub chunk: u64,
-    /// How many members it has.
+    /// The number of members.
     pub members: u16,
     /// Bytes to a bit of its write-intent bitmap, beside each superblock; none has neither.
     pub bitmap: Option<u64>,
@@ -43,7 +43,7 @@ pub struct Shape {
 /// The implementation that runs the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policies {
-    /// This engine as it is.
+    /// This engine.
     Brindle,
     /// This engine with md's choice of copies, and md's costs.
     LinuxMd(Balance),
@@ -54,11 +54,11 @@ pub enum Policies {
 pub enum Balance {
     /// Kernels before 5.4: an idle member, else the one that was last sent somewhere nearest.
     Nearest,
-    /// Since then: the member with the fewest operations pending.
+    /// Kernels since 5.4: the member with the fewest operations pending.
     LeastPending,
 }
 
-/// Why nothing can be predicted.
+/// Reasons why nothing can be predicted.
 #[derive(Debug, thiserror::Error)]
 pub enum PredictError {
     /// The array can't be.
@@ -67,7 +67,7 @@ pub enum PredictError {
     /// The load makes no sense.
     #[error(transparent)]
     Job(#[from] JobError),
-    /// It does not fit the array.
+    /// The load does not fit the array.
     #[error(transparent)]
     Run(#[from] RunError),
     /// The engine runs on one core today.
@@ -76,11 +76,11 @@ pub enum PredictError {
     /// More members, cores or requests than make sense.
     #[error("{what} must be from {least} to {most}")]
     Range {
-        /// Of what.
+        /// The quantity in question.
         what: &'static str,
-        /// At least.
+        /// The smallest value.
         least: u32,
-        /// At most.
+        /// The largest value.
         most: u32,
     },
     /// A request failed.
@@ -89,10 +89,10 @@ pub enum PredictError {
     /// An array with a bitmap can't be made so.
     #[error(transparent)]
     Create(#[from] CreateError),
-    /// It was not assembled from what was made.
+    /// The array that was made can't be assembled.
     #[error(transparent)]
     Assembly(#[from] AssemblyError),
-    /// It could not be opened.
+    /// The array could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
     /// A drive could not be read.

@@ -35,7 +35,7 @@ pub struct Run {
 pub struct Usage {
     /// Processor time of its own, of 100 for one processor.
     pub user: f64,
-    /// The same of the kernel for it.
+    /// Processor time in the kernel.
     pub system: f64,
     /// Context switches.
     pub switches: u64,
@@ -52,11 +52,11 @@ pub struct DiskStats {
     pub name: String,
     /// Reads and writes: how many, sectors, merged ones, milliseconds.
     pub reads: [u64; 4],
-    /// The same of writes.
+    /// Counts of writes.
     pub writes: [u64; 4],
     /// Milliseconds of all that was in flight, added up.
     pub in_queue: u64,
-    /// Of 100, how much of the time it was busy.
+    /// Per cent of the time in which it was busy.
     pub busy: f64,
 }
 

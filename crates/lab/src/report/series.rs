@@ -47,7 +47,7 @@ struct DrawnLine {
     job: String,
     direction: &'static str,
     seconds: Vec<f64>,
-    /// By figure; a latency is nothing where no request ended.
+    /// Indexed by figure; a latency is nothing where no request ended.
     values: [Vec<Option<f64>>; 4],
 }
 
@@ -84,8 +84,8 @@ pub fn series_html(title: &str, facts: &[(String, String)], outcomes: &[Outcome]
 }
 
 impl Line {
-    /// Its whole steps, so many of them as one point: an interval that was cut short is no fall. Of a job that ended within its
-    /// first one, that is what there is.
+    /// Its whole steps, so many of them as one point: an interval that was cut short is no fall. A job that ended
+    /// within its first step has this step only.
     fn drawn(&self, joined: usize) -> DrawnLine {
         let mut line = DrawnLine {
             name: format!("{} {}", self.job, self.direction),

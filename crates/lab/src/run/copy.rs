@@ -41,7 +41,7 @@ pub(super) async fn carry_out<V: Volume + 'static>(bench: &Rc<Bench<V>>) {
     }
 }
 
-/// All slots until there is nothing more to ask.
+/// Runs all slots of a pass to its end.
 async fn pass<V: Volume + 'static>(bench: &Rc<Bench<V>>) {
     let slots: Vec<_> = (0..bench.work.job.depth())
         .map(|_| {
@@ -74,7 +74,7 @@ async fn slot<V: Volume>(bench: &Bench<V>) {
         }
         match carry(bench, asked, &work.content(), &memory).await {
             // The memory that is short is held by tasks that give it back in time; none of them waits for more while
-            // it holds some. So this one gives its own back first.
+            // it holds some. So this slot gives its own memory back first.
             Err(WhyNot::Volume(VolumeError::Again)) => {
                 drop(memory);
                 memory = bench.pool.alloc(len).await;
@@ -85,7 +85,7 @@ async fn slot<V: Volume>(bench: &Bench<V>) {
     }
 }
 
-/// One request from its content to what is counted.
+/// Carries out one request, and counts it.
 async fn carry<V: Volume>(
     bench: &Bench<V>,
     asked: TargetRequest,
@@ -147,7 +147,7 @@ async fn flush<V: Volume>(bench: &Bench<V>, target: usize) -> Result<(), VolumeE
 
 async fn flush_all<V: Volume>(bench: &Bench<V>) {
     for target in 0..bench.targets.len() {
-        // As fio, which does not count it among those of fsync.
+        // As in fio, this flush does not count as an fsync.
         if let Err(error) = bench.targets[target].flush().await {
             let request = Request { direction: Direction::Write, offset: 0, len: 0 };
             bench.work.fail(Trouble { request, why: WhyNot::Volume(error) });

@@ -16,7 +16,7 @@ pub struct Outcome {
     pub job: Job,
     /// Its group, from 0.
     pub group: u32,
-    /// By direction.
+    /// Indexed by direction.
     pub tallies: Each<Tally>,
     /// Flushes: how long each took.
     pub flushes: Latency,
@@ -26,7 +26,7 @@ pub struct Outcome {
     pub began: Duration,
     /// From its beginning to its end.
     pub elapsed: Duration,
-    /// The error that ended it early.
+    /// The error that ended the job early.
     pub trouble: Option<Trouble>,
 }
 
@@ -43,7 +43,7 @@ pub struct Trouble {
 /// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WhyNot {
-    /// The target said so.
+    /// The target failed a request.
     #[error("{0}")]
     Volume(VolumeError),
     /// The content that was read differs from the content that was written.
@@ -64,7 +64,7 @@ impl WhyNot {
 /// Why jobs were not begun. Nothing has been read or written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
-    /// There is nothing to run on.
+    /// There is no target.
     #[error("there is no target")]
     NoTarget,
     /// A job does not fit a target.
@@ -72,7 +72,7 @@ pub enum RunError {
     Range {
         /// The job.
         job: String,
-        /// Why.
+        /// The reason.
         source: RangeError,
     },
     /// A job writes, and a target is read-only.

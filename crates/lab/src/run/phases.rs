@@ -70,7 +70,7 @@ pub async fn run<V: Volume + Clone + 'static>(
 struct Copy {
     job: Job,
     group: u32,
-    /// It begins once all before have ended.
+    /// The phase begins once all before have ended.
     wall: bool,
     places: Places,
     delay: Duration,

@@ -33,8 +33,8 @@ pub struct Replayed {
     pub broken: Option<TraceError>,
 }
 
-/// Replays what is due when on one target. The job says the most in flight, and the largest request; where memory is short,
-/// fewer are. With `wrap`, what goes beyond the target's end begins again at its beginning.
+/// Replays a trace on one target, each request at its time. The job says the most in flight, and the largest request;
+/// where memory is short, fewer are. With `wrap`, what goes beyond the target's end begins again at its beginning.
 ///
 /// # Errors
 /// [`RunError`], before anything is read or written.

@@ -31,11 +31,11 @@ pub(super) struct TargetRequest {
 /// Where, from which seed.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
-    /// By target.
+    /// Indexed by target.
     pub(super) ranges: Vec<Range>,
-    /// Of the places of requests.
+    /// The seed for the places of requests.
     pub(super) seed: u64,
-    /// Of what is written: the same for all copies, which may write to the same place.
+    /// The seed for written content. All clones of a job share it, since they may write to the same place.
     pub(super) content: u64,
 }
 
@@ -53,14 +53,14 @@ pub(super) struct Work {
     content: RefCell<Rc<BlockContent>>,
     turn: Cell<usize>,
     asked: Cell<u64>,
-    /// By target: requests of this pass, those of them that are not verified yet.
+    /// Indexed by target: requests of this pass, those of them that are not verified yet.
     drawn: RefCell<Vec<u64>>,
     /// Targets and places of requests of this pass that were never sent.
     unsent: RefCell<Vec<(usize, u64)>>,
     in_flight: Cell<u32>,
     writes: Cell<u64>,
     /// The target to flush before the next request.
-    owed: Cell<Option<usize>>,
+    flush_due: Cell<Option<usize>>,
     stop: Rc<Cell<bool>>,
     pub(super) live: Rc<Live>,
     pub(super) sums: RefCell<Sums>,
@@ -94,7 +94,7 @@ impl Work {
             unsent: RefCell::default(),
             in_flight: Cell::new(0),
             writes: Cell::new(0),
-            owed: Cell::new(None),
+            flush_due: Cell::new(None),
             stop,
             live,
             sums: RefCell::new(sums),
@@ -230,12 +230,12 @@ impl Work {
         self.sums.borrow_mut().depths[(depth.ilog2() as usize).min(6)] += 1;
     }
 
-    /// It has completed, for good or ill.
+    /// Counts a request as completed, with success or not.
     pub(super) fn back(&self) {
         self.in_flight.set(self.in_flight.get() - 1);
     }
 
-    /// It has completed well: begun, handed over, ended.
+    /// Records a successful request: when it began, was submitted, and ended.
     pub(super) fn record(&self, request: &Request, [begun, sent, ended]: [Instant; 3]) {
         self.live.count(request.direction, request.len);
         self.pace.completed(ended);
@@ -255,12 +255,12 @@ impl Work {
     pub(super) fn flush_before(&self, asked: &TargetRequest) -> Option<usize> {
         let every = [self.job.fsync, self.job.fdatasync].into_iter().filter(|every| *every > 0).min();
         let every = every.filter(|_| self.mode.get() == Mode::Job)?;
-        let owed = self.owed.take();
+        let flush_due = self.flush_due.take();
         if asked.request.direction == Direction::Write {
             self.writes.set(self.writes.get() + 1);
-            self.owed.set(self.writes.get().is_multiple_of(every).then_some(asked.target));
+            self.flush_due.set(self.writes.get().is_multiple_of(every).then_some(asked.target));
         }
-        owed
+        flush_due
     }
 
     /// A flush took from one moment to another.

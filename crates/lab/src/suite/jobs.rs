@@ -90,7 +90,7 @@ impl Of {
 }
 
 impl Score {
-    /// Its value; none if one of its jobs did not run.
+    /// The value of the score; `None` if one of its jobs did not run.
     pub fn over(&self, outcomes: &[Outcome]) -> Option<Scored> {
         let figure = |(name, weight): (&String, &f64)| {
             let outcome = outcomes.iter().find(|outcome| outcome.job.name == *name)?;
@@ -151,7 +151,7 @@ fn words(job: &BTreeMap<String, Value>) -> Result<Words, String> {
     Ok(Words { name, words, spread, at: 0 })
 }
 
-/// As fio has it: true is 1.
+/// A value in fio's form: true is 1.
 fn word((name, value): (&String, &Value)) -> Result<(String, String), String> {
     let text = match value {
         Value::String(text) => text.clone(),

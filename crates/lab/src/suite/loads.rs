@@ -26,13 +26,13 @@ pub struct Loads {
     scores: Vec<Score>,
 }
 
-/// Why a suite's jobs can't be had.
+/// Why a suite's jobs can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadsError {
-    /// One of its jobs is none.
+    /// One of its jobs has an error.
     #[error(transparent)]
     Suite(#[from] SuiteError),
-    /// An option beside it is none.
+    /// An option of a job is wrong.
     #[error(transparent)]
     Job(#[from] JobError),
 }
@@ -104,17 +104,17 @@ impl Loads {
 
     /// Has fewer requests in flight where there is not as much memory, and says of which jobs and how many.
     pub fn fit_memory(jobs: &mut [Job], memory: u64) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for job in jobs {
             let wanted = job.iodepth;
             while memory_for(job) > memory && job.iodepth > 1 {
                 job.iodepth /= 2;
             }
             if job.iodepth < wanted {
-                told.push(format!("{}: iodepth={}", job.name, job.iodepth));
+                reported.push(format!("{}: iodepth={}", job.name, job.iodepth));
             }
         }
-        told
+        reported
     }
 
     /// Spreads jobs evenly over targets of these sizes; where these are small, requests are smaller.
@@ -147,7 +147,7 @@ fn check(job: &Words, own: &[(String, String)], around: &impl Surroundings) -> R
     if let Some((name, _)) = twice {
         return Err(format!("job '{}' of the suite says {name} itself: leave out --{name}", job.name));
     }
-    // Of jobs that run by the clock, what says how long may stand with the options of all.
+    // The run time of jobs that run by the clock may stand with the options of all jobs.
     let alone = job.words.iter().filter(|(name, _)| name != "time_based");
     let alone: Vec<_> = alone.map(|(name, value)| (name.clone(), Some(value.clone()))).collect();
     let wrong = |error: JobError| format!("job '{}': {}", job.name, error.kind);

@@ -70,7 +70,7 @@ impl Suite {
         }
     }
 
-    /// Its axes, if that is what it has.
+    /// The suite's axes, if it has axes and not jobs.
     pub fn axes(self) -> Option<Axes> {
         match self {
             Self::Axes(axes) => Some(axes),

@@ -16,7 +16,8 @@ pub struct Environment {
     pub command: String,
 }
 
-/// So many points bring their latencies and their time series with them; of more, a page that a browser can hold has the figures only.
+/// The most points whose latencies and time series the page has. A page of more points has the figures only, so that
+/// a browser can hold it.
 const DETAILED: usize = 10_000;
 
 /// Points by columns, so that a million of them is no more than their figures.
@@ -36,7 +37,7 @@ struct Columns<'a> {
 struct Axis<'a> {
     name: &'static str,
     values: Vec<&'a str>,
-    /// Of each point the place of its value.
+    /// The index of each point's value.
     of: Vec<usize>,
 }
 

@@ -29,7 +29,7 @@ pub struct Axes {
     pub rw: Vec<String>,
     /// Per cent of reads, of loads that mix them.
     pub rwmixread: Vec<String>,
-    /// Which blocks are drawn how often, of loads with random places.
+    /// The distributions of random places.
     pub random_distribution: Vec<String>,
     /// Requests in flight of each job.
     pub iodepth: Vec<String>,
@@ -91,7 +91,7 @@ pub struct Figures {
     /// Over time, by steps of one length.
     #[serde(default)]
     pub series: Vec<Step>,
-    /// Of the run, in hexadecimal; empty where no two runs are the same.
+    /// A digest of the run, in hexadecimal; empty for measurements, which never repeat.
     pub digest: String,
 }
 
@@ -128,7 +128,7 @@ impl Step {
 
 /// The facts of a run beside its requests.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Aside {
+pub struct RunFacts {
     /// See [`Figures`].
     pub utilisation: Option<f64>,
     /// See [`Figures`].
@@ -148,7 +148,7 @@ pub struct Finished {
     pub point: Point,
     /// The figures of the point.
     pub figures: Option<Figures>,
-    /// Why it can't be.
+    /// The reason why the point can't be.
     pub refused: Option<String>,
 }
 
@@ -241,7 +241,8 @@ impl Point {
         words
     }
 
-    /// The same where nothing is written that need not be: a mix without reads, or of nothing else, is none.
+    /// The load in fio's options, without those that have no effect: a mix of 0 or 100 % reads is a plain read or
+    /// write.
     pub fn load(&self) -> Vec<(&str, &str)> {
         let rw = match (self.rw.as_str(), self.rwmixread.as_str()) {
             ("randrw", "100") => "randread",
@@ -272,8 +273,8 @@ impl Point {
 }
 
 impl Figures {
-    /// Of all requests, and what is known beside them.
-    pub fn of(all: &Tally, beside: Aside) -> Self {
+    /// Figures from the tally of all requests and the other facts of a run.
+    pub fn of(all: &Tally, beside: RunFacts) -> Self {
         let micros = |nanos: u64| nanos as f64 / 1000.0;
         let mb_s = all.bandwidth() / 1_048_576.0;
         let ratio = |to: Option<f64>| to.filter(|to| *to > 0.0).map(|to| all.bandwidth() / to);

@@ -18,7 +18,7 @@ fn device(text: &str) -> bool {
     text.split_once(',').is_some_and(|(major, minor)| number(major) && number(minor))
 }
 
-/// The entries of such lines.
+/// The entries of a blkparse text.
 pub(super) struct Events<R> {
     lines: Lines<R>,
     /// The summary has begun.
@@ -78,7 +78,7 @@ fn entry(line: &str) -> Result<Option<TraceEntry>, TraceErrorKind> {
 
 /// The direction of the request; `None` for a flush alone.
 fn direction(rwbs: &str) -> Result<Option<Direction>, TraceErrorKind> {
-    // A flush stands before what it is of, and F behind it is FUA.
+    // A leading F is a flush before the operation; a later F is FUA.
     match rwbs.trim_start_matches('F').bytes().next() {
         Some(b'R') => Ok(Some(Direction::Read)),
         Some(b'W') => Ok(Some(Direction::Write)),

@@ -15,7 +15,7 @@ const LEN: usize = 48;
 const QUEUE: u32 = 1;
 /// The record carries a control group's number in addition.
 const CGROUP: u32 = 1 << 8;
-/// Of what, in the upper half.
+/// The category of a record, in the upper half of its action.
 const WRITE: u32 = 1 << 17;
 const FLUSH: u32 = 1 << 18;
 const NOTIFY: u32 = 1 << 26;
@@ -33,7 +33,7 @@ fn little(first: [u8; 4]) -> Option<bool> {
     (u32::from_be_bytes(first) & !0xff == MAGIC).then_some(false)
 }
 
-/// The entries of such records.
+/// The entries of blktrace records.
 pub(super) struct Records<R> {
     file: String,
     from: R,
@@ -45,7 +45,7 @@ impl<R: BufRead> Records<R> {
         Self { file: file.to_owned(), from, number: 0 }
     }
 
-    /// Fills as much as there is.
+    /// Fills the buffer as far as there are bytes.
     fn fill(&mut self, mut bytes: &mut [u8]) -> Result<usize, TraceErrorKind> {
         let whole = bytes.len();
         while !bytes.is_empty() {
@@ -106,7 +106,7 @@ struct Record {
     sector: u64,
     bytes: u32,
     action: u32,
-    /// Bytes behind it.
+    /// Bytes after the record.
     more: usize,
 }
 

@@ -19,16 +19,16 @@ pub struct Columns {
     /// Lines before the first request.
     #[serde(default)]
     pub header: u64,
-    /// When it was sent.
+    /// The column with the time of submission.
     pub time: usize,
     /// In which unit; a fraction may follow.
     pub time_unit: Unit,
-    /// Where it begins.
+    /// The column with the offset.
     pub offset: usize,
     /// The unit in bytes.
     #[serde(default = "one")]
     pub offset_unit: u32,
-    /// How long it is.
+    /// The column with the length.
     pub size: usize,
     /// The unit in bytes.
     #[serde(default = "one")]
@@ -90,7 +90,7 @@ impl Unit {
         }
     }
 
-    /// Nanoseconds; what is less is left out.
+    /// Parses a time as nanoseconds; smaller digits are cut off.
     fn nanos(self, text: &str) -> Option<u64> {
         let (whole, part) = text.split_once('.').unwrap_or((text, ""));
         if !part.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -15,7 +15,7 @@ pub struct TraceError {
 /// An error in a trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceErrorKind {
-    /// The bytes can't be had.
+    /// The bytes can't be read.
     #[error("can't be read: {0}")]
     Unreadable(String),
     /// A line is longer than any of a trace.
@@ -27,15 +27,15 @@ pub enum TraceErrorKind {
     /// The first line of an iolog.
     #[error("is no iolog: its first line is 'fio version 2 iolog' or 'fio version 3 iolog'")]
     Version,
-    /// A line has other fields than it should.
+    /// A line has too few or too many fields.
     #[error("{found} fields: {wanted}")]
     Fields {
-        /// How many there are.
+        /// The number of fields in the line.
         found: usize,
         /// The values that are allowed.
         wanted: &'static str,
     },
-    /// A field is no such thing.
+    /// A field has a wrong value.
     #[error("'{text}' is no {wanted}")]
     Field {
         /// The field.
@@ -62,7 +62,7 @@ pub enum TraceErrorKind {
     /// The last record is cut off.
     #[error("is cut off after {0} bytes of a record")]
     CutOff(usize),
-    /// There is nothing in it.
+    /// The trace holds no request.
     #[error("holds no request")]
     Empty,
     /// A map of columns, or a set of traces, that is none.
@@ -78,7 +78,7 @@ fn number(value: Option<u64>) -> String {
     value.map_or_else(|| "too large to count".to_owned(), |value| value.to_string())
 }
 
-/// A field that is none.
+/// The error for a field with a wrong value.
 pub(super) fn field(text: &str, wanted: &'static str) -> TraceErrorKind {
     // A field may be as long as its line.
     TraceErrorKind::Field { text: text.chars().take(80).collect(), wanted }

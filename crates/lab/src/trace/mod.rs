@@ -71,7 +71,7 @@ pub struct Survey {
     pub end: u64,
     /// Nanoseconds from the first to the last.
     pub span: u64,
-    /// Of these, in pauses longer than a second.
+    /// The part of that time in pauses longer than a second.
     pub idle: u64,
 }
 

@@ -7,7 +7,7 @@ use super::{Act, TraceEntry, TraceError};
 /// How the times of a trace are taken.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pacing {
-    /// As soon as there is room for it.
+    /// Requests are sent as soon as there is room in flight.
     pub full_speed: bool,
     /// Times between requests are multiplied by this.
     pub scale: f64,

@@ -18,7 +18,7 @@ pub struct Set {
 pub struct SetMember {
     /// The trace's file; beside the set's, unless it says where.
     pub file: String,
-    /// How much it counts.
+    /// The weight of the trace.
     #[serde(default = "one")]
     pub weight: f64,
     /// A map of its columns, if it needs one; beside the set's as well.

@@ -40,7 +40,7 @@ fn numbers_of_members() {
         assert!(Geometry::new(level, default(level), CHUNK, &vec![CHUNK; most.into()]).is_ok(), "{level}");
     }
     let error = refusal(Level::Raid6, default(Level::Raid6), CHUNK, &[CHUNK; 3]);
-    assert_eq!(error.to_string(), "raid6 needs at least 4 members, not 3");
+    assert_eq!(error.to_string(), "raid6 needs at least 4 members, not 3; name more");
 }
 
 #[test]

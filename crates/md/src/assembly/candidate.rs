@@ -28,7 +28,7 @@ pub struct Found {
 /// The claims of a superblock that can't be used: it is damaged, or not as it should be on this device. Nothing proves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// The array that it belongs to.
+    /// The array of the device.
     pub array: Uuid,
     /// Its event count.
     pub events: u64,
@@ -159,7 +159,7 @@ impl Candidate {
         let mut candidate = Self::from_places(label, info, places)?;
         let mut pages = Vec::new();
         while let Some((offset, len)) = candidate.look_for_partition(&pages) {
-            // A place that can't be read tells of no partition.
+            // A place that can't be read shows no partition.
             let bytes = read_place(io, pool, member, offset, len).await.unwrap_or_else(|_| vec![0; len]);
             pages.push((offset, bytes));
         }

@@ -1,4 +1,4 @@
-//! Which superblock decides, and what it makes of each device.
+//! Chooses the superblock that decides, and the part of each device by it.
 
 use core::cmp::Reverse;
 
@@ -20,9 +20,9 @@ pub(super) struct Picked<'a> {
 /// The deciding superblock, and the use of each device by its table.
 pub(super) struct Chosen<'a> {
     pub(super) freshest: &'a Picked<'a>,
-    /// By role, the index of the device that fills it.
+    /// Indexed by role, the index of the device that fills it.
     pub(super) roles: Vec<Option<usize>>,
-    /// By device.
+    /// Indexed by device.
     pub(super) usage: Vec<DeviceUse>,
 }
 
@@ -147,7 +147,8 @@ fn judge(device: &Picked<'_>, freshest: &Picked<'_>) -> DeviceUse {
     if own.events.saturating_add(1) < newest.events {
         return left_out(LeftOut::Stale { events: own.events });
     }
-    // Of one role a torn superblock is not sure, and nothing relies yet on the loss of a member so little behind it.
+    // A torn superblock's role is uncertain, and nothing relies yet on the failure of a member that is one update
+    // older.
     let entry = if freshest.torn || took_a_place(device, newest) {
         own.role()
     } else {
@@ -163,10 +164,10 @@ fn judge(device: &Picked<'_>, freshest: &Picked<'_>) -> DeviceUse {
     }
 }
 
-/// In an array with 0.90, the power went after one device had been told its new number, which is that of its role,
-/// and before the others were. Either that device is ahead of the others, or it is the one that they name for the
-/// role under another number. A torn superblock may not know that number. No other change has been recorded since,
-/// and the device holds all data of its role.
+/// In an array with 0.90, the power went after one device had got its new number, which is that of its role, and
+/// before the others were. Either that device is ahead of the others, or it is the one that they name for the role
+/// under another number. A torn superblock may not know that number. No other change has been recorded since, and the
+/// device holds all data of its role.
 fn took_a_place(device: &Picked<'_>, newest: &Superblock) -> bool {
     let own = device.superblock;
     let is_known = |role: u16| {
@@ -187,8 +188,8 @@ pub(super) fn number(device: &Picked<'_>, freshest: &Picked<'_>) -> u32 {
 /// A device that calls itself a spare is one, except where another device has been given its number since, or where
 /// it failed in a role that it was given. md from Linux 6.8 on does not take a spare that failed in its role either
 /// (metadata 1.x, `super_1_validate`). A torn table of several sectors in which a faulty device becomes a spare can't
-/// be told from a rotten one ([`Superblock::parse_torn`]). A device whose role was given in an update that has not
-/// reached it holds no data of the role.
+/// be distinguished from a rotten one ([`Superblock::parse_torn`]). A device whose role was given in an update that
+/// has not reached it holds no data of the role.
 fn spare(own: &Superblock, freshest: &Picked<'_>) -> DeviceUse {
     let newest = freshest.superblock;
     let left_out = |why| DeviceUse::LeftOut { role: None, why };
@@ -304,7 +305,7 @@ fn fill_roles(picked: &[Picked<'_>], chosen: &mut Chosen<'_>) -> Result<(), Asse
     same_spare(picked, chosen)
 }
 
-/// Of the devices that are to replace a member in sync, one for each role goes on.
+/// Keeps one replacement for each role whose member is in sync.
 fn place_replacements(picked: &[Picked<'_>], chosen: &mut Chosen<'_>) {
     for role in 0..chosen.roles.len() {
         let member = chosen.roles[role].map(|at| chosen.usage[at]);

@@ -10,9 +10,9 @@ use brindle_layout::{GeometryError, Level, UnknownLayout, UnknownLevel};
 pub struct ForeignArray {
     /// The array's identity.
     pub uuid: Uuid,
-    /// Its name, if it has one.
+    /// The array's name, if it has one.
     pub name: String,
-    /// The devices that belong to it.
+    /// The devices that belong to the array.
     pub members: Vec<String>,
 }
 
@@ -98,7 +98,7 @@ pub enum AssemblyError {
     Inconsistent {
         /// The device that differs.
         label: String,
-        /// In what.
+        /// The field in which they disagree.
         field: &'static str,
         /// The value in this superblock.
         says: String,
@@ -165,7 +165,7 @@ pub enum AssemblyError {
     #[error(transparent)]
     Layout(#[from] UnknownLayout),
     /// No array can have this shape.
-    #[error("the superblocks describe an impossible array: {0}")]
+    #[error("the superblocks are damaged, since they describe an impossible array: {0}")]
     Geometry(#[from] GeometryError),
 }
 
@@ -261,7 +261,7 @@ pub enum ReshapeError {
     OtherLevel {
         /// The level that the array has, as md counts it.
         from: i32,
-        /// The level that it shall have.
+        /// The level after the reshape.
         to: i32,
     },
     /// md does not reshape such arrays.
@@ -283,24 +283,24 @@ mod tests {
 
     #[test]
     fn many_roles_are_counted_and_few_are_named() {
-        let told = |count: u16| Roles(&(0..count).collect::<Vec<_>>()).to_string();
-        assert_eq!(told(0), "no role");
-        assert_eq!(told(1), "role 0");
-        assert_eq!(told(3), "roles 0, 1 and 2");
-        assert_eq!(told(10), "roles 0, 1, 2, 3, 4, 5, 6, 7, 8 and 9");
-        assert_eq!(told(11), "roles 0, 1, 2, 3, 4, 5 and 5 more");
+        let reported = |count: u16| Roles(&(0..count).collect::<Vec<_>>()).to_string();
+        assert_eq!(reported(0), "no role");
+        assert_eq!(reported(1), "role 0");
+        assert_eq!(reported(3), "roles 0, 1 and 2");
+        assert_eq!(reported(10), "roles 0, 1, 2, 3, 4, 5, 6, 7, 8 and 9");
+        assert_eq!(reported(11), "roles 0, 1, 2, 3, 4, 5 and 5 more");
     }
 
     #[test]
     fn an_array_without_its_journal_says_which_one() {
-        let told = |stale: Option<&str>| {
+        let reported = |stale: Option<&str>| {
             AssemblyError::JournalMissing { stale: stale.map(str::to_owned) }.to_string()
         };
-        assert!(told(None).starts_with("the array's journal device is missing"), "{}", told(None));
+        assert!(reported(None).starts_with("the array's journal device is missing"), "{}", reported(None));
         assert!(
-            told(Some("sdd")).starts_with("the journal device sdd is out of date"),
+            reported(Some("sdd")).starts_with("the journal device sdd is out of date"),
             "{}",
-            told(Some("sdd"))
+            reported(Some("sdd"))
         );
     }
 }

@@ -20,7 +20,7 @@ pub enum Limitation {
         "{label}: the array's write-intent bitmap (feature bitmap) can't be kept up to date, since {why}; remove it with 'mdadm --assemble --update=no-bitmap' or 'mdadm --grow --bitmap=none'"
     )]
     Bitmap {
-        /// The member that has it.
+        /// The member with the feature.
         label: String,
         /// Why.
         why: BitmapFault,
@@ -122,7 +122,7 @@ pub enum Limitation {
         "the array was not stopped cleanly and members are missing: what they held, from byte {from} of their data on, is worked out from parity that may be wrong"
     )]
     DirtyDegraded {
-        /// Bytes of the members' data areas: below, parity is known true.
+        /// Bytes of the members' data areas: below, parity is known to be in sync.
         from: u64,
     },
 }
@@ -131,30 +131,30 @@ pub enum Limitation {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BitmapFault {
-    /// It is damaged, or none.
+    /// The bitmap is damaged, or none.
     #[error(transparent)]
     Damaged(#[from] BitmapError),
-    /// It can't be read.
+    /// The bitmap can't be read.
     #[error("it can't be read: {0}")]
     Unread(#[from] OpError),
-    /// It is kept in a way that this release does not know.
+    /// The bitmap is kept in a way that this release does not know.
     #[error("it has version {}, {}", version.number(), kept(*version))]
     Version {
-        /// Its version.
+        /// The bitmap's version.
         version: BitmapVersion,
     },
-    /// It is another array's.
+    /// The bitmap is another array's.
     #[error("it is that of another array, {uuid}")]
     Foreign {
         /// The UUID that the file carries.
         uuid: Uuid,
     },
-    /// It has more bits than there is room for, or a value that no kernel takes.
+    /// The bitmap has more bits than there is room for, or a value that no kernel takes.
     #[error(
         "there is no room for its {bits} bits where it stands, or its delay is 0, or more writes may lag behind than kernels let"
     )]
     Extent {
-        /// Its bits.
+        /// The bitmap's bits.
         bits: u64,
     },
     /// The array's level has nothing to resync.
@@ -173,7 +173,7 @@ pub enum BitmapFault {
         "it is at event {events}, and the array at {of}: members that are newer are not here, or these are older copies of them"
     )]
     Newer {
-        /// Its event count.
+        /// The bitmap's event count.
         events: u64,
         /// The array's.
         of: u64,
@@ -204,7 +204,7 @@ impl Limitation {
         self.forced_from().is_none()
     }
 
-    /// Of a dirty, degraded array that was forced: from where on its members' data are in doubt, in bytes.
+    /// For a dirty, degraded array that was forced to start: from where on its members' data are in doubt, in bytes.
     pub fn forced_from(&self) -> Option<u64> {
         match self {
             Self::DirtyDegraded { from } => Some(*from),

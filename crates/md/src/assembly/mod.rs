@@ -1,13 +1,13 @@
-//! Which array a set of devices forms, and what each device is in it. Pure: no I/O, and the order of the devices never
-//! matters.
+//! Assembles an array from a set of devices, and finds the part of each. Pure: no I/O, and the order of the devices
+//! never matters.
 //!
 //! The rules are those of md and mdadm (`super_1_validate` and `analyze_sbs` in the kernel's `md.c`, mdadm's
 //! `Assemble.c`). The superblock with the highest event count decides. Members whose count is more than one behind
 //! have missed writes and are left out. The deciding superblock's table says which devices are active.
 
-mod apart;
 mod candidate;
 mod choose;
+mod diverged;
 mod error;
 mod limits;
 mod reshape;
@@ -43,7 +43,7 @@ pub struct AssembleOptions {
 /// One of the given devices in the array.
 #[derive(Clone, Debug)]
 pub struct AssembledDevice {
-    /// How messages name it.
+    /// The name in messages.
     pub label: String,
     /// Its superblock.
     pub superblock: Superblock,
@@ -101,10 +101,10 @@ pub struct Assembly {
     pub component_size: u64,
     /// The highest event count.
     pub events: u64,
-    /// Where redundancy stops being known true: bytes of the members' data area (of the array for RAID 10);
-    /// `None` if it is true everywhere (clean), or must be taken as true (forced).
+    /// Where redundancy stops being known to be in sync: bytes of the members' data area (of the array for RAID 10);
+    /// `None` if it is in sync everywhere (clean), or must be taken as true (forced).
     pub resync_offset: Option<u64>,
-    /// By role: the index in [`Assembly::devices`] of the device that fills it.
+    /// Indexed by role: the index in [`Assembly::devices`] of the device that fills it.
     pub roles: Vec<Option<usize>>,
     /// The given devices, in the given order.
     pub devices: Vec<AssembledDevice>,
@@ -336,7 +336,7 @@ impl Draft<'_> {
             }
             for &rival in stale.iter().filter(|&&rival| rival != at) {
                 if claimed(self.picked[rival].superblock) == Some(role) {
-                    // Which of two equals was in the array can't be told.
+                    // It is unknown which of two equal devices was in the array.
                     choose::yields(&self.picked[rival], device, role)?;
                 }
             }
@@ -377,9 +377,9 @@ impl Draft<'_> {
 
     /// Copies of members beside the originals.
     fn check_apart(&mut self, options: AssembleOptions) -> Result<(), AssemblyError> {
-        // A member that was taken in by force is out of date; `Limitation::Stale` has told the user.
+        // A member that was taken in by force is out of date; `Limitation::Stale` has reported it.
         let forced = self.limits.iter().any(|limit| matches!(limit, Limitation::Stale { .. }));
-        let groups = apart::groups(self.picked, &self.chosen);
+        let groups = diverged::groups(self.picked, &self.chosen);
         if groups.is_empty() || forced {
             return Ok(());
         }
@@ -390,7 +390,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Parity that was not made true can't stand in for a member (md's "cannot start dirty degraded array").
+    /// Parity that was not brought in sync can't stand in for a member (md's "cannot start dirty degraded array").
     fn check_dirty(&mut self, options: AssembleOptions) -> Result<(), AssemblyError> {
         let lost = self.lost();
         let parity = matches!(self.level, Level::Raid4 | Level::Raid5 | Level::Raid6);
@@ -402,7 +402,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Where redundancy stops being known true, by the deciding superblock.
+    /// Where redundancy stops being known to be in sync, by the deciding superblock.
     fn resync_offset(&self) -> Option<u64> {
         let freshest = self.chosen.freshest.superblock;
         // A position counted by one geometry says nothing of the other.

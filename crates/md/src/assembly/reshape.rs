@@ -21,7 +21,7 @@ pub struct Reshaping {
 }
 
 impl Reshaping {
-    /// The reshape that `sb` tells of, if it does; `component` is the bytes used of each member.
+    /// The reshape that `sb` records, if any; `component` is the bytes used of each member.
     pub(super) fn of(sb: &Superblock, component: u64) -> Result<Option<Self>, AssemblyError> {
         let Some(reshape) = &sb.reshape else { return Ok(None) };
         if reshape.new_level != sb.level {

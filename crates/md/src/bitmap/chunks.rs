@@ -1,4 +1,4 @@
-//! Which chunks of a write-intent bitmap a change is in.
+//! Maps a change to chunks of a write-intent bitmap.
 
 use core::ops::Range;
 
@@ -12,7 +12,7 @@ pub(super) struct Chunks {
     shift: u32,
     /// Bytes that are covered.
     covered: u64,
-    /// Of parity levels: bytes of data in a row, and bytes of a row on each member.
+    /// For parity levels: bytes of data in a row, and bytes of a row on each member.
     rows: Option<(u64, u64)>,
 }
 
@@ -26,7 +26,7 @@ impl Chunks {
         Self { shift: chunk.trailing_zeros(), covered: sync_len(geometry), rows }
     }
 
-    /// How many there are.
+    /// The number of chunks.
     pub(super) fn count(&self) -> u64 {
         self.covered.div_ceil(1 << self.shift)
     }

@@ -1,4 +1,4 @@
-//! How many writes are under way in each chunk, and whether there were any of late.
+//! Counts the writes under way in each chunk, and notes recent ones.
 
 /// Chunks of a page of counters, which is there only while one of them is not zero.
 const PAGE: usize = 2048;
@@ -24,7 +24,7 @@ impl Counters {
         *counter = TOUCHED | if count == MOST { MOST } else { count + 1 };
     }
 
-    /// A write has ended there.
+    /// Notes that a write to the chunk has ended.
     #[inline]
     pub(super) fn end(&mut self, chunk: u64) {
         let (page, at) = (chunk as usize / PAGE, chunk as usize % PAGE);

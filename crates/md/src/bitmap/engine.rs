@@ -1,4 +1,4 @@
-//! The bitmap as the engine has it: a log of the ranges that change, and bits that are cleared in time.
+//! The bitmap as the engine's trait has it: it logs the ranges that change, and clears their bits later.
 
 use core::future::Future;
 use core::ops::Range;

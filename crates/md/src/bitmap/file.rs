@@ -1,4 +1,4 @@
-//! A bitmap in a file: what becomes of it beside what becomes of all; and one that takes the place of another.
+//! A bitmap in a file: its failures, and its replacement by another.
 
 use brindle_io::OpError;
 
@@ -6,7 +6,7 @@ use super::Bitmap;
 use brindle_array::intent_bitmap::{IntentBitmap, Refusals};
 
 impl Bitmap {
-    /// Remembers what the file said, if it is among these.
+    /// Remembers the file's error, if these refusals have one.
     pub(super) fn refused(&self, refusals: Refusals) -> Refusals {
         let own = refusals.iter().find(|(id, _)| self.is_file(*id));
         own.into_iter().for_each(|(_, error)| self.refusal.set(Some(*error)));

@@ -20,8 +20,8 @@ impl Drop for Flying<'_> {
 }
 
 impl Bitmap {
-    /// Puts the event count of the superblocks on record that are about to be written, and whatever else is to be written,
-    /// but not on members to `skip`. Refusals are as those of [`Bitmap::fly`].
+    /// Writes the event count of the next superblocks, and all other changed pages, to members except `skip`.
+    /// Refusals are as in [`Bitmap::fly`].
     pub(crate) async fn record(&self, events: u64, skip: &[MemberId]) -> Refusals {
         self.state.borrow_mut().image.change(|superblock| superblock.events = events);
         self.flight(skip).await
@@ -33,7 +33,7 @@ impl Bitmap {
         if self.retired.get() {
             return Refusals::new();
         }
-        if let Some(id) = self.first_lent() {
+        if let Some(id) = self.first_pinned() {
             return vec![(id, OpError::TimedOut)];
         }
         let short = self.cut_short().await;
@@ -87,7 +87,7 @@ impl Bitmap {
         }
         for &(id, error) in &refused {
             if error == OpError::TimedOut {
-                self.lent.borrow_mut().extend(filled.iter().map(|(_, buf)| (id, buf.all())));
+                self.pinned.borrow_mut().extend(filled.iter().map(|(_, buf)| (id, buf.all())));
             }
         }
         refused

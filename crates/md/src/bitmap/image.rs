@@ -14,7 +14,7 @@ pub(super) struct Image {
     bytes: Vec<u8>,
     /// Bits that stand on all members, at the same places.
     stable: Vec<u8>,
-    /// Pages of which some member may have something else.
+    /// Pages that may differ on some member.
     dirty: BTreeSet<usize>,
     /// Bits that mean something.
     bits: u64,
@@ -35,7 +35,7 @@ impl Image {
         &self.superblock
     }
 
-    /// Changes the superblock, which is to be written then.
+    /// Changes the superblock, and marks it to be written.
     pub(super) fn change(&mut self, edit: impl FnOnce(&mut BitmapSuper)) {
         edit(&mut self.superblock);
         self.dirty.insert(0);
@@ -89,7 +89,7 @@ impl Image {
         self.dirty.extend(0..self.bytes.len().div_ceil(PAGE));
     }
 
-    /// Bytes of it.
+    /// Bytes of the image.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }

@@ -5,7 +5,7 @@
 //! 1. The bit of a chunk stands on all members before one of them is sent a change of it. That includes members that
 //!    are out of use, unless they are on record as lost: the next run may still find one of those in sync.
 //! 2. A bit is cleared only after all members were flushed, in a chunk without a write under way when the flush began
-//!    or since. The chunk's redundancy must be known true, and no member may be missing or being rebuilt. Before
+//!    or since. The chunk's redundancy must be known to be in sync, and no member may be missing or being rebuilt. Before
 //!    that, `events_cleared` is on record as the present event count: a member that has failed meanwhile and comes
 //!    back is at least as old as its count says, and all that it lacks has its bit set.
 //! 3. The bitmap's event count is on all members before a superblock of that count is on any. A bitmap whose count is
@@ -75,7 +75,7 @@ struct Counted {
 
 /// The bitmap of a running array.
 pub(crate) struct Bitmap {
-    /// For flights, which keep it.
+    /// A handle for flights, which keep the bitmap alive.
     me: Weak<Self>,
     io: Io,
     pool: Pool,
@@ -95,7 +95,7 @@ pub(crate) struct Bitmap {
     /// A device that had the bitmap has been lost, and the next run may not know of that.
     absent: Cell<bool>,
     /// Pages that were given up, and may still land.
-    lent: RefCell<Vec<(MemberId, Slice)>>,
+    pinned: RefCell<Vec<(MemberId, Slice)>>,
     /// Pages written in this run, each to all members.
     written: Cell<u64>,
     /// No superblock names it any more: nothing of it is to be written.
@@ -151,7 +151,7 @@ impl Bitmap {
         self.place_at(device, superblock, superblock.bitmap_offset?)
     }
 
-    /// The same, at this offset from its superblock.
+    /// Adds a device whose bitmap stands at this offset from its superblock.
     pub(crate) fn place_at(&self, device: MemberId, superblock: &Superblock, offset: i64) -> Option<u64> {
         let info = self.io.member_info(device)?;
         let start = superblock.super_offset.checked_add_signed(offset)?;
@@ -170,7 +170,7 @@ impl Bitmap {
             self.absent.set(true);
         }
         self.targets.borrow_mut().retain(|target| target.id != device);
-        self.lent.borrow_mut().retain(|(id, _)| *id != device);
+        self.pinned.borrow_mut().retain(|(id, _)| *id != device);
     }
 
     fn is_target(&self, id: MemberId) -> bool {
@@ -178,13 +178,13 @@ impl Bitmap {
     }
 
     /// A page that was given up may still land on a member in use.
-    pub(crate) fn is_lent(&self) -> bool {
-        self.first_lent().is_some()
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.first_pinned().is_some()
     }
 
-    fn first_lent(&self) -> Option<MemberId> {
-        let mut lent = self.lent.borrow_mut();
-        lent.retain(|(_, buf)| buf.is_lent());
-        lent.first().map(|(id, _)| *id)
+    fn first_pinned(&self) -> Option<MemberId> {
+        let mut pinned = self.pinned.borrow_mut();
+        pinned.retain(|(_, buf)| buf.is_pinned());
+        pinned.first().map(|(id, _)| *id)
     }
 }

@@ -1,4 +1,4 @@
-//! A bitmap that an array is given while it runs.
+//! A bitmap that is added to a running array.
 
 use std::rc::Rc;
 
@@ -25,14 +25,14 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// Of devices that carry these superblocks; `None` if there are none.
+    /// The bitmap's description for devices with these superblocks; `None` if there are none.
     pub(crate) fn of<'a>(superblocks: impl Iterator<Item = &'a Superblock>) -> Option<Self> {
         let rooms = superblocks.map(bitmap_room_beside).enumerate();
         rooms.min_by_key(|(_, room)| *room).map(|(least, room)| Self { room, least })
     }
 }
 
-/// A bitmap over an array in so much room, and where it stands beside a superblock; `None` if there is no such.
+/// Plans a bitmap for an array in this much room beside a superblock; `None` if none fits.
 pub(crate) fn plan(
     geometry: &Geometry,
     room: u64,

@@ -7,7 +7,7 @@ use brindle_format::md::Uuid;
 use brindle_format::md::bitmap::{
     BITMAP_SUPER_BYTES, BitmapState, BitmapSuper, BitmapVersion, bits_needed, bytes_needed,
 };
-use brindle_format::md::defaults::MOST_BEHIND;
+use brindle_format::md::defaults::MAX_WRITE_BEHIND;
 use brindle_io::sync::Notify;
 use brindle_io::{Io, MemberId, OpClass, OpError, Pool};
 use brindle_layout::Geometry;
@@ -106,7 +106,7 @@ struct Copy {
 }
 
 impl Bits {
-    /// Of a bitmap that stands nowhere yet: all bits are set.
+    /// A bitmap that is on no device yet: all bits are set.
     pub(super) fn unwritten(
         superblock: BitmapSuper,
         len: usize,
@@ -245,7 +245,7 @@ impl Bits {
             landed: Notify::new(io),
             whole: Cell::new(self.everywhere),
             absent: Cell::new(false),
-            lent: RefCell::default(),
+            pinned: RefCell::default(),
             written: Cell::new(0),
             retired: Cell::new(false),
         })
@@ -311,7 +311,7 @@ fn check_head(bytes: &[u8], uuid: Uuid, covered: u64) -> Result<BitmapSuper, Bit
     }
     let bits = bits_needed(covered, superblock.chunk).unwrap_or(u64::MAX);
     let bytes = bytes_needed(covered, superblock.chunk).unwrap_or(u64::MAX);
-    if bytes > MOST || superblock.daemon_sleep == 0 || superblock.write_behind > MOST_BEHIND {
+    if bytes > MOST || superblock.daemon_sleep == 0 || superblock.write_behind > MAX_WRITE_BEHIND {
         return Err(BitmapFault::Extent { bits });
     }
     Ok(superblock)

@@ -25,7 +25,7 @@ pub enum NewBitmap {
     },
     /// One in a file, from its first byte on: [`Plan::bitmap_file`](super::Plan::bitmap_file) is what it is to hold.
     File {
-        /// As above.
+        /// Bytes to a bit; `None` for mdadm's choice.
         chunk: Option<u64>,
     },
 }

@@ -1,6 +1,6 @@
 //! Why an array can't be created.
 
-use brindle_format::md::defaults::MOST_BEHIND;
+use brindle_format::md::defaults::MAX_WRITE_BEHIND;
 use brindle_format::md::{EncodeError, Version, defaults};
 use brindle_layout::{GeometryError, Level};
 
@@ -20,7 +20,7 @@ pub struct TooSmall {
     pub have: u64,
     /// Bytes beside the metadata.
     pub available: u64,
-    /// Bytes of data that it would have to hold.
+    /// Bytes of data that the device would have to hold.
     pub needed: u64,
 }
 
@@ -31,7 +31,7 @@ impl TooSmall {
         Self { label: member.label.clone(), have, available, needed: needed.max(1) }
     }
 
-    /// There is not even room for the superblock.
+    /// The error for a device without room for its superblock.
     pub(super) fn superblock(spec: &CreateSpec, size: u64) -> Self {
         let member = spec.roles.iter().flatten().chain(&spec.spares).find(|member| member.info.size == size);
         let label = member.map_or_else(String::new, |member| member.label.clone());
@@ -44,7 +44,7 @@ impl TooSmall {
 #[non_exhaustive]
 pub enum CreateError {
     /// No device for any role.
-    #[error("at least one member must be a device")]
+    #[error("at least one member must be a device; not all can be missing")]
     NoMembers,
     /// More devices than the metadata can describe.
     #[error("metadata {version} can describe {max} devices, not {count}; use 1.2 or fewer devices")]
@@ -70,7 +70,7 @@ pub enum CreateError {
         /// The missing roles.
         roles: Vec<u16>,
     },
-    /// With a member missing, the other parity can't be made true without a resync that md refuses.
+    /// With a member missing, the other parity can't be brought in sync without a resync that md refuses.
     #[error(
         "{level} with a missing member that leaves redundancy would be dirty and degraded, which md refuses to start; give all members, leave out one more, or use --assume-clean after zeroing them"
     )]
@@ -96,11 +96,11 @@ pub enum CreateError {
         offset: u64,
     },
     /// The data would not start on a block.
-    #[error("a data offset of {offset} is no multiple of {unit}")]
+    #[error("a data offset of {offset} is no multiple of {unit}; give one that is")]
     DataOffsetUnaligned {
         /// The offset asked for.
         offset: u64,
-        /// The unit of which it must be a multiple.
+        /// The unit of which the value must be a multiple.
         unit: u64,
     },
     /// 0.90 counts the size of a member in 32 bits of KiB.
@@ -148,15 +148,15 @@ pub enum CreateError {
     )]
     WriteBehindUnmarked,
     /// md has no more.
-    #[error("--write-behind {count} is too many: at most {MOST_BEHIND} writes may be under way")]
-    TooManyBehind {
+    #[error("--write-behind {count} is too many: at most {MAX_WRITE_BEHIND} writes may be under way")]
+    TooManyWriteBehind {
         /// Writes that were asked for.
         count: u32,
     },
     /// RAID 1 has no chunks.
     #[error("raid1 has no chunks; leave --chunk out")]
     ChunkWithoutStripes,
-    /// Nothing is to be resynced.
+    /// The level has no redundancy, so a bitmap is of no use.
     #[error("{level} has no redundancy, so a write-intent bitmap is of no use; leave --bitmap out")]
     BitmapWithoutRedundancy {
         /// The level.
@@ -177,7 +177,7 @@ pub enum CreateError {
     /// No array can have this shape.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
-    /// The metadata can't record it.
+    /// The metadata can't record the array.
     #[error(transparent)]
     Encode(#[from] EncodeError),
 }

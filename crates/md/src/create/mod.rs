@@ -8,7 +8,7 @@ mod error;
 mod size;
 mod write;
 
-use brindle_format::md::defaults::MOST_BEHIND;
+use brindle_format::md::defaults::MAX_WRITE_BEHIND;
 use brindle_format::md::{
     DEFAULT_MAX_DEV_1, DeviceFlags, DeviceRole, Features, SUPERBLOCK_BYTES, Superblock, Timestamp, Uuid,
     Version,
@@ -26,14 +26,13 @@ use size::Sizes;
 /// A device that becomes a member.
 #[derive(Clone, Debug)]
 pub struct NewMember {
-    /// How messages name it.
+    /// The name in messages.
     pub label: String,
     /// The device's size and block sizes, as the reactor gives them.
     pub info: MemberInfo,
     /// Its identity, random; not recorded in 0.90.
     pub uuid: Uuid,
-    /// Bytes at which other md superblocks stand on it: they are overwritten with zeroes, so that the device has only
-    /// one.
+    /// Offsets of other md superblocks on the device. They are zeroed, so that the device has only one.
     pub old_superblocks: Vec<u64>,
     /// Its flags.
     pub flags: DeviceFlags,
@@ -66,7 +65,7 @@ pub struct CreateSpec {
     pub roles: Vec<Option<NewMember>>,
     /// Devices that wait.
     pub spares: Vec<NewMember>,
-    /// Redundancy is true already (or the user says so).
+    /// Redundancy is in sync already, or the user says so.
     pub assume_clean: bool,
     /// Identity of the array, random.
     pub uuid: Uuid,
@@ -94,7 +93,7 @@ pub struct Plan {
     pub data_offset: u64,
     /// Bytes used of each member as recorded; 0 for linear and RAID 0.
     pub component_size: u64,
-    /// Redundancy is not known true: the array needs a resync.
+    /// Redundancy is not known to be in sync: the array needs a resync.
     pub needs_resync: bool,
     /// Zeroes over old superblocks: to be written, and flushed, first.
     pub wipes: Vec<PlannedWrite>,
@@ -206,8 +205,8 @@ fn check_counts(spec: &CreateSpec) -> Result<(), CreateError> {
     if spec.write_behind > 0 && spec.level != Level::Raid1 {
         return Err(CreateError::WriteBehind { level: spec.level });
     }
-    if spec.write_behind > MOST_BEHIND {
-        return Err(CreateError::TooManyBehind { count: spec.write_behind });
+    if spec.write_behind > MAX_WRITE_BEHIND {
+        return Err(CreateError::TooManyWriteBehind { count: spec.write_behind });
     }
     let mostly = spec.roles.iter().flatten().chain(&spec.spares).find(|member| member.flags.write_mostly);
     if let Some(member) = mostly.filter(|_| spec.level != Level::Raid1) {

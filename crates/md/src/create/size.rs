@@ -1,4 +1,4 @@
-//! How much of each device a new array uses.
+//! Computes how much of each device a new array uses.
 
 use brindle_format::md::{
     Version,

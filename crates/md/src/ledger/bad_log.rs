@@ -9,7 +9,7 @@ use brindle_format::md::defaults::with_room_for_bitmap;
 use brindle_format::md::{BadBlockLog, Features, SUPERBLOCK_BYTES, Superblock};
 use brindle_io::{Buf, MemberId, OpClass, OpError};
 
-use super::{Kept, Superblocks};
+use super::{DeviceRecord, Superblocks};
 use crate::assembly::bad_log_place;
 use brindle_array::ledger::Refusals;
 
@@ -31,7 +31,7 @@ struct Moves {
 }
 
 impl BadLog {
-    /// As it was read from a device; nothing is read where its superblock says that it is empty.
+    /// The log as it was read from a device. It is not read if the superblock says that it is empty.
     pub(super) fn of(superblock: &Superblock, read: Option<&[u8]>) -> Self {
         let shift = superblock.bad_block_log.map_or(0, |log| log.shift);
         let entries = read.map_or(Some(Entries::default()), |log| Entries::parse(log, shift));
@@ -43,13 +43,13 @@ impl BadLog {
         self.next.is_empty() && self.moves.is_none()
     }
 
-    /// There is something in it.
+    /// Whether the log has entries.
     pub(super) fn is_used(&self) -> bool {
         self.entries.as_ref().is_none_or(|entries| !entries.is_empty())
     }
 }
 
-impl Kept {
+impl DeviceRecord {
     /// The logs to be written for the log to name these ranges of the data area; `None` if it can't.
     fn bad_log_change(&self, places: &[Range<u64>]) -> Option<Vec<Entries>> {
         let start = self.superblock.data_offset;
@@ -118,7 +118,7 @@ impl Superblocks {
             .is_some_and(|device| device.bad_log_change(places).is_some())
     }
 
-    /// It is to do so with the next update.
+    /// Adds bad places to the log; the next update writes them.
     pub(super) fn log_bad(&self, id: MemberId, places: &[Range<u64>]) -> bool {
         let mut devices = self.devices.borrow_mut();
         let Some(device) = devices.iter_mut().find(|d| d.is_alive() && d.id == id) else { return false };

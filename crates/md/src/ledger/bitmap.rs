@@ -8,7 +8,7 @@ use brindle_format::md::{DeviceRole, SUPERBLOCK_BYTES, Superblock};
 use brindle_io::OpError;
 use brindle_layout::Geometry;
 
-use super::{Kept, Superblocks};
+use super::{DeviceRecord, Superblocks};
 use crate::assembly::{AssembledDevice, Recorded};
 use crate::bitmap::{Beside, Bitmap, plan, plan_file, plan_head};
 use brindle_array::intent_bitmap::{BitmapFile, IntentBitmap};
@@ -57,8 +57,8 @@ impl Superblocks {
     }
 
     /// Where that stands on a device, or is to stand, if there is room for it.
-    pub(super) fn bitmap_place(&self, bitmap: &Bitmap, device: &Kept) -> Option<u64> {
-        let offset = device.bitmap_offset.or(self.aside.get())?;
+    pub(super) fn bitmap_place(&self, bitmap: &Bitmap, device: &DeviceRecord) -> Option<u64> {
+        let offset = device.bitmap_offset.or(self.staged_bitmap_offset.get())?;
         bitmap.place_at(device.id, &device.superblock, offset)
     }
 
@@ -78,7 +78,7 @@ impl Superblocks {
             head
         };
         let devices = self.devices.borrow();
-        let alive: Vec<&Kept> = devices.iter().filter(|device| device.is_alive()).collect();
+        let alive: Vec<&DeviceRecord> = devices.iter().filter(|device| device.is_alive()).collect();
         let (bitmap, offset) = match &spec.file {
             Some(file) => (self.lay_out_in(file, &alive, geometry, spec.chunk, head)?, None),
             None => {
@@ -86,7 +86,7 @@ impl Superblocks {
                 (bitmap, Some(offset))
             }
         };
-        self.aside.set(offset);
+        self.staged_bitmap_offset.set(offset);
         self.next.replace(Some(Rc::clone(&bitmap)));
         Ok(bitmap)
     }
@@ -95,7 +95,8 @@ impl Superblocks {
     /// next update, if that helps: true if something does.
     pub(super) fn make_room_beside(&self, geometry: &Geometry, spec: &BitmapSpec) -> bool {
         let mut devices = self.devices.borrow_mut();
-        let mut alive: Vec<&mut Kept> = devices.iter_mut().filter(|device| device.is_alive()).collect();
+        let mut alive: Vec<&mut DeviceRecord> =
+            devices.iter_mut().filter(|device| device.is_alive()).collect();
         let planned = |superblocks: &[Superblock]| {
             let beside = Beside::of(superblocks.iter())?;
             plan(geometry, beside.room, spec.chunk, superblocks.get(beside.least)?)
@@ -105,11 +106,11 @@ impl Superblocks {
             return false;
         }
         let present = self.bitmap_beside();
-        let is_clear = |device: &Kept, new: &Superblock| {
+        let is_clear = |device: &DeviceRecord, new: &Superblock| {
             let place = |bitmap: &Rc<Bitmap>| bitmap.place(device.id, new);
             present.as_ref().is_none_or(|bitmap| place(bitmap).is_some())
         };
-        let with_room = |device: &&mut Kept| {
+        let with_room = |device: &&mut DeviceRecord| {
             let bytes = self.io.member_info(device.id)?.size;
             device.with_room(bytes).filter(|new| is_clear(device, new))
         };
@@ -131,7 +132,7 @@ impl Superblocks {
     fn lay_out_in(
         &self,
         file: &BitmapFile,
-        devices: &[&Kept],
+        devices: &[&DeviceRecord],
         geometry: &Geometry,
         chunk: Option<u64>,
         head: impl Fn(&Superblock, BitmapPlan) -> BitmapSuper,
@@ -157,7 +158,7 @@ impl Superblocks {
     /// One that has room on all devices, spares too; and how far from each superblock.
     fn lay_out_beside(
         &self,
-        devices: &[&Kept],
+        devices: &[&DeviceRecord],
         geometry: &Geometry,
         chunk: Option<u64>,
         head: impl Fn(&Superblock, BitmapPlan) -> BitmapSuper,
@@ -165,17 +166,21 @@ impl Superblocks {
         let beside =
             Beside::of(devices.iter().map(|device| &device.superblock)).ok_or(BitmapError::Unrecorded)?;
         let least = devices[beside.least];
-        let room =
-            |device: &Kept| BitmapError::Room { label: device.label.clone(), chunk, room: beside.room };
+        let room = |device: &DeviceRecord| BitmapError::Room {
+            label: device.label.clone(),
+            chunk,
+            room: beside.room,
+        };
         let (plan, offset) =
             plan(geometry, beside.room, chunk, &least.superblock).ok_or_else(|| room(least))?;
         self.check_named(devices, offset)?;
-        let place = |device: &Kept| device.superblock.super_offset.checked_add_signed(offset);
+        let place = |device: &DeviceRecord| device.superblock.super_offset.checked_add_signed(offset);
         let members = devices.iter().filter(|device| device.role().is_some());
         let targets = members.filter_map(|device| Some((device.id, place(device)?)));
         let head = head(&least.superblock, plan);
         let bitmap = Bitmap::planned(&self.io, geometry, head, plan, targets, None, self.patience);
-        let too_small = |device: &&&Kept| bitmap.place_at(device.id, &device.superblock, offset).is_none();
+        let too_small =
+            |device: &&&DeviceRecord| bitmap.place_at(device.id, &device.superblock, offset).is_none();
         match devices.iter().find(too_small) {
             Some(device) => Err(room(device)),
             None => Ok((bitmap, offset)),
@@ -183,7 +188,7 @@ impl Superblocks {
     }
 
     /// Whether superblocks can say where the bitmap stands.
-    fn check_named(&self, devices: &[&Kept], offset: i64) -> Result<(), BitmapError> {
+    fn check_named(&self, devices: &[&DeviceRecord], offset: i64) -> Result<(), BitmapError> {
         let mut block = [0; SUPERBLOCK_BYTES];
         for device in devices {
             let mut superblock = device.superblock.clone();
@@ -203,7 +208,7 @@ impl Superblocks {
         }
         let mut devices = self.devices.borrow_mut();
         let said = devices.iter().find_map(|device| device.bitmap_offset.filter(|_| device.is_alive()));
-        let offset = self.aside.replace(said);
+        let offset = self.staged_bitmap_offset.replace(said);
         for device in devices.iter_mut() {
             device.bitmap_offset = offset.filter(|_| device.is_alive());
         }
@@ -219,7 +224,7 @@ impl Superblocks {
         if let (Some(kept), Some(gone)) = (&kept, &gone) {
             kept.takes_over(gone);
         }
-        self.aside.set(None);
+        self.staged_bitmap_offset.set(None);
         self.bitmap.replace(kept);
         // Late writes to a file that was given up find no superblock there.
         self.gone.replace(gone.filter(|gone| gone.file().is_none()));

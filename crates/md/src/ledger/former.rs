@@ -1,13 +1,13 @@
-//! Devices that come back to an array of which they were members: taken again, or why not (md's `super_1_validate` and
-//! `hot_add_disk`, and `attempt_re_add` of mdadm).
+//! Decides whether a former member may be re-added (md's `super_1_validate` and `hot_add_disk`, and `attempt_re_add`
+//! of mdadm).
 
 use brindle_format::md::{DeviceRole, Features, SUPERBLOCK_BYTES, Superblock};
 use brindle_io::MemberId;
 
 use super::bad_log::BadLog;
-use super::look::{Former, Newcomer};
+use super::newcomer::{Former, Newcomer};
 use super::update::IN_FIRST_SECTOR;
-use super::{Kept, Superblocks};
+use super::{DeviceRecord, Superblocks};
 use crate::assembly::{DeviceUse, differing};
 use brindle_array::ledger::{AddError, Joined, NotTaken};
 
@@ -101,14 +101,14 @@ impl Superblocks {
     /// them. One that was rebuilt as another half's is no witness: it has another number. (md compares event counts alone.)
     fn went_apart(&self, own: &Superblock, role: u16) -> bool {
         let devices = self.devices.borrow();
-        let roles = devices.iter().filter(|device| device.is_alive()).filter_map(Kept::role);
+        let roles = devices.iter().filter(|device| device.is_alive()).filter_map(DeviceRecord::role);
         let is_vacant = |other: u16| own.device_in_role(other).is_none();
         let service = self.service.borrow();
         let disowns = |other: u16| is_vacant(other) && service.was_filled(other, own.events);
         let disowned = roles.into_iter().any(|other| other != role && disowns(other));
         own.events > self.events.get()
             || disowned
-                && (service.is_told_of(own.events) || !devices.iter().any(|other| is_witness(own, other)))
+                && (service.is_of_this_run(own.events) || !devices.iter().any(|other| is_witness(own, other)))
     }
 
     /// A device that has been [judged](Superblocks::role_again) is the member of its role again, and holds all of which no bit says
@@ -129,16 +129,17 @@ impl Superblocks {
         encodes.map_err(|why| AddError::Encode { label: label.clone(), why: why.to_string() })?;
         let mut roles = self.roles.borrow().clone();
         roles.resize(roles.len().max(table), self.unused());
-        // Of one sector a cut leaves the old or the new; of more it might leave what can't be read. Then it is as one that is new.
+        // After a cut a superblock of one sector is old or new. One of several sectors might be unreadable, and the
+        // device counts as new then.
         let fresh = roles.len() > IN_FIRST_SECTOR;
         self.roles.replace(roles);
-        let device = Kept {
+        let device = DeviceRecord {
             label,
             id,
             usage: DeviceUse::Recovering { role, upto: 0 },
             failure: None,
             super_offset: superblock.super_offset,
-            held: Some(0),
+            recovery_offset: Some(0),
             guided: true,
             returns: true,
             image,
@@ -171,7 +172,7 @@ impl Superblocks {
 }
 
 /// A member in sync that a device's superblock calls that, too.
-fn is_witness(own: &Superblock, member: &Kept) -> bool {
+fn is_witness(own: &Superblock, member: &DeviceRecord) -> bool {
     match member.usage {
         DeviceUse::Active { role } if member.is_alive() && own.role() != DeviceRole::Active(role) => {
             let entry = own.roles.get(member.superblock.device_number as usize);

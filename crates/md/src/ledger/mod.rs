@@ -37,7 +37,7 @@
 mod bad_log;
 mod bitmap;
 mod former;
-mod look;
+mod newcomer;
 mod numbers;
 mod service;
 mod spares;
@@ -68,11 +68,11 @@ use brindle_array::ledger::{
 };
 use brindle_array::sync_len::sync_len;
 use brindle_array::{Access, OpenConfig};
-use look::Found;
+use newcomer::Found;
 use service::Service;
 
 /// A device of the array, whatever it is in it.
-struct Kept {
+struct DeviceRecord {
     label: String,
     id: MemberId,
     usage: DeviceUse,
@@ -80,30 +80,31 @@ struct Kept {
     failure: Option<Failed>,
     superblock: Superblock,
     super_offset: u64,
-    /// How far it holds what it should, if not everywhere, as the next update says; its superblock has what the last one said.
-    held: Option<u64>,
+    /// The recovery offset for the next update, if the device is not fully rebuilt. Its superblock has that of the
+    /// last update.
+    recovery_offset: Option<u64>,
     /// Beyond that it holds all of which no bit says otherwise: it was the member of its role before (feature recovery-bitmap).
     guided: bool,
-    /// It was a member before, and what stands on it is from then: the next update makes it one again.
+    /// The device is a former member, with its old superblock: the next update makes it a member again.
     returns: bool,
     /// The superblock on the device, as far as is known.
     image: Box<[u8; SUPERBLOCK_BYTES]>,
     /// The event count that stands there, if the superblock there is whole.
     count: Option<u64>,
     buf: Option<Buf>,
-    /// It has come in this run, and nothing of the array stands on it yet.
+    /// The device was added in this run, and has no superblock of the array yet.
     fresh: bool,
     /// Bytes at which superblocks stand that are no longer to be found.
     old: Vec<u64>,
     bad_log: BadLog,
-    /// Its flags, as the next update says; its superblock has those that the last one said.
+    /// The device's flags, as the next update says; its superblock has those that the last one said.
     flags: DeviceFlags,
     /// Where its bitmap stands, likewise.
     bitmap_offset: Option<i64>,
 }
 
-impl Kept {
-    /// Its superblock is kept up to date: it has not failed, and was not left out.
+impl DeviceRecord {
+    /// The device's superblock is kept up to date: it has not failed, and was not left out.
     fn is_alive(&self) -> bool {
         self.failure.is_none() && !matches!(self.usage, DeviceUse::LeftOut { .. })
     }
@@ -118,23 +119,24 @@ impl Kept {
         }
     }
 
-    /// It stands beside the member of its role.
+    /// The device stands beside the member of its role.
     fn replaces(&self) -> bool {
         matches!(self.usage, DeviceUse::Replacement { .. })
     }
 
     /// Nothing is to be said of it but what its superblock says.
     fn is_settled(&self) -> bool {
-        let told = self.superblock.recovery_offset == self.held && self.superblock.flags == self.flags;
-        let told = told && self.superblock.bitmap_offset == self.bitmap_offset;
+        let reported =
+            self.superblock.recovery_offset == self.recovery_offset && self.superblock.flags == self.flags;
+        let reported = reported && self.superblock.bitmap_offset == self.bitmap_offset;
         let is_told = |feature, is| self.superblock.features.contains(feature) == is;
-        let told = told && is_told(Features::REPLACEMENT, self.replaces());
-        let told = told && is_told(Features::RECOVERY_BITMAP, self.guided) && !self.returns;
-        !self.is_alive() || told && self.bad_log.is_settled()
+        let reported = reported && is_told(Features::REPLACEMENT, self.replaces());
+        let reported = reported && is_told(Features::RECOVERY_BITMAP, self.guided) && !self.returns;
+        !self.is_alive() || reported && self.bad_log.is_settled()
     }
 
     /// A living member whose superblock is torn or not of the present count.
-    fn lags(&self, events: u64) -> bool {
+    fn is_stale(&self, events: u64) -> bool {
         let behind = self.count.is_none_or(|count| count < events);
         self.is_alive() && self.role().is_some() && behind && !self.returns
     }
@@ -162,20 +164,20 @@ pub(crate) struct Superblocks {
     wall_clock: Rc<dyn Fn() -> u64>,
     /// How long devices may take.
     patience: Patience,
-    devices: RefCell<Vec<Kept>>,
+    devices: RefCell<Vec<DeviceRecord>>,
     /// The write-intent bitmap, whose event count follows that of the superblocks.
     bitmap: RefCell<Option<Rc<Bitmap>>>,
     /// One that is to take its place.
     next: RefCell<Option<Rc<Bitmap>>>,
     /// Where the one that is to stand beside each superblock does, while no update names it.
-    aside: Cell<Option<i64>>,
+    staged_bitmap_offset: Cell<Option<i64>>,
     /// The bitmap that the next update names.
     named: Cell<Named>,
     /// One that has gone: pages of it that were given up may still land.
     gone: RefCell<Option<Rc<Bitmap>>>,
     /// The highest count that a bitmap's file may have which has failed, or is not here.
-    file_left_behind: Cell<Option<u64>>,
-    /// The same of one that is not here, as long as nothing has been recorded in this run.
+    stale_file_events: Cell<Option<u64>>,
+    /// The highest event count that an absent bitmap file may have, until something is recorded in this run.
     absent_file: Cell<Option<u64>>,
     events: Cell<u64>,
     /// The facts in superblocks of the present event count.
@@ -185,7 +187,7 @@ pub(crate) struct Superblocks {
     /// Members are to have the numbers of their roles (`numbers`).
     numbering: Cell<bool>,
     /// The highest count that a device may have which was taken out of use last.
-    left_behind: Cell<Option<u64>>,
+    stale_events: Cell<Option<u64>>,
     /// See [`Ledger::in_doubt`].
     in_doubt: Option<u64>,
     /// Roles that devices have come into in this run: which did last, and the event count before that.
@@ -207,7 +209,7 @@ impl Superblocks {
     ) -> Self {
         let writable = config.access == Access::ReadWrite;
         let pool = writable.then(|| io.pool(ids.len().max(1) * SUPERBLOCK_BYTES));
-        let behind = left_behind(&assembly);
+        let behind = stale_events(&assembly);
         let absent_file = absent_file(&assembly, bitmap.as_deref());
         let service = in_service(&assembly);
         let devices = assembly.devices.into_iter().zip(ids);
@@ -233,15 +235,15 @@ impl Superblocks {
             ),
             bitmap: RefCell::new(bitmap),
             next: RefCell::default(),
-            aside: Cell::new(None),
+            staged_bitmap_offset: Cell::new(None),
             named: Cell::new(Named::Present),
             gone: RefCell::default(),
-            file_left_behind: Cell::new(None),
+            stale_file_events: Cell::new(None),
             absent_file: Cell::new(absent_file),
             events: Cell::new(assembly.events),
             roles: RefCell::new(assembly.recorded.roles.clone()),
             numbering: Cell::new(false),
-            left_behind: Cell::new(behind),
+            stale_events: Cell::new(behind),
             in_doubt: assembly.resync_offset,
             filled: RefCell::default(),
             found: RefCell::default(),
@@ -276,7 +278,7 @@ impl Superblocks {
         for (number, role) in (0u32..).zip(all.iter_mut()) {
             if matches!(role, DeviceRole::Active(_)) && here.binary_search(&number).is_err() {
                 *role = if self.identity.version.is_v1() { DeviceRole::Faulty } else { self.unused() };
-                self.left_behind.set(Some(self.events.get()));
+                self.stale_events.set(Some(self.events.get()));
             }
         }
     }
@@ -287,15 +289,15 @@ impl Superblocks {
     ///
     /// Its count must fall behind by two, and in two steps: a crash in the midst of one leaves living members one apart.
     fn must_move_on(&self) -> bool {
-        self.left_behind.get().is_some_and(|count| self.events.get() < count.saturating_add(2))
+        self.stale_events.get().is_some_and(|count| self.events.get() < count.saturating_add(2))
     }
 
     /// A bitmap's file may have this count, and must not be believed when it comes back.
-    fn leave_file_behind(&self, count: u64) {
-        self.file_left_behind.set(self.file_left_behind.get().max(Some(count)));
+    fn note_stale_file(&self, count: u64) {
+        self.stale_file_events.set(self.stale_file_events.get().max(Some(count)));
     }
 
-    /// Where superblocks say that redundancy stops being known true, if that was overruled by force, and as long as
+    /// Where superblocks say that redundancy stops being known to be in sync, if that was overruled by force, and as long as
     /// this run has not recorded otherwise.
     fn forced_offset(&self) -> Option<u64> {
         let forced = self.identity.limits.iter().find_map(Limitation::forced_from)?;
@@ -328,8 +330,8 @@ impl Ledger for Superblocks {
     }
 
     fn is_settled(&self) -> bool {
-        let settled = self.devices.borrow().iter().all(Kept::is_settled);
-        let settled = settled && self.file_left_behind.get().is_none_or(|count| self.events.get() > count);
+        let settled = self.devices.borrow().iter().all(DeviceRecord::is_settled);
+        let settled = settled && self.stale_file_events.get().is_none_or(|count| self.events.get() > count);
         let settled = settled && self.misnumbered().is_empty();
         settled && !self.must_move_on() && self.recorded.borrow().roles == *self.roles.borrow()
     }
@@ -338,7 +340,7 @@ impl Ledger for Superblocks {
         for bitmap in self.bitmaps() {
             bitmap.lose(id);
             if bitmap.is_file(id) {
-                self.leave_file_behind(self.events.get());
+                self.note_stale_file(self.events.get());
             }
         }
         let mut devices = self.devices.borrow_mut();
@@ -349,7 +351,7 @@ impl Ledger for Superblocks {
             return;
         }
         // It may yet get the state that is being written now.
-        self.left_behind.set(Some(self.events.get()));
+        self.stale_events.set(Some(self.events.get()));
         let mut roles = self.roles.borrow_mut();
         if let Some(entry) = roles.get_mut(device.superblock.device_number as usize) {
             *entry = DeviceRole::Faulty;
@@ -359,7 +361,7 @@ impl Ledger for Superblocks {
         devices.iter_mut().filter(|device| device.is_alive() && device.replaces()).for_each(|device| {
             if let Some(role) = device.role().filter(|&other| role == Some(other)) {
                 device.usage = DeviceUse::Recovering { role, upto: 0 };
-                device.held = Some(0);
+                device.recovery_offset = Some(0);
             }
         });
         if let Some(role) =
@@ -402,15 +404,16 @@ impl Ledger for Superblocks {
         self.give_role(role, id);
     }
 
-    fn held(&self, id: MemberId) -> Option<u64> {
+    fn recovery_offset(&self, id: MemberId) -> Option<u64> {
         let devices = self.devices.borrow();
         let device = devices.iter().find(|d| d.is_alive() && d.id == id)?;
-        device.held.or(device.replaces().then_some(u64::MAX))
+        device.recovery_offset.or(device.replaces().then_some(u64::MAX))
     }
 
     fn recovered_to(&self, id: MemberId, upto: u64) {
         let mut devices = self.devices.borrow_mut();
-        let recovering = devices.iter_mut().filter(|d| d.is_alive() && d.id == id && d.held.is_some());
+        let recovering =
+            devices.iter_mut().filter(|d| d.is_alive() && d.id == id && d.recovery_offset.is_some());
         recovering.for_each(|device| device.recovered_to(upto));
     }
 
@@ -441,7 +444,7 @@ impl Ledger for Superblocks {
 
     fn replaces(&self, member: MemberId, second: MemberId) -> bool {
         let devices = self.devices.borrow();
-        let role = |id| devices.iter().find(|d| d.is_alive() && d.id == id).and_then(Kept::role);
+        let role = |id| devices.iter().find(|d| d.is_alive() && d.id == id).and_then(DeviceRecord::role);
         let placed =
             devices.iter().any(|device| device.id == second && device.is_alive() && device.replaces());
         placed && role(member) == role(second)
@@ -483,7 +486,7 @@ impl Ledger for Superblocks {
     /// none, whatever its count; spares may lag.
     fn outdated(&self) -> Vec<MemberId> {
         let count = self.events.get();
-        self.devices.borrow().iter().filter(|d| d.lags(count)).map(|d| d.id).collect()
+        self.devices.borrow().iter().filter(|d| d.is_stale(count)).map(|d| d.id).collect()
     }
 
     fn bring_up<'a>(&'a self, bears: Bears<'a>) -> Recording<'a> {
@@ -494,10 +497,11 @@ impl Ledger for Superblocks {
         self.devices.borrow().iter().any(|d| d.is_alive() && d.count.is_none())
     }
 
-    fn is_lent(&self) -> bool {
-        let lent = |device: &Kept| device.is_alive() && device.buf.as_ref().is_some_and(Buf::is_lent);
+    fn is_pinned(&self) -> bool {
+        let pinned =
+            |device: &DeviceRecord| device.is_alive() && device.buf.as_ref().is_some_and(Buf::is_pinned);
         let mut bitmaps = self.bitmaps().chain(self.gone.borrow().clone());
-        self.devices.borrow().iter().any(lent) || bitmaps.any(|bitmap| bitmap.is_lent())
+        self.devices.borrow().iter().any(pinned) || bitmaps.any(|bitmap| bitmap.is_pinned())
     }
 
     fn label(&self, id: MemberId) -> Option<String> {
@@ -516,21 +520,21 @@ impl Ledger for Superblocks {
             events: self.events.get(),
             forced_offset: self.forced_offset(),
             limits: identity.limits.iter().map(limit).collect(),
-            devices: self.devices.borrow().iter().map(Kept::known).collect(),
+            devices: self.devices.borrow().iter().map(DeviceRecord::known).collect(),
         }
     }
 }
 
-fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>, bitmap: bool) -> Kept {
+fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>, bitmap: bool) -> DeviceRecord {
     let alive = !matches!(device.usage, DeviceUse::LeftOut { .. });
-    Kept {
+    DeviceRecord {
         label: device.label,
         id,
         usage: device.usage,
         failure: None,
         image: Box::new(*device.superblock.bytes()),
         count: (!device.torn).then_some(device.superblock.events),
-        held: match device.usage {
+        recovery_offset: match device.usage {
             DeviceUse::Replacement { upto, .. } => Some(upto).filter(|&upto| upto != u64::MAX),
             DeviceUse::Spare => None,
             // Less than its superblock says where only a bitmap could tell what it lacks below that, and bits may be missing.
@@ -552,7 +556,7 @@ fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>, bitmap: bool
     }
 }
 
-/// As the engine has it.
+/// The limitation in the engine's form.
 fn limit(of: &Limitation) -> Limit {
     Limit { text: of.to_string(), forbids_writes: of.forbids_writes() }
 }
@@ -572,7 +576,7 @@ fn in_service(assembly: &Assembly) -> Service {
 
 /// The highest count of a device that is here but out of use, where that could be taken for one in sync. It is the
 /// present count if a torn superblock is the only one to have it: an absent member may have what that one was to say.
-fn left_behind(assembly: &Assembly) -> Option<u64> {
+fn stale_events(assembly: &Assembly) -> Option<u64> {
     let counts = assembly.devices.iter().filter_map(|device| match device.usage {
         DeviceUse::LeftOut { .. } => Some(device.superblock.events),
         _ if device.torn => Some(device.superblock.events),
@@ -581,7 +585,7 @@ fn left_behind(assembly: &Assembly) -> Option<u64> {
     counts.max().map(|count| count.min(assembly.events))
 }
 
-/// The highest count of a bitmap's file that is not here, or was stale and is written anew: a cut may have come between it and
+/// The highest count of a bitmap's file that is not here, or was stale and is rewritten: a cut may have come between it and
 /// superblocks of its count. None where there can't be one.
 fn absent_file(assembly: &Assembly, bitmap: Option<&Bitmap>) -> Option<u64> {
     let can_be_filed = sync_len(&assembly.geometry) > 0 && assembly.recorded.bitmap_offset.is_none();

@@ -9,9 +9,9 @@
 use brindle_format::md::{DeviceRole, MAX_DEVICES_0_90, MAX_DEVICES_1};
 
 use super::update::IN_FIRST_SECTOR;
-use super::{Kept, Superblocks};
+use super::{DeviceRecord, Superblocks};
 
-impl Kept {
+impl DeviceRecord {
     /// The entry of the table that is its own. One that an array with 0.90 was opened without has none: another may have its number.
     pub(super) fn number(&self) -> Option<usize> {
         let has = self.is_alive() || self.failure.is_some() || self.superblock.version.is_v1();
@@ -32,7 +32,7 @@ impl Superblocks {
 
     /// The table that is recorded has the device. In 0.90 one that it calls unused would say of itself that it has number 0: a spare
     /// that was taken for gone is written to once it is listed again.
-    pub(super) fn is_listed(&self, device: &Kept) -> bool {
+    pub(super) fn is_listed(&self, device: &DeviceRecord) -> bool {
         let recorded = self.recorded.borrow();
         let entry = recorded.roles.get(device.superblock.device_number as usize);
         !self.numbers_follow_roles() || !matches!(entry, None | Some(DeviceRole::Vacant))

@@ -1,8 +1,8 @@
-//! When the roles of an array have been in service, as event counts of the record tell.
+//! The times in which roles had a member, as event counts of the record.
 
 use std::collections::BTreeMap;
 
-/// By role, the event counts at which the record had a member in it: each stretch from its first count to the one at which it was
+/// Indexed by role, the event counts at which the record had a member in it: each stretch from its first count to the one at which it was
 /// empty again.
 #[derive(Default)]
 pub(super) struct Service {
@@ -12,13 +12,13 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// Of a run that begins at this count.
+    /// The times of service for a run that begins at this count.
     pub(super) fn since(opened: u64) -> Self {
         Self { opened, ..Self::default() }
     }
 
     /// Whether the record of this count was made in this run.
-    pub(super) fn is_told_of(&self, count: u64) -> bool {
+    pub(super) fn is_of_this_run(&self, count: u64) -> bool {
         count > self.opened
     }
 

@@ -1,5 +1,5 @@
-//! Devices that come and go, and come into a role: from spares to members in sync, as superblocks have it (`super_1_sync` and `super_90_sync` in
-//! the kernel's `md.c`).
+//! Records devices that are added, removed, or become members of a role, from spare to in sync, as superblocks have
+//! it (`super_1_sync` and `super_90_sync` in the kernel's `md.c`).
 
 use brindle_format::md::defaults;
 use brindle_format::md::{DeviceFlags, DeviceRole, SUPERBLOCK_BYTES, Superblock, Version};
@@ -7,17 +7,17 @@ use brindle_io::MemberId;
 use brindle_members::members::Device;
 
 use super::bad_log::BadLog;
-use super::look::Newcomer;
+use super::newcomer::Newcomer;
 use super::update::IN_FIRST_SECTOR;
-use super::{Kept, Superblocks};
+use super::{DeviceRecord, Superblocks};
 use crate::assembly::DeviceUse;
 use brindle_array::ledger::AddError;
 
-impl Kept {
+impl DeviceRecord {
     /// Records how much of its data the device holds from now on.
     pub(super) fn recovered_to(&mut self, upto: u64) {
-        let upto = self.held.map_or(upto, |held| held.max(upto));
-        self.held = Some(upto).filter(|&upto| upto != u64::MAX || !self.replaces());
+        let upto = self.recovery_offset.map_or(upto, |held| held.max(upto));
+        self.recovery_offset = Some(upto).filter(|&upto| upto != u64::MAX || !self.replaces());
         match &mut self.usage {
             DeviceUse::Recovering { upto: known, .. } | DeviceUse::Replacement { upto: known, .. } => {
                 *known = upto;
@@ -29,18 +29,18 @@ impl Kept {
 
 impl Superblocks {
     /// Whether a device is a spare that has room for what a member holds.
-    fn waits(&self, device: &Kept) -> bool {
+    fn waits(&self, device: &DeviceRecord) -> bool {
         let room = device.superblock.data_size >= self.identity.component_size;
         device.is_alive() && device.usage == DeviceUse::Spare && room && self.may_have_bitmap(device)
     }
 
     /// Whether a device has room for the bitmap, if there is one.
-    fn may_have_bitmap(&self, device: &Kept) -> bool {
+    fn may_have_bitmap(&self, device: &DeviceRecord) -> bool {
         self.bitmap_beside().is_none_or(|bitmap| self.bitmap_place(&bitmap, device).is_some())
     }
 
-    /// A device is to have the bitmap, if there is one, before its superblock says what it has become.
-    pub(super) fn give_bitmap(&self, device: &Kept) {
+    /// Writes the bitmap, if any, to a device before its superblock names its new part.
+    pub(super) fn give_bitmap(&self, device: &DeviceRecord) {
         if let Some(bitmap) = self.bitmap_beside()
             && let Some(place) = self.bitmap_place(&bitmap, device)
         {
@@ -72,7 +72,7 @@ impl Superblocks {
             .map_err(|why| AddError::Encode { label: label.clone(), why: why.to_string() })?;
         self.roles.replace(roles);
         let bad_log = BadLog::of(&superblock, None);
-        self.devices.borrow_mut().push(Kept {
+        self.devices.borrow_mut().push(DeviceRecord {
             label,
             id,
             usage: DeviceUse::Spare,
@@ -80,7 +80,7 @@ impl Superblocks {
             super_offset: superblock.super_offset,
             bitmap_offset: superblock.bitmap_offset,
             superblock,
-            held: None,
+            recovery_offset: None,
             guided: false,
             returns: false,
             image: Box::new([0; SUPERBLOCK_BYTES]),
@@ -156,7 +156,7 @@ impl Superblocks {
         }
         self.with_spare(id, |device| {
             device.usage = DeviceUse::Recovering { role, upto: 0 };
-            device.held = Some(0);
+            device.recovery_offset = Some(0);
             self.give_bitmap(device);
             // Entries that its log had in an earlier life are dropped.
             device.bad_log = BadLog::of(&device.superblock, None);
@@ -170,7 +170,7 @@ impl Superblocks {
         if self.identity.version.is_v1() {
             self.with_spare(id, |device| {
                 device.usage = DeviceUse::Replacement { role, upto: 0 };
-                device.held = Some(0);
+                device.recovery_offset = Some(0);
                 self.give_bitmap(device);
                 self.enter(device, role);
                 placed = true;
@@ -189,7 +189,7 @@ impl Superblocks {
             return false;
         }
         device.usage = DeviceUse::Active { role };
-        (device.held, device.guided) = (None, false);
+        (device.recovery_offset, device.guided) = (None, false);
         self.give_bitmap(device);
         self.enter(device, role);
         drop(devices);
@@ -197,16 +197,16 @@ impl Superblocks {
         true
     }
 
-    fn with_spare(&self, id: MemberId, change: impl FnOnce(&mut Kept)) {
+    fn with_spare(&self, id: MemberId, change: impl FnOnce(&mut DeviceRecord)) {
         let mut devices = self.devices.borrow_mut();
-        let is_it = |device: &&mut Kept| device.id == id && self.waits(device);
+        let is_it = |device: &&mut DeviceRecord| device.id == id && self.waits(device);
         if let Some(device) = devices.iter_mut().find(is_it) {
             change(device);
         }
     }
 
     /// The table has the device in this role from the next update on.
-    pub(super) fn enter(&self, device: &Kept, role: u16) {
+    pub(super) fn enter(&self, device: &DeviceRecord, role: u16) {
         self.filled.borrow_mut().insert(role, (device.superblock.device_uuid, self.events.get()));
         self.service.borrow_mut().begin(role, self.events.get().saturating_add(1));
         if let Some(entry) = self.roles.borrow_mut().get_mut(device.superblock.device_number as usize) {

@@ -1,4 +1,4 @@
-//! How superblocks are written: outdated devices first, in batches where a cut could tear them. The rules stand at the head of
+//! Writes superblocks: outdated devices first, in batches where a cut could tear them. The rules stand at the head of
 //! the module.
 
 use core::mem;
@@ -8,7 +8,7 @@ use brindle_format::md::{DeviceRole, Features, SUPERBLOCK_BYTES, Timestamp, Vers
 use brindle_io::sync::join_all;
 use brindle_io::{MemberId, OpClass, OpError, Outcome};
 
-use super::{Kept, Superblocks};
+use super::{DeviceRecord, Superblocks};
 use crate::assembly::Recorded;
 use brindle_array::ledger::{Bears, Ledger, Refusals, State};
 
@@ -22,7 +22,7 @@ struct Update {
     role: Option<u16>,
     /// More than one of its sectors changes.
     spans: bool,
-    /// The device gets a role that it had not.
+    /// The device gets a role that it did not have.
     enters: bool,
 }
 
@@ -36,7 +36,7 @@ impl Superblocks {
             return failed;
         }
         if let Some(count) = self.absent_file.take() {
-            self.leave_file_behind(count);
+            self.note_stale_file(count);
         }
         self.events.set(self.events.get() + 1);
         let before = self.recorded.borrow().roles.clone();
@@ -46,7 +46,7 @@ impl Superblocks {
         *self.recorded.borrow_mut() =
             Recorded { roles, resync_offset: state.in_doubt(), updated: self.time(), ..Recorded::default() };
         for device in self.devices.borrow_mut().iter_mut().filter(|device| device.is_alive()) {
-            device.superblock.recovery_offset = device.held;
+            device.superblock.recovery_offset = device.recovery_offset;
             device.tell_of_moves();
             device.tell_of_bad_log();
             device.superblock.bitmap_offset = device.bitmap_offset;
@@ -59,7 +59,7 @@ impl Superblocks {
             device.superblock.features = features.with(Features::RECOVERY_BITMAP, guided);
         }
         let mut failed = self.lay_out().await;
-        let is_put = |device: &Kept| device.is_alive() && !device.fresh && self.is_listed(device);
+        let is_put = |device: &DeviceRecord| device.is_alive() && !device.fresh && self.is_listed(device);
         failed.extend(self.put(is_put, bears).await);
         if failed.is_empty() && self.is_settled() {
             self.bitmaps().for_each(|bitmap| bitmap.settled());
@@ -67,10 +67,10 @@ impl Superblocks {
         failed
     }
 
-    /// Whether a cut could leave a mix of its old and new superblock that can't be told apart: it is a spare that
-    /// missed updates in which several roles changed, or its flags too. `before`: the roles as the update before this
-    /// one recorded them.
-    fn may_be_torn_for_good(&self, device: &Kept, before: &[DeviceRole]) -> bool {
+    /// Whether a cut could leave a mix of the device's old and new superblock that can't be resolved. It is a spare
+    /// that missed updates in which several roles changed, or its flags too. `before`: the roles as the update before
+    /// this one recorded them.
+    fn may_be_torn_for_good(&self, device: &DeviceRecord, before: &[DeviceRole]) -> bool {
         if device.role().is_some() || device.fresh {
             return false;
         }
@@ -92,11 +92,11 @@ impl Superblocks {
         }
         let changes = differ(recorded);
         let changes = changes + usize::from(beyond == 0 && device.superblock.flags != device.flags);
-        // Of a torn one it is not known what its first sector says of them.
+        // The first sector of a torn superblock says nothing reliable about them.
         changes > usize::from(device.count.is_some())
     }
 
-    fn is_laid_out(&self, device: &Kept) -> bool {
+    fn is_laid_out(&self, device: &DeviceRecord) -> bool {
         device.is_alive() && device.fresh && self.is_listed(device)
     }
 
@@ -108,8 +108,8 @@ impl Superblocks {
         }
     }
 
-    /// Of devices that are to be laid out, nothing that stands there counts any more: what comes behind the first sector may be
-    /// written in any order then.
+    /// Wipes the first sector of devices that are to be laid out. Nothing on them counts any more, so that the other
+    /// sectors may be written in any order.
     async fn wipe_first_sectors(&self) -> Refusals {
         let mut group = self.io.group_of(OpClass::Metadata);
         for device in self.devices.borrow().iter().filter(|device| self.is_laid_out(device)) {
@@ -173,7 +173,7 @@ impl Superblocks {
     /// Gives outdated devices the present state, with the present event count. As [`Superblocks::update`] otherwise.
     pub(super) async fn update_outdated(&self, bears: Bears<'_>) -> Refusals {
         let count = self.events.get();
-        self.put(|device| device.lags(count), bears).await
+        self.put(|device| device.is_stale(count), bears).await
     }
 
     /// The roles that the next update records.
@@ -198,7 +198,7 @@ impl Superblocks {
     }
 
     /// Writes the recorded state to the devices that `which` names.
-    async fn put(&self, which: impl Fn(&Kept) -> bool, bears: Bears<'_>) -> Refusals {
+    async fn put(&self, which: impl Fn(&DeviceRecord) -> bool, bears: Bears<'_>) -> Refusals {
         debug_assert!(self.sound(), "{}", self.identity.uuid);
         let mut failed = self.shorter(&which).await;
         let mut out: Vec<MemberId> = failed.iter().map(|(id, _)| *id).collect();
@@ -223,7 +223,7 @@ impl Superblocks {
 
     /// Devices that are shorter than they were when they were opened. A superblock at its end would make such a file as
     /// long again, with a hole where its data were.
-    async fn shorter(&self, which: impl Fn(&Kept) -> bool) -> Refusals {
+    async fn shorter(&self, which: impl Fn(&DeviceRecord) -> bool) -> Refusals {
         let ids: Vec<MemberId> =
             self.devices.borrow().iter().filter(|device| which(device)).map(|device| device.id).collect();
         let until = self.latest(self.patience.answer);
@@ -234,7 +234,7 @@ impl Superblocks {
         shorter.map(|(id, _)| (id, OpError::Truncated)).collect()
     }
 
-    fn encode(&self, which: impl Fn(&Kept) -> bool, failed: &mut Refusals) -> Vec<Update> {
+    fn encode(&self, which: impl Fn(&DeviceRecord) -> bool, failed: &mut Refusals) -> Vec<Update> {
         let mut updates = Vec::new();
         for (at, device) in self.devices.borrow_mut().iter_mut().enumerate().filter(|(_, d)| which(d)) {
             let had_none = device.superblock.role().active().is_none() || device.returns;
@@ -248,14 +248,14 @@ impl Superblocks {
                 continue;
             }
             let sectors = bytes.chunks(SECTOR as usize).zip(device.image.chunks(SECTOR as usize));
-            // Of a torn one it is not known which sectors change.
+            // It is unknown which sectors of a torn superblock change.
             let spans = device.count.is_none() || sectors.filter(|(new, old)| new != old).count() > 1;
             updates.push(Update { device: at, role: device.role(), spans, enters });
         }
         updates
     }
 
-    fn bring_up_to_date(&self, device: &mut Kept) {
+    fn bring_up_to_date(&self, device: &mut DeviceRecord) {
         let recorded = self.recorded.borrow();
         let sb = &mut device.superblock;
         sb.events = self.events.get();
@@ -266,7 +266,7 @@ impl Superblocks {
 
     /// The time of an update, as far as the version can hold it: in seconds, since md shows nonsense where 1.x has
     /// microseconds too. All superblocks of one count have the same, outdated devices too: what differs was not written together
-    /// (`assembly/apart.rs`).
+    /// (`assembly/diverged.rs`).
     fn time(&self) -> Timestamp {
         let most = match self.identity.version {
             Version::V0_90(_) => u32::MAX.into(),
@@ -310,7 +310,7 @@ impl Superblocks {
     fn sound(&self) -> bool {
         let events = self.events.get();
         let roles = &self.recorded.borrow().roles;
-        let member = |device: &&Kept| device.is_alive() && device.role().is_some();
+        let member = |device: &&DeviceRecord| device.is_alive() && device.role().is_some();
         self.devices.borrow().iter().filter(member).all(|device| {
             let near = device.count.is_none_or(|count| count <= events && count.saturating_add(1) >= events);
             let near = near || device.returns;

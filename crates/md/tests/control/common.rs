@@ -58,7 +58,7 @@ pub(crate) fn on_drives(level: Level, members: usize, version: Version) -> World
     World::in_sim(&shape.metadata(version, 0), Model::nvme(), 7)
 }
 
-/// Opens it and makes its redundancy true.
+/// Opens it and brings its redundancy in sync.
 pub(crate) fn open_in_sync(world: &World<Sim>) -> Array {
     let array = world.open();
     world.io.block_on(array.resync(|_| ())).unwrap();

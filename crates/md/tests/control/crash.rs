@@ -1,4 +1,4 @@
-//! The power goes in the middle of writes: what was flushed is there, and redundancy can be made true again.
+//! The power goes in the middle of writes: what was flushed is there, and redundancy can be brought in sync again.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -146,7 +146,7 @@ fn impossible_arrays_are_refused() {
     );
     assert_eq!(
         refusal(|s| s.roles.iter_mut().for_each(|r| *r = None)),
-        "at least one member must be a device"
+        "at least one member must be a device; not all can be missing"
     );
     let raid6 = || {
         let mut s = spec(Level::Raid6, 5, Version::V1_2);

@@ -110,8 +110,8 @@ fn a_superblock_or_flush_that_a_member_refuses_is_named_as_the_reason() {
 #[test]
 fn where_a_crash_would_ask_for_force_that_is_told_before_it() {
     let exposed = |array: &Array| {
-        let told = array.events_since(0).into_iter().filter(|event| event.kind == EventKind::Exposed);
-        (array.detail().exposed, told.count())
+        let reported = array.events_since(0).into_iter().filter(|event| event.kind == EventKind::Exposed);
+        (array.detail().exposed, reported.count())
     };
     let levels = [
         (Level::Raid1, 3, false),
@@ -125,11 +125,11 @@ fn where_a_crash_would_ask_for_force_that_is_told_before_it() {
         let array = world.open();
         assert_eq!(exposed(&array), (false, 0), "{level}");
         world.io.block_on(array.fail(1)).unwrap();
-        let told = (asks, usize::from(asks));
-        assert_eq!(exposed(&array), told, "{level}");
+        let reported = (asks, usize::from(asks));
+        assert_eq!(exposed(&array), reported, "{level}");
         if level == Level::Raid6 {
             world.io.block_on(array.fail(2)).unwrap();
-            assert_eq!(exposed(&array), told, "once");
+            assert_eq!(exposed(&array), reported, "once");
         }
         world.write(&array, 0, &pattern(1, 4096)).unwrap();
         drop(array);
@@ -140,7 +140,7 @@ fn where_a_crash_would_ask_for_force_that_is_told_before_it() {
         assert_eq!(refused, asks, "{level}");
         let forced = world.assembly_with(AssembleOptions { force: true }).unwrap();
         let array = world.try_open(forced, patient()).unwrap();
-        assert_eq!(exposed(&array), told, "{level}: from the beginning");
+        assert_eq!(exposed(&array), reported, "{level}: from the beginning");
     }
 }
 
@@ -149,9 +149,11 @@ fn a_member_that_was_rebuilt_ends_the_exposure_and_the_next_loss_begins_another(
     let shape = Shape { rows: 64, spares: 1, ..Shape::new(Level::Raid5, 4) };
     let world = World::in_sim(&shape, Model::nvme(), 7);
     let array = world.open();
-    let told = || {
-        let told = array.events_since(0).into_iter().map(|event| event.kind);
-        told.filter(|kind| matches!(kind, EventKind::Exposed | EventKind::RecoveryEnded)).collect::<Vec<_>>()
+    let reported = || {
+        let reported = array.events_since(0).into_iter().map(|event| event.kind);
+        reported
+            .filter(|kind| matches!(kind, EventKind::Exposed | EventKind::RecoveryEnded))
+            .collect::<Vec<_>>()
     };
     world.io.block_on(array.fail(0)).unwrap();
     assert!(array.detail().exposed);
@@ -159,7 +161,7 @@ fn a_member_that_was_rebuilt_ends_the_exposure_and_the_next_loss_begins_another(
     assert!(!array.detail().exposed);
     world.io.block_on(array.fail(1)).unwrap();
     assert!(array.detail().exposed);
-    assert_eq!(told(), [EventKind::Exposed, EventKind::RecoveryEnded, EventKind::Exposed]);
+    assert_eq!(reported(), [EventKind::Exposed, EventKind::RecoveryEnded, EventKind::Exposed]);
 }
 
 #[test]
@@ -195,7 +197,7 @@ fn a_bad_place_is_told_of_with_where_it_is_and_what_became_of_it() {
     world.write(&array, 0, &content).unwrap();
     let (mended, worn) = (10 * 4096 + 512, 40 * 4096 + 1024);
     world.bench.spoil(world.ids[2], DATA_OFFSET + mended, 512);
-    let told = |kind: EventKind, place: u64| {
+    let reported = |kind: EventKind, place: u64| {
         let events = array.events_since(0);
         let [event] = &events[..] else { panic!("{events:?}") };
         assert_eq!((event.kind, event.role), (kind, Some(2)));
@@ -205,7 +207,7 @@ fn a_bad_place_is_told_of_with_where_it_is_and_what_became_of_it() {
         assert_eq!((why.operation, why.offset), (Some(Operation::Read), Some(DATA_OFFSET + range.start)));
     };
     assert!(world.read(&array, 0, content.len()).unwrap() == content);
-    told(EventKind::Corrected, mended);
+    reported(EventKind::Corrected, mended);
     world.stop(&array);
     drop(array);
 

@@ -239,20 +239,20 @@ fn a_member_that_grows_slow_is_told_of_and_so_is_that_it_is_over() {
                 idle(&world, Duration::from_secs(1));
             }
         };
-        let told = || {
+        let reported = || {
             let events = array.events_since(0).into_iter();
             let kinds = events.filter(|e| matches!(e.kind, EventKind::Slower | EventKind::AsFastAgain));
             kinds.map(|event| (event.kind, event.role)).collect::<Vec<_>>()
         };
         load(40);
-        assert_eq!(told(), [], "{level}");
+        assert_eq!(reported(), [], "{level}");
         world.bench.afflict(world.ids[1], |faults| faults.slowness = 100);
         load(60);
-        assert_eq!(told(), [(EventKind::Slower, Some(1))], "{level}");
+        assert_eq!(reported(), [(EventKind::Slower, Some(1))], "{level}");
         assert!(array.detail().devices[1].slower.is_some_and(|times| times >= 8), "{level}");
         world.bench.afflict(world.ids[1], |faults| faults.slowness = 0);
         load(60);
         let expected = [(EventKind::Slower, Some(1)), (EventKind::AsFastAgain, Some(1))];
-        assert_eq!((told(), array.detail().devices[1].slower), (expected.to_vec(), None), "{level}");
+        assert_eq!((reported(), array.detail().devices[1].slower), (expected.to_vec(), None), "{level}");
     }
 }

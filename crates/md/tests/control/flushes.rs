@@ -53,8 +53,12 @@ fn a_flush_waits_for_the_failure_of_another_to_be_recorded() {
                 array.flush().await.unwrap();
             });
             assert_eq!(array.state(0), RoleState::Failed, "{level}");
-            let told = world.superblock(1);
-            assert_eq!(told.role_of(0), DeviceRole::Faulty, "{level}: recorded before the acknowledgement");
+            let reported = world.superblock(1);
+            assert_eq!(
+                reported.role_of(0),
+                DeviceRole::Faulty,
+                "{level}: recorded before the acknowledgement"
+            );
             drop(array);
             let found = next(&world, true);
             let assembly =
@@ -193,9 +197,9 @@ fn the_array_is_marked_clean_only_with_the_failure_of_a_flush_under_way() {
         drop(one_flush_fails(&world, &array).await);
         array.stop().await.unwrap();
     });
-    let told = world.superblock(1);
-    assert!(told.is_clean() && told.role_of(0) == DeviceRole::Faulty);
-    assert!(!world.superblock(0).is_clean() && world.superblock(0).events + 1 < told.events);
+    let reported = world.superblock(1);
+    assert!(reported.is_clean() && reported.role_of(0) == DeviceRole::Faulty);
+    assert!(!world.superblock(0).is_clean() && world.superblock(0).events + 1 < reported.events);
 }
 
 #[test]

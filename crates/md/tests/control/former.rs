@@ -125,8 +125,8 @@ fn a_member_that_comes_back_is_given_what_was_written_while_it_was_away() {
             let most = set.len() as u64 * CHUNK * each;
             assert!(read <= most && 2 * most < array.geometry().member_size() * each, "{what}: {read}");
             let kinds: Vec<EventKind> = array.events_since(0).iter().map(|event| event.kind).collect();
-            let told = [EventKind::Readded, EventKind::RecoveryBegun, EventKind::RecoveryEnded];
-            assert!(kinds.ends_with(&told), "{what}: {kinds:?}");
+            let reported = [EventKind::Readded, EventKind::RecoveryBegun, EventKind::RecoveryEnded];
+            assert!(kinds.ends_with(&reported), "{what}: {kinds:?}");
             idle(&world, Duration::from_millis(20));
             assert!(on_disk(&world, 1).1.is_empty(), "{what}");
             judge(&world, &array, &content, &what);
@@ -204,7 +204,7 @@ fn a_member_that_was_left_out_at_the_start_is_taken_again_as_it_is() {
     }
 }
 
-/// Something that is no former member that could be taken again, and why.
+/// Something that is no former member that could be re-added, and why.
 fn refused(shape: &Shape, prepare: impl FnOnce(&mut World<Sim>, &Array)) -> NotTaken {
     let (mut world, array, mut content) = marked(shape, manual());
     away(&world, &array, &mut content);
@@ -271,7 +271,7 @@ fn a_role_that_was_filled_since_takes_nobody_again() {
     assert!(filled(again()), "it is being filled");
     world.io.block_on(array.fail(1)).unwrap();
     assert!(filled(again()), "it was, for a while");
-    // A former member is taken again even if its rebuild had not ended.
+    // A former member is re-added even if its rebuild had not ended.
     let spare = world.ids[5];
     let unfinished = world.io.block_on(array.add_again(spare, "it"));
     assert!(matches!(unfinished, Err(AddError::NotTaken { why: NotTaken::Unfinished, .. })));

@@ -20,8 +20,8 @@ pub(crate) fn full(role: usize) -> Result<(), VolumeError> {
 }
 
 /// Some member has no room, and which one is told.
-pub(crate) fn is_full(told: Result<(), VolumeError>) -> bool {
-    matches!(told, Err(VolumeError::Member { role: Some(_), error: OpError::NoSpace }))
+pub(crate) fn is_full(reported: Result<(), VolumeError>) -> bool {
+    matches!(reported, Err(VolumeError::Member { role: Some(_), error: OpError::NoSpace }))
 }
 
 fn world(level: Level, members: usize) -> World<Sim> {
@@ -115,10 +115,11 @@ fn when_all_are_full_nothing_fails_and_what_was_written_is_read() {
             // Reads of all of it give one answer, again and again; also while it is tried again in vain.
             wait(&world, 5);
             assert!((0..4).all(|_| whole(&world, &array) == answers), "{who}: one and the same answer");
-            let told: Vec<_> = array.events_since(0).iter().map(|event| (event.kind, event.role)).collect();
+            let reported: Vec<_> =
+                array.events_since(0).iter().map(|event| (event.kind, event.role)).collect();
             let known = |kind: EventKind| matches!(kind, EventKind::Full | EventKind::RoomAgain);
-            assert!(told.iter().all(|(kind, _)| known(*kind)), "{who}: {told:?}");
-            assert_eq!(told[0].0, EventKind::Full, "{who}");
+            assert!(reported.iter().all(|(kind, _)| known(*kind)), "{who}: {reported:?}");
+            assert_eq!(reported[0].0, EventKind::Full, "{who}");
 
             room(&world, &full_members, true);
             wait(&world, 60);

@@ -22,7 +22,7 @@ fn a_range_across_the_border_of_a_member_that_is_being_rebuilt_is_answered_as_it
     for (level, members) in [(Level::Raid1, 3), (Level::Raid10, 4)] {
         for policy in [ReadPolicy::LeastOutstanding, ReadPolicy::RoundRobin, ReadPolicy::First] {
             let what = format!("{level} {policy:?}");
-            // New drives hold anything, and redundancy was never made true.
+            // New drives hold anything, and redundancy was never brought in sync.
             let shape = Shape { rows: 64, in_sync: false, ..Shape::new(level, members) };
             let world = World::in_sim(&shape, Model::nvme(), 7);
             world.change(0, |sb| {

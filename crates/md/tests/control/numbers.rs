@@ -12,7 +12,7 @@ use brindle_layout::Level;
 use brindle_testkit::skip::is_long;
 
 use crate::common::*;
-use crate::cuts::{Kind, SIZE, State, judge, put, state, whole_again};
+use crate::power_cuts::{Kind, SIZE, State, judge, put, state, whole_again};
 
 const V0: [Version; 2] = [Version::V0_90(Endian::Little), Version::V0_90(Endian::Big)];
 

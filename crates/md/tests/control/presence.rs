@@ -94,8 +94,8 @@ fn deleted_and_replaced_files_go_on_serving_and_are_told_of() {
         let array = open_in_sync(&world);
         world.bench.afflict(world.ids[2], |faults| faults.place = place);
         idle(&world, Duration::from_millis(3500));
-        let told: Vec<_> = array.events_since(0).into_iter().filter(|event| event.kind == kind).collect();
-        assert_eq!(told.iter().map(|event| event.role).collect::<Vec<_>>(), [Some(2)], "once");
+        let reported: Vec<_> = array.events_since(0).into_iter().filter(|event| event.kind == kind).collect();
+        assert_eq!(reported.iter().map(|event| event.role).collect::<Vec<_>>(), [Some(2)], "once");
         assert_eq!(array.detail().roles[2].place, place);
         world.write(&array, 0, &pattern(1, BYTES)).unwrap();
         assert_eq!(array.state(2), RoleState::InSync);

@@ -232,15 +232,15 @@ fn what_becomes_of_a_member_that_is_replaced_is_said_as_it_is() {
     let run = Replaced::new(Level::Raid5, 4);
     run.begin().unwrap();
     run.world.io.block_on(run.array.copy_replacement(ROLE, |_| ())).unwrap();
-    let mut told = run.array.events_since(0);
-    told.retain(|event| event.kind != EventKind::Exposed);
-    let said: Vec<String> = told.iter().map(ToString::to_string).collect();
-    let kinds: Vec<_> = told.iter().map(|event| event.kind).collect();
+    let mut reported = run.array.events_since(0);
+    reported.retain(|event| event.kind != EventKind::Exposed);
+    let said: Vec<String> = reported.iter().map(ToString::to_string).collect();
+    let kinds: Vec<_> = reported.iter().map(|event| event.kind).collect();
     assert_eq!(kinds, [EventKind::CopyBegun, EventKind::MemberFailed, EventKind::CopyEnded], "{said:?}");
     assert!(said[0].contains("is being copied onto the device that replaces it"), "{said:?}");
     assert!(said[1].ends_with("is not used any more: another device has taken its place"), "{said:?}");
     assert!(said[2].contains("is the member now"), "{said:?}");
-    assert_ne!(told[0].label, told[2].label, "{said:?}");
+    assert_ne!(reported[0].label, reported[2].label, "{said:?}");
     run.judge("as it is");
 }
 

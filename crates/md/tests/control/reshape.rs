@@ -183,7 +183,7 @@ fn lay_out(world: &World, case: Case, content: &[u8]) {
         let geometry = Geometry::new(Level::Raid5, layout, chunk, &vec![4 * MIB; members as usize]).unwrap();
         in_memory(&world.io, geometry, (0..members as usize).map(device).collect())
     };
-    // Whole rows: parity must be made anew of what lay there before.
+    // Whole rows: parity must be recomputed of what lay there before.
     let write = |array: &Array, from: usize, to: usize| {
         let row = array.geometry().row_bytes() as usize;
         for at in (from..to).step_by(row) {

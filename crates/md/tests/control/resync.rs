@@ -1,4 +1,4 @@
-//! Redundancy made true after a crash, and compared.
+//! Redundancy brought in sync after a crash, and compared.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -197,7 +197,7 @@ fn rows(array: &Array) -> ParityRows {
     }
 }
 
-/// Parity that is lost needs not be made true.
+/// Parity that is lost needs not be brought in sync.
 #[test]
 fn raid_4_without_parity_is_clean_after_a_resync() {
     let world = crashed(Level::Raid4, 4, Version::V1_2, 8 * MIB);
@@ -217,7 +217,7 @@ fn what_can_not_be_read_does_not_end_a_resync() {
         let array = world.open();
         let map = rows(&array);
         let (bad, start) = (map.row(20), map.row_offset(20));
-        // A sector of data, which nothing can give back, and one of parity, which is made anew.
+        // A sector of data, which nothing can give back, and one of parity, which is recomputed.
         world.bench.spoil(world.ids[usize::from(bad.data_member(1))], data + start + 8192, 512);
         world.bench.spoil(world.ids[usize::from(map.row(3).p())], data + map.row_offset(3), 512);
         let report = world.io.block_on(array.resync(|_| ())).unwrap();

@@ -1,4 +1,4 @@
-//! Ranges whose writes failed for lack of space are made true once there is some, wherever they begin and end.
+//! Ranges whose writes failed for lack of space are brought in sync once there is some, wherever they begin and end.
 
 use brindle_array::{DeviceState, OpenConfig, Recovery, SyncMode};
 use brindle_layout::Level;

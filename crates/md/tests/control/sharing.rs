@@ -90,13 +90,13 @@ fn a_spare_goes_to_the_array_that_lacks_a_member_and_makes_it_whole() {
     two.io().block_on(giver.hand_over(two.spare, &needy, UUID)).unwrap();
     assert!(!needy.lacks_a_spare() && giver.spares_to_give().is_empty());
     assert!(giver.detail().devices.iter().all(|device| device.id != two.spare), "one array's only");
-    let told = |array: &Array| {
+    let reported = |array: &Array| {
         let last = array.events_since(0).pop().unwrap();
         (last.kind, last.label, last.role)
     };
     let label = Some(two.spare.to_string());
-    assert_eq!(told(&giver), (EventKind::SpareGiven, label.clone(), None));
-    assert_eq!(told(&needy), (EventKind::SpareTaken, label, None));
+    assert_eq!(reported(&giver), (EventKind::SpareGiven, label.clone(), None));
+    assert_eq!(reported(&needy), (EventKind::SpareTaken, label, None));
 
     two.io().block_on(needy.recover(1, needy.spares()[0], |_| ())).unwrap();
     assert_eq!(two.io().block_on(needy.check(SyncMode::Check, |_| ())).unwrap().mismatch_sectors, 0);

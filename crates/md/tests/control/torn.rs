@@ -97,11 +97,11 @@ fn a_torn_table_is_made_whole_by_the_next_run() {
     let world = World::create(&spec(Level::Raid6, 5, Version::V1_2));
     let array = world.open();
     world.io.block_on(array.fail(1)).unwrap();
-    let told = &one_change_earlier(&world.superblocks())[0];
+    let reported = &one_change_earlier(&world.superblocks())[0];
     drop(array);
     let world = World::create(&spec(Level::Raid6, 5, Version::V1_2));
     let mut bytes = vec![0; SUPERBLOCK_BYTES];
-    told.encode(&mut bytes).unwrap();
+    reported.encode(&mut bytes).unwrap();
     world.bench.poke(world.ids[0], 4096, &bytes);
     let array = world.open();
     assert_eq!(array.detail().degraded, 1);

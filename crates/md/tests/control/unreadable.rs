@@ -40,7 +40,7 @@ fn resync(world: &World, array: &Array) -> SyncReport {
     report
 }
 
-/// 64 KiB of a member that no write helps, once in a row that a write has made true, once where nothing is known.
+/// 64 KiB of a member that no write helps, once in a row that a write has brought in sync, once where nothing is known.
 #[test]
 fn a_resync_goes_on_past_what_can_not_be_read() {
     for (level, members) in PARITY {
@@ -64,10 +64,11 @@ fn a_resync_goes_on_past_what_can_not_be_read() {
             // It has ended, and what could not be made redundant is told.
             let detail = array.detail();
             assert_eq!((detail.process, detail.resync_offset), (None, Some(places[1])), "{level} {victim}");
-            let told = array.events_since(0).into_iter().filter(|event| event.kind == EventKind::Unprotected);
-            let told: Vec<_> = told.map(|event| (event.role, event.range)).collect();
+            let reported =
+                array.events_since(0).into_iter().filter(|event| event.kind == EventKind::Unprotected);
+            let reported: Vec<_> = reported.map(|event| (event.role, event.range)).collect();
             let expected = places.map(|offset| (Some(role), Some(offset..offset + CHUNK)));
-            assert_eq!(told, expected, "{level} {victim}");
+            assert_eq!(reported, expected, "{level} {victim}");
 
             // All the rest is protected: of the other rows, a member can be lost.
             let before = world.read(&array, 20 * row_bytes, row_bytes as usize).unwrap();
@@ -100,8 +101,8 @@ fn what_redundancy_does_not_make_up_for_ends_neither_resync_nor_check() {
         assert_eq!(unmended, bad, "{level}");
         assert_eq!((report.mismatch_sectors, report.unverified, report.unreadable), (0, 1024, 2048));
         assert!(report.mended >= 1024, "what others make up for is mended: {report:?}");
-        let told = array.events_since(0).into_iter().filter(|event| event.kind == EventKind::Uncorrected);
-        assert_eq!(told.count(), 2, "{level}: one event a member");
+        let reported = array.events_since(0).into_iter().filter(|event| event.kind == EventKind::Uncorrected);
+        assert_eq!(reported.count(), 2, "{level}: one event a member");
     }
 }
 

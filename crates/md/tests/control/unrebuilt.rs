@@ -69,13 +69,13 @@ fn a_recovery_goes_on_past_what_nobody_can_give_and_says_what_is_lost() {
         assert_eq!(found.report.bad_places, expected.collect::<Vec<_>>(), "{level}");
         assert_eq!((array.detail().degraded, found.result), (0, Ok(())), "{level}");
         assert!(lost.iter().all(|&role| array.bad_blocks(role) == [ROT]), "{level}");
-        let told = array.events_since(0).into_iter().filter(|event| event.kind == EventKind::Unrebuilt);
-        let told: Vec<_> = told.map(|event| (event.role, event.range, event.array)).collect();
+        let reported = array.events_since(0).into_iter().filter(|event| event.kind == EventKind::Unrebuilt);
+        let reported: Vec<_> = reported.map(|event| (event.role, event.range, event.array)).collect();
         let place = |&role: &u16| {
             let held = array.array_ranges(role, ROT).into_iter().next();
             (Some(role), Some(ROT), held)
         };
-        assert_eq!(told, lost.iter().map(place).collect::<Vec<_>>(), "{level}");
+        assert_eq!(reported, lost.iter().map(place).collect::<Vec<_>>(), "{level}");
 
         // Nobody is given what was never written there: neither now nor in the next run, nor through a check.
         let mut bad: Vec<u64> = [0].iter().chain(&lost).flat_map(|&role| in_array(&array, role)).collect();
@@ -93,7 +93,7 @@ fn a_recovery_goes_on_past_what_nobody_can_give_and_says_what_is_lost() {
         let check = world.io.block_on(array.check(SyncMode::Check, |_| ())).unwrap();
         assert_eq!((check.mismatch_sectors, check.unreadable > 0), (0, true), "{level}");
 
-        // Data that are written anew can be read and are no longer bad, in this run and in the next.
+        // Data that are rewritten can be read and are no longer bad, in this run and in the next.
         world.bench.afflict(world.ids[0], |faults| faults.unreadable.clear());
         world.write(&array, 0, &content).unwrap();
         assert!(lost.iter().all(|&role| array.bad_blocks(role).is_empty()), "{level}");
@@ -130,8 +130,12 @@ fn a_spare_that_can_not_record_what_it_lacks_fails_as_with_md() {
     let (world, array, content, lost) = rotten(Level::Raid5, 3, Version::V0_90(Endian::Little));
     recover(&world, &array, &lost).unwrap_err();
     assert_eq!((array.state(1), array.detail().degraded), (RoleState::Failed, 1));
-    let told = array.events_since(0).into_iter().map(|event| event.kind);
-    assert!(told.clone().any(|kind| kind == EventKind::NoBadBlockLog), "{:?}", told.collect::<Vec<_>>());
+    let reported = array.events_since(0).into_iter().map(|event| event.kind);
+    assert!(
+        reported.clone().any(|kind| kind == EventKind::NoBadBlockLog),
+        "{:?}",
+        reported.collect::<Vec<_>>()
+    );
     let mut bad = [in_array(&array, 0), in_array(&array, 1)].concat();
     bad.sort_unstable();
     assert_eq!(unreadable(&world, &array, &content), bad, "what can be had is read from the others");

@@ -183,16 +183,16 @@ fn a_long_range_is_zeroed_and_discarded_to_its_end_and_no_further() {
 fn members_are_told_whether_zeroes_may_free_their_room() {
     for level in [Level::Raid0, Level::Raid1, Level::Raid5] {
         let world = World::of(&Shape::new(level, 3));
-        let told = Rc::new(RefCell::new(Vec::new()));
+        let reported = Rc::new(RefCell::new(Vec::new()));
         let served = |_: usize| {
-            let (served, told) = (world.io.serve_member(info(1 << 20)), Rc::clone(&told));
+            let (served, reported) = (world.io.serve_member(info(1 << 20)), Rc::clone(&reported));
             let member = served.member();
             drop(world.io.spawn(async move {
                 loop {
                     let mut request = served.next().await;
                     let op = request.take();
                     if let Some(OpKind::WriteZeroes { may_unmap, .. }) = op.map(|op| op.kind) {
-                        told.borrow_mut().push(may_unmap);
+                        reported.borrow_mut().push(may_unmap);
                     }
                     request.complete(Ok(()));
                 }
@@ -204,7 +204,7 @@ fn members_are_told_whether_zeroes_may_free_their_room() {
         for keep_allocated in [true, false] {
             let options = ZeroOptions { keep_allocated, ..ZeroOptions::default() };
             zero(&world, &array, 0, array.limits().size as usize, options).unwrap();
-            assert_eq!(told.take(), [!keep_allocated; 3], "{level}");
+            assert_eq!(reported.take(), [!keep_allocated; 3], "{level}");
         }
     }
 }

@@ -50,7 +50,7 @@ impl Done {
         self.0.as_ref().map_or(Ok(()), |not_done| Err(not_done.first.1))
     }
 
-    /// The same as an error of the volume.
+    /// The outcome as an error of the volume.
     ///
     /// # Errors
     /// [`VolumeError::Member`], with the role of the member that failed first.

@@ -48,7 +48,7 @@ fn sharers_hold_together_and_a_dropped_wait_frees_the_next() {
     assert!(lock.queue.borrow().0.is_empty());
 }
 
-/// The same as a list that is walked, in the order of coming.
+/// The lock as a plain list, in the order of arrival.
 #[derive(Default)]
 struct Model(Vec<Known>);
 
@@ -85,7 +85,7 @@ impl Model {
 #[derive(Clone, Debug)]
 enum Step {
     Enter(Range<u64>, Hold),
-    /// The one of this number goes, whether it holds its range or waits.
+    /// The entry of this number leaves, whether it holds its range or waits.
     Leave(usize),
 }
 

@@ -1,4 +1,4 @@
-//! How fast a process goes: where it was, and when.
+//! The speed of a process, from positions and their times.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// Of a process that begins, or goes at another speed from now on.
+    /// Marks of a process that begins, or whose speed limit has changed.
     pub(super) fn new(now: Instant, position: u64) -> Self {
         Self { marks: VecDeque::from([(now, position)]), last: (now, position) }
     }

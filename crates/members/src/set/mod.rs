@@ -22,7 +22,7 @@ const ZEROES: usize = 256 << 10;
 pub struct MemberSet {
     /// The executor, by a handle whose operations are this owner's.
     pub io: Io,
-    /// Roles, and who is in them.
+    /// The roles and their devices.
     pub members: Rc<Members>,
     /// The relation of the members' bytes to each other.
     pub dependence: Dependence,
@@ -30,7 +30,7 @@ pub struct MemberSet {
     pub patience: Patience,
     /// Members without room stay in use: what finds none is refused.
     pub waits_for_room: bool,
-    /// Memory for what is computed of members' bytes.
+    /// Memory for computing with members' bytes.
     pub scratch: Scratch,
     /// The remaining cost of answering reads early.
     pub ration: Ration,
@@ -49,7 +49,7 @@ pub struct MemberSet {
 pub struct Treatment {
     /// The relation of their bytes to each other.
     pub dependence: Dependence,
-    /// How long they may take.
+    /// The timeouts of members.
     pub patience: Patience,
     /// See [`MemberSet::waits_for_room`].
     pub waits_for_room: bool,

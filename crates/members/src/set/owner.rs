@@ -1,4 +1,4 @@
-//! The owner of members, as they see it.
+//! The owner of members, as a trait.
 
 use core::ops::Range;
 use core::pin::Pin;
@@ -16,15 +16,15 @@ pub type Recording = Pin<Box<dyn Future<Output = Result<(), VolumeError>>>>;
 /// Something that was noticed of a member while it is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Noticed {
-    /// It is slow: reads are answered by others in its place.
+    /// The member is slow: reads are answered by others in its place.
     Slow,
-    /// It has grown slow against its peers.
+    /// The member has grown slow against its peers.
     Slower,
     /// A slow member is as fast as the others again.
     AsFastAgain,
     /// An operation got no answer within the member's patience, and was given up.
     GivenUp,
-    /// Its file was deleted.
+    /// The member's file was deleted.
     Deleted,
     /// Another file has taken the place of its own.
     Replaced,
@@ -60,13 +60,13 @@ pub trait Owner {
         let _untold = (role, what, why);
     }
 
-    /// Members had no room for a part of what was to be written to a range, as the owner counts. They stay in use where the owner
+    /// Members had no room for a part of a write to a range, in the owner's unit. They stay in use where the owner
     /// [waits for room](MemberSet::waits_for_room), and are failed else.
     fn no_room(&self, range: Range<u64>, members: &[(u16, Cause)]) {
         let _failed_instead = (range, members);
     }
 
-    /// A member had no room, and nothing is in doubt for that.
+    /// Notes that a write found no space on a member, and left nothing in doubt.
     fn full(&self, role: u16, why: Cause) {
         let _untold = (role, why);
     }
@@ -77,7 +77,7 @@ pub trait Owner {
     }
 
     /// The run ends: members that keep it from that are waited for less long.
-    fn is_ending(&self) -> bool {
+    fn is_stopping(&self) -> bool {
         false
     }
 

@@ -55,7 +55,7 @@ impl Work {
     }
 }
 
-/// Where the blocks are when they are asked for.
+/// The place of the blocks before the measurement: which cache.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Place {
     Cache,

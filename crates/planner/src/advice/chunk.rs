@@ -6,23 +6,23 @@ use super::facts::{Facts, Md};
 use super::finding::{Finding, Prediction};
 use super::simulator::NO_MODEL;
 
-/// Chunks that are looked at beside the one that there is.
+/// Chunks that are looked at beside the present one.
 const OTHERS: [u64; 4] = [64 << 10, 128 << 10, 256 << 10, 512 << 10];
-/// A change has to give so much more, since all that is on the array is written anew for it.
+/// A change has to give so much more, since all that is on the array is rewritten for it.
 const WORTH: f64 = 1.1;
 
 /// The array's main load with other chunks.
 #[derive(Clone, Debug)]
 pub enum Chunks {
-    /// Nobody says what the load is.
+    /// The load is unknown.
     NoLoad,
-    /// Nobody says what the drives are.
+    /// The drives are unknown.
     NoModel,
     /// Predictions for each of [`chunks`], in their order, on drives of this name.
     Predicted(String, Vec<Prediction>),
 }
 
-/// Chunks that a load should be predicted with: the one that there is first.
+/// Chunks that a load should be predicted with: the present one first.
 pub fn chunks(chunk: u64) -> Vec<u64> {
     let others = OTHERS.into_iter().filter(|other| *other != chunk);
     [chunk].into_iter().chain(others).collect()
@@ -43,7 +43,7 @@ pub(super) fn judge(facts: &Facts, md: Option<&Md>, chunks: Chunks) -> Finding {
     }
 }
 
-/// The first of what was predicted is the chunk that there is.
+/// The first of what was predicted is the present chunk.
 fn of(facts: &Facts, md: Option<&Md>, drive: &str, chunk: u64, predicted: Vec<Prediction>) -> Finding {
     let now = &predicted[0];
     let best = predicted.iter().fold(now, |best, other| if other.iops > best.iops { other } else { best });

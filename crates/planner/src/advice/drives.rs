@@ -2,7 +2,7 @@
 
 use super::facts::{Drive, Facts, Md};
 use super::finding::Finding;
-use super::odds::{Odds, percent};
+use super::loss_risk::{LossRisk, percent};
 use super::simulator::{NO_MODEL, Simulator, compared, load};
 use crate::reliability::HOURS_PER_YEAR;
 
@@ -20,7 +20,7 @@ pub(super) fn judge(
 ) -> Vec<Finding> {
     let mut seen: Vec<&str> = Vec::new();
     let mut findings = Vec::new();
-    let odds = Odds::of(facts, drives, simulator);
+    let risk = LossRisk::of(facts, drives, simulator);
     for drive in drives {
         let Some(disk) = drive.disk.as_deref() else {
             let why = "it is no block device of this machine: scheduler, queue depth, write cache and TRIM are its disk's";
@@ -28,7 +28,7 @@ pub(super) fn judge(
             continue;
         };
         if seen.contains(&disk) {
-            findings.push(twice(disk, odds.as_ref()).of_member(&drive.path));
+            findings.push(twice(disk, risk.as_ref()).of_member(&drive.path));
             continue;
         }
         seen.push(disk);
@@ -44,15 +44,15 @@ pub(super) fn judge(
 }
 
 /// Both are out when the disk fails. Of an array that bears one failure that is a loss.
-fn twice(disk: &str, odds: Option<&Odds>) -> Finding {
-    let expected = odds.filter(|odds| odds.bears() == 1).and_then(|odds| {
-        let (apart, disk) = (odds.loss()?, odds.class.failures().survival(5.0 * HOURS_PER_YEAR));
+fn twice(disk: &str, risk: Option<&LossRisk>) -> Finding {
+    let expected = risk.filter(|risk| risk.bears() == 1).and_then(|risk| {
+        let (apart, disk) = (risk.loss()?, risk.class.failures().survival(5.0 * HOURS_PER_YEAR));
         let together = 1.0 - (1.0 - apart) * disk;
         Some(format!(
             "{} instead of at least {} that data is lost in five years (drives of class {})",
             percent(apart),
             percent(together),
-            odds.class.name
+            risk.class.name
         ))
     });
     let not = "not predicted: histories are of drives of which each holds one member";

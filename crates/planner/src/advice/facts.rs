@@ -6,9 +6,9 @@ use brindle_layout::{Layout, Level};
 /// A member.
 #[derive(Clone, Debug)]
 pub struct MemberPath {
-    /// As it was named.
+    /// The name that was given.
     pub path: String,
-    /// First byte of the array's data on it.
+    /// First byte of the array's data on the member.
     pub data_offset: u64,
 }
 
@@ -33,7 +33,7 @@ pub struct Facts {
     pub component: u64,
     /// Roles without a member.
     pub missing: usize,
-    /// Redundancy is not known true.
+    /// Redundancy is not known to be in sync.
     pub in_doubt: bool,
     /// Its members.
     pub members: Vec<MemberPath>,
@@ -41,7 +41,7 @@ pub struct Facts {
     pub bitmap: Bitmap,
     /// The array's content, or why it can't be read.
     pub content: Result<ArrayContent, String>,
-    /// As it is given to `Geometry`, for predictions.
+    /// The layout as `Geometry` takes it, for predictions.
     pub shape: Layout,
     /// Drives of the members, in their order.
     pub drives: Vec<Drive>,
@@ -52,7 +52,7 @@ pub struct Facts {
 /// The write-intent bitmap.
 #[derive(Clone, Debug)]
 pub enum Bitmap {
-    /// There is none.
+    /// The array has no bitmap.
     None,
     /// Bytes to a bit.
     Chunk(u64),
@@ -63,7 +63,7 @@ pub enum Bitmap {
 /// The content of the array.
 #[derive(Clone, Debug)]
 pub struct ArrayContent {
-    /// Its partitions; where there are none, all of it as one.
+    /// The array's partitions; without a table, the whole array as one.
     pub parts: Vec<(Partition, Option<Striping>)>,
     /// Whether there is a partition table.
     pub partitioned: bool,
@@ -97,11 +97,11 @@ pub struct Drive {
     pub disk: Option<String>,
     /// The byte of the disk at which a partition begins; none for a whole disk.
     pub start: Option<u64>,
-    /// It has heads.
+    /// Whether the drive has heads.
     pub rotates: Option<bool>,
     /// Schedulers, the active one in brackets.
     pub scheduler: Option<String>,
-    /// Requests that it takes at a time.
+    /// Requests that the drive takes at a time.
     pub queue_depth: Option<u64>,
     /// Requests that the kernel keeps waiting for it.
     pub requests: Option<u64>,
@@ -109,9 +109,9 @@ pub struct Drive {
     pub write_cache: Option<String>,
     /// Bytes of a discard at most.
     pub discard_max: Option<u64>,
-    /// Bytes of a block that it writes at once.
+    /// The physical block of the drive, in bytes.
     pub physical_block: Option<u64>,
-    /// Bytes that it likes to be asked for.
+    /// The optimal I/O size of the drive, in bytes.
     pub optimal_io: Option<u64>,
 }
 

@@ -91,8 +91,8 @@ fn beginning(
     simulator.array(with, load(&[("rw", rw), ("bs", &row), ("offset", &offset), ("iodepth", "4")]))
 }
 
-/// The gain of large files that begin with rows, where a file system was told of them, over files that begin in the
-/// middle of one.
+/// The gain for large files that begin at a row, where the file system knows the rows, over files that begin within
+/// one.
 fn along_rows(finding: Finding, facts: &Facts, simulator: Option<&dyn Simulator>) -> Finding {
     let Some(row) = facts.row().filter(|_| facts.has_parity()).or_else(|| facts.chunk()) else {
         return finding;
@@ -109,7 +109,7 @@ fn along_rows(finding: Finding, facts: &Facts, simulator: Option<&dyn Simulator>
     })
 }
 
-/// No file system that is told of stripes: what to make one with.
+/// Advice for an array without a file system: the options to make one with.
 fn unnamed(
     facts: &Facts,
     content: &ArrayContent,
@@ -142,35 +142,35 @@ fn wanted(facts: &Facts) -> Option<(u64, u64)> {
     Some((facts.chunk()?, facts.row()?))
 }
 
-fn striped(facts: &Facts, told: Striping, device: &str, simulator: Option<&dyn Simulator>) -> Finding {
-    let name = match told.kind {
+fn striped(facts: &Facts, reported: Striping, device: &str, simulator: Option<&dyn Simulator>) -> Finding {
+    let name = match reported.kind {
         Kind::Ext => "ext4",
         Kind::Xfs => "XFS",
     };
-    let words = |unit: u64, width: u64| match told.kind {
-        Kind::Ext => format!("stride={},stripe_width={}", unit / told.block, width / told.block),
+    let words = |unit: u64, width: u64| match reported.kind {
+        Kind::Ext => format!("stride={},stripe_width={}", unit / reported.block, width / reported.block),
         Kind::Xfs => format!("su={unit},sw={}", width.checked_div(unit).unwrap_or(0)),
     };
-    let found = match told.unit {
-        0 => format!("{name} with blocks of {}, told of no stripes", Size(told.block)),
+    let found = match reported.unit {
+        0 => format!("{name} with blocks of {}, told of no stripes", Size(reported.block)),
         _ => format!(
             "{name} with {} ({} and {})",
-            words(told.unit, told.width),
-            Size(told.unit),
-            Size(told.width)
+            words(reported.unit, reported.width),
+            Size(reported.unit),
+            Size(reported.width)
         ),
     };
     let Some((unit, width)) = wanted(facts) else {
         return Finding::fine("file system", found, format!("{} has no stripes to know", facts.level.name()));
     };
-    if (told.unit, told.width) == (unit, width) {
+    if (reported.unit, reported.width) == (unit, width) {
         return Finding::fine("file system", found, "that is this array's chunk and row");
     }
-    if unit < told.block {
+    if unit < reported.block {
         let why = format!("a chunk of {} is less than its block: it can't be told", Size(unit));
         return Finding::unknown("file system", found, why);
     }
-    let command = match told.kind {
+    let command = match reported.kind {
         Kind::Ext => format!("tune2fs -E {} {device}", words(unit, width)),
         // In sectors of 512 bytes; kept by the file system from then on.
         Kind::Xfs => format!("mount -o sunit={},swidth={} {device} MOUNTPOINT", unit / 512, width / 512),

@@ -4,18 +4,18 @@ use core::fmt::{self, Write};
 
 use serde::Serialize;
 
-/// Less than half a per cent more is nothing.
+/// The least gain that counts: half a per cent.
 const GAIN: f64 = 1.005;
 
 /// Whether something is as it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It is.
+    /// The setting is as it should be.
     Fine,
-    /// It should be changed.
+    /// The setting should be changed.
     Change,
-    /// It can't be known from here.
+    /// The setting is not known here.
     Unknown,
 }
 

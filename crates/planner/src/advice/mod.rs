@@ -6,7 +6,7 @@ mod drives;
 mod facts;
 mod files;
 mod finding;
-mod odds;
+mod loss_risk;
 mod simulator;
 mod tuning;
 

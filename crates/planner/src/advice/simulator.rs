@@ -12,15 +12,15 @@ pub type Load = Vec<(String, String)>;
 /// The array or the drive that a load is predicted on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum On {
-    /// The array as it is.
+    /// The array without changes.
     Array,
     /// The array with a write-intent bitmap of so many bytes to a bit, or none.
     WithBitmap(Option<u64>),
     /// One of its drives.
     Drive,
-    /// The same, if it acknowledged no write before it is on the platter.
+    /// The drive without a write cache.
     DriveWithoutCache,
-    /// The same, if its head chose among so many of its requests.
+    /// The drive with a queue of this depth.
     DriveChoosing(u32),
 }
 
@@ -30,7 +30,7 @@ pub trait Simulator {
     fn name(&self) -> &str;
 
     /// Whether the drives that were named have no heads; none if none were.
-    fn told_flash(&self) -> Option<bool>;
+    fn named_flash(&self) -> Option<bool>;
 
     /// Runs a load. `with` says what is set so.
     ///
@@ -62,8 +62,7 @@ impl dyn Simulator + '_ {
         self.predict(On::WithBitmap(bitmap), with, load)
     }
 
-    /// One drive of whose blocks each write reaches into two, which are read first and then written; and what it does where each is
-    /// one of its blocks.
+    /// A drive on which each write touches two blocks, which are read first, and the same drive with aligned writes.
     pub(super) fn astride(&self, block: u64) -> Result<[Prediction; 2], String> {
         let of = |rw: &str, bytes: u64, with: &str| {
             self.drive_without_cache(with.to_owned(), load(&[("rw", rw), ("bs", &bytes.to_string())]))
@@ -79,7 +78,7 @@ impl dyn Simulator + '_ {
         Ok([now, of("randwrite", block, "blocks written")?])
     }
 
-    /// A disk whose head chooses among so many of its requests, with so many in flight.
+    /// A disk with this queue depth, and this many requests in flight.
     pub(super) fn choosing(&self, among: u32, flight: u32) -> Result<Prediction, String> {
         let load = load(&[("rw", "randread"), ("bs", "4k"), ("iodepth", &flight.to_string())]);
         self.predict(On::DriveChoosing(among), format!("the nearest of {among}"), load)
@@ -102,7 +101,7 @@ pub(super) fn compared(
     predicted(finding, simulator, of, both).by_evidence()
 }
 
-/// The same for a change that is not for speed.
+/// A finding with the predictions for a change that is not for speed.
 pub(super) fn predicted(
     finding: Finding,
     simulator: Option<&dyn Simulator>,

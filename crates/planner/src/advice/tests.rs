@@ -13,7 +13,7 @@ impl Simulator for Doubling {
         "modelled"
     }
 
-    fn told_flash(&self) -> Option<bool> {
+    fn named_flash(&self) -> Option<bool> {
         None
     }
 
@@ -118,8 +118,8 @@ fn a_gain_is_told_where_there_is_a_simulator_and_else_that_there_is_none() {
             .find(|finding| finding.topic == "write cache" && finding.verdict == Verdict::Change)
     };
     let (with, without) = (of(Some(&Doubling::default())).unwrap(), of(None).unwrap());
-    let told = with.expected.unwrap();
-    assert!(told.contains("(+100 %)") && told.ends_with("on modelled drives"), "{told}");
+    let reported = with.expected.unwrap();
+    assert!(reported.contains("(+100 %)") && reported.ends_with("on modelled drives"), "{reported}");
     assert_eq!(with.predicted.len(), 2);
     assert!(without.expected.unwrap().contains("--drive") && without.predicted.is_empty());
 }

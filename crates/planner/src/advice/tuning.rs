@@ -4,7 +4,7 @@ use brindle_layout::Size;
 
 use super::facts::{Bitmap, Drive, Facts, Md};
 use super::finding::Finding;
-use super::odds::{Odds, percent};
+use super::loss_risk::{LossRisk, percent};
 use super::simulator::{NO_MODEL, Simulator, compared, load, predicted};
 
 /// Rows for which a stripe cache should have room, so that whole ones come together.
@@ -19,7 +19,7 @@ const SMALL_BIT: u64 = 4 << 20;
 const USUAL_BIT: u64 = 64 << 20;
 /// Bytes of a request of the kernel that reads ahead.
 const READ: u64 = 128 << 10;
-/// Bytes that the kernel reads ahead of a device of which it was told nothing.
+/// Bytes that the kernel reads ahead by default.
 const USUAL: u64 = 128 << 10;
 const NO_MD: &str =
     "the kernel runs no array on these members, or sysfs does not tell: name the array, as in /dev/md0";
@@ -51,7 +51,7 @@ pub(super) fn state(facts: &Facts, drives: &[Drive], simulator: Option<&dyn Simu
 /// The gain of having all members again: the probability of a loss in a month.
 fn whole_again(facts: &Facts, drives: &[Drive], simulator: Option<&dyn Simulator>) -> Option<String> {
     const DAYS: f64 = 30.0;
-    let whole = Odds::of(facts, drives, simulator)?.in_days(DAYS);
+    let whole = LossRisk::of(facts, drives, simulator)?.in_days(DAYS);
     let (then, now) = (whole.loss()?, whole.clone().lacking(facts.missing)?.loss()?);
     Some(format!(
         "{} instead of {}{} that data is lost in {DAYS} days (drives of class {})",
@@ -265,12 +265,12 @@ fn scrub(
 
 /// The gain of a monthly check: the probability of a loss in five years with and without.
 fn checks_give(facts: &Facts, drives: &[Drive], simulator: Option<&dyn Simulator>) -> Option<String> {
-    let odds = Odds::of(facts, drives, simulator)?;
-    let (with, without) = (odds.loss()?, odds.clone().unscrubbed().loss()?);
+    let risk = LossRisk::of(facts, drives, simulator)?;
+    let (with, without) = (risk.loss()?, risk.clone().unscrubbed().loss()?);
     Some(format!(
         "{} instead of {} that data is lost in five years (drives of class {})",
         percent(with),
         percent(without),
-        odds.class.name
+        risk.class.name
     ))
 }

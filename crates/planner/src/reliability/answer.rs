@@ -9,19 +9,19 @@ use super::markov::Chain;
 pub struct Estimate {
     /// Probability that any data is lost by the end.
     pub loss: Interval,
-    /// The same for a year: the constant rate that leads to it.
+    /// Data loss per year: the constant rate that leads to the probability.
     pub loss_per_year: Interval,
     /// Probability that a group is lost as a whole.
     pub whole: Interval,
     /// Expected losses by the end, of groups and of sectors, if use goes on after each.
     pub losses: Interval,
-    /// Of these, groups.
+    /// Losses of whole groups among them.
     pub wholes: Interval,
-    /// Of these, sectors.
+    /// Losses of sectors among them.
     pub sectors: Interval,
     /// Expected bytes lost by the end.
     pub bytes: Interval,
-    /// The same, relative to the capacity: NOMDL.
+    /// Expected bytes lost relative to the capacity: NOMDL.
     pub nomdl: Interval,
     /// For comparison only: the Markov chain's mean time to data loss, in hours; none where failures depend on which drives.
     pub mttdl: Option<f64>,

@@ -16,7 +16,7 @@ pub enum Redundancy {
     Fatal(Vec<u128>),
 }
 
-/// Drives that stand for each other.
+/// Drives that share redundancy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
     /// How many.

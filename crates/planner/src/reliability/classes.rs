@@ -23,9 +23,9 @@ pub enum Published {
 pub struct Class {
     /// The class's name.
     pub name: &'static str,
-    /// The drives that it is of.
+    /// The drives of the class.
     pub about: &'static str,
-    /// How they fail.
+    /// The failures of these drives.
     pub failures: Published,
     /// Defects that arise on a drive in an hour.
     pub defects: f64,

@@ -59,7 +59,7 @@ impl Default for Effort {
     }
 }
 
-/// Answers a question. `progress` is told how many histories are done, of how many as far as is known.
+/// Answers a question. `progress` gets the number of histories that are done, and the total as far as it is known.
 ///
 /// # Errors
 /// [`Unsound`]: the question makes no sense.
@@ -104,7 +104,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// By kind of delivery.
+    /// The sums of each kind of delivery.
     fn all(&self) -> Vec<Sums> {
         let kinds = self.strata.len() as u64;
         let most = self.effort.histories.div_ceil(BATCH * kinds);

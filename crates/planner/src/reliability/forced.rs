@@ -158,13 +158,13 @@ struct Branch<'w, 'a> {
     defects: &'w Defects,
     /// Logarithm of its weight.
     log: f64,
-    /// Probability that no sector was lost in it.
+    /// Probability that no sector was lost in the history.
     kept: f64,
     seen: Seen,
 }
 
 impl Branch<'_, '_> {
-    /// Takes down what a failure has brought.
+    /// Records the losses of a failure.
     fn met(&mut self, before: u128) {
         let weight = self.log.exp();
         if self.world.lost() {
@@ -220,7 +220,7 @@ impl Branch<'_, '_> {
         Push { boosted, factor }
     }
 
-    /// Time passes: the weight follows what did not happen.
+    /// Advances time, and weights the history by the events that did not happen.
     fn pass(&mut self, at: f64, push: &Push) {
         for drive in bits(self.world.up()) {
             let hazard = self.world.hazard(drive, at) - self.world.hazard(drive, self.world.now);

@@ -5,9 +5,9 @@
 pub struct Interval {
     /// The estimate.
     pub value: f64,
-    /// No less than this.
+    /// The lower bound.
     pub low: f64,
-    /// No more than this.
+    /// The upper bound.
     pub high: f64,
 }
 
@@ -35,7 +35,8 @@ impl Interval {
         Self { value: of(self.value), low: of(self.low), high: of(self.high) }
     }
 
-    /// Of a probability with its standard error: normal in the logarithm of the odds, which stays within 0 and 1.
+    /// The interval of a probability with its standard error: normal in the logarithm of the odds, which stays within
+    /// 0 and 1.
     pub(super) fn of_probability(value: f64, error: f64, z: f64) -> Self {
         if error <= 0.0 || value <= 0.0 {
             return Self::exact(value.min(1.0));
@@ -48,7 +49,7 @@ impl Interval {
         Self { value, low: of(odds * (-shift).exp()), high: of(odds * shift.exp()) }
     }
 
-    /// Of a mean that is not negative, with its standard error: normal in its logarithm.
+    /// The interval of a mean above 0 with its standard error: normal in the logarithm.
     pub(super) fn of_mean(value: f64, error: f64, z: f64) -> Self {
         if error <= 0.0 || value <= 0.0 {
             return Self::exact(value);
@@ -57,7 +58,7 @@ impl Interval {
         Self { value, low: value / shift, high: value * shift }
     }
 
-    /// Of a share: `met` of `count` (Wilson 1927).
+    /// The interval of a share, `met` of `count` (Wilson 1927).
     pub(super) fn of_share(met: u64, count: u64, z: f64) -> Self {
         let (n, p) = (count.max(1) as f64, met as f64 / count.max(1) as f64);
         let middle = (p + z * z / (2.0 * n)) / (1.0 + z * z / n);
@@ -67,7 +68,7 @@ impl Interval {
         Self { value: p, low, high }
     }
 
-    /// Of a rate: `met` events in `time` (Garwood 1936: exact for Poisson counts).
+    /// The interval of a rate, `met` events in `time` (Garwood 1936: exact for Poisson counts).
     #[must_use]
     pub fn of_rate(met: u64, time: f64, confidence: f64) -> Self {
         let tail = (1.0 - confidence) / 2.0;

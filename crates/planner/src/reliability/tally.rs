@@ -9,7 +9,7 @@ pub(super) struct Seen {
     pub(super) any: f64,
     /// Whether the group was lost.
     pub(super) whole: f64,
-    /// How often it was lost.
+    /// How often the group was lost.
     pub(super) wholes: f64,
     /// How often data of sectors was lost, and nothing else.
     pub(super) sectors: f64,
@@ -22,7 +22,7 @@ pub(super) struct Seen {
 pub(super) struct Sum {
     total: f64,
     squares: f64,
-    /// Histories in which it was not 0.
+    /// Histories in which the figure was not 0.
     pub(super) met: u64,
 }
 

@@ -10,7 +10,7 @@ use super::random::Chance;
 /// Shape 1 is exponential. A scale of 0 is the constant `location`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weibull {
-    /// Hours before which nothing happens.
+    /// The location: hours before which there are no failures.
     pub location: f64,
     /// Below 1 things get better with age, above 1 worse.
     pub shape: f64,
@@ -58,7 +58,7 @@ impl Weibull {
         (!(0.0..=LONGEST).contains(&location)).then(|| wrong("location", location))
     }
 
-    /// Without memory: what closed forms need.
+    /// Whether the distribution is exponential, as closed forms need.
     #[must_use]
     pub fn is_exponential(&self) -> bool {
         self.location == 0.0 && self.shape == 1.0 && self.scale > 0.0
@@ -88,7 +88,7 @@ impl Weibull {
         self.location + self.scale * past
     }
 
-    /// The share that has not happened by then.
+    /// The share of drives that survive to this age.
     #[must_use]
     pub fn survival(&self, age: f64) -> f64 {
         (-self.hazard(age)).exp()
@@ -112,7 +112,7 @@ impl FromStr for Weibull {
     fn from_str(text: &str) -> Result<Self, NoWeibull> {
         let wrong = |why: String| NoWeibull { text: text.to_owned(), why };
         let number = |part: &str| {
-            part.trim().parse::<f64>().map_err(|_| wrong(format!("has {part:?} where a number should be")))
+            part.trim().parse::<f64>().map_err(|_| wrong(format!("has {part:?} in place of a number")))
         };
         let read = match text.split_once('/') {
             None => Self::exponential(number(text)?),

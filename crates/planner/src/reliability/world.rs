@@ -4,24 +4,24 @@ use super::case::{Case, all};
 use super::defects::Defects;
 use super::random::Chance;
 
-/// A drive, and what is to become of it. Times are hours since the array was new.
+/// A drive, and its future events. Times are hours since the array was new.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Drive {
-    /// Its hazard relative to what is published.
+    /// The drive's hazard relative to the published one.
     pub(super) factor: f64,
-    /// When it was new.
+    /// When the drive was new.
     pub(super) born: f64,
     /// When it was known to have no defect, whatever came of it since.
     clean: f64,
-    /// The same, given that no data was lost so far.
+    /// The probability given that no data was lost so far.
     known: f64,
-    /// When it fails, where that is settled.
+    /// When the drive fails, where that has been drawn.
     pub(super) fails_at: f64,
     /// Hazard until it fails, where hazards are changed on the way.
     pub(super) left: f64,
-    /// When who replaces it may pull another one.
+    /// When another drive may be pulled by mistake in its place.
     pub(super) pull_at: f64,
-    /// When it is rebuilt.
+    /// When the drive is rebuilt.
     pub(super) back_at: f64,
     /// Whether it is another drive then.
     replaced: bool,
@@ -32,7 +32,7 @@ pub(super) struct Drive {
 pub(super) struct Look {
     /// Probability that one of them has a defect, given that no data was lost so far.
     pub(super) first: f64,
-    /// The same whatever was lost so far.
+    /// The probability whatever was lost so far.
     pub(super) any: f64,
     /// Expected defects.
     pub(super) defects: f64,

@@ -1,10 +1,11 @@
 //! Searches for storms that break a promise: new seeds on all cores, for a given time.
 //!
-//! `storm --minutes 60 --seed 1` searches; `storm --seed 7 --cut 123` replays one run. On a failure it prints the line that
-//! replays it, and its exit status is 1. `--only "writes behind"` leaves out seeds whose plan is not told so, `--only "0.90 and spare"`
-//! those that are not told both. `--only hosts` drives hosts of several arrays, which else one seed in sixteen does beside its array.
-//! `--only volumes` drives the volumes of a container, which else one seed in sixteen does, too. `--only pools` drives pools, which else
-//! one seed in eight does (`--only "pools and silent"` those that are told so).
+//! `storm --minutes 60 --seed 1` searches; `storm --seed 7 --cut 123` replays one run. On a failure it prints the
+//! line that replays it, and its exit status is 1. `--only "writes behind"` leaves out seeds whose plan does not
+//! contain the text, `--only "0.90 and spare"` those that lack one of both. `--only hosts` drives hosts of several
+//! arrays, which else one seed in sixteen does beside its array. `--only volumes` drives the volumes of a container,
+//! which else one seed in sixteen does, too. `--only pools` drives pools, which else one seed in eight does (`--only
+//! "pools and silent"`: those with this text).
 
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -20,16 +21,16 @@ use brindle_testkit::volumes;
 
 /// Cuts of each seed's storm.
 const CUTS: u64 = 24;
-/// The same where members are large: each takes seconds.
+/// Cuts where members are large, since each takes seconds.
 const FEW_CUTS: u64 = 4;
 /// In place of a part of a plan: hosts, and no arrays by themselves.
 const HOSTS: &str = "hosts";
 /// One seed in this many drives hosts, too.
 const HOSTS_ONE_IN: u64 = 16;
-/// The same of volumes of a container.
+/// In place of a part of a plan: volumes of a container.
 const VOLUMES: &str = "volumes";
 const VOLUMES_ONE_IN: u64 = 16;
-/// The same of pools.
+/// In place of a part of a plan: pools.
 const POOLS: &str = "pools";
 const POOLS_ONE_IN: u64 = 8;
 
@@ -73,9 +74,9 @@ fn main() -> ExitCode {
 }
 
 /// Whether the plan contains the text, or each of several that "and" joins.
-fn is_told(plan: &impl ToString, only: &str) -> bool {
-    let told = plan.to_string();
-    only.split(" and ").all(|text| told.contains(text))
+fn is_selected(plan: &impl ToString, only: &str) -> bool {
+    let reported = plan.to_string();
+    only.split(" and ").all(|text| reported.contains(text))
 }
 
 fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
@@ -138,18 +139,18 @@ fn replay(options: &Options, cut: Option<Cut>) -> ExitCode {
     let named = cut.map_or("none".into(), |cut| cut.to_string());
     if let Some(run) = whole(&options.only) {
         let driven = run(options.seed, cut.map(|cut| cut.step));
-        println!("seed {}, cut {named}: {}, {} lives", options.seed, options.only, driven.life);
+        println!("seed {}, cut {named}: {}, {} boots", options.seed, options.only, driven.boot);
         let Some(broken) = driven.broken else { return ExitCode::SUCCESS };
-        println!("life {}: {broken}", driven.life);
+        println!("boot {}: {broken}", driven.boot);
         return ExitCode::FAILURE;
     }
     if options.only.starts_with(POOLS) {
         let driven = pools::run(options.seed, cut.map(|cut| cut.step));
         println!(
-            "seed {}, cut {named}: {}, {} lives",
+            "seed {}, cut {named}: {}, {} boots",
             options.seed,
             pools::PoolPlan::new(options.seed),
-            driven.lives
+            driven.boots
         );
         let Some(broken) = driven.broken else { return ExitCode::SUCCESS };
         println!("{broken}");
@@ -164,13 +165,13 @@ fn replay(options: &Options, cut: Option<Cut>) -> ExitCode {
     match storm.failure {
         None => {
             println!(
-                "{} lives, {} power cuts, {} forced: nothing wrong",
-                storm.life, storm.cuts, storm.forced
+                "{} boots, {} power cuts, {} forced: nothing wrong",
+                storm.boot, storm.cuts, storm.forced
             );
             ExitCode::SUCCESS
         }
         Some(failure) => {
-            println!("life {}: {failure}", storm.life);
+            println!("boot {}: {failure}", storm.boot);
             ExitCode::FAILURE
         }
     }
@@ -230,7 +231,7 @@ fn storms_of(seed: u64, options: &Options, found: &Mutex<Found>, time_left: &dyn
     if only_pools || options.only.is_empty() && seed % POOLS_ONE_IN == 4 {
         pools_of(seed, options, &mut own, time_left);
     }
-    if whole(&options.only).is_none() && !only_pools && is_told(&StormPlan::new(seed), &options.only) {
+    if whole(&options.only).is_none() && !only_pools && is_selected(&StormPlan::new(seed), &options.only) {
         arrays_of(seed, options, &mut own, time_left);
     }
     let failed = own.failures > 0;
@@ -256,7 +257,7 @@ fn whole(only: &str) -> Option<Run> {
     }
 }
 
-/// Such storms of a seed.
+/// The storms of a seed that `run` drives.
 fn wholes_of(
     name: &str,
     run: Run,
@@ -273,7 +274,7 @@ fn wholes_of(
         let Some(broken) = driven.broken else { return true };
         own.failures += 1;
         let cut = cut.map_or("none".into(), |cut| cut.to_string());
-        println!("FAILED: make storm SEED={seed} CUT={cut} ONLY={name} # life {}: {broken}", driven.life);
+        println!("FAILED: make storm SEED={seed} CUT={cut} ONLY={name} # boot {}: {broken}", driven.boot);
         options.keep_going
     };
     let steps = calm.steps;
@@ -289,7 +290,7 @@ fn wholes_of(
 
 /// Storms that drive the pool of a seed.
 fn pools_of(seed: u64, options: &Options, own: &mut Found, time_left: &dyn Fn() -> bool) {
-    if !is_told(&pools::PoolPlan::new(seed), &options.only) {
+    if !is_selected(&pools::PoolPlan::new(seed), &options.only) {
         return;
     }
     let mut random = Random::stream(seed, 0x6375_7473);
@@ -333,19 +334,19 @@ fn arrays_of(seed: u64, options: &Options, own: &mut Found, time_left: &dyn Fn()
                 own.forced += storm.forced;
                 own.tally.add(&storm.tally);
                 if let Some(failure) = storm.failure {
-                    tell(seed, cut, storm.life, &failure, options, own);
+                    tell(seed, cut, storm.boot, &failure, options, own);
                 }
             }
         }
     }
 }
 
-fn tell(seed: u64, cut: Option<Cut>, life: u64, failure: &Failure, options: &Options, own: &mut Found) {
+fn tell(seed: u64, cut: Option<Cut>, boot: u64, failure: &Failure, options: &Options, own: &mut Found) {
     own.failures += 1;
     let kinds =
         if options.kinds == Fault::ALL { String::new() } else { format!(" FAULTS={}", list(&options.kinds)) };
     let cut = cut.map_or("none".into(), |cut| cut.to_string());
-    println!("FAILED: make storm SEED={seed} CUT={cut}{kinds} # life {life}: {failure}");
+    println!("FAILED: make storm SEED={seed} CUT={cut}{kinds} # boot {boot}: {failure}");
 }
 
 fn report(options: &Options, found: &Found, took: Duration, seeds: u64) -> ExitCode {

@@ -68,7 +68,7 @@ impl<V: Volume> Subject<'_, V> {
         }
     }
 
-    /// A discard changes nothing beside its range, which can be written anew.
+    /// A discard changes nothing beside its range, which can be rewritten.
     pub(super) async fn discards_stay_in_their_range(&self) {
         for _ in 0..8 {
             let (offset, len) = self.range();
@@ -89,8 +89,8 @@ impl<V: Volume> Subject<'_, V> {
         for _ in 0..8 {
             let (offset, len) = self.range();
             let mut found = Vec::new();
-            let told = self.volume.allocation(offset, len as u64, &mut found).await;
-            told.unwrap_or_else(|error| panic!("{}: allocation: {error}", self.name));
+            let reported = self.volume.allocation(offset, len as u64, &mut found).await;
+            reported.unwrap_or_else(|error| panic!("{}: allocation: {error}", self.name));
             let all: u64 = found.iter().map(|stretch| stretch.len).sum();
             assert!(0 < all && all <= len as u64, "{}: {found:?} of {len}", self.name);
             let mut at = offset as usize;

@@ -16,7 +16,7 @@ use crate::random::Random;
 
 /// A volume to be judged, whose content is known.
 pub struct Subject<'a, V> {
-    /// Its executor: one in which time is virtual.
+    /// The executor, whose time is virtual.
     pub io: &'a Io,
     /// Memory for requests: at least four times the size of the volume.
     pub pool: &'a Pool,
@@ -38,9 +38,9 @@ pub async fn conforms<V: Volume>(name: &str, io: &Io, pool: &Pool, volume: &V) {
     conforms_without(name, io, pool, volume, &|_| false).await;
 }
 
-/// The same of an array with parity that lacks members. `missing` tells whether a byte of the array is on one of those: of
-/// such bytes a dropped write leaves what it likes in the rows that it touched, and that is all in which the contract gives
-/// less.
+/// Checks an array with parity that lacks members. `missing` tells whether a byte of the array is on one of those: of
+/// such bytes a dropped write leaves what it likes in the rows that it touched, and that is all in which the contract
+/// gives less.
 ///
 /// # Panics
 /// If something does not hold.

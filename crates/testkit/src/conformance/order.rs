@@ -19,7 +19,7 @@ impl<V: Volume> Subject<'_, V> {
         }
     }
 
-    /// Of writes that overlap and run at the same time, each block has one; a read beside them finds blocks as they were
+    /// After overlapping writes each block has the data of one of them. A read beside them finds each block as it was
     /// before or after.
     pub(super) async fn overlapping_writes_leave_one_or_the_other(&self) {
         for _ in 0..16 {
@@ -47,7 +47,7 @@ impl<V: Volume> Subject<'_, V> {
 
     /// Whatever is dropped on its way, the volume goes on: blocks of a write are old or new, others as they were, and the same
     /// range can be written again. Of what is on missing members, in rows that a dropped write touched, nothing is promised
-    /// until it is written anew.
+    /// until it is rewritten.
     pub(super) async fn dropped_futures_leave_it_usable(&self) {
         for round in 0..24u64 {
             let (offset, len) = self.range();

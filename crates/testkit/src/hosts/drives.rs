@@ -13,7 +13,7 @@ use brindle_io::sim::Sim;
 use brindle_io::{Io, MemberId, Pool};
 use brindle_md::assembly::Candidate;
 
-/// The drives of one life.
+/// The drives of one boot.
 #[derive(Clone)]
 pub(super) struct Drives(Rc<Inner>);
 
@@ -29,9 +29,9 @@ struct Inner {
 }
 
 impl Drives {
-    /// All of them, closed. Identities that are given differ from those of other lives.
-    pub(super) fn new(sim: &Sim, io: &Io, pool: &Pool, ids: &[MemberId], life: u64) -> Self {
-        let (ids, given) = (ids.to_vec(), Cell::new(u128::from(life) << 64));
+    /// All of them, closed. Identities that are given differ from those of other boots.
+    pub(super) fn new(sim: &Sim, io: &Io, pool: &Pool, ids: &[MemberId], boot: u64) -> Self {
+        let (ids, given) = (ids.to_vec(), Cell::new(u128::from(boot) << 64));
         let (sim, io, pool) = (sim.clone(), io.clone(), pool.clone());
         Self(Rc::new(Inner { sim, io, pool, ids, open: RefCell::default(), given }))
     }

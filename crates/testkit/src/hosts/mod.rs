@@ -31,7 +31,7 @@ use crate::storm::{self, Scene, Subject};
 use crate::world::NOW;
 use drives::Drives;
 
-/// Requests to each array in a life.
+/// Requests to each array in a boot.
 const REQUESTS: u64 = 60;
 /// Time between two requests of a client, at most.
 const PAUSE_MS: u64 = 150;
@@ -49,7 +49,7 @@ pub enum Broken {
     /// The drives that say they are an array's form none.
     #[error("{0} can't be assembled: {1}")]
     Assembly(&'static str, Box<AssemblyError>),
-    /// It can't be opened.
+    /// The array can't be opened.
     #[error("{0} can't be opened: {1}")]
     Open(&'static str, OpenError),
     /// An order that had to be carried out was not.
@@ -61,10 +61,10 @@ pub enum Broken {
     /// A device of a served array is closed.
     #[error("{0} of {1} is closed")]
     Closed(String, String),
-    /// Nothing is broken, and an array lacks members still.
+    /// An array lacks members although nothing is broken.
     #[error("{0} does not become whole: {1}")]
     NotWhole(&'static str, String),
-    /// A life comes to no end.
+    /// A boot comes to no end.
     #[error("nothing comes to an end any more: {0:?}")]
     Endless((u64, Instant)),
     /// A service that was to have an array has it not.
@@ -82,7 +82,7 @@ struct HostedArray {
 /// Two arrays and their drives.
 pub struct Hosts {
     cuts: Vec<u64>,
-    /// It has come to its end.
+    /// The array has come to its end.
     done: bool,
     drives: Vec<MemberId>,
     arrays: Vec<HostedArray>,
@@ -118,7 +118,7 @@ fn shapes() -> [(&'static str, Shape); 2] {
 }
 
 impl Subject for Hosts {
-    /// The steps before which the power goes, life by life.
+    /// The steps before which the power goes, boot by boot.
     type Setup = Vec<u64>;
     type Open = Running;
     type End = ();
@@ -144,8 +144,8 @@ impl Subject for Hosts {
         Self { cuts, done: false, drives, arrays, clock: Rc::new(Cell::new(NOW)), met: Rc::default() }
     }
 
-    fn begin(&mut self, _: &Sim, life: u64) -> Option<u64> {
-        self.cuts.get(life as usize - 1).copied()
+    fn begin(&mut self, _: &Sim, boot: u64) -> Option<u64> {
+        self.cuts.get(boot as usize - 1).copied()
     }
 
     async fn open(&self, scene: &Scene) -> Result<Running, Broken> {
@@ -153,7 +153,7 @@ impl Subject for Hosts {
         // A drive that was gone is there again after the power was.
         self.drives.iter().for_each(|&drive| scene.sim.afflict(drive, |faults| faults.gone = false));
         let pool = io.pool(POOL);
-        let drives = Drives::new(&scene.sim, io, &pool, &self.drives, scene.life);
+        let drives = Drives::new(&scene.sim, io, &pool, &self.drives, scene.boot);
         let server = nbd::Server::new(io, nbd::Config { memory: POOL, ..nbd::Config::default() });
         let devices = Rc::new(drives.clone());
         let service =
@@ -270,10 +270,10 @@ impl Hosts {
     /// Asks an array for one thing after the other. One that was stopped is waited for.
     async fn client(&self, kept: &HostedArray, open: &Running, scene: &Scene) -> Result<(), Broken> {
         let stream = u64::from_le_bytes(*b"hostload") ^ (kept.uuid.as_u128() >> 100) as u64;
-        let mut random = Random::stream(scene.seed, stream + (scene.life << 8));
+        let mut random = Random::stream(scene.seed, stream + (scene.boot << 8));
         let mix = Mix { most: 16 << 10, block: 512, ..Mix::default() };
         let size = kept.oracle.borrow().size();
-        let mut load = Load::new(Random::stream(scene.seed, stream + 1 + (scene.life << 8)), size, mix);
+        let mut load = Load::new(Random::stream(scene.seed, stream + 1 + (scene.boot << 8)), size, mix);
         for _ in 0..REQUESTS {
             scene.io.sleep(Duration::from_millis(random.below(PAUSE_MS))).await;
             let Some(exported) = open.service.array(kept.name) else { continue };

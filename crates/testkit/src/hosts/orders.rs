@@ -49,7 +49,7 @@ impl Hosts {
         Ok(())
     }
 
-    /// Stops an array by its name, and starts it from what its drives say.
+    /// Stops an array by its name, and starts it again from its drives.
     async fn start_again(&self, kept: &HostedArray, open: &Running, scene: &Scene) -> Result<(), Broken> {
         let exported = open.service.array(kept.name).ok_or(Broken::NotServed(kept.name))?;
         let stopped = open.service.stop_one(&exported, STOPPING).await;
@@ -96,7 +96,7 @@ impl Running {
         Ok(())
     }
 
-    /// All former members of an array that can be found are taken again.
+    /// All former members of an array that can be found are re-added.
     pub(super) async fn add_missing(&self, array: &str) {
         let devices = vec![PathBuf::from(MISSING)];
         let array = Some(array.to_owned());

@@ -11,9 +11,9 @@ pub const MEMBER: u64 = (2 << 20) + (80 << 16);
 /// Shapes of pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// So many parity blocks, so many members.
+    /// RAID-Z: the number of parity blocks, and of members.
     Raidz(u8, usize),
-    /// A mirror of so many.
+    /// A mirror of this many members.
     Mirror(usize),
     /// Vdevs of one device.
     Plain(usize),
@@ -51,13 +51,13 @@ impl House {
         Self::of(kind, MEMBER, add)
     }
 
-    /// The same of others.
+    /// A pool on devices of `size` bytes that `add` makes.
     pub fn of(kind: Kind, size: u64, mut add: impl FnMut(u64) -> MemberId) -> Self {
         let count = kind.vdevs(size).iter().map(|vdev| vdev.sizes.len()).sum();
         Self { kind, ids: (0..count).map(|_| add(size)).collect(), size, changes: 200 }
     }
 
-    /// The pool as it is asked for.
+    /// The specification of the pool.
     pub fn spec(&self) -> PoolSpec {
         PoolSpec {
             name: "tank".into(),
@@ -70,7 +70,7 @@ impl House {
         }
     }
 
-    /// Makes it.
+    /// Creates the pool.
     ///
     /// # Panics
     /// If a device does not take it.
@@ -80,7 +80,7 @@ impl House {
         create(io, &label, spec.opening, &self.ids).await.expect("members that are well");
     }
 
-    /// The way it runs.
+    /// The settings of the pool.
     pub fn config(&self) -> PoolConfig {
         PoolConfig {
             changes: self.changes,
@@ -96,7 +96,7 @@ impl House {
         }
     }
 
-    /// Opens it for writing, of all devices.
+    /// Opens the pool for writing, with all devices.
     ///
     /// # Panics
     /// If it does not open.
@@ -104,7 +104,7 @@ impl House {
         self.open_without(io, 0, How::Writing { opening }).await.expect("a pool that is well").0
     }
 
-    /// Opens it without the first devices.
+    /// Opens the pool without the first devices.
     ///
     /// # Errors
     /// As of [`open`].

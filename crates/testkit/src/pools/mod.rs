@@ -2,10 +2,10 @@
 //! put them elsewhere, and whose power goes at any step, in recovery and in recovery of recovery. Every byte is held against what it
 //! may be, every checksum and all parity against what they have to be, and a second reader has to read the same from the members.
 //!
-//! Something happens only to as many members of a vdev as it can do without, the same ones in all lives of a pool.
+//! Something happens only to as many members of a vdev as it can do without, the same ones in all boots of a pool.
 
+mod boot;
 pub mod house;
-mod life;
 mod phase;
 mod plan;
 pub mod reader;
@@ -22,53 +22,53 @@ use brindle_pool::Pool;
 use crate::oracle::Oracle;
 use crate::random::Random;
 use crate::storm::{self, Scene, Subject};
+use boot::{Before, Boot, NAME, size_of};
 use house::House;
-use life::{Before, Life, NAME, size_of};
 pub use phase::{Phase, Phases};
 pub use plan::PoolPlan;
 use strike::Strike;
 
 /// Lives of a pool at most, the last of which comes to its end.
 const LIVES: u64 = 5;
-/// Requests of each of three clients in the first life, and in others.
+/// Requests of each of three clients in the first boot, and in others.
 const REQUESTS: (u64, u64) = (160, 30);
-/// The same of pools that are full.
+/// Requests of clients in pools that are full.
 const MANY_REQUESTS: (u64, u64) = (260, 40);
 
 /// The result of a pool's storm.
 #[derive(Debug, Default)]
 pub struct Driven {
-    /// Steps of its first life.
+    /// Steps of its first boot.
     pub steps: u64,
     /// Power cuts.
     pub cuts: u64,
-    /// The same by what it was at.
+    /// Power cuts by phase.
     pub phases: Phases,
     /// Lives.
-    pub lives: u64,
-    /// Segments that became free in all of its lives, and segments that it has.
+    pub boots: u64,
+    /// Segments that became free in all of its boots, and segments that it has.
     pub freed: u64,
     /// The promise that was broken.
     pub broken: Option<String>,
 }
 
-/// Drives the pool of a seed: its first life is cut at a step, some of the next ones early, which is in recovery; the last one comes
+/// Drives the pool of a seed: its first boot is cut at a step, some of the next ones early, which is in recovery; the last one comes
 /// to its end. Without a cut nothing happens to it.
 pub fn run(seed: u64, cut: Option<u64>) -> Driven {
     let (driven, pools) = storm::drive::<Pools>(seed, (seed, cut));
-    let storm::Driven { steps, cuts, life: lives, broken, .. } = driven;
+    let storm::Driven { steps, cuts, boot: boots, broken, .. } = driven;
     let (phases, freed) = pools.map(|pools| (pools.phases, pools.freed)).unwrap_or_default();
-    Driven { steps, cuts, phases, lives, freed, broken }
+    Driven { steps, cuts, phases, boots, freed, broken }
 }
 
 /// A pool and its members.
 struct Pools {
     seed: u64,
-    /// The step before which the power goes in the first life.
+    /// The step before which the power goes in the first boot.
     first: Option<u64>,
     random: Random,
-    /// The present life.
-    life: Life,
+    /// The present boot.
+    boot: Boot,
     /// Members that are gone for good.
     dead: Vec<usize>,
     /// All that has happened to members.
@@ -78,7 +78,7 @@ struct Pools {
 }
 
 impl Subject for Pools {
-    /// The seed of its shape and load, and the step before which the power goes in the first life.
+    /// The seed of its shape and load, and the step before which the power goes in the first boot.
     type Setup = (u64, Option<u64>);
     type Open = Pool;
     type End = ();
@@ -95,7 +95,7 @@ impl Subject for Pools {
         io.shutdown();
         *sim = sim.restart(seed);
         let oracle = Rc::new(RefCell::new(Oracle::zeroes(size_of(&plan, &house))));
-        let life = Life {
+        let boot = Boot {
             house: Rc::new(house),
             plan: Rc::new(plan),
             oracle,
@@ -111,42 +111,42 @@ impl Subject for Pools {
         };
         let random = Random::stream(seed, first.map_or(u64::MAX, |cut| cut + 1));
         let (dead, all, phases) = (Vec::new(), Vec::new(), Phases::default());
-        Self { seed, first, random, life, dead, all, phases, freed: 0 }
+        Self { seed, first, random, boot, dead, all, phases, freed: 0 }
     }
 
-    fn begin(&mut self, sim: &Sim, life: u64) -> Option<u64> {
-        let number = life - 1;
+    fn begin(&mut self, sim: &Sim, boot: u64) -> Option<u64> {
+        let number = boot - 1;
         let cut = next_cut(number, self.first, &mut self.random);
-        let Self { life, random, dead, .. } = self;
+        let Self { boot, random, dead, .. } = self;
         let any = self.first.is_some() && number < LIVES - 1;
-        let strikes = strikes(&life.plan, &life.house, any, cut, dead, random);
-        let (many, few) = if life.plan.full { MANY_REQUESTS } else { REQUESTS };
-        life.number = number;
-        life.seed = self.seed.wrapping_mul(11).wrapping_add(number);
-        life.requests = if number == 0 { many } else { few };
-        life.cut = cut;
-        life.spoilt = self.all.iter().chain(&strikes).any(|(_, _, strike)| strike.spoils());
-        life.strikes = strikes;
-        life.begin(sim);
+        let strikes = strikes(&boot.plan, &boot.house, any, cut, dead, random);
+        let (many, few) = if boot.plan.full { MANY_REQUESTS } else { REQUESTS };
+        boot.number = number;
+        boot.seed = self.seed.wrapping_mul(11).wrapping_add(number);
+        boot.requests = if number == 0 { many } else { few };
+        boot.cut = cut;
+        boot.spoilt = self.all.iter().chain(&strikes).any(|(_, _, strike)| strike.spoils());
+        boot.strikes = strikes;
+        boot.begin(sim);
         cut
     }
 
     async fn open(&self, scene: &Scene) -> Result<Pool, String> {
-        self.life.open(&scene.io).await.map_err(|why| self.told(&why))
+        self.boot.open(&scene.io).await.map_err(|why| self.broken(&why))
     }
 
     async fn load(&self, open: &Pool, scene: &Scene) -> Result<(), String> {
-        self.life.load(open, &scene.io).await.map_err(|why| self.told(&why))
+        self.boot.load(open, &scene.io).await.map_err(|why| self.broken(&why))
     }
 
     async fn judge(&self, open: &Pool, _: &Scene) -> Result<(), String> {
-        self.life.judge(open).await.map_err(|why| self.told(&why))
+        self.boot.judge(open).await.map_err(|why| self.broken(&why))
     }
 
     fn ended(&mut self, end: Option<()>, _: &Scene) -> Result<(), String> {
-        let phases = self.life.phases();
-        let mut oracle = self.life.oracle.borrow_mut();
-        self.life.cuts_before = match end {
+        let phases = self.boot.phases();
+        let mut oracle = self.boot.oracle.borrow_mut();
+        self.boot.cuts_before = match end {
             Some(()) => Before::Well,
             None if phases.contains(&Phase::Recovery) => Before::CutInRecovery,
             None => Before::Cut,
@@ -161,37 +161,37 @@ impl Subject for Pools {
     }
 
     fn let_go(&mut self, _: &Scene) {
-        self.freed += self.life.freed.take();
-        self.life.pool.take();
+        self.freed += self.boot.freed.take();
+        self.boot.pool.take();
     }
 
     fn restarted(&mut self, sim: &Sim) -> Result<bool, String> {
-        let Life { strikes, house, oracle, cuts_before, .. } = &self.life;
+        let Boot { strikes, house, oracle, cuts_before, .. } = &self.boot;
         self.dead.extend(strikes.iter().filter(|(_, _, strike)| strike.is_death()).map(|strike| strike.1));
         for (member, &id) in house.ids.iter().enumerate() {
             strike::after_start(sim, id, self.dead.contains(&member));
         }
         let well = *cuts_before == Before::Well;
-        second(sim, house, oracle, well).map_err(|why| self.told(&format!("second reader: {why}")))?;
-        self.all.extend(self.life.strikes.iter().copied());
-        let number = self.life.number;
+        second(sim, house, oracle, well).map_err(|why| self.broken(&format!("second reader: {why}")))?;
+        self.all.extend(self.boot.strikes.iter().copied());
+        let number = self.boot.number;
         Ok(number + 1 < LIVES && !(well && (self.first.is_none() || number > 0)))
     }
 
     fn endless(&self, scene: &Scene) -> String {
-        self.told(&format!("nothing comes to an end: {:?}", scene.at()))
+        self.broken(&format!("nothing comes to an end: {:?}", scene.at()))
     }
 }
 
 impl Pools {
     /// A promise that was broken, with all that has happened.
-    fn told(&self, why: &str) -> String {
-        let Life { number, plan, cut, strikes, .. } = &self.life;
-        format!("life {number} of {plan} (cut {cut:?}, {:?} {strikes:?}): {why}", self.all)
+    fn broken(&self, why: &str) -> String {
+        let Boot { number, plan, cut, strikes, .. } = &self.boot;
+        format!("boot {number} of {plan} (cut {cut:?}, {:?} {strikes:?}): {why}", self.all)
     }
 }
 
-/// The step before which the power goes in a life: of later ones mostly in recovery, or soon after it.
+/// The step before which the power goes in a boot: of later ones mostly in recovery, or soon after it.
 fn next_cut(number: u64, first: Option<u64>, random: &mut Random) -> Option<u64> {
     match number {
         0 => first,
@@ -203,7 +203,7 @@ fn next_cut(number: u64, first: Option<u64>, random: &mut Random) -> Option<u64>
     }
 }
 
-/// Chooses the faults of members in a life.
+/// Chooses the faults of members in a boot.
 fn strikes(
     plan: &PoolPlan,
     house: &House,

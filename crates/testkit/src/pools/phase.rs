@@ -14,7 +14,7 @@ pub enum Phase {
     Checkpoint,
     /// Segments are being cleaned.
     Cleaning,
-    /// It is opened after a power cut,
+    /// The pool is opened after a power cut,
     Recovery,
     /// and one that had gone in the same.
     SecondRecovery,
@@ -22,7 +22,7 @@ pub enum Phase {
     Degraded,
     /// A member has failed, which is not on record yet.
     Failing,
-    /// All that it sells is written.
+    /// All of its capacity is written.
     Full,
     /// Segments are written that have held something else.
     Reuse,
@@ -31,7 +31,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// All of them.
+    /// All phases.
     pub const ALL: [Self; 10] = [
         Self::Closing,
         Self::Checkpoint,
@@ -60,7 +60,7 @@ impl Phase {
         }
     }
 
-    /// Of a pool that is open.
+    /// The phases of an open pool.
     pub(super) fn of(pool: &Pool) -> Vec<Self> {
         let PoolStatus { capacity, stored, busy, members, .. } = pool.status();
         let all = [
@@ -77,7 +77,7 @@ impl Phase {
     }
 }
 
-/// Cuts by what the pool was at.
+/// Power cuts by phase of the pool.
 #[derive(Clone, Debug, Default)]
 pub struct Phases(BTreeMap<Phase, u64>);
 
@@ -96,7 +96,7 @@ impl Phases {
         self.0.get(&phase).copied().unwrap_or(0)
     }
 
-    /// A table of them; nothing if there are none.
+    /// The phases as a table; empty if there are none.
     pub fn table(&self) -> String {
         if self.0.is_empty() {
             return String::new();

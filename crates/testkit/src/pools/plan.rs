@@ -32,7 +32,7 @@ pub struct PoolPlan {
 }
 
 impl PoolPlan {
-    /// Of a seed.
+    /// The plan of a seed.
     pub fn new(seed: u64) -> Self {
         let mut random = Random::stream(seed, 0x0070_6c61_6e73);
         let kind = *random.pick(&KINDS);

@@ -33,7 +33,7 @@ fn sum(bytes: &[u8]) -> u32 {
     brindle_format::pool::checksum(bytes)
 }
 
-/// The structure is of this magic and sums to what it says.
+/// Whether a structure has this magic number and a right checksum.
 fn is_sound(bytes: &[u8], magic: &[u8]) -> bool {
     let mut zeroed = bytes.to_vec();
     zeroed[8..12].fill(0);
@@ -86,11 +86,11 @@ pub struct PoolContent {
     pub blocks: BTreeMap<(u32, u64), Option<Vec<u8>>>,
     /// Numbers and sizes of volumes by their names.
     pub volumes: BTreeMap<String, (u32, u64)>,
-    /// Nothing had to be recovered.
+    /// The pool was stopped in order.
     pub stopped: bool,
     /// Members whose content is not believed.
     pub out: Vec<usize>,
-    /// Segments whose count of what is live is not what was counted: the number, what it says, what there is.
+    /// Segments with a wrong count of live blocks: the number, the count on record, the real count.
     pub miscounted: Vec<(u32, u32, u32)>,
 }
 
@@ -172,7 +172,7 @@ struct Batch {
 }
 
 impl Reader<'_> {
-    /// A block that sums to this.
+    /// The block at an address, which must have this checksum.
     fn at(&self, address: u64, expected: u32) -> Option<Vec<u8>> {
         self.rows.borrow().find(address, self.block, &|bytes| sum(bytes) == expected)
     }
@@ -353,13 +353,13 @@ impl Reader<'_> {
     }
 }
 
-/// Segments whose `live` is not what there is.
+/// Segments whose count of live blocks is wrong.
 fn miscounted(table: &[Vec<u8>], all: impl Iterator<Item = u64>) -> Vec<(u32, u32, u32)> {
     let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
     for address in all.filter(|&address| address != NOWHERE) {
         *counts.entry((address >> 20) as u32).or_default() += 1;
     }
-    let told = (0..).zip(table).map(|(n, record)| (n, u32_at(record, 16)));
-    let with = told.map(|(n, told)| (n, told, counts.get(&n).copied().unwrap_or(0)));
-    with.filter(|(_, told, there)| told != there).collect()
+    let reported = (0..).zip(table).map(|(n, record)| (n, u32_at(record, 16)));
+    let with = reported.map(|(n, reported)| (n, reported, counts.get(&n).copied().unwrap_or(0)));
+    with.filter(|(_, reported, there)| reported != there).collect()
 }

@@ -110,7 +110,7 @@ impl Rows {
         self.find_by(address, block, right, &[])
     }
 
-    /// The same of one that begins with some bytes.
+    /// Finds the choice of members by which a block begins with some bytes.
     pub(super) fn find_by(
         &self,
         address: u64,

@@ -12,13 +12,13 @@ const DATA: u64 = 1 << 20;
 /// A fault of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Strike {
-    /// It is gone for good.
+    /// The member is gone for good.
     Dies,
-    /// It is gone until the next start.
+    /// The member is gone until the next start.
     Leaves,
-    /// It answers no more until the next start.
+    /// The member does not answer until the next start.
     Hangs,
-    /// It takes many times as long until then.
+    /// The member is many times slower until the next start.
     Crawls,
     /// A place can't be read until it is written.
     BadPlace(u64),
@@ -60,12 +60,12 @@ impl Strike {
         self == Self::Dies
     }
 
-    /// It makes a place bad.
+    /// Whether the fault makes a place bad.
     pub(super) fn spoils(self) -> bool {
         matches!(self, Self::BadPlace(_) | Self::Refuses(_))
     }
 
-    /// Has it happen.
+    /// Schedules the fault.
     pub(super) fn plan(self, sim: &Sim, member: MemberId, when: When) {
         if let Self::Rots(at, len) = self {
             sim.rot(member, at..at + len);

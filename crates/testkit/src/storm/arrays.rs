@@ -9,10 +9,10 @@ use brindle_io::sim::Sim;
 use brindle_io::{Duration, MemberId};
 use brindle_layout::Geometry;
 
+use super::boot::{Board, BootPlan, End, Run, Running};
 use super::course::{Course, Storm};
 use super::files;
 use super::judge::Failure;
-use super::life::{Board, End, Fate, Run, Running};
 use super::plan::StormPlan;
 use super::stage::Stage;
 use super::subject::{Scene, Subject};
@@ -27,19 +27,19 @@ use crate::world::drives;
 /// The array of a course.
 pub(super) struct Arrays {
     course: Course,
-    /// Steps of the first life at which it is looked what the array is at.
+    /// Steps of the first boot at which it is looked what the array is at.
     watched: u64,
-    /// In the world of the present life.
+    /// In the world of the present boot.
     stage: Stage,
     past: Past,
-    fate: Rc<Fate>,
+    boot: Rc<BootPlan>,
     board: Rc<Board>,
-    /// No life follows.
+    /// No boot follows.
     done: bool,
     pub(super) came: Came,
 }
 
-/// The sum of its lives.
+/// The sum of its boots.
 #[derive(Default)]
 pub(super) struct Came {
     tally: StrikeTally,
@@ -57,16 +57,16 @@ impl Came {
     }
 }
 
-/// The state that the lives so far have left, beside the content of the drives.
+/// The state that the boots so far have left, beside the content of the drives.
 #[derive(Default)]
 struct Past {
     /// Roles to which something has happened.
     struck: Vec<u16>,
     /// Roles and the drives in them that are lost for good.
     lost: Vec<(u16, u16)>,
-    /// Redundancy was in doubt when some life began.
+    /// Redundancy was in doubt when some boot began.
     doubted: bool,
-    /// The last life ended in a stop that left the array clean.
+    /// The last boot ended in a stop that left the array clean.
     stopped: bool,
 }
 
@@ -76,7 +76,7 @@ impl Subject for Arrays {
     type End = End;
     type Broken = Failure;
 
-    /// Many times as many as a life has, of large members too.
+    /// Many times as many as a boot has, of large members too.
     const ENDLESS_STEPS: u64 = 1_000_000;
     const ENDLESS_TIME: Duration = Duration::from_secs(600);
 
@@ -100,20 +100,20 @@ impl Subject for Arrays {
         let oracle = Rc::new(RefCell::new(new(geometry.size())));
         let stage = Stage { plan, sim: sim.clone(), drives, seconds, files, oracle };
         let (past, came, board) = (Past::default(), Came::default(), Board::new(false));
-        let fate = Rc::new(Fate::default());
-        Self { course, watched, stage, past, fate, board, done: false, came }
+        let boot = Rc::new(BootPlan::default());
+        Self { course, watched, stage, past, boot, board, done: false, came }
     }
 
-    fn begin(&mut self, sim: &Sim, life: u64) -> Option<u64> {
+    fn begin(&mut self, sim: &Sim, boot: u64) -> Option<u64> {
         self.stage.sim = sim.clone();
-        self.fate = Rc::new(self.fate(life));
-        self.board = Board::new(life > 1);
-        self.stage.begin(&self.fate, &self.board);
-        self.fate.cut
+        self.boot = Rc::new(self.plan_boot(boot));
+        self.board = Board::new(boot > 1);
+        self.stage.begin(&self.boot, &self.board);
+        self.boot.cut
     }
 
     async fn open(&self, scene: &Scene) -> Result<Running, Failure> {
-        Run::new(&self.stage, &scene.io, &self.board, &self.fate).open().await
+        Run::new(&self.stage, &scene.io, &self.board, &self.boot).open().await
     }
 
     async fn load(&self, open: &Running, _: &Scene) -> Result<(), Failure> {
@@ -128,7 +128,7 @@ impl Subject for Arrays {
         // Data that were forced may be wrong, and after that nothing is said of them.
         let end = end.or_else(|| self.board.forced.get().then_some(End::Forced));
         if end.is_none() {
-            self.stage.seen().judge_behind(&self.board.known(&self.stage.drives))?;
+            self.stage.seen().judge_event_counts(&self.board.known(&self.stage.drives))?;
         }
         let oracle = &self.stage.oracle;
         match end {
@@ -143,8 +143,8 @@ impl Subject for Arrays {
                 self.done = true;
             }
         }
-        // While the drives still are this life's.
-        if !self.done && self.course.start(self.fate.number + 1).newest_lost {
+        // While the drives still are this boot's.
+        if !self.done && self.course.start(self.boot.number + 1).newest_lost {
             let geometry = planned(&self.stage.plan.shape.spec()).geometry;
             let stage = self.stage.clone();
             self.lose_newest(&geometry, &stage);
@@ -171,7 +171,7 @@ impl Subject for Arrays {
         came.tally.add(&board.tally.borrow());
         self.past.doubted |= board.doubt.get();
         let changing = board.changing.take();
-        if scene.life == 1 {
+        if scene.boot == 1 {
             came.changing = changing;
         }
     }
@@ -182,7 +182,7 @@ impl Subject for Arrays {
 }
 
 impl Arrays {
-    fn fate(&mut self, number: u64) -> Fate {
+    fn plan_boot(&mut self, number: u64) -> BootPlan {
         let (course, past) = (&self.course, &mut self.past);
         let at = number as usize - 1;
         let faults = course.faults.get(at).cloned().unwrap_or_default();
@@ -190,7 +190,7 @@ impl Arrays {
         past.struck.extend(harmful.map(|planned| planned.role));
         let reads_only = past.stopped || number > 1 && course.start(number).reads_only;
         let requests = if number == 1 { course.plan.requests } else { course.plan.requests.div_ceil(3) };
-        Fate {
+        BootPlan {
             number,
             cut: course.cuts.get(at).copied().flatten().filter(|_| !past.stopped),
             requests: if reads_only { 0 } else { requests },

@@ -1,4 +1,4 @@
-//! The content of the drives at the end of a life, with any ledger.
+//! The content of the drives at the end of a boot, with any ledger.
 
 use brindle_io::MemberId;
 use brindle_io::sim::Sim;
@@ -35,14 +35,14 @@ impl Seen {
     }
 
     /// Checks that no reader can take members recorded as failed for members in use.
-    pub(super) fn judge_behind(&self, known: &Known) -> Result<(), Failure> {
+    pub(super) fn judge_event_counts(&self, known: &Known) -> Result<(), Failure> {
         match self {
-            Self::Superblocks(disks) => disks.judge_behind(known),
+            Self::Superblocks(disks) => disks.judge_event_counts(known),
             Self::Records(records) => {
                 let in_use = records.iter().filter(|(role, _)| known.in_sync.contains(role));
                 let trusted =
                     |role: &&u16| in_use.clone().any(|(_, record)| !record.lost[usize::from(**role)]);
-                known.failed.iter().find(trusted).map_or(Ok(()), |&role| Err(Failure::NotBehind(role)))
+                known.failed.iter().find(trusted).map_or(Ok(()), |&role| Err(Failure::TooRecent(role)))
             }
         }
     }
@@ -57,7 +57,7 @@ impl Seen {
                 let newest = known.in_sync.iter().filter_map(|&role| generation(role)).max();
                 let mut left = known.in_sync.clone();
                 left.retain(|&role| generation(role) != newest);
-                if left.is_empty() { Ok(()) } else { Err(Failure::LeftBehind(left)) }
+                if left.is_empty() { Ok(()) } else { Err(Failure::StaleSuperblocks(left)) }
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Checks of the drives at the end of a life, for any next reader. md may take the members too: it takes no
+//! Checks of the drives at the end of a boot, for any next reader. md may take the members too: it takes no
 //! superblock that is torn, and up to Linux 6.7 it takes a member for one in sync whose event count is only one
 //! behind.
 
@@ -26,20 +26,20 @@ struct StormDisk {
     /// Its number among all drives.
     drive: u16,
     superblock: Superblock,
-    /// The power went while it was written.
+    /// The power went while the superblock was written.
     torn: bool,
     /// The event count from which on bits of its bitmap tell all that a member lacks.
     cleared: Option<u64>,
 }
 
-/// Drives, by their numbers, and what the engine knew of them when its life ended.
+/// Drives, by their numbers, and what the engine knew of them when its boot ended.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     /// In use.
     pub(super) in_sync: Vec<u16>,
-    /// Out of use since this life, and recorded as that: writes without them may have been acknowledged.
+    /// Out of use since this boot, and recorded as that: writes without them may have been acknowledged.
     pub(super) failed: Vec<u16>,
-    /// Spares have taken the place of members in this life, or a bitmap has come: bits may have been cleared since a
+    /// Spares have taken the place of members in this boot, or a bitmap has come: bits may have been cleared since a
     /// failure.
     pub(super) recovered: bool,
     /// The flags that drives were given, as was acknowledged.
@@ -94,8 +94,8 @@ impl Disks {
         newest.map(|(role, disk)| (role, disk.drive))
     }
 
-    /// Of the members to which nothing has happened, no more are torn than the array can lose beside those that are
-    /// recorded as failed; one always may be.
+    /// Checks that torn superblocks on unharmed members are no more than the array can lose beside recorded failures.
+    /// One always may be torn.
     pub(super) fn judge_torn(&self, geometry: &Geometry, struck: &[u16]) -> Result<(), Failure> {
         let torn = self.0.iter().filter(|disk| disk.torn).filter_map(StormDisk::role);
         let torn: Vec<u16> = torn.filter(|role| !struck.contains(role)).collect();
@@ -105,8 +105,8 @@ impl Disks {
         if torn.len() < 2 || geometry.can_lose(&lost) { Ok(()) } else { Err(Failure::TornTogether(torn)) }
     }
 
-    /// Members that were recorded as failed are two events behind each that is in use.
-    pub(super) fn judge_behind(&self, known: &Known) -> Result<(), Failure> {
+    /// Checks that members recorded as failed are two events behind each member in use.
+    pub(super) fn judge_event_counts(&self, known: &Known) -> Result<(), Failure> {
         self.judge_tables(known)?;
         let counts = self.0.iter().filter(|disk| known.in_sync.contains(&disk.drive));
         let Some(least) = counts.map(|disk| disk.superblock.events).min() else { return Ok(()) };
@@ -116,7 +116,7 @@ impl Disks {
             known.failed.contains(&disk.drive) && claims && own.events + 2 > least
         };
         if let Some(disk) = self.0.iter().find(near) {
-            return Err(Failure::NotBehind(disk.drive));
+            return Err(Failure::TooRecent(disk.drive));
         }
         self.judge_cleared(known)?;
         self.judge_flags(known)
@@ -132,7 +132,8 @@ impl Disks {
         self.0.iter().find(other).map_or(Ok(()), |disk| Err(Failure::OtherFlags(disk.drive)))
     }
 
-    /// No bit was cleared while a member was missing: it could come back, and would lack what nothing tells of.
+    /// Checks that no bit was cleared while a member was missing. The member could come back, and nothing would say
+    /// which writes it missed.
     fn judge_cleared(&self, known: &Known) -> Result<(), Failure> {
         if known.recovered {
             return Ok(());
@@ -160,7 +161,7 @@ impl Disks {
             .filter(|disk| disk.torn || Some(disk.superblock.events) < newest)
             .map(|disk| disk.drive)
             .collect();
-        if left.is_empty() { self.judge_numbers(known) } else { Err(Failure::LeftBehind(left)) }
+        if left.is_empty() { self.judge_numbers(known) } else { Err(Failure::StaleSuperblocks(left)) }
     }
 
     /// With 0.90 members in use with one count describe all devices alike, and no record of a failure changes numbers: a torn superblock is
@@ -249,7 +250,7 @@ mod tests {
         for (lead, enough) in [(0, false), (1, false), (2, true)] {
             let (sim, drives) = disks(&shape(), |role, sb| sb.events += if role < 2 { lead } else { 0 });
             let disks = Disks::look(&sim, &drives, &shape());
-            assert_eq!(disks.judge_behind(&known).is_ok(), enough, "{lead} ahead");
+            assert_eq!(disks.judge_event_counts(&known).is_ok(), enough, "{lead} ahead");
             assert!(disks.judge_whole(&known).is_ok());
             assert_eq!(disks.judge_whole(&all).is_ok(), lead == 0, "a member in use must not lag");
         }

@@ -1,4 +1,4 @@
-//! Files that have write-intent bitmaps: drives of their own, which keep or forget what they were not told to flush as members do.
+//! Files that have write-intent bitmaps: drives of their own, which keep or forget unflushed writes as members do.
 
 use brindle_io::MemberId;
 use brindle_io::sim::Sim;

@@ -38,9 +38,9 @@ pub enum Failure {
     /// After a cut superblocks of more members are torn than the array can lose.
     TornTogether(Vec<u16>),
     /// After a stop the superblocks of members in use, by their drives, are torn, or older than others.
-    LeftBehind(Vec<u16>),
+    StaleSuperblocks(Vec<u16>),
     /// A member that failed, by its drive, is so little behind that md may take it for one in sync.
-    NotBehind(u16),
+    TooRecent(u16),
     /// Bits of the bitmap were cleared, or called clear, after a member, by its drive, had failed.
     Forgotten(u16),
     /// The flags of a member, by its drive, are not those that were acknowledged.
@@ -52,7 +52,7 @@ pub enum Failure {
     /// With 0.90 one record, between the superblocks of these drives, says that a member failed, and changes a number, too.
     ChangedTwice(u16, u16),
     /// The bitmap of a member, by its role, is none, or older than its superblock.
-    BitmapBehind(u16),
+    StaleBitmap(u16),
     /// Redundancy differs, and the bitmap of a member does not mark it.
     Unmarked {
         /// The member's role.
@@ -60,12 +60,12 @@ pub enum Failure {
         /// Where, as a resync counts.
         offset: u64,
     },
-    /// The same of the bitmap in a file, which counts.
+    /// The bitmap in a file lacks a bit.
     UnmarkedInFile {
         /// Where, as a resync counts.
         offset: u64,
     },
-    /// Redundancy differs where it is known true.
+    /// Redundancy differs where it is known to be in sync.
     Mismatch(SyncReport),
     /// After a stop the superblocks do not say clean.
     NotClean,
@@ -86,7 +86,7 @@ pub enum Failure {
         /// Steps since the faults ended.
         steps: u64,
     },
-    /// Nothing came to an end.
+    /// The storm came to no end.
     Endless(Box<Standstill>),
     /// The engine panicked.
     Panic(String),
@@ -105,10 +105,10 @@ impl fmt::Display for Failure {
                 write!(f, "without roles {roles:?} it does not start as it should, though it can do without")
             }
             Self::TornTogether(roles) => write!(f, "the superblocks of roles {roles:?} are torn"),
-            Self::LeftBehind(roles) => {
+            Self::StaleSuperblocks(roles) => {
                 write!(f, "stopped, but the superblocks of drives {roles:?} were left behind")
             }
-            Self::NotBehind(drive) => {
+            Self::TooRecent(drive) => {
                 write!(f, "drive {drive} has failed, but md may take it for one in sync")
             }
             Self::Forgotten(drive) => {
@@ -128,7 +128,7 @@ impl fmt::Display for Failure {
                 )
             }
             Self::OtherFlags(drive) => write!(f, "drive {drive} has other flags than were acknowledged"),
-            Self::BitmapBehind(role) => {
+            Self::StaleBitmap(role) => {
                 write!(f, "the bitmap of role {role} is older than the superblock, or none")
             }
             Self::Unmarked { role, offset } => {

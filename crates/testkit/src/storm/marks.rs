@@ -56,9 +56,9 @@ pub(super) fn judge(sim: &Sim, assembly: &Assembly, ids: &[MemberId], counts: bo
         let is_named = member.superblock.bitmap_offset.is_some();
         let as_new = |marks: &Marks| !is_named || marks.head.events >= events;
         let Some(marks) = Marks::look_at(sim, member.drive, start).filter(as_new) else {
-            return Err(Failure::BitmapBehind(role));
+            return Err(Failure::StaleBitmap(role));
         };
-        // Of one that is behind the newest superblock everything counts as marked.
+        // In a bitmap that is behind the newest superblock all chunks count as marked.
         let fresh = marks.head.events >= assembly.events;
         if let Some(&offset) = apart.iter().find(|&&place| fresh && !marks.is_set(place)) {
             return Err(Failure::Unmarked { role, offset });

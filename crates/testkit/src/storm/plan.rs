@@ -11,7 +11,7 @@ use crate::load::Mix;
 use crate::random::Random;
 use crate::shape::Shape;
 
-/// A fault to come: before which step of a life, which, and to which role.
+/// A fault to come: before which step of a boot, which, and to which role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Planned {
     /// See [`brindle_io::sim::When::Step`].
@@ -41,7 +41,7 @@ pub struct StormPlan {
     pub idle: Duration,
     /// The array is written whole first.
     pub filled: bool,
-    /// Of 1000 transfers, how many are short.
+    /// Per mille of transfers that are short.
     pub short_transfers: u32,
     /// The array's state is kept by a container, which describes another array beside it, not by superblocks.
     pub container: bool,
@@ -55,7 +55,7 @@ pub struct StormPlan {
     pub unable: bool,
     /// Spares belong to no array at first, and are added while clients ask.
     pub late: bool,
-    /// In each life only this is done beside what clients ask; `None`: what the seed stands for.
+    /// In each boot only this is done beside what clients ask; `None`: what the seed stands for.
     pub work: Option<Work>,
     /// A guard watches what members are sent. Without one, writes go the direct way that they go in the product.
     pub watched: bool,
@@ -130,7 +130,7 @@ impl StormPlan {
         }
         shape.rows = *random.pick(&[6, 10]);
         shape.in_sync = !random.one_in(4);
-        // Of their own streams: what else a seed stands for does not depend on them.
+        // These draws have random streams of their own, so that the rest of a seed's plan does not depend on them.
         let container = level.is_redundant() && Random::stream(seed, 0x636f_6e74).one_in(8);
         let mut bitmap = Random::stream(seed, 0x6269_746d);
         if level.is_redundant() && !container && bitmap.one_in(3) {
@@ -143,7 +143,7 @@ impl StormPlan {
             shape.behind = *behind.pick(&[1, 3, 256]);
             slower = *behind.pick(&[1, 4, 16]);
         }
-        // Of its own stream, too.
+        // This draw has a stream of its own, too.
         shape.filed = shape.bitmap.is_some() && Random::stream(seed, 0x6669_6c65).one_in(3);
         let model = drives(&mut random);
         let lanes = 2 + random.below(4);
@@ -179,7 +179,7 @@ impl StormPlan {
     }
 
     /// The members of some are no multiple of what a process takes at a time: of a few KiB, and of 4 MiB as in the product, where
-    /// a life goes over so much that few can be.
+    /// a boot goes over so much that few can be.
     fn of_odd_size(mut self) -> Self {
         let mut random = Random::stream(self.seed, 0x6f64_6473);
         if self.shape.level.is_redundant() && random.one_in(4) {
@@ -211,7 +211,7 @@ impl StormPlan {
         self
     }
 
-    /// The same with its state kept by a container.
+    /// The plan with the array's state kept by a container.
     #[must_use]
     pub fn contained(mut self) -> Self {
         self.container = true;
@@ -219,7 +219,7 @@ impl StormPlan {
         self
     }
 
-    /// Whether a life does some work beside its clients; by chance, if that is left to the seed.
+    /// Whether a boot does some work beside its clients; by chance, if that is left to the seed.
     pub(super) fn does(&self, work: Work, chance: bool) -> bool {
         self.work.map_or(chance, |only| only == work)
     }

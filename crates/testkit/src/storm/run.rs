@@ -1,4 +1,4 @@
-//! The lives of a storm, one after the other.
+//! The boots of a storm, one after the other.
 
 use core::fmt;
 use core::num::ParseIntError;
@@ -18,7 +18,7 @@ use crate::faults::{Atlas, Fault};
 use crate::random::Random;
 use crate::shape::planned;
 
-/// The first life of a seed's storm in which nothing goes wrong: cuts are chosen by it.
+/// The first boot of a seed's storm in which nothing goes wrong: cuts are chosen by it.
 #[derive(Clone, Debug)]
 pub struct Calm {
     steps: u64,
@@ -45,7 +45,7 @@ impl Calm {
         storm.failure.map_or(Ok(Self { steps, changing }), Err)
     }
 
-    /// As [`run`], of the seed whose calm life this is; it is judged, too, how soon an array is whole once faults end.
+    /// As [`run`], of the seed whose calm boot this is; it is judged, too, how soon an array is whole once faults end.
     pub fn run(&self, seed: u64, cut: Option<Cut>, kinds: &[Fault]) -> Storm {
         let mut course = Course::new(seed, cut.map(|cut| cut.chosen), kinds);
         course.calm = Some(self.steps);
@@ -102,7 +102,7 @@ impl FromStr for Cut {
     }
 }
 
-/// Steps of the life of a plan in which nothing goes wrong.
+/// Steps of the boot of a plan in which nothing goes wrong.
 ///
 /// # Errors
 /// The promise that the storm broke without a fault.
@@ -117,13 +117,13 @@ pub fn run(seed: u64, cut: Option<u64>, kinds: &[Fault]) -> Storm {
     Course::new(seed, cut, kinds).run()
 }
 
-/// Steps at which it is looked what the array is at; most lives have fewer.
+/// Steps at which it is looked what the array is at; most boots have fewer.
 const MOST_WATCHED: u64 = 3000;
 /// Steps that are shortly before a cut: as many as the record of a failure takes.
 const SHORTLY: u64 = 30;
 
 impl Course {
-    /// Nothing goes wrong.
+    /// A storm without faults and cuts.
     pub fn calm(plan: StormPlan) -> Self {
         let (faults, cuts, starts) = (Vec::new(), Vec::new(), Vec::new());
         Self { plan, faults, cuts, stays_dead: false, starts, again: false, calm: None }
@@ -134,12 +134,12 @@ impl Course {
         Self::of_plan(StormPlan::new(seed), cut, kinds)
     }
 
-    /// The same with a plan that is not all the seed's.
+    /// The course of a storm with this plan. The rest is drawn from the seed.
     pub fn of_plan(plan: StormPlan, cut: Option<u64>, kinds: &[Fault]) -> Self {
         let mut random = Random::stream(plan.seed, cut.map_or(u64::MAX, |cut| cut + 1));
         let geometry = planned(&plan.shape.spec()).geometry;
         let mut struck = Vec::new();
-        // In the first life before the cut as a rule, often shortly before, so that faults and cuts meet.
+        // In the first boot before the cut as a rule, often shortly before, so that faults and cuts meet.
         let cuts = [cut, second_cut(&mut random)];
         let within = [cut.unwrap_or(1) + 8, cuts[1].unwrap_or(200) + 8];
         let faults = within.map(|steps| choose_faults(&geometry, &mut struck, kinds, steps, &mut random));
@@ -156,7 +156,7 @@ impl Course {
         }
     }
 
-    /// A step of the first life at which superblocks record the outcome of its faults, if the power stays on past the planned cut.
+    /// A step of the first boot at which superblocks record the outcome of its faults, if the power stays on past the planned cut.
     fn aimed(&self, random: &mut Random) -> Option<u64> {
         let uncut = Self { cuts: Vec::new(), again: false, ..self.clone() };
         let after = self.cuts.first().copied().flatten().unwrap_or(0);
@@ -174,16 +174,16 @@ impl Course {
         }
     }
 
-    /// Runs it. A panic of the engine is a failure like others.
+    /// Runs the storm. A panic of the engine is a failure like others.
     pub fn run(&self) -> Storm {
         self.run_watched(0)
     }
 
-    /// The same; the state of the array is noted before each of the first `watched` steps of the first life.
+    /// Runs a storm, and notes the array's state before each of the first `watched` steps of the first boot.
     fn run_watched(&self, watched: u64) -> Storm {
         let mut storm = Storm {
             failure: None,
-            life: 1,
+            boot: 1,
             cuts: 0,
             forced: 0,
             recovered: 0,
@@ -197,11 +197,11 @@ impl Course {
         let ran = catch_unwind(AssertUnwindSafe(|| {
             let mut sim = new_world(&self.plan);
             let mut arrays = Arrays::create(&mut sim, (self.clone(), watched));
-            let ended = subject::lives(&mut arrays, sim, self.plan.seed, &mut driven);
+            let ended = subject::boots(&mut arrays, sim, self.plan.seed, &mut driven);
             arrays.came.tell(&mut storm);
             ended
         }));
-        (storm.life, storm.cuts) = (driven.life, driven.cuts);
+        (storm.boot, storm.cuts) = (driven.boot, driven.cuts);
         (storm.steps, storm.trace) = (driven.steps, driven.trace);
         storm.failure = match ran {
             Ok(result) => result.err(),
@@ -214,8 +214,8 @@ impl Course {
         storm
     }
 
-    pub(super) fn start(&self, life: u64) -> Start {
-        self.starts.get(life as usize - 1).copied().unwrap_or_default()
+    pub(super) fn start(&self, boot: u64) -> Start {
+        self.starts.get(boot as usize - 1).copied().unwrap_or_default()
     }
 }
 
@@ -228,7 +228,7 @@ fn new_world(plan: &StormPlan) -> Sim {
     sim
 }
 
-/// The power goes a second time in two storms of three: half of these cuts come in the first steps of the second life,
+/// The power goes a second time in two storms of three: half of these cuts come in the first steps of the second boot,
 /// when the array is looked at, opened and first written to.
 fn second_cut(random: &mut Random) -> Option<u64> {
     let within = if random.one_in(2) { 60 } else { 400 };
@@ -236,12 +236,12 @@ fn second_cut(random: &mut Random) -> Option<u64> {
     again.then_some(step)
 }
 
-/// One life in four begins without the newest member, and one in four has no writes.
+/// One boot in four begins without the newest member, and one in four has no writes.
 fn start(random: &mut Random) -> Start {
     Start { newest_lost: random.one_in(4), reads_only: random.one_in(4) }
 }
 
-/// Faults of one life, as the array can bear them beside those before.
+/// Faults of one boot, as the array can bear them beside those before.
 fn choose_faults(
     geometry: &Geometry,
     struck: &mut Vec<u16>,

@@ -13,7 +13,7 @@ const STEP: u64 = 64 << 10;
 /// Bytes that are compared at a time.
 const UNIT: u64 = 4096;
 
-/// The second devices of one life.
+/// The second devices of one boot.
 pub(super) struct SecondDevices(Vec<Task<()>>);
 
 impl SecondDevices {

@@ -1,4 +1,4 @@
-//! The world of one life.
+//! The world of one boot.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use brindle_io::sim::Sim;
 use super::plan::StormPlan;
 use crate::oracle::Oracle;
 
-/// The array, its drives and the oracle of one life.
+/// The array, its drives and the oracle of one boot.
 #[derive(Clone)]
 pub(super) struct Stage {
     pub(super) plan: Rc<StormPlan>,

@@ -8,12 +8,12 @@ use brindle_io::{Duration, Instant, Io, OpSpan};
 /// Events that are shown: the last ones.
 const EVENTS: usize = 12;
 
-/// A life that came to no end: what its clients waited for, and what the array waited for.
+/// A boot that came to no end: what its clients waited for, and what the array waited for.
 #[derive(Clone, Debug)]
 pub struct Standstill {
-    /// The activity of the life.
+    /// The activity of the boot.
     pub doing: &'static str,
-    /// When it was given up, since the life began.
+    /// When the storm was given up, since the boot began.
     pub at: Instant,
     /// Tasks that had not ended.
     pub tasks: usize,

@@ -1,4 +1,4 @@
-//! The seam between storms and the thing that they drive. A [`Subject`] has worlds that end at any step, lives that
+//! The seam between storms and the thing that they drive. A [`Subject`] has worlds that end at any step, boots that
 //! begin with the remains of the last one, and an end that has to come. Arrays, hosts, pools, the volumes of a container and the
 //! smallest owner of members are subjects.
 
@@ -13,32 +13,32 @@ use brindle_io::{Duration, Instant, Io};
 
 use crate::random::Random;
 
-/// Something that lives on drives.
+/// Something that is stored on drives.
 #[allow(async_fn_in_trait, reason = "futures stay on their executor's thread, none needs to be Send")]
 pub trait Subject: Sized {
-    /// All that a storm of it depends on.
+    /// The plan of a storm of the subject.
     type Setup;
-    /// It, running in one world.
+    /// The subject, running in one world.
     type Open;
-    /// How a life ends that is not cut.
+    /// How a boot ends that is not cut.
     type End;
-    /// A promise that it has broken.
+    /// A broken promise of the subject.
     type Broken: core::fmt::Display;
 
-    /// Steps of a life after which nothing comes to an end any more.
+    /// Steps of a boot after which nothing comes to an end any more.
     const ENDLESS_STEPS: u64 = 2_000_000;
-    /// Time after which it does not either.
+    /// Virtual time after which a boot counts as endless.
     const ENDLESS_TIME: Duration = Duration::from_secs(600);
-    /// Longest time between two changes that break or mend something; none where what breaks in a life is planned when it begins.
+    /// Longest time between two changes that break or mend something; none where what breaks in a boot is planned when it begins.
     const PAUSE: Option<Duration> = None;
 
-    /// Makes it on new drives.
+    /// Creates the subject on new drives.
     fn create(sim: &mut Sim, plan: Self::Setup) -> Self;
 
-    /// A life begins: what breaks at steps is planned. Gives the step before which the power goes, if it does.
-    fn begin(&mut self, sim: &Sim, life: u64) -> Option<u64>;
+    /// A boot begins: what breaks at steps is planned. Gives the step before which the power goes, if it does.
+    fn begin(&mut self, sim: &Sim, boot: u64) -> Option<u64>;
 
-    /// Starts what stands on its drives.
+    /// Opens the subject from its drives.
     async fn open(&self, scene: &Scene) -> Result<Self::Open, Self::Broken>;
 
     /// Breaks something that it can bear, or mends what was broken: one change at a time, as long as there is load.
@@ -46,29 +46,29 @@ pub trait Subject: Sized {
         Ok(())
     }
 
-    /// Loads it, and judges each answer; ends when the load does.
+    /// Puts load on the subject, and judges each answer; ends when the load does.
     async fn load(&self, open: &Self::Open, scene: &Scene) -> Result<(), Self::Broken>;
 
     /// Nothing is broken any more: it has to become whole, hold what it must hold, and stop.
     async fn judge(&self, open: &Self::Open, scene: &Scene) -> Result<Self::End, Self::Broken>;
 
-    /// A life is over; `None` if the power went: only what is stable is sure to be there.
+    /// A boot is over; `None` if the power went: only what is stable is sure to be there.
     ///
     /// # Errors
     /// A promise that it has broken.
     fn ended(&mut self, end: Option<Self::End>, scene: &Scene) -> Result<(), Self::Broken>;
 
-    /// A life is over, however it ended: whatever holds its world is let go.
+    /// A boot is over, however it ended: whatever holds its world is let go.
     fn let_go(&mut self, _: &Scene) {}
 
-    /// The power is back: the drives become as the next life finds them, and what stands on them is judged. Tells whether a
-    /// life follows.
+    /// The power is back: the drives become as the next boot finds them, and what stands on them is judged. Tells whether a
+    /// boot follows.
     ///
     /// # Errors
     /// A promise that it has broken.
     fn restarted(&mut self, sim: &Sim) -> Result<bool, Self::Broken>;
 
-    /// The words for a life that comes to no end.
+    /// The words for a boot that comes to no end.
     fn endless(&self, scene: &Scene) -> Self::Broken;
 
     /// How often things have happened to it, by a word for each.
@@ -77,35 +77,35 @@ pub trait Subject: Sized {
     }
 }
 
-/// The world of one life.
+/// The world of one boot.
 pub struct Scene {
     /// Its drives.
     pub sim: Sim,
     /// Its executor.
     pub io: Io,
     /// From 1.
-    pub life: u64,
-    /// Of the storm.
+    pub boot: u64,
+    /// The seed of the storm.
     pub seed: u64,
 }
 
 impl Scene {
-    /// How far it is, for a life that comes to no end.
+    /// How far it is, for a boot that comes to no end.
     pub fn at(&self) -> (u64, Instant) {
         (self.sim.steps(), self.io.now())
     }
 }
 
-/// How it ended that a subject was driven.
+/// The outcome of driving a subject.
 #[derive(Debug, Default)]
 pub struct Driven {
     /// The promise that was broken, if one was.
     pub broken: Option<String>,
-    /// The life in which it was, or the last one.
-    pub life: u64,
+    /// The boot in which it was, or the last one.
+    pub boot: u64,
     /// Power cuts.
     pub cuts: u64,
-    /// Steps of the first life.
+    /// Steps of the first boot.
     pub steps: u64,
     /// A digest of all that happened.
     pub trace: u64,
@@ -113,15 +113,15 @@ pub struct Driven {
     pub met: BTreeMap<&'static str, u64>,
 }
 
-/// Drives a new subject through its lives. A panic of the engine is a promise that was broken; the subject is there unless it panicked
+/// Drives a new subject through its boots. A panic of the engine is a promise that was broken; the subject is there unless it panicked
 /// while it was made.
 pub fn drive<S: Subject>(seed: u64, plan: S::Setup) -> (Driven, Option<S>) {
     let (mut driven, mut subject) = (Driven::default(), None);
-    // A life that was unwound is not looked at again.
+    // A boot that was unwound is not looked at again.
     let lived = catch_unwind(AssertUnwindSafe(|| {
         let mut sim = Sim::new(seed);
         let made = S::create(&mut sim, plan);
-        lives(subject.insert(made), sim, seed, &mut driven)
+        boots(subject.insert(made), sim, seed, &mut driven)
     }));
     driven.broken = match lived {
         Ok(ended) => ended.err().map(|broken| broken.to_string()),
@@ -134,26 +134,26 @@ pub fn drive<S: Subject>(seed: u64, plan: S::Setup) -> (Driven, Option<S>) {
     (driven, subject)
 }
 
-/// Drives a subject from its first life to its last. What is known until a promise is broken is in `driven`.
-pub(super) fn lives<S: Subject>(
+/// Drives a subject from its first boot to its last. What is known until a promise is broken is in `driven`.
+pub(super) fn boots<S: Subject>(
     subject: &mut S,
     mut sim: Sim,
     seed: u64,
     driven: &mut Driven,
 ) -> Result<(), S::Broken> {
     loop {
-        driven.life += 1;
-        let cut = subject.begin(&sim, driven.life);
+        driven.boot += 1;
+        let cut = subject.begin(&sim, driven.boot);
         let io = Io::new(Box::new(sim.clone()));
         sim.cut_power_at(When::Step(cut.unwrap_or(S::ENDLESS_STEPS)));
         sim.cut_power_at(When::Moment(io.now().after(S::ENDLESS_TIME)));
-        let scene = Scene { sim: sim.clone(), io: io.clone(), life: driven.life, seed };
+        let scene = Scene { sim: sim.clone(), io: io.clone(), boot: driven.boot, seed };
         let ended = io.block_on(sim.until_end(&io, live(subject, &scene)));
         // A planned cut must not come while the rest is waited for: its strike would go unnoticed.
         if !sim.has_ended() {
             sim.cut_power();
         }
-        if driven.life == 1 {
+        if driven.boot == 1 {
             driven.steps = sim.steps();
         }
         driven.trace = driven.trace.rotate_left(7) ^ sim.trace().0;
@@ -197,7 +197,7 @@ async fn load_and_break<S: Subject>(
     scene: &Scene,
     pause: Duration,
 ) -> Result<(), S::Broken> {
-    let mut random = Random::stream(scene.seed, 0x6272_6561 + scene.life);
+    let mut random = Random::stream(scene.seed, 0x6272_6561 + scene.boot);
     // A change is driven to its end, whatever it was.
     let done = Cell::new(false);
     let breaking = async {

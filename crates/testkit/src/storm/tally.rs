@@ -10,9 +10,9 @@ use crate::faults::Fault;
 /// A condition of an array when a fault struck. Several may hold at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Condition {
-    /// It was being marked dirty, before the first write.
+    /// The array was being marked dirty, before the first write.
     Dirtying,
-    /// It was being marked clean.
+    /// The array was being marked clean.
     Cleaning,
     /// The failure of a member was being recorded.
     Failing,
@@ -26,14 +26,14 @@ pub enum Condition {
     Degraded,
     /// Writes lagged behind on a member that is write-mostly.
     Lagging,
-    /// It was recovering from a power cut.
+    /// The array was recovering from a power cut.
     AfterCut,
     /// None of these.
     Healthy,
 }
 
 impl Condition {
-    /// All of them.
+    /// All conditions.
     pub const ALL: [Self; 10] = [
         Self::Dirtying,
         Self::Cleaning,
@@ -112,7 +112,7 @@ impl fmt::Display for Strike {
     }
 }
 
-/// Counts of what met what.
+/// Counts of faults by condition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StrikeTally(BTreeMap<(Strike, Condition), u64>);
 
@@ -131,7 +131,7 @@ impl StrikeTally {
         }
     }
 
-    /// How often they met.
+    /// How often the fault struck in the condition.
     pub fn count(&self, strike: Strike, condition: Condition) -> u64 {
         self.0.get(&(strike, condition)).copied().unwrap_or(0)
     }

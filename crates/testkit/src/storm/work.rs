@@ -11,6 +11,6 @@ pub enum Work {
     Replace,
     /// Members leave and come back.
     Leave,
-    /// Members get other flags.
+    /// Flags of members are changed.
     Flags,
 }

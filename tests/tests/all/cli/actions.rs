@@ -35,7 +35,7 @@ fn a_served_array_is_checked_and_what_is_wrong_is_written_anew() {
     begin("check");
     assert_eq!(ask("wait", &["--json"]).json()["last_action"]["mismatch_cnt"], 0);
     let status = server.status();
-    let told = status["events"].as_array().unwrap().iter().map(|event| {
+    let reported = status["events"].as_array().unwrap().iter().map(|event| {
         (event["kind"].as_str().unwrap().to_owned(), event["role"].as_u64(), event["mismatch_cnt"].as_u64())
     });
     let expected = [
@@ -46,7 +46,10 @@ fn a_served_array_is_checked_and_what_is_wrong_is_written_anew() {
         ("repair-ended", None, Some(8)),
         ("check-ended", None, Some(0)),
     ];
-    assert_eq!(told.collect::<Vec<_>>(), expected.map(|(kind, role, count)| (kind.to_owned(), role, count)));
+    assert_eq!(
+        reported.collect::<Vec<_>>(),
+        expected.map(|(kind, role, count)| (kind.to_owned(), role, count))
+    );
     // The findings were printed when they were made.
     let (code, said) = server.signal(rustix::process::Signal::TERM);
     let lines: Vec<&str> = said.lines().collect();
@@ -94,8 +97,8 @@ fn what_was_never_in_sync_is_resynced_while_it_is_served() {
     let text = server.ask("wait", &[]).ok().text();
     assert!(text.contains("hardly was ever in sync: it was made true all over"), "{text}");
     server.ask("action", &["check"]).ok();
-    let told = server.ask("wait", &["--json"]).json();
-    assert_eq!(told["last_action"]["mismatch_cnt"], 0, "{told}");
+    let reported = server.ask("wait", &["--json"]).json();
+    assert_eq!(reported["last_action"]["mismatch_cnt"], 0, "{reported}");
 }
 
 #[test]

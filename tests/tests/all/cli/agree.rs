@@ -29,8 +29,8 @@ fn a_member_that_is_out_of_date_is_none_whoever_is_asked() {
     assert_eq!(report["members"][1]["superblock"]["role"], "active 1", "{report}");
     let [examined, detail] = states(&set);
     assert_eq!(examined, detail);
-    let told: Vec<&str> = examined.iter().filter_map(|(_, state)| state.as_str()).collect();
-    assert_eq!(told, ["in-sync", "stale", "in-sync", "in-sync", "in-sync"]);
+    let reported: Vec<&str> = examined.iter().filter_map(|(_, state)| state.as_str()).collect();
+    assert_eq!(reported, ["in-sync", "stale", "in-sync", "in-sync", "in-sync"]);
     let text = set.run("examine").ok().text();
     assert!(text.contains("In use as : stale") && text.contains("In use as : in-sync"), "{text}");
     // The bytes read are the members', and nothing of them comes from the one that is none.

@@ -11,8 +11,8 @@ fn bare(members: usize, create: &str) -> (Set, Vec<u8>, u64, u64) {
     let set = Set::random(members, 8 * MIB);
     set.create(&format!("--force {create}")).ended(0);
     let content = set.run("cat").ok().out;
-    let told = set.run("examine --json").json();
-    let superblock = &told["members"][0]["superblock"];
+    let reported = set.run("examine --json").json();
+    let superblock = &reported["members"][0]["superblock"];
     let number = |field: &str| superblock[field].as_u64().unwrap();
     let offset = number("data_offset");
     // Levels without redundancy use all of each member.
@@ -54,9 +54,9 @@ fn arrays_are_read_by_the_geometry_that_is_given() {
                 run(&format!("cat {}", assume(&set, &geometry, None)), NONE).ended(0).out == content,
                 "{create}"
             );
-            let told = run(&format!("detail --json {}", assume(&set, &geometry, None)), NONE).json();
-            assert!(told["limits"][0].as_str().unwrap().contains("by hand"), "{told}");
-            assert_eq!(told["size"], content.len(), "{create}");
+            let reported = run(&format!("detail --json {}", assume(&set, &geometry, None)), NONE).json();
+            assert!(reported["limits"][0].as_str().unwrap().contains("by hand"), "{reported}");
+            assert_eq!(reported["size"], content.len(), "{create}");
             if redundant {
                 let without = format!("cat {}", assume(&set, &geometry, Some(1)));
                 assert!(run(&without, NONE).ended(0).out == content, "{create}, degraded");
@@ -90,9 +90,9 @@ fn such_an_array_is_served_to_be_read_and_what_can_not_be_is_told() {
         let few = format!("cat --assume {geometry},order={},missing,missing", name(&set.members[0]));
         run(&few, NONE).ended(1);
         run(&format!("cat {}", assume(&set, &geometry, None)), &set.members[..1]).ended(2);
-        let told = run("cat --assume level=5", NONE).ended(2).err;
-        assert!(told.contains("order=A,B"), "{told}");
-        let told = run("repair --assume level=1,order=a,b", NONE).ended(2).err;
-        assert!(told.contains("--assume"), "{told}");
+        let reported = run("cat --assume level=5", NONE).ended(2).err;
+        assert!(reported.contains("order=A,B"), "{reported}");
+        let reported = run("repair --assume level=1,order=a,b", NONE).ended(2).err;
+        assert!(reported.contains("--assume"), "{reported}");
     });
 }

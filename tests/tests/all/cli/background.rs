@@ -12,12 +12,12 @@ use rustix::process::{Pid, Signal};
 use super::*;
 
 /// A set whose server runs in the background; killed when dropped.
-struct Behind {
+struct InBackground {
     set: Set,
     pid: i32,
 }
 
-impl Behind {
+impl InBackground {
     fn begin(set: Set, more: &str, environment: &[(&str, &str)]) -> (Self, Ran) {
         let runtime = set.runtime();
         let words = words(
@@ -39,7 +39,7 @@ impl Behind {
     }
 }
 
-impl Drop for Behind {
+impl Drop for InBackground {
     fn drop(&mut self) {
         let stat = std::fs::read_to_string(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
         if stat.contains("--background") {
@@ -50,20 +50,20 @@ impl Drop for Behind {
 
 #[test]
 fn it_returns_when_the_exports_answer_and_says_how_it_is_stopped() {
-    let (behind, ran) = Behind::begin(Set::raid5(3), "", &[]);
+    let (server, ran) = InBackground::begin(Set::raid5(3), "", &[]);
     let said = ran.ok().text();
     let uri = said.lines().next().and_then(|line| line.strip_prefix("a serves on ")).unwrap().to_owned();
     Client::connect(&uri).close();
     // The first field behind the name is the state; then parent, group and session.
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", behind.pid)).unwrap();
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.pid)).unwrap();
     let session = stat.rsplit(')').next().unwrap().split_whitespace().nth(3).unwrap();
-    assert_eq!(session, behind.pid.to_string(), "no terminal ends it");
-    behind.ask(&["fail", "a", "0"]).ok();
+    assert_eq!(session, server.pid.to_string(), "no terminal ends it");
+    server.ask(&["fail", "a", "0"]).ok();
     let stop = said.lines().find_map(|line| line.split_once("to stop it: brindle ")).unwrap().1.to_owned();
     program::brindle(stop.split(' ')).ok();
-    let log = std::fs::read_to_string(behind.set.runtime().join("a.log")).unwrap();
+    let log = std::fs::read_to_string(server.set.runtime().join("a.log")).unwrap();
     assert!(log.contains("has failed") && log.ends_with("a: stopped, marked clean\n"), "{log}");
-    assert!(!behind.set.runtime().join("a.control").exists());
+    assert!(!server.set.runtime().join("a.control").exists());
 }
 
 #[test]
@@ -78,9 +78,9 @@ fn a_server_that_never_serves_is_told_of_by_its_own_words_and_status() {
     files::sparse(&blank, 4 * MIB);
     run("serve --background", &[blank]).refused(1, &["no md superblock"]);
     // Of several, `stop` is said for all of the server.
-    let (behind, ran) = Behind::begin(set, "--name both --json", &[]);
-    assert_eq!(ran.json()["log"], name(&behind.set.runtime().join("both.log")));
-    behind.ask(&["stop", "both"]).ok();
+    let (server, ran) = InBackground::begin(set, "--name both --json", &[]);
+    assert_eq!(ran.json()["log"], name(&server.set.runtime().join("both.log")));
+    server.ask(&["stop", "both"]).ok();
 }
 
 #[test]
@@ -98,21 +98,21 @@ fn a_service_manager_is_told_when_the_exports_answer() {
     let mut set = Some(set);
     for (named, socket) in sockets {
         socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let (behind, ran) = Behind::begin(set.take().unwrap(), "", &[("NOTIFY_SOCKET", &named)]);
+        let (server, ran) = InBackground::begin(set.take().unwrap(), "", &[("NOTIFY_SOCKET", &named)]);
         ran.ok();
-        let mut told = [0; 64];
-        let length = socket.recv(&mut told).unwrap();
-        assert_eq!(&told[..length], b"READY=1");
-        behind.ask(&["stop", "a"]).ok();
+        let mut reported = [0; 64];
+        let length = socket.recv(&mut reported).unwrap();
+        assert_eq!(&reported[..length], b"READY=1");
+        server.ask(&["stop", "a"]).ok();
         socket.set_nonblocking(true).unwrap();
-        assert_eq!(socket.recv(&mut told).unwrap_err().kind(), ErrorKind::WouldBlock, "told once");
+        assert_eq!(socket.recv(&mut reported).unwrap_err().kind(), ErrorKind::WouldBlock, "told once");
         set = Some(Set::raid5(3));
     }
     // Nobody who waits is no reason not to serve.
     for wrong in ["/nowhere/notify", "notify"] {
-        let (behind, ran) = Behind::begin(Set::raid5(3), "", &[("NOTIFY_SOCKET", wrong)]);
+        let (server, ran) = InBackground::begin(Set::raid5(3), "", &[("NOTIFY_SOCKET", wrong)]);
         let err = ran.ended(0).err;
         assert!(err.contains(&format!("NOTIFY_SOCKET={wrong}: can't be told")), "{err}");
-        behind.ask(&["stop", "a"]).ok();
+        server.ask(&["stop", "a"]).ok();
     }
 }

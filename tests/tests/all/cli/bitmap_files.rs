@@ -59,9 +59,9 @@ fn a_killed_server_leaves_a_file_that_tells_what_is_to_be_resynced() {
     assert_eq!((&bitmap(&server)["file"], &bitmap(&server)["failed"]), (&name(&file).into(), &false.into()));
     assert_eq!(server.signal(Signal::KILL).0, -1);
     let examined = run("examine --json", std::slice::from_ref(&file)).json();
-    let told = &examined["members"][0]["bitmap"];
-    assert!(told["dirty"].as_u64().is_some_and(|dirty| (1..8).contains(&dirty)), "{told}");
-    assert_eq!((&told["version"], &told["array_uuid"]), (&4.into(), &detail["uuid"]));
+    let reported = &examined["members"][0]["bitmap"];
+    assert!(reported["dirty"].as_u64().is_some_and(|dirty| (1..8).contains(&dirty)), "{reported}");
+    assert_eq!((&reported["version"], &reported["array_uuid"]), (&4.into(), &detail["uuid"]));
     assert!(run("examine", std::slice::from_ref(&file)).ok().text().contains("Bits : "));
     if state(&set.detail())[0] != "active" {
         return; // it was marked clean before it was killed
@@ -131,14 +131,20 @@ fn a_bitmap_moves_while_nobody_serves_the_array() {
         set.create(&format!("-l 1 -e {metadata} --bitmap none")).ok();
         let (one, two) = (set.path("one"), set.path("two"));
         let grow = |words: &str| set.run(&format!("grow --bitmap-chunk 64K {words} --array"));
-        let told = grow(&format!("--json --bitmap {}", name(&one))).json();
-        assert_eq!((&told["bitmap"]["file"], &told["bitmap"]["chunk"]), (&name(&one).into(), &65536.into()));
-        let told = grow(&format!("--json --bitmap {} --from {}", name(&two), name(&one))).json();
-        assert_eq!(told["bitmap"]["stale"], false, "{metadata}");
+        let reported = grow(&format!("--json --bitmap {}", name(&one))).json();
+        assert_eq!(
+            (&reported["bitmap"]["file"], &reported["bitmap"]["chunk"]),
+            (&name(&one).into(), &65536.into())
+        );
+        let reported = grow(&format!("--json --bitmap {} --from {}", name(&two), name(&one))).json();
+        assert_eq!(reported["bitmap"]["stale"], false, "{metadata}");
         let stale = set.run(&format!("detail --json {}", given(&one))).json();
         assert_eq!(stale["bitmap"]["stale"], true, "{metadata}");
-        let told = grow(&format!("--json --bitmap internal --from {}", name(&two))).json();
-        assert_eq!((&told["bitmap"]["file"], &told["consistency_policy"]), (&Value::Null, &"bitmap".into()));
+        let reported = grow(&format!("--json --bitmap internal --from {}", name(&two))).json();
+        assert_eq!(
+            (&reported["bitmap"]["file"], &reported["consistency_policy"]),
+            (&Value::Null, &"bitmap".into())
+        );
         unchanged(&set, &two, || {
             let both = set.run(&format!("check {}", given(&two)));
             both.refused(1, &[name(&two), "beside its superblocks already"]);
@@ -217,10 +223,10 @@ fn what_can_be_no_bitmap_is_refused_by_name_and_nothing_changes() {
     let refused = |what: &[u8], words: &[&str]| {
         std::fs::write(&file, what).unwrap();
         unchanged(&set, &file, || {
-            let told: Vec<&str> = words.iter().copied().chain([name(&file)]).collect();
-            set.serve_refused(&given(&file)).refused(1, &told);
-            set.run(&format!("check {}", given(&file))).refused(1, &told);
-            set.run(&format!("repair {}", given(&file))).refused(1, &told);
+            let reported: Vec<&str> = words.iter().copied().chain([name(&file)]).collect();
+            set.serve_refused(&given(&file)).refused(1, &reported);
+            set.run(&format!("check {}", given(&file))).refused(1, &reported);
+            set.run(&format!("repair {}", given(&file))).refused(1, &reported);
         });
     };
     let with = |at: usize, bytes: &[u8]| {
@@ -268,8 +274,11 @@ fn what_can_not_have_a_bitmap_in_a_file_is_refused_and_leaves_none() {
     let new = set.path("new");
     unchanged(&set, &file, || {
         let grow = |words: &str| set.run(&format!("grow {words} --array"));
-        let told = grow("--bitmap bits2").ended(2).err;
-        assert!(told.contains("say internal, none, or a file") && told.contains("./bits2"), "{told}");
+        let reported = grow("--bitmap bits2").ended(2).err;
+        assert!(
+            reported.contains("say internal, none, or a file") && reported.contains("./bits2"),
+            "{reported}"
+        );
         grow(&format!("--bitmap {}", name(&file))).refused(1, &[name(&file), "there already", "--force"]);
         grow(&format!("--force --bitmap {}", name(&set.members[0]))).refused(1, &["a device of the array"]);
         let chunk = |size: &str| format!("--bitmap {} --bitmap-chunk {size}", name(&new));

@@ -25,15 +25,15 @@ fn flags_are_set_when_an_array_is_made_and_while_it_runs_and_are_mds() {
     let flag = |args: &[&str]| server.ask("flag", args);
     let said = flag(&[&second, "write-mostly"]).ended(0).text();
     assert!(said.contains("is write-mostly"), "{said}");
-    let told = flag(&["0", "write-mostly", "--clear", "--json"]).json();
-    assert_eq!(flags(&told["array"]), [json!(["failfast"]), json!(["write-mostly"]), json!([])]);
+    let reported = flag(&["0", "write-mostly", "--clear", "--json"]).json();
+    assert_eq!(flags(&reported["array"]), [json!(["failfast"]), json!(["write-mostly"]), json!([])]);
     flag(&["nobody", "failfast"]).refused(1, &["nobody", "no member of a"]);
     let shown = server.ask("watch", &["--once", "--interval", "10ms"]).ended(0).text();
     for words in ["a: clean; raid1 of", "(failfast)", "(write-mostly)", &second] {
         assert!(shown.contains(words), "{words} is not in\n{shown}");
     }
     server.stop();
-    assert_eq!(flags(&set.run("detail --json").json()), flags(&told["array"]));
+    assert_eq!(flags(&set.run("detail --json").json()), flags(&reported["array"]));
     let Some(program) = or_skip(tools::find("mdadm")) else { return };
     let seen = |n: usize| mdadm::examine(&program, &set.members[n]).get("Flags").map(str::to_owned);
     assert_eq!([0, 1, 2].map(seen), [Some("failfast".into()), Some("write-mostly".into()), None]);

@@ -7,7 +7,7 @@ use brindle_export::nbd::client::{Client, ClientError};
 use brindle_tests::tools::or_skip;
 use rustix::process::Signal;
 
-use super::occupied::{Mount, fill_up};
+use super::members_in_use::{Mount, fill_up};
 use super::*;
 
 const PIECE: u64 = 256 << 10;
@@ -64,7 +64,7 @@ fn a_full_file_system_fails_no_member_and_loses_nothing() {
         }
         assert!(!state(&status["array"]).contains(&"degraded"), "{status}");
 
-        // There is room again: it goes on, and what was half written is made true.
+        // There is room again: it goes on, and what was half written is brought in sync.
         std::fs::remove_file(&filler).unwrap();
         client.write(taken * PIECE, &content(taken)).unwrap();
         all_there(&mut client, taken + 1);

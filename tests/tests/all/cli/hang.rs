@@ -120,8 +120,8 @@ fn what_hangs_when_it_is_opened_is_gone_on_without() {
     let mut server = server;
     drop(scene.files);
     let (code, err) = server.end();
-    let told = format!("{}: can't be read: it does not answer", scene.members[2].display());
-    assert!(code == 0 && err.contains(&told), "{code}: {err}");
+    let reported = format!("{}: can't be read: it does not answer", scene.members[2].display());
+    assert!(code == 0 && err.contains(&reported), "{code}: {err}");
 }
 
 #[test]

@@ -27,8 +27,8 @@ fn a_failure_is_told_on_both_outputs_and_in_the_report() {
     let text = server.ask("status", &[]).ok().text();
     assert!(text.contains("by command") && text.contains(" UTC: "), "{text}");
     let (code, err) = server.signal(Signal::TERM);
-    let told = format!("{member} (role 1) has failed and is not used any more: by command");
-    assert!(code == 0 && err.contains(&told), "{err}");
+    let reported = format!("{member} (role 1) has failed and is not used any more: by command");
+    assert!(code == 0 && err.contains(&reported), "{err}");
 }
 
 #[test]

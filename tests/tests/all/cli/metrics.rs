@@ -141,8 +141,8 @@ fn metrics_are_put_in_a_file_as_a_whole() {
     let nowhere = set.path("no/such/folder");
     metrics(&set, &format!("--textfile {}", nowhere.display()))
         .refused(1, &["no/such/folder", "No such file"]);
-    let told = metrics(&set, "--json").json();
-    assert_eq!(told[0]["name"], "brindle_server_info");
+    let reported = metrics(&set, "--json").json();
+    assert_eq!(reported[0]["name"], "brindle_server_info");
     server.stop();
     assert_eq!(metrics(&set, "").ok().text(), "");
 }
@@ -252,9 +252,9 @@ fn the_rules_that_are_given_find_what_they_are_for() {
         for metric in words.filter(|word| word.starts_with("brindle_")) {
             let plain = metric.trim_end_matches("_bucket");
             let parts = plain.match_indices('_').map(|(at, _)| &plain[at..]);
-            let told = known.contains(&format!("`{plain}`"))
+            let reported = known.contains(&format!("`{plain}`"))
                 || parts.clone().any(|part| known.contains(&format!("`{part}`")));
-            assert!(told, "{metric} of {file} is not in docs/metrics.md");
+            assert!(reported, "{metric} of {file} is not in docs/metrics.md");
         }
     }
 }

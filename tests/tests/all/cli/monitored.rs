@@ -45,11 +45,11 @@ fn what_happens_is_told_as_it_happens() {
     let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
     // Of a rebuild of little it may see the end alone.
     let mut wait_for = |event: &str| loop {
-        let told = next();
-        if told["event"] == event {
-            return told;
+        let reported = next();
+        if reported["event"] == event {
+            return reported;
         }
-        assert!(told["event"].as_str().unwrap().starts_with("Rebuild"), "{told} instead of {event}");
+        assert!(reported["event"].as_str().unwrap().starts_with("Rebuild"), "{reported} instead of {event}");
     };
     assert_eq!(wait_for("NewArray")["array"], "a");
     server.ask("fail", &["2"]).ok();
@@ -68,14 +68,14 @@ fn programs_and_mail_are_told_and_never_waited_for_for_ever() {
     // Nothing is wrong, and nothing is said.
     assert_eq!(once(&set, "a").ok().text(), "");
     server.ask("fail", &["1"]).ok();
-    let told = set.path("told");
+    let reported = set.path("told");
     let program =
-        script(&set, "program", &format!("for word; do echo \"$word\"; done >> {}", told.display()));
+        script(&set, "program", &format!("for word; do echo \"$word\"; done >> {}", reported.display()));
     let sendmail = script(&set, "sendmail", &format!("cat > {}", set.path("mail").display()));
     let flags =
         format!("a --program {} --mail root@here --sendmail {}", program.display(), sendmail.display());
     assert_eq!(once(&set, &flags).ok().text(), "DegradedArray on a\n");
-    assert_eq!(std::fs::read_to_string(&told).unwrap(), "DegradedArray\na\n");
+    assert_eq!(std::fs::read_to_string(&reported).unwrap(), "DegradedArray\na\n");
     let mail = std::fs::read_to_string(set.path("mail")).unwrap();
     assert!(
         mail.contains("\nTo: root@here\nSubject: DegradedArray event on ") && mail.contains(":a\n"),
@@ -94,14 +94,14 @@ fn mdadms_configuration_says_who_is_told() {
     let set = Set::raid5(3);
     let server = set.serve("");
     server.ask("fail", &["1"]).ok();
-    let told = set.path("told");
-    let program = script(&set, "program", &format!("echo \"$@\" >> {}", told.display()));
+    let reported = set.path("told");
+    let program = script(&set, "program", &format!("echo \"$@\" >> {}", reported.display()));
     let conf = set.path("mdadm.conf");
     std::fs::write(&conf, format!("# PROGRAM /no\nPROGRAM {}\n", program.display())).unwrap();
     let words =
         format!("monitor --oneshot --runtime-dir {} --config {} a", set.runtime().display(), conf.display());
     run(&words, &[]).ok();
-    assert_eq!(std::fs::read_to_string(&told).unwrap(), "DegradedArray a\n");
+    assert_eq!(std::fs::read_to_string(&reported).unwrap(), "DegradedArray a\n");
     run(&format!("monitor --oneshot --config {} a", set.path("none").display()), &[])
         .refused(1, &["--config", "none"]);
     server.stop_after_failing(1);

@@ -111,9 +111,9 @@ fn a_command_from_elsewhere_says_which_array_it_took_before_it_writes() {
     ];
     for words in &changes[..5] {
         let ran = two.ask(words);
-        let told = format!("brindle: 'a' is the array {old} of ");
+        let reported = format!("brindle: 'a' is the array {old} of ");
         assert!(
-            ran.err.starts_with(&told) && ran.err.contains(name(&two.old.members[0])),
+            ran.err.starts_with(&reported) && ran.err.contains(name(&two.old.members[0])),
             "{words:?}: {ran:?}"
         );
         two.ask(&["wait", "a"]);

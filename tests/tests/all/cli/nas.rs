@@ -75,8 +75,8 @@ fn three_arrays_in_the_partitions_of_disks_are_told_apart_and_read() {
     for label in ["gpt", "dos"] {
         let Some(nas) = Nas::new(4, label) else { return };
         nas.set.unchanged(|| {
-            let told = nas.set.run("detail --json").json();
-            let arrays = told["arrays"].as_array().unwrap();
+            let reported = nas.set.run("detail --json").json();
+            let arrays = reported["arrays"].as_array().unwrap();
             let levels: Vec<&str> = arrays.iter().map(|array| array["level"].as_str().unwrap()).collect();
             assert_eq!(levels, ["raid1", "raid1", "raid5"], "{label}");
             assert!(nas.set.run("detail").ok().text().contains(name(&nas.inside(2)[3])));
@@ -163,9 +163,9 @@ fn what_stands_on_an_array_is_named_with_the_command_that_goes_on() {
         server.stop();
         // Degraded, too.
         for members in [&set.members[..], &set.members[1..]] {
-            let told = run("detail --json", members).json();
-            assert!(told["holds"][0]["kind"].as_str().unwrap().contains(kind), "{told}");
-            let line = told["holds"][0]["next"].as_str().unwrap();
+            let reported = run("detail --json", members).json();
+            assert!(reported["holds"][0]["kind"].as_str().unwrap().contains(kind), "{reported}");
+            let line = reported["holds"][0]["next"].as_str().unwrap();
             assert!(
                 line.contains(next) && line.contains("--read-only") && line.contains(name(&members[0])),
                 "{line}"
@@ -198,10 +198,13 @@ fn a_partition_of_the_array_is_read_by_its_number() {
     let second = bytes.drain((4096 * 512)..(4096 * 512 + 1000 * 512)).collect::<Vec<u8>>();
     assert!(set.run("cat --partition 2").ok().out == second);
     assert!(set.run("cat --partition 2 --offset 512 --length 1K").ok().out == second[512..1536]);
-    let told = set.detail();
-    let held = &told["holds"][0];
+    let reported = set.detail();
+    let held = &reported["holds"][0];
     let next = held["next"].as_str().unwrap();
-    assert!(held["kind"] == "DOS partition table" && next.contains("brindle cat --partition 1 -o"), "{told}");
+    assert!(
+        held["kind"] == "DOS partition table" && next.contains("brindle cat --partition 1 -o"),
+        "{reported}"
+    );
     assert!(set.run("detail").ok().text().contains("To get at it : partitions 1 (1 MiB), 2 (500 KiB): "));
     set.run("cat --partition 3").refused(1, &["no partition 3", "1, 2"]);
     set.run("cat --partition 2 --length 1M").refused(2, &["partition has 512000 bytes"]);

@@ -141,8 +141,8 @@ fn the_last_line_of_a_degraded_array_does_what_it_says() {
     set.create("-l 5 -c 64K -N a --bitmap internal --bitmap-chunk 64K").ok();
     let server = set.serve("");
     server.fail("1");
-    let told = server.ask("status", &[]).ok().text();
-    let (_, command) = told.lines().last().unwrap().split_once(": brindle ").unwrap();
+    let reported = server.ask("status", &[]).ok().text();
+    let (_, command) = reported.lines().last().unwrap().split_once(": brindle ").unwrap();
     program::brindle(command.split(' ')).ok();
     server.wait_for_state("degraded", false);
     assert!(!server.ask("status", &[]).ok().text().contains("next:"));

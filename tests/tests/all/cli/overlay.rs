@@ -72,12 +72,12 @@ fn repaired(socket: &Path, dir: &Path) {
     let fuse = Running::start("nbdfuse", &[&format!("{}/", name(dir)), &uri]);
     let shown = dir.join("nbd");
     wait_for(&shown);
-    let told = tool("e2fsck", &["-f", "-y", name(&shown)]);
+    let reported = tool("e2fsck", &["-f", "-y", name(&shown)]);
     assert!(
-        told.text().contains("recovering journal") || told.err.contains("recovering journal"),
-        "{told:?}"
+        reported.text().contains("recovering journal") || reported.err.contains("recovering journal"),
+        "{reported:?}"
     );
-    assert!(told.code == 0 || told.code == 1, "{told:?}");
+    assert!(reported.code == 0 || reported.code == 1, "{reported:?}");
     tool("e2fsck", &["-f", "-n", name(&shown)]).ended(0);
     assert_eq!(content(&shown), "new");
     tool("fusermount3", &["-u", name(dir)]).ended(0);

@@ -41,8 +41,8 @@ fn disks(count: usize) -> Set {
 /// The verdict of libblkid on a disk.
 fn blkid_sees_raid(disk: &Path) -> Option<bool> {
     let blkid = or_skip(tools::find("blkid"))?;
-    let told = Command::new(blkid).arg("-p").arg(disk).output().unwrap();
-    Some(String::from_utf8_lossy(&told.stdout).contains("linux_raid_member"))
+    let reported = Command::new(blkid).arg("-p").arg(disk).output().unwrap();
+    Some(String::from_utf8_lossy(&reported.stdout).contains("linux_raid_member"))
 }
 
 #[test]
@@ -52,8 +52,8 @@ fn a_superblock_at_the_end_of_a_partition_is_not_its_disks() {
     set.unchanged(|| {
         set.serve_refused("").refused(1, &[first, "only read", "--read-only"]);
         // Where nothing is written the disk stands for its partition.
-        let told = set.detail();
-        assert_eq!(told["devices"][0]["path"], format!("{first}#1"), "{told}");
+        let reported = set.detail();
+        assert_eq!(reported["devices"][0]["path"], format!("{first}#1"), "{reported}");
         set.run("cat").ok();
         let examined = set.run("examine --json").ended(1);
         assert!(examined.text().contains("that of partition 1"), "{}", examined.text());

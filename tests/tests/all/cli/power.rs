@@ -74,7 +74,7 @@ struct Cut {
 }
 
 impl Cut {
-    /// The array is served again, everything is there, and redundancy agrees when it has been made true.
+    /// The array is served again, everything is there, and redundancy agrees when it has been brought in sync.
     fn holds(&self, label: &str, fails: bool) {
         let set = Set::sparse(self.images.len(), LEN as u64);
         for (member, image) in set.members.iter().zip(&self.images) {

@@ -89,8 +89,8 @@ fn a_fit_that_is_not_to_be_trusted_is_named_with_a_status_of_its_own() {
 fn a_prediction_says_what_its_model_was_not_fitted_to() {
     let of = |flags: &str| {
         let flags = format!("simulate --level none --members 1 --rw randread --json {flags}");
-        let told = program::brindle(flags.split(' ')).json();
-        told["extrapolated"].as_array().unwrap().len()
+        let reported = program::brindle(flags.split(' ')).json();
+        reported["extrapolated"].as_array().unwrap().len()
     };
     assert_eq!(of("--drive evo850 --bs 64k"), 0);
     assert_eq!(of("--drive evo850 --bs 4k --iodepth 32"), 2);
@@ -189,9 +189,9 @@ fn a_job_file_is_simulated_as_the_words_that_mean_the_same() {
     let file = dir.path().join("it's <b>jobs<b> \"x\".fio");
     fs::write(&file, "[global]\nrw=randrw\nrwmixread=70\nbs=8k\n[one]\niodepth=16\nnumjobs=2\n").unwrap();
     let flags = "simulate --drive nvme-tlc --members 4 --level 5 --chunk 64K --json";
-    let told = program::brindle(words(flags, name(&file))).json();
+    let reported = program::brindle(words(flags, name(&file))).json();
     let same = format!("{flags} --rw randrw --rwmixread 70 --bs 8k --iodepth 16 --numjobs");
-    assert_eq!(told["digest"], program::brindle(words(&same, "2")).json()["digest"]);
+    assert_eq!(reported["digest"], program::brindle(words(&same, "2")).json()["digest"]);
     fs::write(&file, "[a]\nrw=randread\nbs=4k\niodepth=8\n[b]\nrw=write\nbs=64k\n").unwrap();
     let two = program::brindle(words(flags, name(&file))).ended(0);
     // The name is data, whatever stands in it.

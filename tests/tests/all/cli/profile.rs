@@ -11,11 +11,11 @@ pub(super) const DOCKER: &str = include_str!("../../../profiles/moby");
 pub(super) const PODMAN: &str = include_str!("../../../profiles/containers");
 
 /// Fate of a call: an error number, or nothing if it is allowed.
-type Fate = Option<u64>;
+type CallAction = Option<u64>;
 
 /// A line of a profile that counts here.
 struct Line<'a> {
-    action: Fate,
+    action: CallAction,
     /// Conditions on arguments.
     args: Vec<Value>,
     calls: Vec<&'a str>,

@@ -1,4 +1,4 @@
-//! Members that come back: taken again by command, or by policy, served and stopped.
+//! Members that come back: re-added by command, or by policy, served and stopped.
 
 use brindle_tests::loops::Loop;
 use brindle_tests::nbd::{Change, Client, Work};
@@ -41,8 +41,8 @@ fn a_member_that_was_away_is_that_member_again_and_what_is_none_is_told() {
     // Removed, and brought as a device.
     server.fail(name(m1));
     server.ask("remove", &["failed"]).ok();
-    let told = server.ask("add", &[name(m1)]).ok().text();
-    assert!(told.contains("is the member of role 1 again"), "{told}");
+    let reported = server.ask("add", &[name(m1)]).ok().text();
+    assert!(reported.contains("is the member of role 1 again"), "{reported}");
     server.ask("wait", &[]).ok();
     assert_eq!(server.status()["array"]["missing"], serde_json::json!([]));
     // No former member is none, and stays as it is.
@@ -130,8 +130,8 @@ fn one_word_stands_for_all_former_members_that_can_be_found() {
     server.stop_after_failing(1);
     let all: Vec<&str> = set.members.iter().map(|member| name(member)).collect();
     let words = format!("add --re-add --array {} -- missing", all.join(" "));
-    let told = run(&words, &[]).ok().text();
-    assert!(told.contains(name(m1)) && told.contains("is the member of role 1 again"), "{told}");
+    let reported = run(&words, &[]).ok().text();
+    assert!(reported.contains(name(m1)) && reported.contains("is the member of role 1 again"), "{reported}");
     assert_eq!(run(&words, &[]).ok().text(), "no former member of the array is to be found\n");
     let server = set.serve("");
     server.wait_for_state("degraded", false);
@@ -145,10 +145,14 @@ fn a_former_member_that_is_found_and_refused_is_told_of() {
     let m1 = &set.members[1];
     let server = set.serve("");
     server.fail(name(m1));
-    let told = server.ask("add", &["--re-add", "missing", "--json"]).json();
-    assert_eq!((&told["added"], &told["joined"]), (&serde_json::json!([]), &serde_json::json!([])), "{told}");
-    let (path, why) = (&told["refused"][0]["path"], told["refused"][0]["why"].as_str().unwrap());
-    assert!(path == name(m1) && why.contains("no write-intent bitmap"), "{told}");
+    let reported = server.ask("add", &["--re-add", "missing", "--json"]).json();
+    assert_eq!(
+        (&reported["added"], &reported["joined"]),
+        (&serde_json::json!([]), &serde_json::json!([])),
+        "{reported}"
+    );
+    let (path, why) = (&reported["refused"][0]["path"], reported["refused"][0]["why"].as_str().unwrap());
+    assert!(path == name(m1) && why.contains("no write-intent bitmap"), "{reported}");
     assert!(server.ask("add", &["--re-add", "missing"]).ok().text().starts_with("left as it is: "));
     server.stop_after_failing(1);
 }

@@ -48,8 +48,8 @@ fn members_that_are_named_together_are_taken_again_in_any_order() {
                 server.ask("remove", &["failed"]).ok();
             }
             let words: Vec<&str> = ["--re-add", "--json"].into_iter().chain(words).collect();
-            let told = server.ask("add", &words).json();
-            assert_eq!(told["added"].as_array().unwrap().len(), 2, "{level} {words:?}: {told}");
+            let reported = server.ask("add", &words).json();
+            assert_eq!(reported["added"].as_array().unwrap().len(), 2, "{level} {words:?}: {reported}");
             server.ask("wait", &[]).ok();
             assert_eq!(server.status()["array"]["missing"], serde_json::json!([]), "{level} {words:?}");
         }

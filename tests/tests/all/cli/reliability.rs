@@ -101,7 +101,7 @@ fn classes_are_listed_with_their_sources() {
 
 #[test]
 fn a_rate_and_a_share_of_failures_are_told_apart() {
-    let number = |told: &Value, key: &str| told[key].as_f64().unwrap();
+    let number = |reported: &Value, key: &str| reported[key].as_f64().unwrap();
     let rate = ask("--drives 4 --level 5 --afr 50 --histories 256");
     assert!(
         (number(&rate, "afr") - 50.0).abs() < 1e-9 && (number(&rate, "first_year") - 0.3935).abs() < 1e-4

@@ -48,7 +48,7 @@ fn a_plan_is_read_on_a_telephone() {
         program::brindle(flags).ok().text()
     };
     let (page, text) = (words("html"), words("table"));
-    let told: Value = serde_json::from_str(&words("json")).unwrap();
+    let reported: Value = serde_json::from_str(&words("json")).unwrap();
     let script = "const svg = document.querySelector('#main svg'); const chart = svg.closest('figure') ?? svg;
         const [x, y] = [chart.scale('x'), chart.scale('y')];
         seen.dots = [...svg.querySelectorAll('g.spots > *, g[aria-label=dot].spots > *')].map((one) => one.getAttribute('transform').match(/[-.0-9]+/g).map(Number)).map(([right, up]) => [x.invert(right), y.invert(up)]);
@@ -61,8 +61,8 @@ fn a_plan_is_read_on_a_telephone() {
         shown.contains(line.trim()) && shown.contains("70 % reads, at random places, 32 in flight"),
         "{shown}"
     );
-    let all = told["configurations"].as_array().unwrap();
-    let tried = told["recommended"]["chunks_tried"].as_array().unwrap().len();
+    let all = reported["configurations"].as_array().unwrap();
+    let tried = reported["recommended"]["chunks_tried"].as_array().unwrap().len();
     assert_eq!((&seen["bars"], &seen["first"]), (&json!(tried), &json!("taken")), "{seen}");
     assert_eq!(seen["rows"], all.len().min(50), "{seen}");
     // Each dot is an array's room and speed, and no array is left out.

@@ -29,8 +29,8 @@ fn a_new_file_is_sparse_and_an_old_one_is_written_over_only_if_told() {
     let set = mirror();
     let (content, file) = (set.run("cat").ok().out, set.path("out"));
     set.unchanged(|| {
-        let told = set.run(&format!("cat -o {}", to(&set, "out"))).ok().text();
-        assert!(told.contains("all of it read"), "{told}");
+        let reported = set.run(&format!("cat -o {}", to(&set, "out"))).ok().text();
+        assert!(reported.contains("all of it read"), "{reported}");
     });
     assert!(std::fs::read(&file).unwrap() == content);
     let taken = std::fs::metadata(&file).unwrap().blocks() * 512;
@@ -121,15 +121,15 @@ fn places_that_can_not_be_read_are_told_of_and_tried_again() {
     files.spoil(0, first + 65_536..first + 65_536 + 1024);
     let copy = format!("cat -o {}", to(&set, "out"));
     // Without the third nothing makes up for it.
-    let told = run(&copy, &members[..2]).ended(4).text();
-    assert!(told.contains("can't be read") && told.contains("  bytes "), "{told}");
+    let reported = run(&copy, &members[..2]).ended(4).text();
+    assert!(reported.contains("can't be read") && reported.contains("  bytes "), "{reported}");
     let map = std::fs::read_to_string(set.path("out.map")).unwrap();
     assert_eq!(map.lines().filter(|line| line.ends_with("  -")).count(), 1, "{map}");
     let copied = std::fs::read(set.path("out")).unwrap();
     let wrong = copied.iter().zip(&content).filter(|(a, b)| a != b).count();
     assert!(copied.len() == content.len() && (1..=4096).contains(&wrong), "{wrong}");
     // All three have it.
-    let told = run(&copy, &members).ended(0).text();
-    assert!(told.contains("all of it read"), "{told}");
+    let reported = run(&copy, &members).ended(0).text();
+    assert!(reported.contains("all of it read"), "{reported}");
     assert!(std::fs::read(set.path("out")).unwrap() == content);
 }

@@ -36,7 +36,7 @@ fn folder(set: &Set, named: &str, client: Certificate) -> String {
     name(&folder).to_owned()
 }
 
-fn told(out: &Output) -> String {
+fn reported(out: &Output) -> String {
     String::from_utf8_lossy(&[&out.stdout[..], &out.stderr].concat()).into_owned()
 }
 
@@ -59,10 +59,10 @@ fn clients_of_others_go_through_tls() {
     let uri = |folder: &str| format!("nbds://{at}/?tls-certificates={folder}");
     let info = |uri: &str| Command::new(&nbdinfo).args(["--json", uri]).output().unwrap();
     let came = info(&uri(&good));
-    assert!(came.status.success() && told(&came).contains("\"TLS\": true"), "{}", told(&came));
+    assert!(came.status.success() && reported(&came).contains("\"TLS\": true"), "{}", reported(&came));
     for wrong in [uri(&bad), format!("nbd://{at}/")] {
         let came = info(&wrong);
-        assert!(!came.status.success(), "{wrong}: {}", told(&came));
+        assert!(!came.status.success(), "{wrong}: {}", reported(&came));
     }
     let (content, back) = (set.path("content"), set.path("back"));
     let size = server.status()["array"]["size"].as_u64().unwrap() as usize;
@@ -70,7 +70,7 @@ fn clients_of_others_go_through_tls() {
     fs::write(&content, &bytes).unwrap();
     for (from, to) in [(name(&content), &*uri(&good)), (&*uri(&good), name(&back))] {
         let came = Command::new(&nbdcopy).args(["--connections=4", from, to]).output().unwrap();
-        assert!(came.status.success(), "{}", told(&came));
+        assert!(came.status.success(), "{}", reported(&came));
     }
     assert!(fs::read(&back).unwrap() == bytes, "what was written is read");
     let (host, port) = at.split_once(':').unwrap();
@@ -82,7 +82,7 @@ fn clients_of_others_go_through_tls() {
         .arg(format!("driver=raw,file.driver=file,file.filename={}", content.display()))
         .output()
         .unwrap();
-    assert!(came.status.success() && told(&came).contains("identical"), "{}", told(&came));
+    assert!(came.status.success() && reported(&came).contains("identical"), "{}", reported(&came));
     let (code, err) = server.signal(Signal::TERM);
     let refused: Vec<&str> = err.lines().filter(|line| line.contains("was refused: no TLS")).collect();
     assert!(code == 0 && refused.len() == 1, "once for this peer: {err}");

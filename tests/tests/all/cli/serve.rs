@@ -44,8 +44,8 @@ fn a_member_is_failed_by_any_of_its_names() {
     server.ask("fail", &["0"]).refused(1, &["0 stays in service", "redundancy"]);
     // A member that has lost its name is reported, if there was time to see it.
     let (code, err) = server.signal(Signal::TERM);
-    let told = |line: &str| line.contains("was deleted") || line.contains("by command");
-    assert!(code == 0 && err.lines().all(told), "{err}");
+    let reported = |line: &str| line.contains("was deleted") || line.contains("by command");
+    assert!(code == 0 && err.lines().all(reported), "{err}");
 }
 
 #[test]

@@ -169,10 +169,10 @@ fn each_array_is_reported_and_found_by_any_of_its_names() {
     serving.ask(&["fail", &uuid, "2"]).ok();
     assert_eq!(serving.ask(&["status", "a", "--json"]).json()["array"]["missing"], json!([2]));
     let (code, err) = serving.server.signal(Signal::TERM);
-    let told = ["a: ", "b: "]
+    let reported = ["a: ", "b: "]
         .map(|of| err.lines().filter(|line| line.starts_with(&format!("brindle: {of}"))).count());
     // Of the one with parity it is told, too, that it is exposed.
-    assert_eq!((code, told), (0, [2, 1]), "{err}");
+    assert_eq!((code, reported), (0, [2, 1]), "{err}");
 }
 
 #[test]

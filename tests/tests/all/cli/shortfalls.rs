@@ -87,7 +87,7 @@ fn an_empty_address_and_a_size_below_nothing_are_answered_in_words() {
         ["serve", "--memory", "-1", "--max-speed", "-1"],
     ] {
         let ran = program::brindle(words.into_iter().chain([name(&set.members[0])]));
-        said(ran, &["is below 0, which no size is", "write for example 64K or 1G"]);
+        said(ran, &["is below 0, and sizes are not", "write for example 64K or 1G"]);
     }
 }
 

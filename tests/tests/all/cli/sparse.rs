@@ -15,7 +15,7 @@ fn data(qemu_img: &Path, server: &Server) -> Vec<(u64, u64)> {
     parts.map(|part| (field(part, "start"), field(part, "length"))).collect()
 }
 
-fn told_size(qemu_img: &Path, server: &Server) -> u64 {
+fn reported_size(qemu_img: &Path, server: &Server) -> u64 {
     let info = tools::run(qemu_img, ["info", "-f", "raw", "--output=json", &server.uri()]);
     serde_json::from_str::<Value>(&info).unwrap()["virtual-size"].as_u64().unwrap()
 }
@@ -43,12 +43,15 @@ fn clients_read_only_what_members_hold_and_get_all_of_it() {
         let server = set.serve("");
         let write = format!("write -P 0x5a {} 1M", 20 * MIB);
         tools::run(&qemu_io, ["-f", "raw", "-c", &write, &server.uri()]);
-        let told = data(&qemu_img, &server);
-        let held: u64 = told.iter().map(|(_, len)| len).sum();
-        assert!(told.iter().all(|&(at, len)| at >= 19 * MIB && at + len <= 22 * MIB), "{flags}: {told:?}");
-        assert!((MIB..=2 * MIB).contains(&held), "{flags}: {told:?}");
+        let reported = data(&qemu_img, &server);
+        let held: u64 = reported.iter().map(|(_, len)| len).sum();
+        assert!(
+            reported.iter().all(|&(at, len)| at >= 19 * MIB && at + len <= 22 * MIB),
+            "{flags}: {reported:?}"
+        );
+        assert!((MIB..=2 * MIB).contains(&held), "{flags}: {reported:?}");
         let written = set.path("written");
-        files::sparse(&written, told_size(&qemu_img, &server));
+        files::sparse(&written, reported_size(&qemu_img, &server));
         let file = std::fs::File::options().write(true).open(&written).unwrap();
         file.write_all_at(&vec![0x5a; MIB as usize], 20 * MIB).unwrap();
         let convert = |to: &Path| {

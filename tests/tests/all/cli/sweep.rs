@@ -1,4 +1,4 @@
-//! `brindle sweep --destroy`: arrays that are made anew on members which the user gives up, and measured.
+//! `brindle sweep --destroy`: arrays that are created on members which the user gives up, and measured.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -28,9 +28,9 @@ fn members_are_found_where_they_ended_on_a_larger_disk() {
         disks.unchanged(|| {
             // Nothing else is there, and the disks are small: unasked, too.
             for search in ["", "--search "] {
-                let told = disks.run(&format!("examine {search}--json")).json();
-                assert_eq!(told["problem"], Value::Null, "{told}");
-                let found: Vec<&Value> = told["members"]
+                let reported = disks.run(&format!("examine {search}--json")).json();
+                assert_eq!(reported["problem"], Value::Null, "{reported}");
+                let found: Vec<&Value> = reported["members"]
                     .as_array()
                     .unwrap()
                     .iter()
@@ -53,8 +53,8 @@ fn a_disk_is_looked_through_only_if_asked_where_it_has_something_else() {
     let first = std::fs::File::options().write(true).open(&disks.members[0]).unwrap();
     first.write_all_at(b"XFSB\0\0\x10\0", 0).unwrap();
     let found = |search: &str| {
-        let told = run(&format!("examine {search}--json"), &disks.members[..1]).ended(0).report();
-        told["members"].as_array().unwrap().len()
+        let reported = run(&format!("examine {search}--json"), &disks.members[..1]).ended(0).report();
+        reported["members"].as_array().unwrap().len()
     };
     assert_eq!((found(""), found("--search ")), (1, 2));
     // One that would take hours is not looked through unasked, and says how to have it looked through.
@@ -62,8 +62,8 @@ fn a_disk_is_looked_through_only_if_asked_where_it_has_something_else() {
     files::sparse(&large, 2 << 30);
     let file = std::fs::File::options().write(true).open(&large).unwrap();
     file.write_all_at(b"something", 0).unwrap();
-    let told = run("examine", &[large]).ok().text();
-    assert!(told.contains("--search"), "{told}");
+    let reported = run("examine", &[large]).ok().text();
+    assert!(reported.contains("--search"), "{reported}");
     let beyond = [PathBuf::from(format!("{}@0..1T", name(&disks.members[0])))];
     run("detail", &beyond).refused(1, &["no part"]);
 }
@@ -81,8 +81,8 @@ fn a_member_that_was_cut_is_read_as_far_as_it_goes_if_that_is_forced() {
         assert!(without.out == content && without.err.contains("truncated or too small"), "{}", without.err);
         run("cat", &set.members[..2]).ended(1);
         // Where they can't, it gives what it has.
-        let told = run(&format!("cat --force -o {out}"), &set.members[..2]).ended(4);
-        assert!(told.err.contains("was cut at byte 5243392"), "{}", told.err);
+        let reported = run(&format!("cat --force -o {out}"), &set.members[..2]).ended(4);
+        assert!(reported.err.contains("was cut at byte 5243392"), "{}", reported.err);
         let read = std::fs::read(&out).unwrap();
         let same =
             read.chunks(4096).zip(content.chunks(4096)).filter(|(read, wanted)| read == wanted).count();
@@ -145,12 +145,12 @@ fn quotes_and_markup_in_names_are_data() {
     let mut create = words("create -l 5 -c 64K --name", &[PathBuf::from("<b>\"it's\"</b>")]);
     create.extend(members.iter().map(OsString::from));
     program::brindle(&create).ok();
-    let told = run("detail --json", &members).json();
-    assert_eq!(told["name"].as_str().unwrap().rsplit(':').next(), Some("<b>\"it's\"</b>"));
+    let reported = run("detail --json", &members).json();
+    assert_eq!(reported["name"].as_str().unwrap().rsplit(':').next(), Some("<b>\"it's\"</b>"));
     let paths: Vec<&str> =
-        told["devices"].as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap()).collect();
+        reported["devices"].as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap()).collect();
     assert_eq!(paths, members.iter().map(|member| name(member)).collect::<Vec<_>>());
-    // A file system, so that a command is told that can be pasted.
+    // The file system makes the server suggest a command to be pasted.
     let server = set.serve_some("", &members);
     let mut client = Client::connect(&server.uri());
     let mut data = b"XFSB\0\0\x10\0".to_vec();
@@ -159,8 +159,8 @@ fn quotes_and_markup_in_names_are_data() {
     client.all_at_once(&[brindle_tests::nbd::Change { offset: 0, len: 4096, work }]);
     client.close();
     server.stop();
-    let told = run("detail --json", &members).json();
-    let next = told["holds"][0]["next"].as_str().unwrap();
+    let reported = run("detail --json", &members).json();
+    let next = reported["holds"][0]["next"].as_str().unwrap();
     let (_, pasted) = next.split_once("--read-only ").unwrap();
     let (pasted, _) = pasted.split_once(" --nbd").unwrap();
     let mut shell = std::process::Command::new("sh");
@@ -184,8 +184,8 @@ fn detail_cat_check_and_serve_find_members_that_end_before_their_disk_by_themsel
         disks.unchanged(|| {
             for search in ["", " --search"] {
                 assert!(disks.run(&format!("cat{search}")).ok().out == content, "{create}{search}");
-                let told = disks.run(&format!("detail --json{search}")).json();
-                let devices = told["devices"].as_array().unwrap();
+                let reported = disks.run(&format!("detail --json{search}")).json();
+                let devices = reported["devices"].as_array().unwrap();
                 let paths: Vec<&str> = devices.iter().map(|one| one["path"].as_str().unwrap()).collect();
                 assert_eq!(paths, inside.iter().map(|one| name(one)).collect::<Vec<_>>(), "{create}{search}");
                 disks.run(&format!("check{search}")).ok();
@@ -252,10 +252,10 @@ fn the_way_to_a_member_that_lost_its_superblock_with_its_end_is_told_and_leads_t
         // The others do without it.
         assert!(set.run("cat").ended(0).out == content);
         for command in ["cat", "detail"] {
-            let told = run(command, &set.members[..2]).ended(1).err;
-            let (_, way) = told.split_once("brindle cat ").unwrap_or_else(|| panic!("{told}"));
+            let reported = run(command, &set.members[..2]).ended(1).err;
+            let (_, way) = reported.split_once("brindle cat ").unwrap_or_else(|| panic!("{reported}"));
             let (way, _) = way.split_once(" reads it").unwrap();
-            assert!(told.contains("is a guess"), "{told}");
+            assert!(reported.contains("is a guess"), "{reported}");
             let read = |way: &str, part: &str| {
                 let mut shell = std::process::Command::new("sh");
                 let brindle = name(program::path());

@@ -125,9 +125,13 @@ fn keys_sort_explain_and_end_and_the_terminal_is_left_as_it_was() {
 fn programs_get_reports_with_rates() {
     let set = Set::raid5(3);
     let server = set.serve("");
-    let told = server.ask("watch", &["--json", "--interval", "10ms"]).json();
-    assert_eq!((&told[0]["name"], &told[0]["rates"]["requests"]), (&"a".into(), &0.0.into()), "{told}");
-    assert!(told[0]["rates"]["seconds"].as_f64() >= Some(0.01), "{told}");
-    assert_eq!(told[0]["array"]["devices"][2]["rates"]["writes"], 0.0, "{told}");
+    let reported = server.ask("watch", &["--json", "--interval", "10ms"]).json();
+    assert_eq!(
+        (&reported[0]["name"], &reported[0]["rates"]["requests"]),
+        (&"a".into(), &0.0.into()),
+        "{reported}"
+    );
+    assert!(reported[0]["rates"]["seconds"].as_f64() >= Some(0.01), "{reported}");
+    assert_eq!(reported[0]["array"]["devices"][2]["rates"]["writes"], 0.0, "{reported}");
     server.stop();
 }

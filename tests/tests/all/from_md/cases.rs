@@ -118,7 +118,7 @@ fn case(plan: &Plan, turn: usize) -> Case {
     Case::new(recipe, state).sector(plan.sector)
 }
 
-/// Arrays that lack nothing take turns by themselves, so that every layout has its turn among the others.
+/// Arrays without losses take turns of their own, so that every layout also has its turn among the degraded ones.
 fn cases(plans: &[Plan]) -> Vec<Case> {
     let mut turns: BTreeMap<(Family, bool), usize> = BTreeMap::new();
     let mut next = |plan: &Plan| {

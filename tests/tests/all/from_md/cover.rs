@@ -9,8 +9,8 @@ pub(super) const METADATA: [&str; 4] = ["0.90", "1.0", "1.1", "1.2"];
 pub(super) const CHUNKS: [u64; 8] = [4, 8, 16, 32, 64, 128, 256, 512];
 pub(super) const SECTORS: [u32; 2] = [512, 4096];
 
-/// Arrays whose layouts take turns: one level, but the layouts that only RAID 6 has apart from those that it shares with
-/// RAID 5, and each kind of RAID 10 by itself.
+/// Arrays whose layouts take turns. Each level is one family, with two exceptions: RAID 6 has one for the layouts of
+/// its own, and each kind of RAID 10 has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Family {
     Linear,

@@ -21,7 +21,7 @@ use super::{cases, each, left};
 struct Sample {
     name: String,
     recipe: Recipe,
-    /// By role.
+    /// Indexed by role.
     members: BTreeMap<usize, PathBuf>,
     /// Spares and half recovered members: given too, and no help.
     others: Vec<PathBuf>,

@@ -115,8 +115,8 @@ fn released(members: &[PathBuf]) {
 /// Runs a machine whose script may ask for things, and gives back the scene in which they were done.
 fn played(mut scene: Scene, vm: Vm, closings: u32, least: u32) -> (Scene, brindle_tests::vm::Report) {
     scene.way = Some(Way::to(scene.second_port()));
-    let desk = TcpListener::bind("127.0.0.1:0").unwrap();
-    let control = desk.local_addr().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let control = listener.local_addr().unwrap();
     let script = format!(
         "HOST={HOST} FIRST={} SECOND={} CONTROL={} CLOSINGS={closings} LEAST={least}\n{}",
         scene.ports[0],
@@ -126,7 +126,7 @@ fn played(mut scene: Scene, vm: Vm, closings: u32, least: u32) -> (Scene, brindl
     );
     let acting = std::thread::spawn(move || {
         loop {
-            let (mut stream, _) = desk.accept().unwrap();
+            let (mut stream, _) = listener.accept().unwrap();
             let mut word = String::new();
             BufReader::new(&stream).read_line(&mut word).unwrap();
             match word.trim() {
@@ -261,7 +261,7 @@ fn a_thousand_half_open_logins_hold_little_and_keep_nobody_out() {
 
 #[test]
 fn a_patience_that_initiators_do_not_bear_is_told_of_at_the_start() {
-    for (flags, told) in
+    for (flags, reported) in
         [(&["--member-timeout", "5s"][..], true), (&["--member-timeout", "4s"], false), (&[], false)]
     {
         let mut scene = Scene::new();
@@ -269,6 +269,6 @@ fn a_patience_that_initiators_do_not_bear_is_told_of_at_the_start() {
         released(&scene.members);
         scene.serve_with(flags);
         let (code, err) = scene.server.take().expect("it runs").signal(Signal::TERM);
-        assert!(code == 0 && err.contains("VMware") == told, "{flags:?}: {code} {err}");
+        assert!(code == 0 && err.contains("VMware") == reported, "{flags:?}: {code} {err}");
     }
 }

@@ -265,7 +265,7 @@ fn recovered_by_md(vm: Vm, victims: &[Victim], dir: &Path) -> Vec<Vec<u8>> {
     each.collect()
 }
 
-/// Brindle, which has made the array good too, gives what md does: all of it where parity was made anew; of copies, which one
+/// Brindle, which has made the array good too, gives what md does: all of it where parity was recomputed; of copies, which one
 /// counts is each's own choice, what was flushed.
 fn is_what_md_gives(victim: &Victim, content: &[u8]) {
     victim.judge(content, "what md has recovered");

@@ -1,5 +1,5 @@
 //! Killed in mid-write: servers of Brindle, whose arrays md then takes over, and machines with md, whose arrays Brindle
-//! takes over. Either knows what the other left: what is in doubt is made true or refused, and what was flushed is there.
+//! takes over. Either knows what the other left: what is in doubt is brought in sync or refused, and what was flushed is there.
 
 mod client;
 mod machine;
@@ -53,7 +53,7 @@ struct Victim {
     shape: Shape,
     /// Tells it from others.
     number: usize,
-    /// By role; those that are lost too.
+    /// Indexed by role; those that are lost too.
     members: Vec<PathBuf>,
     size: u64,
     /// The values that its sectors may hold.

@@ -33,8 +33,8 @@ fn nothing_is_lost_whatever_happens_to_members_and_server() {
         if begun.elapsed() >= Duration::from_secs(60 * minutes) {
             break;
         }
-        eprintln!("soak: {} s, {}", begun.elapsed().as_secs(), scene.told(&verifier));
+        eprintln!("soak: {} s, {}", begun.elapsed().as_secs(), scene.reported(&verifier));
     }
     scene.ends(&mut verifier);
-    println!("soak: {} s, {}", begun.elapsed().as_secs(), scene.told(&verifier));
+    println!("soak: {} s, {}", begun.elapsed().as_secs(), scene.reported(&verifier));
 }

@@ -64,12 +64,12 @@ impl Scene {
     }
 
     /// A summary of the run so far.
-    pub(super) fn told(&self, verifier: &Verifier) -> String {
-        let mut told = format!("{} MiB verified", verifier.verified_mib());
+    pub(super) fn reported(&self, verifier: &Verifier) -> String {
+        let mut reported = format!("{} MiB verified", verifier.verified_mib());
         for (fault, times) in &self.met {
-            let _ = write!(told, ", {fault:?} {times}");
+            let _ = write!(reported, ", {fault:?} {times}");
         }
-        told
+        reported
     }
 
     fn path(&self, device: usize) -> String {

@@ -68,7 +68,7 @@ pub(super) struct Array {
     pub(super) shape: &'static Shape,
     /// Tells it from others: number of its device in the machine.
     pub(super) number: usize,
-    /// By role.
+    /// Indexed by role.
     pub(super) members: Vec<PathBuf>,
     /// Roles whose member the array goes on without.
     pub(super) lost: Vec<usize>,

@@ -46,7 +46,7 @@ impl Continued {
     fn new(level: &'static str, count: usize, half: Half, number: usize, dir: &Path) -> Self {
         let more = usize::from(half != Half::Resync);
         let members = files::members(dir, &format!("half{number}-"), count + more, SIZE);
-        // A device that replaces a member comes by that word.
+        // A replacement is given to mdadm by that word.
         let ours = if half == Half::Replacement { &members[..count] } else { &members };
         let name = format!("half{number}");
         let words = ["create", "-N", &name, "--assume-clean", "--bitmap", "none", "-l", level];

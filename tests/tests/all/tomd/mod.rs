@@ -2,14 +2,14 @@
 //! them without a warning, reads the same content, finds all redundancy true, and takes the lost members back. mdadm
 //! reports the same as Brindle.
 
-mod behind;
+mod bitmap_added;
 mod bitmap_files;
 mod continued;
 mod fields;
-mod grown;
 mod matrix;
 mod numbers;
 mod readd;
+mod write_behind;
 mod written;
 
 use std::ffi::OsString;

@@ -23,7 +23,7 @@ enum Failed {
 struct Replaced {
     level: &'static str,
     failed: Failed,
-    /// By role.
+    /// Indexed by role.
     members: Vec<PathBuf>,
     sha256: String,
 }

@@ -1,4 +1,4 @@
-//! Members that left an array of Brindle's with a bitmap and come back: md goes on with one that Brindle has taken again, and
+//! Members that left an array of Brindle's with a bitmap and come back: md goes on with one that Brindle has re-added, and
 //! takes one again itself, by the bitmap that Brindle has kept.
 
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ enum By {
 struct Returned {
     level: &'static str,
     by: By,
-    /// Their numbers, in the order in which they are taken again.
+    /// Their numbers, in the order in which they are re-added.
     away: Vec<usize>,
     members: Vec<PathBuf>,
     sha256: String,
@@ -124,7 +124,7 @@ fn given_to_md() -> Result<(), Missing> {
         ("5", 3, &[1]),
         ("6", 4, &[1]),
         ("10", 4, &[1]),
-        // Two that left one after the other: whichever is named first, both are taken again.
+        // Two that left one after the other: whichever is named first, both are re-added.
         ("1", 3, &[0, 1]),
         ("1", 3, &[1, 0]),
         ("6", 4, &[0, 2]),

@@ -1,4 +1,4 @@
-//! Places of a window that copies can't give: mended from others, or left out of the comparison.
+//! Unreadable places of a window: mended from other copies, or left out of the comparison.
 
 use brindle_io::OpError;
 use brindle_volume::VolumeError;
@@ -30,7 +30,7 @@ impl Holes {
         self.over(at, len).next().is_none()
     }
 
-    /// Something of this copy of the range is missing.
+    /// Whether some of this copy of the range is missing.
     pub(super) fn has(&self, copy: u16, at: u64, len: u64) -> bool {
         self.over(at, len).any(|hole| hole.copy == copy)
     }

@@ -1,15 +1,15 @@
-//! RAID 1 and RAID 10: each byte on several members.
+//! RAID 1 and RAID 10: several members hold each byte.
 
-pub(crate) mod behind;
-mod careful;
 mod holes;
 mod pace;
 mod read;
+mod read_errors;
 mod scrub;
 mod split;
 mod vote;
 mod window;
 mod write;
+pub(crate) mod write_behind;
 
 use core::cell::Cell;
 use core::ops::Range;
@@ -17,12 +17,12 @@ use std::rc::Rc;
 
 use brindle_layout::{Extent, Geometry, Level, Mirrored, Place};
 use brindle_members::door::{Door, MemberOps, Moved};
-use brindle_members::lock::{Held, Hold, RangeLock};
+use brindle_members::lock::{Hold, RangeGuard, RangeLock};
 use brindle_members::members::{Device, RoleState};
 use smallvec::SmallVec;
 
-use behind::Behind;
 use pace::Paces;
+use write_behind::WriteBehind;
 
 use crate::core::Core;
 use crate::data::allocation::Sources;
@@ -50,7 +50,7 @@ pub(crate) struct Mirror {
     /// How fast the members answer reads.
     paces: Paces,
     /// Writes to members that are write-mostly and lag.
-    behind: Rc<Behind>,
+    behind: Rc<WriteBehind>,
     /// Breaks ties between copies.
     turn: Cell<u16>,
 }
@@ -68,7 +68,7 @@ impl Mirror {
             load: (0..members).map(|_| Cell::new(0)).collect(),
             sent_to: (0..members).map(|_| Cell::new(0)).collect(),
             paces: Paces::new(members, map.group()),
-            behind: Behind::new(&core.io),
+            behind: WriteBehind::new(&core.io),
             turn: Cell::new(0),
         };
         mirror.look_at_flags();
@@ -83,13 +83,13 @@ impl Mirror {
     }
 
     /// All of the array is held, as by a write to all of it.
-    pub(crate) async fn quiet(&self) -> Held<'_> {
+    pub(crate) async fn quiet(&self) -> RangeGuard<'_> {
         self.locks.acquire(0..self.geometry.size(), Hold::Exclusive).await
     }
 
     /// Takes a place in the queue for all bytes of the array that these parts of data areas hold. All are taken before any is
     /// waited for, so that no two wait for each other.
-    pub(crate) fn enter_all(&self, parts: &[(u16, Range<u64>)]) -> Vec<Held<'_>> {
+    pub(crate) fn enter_all(&self, parts: &[(u16, Range<u64>)]) -> Vec<RangeGuard<'_>> {
         let mut ranges: Vec<Range<u64>> =
             parts.iter().flat_map(|(role, range)| self.array_ranges(*role, range.clone())).collect();
         ranges.sort_unstable_by_key(|range| range.start);
@@ -156,9 +156,9 @@ impl Mirror {
         (0..self.map.copies()).filter_map(move |copy| self.readable_copy(offset, len, copy))
     }
 
-    /// The same in the order in which they are believed where they need not be the same. One that is being rebuilt can be
-    /// read up to some place only: were it the first, a range that crosses that place would be answered by another copy than
-    /// its parts.
+    /// The copies of a range whose copies may differ, in the order in which they are believed. One that is being
+    /// rebuilt can be read up to some place only: were it the first, a range that crosses that place would be
+    /// answered by another copy than its parts.
     #[cold]
     fn copies_in_doubt(&self, offset: u64, len: u64) -> SmallVec<[Readable; 4]> {
         let mut copies: SmallVec<[Readable; 4]> = self.readable_copies(offset, len).collect();
@@ -166,7 +166,7 @@ impl Mirror {
         copies
     }
 
-    /// One of them by its number.
+    /// A readable copy by its number.
     #[inline]
     fn readable_copy(&self, offset: u64, len: u64, copy: u16) -> Option<Readable> {
         let extent = self.map.locate(offset, copy);

@@ -1,4 +1,4 @@
-//! How fast the members answer reads: a copy that is much slower than another is asked less, and now and then.
+//! Measures how fast members answer reads. A copy that is much slower than another is read only now and then.
 //!
 //! The work in flight alone does not tell: with one read at a time nothing is ever in flight when the next comes. Copies
 //! that are about as fast as each other share reads by that work only.
@@ -21,7 +21,7 @@ const LEAST: u64 = 50_000;
 const BYTE: u64 = 4;
 /// A slow member is asked again after this many times its last latency: a client that waits for each read loses 2 %.
 const AGAIN: u64 = 50;
-/// It is asked again after so long at the latest, in nanoseconds.
+/// The member is asked again after so long at the latest, in nanoseconds.
 const LATEST: u64 = 20_000_000_000;
 
 /// The observed speed of a member.
@@ -35,7 +35,7 @@ struct Pace {
     until: Cell<u8>,
     /// When it may be asked again though it is slow.
     again: Cell<Instant>,
-    /// It is not to be read where another can answer.
+    /// The member is not to be read where another can answer.
     write_mostly: Cell<bool>,
 }
 
@@ -170,7 +170,7 @@ impl Paces {
         if times < SLOW { 1 } else { times }
     }
 
-    /// Whether it is time to ask a slow member again; then not before it has answered.
+    /// Whether it is time to ask a slow member again. If so, it is not asked once more before it has answered.
     pub(super) fn ask_again(&self, role: u16, now: Instant) -> bool {
         let pace = &self.roles[usize::from(role)];
         if now < pace.again.get() {
@@ -209,7 +209,7 @@ mod tests {
         Instant::from_nanos(nanos)
     }
 
-    /// Reads of 4 KiB that took so long, one after the other.
+    /// Notes reads of 4 KiB that took these times.
     fn reads(paces: &Paces, role: u16, took: u64, count: u64) {
         (0..count).for_each(|n| paces.answered(role, 4096, at(n * MS), at(n * MS + took), |_| true));
     }

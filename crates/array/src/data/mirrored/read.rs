@@ -7,7 +7,7 @@ use brindle_io::{Duration, Instant, Slice};
 use brindle_members::door::Done;
 use brindle_volume::{VolumeError, stretches};
 
-use super::careful::{Suspects, suspects};
+use super::read_errors::{Suspects, suspects};
 use super::{Mirror, Readable};
 use crate::config::ReadPolicy;
 
@@ -36,7 +36,7 @@ impl Mirror {
         }
         let Some(copy) = self.choose(offset, into.len()) else { return Err(VolumeError::TooManyLost) };
         let (role, cost) = (copy.extent.member, into.len() as u64 + OPERATION);
-        if self.core.members.is_aside(role) {
+        if self.core.members.is_avoided(role) {
             // It would keep the memory, or has not taken yet what was written: there is no other copy, or none that may be read.
             return Box::pin(self.read_carefully(offset, into, &Suspects::new())).await;
         }
@@ -51,7 +51,7 @@ impl Mirror {
         if outcome.is_ok() {
             return Ok(());
         }
-        if let Some(error) = self.core.lent(into, &outcome) {
+        if let Some(error) = self.core.error_if_pinned(into, &outcome) {
             return Err(error);
         }
         Box::pin(self.read_carefully(offset, into, &suspects(&outcome))).await
@@ -76,7 +76,7 @@ impl Mirror {
     #[inline]
     pub(super) fn is_pinned(&self, offset: u64, len: u64) -> bool {
         let end = offset + len;
-        end > self.core.keeper.synced_to() && !self.core.keeper.is_true(&(offset..end))
+        end > self.core.keeper.synced_to() && !self.core.keeper.is_in_sync(&(offset..end))
     }
 
     /// The copy that is to answer a read within one extent.

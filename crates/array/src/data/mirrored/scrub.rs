@@ -1,4 +1,4 @@
-//! Copies compared, made the same, and rebuilt.
+//! Compares copies, makes them equal, and rebuilds them.
 
 use core::ops::Range;
 
@@ -10,8 +10,8 @@ use brindle_members::members::RoleState;
 use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
-use super::careful::{STEP, Suspects};
 use super::holes::Holes;
+use super::read_errors::{STEP, Suspects};
 use super::window::{CopyWindow, block};
 use super::{Mirror, Readable};
 use crate::data::report::{Mismatch, MismatchKind, SyncMode, SyncReport};
@@ -35,7 +35,7 @@ impl Mirror {
                 let window =
                     CopyWindow { offset, len, buf: self.core.scratch.alloc((copies * len) as usize).await };
                 let read = self.read_copies(&window, report).await;
-                if !window.buf.is_lent() {
+                if !window.buf.is_pinned() {
                     break (window, read?);
                 }
                 // A member did not answer, and a write of this window may still land on it. The window is done once
@@ -65,7 +65,7 @@ impl Mirror {
         if done.is_ok() {
             return Ok(Holes::default());
         }
-        match self.core.lent(window.buf.all(), &done) {
+        match self.core.error_if_pinned(window.buf.all(), &done) {
             Some(error) => Err(error),
             None => self.find_holes(window, report).await,
         }
@@ -102,7 +102,7 @@ impl Mirror {
             let _maintenance = self.core.maintenance(Change::Redundancy(range.clone())).await?;
             let outcome = group.submit().await;
             match self.core.settle_range(&outcome, false, range).await {
-                // It is made true once there is room.
+                // It is brought in sync once there is room.
                 Err(VolumeError::Member { error: OpError::NoSpace, .. }) => {
                     report.unverified += window.len;
                     return Ok(());
@@ -110,7 +110,7 @@ impl Mirror {
                 settled => settled?,
             }
         }
-        whole.into_iter().for_each(|range| self.core.keeper.made_true(range, false));
+        whole.into_iter().for_each(|range| self.core.keeper.note_in_sync(range, false));
         Ok(())
     }
 
@@ -139,7 +139,7 @@ impl Mirror {
             return Ok(true);
         }
         report.mismatch_sectors += len.div_ceil(512) * differing.len() as u64;
-        let unlocated = if copies.len() > 2 && self.core.keeper.is_true(&(at..at + len)) {
+        let unlocated = if copies.len() > 2 && self.core.keeper.is_in_sync(&(at..at + len)) {
             self.vote(window, (at, len), &copies, mode, repairs, report)
         } else {
             len.div_ceil(512) * differing.len() as u64

@@ -7,8 +7,8 @@ use brindle_members::door::{Done, MemberOps};
 use brindle_volume::VolumeError;
 use smallvec::{SmallVec, smallvec};
 
-use super::careful::{Suspects, suspects};
 use super::read::{OPERATION, PART};
+use super::read_errors::{Suspects, suspects};
 use super::{Mirror, Readable};
 use crate::config::ReadPolicy;
 
@@ -89,7 +89,7 @@ impl Mirror {
         if done.is_ok() {
             return Ok(());
         }
-        match self.core.lent(into, &done) {
+        match self.core.error_if_pinned(into, &done) {
             Some(error) => Err(error),
             None => Box::pin(self.read_carefully(offset, into, &suspects(&done))).await,
         }
@@ -139,7 +139,7 @@ impl Mirror {
                 self.copy_for_part(here, len, preferred, parts)
             };
             let copy = copy.ok_or(VolumeError::TooManyLost)?;
-            if self.core.members.is_aside(copy.extent.member) {
+            if self.core.members.is_avoided(copy.extent.member) {
                 return Ok(None);
             }
             split.read(&copy, &into.slice(at..at + len));

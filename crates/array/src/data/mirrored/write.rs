@@ -36,7 +36,7 @@ impl Mirror {
         // The last copy stays in use: what it has is old or new, and an answer from it is better than none.
         self.core.settle_range(&outcome, false, offset..end).await?;
         if end > self.core.keeper.synced_to() {
-            self.core.keeper.made_true(offset..end, false);
+            self.core.keeper.note_in_sync(offset..end, false);
         }
         Ok(())
     }

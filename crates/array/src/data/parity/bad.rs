@@ -1,4 +1,4 @@
-//! The members that did not give what was read of them.
+//! The members whose reads failed in a step.
 
 use brindle_io::OpError;
 use brindle_members::door::Done;
@@ -39,7 +39,7 @@ impl Bad {
         self.iter().find(|(_, error)| *error == OpError::TimedOut).map(|(role, _)| role)
     }
 
-    /// Only those that do not answer.
+    /// The members among these that do not answer.
     pub(super) fn only_silent(&self) -> Self {
         Self(self.iter().filter(|(_, error)| *error == OpError::TimedOut).collect())
     }

@@ -55,7 +55,7 @@ pub(super) struct Batch {
     /// Where the first of them begins and the last ends, and the bytes of all.
     hull: Range<u64>,
     bytes: u64,
-    /// One of them wants to be on stable storage.
+    /// A write of the batch wants to be on stable storage.
     pub(super) fua: bool,
     followers: Vec<Rc<Follower>>,
     io: Io,

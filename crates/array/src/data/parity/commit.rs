@@ -1,5 +1,5 @@
-//! The one place between parity computed and members written: every write of rows goes through it, be it of data with
-//! parity, of parity alone, of zeroes, or of what was rebuilt.
+//! The one step between computing parity and writing members. All writes of rows go through it: data with parity,
+//! parity alone, zeroes, rebuilt blocks.
 
 use brindle_io::OpError;
 use brindle_members::door::{Done, MemberOps};
@@ -23,7 +23,7 @@ impl Parity {
         Ok(ops.submit().await)
     }
 
-    /// The same of zeroes in whole rows: zero data has zero parity.
+    /// Commits zeroes to whole rows: zero data has zero parity.
     pub(super) async fn commit_zeroes(
         &self,
         window: &RowWindow,
@@ -38,8 +38,8 @@ impl Parity {
         self.door().zero_spans(&spans, options, range).await
     }
 
-    /// The same of what was rebuilt of a role's block in a window of one row, since its member could not read it (because
-    /// of `why`). True if it can now.
+    /// Commits the rebuilt block of a role in a window of one row, which its member could not read because of `why`.
+    /// True if the member can read it now.
     pub(super) async fn commit_mended(
         &self,
         window: &RowWindow,

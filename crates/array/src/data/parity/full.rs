@@ -1,4 +1,4 @@
-//! Runs of full rows: parity from the new data alone, one operation per member.
+//! Writes runs of full rows: parity comes from the new data alone, with one operation per member.
 
 use core::ops::Range;
 
@@ -9,8 +9,8 @@ use brindle_members::lock::Hold;
 use brindle_volume::{VolumeError, stretches};
 use smallvec::SmallVec;
 
-use super::apart::Both;
 use super::bad::Bad;
+use super::parity_first::Both;
 use super::plan::Pieces;
 use super::row_write::{RowWrite, clip, cut_part};
 use super::solve::{SmallSlots, generate};
@@ -95,7 +95,7 @@ impl Parity {
         self.settle_window(window)
     }
 
-    /// Where members are lost parity is written first, lest it stand for nothing if there is no room (`apart.rs`).
+    /// Where members are lost parity is written first, lest it stand for nothing if there is no room (`parity_first.rs`).
     async fn write_full_degraded(&self, full: Full<'_>) -> Result<(), VolumeError> {
         let (map, window) = (full.map, full.window);
         let lost = |row| data_roles(&map.row(row)).filter(|&r| self.readable_in(row, r).is_none()).count();
@@ -131,7 +131,7 @@ impl Parity {
                 RowWrite { number, row: map.row(number), pieces: &pieces, fua, unreadable: &unreadable };
             let mut start = window.cols.start;
             while start < window.cols.end {
-                let end = self.true_run(number, &(start..window.cols.end));
+                let end = self.in_sync_run(number, &(start..window.cols.end));
                 self.agree_or_doubt(&job, &(start..end), sent, outcome).await;
                 start = end;
             }

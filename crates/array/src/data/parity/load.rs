@@ -1,4 +1,4 @@
-//! Windows filled from members, with what is lost rebuilt.
+//! Fills windows from members, and rebuilds lost blocks.
 
 use brindle_layout::Row;
 use brindle_members::door::Done;
@@ -13,7 +13,7 @@ use super::window::{Planes, RowWindow};
 /// Why a window was not filled.
 pub(super) enum LoadError {
     Volume(VolumeError),
-    /// Members failed to give what was needed.
+    /// Members failed to give the blocks that were needed.
     Members(Done),
 }
 
@@ -24,7 +24,7 @@ impl From<Unsolvable> for LoadError {
 }
 
 impl Parity {
-    /// Fills the planes of the `wanted` roles of each row, rebuilding those that can't be read (or are in `bad`).
+    /// Fills the planes of the `wanted` roles of each row. Planes that can't be read, or are in `bad`, are rebuilt.
     /// Planes of other roles may be filled too. The caller holds the rows.
     pub(super) async fn load(
         &self,
@@ -40,7 +40,7 @@ impl Parity {
         let mut group = self.ask();
         for row in window.rows.clone() {
             let roles = self.map.row(row);
-            let known = self.is_true(row, &window.cols);
+            let known = self.is_in_sync(row, &window.cols);
             let needs = solve::needs(&roles, |role| there(row, role), |role| wanted(&roles, role), known)?;
             computed |= needs.data;
             for role in 0..self.width() {

@@ -1,4 +1,4 @@
-//! Which member of a row is wrong, sector by sector.
+//! Finds the wrong member of a row, sector by sector.
 
 use core::ops::Range;
 
@@ -15,12 +15,12 @@ const SECTOR: usize = 512;
 pub(super) struct Wrong {
     pub(super) role: u16,
     pub(super) kind: MismatchKind,
-    /// Of the row's columns in the window.
+    /// Bytes of the row's columns in the window.
     pub(super) bytes: Range<usize>,
 }
 
 /// Finds the wrong members in a part of a row with P and Q, all of whose blocks are there. `computed` are the planes
-/// of P and Q computed anew. Each logical block of a disk is judged by itself, since disks lose or corrupt whole
+/// of P and Q recomputed. Each logical block of a disk is judged by itself, since disks lose or corrupt whole
 /// blocks; neighbours with one answer are joined. Also gives the number of sectors for which no single member
 /// explains the difference.
 pub(super) fn locate(

@@ -1,4 +1,4 @@
-//! Rows of which members can't give everything: rebuilt in memory, and what could not be read mended.
+//! Rebuilds unreadable blocks of a row in memory, and mends them on their members.
 
 use core::ops::Range;
 
@@ -43,7 +43,7 @@ impl Parity {
         match &result {
             Ok(planes) => {
                 let _left = self.mend(window, planes, &bad, read_failures).await;
-                if planes.are_lent() {
+                if planes.are_pinned() {
                     return Err(VolumeError::Member { role: bad.silent(), error: OpError::TimedOut });
                 }
             }
@@ -71,7 +71,7 @@ impl Parity {
     ) -> Bad {
         let mut left = Bad::default();
         for (role, why) in bad.iter() {
-            if planes.are_lent() {
+            if planes.are_pinned() {
                 left.add(role, OpError::TimedOut);
                 continue;
             }

@@ -3,8 +3,6 @@
 //! A row is locked while its parity and data don't agree, and while something is computed from both. A task takes all
 //! the scratch memory that a step needs at once, and never waits for a lock while it holds some.
 
-mod apart;
-mod around;
 mod bad;
 mod batch;
 mod commit;
@@ -12,9 +10,11 @@ mod full;
 mod load;
 mod locate;
 mod mend;
+mod parity_first;
 mod plan;
 mod read;
 mod recover;
+mod row_read;
 mod row_write;
 mod scrub;
 mod solve;
@@ -31,7 +31,7 @@ use std::rc::Rc;
 use brindle_io::PAGE as IO_PAGE;
 use brindle_layout::{ParityRows, Row};
 use brindle_members::door::{Door, MemberOps, Moved};
-use brindle_members::lock::{Held, Hold, RangeLock};
+use brindle_members::lock::{Hold, RangeGuard, RangeLock};
 use brindle_members::members::Device;
 use brindle_parity::Kernel;
 use smallvec::{SmallVec, smallvec};
@@ -113,12 +113,12 @@ impl Parity {
     }
 
     /// All rows are held, as by a write to all of them.
-    pub(crate) async fn quiet(&self) -> Held<'_> {
+    pub(crate) async fn quiet(&self) -> RangeGuard<'_> {
         self.locks.acquire(0..self.map.rows(), Hold::Exclusive).await
     }
 
     /// Takes a place in the queue for the rows that have these parts of data areas, from the lowest to the highest.
-    pub(crate) fn enter_all(&self, parts: &[(u16, Range<u64>)]) -> Vec<Held<'_>> {
+    pub(crate) fn enter_all(&self, parts: &[(u16, Range<u64>)]) -> Vec<RangeGuard<'_>> {
         let (chunk, rows) = (self.map.chunk(), self.map.rows());
         let first = parts.iter().map(|(_, range)| range.start / chunk).min();
         let end = parts.iter().map(|(_, range)| range.end.div_ceil(chunk).min(rows)).max();

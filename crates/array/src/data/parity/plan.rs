@@ -1,4 +1,4 @@
-//! How to write a part of a row with the fewest operations.
+//! Plans a write to a part of a row with the fewest operations.
 
 use core::ops::Range;
 
@@ -78,7 +78,7 @@ pub(super) struct Health {
     /// Parity that has to be written: P, Q.
     pub(super) writable: [bool; 2],
     pub(super) lost: LostData,
-    /// Parity is known true in all the columns that are written.
+    /// Parity is known to be in sync in all the columns that are written.
     pub(super) known: bool,
     /// The array lacks something, and parity has to stay true in all the columns, or what was written before is lost.
     pub(super) careful: bool,
@@ -110,7 +110,7 @@ impl Parity {
         cols: &Range<u64>,
         unreadable: &Bad,
     ) -> Result<Health, VolumeError> {
-        let known = self.is_true(number, cols);
+        let known = self.is_in_sync(number, cols);
         let has_q = row.q().is_some();
         if self.core.members.all_in_sync() && unreadable.is_empty() {
             let parity = [true, has_q];
@@ -139,7 +139,7 @@ impl Parity {
 /// Cuts the columns of the pieces into bands and finds each one's way.
 ///
 /// # Errors
-/// [`VolumeError::TooManyLost`] if parity that is not known true would have to stand for a part of what is lost.
+/// [`VolumeError::TooManyLost`] if parity that is not known to be in sync would have to stand for a part of what is lost.
 pub(super) fn plan(row: &Row, health: &Health, pieces: &[WritePiece]) -> Result<WritePlan, VolumeError> {
     let mut bands = cut(pieces);
     let mut rebuild = false;

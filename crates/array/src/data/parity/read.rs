@@ -1,13 +1,13 @@
-//! Reads of parity arrays: straight from the data's members, or rebuilt where those are lost.
+//! Reads of parity arrays: direct from the members that hold the data, or rebuilt where those are lost.
 
 use core::ops::Range;
 
 use brindle_io::sync::join_all;
 use brindle_io::{OpError, Slice};
 use brindle_layout::ParityRows;
+use brindle_members::direct::Stretch;
 use brindle_members::door::Done;
 use brindle_members::lock::Hold;
-use brindle_members::straight::Stretch;
 use brindle_volume::{VolumeError, stretches};
 
 use super::Parity;
@@ -22,7 +22,7 @@ struct ReadPiece {
     role: u16,
     /// Bytes within the chunk.
     cols: Range<u64>,
-    /// Where they belong in the request's memory.
+    /// The offset in the request's memory.
     at: usize,
 }
 
@@ -51,7 +51,7 @@ impl Parity {
         self.core.members.all_answer()
     }
 
-    /// The same, and [with nothing beside the reads](brindle_members::door::Door::reads_alone).
+    /// The member's bytes can be read [with nothing beside the reads](brindle_members::door::Door::reads_alone).
     #[inline(always)]
     pub(crate) fn reads_alone(&self, into: &[Slice]) -> bool {
         self.reads_straight() && self.door().reads_alone(into)
@@ -69,7 +69,7 @@ impl Parity {
 
     /// Rebuilds the parts of a range that members did not give.
     pub(crate) async fn read_on(&self, offset: u64, into: &[Slice], done: &Done) -> Result<(), VolumeError> {
-        if let Some(error) = self.core.lent(into, done) {
+        if let Some(error) = self.core.error_if_pinned(into, done) {
             return Err(error);
         }
         for (at, slice) in stretches(offset, into) {
@@ -127,7 +127,7 @@ impl Parity {
         }
         if !group.is_empty() {
             let done = group.submit().await;
-            if let Some(error) = self.core.lent(into, &done) {
+            if let Some(error) = self.core.error_if_pinned(into, &done) {
                 return Err(error);
             }
             if !done.is_ok() {
@@ -166,7 +166,7 @@ impl Parity {
         let mut group = self.ask();
         group.read(device, self.map.row_offset(row) + start, into);
         let done = group.submit().await;
-        self.core.lent(into, &done).map_or(Ok(done.is_ok()), Err)
+        self.core.error_if_pinned(into, &done).map_or(Ok(done.is_ok()), Err)
     }
 
     /// All data of a row lies in a range of the array.
@@ -230,12 +230,12 @@ impl Parity {
         slow
     }
 
-    /// The others give everywhere what a slow peer holds.
+    /// Whether the others can give all data of a slow peer.
     fn may_avoid(&self) -> bool {
         self.core.keeper.synced_to() == u64::MAX
     }
 
-    /// Others are read in place of these, if there are any.
+    /// Counts reads that replace those of slow members.
     fn spend_for(&self, slow: &Bad) {
         if !slow.is_empty() {
             self.core.ration.spent(u64::from(self.width()) - 2);
@@ -271,7 +271,7 @@ impl Parity {
                 let mut group = self.ask();
                 group.read(device, self.map.row_offset(row) + start, into);
                 let done = group.submit().await;
-                if let Some(error) = self.core.lent(into, &done) {
+                if let Some(error) = self.core.error_if_pinned(into, &done) {
                     return Err(error);
                 }
                 match done.ok() {

@@ -1,4 +1,4 @@
-//! Lost members of parity arrays, rebuilt window by window.
+//! Rebuilds lost members of parity arrays, window by window.
 
 use core::ops::Range;
 
@@ -19,7 +19,7 @@ use crate::row_log::Change;
 
 impl Parity {
     /// Rebuilds a range of the members of some roles, each row with one look at the others. Parity that this does not need is
-    /// compared, and made true, as md does: after a start by force it need not agree with what the others give.
+    /// compared, and brought in sync, as md does: after a start by force it need not agree with what the others give.
     pub(crate) async fn recover(
         &self,
         roles: &[u16],
@@ -56,7 +56,7 @@ impl Parity {
         Ok((planes, spare))
     }
 
-    /// Writes what was [loaded](Self::load_recovered) of some roles, and makes parity true that was not needed for that.
+    /// Writes what was [loaded](Self::load_recovered) of some roles, and brings parity in sync that was not needed for that.
     async fn write_recovered(
         &self,
         window: &RowWindow,
@@ -65,13 +65,13 @@ impl Parity {
         report: &mut SyncReport,
     ) -> Result<(), VolumeError> {
         if spare {
-            self.true_spare(window, &planes, roles, report).await?;
+            self.sync_spare_parity(window, &planes, roles, report).await?;
         }
         self.write_planes(window, &planes, roles).await
     }
 
-    /// Compares parity that was not needed to rebuild some roles, and makes it true.
-    async fn true_spare(
+    /// Compares parity that was not needed to rebuild some roles, and brings it in sync.
+    async fn sync_spare_parity(
         &self,
         window: &RowWindow,
         planes: &Planes,
@@ -140,8 +140,8 @@ impl Parity {
         let loaded = match self.load_recovered(part, &[role]).await {
             Ok(loaded) => loaded,
             Err(error) => {
-                // A member that did not give its bytes is not asked again. If it gave them now, its parity would not
-                // be compared.
+                // A member that did not give its bytes is not asked again. If the member could read them now, its
+                // parity would not be compared.
                 let mut bad = Bad::default();
                 if let LoadError::Members(outcome) = error {
                     bad.add_all(&outcome);

@@ -1,8 +1,8 @@
-//! A part of one row written: reads what its plan needs, computes parity, writes data and parity at once.
+//! Writes a part of one row: reads the blocks that its plan needs, computes parity, writes data and parity at once.
 //!
 //! All members are written in one group, so whichever of them refuse, the others hold what belongs together: data that
 //! a failed member lacks is what parity says it is. Where something is lost, parity that does not come from what was read
-//! is written first (`apart.rs`).
+//! is written first (`parity_first.rs`).
 
 use core::ops::Range;
 
@@ -49,7 +49,7 @@ pub(super) struct Blocks {
     /// First column.
     lo: u64,
     width: u64,
-    /// By data index, the block that takes its old content; 0 for none.
+    /// The block of memory for the old content of each data index; 0 for none.
     pub(super) data: SmallVec<[u16; 16]>,
 }
 
@@ -62,7 +62,7 @@ pub(super) fn parity_blocks(row: &Row) -> impl Iterator<Item = (u16, u16)> {
 }
 
 impl Blocks {
-    /// The columns that they are of.
+    /// The columns of the bands.
     pub(super) fn cols(&self) -> Range<u64> {
         self.lo..self.lo + self.width
     }
@@ -121,14 +121,14 @@ impl Parity {
     /// Whether the columns have to be written in runs: blocks are lost, and parity is in sync for some columns and
     /// not for others.
     fn is_mixed(&self, job: &RowWrite<'_>, health: &Health, cols: &Range<u64>) -> bool {
-        !health.lost.is_empty() && self.true_run(job.number, cols) < cols.end
+        !health.lost.is_empty() && self.in_sync_run(job.number, cols) < cols.end
     }
 
     /// Writes columns that are [mixed](Parity::is_mixed) run by run.
     async fn write_runs(&self, job: &RowWrite<'_>, cols: Range<u64>) -> Result<(), VolumeError> {
         let mut from = cols.start;
         while from < cols.end {
-            let to = self.true_run(job.number, &(from..cols.end));
+            let to = self.in_sync_run(job.number, &(from..cols.end));
             self.write_within(job, from..to).await?;
             from = to;
         }
@@ -182,8 +182,9 @@ impl Parity {
         Err(last)
     }
 
-    /// Writes columns in which blocks can't be read, nor made readable (parity is not known true, or the medium is worn):
-    /// device block by device block, and in those that can't be read as if their members were lost.
+    /// Writes columns in which blocks can't be read nor made readable: parity is not known to be in sync, or the
+    /// medium takes no writes. Each device block is written by itself, and an unreadable one as if their members were
+    /// lost.
     async fn write_beside(
         &self,
         job: &RowWrite<'_>,
@@ -357,7 +358,7 @@ impl Parity {
         }
     }
 
-    /// Adds to parity what changes.
+    /// Adds the changes of data to parity.
     fn modify<'a>(
         &self,
         job: &RowWrite<'_>,
@@ -379,7 +380,7 @@ impl Parity {
         }
     }
 
-    /// Reads the whole row, rebuilds what is lost, and writes the pieces with parity made anew.
+    /// Reads the whole row, rebuilds what is lost, and writes the pieces with parity recomputed.
     async fn write_rebuilt(
         &self,
         job: &RowWrite<'_>,

@@ -1,4 +1,4 @@
-//! Parity compared with the data, and made true.
+//! Compares parity with the data, and corrects it.
 
 use brindle_io::OpError;
 use brindle_layout::{ParityRows, Row};
@@ -46,7 +46,7 @@ impl Parity {
         Ok(())
     }
 
-    /// Compares a window that is in memory, and makes it true.
+    /// Compares a window that is in memory, and brings it in sync.
     async fn sync_planes(
         &self,
         window: &RowWindow,
@@ -65,7 +65,7 @@ impl Parity {
         Ok(())
     }
 
-    /// Writes what makes a window true. False if members have no room for it: it is made true once they have.
+    /// Writes what brings a window in sync. False if members have no room for it: it is brought in sync once they have.
     pub(super) async fn write_repairs(
         &self,
         window: &RowWindow,
@@ -166,7 +166,7 @@ impl Parity {
                 mended: true,
             });
         }
-        if planes.are_lent() {
+        if planes.are_pinned() {
             return Err(VolumeError::Member { role: bad.silent(), error: OpError::TimedOut });
         }
         if left.is_empty() {
@@ -175,8 +175,8 @@ impl Parity {
         Ok(left)
     }
 
-    /// Counts what disagrees of the members whose planes are `there`, by row and role; gives the writes that make it true as
-    /// `mode` has it, and adds the rows that are true then to `whole`.
+    /// Counts what disagrees of the members whose planes are `there`, by row and role; gives the writes that bring it in sync as
+    /// `mode` has it, and adds the rows that are in sync then to `whole`.
     pub(super) fn compare(
         &self,
         window: &RowWindow,
@@ -201,7 +201,7 @@ impl Parity {
             let mut blocks = planes.blocks(&mut bytes, row);
             let into = (p.map(|_| computed.0), q.map(|_| computed.1));
             generate_into(self.kernel, &roles, &mut blocks, into);
-            let judged = p.is_some() && q.is_some() && self.is_true(row, &window.cols);
+            let judged = p.is_some() && q.is_some() && self.is_in_sync(row, &window.cols);
             let mut left = 0;
             for at in (0..window.width()).step_by(PAGE as usize) {
                 let page = at as usize..(at + PAGE).min(window.width()) as usize;

@@ -1,4 +1,4 @@
-//! Lost blocks of a row from those that are there.
+//! Computes lost blocks of a row from the others.
 
 use brindle_layout::Row;
 use brindle_parity::Kernel;
@@ -29,7 +29,7 @@ pub(super) fn lost_data(row: &Row, there: impl Fn(u16) -> bool) -> Result<LostDa
     Ok(lost)
 }
 
-/// The reads that give all blocks that are `wanted` and not `there`. Parity that is not known true is read only if it
+/// The reads that give all blocks that are `wanted` and not `there`. Parity that is not known to be in sync is read only if it
 /// is wanted itself.
 pub(super) fn needs(
     row: &Row,

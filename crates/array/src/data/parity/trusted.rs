@@ -1,9 +1,9 @@
-//! Rows whose parity is not known true, and what is done there.
+//! Rows whose parity is not known to be in sync, and how they are read and written.
 //!
 //! After a crash, and until a first resync has come by, the blocks of a row may be of different moments: any of data, P
 //! and Q may be older or newer than the others. Parity then says nothing about a block that is lost. What redundancy is
-//! known true is kept by columns (ranges of the members' data areas): those below the resync's position, and beyond it
-//! those that the resync or a write has made true. In columns that are not known true:
+//! known to be in sync is kept by columns (ranges of the members' data areas): those below the resync's position, and beyond it
+//! those that the resync or a write has brought in sync. In columns that are not known to be in sync:
 //!
 //! - Blocks that can be read are read, and a lost block is an error. Nothing else is sure not to give bytes that were
 //!   never written. For RAID 6 with one data block lost that is so even where P and Q agree about it. They are a code
@@ -12,13 +12,13 @@
 //!   one data block. But take a torn write of two blocks, i and j, that changes them by d and e. If P and the new i
 //!   are on stable storage, and Q and j are not, P and Q agree about a wrong block wherever `e = g^(i-x) d`. That is
 //!   one in 255 bytes that change in both.
-//! - Parity is never modified. With all data there it is made anew from all of it, and true from then on; also by a
+//! - Parity is never modified. With all data there it is recomputed from all of it, and true from then on; also by a
 //!   write that covers every lost block.
 //! - A write that covers no lost block writes its data and leaves parity alone: a lost block stays unknown.
 //! - A block that can't be read counts as lost, in its columns.
 //! - A write that covers one of two lost blocks is refused: no parity could tell the written from the unknown.
 //!
-//! The columns that have been made true are kept in memory, within bounds. They need not survive the run: a dirty
+//! The columns that have been brought in sync are kept in memory, within bounds. They need not survive the run: a dirty
 //! array that lacks a member is assembled by force only, and then its parity is taken as true.
 
 use core::ops::Range;
@@ -31,21 +31,21 @@ use super::{Parity, data_roles, parity_roles};
 impl Parity {
     /// Whether parity is known to agree with the data in columns of a row.
     #[inline]
-    pub(super) fn is_true(&self, row: u64, cols: &Range<u64>) -> bool {
+    pub(super) fn is_in_sync(&self, row: u64, cols: &Range<u64>) -> bool {
         let start = self.map.row_offset(row);
-        self.core.keeper.is_true(&(start + cols.start..start + cols.end))
+        self.core.keeper.is_in_sync(&(start + cols.start..start + cols.end))
     }
 
-    /// Where within columns of a row, which begin known true or not, that changes.
-    pub(super) fn true_run(&self, row: u64, cols: &Range<u64>) -> u64 {
+    /// Where within columns of a row, which begin known to be in sync or not, that changes.
+    pub(super) fn in_sync_run(&self, row: u64, cols: &Range<u64>) -> u64 {
         let start = self.map.row_offset(row);
-        self.core.keeper.true_run(&(start + cols.start..start + cols.end)).1 - start
+        self.core.keeper.in_sync_run(&(start + cols.start..start + cols.end)).1 - start
     }
 
     /// Parity of a window was made from all its data and written, or found to agree. The caller holds the rows alone.
     #[inline]
     pub(super) fn note_true(&self, window: &RowWindow, needed: bool) {
-        self.core.keeper.made_true(window.range(&self.map), needed);
+        self.core.keeper.note_in_sync(window.range(&self.map), needed);
     }
 
     /// Refuses to change a row of which more is lost than its parity can replace.
@@ -76,7 +76,7 @@ impl Parity {
         let lost = |&(_, role): &(u16, u16)| self.readable_in(row, role).is_none();
         let in_parity =
             (0..).zip(data_roles(&self.map.row(row))).filter(lost).any(|(index, _)| written(index));
-        if in_parity && !self.is_true(row, cols) { Err(VolumeError::TooManyLost) } else { Ok(()) }
+        if in_parity && !self.is_in_sync(row, cols) { Err(VolumeError::TooManyLost) } else { Ok(()) }
     }
 
     /// [`Parity::check_written`] of a window that was written whole, after noting that its parity is true.

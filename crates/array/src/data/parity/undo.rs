@@ -1,9 +1,9 @@
-//! Writes to rows with lost blocks that found no room: the row gets back what it held.
+//! Takes back writes to rows with lost blocks that failed for lack of space: the row gets its old content.
 //!
 //! Parity stands for blocks that are lost. A write that reached only some members, for lack of space, leaves parity
 //! without meaning, and the old data of the lost blocks would be gone. So the old content, where it was read, is
 //! written back in place, which takes no space. The members without space are read first, since a write of theirs may
-//! have landed in part. For writes that did not read the old content see `apart.rs`.
+//! have landed in part. For writes that did not read the old content see `parity_first.rs`.
 
 use core::hash::Hasher;
 use core::ops::Range;
@@ -56,7 +56,7 @@ impl Parity {
         Err(self.end_without_room(outcome).await)
     }
 
-    /// Gives those of the bands whose old data and parity were read what they held; where that fails, they are in doubt.
+    /// Writes the old content back to bands whose old data and parity were read. Where that fails, they are in doubt.
     pub(super) async fn undo_modified(
         &self,
         job: &RowWrite<'_>,
@@ -86,7 +86,7 @@ impl Parity {
         }
     }
 
-    /// Ends a write that lacked room, of columns all of whose old content is in `planes`.
+    /// Ends a write that failed for lack of space, in columns whose old content is all in `planes`.
     ///
     /// # Errors
     /// Always: that there was no room.
@@ -123,7 +123,7 @@ impl Parity {
         Err(self.end_without_room(outcome).await)
     }
 
-    /// Writes back what members held. True if all of them hold it.
+    /// Writes the old content back to members. True if all of them took it.
     async fn undo(&self, window: &RowWindow, before: &[Before], outcome: &Done) -> bool {
         let without_space = |role: u16| outcome.refused().iter().any(|refused| refused.role == role);
         let mut group = self.ask();

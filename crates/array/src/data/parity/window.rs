@@ -80,8 +80,8 @@ impl Planes {
     }
 
     /// An operation that was given up still uses the memory: its bytes must not be used any more.
-    pub(super) fn are_lent(&self) -> bool {
-        self.buf.is_lent()
+    pub(super) fn are_pinned(&self) -> bool {
+        self.buf.is_pinned()
     }
 
     /// To look at and change everything; [`Planes::blocks`] cuts it up.

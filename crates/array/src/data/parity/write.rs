@@ -92,7 +92,7 @@ impl Parity {
         let held = self.locks.enter_after(row..row + 1, Hold::Exclusive, last);
         let open = self.batches.open(&self.core.io, held.key(), part, fua);
         if self.writers.expects_company() {
-            // Those that are about to write to this row get their chance to join; and again while they come.
+            // Writers that are about to reach this row may join; the wait is repeated while some do.
             for _ in 0..MOST_TURNS {
                 let before = open.bytes();
                 self.core.io.yield_now().await;

@@ -9,7 +9,7 @@ const ALONE: u32 = 8;
 #[derive(Default)]
 pub(super) struct Writers {
     now: Cell<u32>,
-    /// Above 0: a write had company not long ago.
+    /// Above 0 if a write had company lately.
     company: Cell<u32>,
 }
 

@@ -7,32 +7,20 @@ use brindle_io::sync::{Either, Notify, race};
 use brindle_volume::Volume;
 
 use super::Connection;
-use super::send::{Answer, Body, Open};
-use super::task::{Abort, Command};
+use super::send::{Answer, Body};
+use super::task::{Abort, Command, Open, Slot, Work};
 use crate::iscsi::pdu::{FINAL, Header, response};
 use crate::scsi::perform::{Done, Undone, copy, memory, perform};
 use crate::scsi::{Action, Sense, Status};
 use crate::session::{Latencies, Ticket};
 
-/// The work of one command.
-pub(super) struct Work {
-    command: Rc<Command>,
-    open: Open,
-}
-
-/// Where a slot's task finds its next job.
-pub(super) struct Slot {
-    job: Cell<Option<Work>>,
-    pub(super) wake: Notify,
-}
-
 /// How a command has ended.
 enum Outcome {
-    /// With a status.
+    /// The command has ended with a status.
     Ended(Status),
-    /// With so many bytes of the ticket's memory.
+    /// The command has ended with this many bytes in the ticket's memory.
     Data(Ticket, usize),
-    /// It is not answered: the connection ends.
+    /// The command is not answered: the connection ends.
     Dropped,
 }
 
@@ -71,7 +59,7 @@ impl<V: Volume + 'static> Connection<V> {
         command.end();
         let outcome = match command.aborted() {
             Some(Abort::Silently) => Outcome::Dropped,
-            Some(Abort::Told) => Outcome::Ended(Status::Aborted),
+            Some(Abort::WithStatus) => Outcome::Ended(Status::Aborted),
             None => outcome,
         };
         self.count(&command, &outcome);
@@ -218,7 +206,7 @@ impl<V: Volume + 'static> Connection<V> {
             }
             _ => {}
         }
-        // Of its memory a member may still fill a part, and then none of it can be looked at.
+        // A member may still fill a part of the memory. Then none of it can be read.
         let exchange = ticket.as_ref().filter(|_| matches!(action, Action::CompareAndWrite { .. }));
         let sent = exchange.map(|ticket| ticket.memory().bytes()[..action.data_out() as usize].to_vec());
         let mut done = perform(&*target.volume, action, memory(&ticket).as_ref()).await;
@@ -238,7 +226,7 @@ impl<V: Volume + 'static> Connection<V> {
                 let Action::Read { len, .. } = action else { return Outcome::Ended(Status::Good) };
                 Outcome::Data(ticket, *len as usize)
             }
-            (Ok(Done::Bytes(bytes)), _) => self.told(&bytes).await,
+            (Ok(Done::Bytes(bytes)), _) => self.send_data(&bytes).await,
             (Ok(_), _) => Outcome::Ended(Status::Good),
             (Err(undone), _) => undone.into(),
         }
@@ -251,10 +239,10 @@ impl<V: Volume + 'static> Connection<V> {
         if command.expected() == 0 || command.writes() && command.header.flags() & 0x40 == 0 {
             return Outcome::Ended(Status::Good);
         }
-        self.told(bytes).await
+        self.send_data(bytes).await
     }
 
-    async fn told(&self, bytes: &[u8]) -> Outcome {
+    async fn send_data(&self, bytes: &[u8]) -> Outcome {
         if bytes.is_empty() {
             return Outcome::Ended(Status::Good);
         }
@@ -289,7 +277,7 @@ impl Command {
         }
         let expected = if self.writes() { self.expected() } else { 0 };
         self.residual.set(Some(residual(expected, asked)));
-        // Of COMPARE AND WRITE the count of blocks stands for half of what is sent.
+        // The block count of COMPARE AND WRITE is half of the blocks that are sent.
         let compares = matches!(action, Action::CompareAndWrite { .. });
         Action::End(Status::Check(if compares { Sense::cdb(13) } else { Sense::AMOUNT }))
     }

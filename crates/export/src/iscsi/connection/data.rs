@@ -17,7 +17,7 @@ impl Command {
         if self.writes() { action.data_out().min(self.expected() as u64) as usize } else { 0 }
     }
 
-    /// Nothing has happened that ends it.
+    /// Whether nothing has happened that ends the burst.
     fn is_sound(&self) -> bool {
         self.aborted().is_none() && self.spoiled.get().is_none()
     }
@@ -31,7 +31,7 @@ impl Command {
         }
     }
 
-    /// So much came with the command.
+    /// Notes the bytes that came with the command.
     pub(super) fn came(&self, len: usize) {
         self.burst.set(Burst { next: len, end: len, number: 0 });
     }
@@ -72,8 +72,8 @@ impl<V: Volume + 'static> Connection<V> {
         self.replies.push_pdu(header, Vec::new(), false);
     }
 
-    /// Receives data that were asked for. What nobody waits for any more is dropped; what is not as it was asked for fails the
-    /// command, once the last of the burst is there.
+    /// Receives data that were asked for. Data for an ended command are dropped. Data that do not match the request
+    /// fail the command at the end of the burst.
     pub(super) async fn data_out(&self, header: &Header, inbox: &mut Inbox) -> Result<(), End> {
         let (len, trailing) = (header.data(), header.padded() - header.data());
         let trailing = trailing + if self.agreed.data_digest && len > 0 { 4 } else { 0 };

@@ -22,8 +22,8 @@ use super::nexuses::SessionEntry;
 use super::shared::{Seen, Shared};
 use super::target::Target;
 use crate::session::{End, Inbox, Link, Memory};
-use carry::Slot;
 use send::Replies;
+use task::Slot;
 
 /// All that the tasks of one connection share.
 pub(super) struct Connection<V> {
@@ -82,7 +82,7 @@ impl<V: Volume + 'static> Connection<V> {
         let link = &self.link;
         let sender = link.io.spawn(send::run(Rc::clone(self), outbox));
         let end = self.receive(inbox).await;
-        // Nobody will receive what they wait for.
+        // These commands can get no more data.
         let commands: Vec<_> = self.entry.commands.borrow().clone();
         for command in commands.iter().filter(|command| command.awaits_data()) {
             command.abort(task::Abort::Silently);
@@ -91,7 +91,7 @@ impl<V: Volume + 'static> Connection<V> {
             race(self.answered(), race(link.is_gone(), self.out_of_patience())).await;
         }
         link.close();
-        // Nobody will send what they wait for, nor read what they would say.
+        // These commands can get no more data, and nobody will read their answers.
         for command in self.entry.commands.borrow().iter() {
             command.abort(task::Abort::Silently);
         }

@@ -8,8 +8,8 @@ use brindle_io::{OpError, Slice};
 use brindle_volume::Volume;
 
 use super::Connection;
-use super::send::{Open, PIECE};
-use super::task::Command;
+use super::send::PIECE;
+use super::task::{Command, Open};
 use crate::iscsi::login::MOST_RECEIVED;
 use crate::iscsi::pdu::{BHS, Header, digest, lun_index, reject, request, response};
 use crate::scsi::perform::memory;
@@ -242,7 +242,7 @@ impl<V: Volume + 'static> Connection<V> {
         Ok(())
     }
 
-    /// Fills memory from what is there and what comes.
+    /// Fills memory from the inbox and then from the socket.
     pub(super) async fn fill(&self, into: &Slice, inbox: &mut Inbox) -> Result<(), End> {
         let got = inbox.move_to(into);
         let mut rest = into.slice(got..into.len());

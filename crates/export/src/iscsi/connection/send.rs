@@ -8,6 +8,7 @@ use brindle_io::sync::{Either, Notify, race};
 use brindle_io::{Buf, Io, Slice};
 
 use super::Connection;
+use super::task::Open;
 use crate::iscsi::login::Agreed;
 use crate::iscsi::pdu::{BHS, FINAL, Header, digest, response};
 use crate::session::{End, Link, Ticket};
@@ -20,22 +21,6 @@ const STRETCHES: usize = 256;
 pub(super) const SMALL: usize = 1024;
 /// The longest header, with such data and digests.
 const LONGEST: usize = BHS + 4 + SMALL + 4;
-
-/// Stands for a command that has not been answered; dropped when it has.
-pub(super) struct Open(Rc<Cell<u32>>);
-
-impl Open {
-    pub(super) fn new(count: &Rc<Cell<u32>>) -> Self {
-        count.set(count.get() + 1);
-        Self(Rc::clone(count))
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
-    }
-}
 
 /// An answer to be sent.
 pub(super) struct Answer {
@@ -91,7 +76,7 @@ impl Replies {
         self.push(Answer { body: Body::Pdu { header, data, counts }, ticket: None, open: None });
     }
 
-    /// There will be none any more.
+    /// No further PDUs will be queued.
     pub(super) fn finish(&self) {
         self.finished.set(true);
         self.changed.notify();
@@ -298,7 +283,7 @@ fn numbered<V>(connection: &Connection<V>, header: Header, counts: bool) -> Head
         connection.replies.status.set(status.wrapping_add(1));
     }
     let (expected, most) = connection.numbers();
-    // Of data StatSN counts only with a status.
+    // StatSN of a Data-In PDU counts only if the PDU has a status.
     let status = if is_data && !counts { 0 } else { status };
     header.with(24, status).with(28, expected).with(32, most)
 }

@@ -1,6 +1,7 @@
 //! A command from its coming to its answer.
 
 use core::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 use brindle_io::sync::Notify;
 use brindle_io::{Io, Slice};
@@ -15,7 +16,35 @@ pub(in crate::iscsi) enum Abort {
     /// Its initiator has asked for it, and gets no status.
     Silently,
     /// Somebody else has: TASK ABORTED.
-    Told,
+    WithStatus,
+}
+
+/// Stands for a command that has not been answered; dropped when it has.
+pub(super) struct Open(Rc<Cell<u32>>);
+
+impl Open {
+    pub(super) fn new(count: &Rc<Cell<u32>>) -> Self {
+        count.set(count.get() + 1);
+        Self(Rc::clone(count))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// The work of one command.
+pub(super) struct Work {
+    pub(super) command: Rc<Command>,
+    pub(super) open: Open,
+}
+
+/// Where a slot's task finds its next job.
+pub(super) struct Slot {
+    pub(super) job: Cell<Option<Work>>,
+    pub(super) wake: Notify,
 }
 
 /// A burst of data that was asked for. Bytes of the command's data.
@@ -35,7 +64,7 @@ pub(in crate::iscsi) struct Command {
     pub(super) action: RefCell<Action>,
     /// Where data go that are sent.
     pub(super) memory: RefCell<Option<Slice>>,
-    /// It has come with its command.
+    /// The ticket came with the command.
     pub(super) ticket: Cell<Option<Ticket>>,
     /// The tag by which data are asked for.
     pub(super) tag: u32,
@@ -105,7 +134,7 @@ impl Command {
         self.changed.notify();
     }
 
-    /// Waits until it is no longer carried out.
+    /// Waits until the command is no longer being carried out.
     pub(in crate::iscsi) async fn has_ended(&self) {
         self.changed.until(|| self.ended.get().then_some(())).await;
     }

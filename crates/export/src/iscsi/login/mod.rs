@@ -93,26 +93,26 @@ impl Refusal {
 /// The outcome of one PDU of the login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoginStep {
-    /// More is to come, once this has been sent.
+    /// The login goes on once this has been sent.
     More(Header, Vec<u8>),
-    /// It is over, once this has been sent.
+    /// The login is over once this has been sent.
     Done(Header, Vec<u8>, Box<LoggedIn>),
-    /// It is refused; this is sent, and the connection closed.
+    /// The login is refused: this is sent, and the connection closed.
     Refused(Header, Refusal),
 }
 
 /// How far the initiator has proved itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Proof {
-    /// Nothing has been said.
+    /// The initiator has not begun to authenticate.
     Open,
     /// CHAP was agreed on.
     Chap,
-    /// It was asked.
+    /// The initiator was sent a challenge.
     Asked { hash: Hash, id: u8, challenge: Vec<u8> },
-    /// It has.
+    /// The initiator has authenticated, with this name.
     Given(String),
-    /// It need not.
+    /// The initiator need not authenticate.
     NotNeeded,
 }
 
@@ -346,7 +346,7 @@ impl Login {
     }
 }
 
-/// Whether a name can be an initiator's: of the forms that there are, and of characters that files and lines bear.
+/// Whether a name can be an initiator's: of the forms that exist, and of characters that files and lines bear.
 fn is_name(name: &str) -> bool {
     let formed = ["iqn.", "eui.", "naa."].iter().any(|form| name.starts_with(form));
     let plain = |byte: u8| byte.is_ascii_graphic() && byte != b',' || byte >= 0x80;

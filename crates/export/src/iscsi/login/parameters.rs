@@ -76,7 +76,7 @@ fn digest(list: &str) -> Option<bool> {
 }
 
 impl Agreed {
-    /// Answers a key, and keeps what is agreed on; `None` where it is not of this stage.
+    /// Answers a key, and keeps the agreed value; `None` if the key is not of this stage.
     fn answer(&mut self, key: &str, value: &str) -> Option<String> {
         let reject = || "Reject".to_owned();
         let chosen = |digest: Option<bool>, keep: &mut bool| match digest {
@@ -123,8 +123,8 @@ impl Agreed {
         })
     }
 
-    /// Takes the keys of a step and appends the answers; `declared` once the own size has been told. `false` if a value makes no
-    /// sense.
+    /// Takes the keys of a step and appends the answers; `declared`: the own segment size has been declared. `false`
+    /// if a value makes no sense.
     pub(super) fn step(&mut self, keys: &Keys, answers: &mut Vec<u8>, declared: &mut bool) -> bool {
         for (key, value) in keys.iter() {
             match key {

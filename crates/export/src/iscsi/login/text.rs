@@ -6,7 +6,7 @@ const LONGEST_VALUE: usize = 8192;
 /// The most keys of one negotiation step.
 const MOST_KEYS: usize = 64;
 
-/// Why text is none.
+/// Reasons why bytes are not text keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
     /// A key has no value, or something is too long or no text.
@@ -48,7 +48,7 @@ impl Keys {
         self.0.iter().find(|(one, _)| one == key).map(|(_, value)| &**value)
     }
 
-    /// All of them.
+    /// All keys with their values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(key, value)| (&**key, &**value))
     }

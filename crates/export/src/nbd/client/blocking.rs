@@ -18,7 +18,7 @@ const DEPTH: usize = 8;
 /// How a request of [`Client::send`] ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Done; data of a read are where [`Client::receive`] was told.
+    /// Done; data of a read are in the memory that [`Client::receive`] was given.
     Done,
     /// The answer to a block status request.
     Status(Vec<StatusExtent>),
@@ -32,7 +32,7 @@ pub struct Client<S> {
     stream: S,
     agreed: Agreed,
     next_cookie: u64,
-    /// Command and length of what is under way.
+    /// Command and length of each request under way.
     open: HashMap<u64, (u16, u32)>,
 }
 

@@ -32,7 +32,7 @@ pub enum Breach {
     /// No reply to the option that was sent.
     #[error("it answers another option than was asked")]
     OptionReply,
-    /// The export's size is not told, or not well-formed.
+    /// The export's size is missing or malformed.
     #[error("it does not tell the export's size")]
     NoSize,
     /// Neither a simple reply nor a chunk.

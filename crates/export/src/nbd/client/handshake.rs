@@ -14,7 +14,7 @@ const GREETING: usize = 18;
 /// The agreement of client and server. Sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreed {
-    /// Of the export.
+    /// The name of the export.
     pub size: u64,
     /// See [`transmission_flags`].
     pub flags: u16,
@@ -44,7 +44,7 @@ pub enum HandshakeStep {
     Exchange {
         /// To be sent.
         say: Vec<u8>,
-        /// To be waited for.
+        /// Bytes to be received.
         hear: usize,
     },
     /// Requests may be sent.
@@ -58,7 +58,7 @@ pub struct Handshake {
     name: Vec<u8>,
     wants_structured: bool,
     agreed: Agreed,
-    told_size: bool,
+    size_known: bool,
     asked: u32,
     state: HandshakeState,
 }
@@ -88,7 +88,7 @@ impl Handshake {
             name: name.as_bytes().to_vec(),
             wants_structured: structured,
             agreed,
-            told_size: false,
+            size_known: false,
             asked: 0,
             state: HandshakeState::Greeting,
         }
@@ -159,7 +159,7 @@ impl Handshake {
         const ACK: u32 = OptionReply::Ack as u32;
         let is_error = header.reply >> 31 == 1;
         if header.reply != ACK && !is_error {
-            self.told(header.reply, data)?;
+            self.partial_reply(header.reply, data)?;
             return Ok(self.wait(Vec::new()));
         }
         let next = match self.asked {
@@ -167,7 +167,7 @@ impl Handshake {
                 let message = String::from_utf8_lossy(data).into_owned();
                 return Err(ClientError::Refused { code: header.reply, message });
             }
-            option_code::GO if !self.told_size => return Err(Breach::NoSize.into()),
+            option_code::GO if !self.size_known => return Err(Breach::NoSize.into()),
             option_code::GO => return Ok(HandshakeStep::Done(self.agreed)),
             option_code::STRUCTURED_REPLY if !is_error => {
                 self.agreed.structured = true;
@@ -180,7 +180,7 @@ impl Handshake {
     }
 
     /// A reply that is not the option's last.
-    fn told(&mut self, reply: u32, data: &[u8]) -> Result<(), Breach> {
+    fn partial_reply(&mut self, reply: u32, data: &[u8]) -> Result<(), Breach> {
         let mut from = Reader(data);
         if reply == OptionReply::MetaContext as u32 {
             self.agreed.status = true;
@@ -192,7 +192,7 @@ impl Handshake {
             Some(info_code::EXPORT) => {
                 self.agreed.size = from.u64().ok_or(Breach::NoSize)?;
                 self.agreed.flags = from.u16().ok_or(Breach::NoSize)?;
-                self.told_size = self.agreed.can(transmission_flags::HAS_FLAGS);
+                self.size_known = self.agreed.can(transmission_flags::HAS_FLAGS);
             }
             Some(info_code::BLOCK_SIZE) => {
                 if let (Some(block), Some(preferred), Some(most)) = (from.u32(), from.u32(), from.u32()) {

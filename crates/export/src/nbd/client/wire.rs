@@ -85,7 +85,7 @@ impl Head {
 /// A whole reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Done; or an error, if it is not 0.
+    /// A simple reply: the request is done, or has failed if the error is not 0.
     Simple {
         /// The request's.
         cookie: u64,
@@ -96,12 +96,12 @@ pub enum Reply {
     Data {
         /// The request's.
         cookie: u64,
-        /// As the chunk tells; `None` from a simple reply.
+        /// The chunk's offset; `None` from a simple reply.
         offset: Option<u64>,
         /// The bytes read.
         data: Vec<u8>,
     },
-    /// An error, told by a chunk.
+    /// An error in a chunk.
     Error {
         /// The request's.
         cookie: u64,
@@ -130,7 +130,7 @@ impl Reply {
         }
     }
 
-    /// The error that it tells, or 0.
+    /// The error in the reply, or 0.
     pub fn error(&self) -> u32 {
         match *self {
             Self::Simple { error, .. } | Self::Error { error, .. } => error,

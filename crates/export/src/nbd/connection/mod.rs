@@ -3,6 +3,7 @@
 //! Every request holds a [`Ticket`](crate::session::Ticket) until its reply is sent. Tickets bound what a client can
 //! make us hold, and by counting them the end of a connection knows that nothing is left.
 
+mod admitted;
 mod receive;
 mod send;
 mod slot;
@@ -17,8 +18,8 @@ use brindle_volume::Volume;
 use super::export::Export;
 use super::proto::Terms;
 use crate::session::{End, Inbox, Link, Memory, SharedCounters};
+use admitted::Slot;
 use send::Replies;
-use slot::Slot;
 
 /// All that the tasks of one connection share.
 pub(crate) struct Transmission<V> {

@@ -8,8 +8,8 @@ use brindle_io::{OpError, Slice};
 use brindle_volume::Volume;
 
 use super::Transmission;
+use super::admitted::Admitted;
 use super::send::{Answer, Body, PIECE};
-use super::slot::Admitted;
 use crate::nbd::proto::{Command, Errno, Request, command_code};
 use crate::session::{End, Inbox};
 
@@ -40,7 +40,7 @@ impl<V: Volume + 'static> Transmission<V> {
         }
     }
 
-    /// Sorts out one request and sends it on its way.
+    /// Checks one request and dispatches it.
     async fn take(self: &Rc<Self>, request: &Request, inbox: &mut Inbox) -> Result<(), End> {
         let command = match self.terms.check(request) {
             Ok(command) => command,
@@ -53,7 +53,7 @@ impl<V: Volume + 'static> Transmission<V> {
             _ => 0,
         };
         if self.export.gate.is_paced() {
-            // Before it has memory: nobody else waits for it.
+            // Limits apply before the request has memory, so that no other request waits for that memory.
             let due = self.export.gate.pace(holds as u64);
             if let Either::Second(end) = race(due, self.link.interruption()).await {
                 return Err(end);

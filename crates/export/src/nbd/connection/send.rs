@@ -57,7 +57,7 @@ impl Replies {
         self.changed.notify();
     }
 
-    /// There will be none any more.
+    /// No further replies will be queued.
     pub(super) fn finish(&self) {
         self.finished.set(true);
         self.changed.notify();

@@ -8,22 +8,10 @@ use brindle_io::{OpError, Slice};
 use brindle_volume::{Allocation, Volume, VolumeError, ZeroOptions};
 
 use super::Transmission;
+use super::admitted::{Admitted, Slot};
 use super::send::{Answer, Body};
 use crate::nbd::proto::{BASE_ALLOCATION_ID, Command, Errno, StatusExtent, merge_extent};
-use crate::session::{Counters, Latencies, Ticket};
-
-/// An admitted request; the ticket has the memory for it.
-pub(super) struct Admitted {
-    pub(super) cookie: u64,
-    pub(super) command: Command,
-    pub(super) ticket: Ticket,
-}
-
-/// Where a slot's task finds its next job.
-pub(super) struct Slot {
-    job: Cell<Option<Admitted>>,
-    pub(super) wake: Notify,
-}
+use crate::session::{Counters, Latencies};
 
 /// Memory in which a slot's block status requests are put together.
 #[derive(Default)]
@@ -47,7 +35,7 @@ impl<V: Volume + 'static> Transmission<V> {
         self.tasks.borrow_mut().push(task);
     }
 
-    /// Does what is asked; counts it.
+    /// Carries out a request, and counts it.
     async fn carry_out(&self, job: &mut Admitted, scratch: &mut Scratch) -> Body {
         let begun = Latencies::begin(&self.link.io, &self.export.tally);
         let result = self.asked(job, scratch).await;
@@ -105,7 +93,7 @@ impl<V: Volume + 'static> Transmission<V> {
     async fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), Errno> {
         let zeroed = self.export.volume.write_zeroes(offset, len, options).await;
         zeroed.map_err(|error| match error {
-            // Told only to those who asked for speed: others were promised zeroes.
+            // Only clients that asked for speed get this error: others were promised zeroes.
             VolumeError::Unsupported if options.fast_only => Errno::NotSupported,
             error => errno(error, Errno::NoSpace),
         })
@@ -139,7 +127,7 @@ impl<V: Volume + 'static> Transmission<V> {
         allocation.await.map_err(|error| errno(error, Errno::Invalid))?;
         let mut left = len;
         for found in &scratch.found {
-            // Never beyond what was asked, which REQ_ONE forbids.
+            // REQ_ONE forbids extents beyond the range that was asked for.
             let len = found.len.min(u64::from(left)) as u32;
             let next = StatusExtent { len, hole: found.hole, zero: found.zero };
             if len == 0 || !merge_extent(&mut scratch.extents, next, most) {

@@ -27,7 +27,7 @@ pub(crate) enum HandshakeError {
     Secure(#[from] SecureError),
 }
 
-/// One handshake's ends: the connection, what came from it, and a buffer for what is sent.
+/// The state of a handshake: the connection, its inbox, and a buffer for messages to send.
 pub(crate) struct Handshake<'a> {
     pub(crate) link: &'a Link,
     pub(crate) inbox: &'a mut Inbox,
@@ -73,14 +73,14 @@ impl Handshake<'_> {
                 Next::Serve(chosen) => return Ok(chosen),
                 Next::Secure => {
                     self.secure().await?;
-                    // Nothing of what was said where others could have said it counts.
+                    // Choices from before TLS don't count, since others could have sent them.
                     haggle = Haggle::new(flags, max_payload, self.tls());
                 }
             }
         }
     }
 
-    /// How this connection stands to TLS.
+    /// The state of TLS on this connection.
     fn tls(&self) -> Tls {
         match self.security {
             _ if self.link.is_secure() => Tls::Spoken,

@@ -8,7 +8,7 @@ use crate::nbd::proto::{
     meta_context, option_code as code, option_reply, server_entry,
 };
 
-/// An export as clients are told of it.
+/// The description of an export for clients.
 #[derive(Clone, Debug)]
 pub(crate) struct Offer {
     /// Exports are numbered as they are added. A number is never used again, so that one export is not taken for another
@@ -41,13 +41,13 @@ pub(super) enum Next {
 /// How a connection stands to TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tls {
-    /// There is none.
+    /// The server has no TLS.
     None,
-    /// It may be asked for.
+    /// The client may ask for TLS.
     Offered,
-    /// Nothing else is answered before it is spoken.
+    /// The server answers nothing else before TLS is spoken.
     Demanded,
-    /// It is spoken.
+    /// The connection speaks TLS.
     Spoken,
 }
 
@@ -69,7 +69,7 @@ fn find<'a>(offers: &'a [Offer], name: &[u8]) -> Option<&'a Offer> {
     named.or_else(|| offers.iter().find(|offer| name.is_empty() && offer.is_default))
 }
 
-/// The message where [`find`] finds nothing.
+/// The message for an export that [`find`] does not find.
 fn unknown(offers: &[Offer], name: &[u8]) -> String {
     let mut message = match name {
         b"" => "there is no default export: choose one by its name",

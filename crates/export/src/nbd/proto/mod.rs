@@ -45,7 +45,7 @@ pub mod handshake_flags {
 
 /// Options of the handshake.
 pub mod option_code {
-    /// Choose an export, the old way: no error can be told.
+    /// Choose an export, the old way: there is no reply for errors.
     pub const EXPORT_NAME: u32 = 1;
     /// End the handshake.
     pub const ABORT: u32 = 2;
@@ -146,7 +146,7 @@ pub mod chunk_type {
 /// Flag of a reply's last chunk.
 pub const CHUNK_DONE: u16 = 1 << 0;
 
-/// The one metadata context there is.
+/// The only metadata context that is offered.
 pub const BASE_ALLOCATION: &str = "base:allocation";
-/// The number under which [`BASE_ALLOCATION`] is told; any would do.
+/// The number that stands for [`BASE_ALLOCATION`]; any would do.
 pub const BASE_ALLOCATION_ID: u32 = 1;

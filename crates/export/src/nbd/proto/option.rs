@@ -15,7 +15,7 @@ pub fn greeting() -> [u8; 18] {
 /// The client's answer to the greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientFlags {
-    /// It wants no zeroes after `NBD_OPT_EXPORT_NAME`'s answer.
+    /// The client wants no zeroes after `NBD_OPT_EXPORT_NAME`'s answer.
     pub no_zeroes: bool,
 }
 
@@ -172,11 +172,11 @@ pub fn export_name_reply(size: u64, flags: u16, no_zeroes: bool) -> Vec<u8> {
 pub struct InfoRequest<'a> {
     /// The export's name; empty for the default one.
     pub name: &'a [u8],
-    /// The client wants to be told the name.
+    /// The client wants the name.
     pub wants_name: bool,
-    /// The client wants to be told the description.
+    /// The client wants the description.
     pub wants_description: bool,
-    /// The client wants to be told the block sizes.
+    /// The client wants the block sizes.
     pub wants_block_size: bool,
 }
 

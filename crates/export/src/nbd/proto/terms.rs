@@ -70,7 +70,7 @@ pub enum Command {
 }
 
 impl Terms {
-    /// The flags that a client is told before it begins.
+    /// The transmission flags that a client gets in the handshake.
     pub fn transmission_flags(&self) -> u16 {
         let mut flags = can::HAS_FLAGS | can::SEND_FLUSH | can::CAN_MULTI_CONN;
         if self.structured {

@@ -5,11 +5,11 @@ use super::{Nexus, Reservations};
 /// How a command fares where another nexus holds a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conflicts {
-    /// It may always be given.
+    /// The command may always be given.
     Never,
-    /// It reads the medium: refused by types that exclude conflicts.
+    /// The command reads the medium: refused by types that exclude conflicts.
     Read,
-    /// It changes the medium or the unit: refused by all types.
+    /// The command changes the medium or the unit: refused by all types.
     Write,
 }
 

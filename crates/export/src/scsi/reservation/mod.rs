@@ -2,18 +2,18 @@
 //!
 //! Pure: a change is made to a copy, which takes the place of what there was once it has been kept where it has to be.
 
-mod change;
 mod conflicts;
 mod persist;
 mod report;
+mod reserve_out;
 #[cfg(test)]
 mod tests;
 
-pub(super) use change::PARAMETERS;
-pub use change::{Effects, Out, Parameters};
 pub use conflicts::Conflicts;
-pub use persist::KeptError;
+pub use persist::ReservationFileError;
 pub(super) use report::{capabilities, full_status, holder, keys};
+pub(super) use reserve_out::PARAMETERS;
+pub use reserve_out::{Effects, Out, Parameters};
 
 /// An initiator port and the target port by which it comes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,7 +37,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All types.
     pub const ALL: [Self; 6] = [
         Self::WriteExclusive,
         Self::ExclusiveAccess,
@@ -52,17 +52,17 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| *kind as u8 == number)
     }
 
-    /// Every registrant holds it.
+    /// Whether every registrant holds the reservation.
     const fn is_everybodys(self) -> bool {
         matches!(self, Self::WriteExclusiveAll | Self::ExclusiveAccessAll)
     }
 
-    /// Only who holds it may do what it excludes; registered or not, others may not.
+    /// Only the holder may do what the type excludes; others may not, whether registered or not.
     const fn is_holders(self) -> bool {
         matches!(self, Self::WriteExclusive | Self::ExclusiveAccess)
     }
 
-    /// It excludes reads, too.
+    /// The type of reservation excludes reads, too.
     const fn excludes_reads(self) -> bool {
         matches!(self, Self::ExclusiveAccess | Self::ExclusiveAccessRegistrants | Self::ExclusiveAccessAll)
     }
@@ -77,7 +77,7 @@ struct Registrant {
 
 /// A reservation that is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Held {
+struct HeldReservation {
     kind: Kind,
     /// The holder; of reservations that all registrants hold, the nexus that made it.
     nexus: Nexus,
@@ -88,8 +88,8 @@ struct Held {
 pub struct Reservations {
     generation: u32,
     registrants: Vec<Registrant>,
-    held: Option<Held>,
-    /// It is kept over a loss of power (APTPL).
+    held: Option<HeldReservation>,
+    /// Reservations are kept over a loss of power (APTPL).
     kept: bool,
 }
 
@@ -102,7 +102,7 @@ impl Reservations {
         !self.registrants.is_empty()
     }
 
-    /// The unit is reserved, and of what type.
+    /// The type of the reservation, if there is one.
     pub fn held(&self) -> Option<Kind> {
         self.held.as_ref().map(|held| held.kind)
     }
@@ -112,7 +112,7 @@ impl Reservations {
         self.registrants.len()
     }
 
-    /// It is kept over a loss of power.
+    /// Reservations are kept over a loss of power.
     pub const fn is_kept(&self) -> bool {
         self.kept
     }
@@ -121,8 +121,8 @@ impl Reservations {
         self.registrants.iter().find(|registrant| registrant.nexus == *nexus).map(|registrant| registrant.key)
     }
 
-    /// Whether a nexus holds the reservation that there is.
-    fn holds(&self, held: &Held, nexus: &Nexus) -> bool {
+    /// Whether a nexus holds the present reservation.
+    fn holds(&self, held: &HeldReservation, nexus: &Nexus) -> bool {
         if held.kind.is_everybodys() { self.key_of(nexus).is_some() } else { held.nexus == *nexus }
     }
 }

@@ -9,16 +9,16 @@
 
 use core::fmt::Write as _;
 
-use super::{Held, Kind, MOST_REGISTRANTS, Nexus, Registrant, Reservations};
+use super::{HeldReservation, Kind, MOST_REGISTRANTS, Nexus, Registrant, Reservations};
 
 const HEAD: &str = "brindle reservations 1";
 /// An iSCSI name with the rest of a port's.
 const LONGEST_NAME: usize = 256;
 
-/// Why what was kept is not taken.
+/// Reasons why a file of reservations can't be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KeptError {
-    /// It is not what Brindle keeps, or is damaged.
+pub enum ReservationFileError {
+    /// The file is damaged, or not of Brindle's format.
     #[error("line {line} is not as Brindle writes reservations: remove the file to begin without any")]
     Damaged {
         /// The first line that is wrong, from 1.
@@ -28,7 +28,7 @@ pub enum KeptError {
 
 impl Reservations {
     /// The text to keep: none, unless it was asked for.
-    pub fn to_kept(&self) -> Option<String> {
+    pub fn to_file_text(&self) -> Option<String> {
         if !self.kept {
             return None;
         }
@@ -44,11 +44,11 @@ impl Reservations {
         Some(text)
     }
 
-    /// Reads what was kept.
+    /// Reads reservations from the text of their file.
     ///
     /// # Errors
-    /// [`KeptError`].
-    pub fn from_kept(text: &str) -> Result<Self, KeptError> {
+    /// [`ReservationFileError`].
+    pub fn from_file_text(text: &str) -> Result<Self, ReservationFileError> {
         let mut kept = Self { kept: true, ..Self::default() };
         let mut ended = false;
         let count = text.lines().count();
@@ -58,11 +58,11 @@ impl Reservations {
                 _ if at + 1 == count => (line == "end").then(|| ended = true),
                 _ => kept.take(line),
             };
-            taken.ok_or(KeptError::Damaged { line: at + 1 })?;
+            taken.ok_or(ReservationFileError::Damaged { line: at + 1 })?;
         }
         let held_by_none = kept.held.as_ref().is_some_and(|held| !kept.holds(held, &held.nexus));
         if !ended || held_by_none && kept.registrants.is_empty() {
-            return Err(KeptError::Damaged { line: count });
+            return Err(ReservationFileError::Damaged { line: count });
         }
         Ok(kept)
     }
@@ -77,7 +77,7 @@ impl Reservations {
         let nexus = Nexus { initiator: initiator.to_owned(), port: port.parse().ok()? };
         match what {
             "reserved" if self.held.is_none() => {
-                self.held = Some(Held { kind: Kind::of(first.parse().ok()?)?, nexus });
+                self.held = Some(HeldReservation { kind: Kind::of(first.parse().ok()?)?, nexus });
             }
             "registered" if self.registrants.len() < MOST_REGISTRANTS && self.key_of(&nexus).is_none() => {
                 self.registrants.push(Registrant { nexus, key: u64::from_str_radix(first, 16).ok()? });

@@ -19,7 +19,7 @@ pub(in crate::scsi) fn holder(of: &Reservations) -> Vec<u8> {
     with_header(of, list)
 }
 
-/// REPORT CAPABILITIES: what may be asked for, and the types that there are.
+/// REPORT CAPABILITIES: what may be asked for, and the types that exist.
 pub(in crate::scsi) fn capabilities(of: &Reservations) -> Vec<u8> {
     // PTPL_C; TMV, ALLOW COMMANDS 1 (TEST UNIT READY is), PTPL_A.
     let mut bytes = vec![0, 8, 0x01, 0x90 | u8::from(of.kept), 0, 0, 0, 0];

@@ -49,7 +49,7 @@ impl Model {
 
     fn give(&mut self, given: &Given) -> Verdict {
         let Given { by, action, kind, key, other } = *given;
-        let mut told = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         let conflict = (Err(Status::Conflict), BTreeSet::new());
         let own = self.keys.get(&by).copied();
         match action {
@@ -66,7 +66,7 @@ impl Model {
                     if held && (!everybodys(kind) || self.keys.is_empty()) {
                         self.held = None;
                         if kind >= 5 {
-                            told.extend(self.others(by).into_iter().map(|one| (one, "released")));
+                            reported.extend(self.others(by).into_iter().map(|one| (one, "released")));
                         }
                     }
                 }
@@ -81,16 +81,16 @@ impl Model {
                 if self.holds(by) {
                     let (held, _) = self.held.unwrap();
                     if held != kind as u8 {
-                        return (Err(Status::Check(Sense::RELEASE)), told);
+                        return (Err(Status::Check(Sense::RELEASE)), reported);
                     }
                     self.held = None;
                     if held >= 5 {
-                        told.extend(self.others(by).into_iter().map(|one| (one, "released")));
+                        reported.extend(self.others(by).into_iter().map(|one| (one, "released")));
                     }
                 }
             }
             Out::Clear => {
-                told.extend(self.others(by).into_iter().map(|one| (one, "preempted")));
+                reported.extend(self.others(by).into_iter().map(|one| (one, "preempted")));
                 *self = Self::default();
             }
             Out::Preempt | Out::PreemptAndAbort => {
@@ -98,7 +98,7 @@ impl Model {
                     if everybodys(kind) { other == 0 } else { self.keys.get(&holder) == Some(&other) }
                 });
                 if !takes && other == 0 {
-                    return (Err(Status::Check(Sense::parameter(8))), told);
+                    return (Err(Status::Check(Sense::parameter(8))), reported);
                 }
                 let all = takes && everybodys(self.held.unwrap().0);
                 let gone: Vec<usize> =
@@ -112,7 +112,7 @@ impl Model {
                     }
                     self.keys.remove(&one);
                     if one != by {
-                        told.insert((one, "removed"));
+                        reported.insert((one, "removed"));
                     }
                 }
                 if self.keys.is_empty() {
@@ -122,12 +122,12 @@ impl Model {
                     let before = self.held.unwrap().0;
                     self.held = Some((kind as u8, by));
                     if before != kind as u8 {
-                        told.extend(self.others(by).into_iter().map(|one| (one, "released")));
+                        reported.extend(self.others(by).into_iter().map(|one| (one, "released")));
                     }
                 }
             }
         }
-        (Ok(()), told)
+        (Ok(()), reported)
     }
 }
 
@@ -202,7 +202,7 @@ fn three_initiators_and_every_command_in_every_state() {
         check(&model, &state);
         for given in &commands {
             let (mut expected, mut found) = (model.clone(), state.clone());
-            let (end, told) = expected.give(given);
+            let (end, reported) = expected.give(given);
             let parameters = Parameters { key: given.key, other: given.other, keep: false };
             let result = found.change(&nexus(given.by), given.action, Ok(given.kind), &parameters);
             assert_eq!(result.as_ref().map(|_| ()).map_err(|status| *status), end, "{given:?} in {model:?}");
@@ -210,10 +210,10 @@ fn three_initiators_and_every_command_in_every_state() {
             let number = |nexus: &Nexus| (0..3).find(|&n| *nexus == self::nexus(n)).unwrap();
             let really: BTreeSet<_> =
                 effects.attentions.iter().map(|(nexus, what)| (number(nexus), word(*what))).collect();
-            assert_eq!(really, told, "{given:?} in {model:?}");
+            assert_eq!(really, reported, "{given:?} in {model:?}");
             let aborts: BTreeSet<_> = effects.aborts.iter().map(number).collect();
             let removed: BTreeSet<_> =
-                told.iter().filter(|one| one.1 == "removed").map(|one| one.0).collect();
+                reported.iter().filter(|one| one.1 == "removed").map(|one| one.0).collect();
             assert_eq!(aborts, if given.action == Out::PreemptAndAbort { removed } else { BTreeSet::new() });
             kinds.extend(expected.held.map(|(kind, _)| kind));
             if seen.insert(expected.clone()) {
@@ -228,7 +228,7 @@ fn three_initiators_and_every_command_in_every_state() {
 #[test]
 fn what_is_kept_comes_back() {
     let mut state = Reservations::default();
-    assert_eq!(state.to_kept(), None);
+    assert_eq!(state.to_file_text(), None);
     let give = |state: &mut Reservations, by: usize, action, key, other, keep| {
         let parameters = Parameters { key, other, keep };
         state.change(&nexus(by), action, Ok(Kind::WriteExclusiveRegistrants), &parameters).unwrap();
@@ -236,14 +236,14 @@ fn what_is_kept_comes_back() {
     give(&mut state, 0, Out::Register, 0, 7, true);
     give(&mut state, 1, Out::Register, 0, 8, true);
     give(&mut state, 0, Out::Reserve, 7, 0, true);
-    let text = state.to_kept().unwrap();
-    let back = Reservations::from_kept(&text).unwrap();
-    assert_eq!(back.to_kept().unwrap(), text);
+    let text = state.to_file_text().unwrap();
+    let back = Reservations::from_file_text(&text).unwrap();
+    assert_eq!(back.to_file_text().unwrap(), text);
     assert!(!back.allows(&nexus(2), Conflicts::Write) && back.allows(&nexus(1), Conflicts::Write));
     // Cut anywhere, it is refused.
     for len in 0..text.len() - 1 {
-        assert!(Reservations::from_kept(&text[..len]).is_err(), "{len}");
+        assert!(Reservations::from_file_text(&text[..len]).is_err(), "{len}");
     }
     give(&mut state, 0, Out::RegisterIgnoring, 0, 7, false);
-    assert_eq!(state.to_kept(), None);
+    assert_eq!(state.to_file_text(), None);
 }

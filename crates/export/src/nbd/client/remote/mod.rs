@@ -15,13 +15,12 @@ use super::error::ClientError;
 use super::handshake::{Agreed, Handshake, HandshakeStep};
 use crate::nbd::proto::{Request, StatusExtent, command_code as code};
 use crate::session::{INBOX, Inbox};
-use replies::{broken, more};
-use volume::error;
+use replies::{broken, more, volume_error};
 
 /// A connection to an export. A handle: cloning gives the same connection.
 ///
 /// Requests are sent as they are asked for and answered in any order. Once the connection is broken, every request ends
-/// with [`OpError::Disconnected`]; whoever wants it back connects anew.
+/// with [`OpError::Disconnected`]; a caller that wants it back connects again.
 #[derive(Clone)]
 pub struct Remote(Rc<Shared>);
 
@@ -33,7 +32,7 @@ struct Shared {
     header: Buf,
     sending: Cell<bool>,
     next_cookie: Cell<u64>,
-    /// By cookie.
+    /// Indexed by cookie.
     open: RefCell<BTreeMap<u64, Open>>,
     closed: Cell<bool>,
     changed: Notify,
@@ -59,7 +58,7 @@ impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         let mut open = self.shared.open.borrow_mut();
         match open.get_mut(&self.cookie) {
-            // Its reply is still to come, and its data still to go where they were asked for.
+            // The reply is still to come, and its data must still go to the caller's memory.
             Some(request) if request.ended.is_none() && !self.shared.closed.get() => request.abandoned = true,
             _ => drop(open.remove(&self.cookie)),
         }
@@ -129,7 +128,7 @@ impl Remote {
         self.0.closed.get()
     }
 
-    /// Ends the connection; what is under way fails.
+    /// Ends the connection; requests under way fail.
     pub fn close(&self) {
         self.0.close();
     }
@@ -156,7 +155,7 @@ impl Remote {
         let ended = || match &shared.open.borrow().get(&cookie)?.ended {
             None => shared.closed.get().then_some(Err(CONNECTION_LOST)),
             Some(Ok(extents)) => Some(Ok(extents.clone())),
-            Some(Err(number)) => Some(Err(error(*number))),
+            Some(Err(number)) => Some(Err(volume_error(*number))),
         };
         shared.changed.until(ended).await
     }

@@ -4,11 +4,12 @@ use std::io;
 use std::rc::Rc;
 
 use brindle_io::{Io, OpError, Slice, SocketId};
+use brindle_volume::VolumeError;
 
 use super::Shared;
 use crate::nbd::client::error::{Breach, ClientError};
 use crate::nbd::client::wire::{Head, MAX_SMALL_CHUNK, Reply};
-use crate::nbd::proto::{ChunkHeader, SimpleReply, StatusExtent, chunk_type, command_code as code};
+use crate::nbd::proto::{ChunkHeader, Errno, SimpleReply, StatusExtent, chunk_type, command_code as code};
 use crate::session::Inbox;
 
 pub(super) async fn more(io: &Io, socket: SocketId, inbox: &mut Inbox) -> Result<(), ClientError> {
@@ -20,6 +21,23 @@ pub(super) async fn more(io: &Io, socket: SocketId, inbox: &mut Inbox) -> Result
 
 pub(super) fn broken(error: OpError) -> ClientError {
     io::Error::new(io::ErrorKind::ConnectionReset, error).into()
+}
+
+/// The volume error for an error of the protocol.
+pub(super) fn volume_error(number: u32) -> VolumeError {
+    const PERM: u32 = Errno::Perm as u32;
+    const INVALID: u32 = Errno::Invalid as u32;
+    const NO_SPACE: u32 = Errno::NoSpace as u32;
+    const NOT_SUPPORTED: u32 = Errno::NotSupported as u32;
+    const SHUTDOWN: u32 = Errno::Shutdown as u32;
+    match number {
+        PERM => VolumeError::ReadOnly,
+        INVALID => VolumeError::OutOfRange,
+        NO_SPACE => VolumeError::of_some_member(OpError::NoSpace),
+        NOT_SUPPORTED => VolumeError::Unsupported,
+        SHUTDOWN => VolumeError::Stopping,
+        other => VolumeError::of_some_member(OpError::Medium(i32::try_from(other).unwrap_or(i32::MAX))),
+    }
 }
 
 impl Shared {
@@ -48,7 +66,7 @@ impl Shared {
         self.changed.notify();
     }
 
-    /// Takes what follows a reply's head.
+    /// Takes the bytes after a reply's head.
     async fn reply(
         &self,
         head: Head,

@@ -1,32 +1,13 @@
 //! The other side's export as a volume.
 
-use brindle_io::{OpError, Slice};
+use brindle_io::Slice;
 use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions};
 
 use super::Remote;
-use crate::nbd::proto::{
-    Errno, Request, command_code as code, command_flags as flag, transmission_flags as can,
-};
+use crate::nbd::proto::{Request, command_code as code, command_flags as flag, transmission_flags as can};
 
 /// The longest range of a block status request. Bytes, a multiple of any block.
 const LONGEST_STATUS: u32 = 1 << 31;
-
-/// The volume error for an error of the protocol.
-pub(super) fn error(number: u32) -> VolumeError {
-    const PERM: u32 = Errno::Perm as u32;
-    const INVALID: u32 = Errno::Invalid as u32;
-    const NO_SPACE: u32 = Errno::NoSpace as u32;
-    const NOT_SUPPORTED: u32 = Errno::NotSupported as u32;
-    const SHUTDOWN: u32 = Errno::Shutdown as u32;
-    match number {
-        PERM => VolumeError::ReadOnly,
-        INVALID => VolumeError::OutOfRange,
-        NO_SPACE => VolumeError::of_some_member(OpError::NoSpace),
-        NOT_SUPPORTED => VolumeError::Unsupported,
-        SHUTDOWN => VolumeError::Stopping,
-        other => VolumeError::of_some_member(OpError::Medium(i32::try_from(other).unwrap_or(i32::MAX))),
-    }
-}
 
 impl Remote {
     /// Asks for a change of a range without data.

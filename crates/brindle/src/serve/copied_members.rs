@@ -1,0 +1,63 @@
+//! Copies of an array's members beside the members themselves: nothing on them tells which are which, so that what is
+//! written to one set and not to the other can be mixed up later. Most such mixtures are refused then
+//! (`assembly/diverged.rs`), but not those of members that are one event apart.
+
+use std::path::Path;
+use std::rc::Rc;
+
+use brindle_format::md::display_uuid;
+use brindle_volume::Volume;
+use serde_json::Value;
+
+use crate::control::Response;
+use crate::failure::Failure;
+use crate::host::Hosted;
+use crate::{ask, report};
+
+/// Refuses to serve for writing an array whose UUID another server here has, and warns if only that one writes; refuses
+/// names by which arrays of other servers are known, if one of the servers has several.
+pub(super) fn refuse(folder: &Path, arrays: &[Rc<Hosted>]) -> Result<(), Failure> {
+    for (server, answer) in ask::status_of_all(folder) {
+        let Ok(Response::Report(reported)) = answer else { continue };
+        for report in report::of_arrays(&reported) {
+            for hosted in arrays {
+                refuse_copy(&server, report, hosted)?;
+            }
+            // Between servers of one array each the control socket tells.
+            let named = arrays.iter().find(|hosted| report["name"] == *hosted.name);
+            if let Some(name) = named.map(|hosted| &hosted.name)
+                && (reported.is_array() || arrays.len() > 1)
+            {
+                return Err(Failure::Refused(format!(
+                    "'{server}' (process {}) serves an array named '{name}': stop that, or serve this one by itself, \
+                     with another --name",
+                    report["pid"]
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn refuse_copy(server: &str, report: &Value, hosted: &Hosted) -> Result<(), Failure> {
+    let uuid = display_uuid(hosted.found.assembly.uuid).to_string();
+    let writes = !hosted.array.limits().read_only;
+    let array = &report["array"];
+    let read_only =
+        array["state"].as_array().is_some_and(|words| words.iter().any(|word| word == "read-only"));
+    if array["uuid"] != *uuid || (read_only && !writes) {
+        return Ok(());
+    }
+    let twin = format!(
+        "'{server}' (process {}) serves an array of the same UUID {uuid}: one's members are copies of the other's",
+        report["pid"]
+    );
+    if writes {
+        return Err(Failure::Refused(format!(
+            "{twin}, and nothing would tell them apart once both are written to: stop it, serve these with --read-only, \
+             or give the copies a UUID of their own (mdadm --assemble --update=uuid)"
+        )));
+    }
+    eprintln!("brindle: {twin}");
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! Files that are read again at SIGHUP and by `brindle reload`: certificates, who may use which array, settings.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use brindle_host::mailbox::Sender;
+use serde_json::json;
+use signal_hook::consts::SIGHUP;
+use signal_hook::iterator::Signals;
+
+use super::access::AccessFile;
+use super::tls::Certificates;
+use crate::failure::Failure;
+use crate::log;
+use crate::settings::RunningSettings;
+
+/// The file that says who may use which array, and where what it says is taken.
+pub(super) struct Admission {
+    pub(super) file: PathBuf,
+    pub(super) arrays: Vec<String>,
+    pub(super) to: Sender<AccessFile>,
+}
+
+/// Files that are read again, each of which takes effect as a whole or not at all.
+pub(super) struct Anew {
+    pub(super) certificates: Option<Certificates>,
+    pub(super) access: Option<Admission>,
+    pub(super) settings: Option<RunningSettings>,
+    /// Events are printed.
+    pub(super) json: bool,
+}
+
+impl Anew {
+    /// Reads them at each SIGHUP. On a thread of its own, since a file system may take its time. Without any file the signal ends the
+    /// program as ever.
+    pub(super) fn watch(self: &Arc<Self>) -> Result<(), Failure> {
+        if self.certificates.is_none() && self.access.is_none() && self.settings.is_none() {
+            return Ok(());
+        }
+        let mut signals =
+            Signals::new([SIGHUP]).map_err(|source| Failure::system("signals can't be watched", source))?;
+        let this = Arc::clone(self);
+        let work = move || {
+            for _ in signals.forever() {
+                // Each file has told what became of it.
+                let _ = this.read();
+            }
+        };
+        let started = std::thread::Builder::new().name("files".into()).spawn(work);
+        started.map(drop).map_err(|source| Failure::system("the thread of files can't start", source))
+    }
+
+    /// Reads them, and says what has changed; if one can't be taken, why.
+    pub(super) fn read(&self) -> Result<Vec<String>, String> {
+        let (mut changed, mut kept) = (Vec::new(), Vec::new());
+        let mut take = |of: &str, read: Result<Vec<String>, Failure>| {
+            self.tell(of, &read);
+            match read {
+                Ok(mut words) => changed.append(&mut words),
+                Err(why) => kept.push(why.to_string()),
+            }
+        };
+        if let Some(certificates) = &self.certificates {
+            let read = certificates.read_anew();
+            take("certificates", read.map(|()| vec!["certificates are read anew".to_owned()]));
+        }
+        if let Some(Admission { file, arrays, to }) = &self.access {
+            let read = AccessFile::read(file, arrays).map(|access| to.send(access));
+            take("access", read.map(|()| vec!["who may use what is read anew".to_owned()]));
+        }
+        if let Some(settings) = &self.settings {
+            take("settings", settings.read_anew());
+        }
+        if kept.is_empty() { Ok(changed) } else { Err(kept.join("; ")) }
+    }
+
+    /// Logs what became of files, and prints it as an event.
+    fn tell(&self, of: &str, read: &Result<Vec<String>, Failure>) {
+        let event = match read {
+            Ok(_) => {
+                tracing::info!("{of}: read anew");
+                json!({"event": format!("{of}-replaced")})
+            }
+            Err(why) => {
+                tracing::error!("{of}: all stays as it was: {why}");
+                json!({"event": format!("{of}-kept"), "why": why.to_string()})
+            }
+        };
+        if self.json {
+            log::print(format!("{event}\n"));
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! A volume whose requests take processor time, which is modelled: virtual time has no other.
+
+use core::cell::Cell;
+use std::rc::Rc;
+
+use brindle_io::{Duration, Instant, Io, Slice};
+use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions, bytes};
+
+use super::costs::{Cost, Costs};
+
+/// A handle to the modelled processors.
+#[derive(Clone)]
+pub(super) struct Processors {
+    io: Io,
+    /// The time from which each processor is free.
+    free: Rc<[Cell<Instant>]>,
+    /// The part of the processor that only one request can have at a time: free from this time on.
+    shared: Rc<Cell<Instant>>,
+    worked: Rc<Cell<u64>>,
+}
+
+impl Processors {
+    pub(super) fn new(io: &Io, count: u32) -> Self {
+        let free = (0..count).map(|_| Cell::new(Instant::default())).collect();
+        Self { io: io.clone(), free, shared: Rc::default(), worked: Rc::default() }
+    }
+
+    /// Nanoseconds that all of them have worked.
+    pub(super) fn worked(&self) -> u64 {
+        self.worked.get()
+    }
+
+    /// Returns once the work is done: first what is shared, then what any of them can do.
+    async fn work(&self, cost: Cost) {
+        if cost.shared > 0 {
+            self.take(&self.shared, cost.shared).await;
+        }
+        if cost.own > 0
+            && let Some(first) = self.free.iter().min_by_key(|free| free.get())
+        {
+            self.take(first, cost.own).await;
+        }
+    }
+
+    async fn take(&self, station: &Cell<Instant>, nanos: u64) {
+        self.worked.set(self.worked.get() + nanos);
+        let done = station.get().max(self.io.now()).after(Duration::from_nanos(nanos));
+        station.set(done);
+        self.io.sleep_until(done).await;
+    }
+}
+
+/// An array whose requests cost processor time before they begin. A handle.
+#[derive(Clone)]
+pub(super) struct Costly<V> {
+    volume: V,
+    processors: Processors,
+    costs: Rc<Costs>,
+}
+
+impl<V: Volume> Costly<V> {
+    pub(super) fn new(volume: V, processors: Processors, costs: Costs) -> Self {
+        Self { volume, processors, costs: Rc::new(costs) }
+    }
+
+    /// Returns once what comes before a request is done: what is to be done beside it. What the volume refuses costs nothing.
+    async fn work(&self, offset: u64, len: u64, cost: impl FnOnce(&Costs) -> Cost) -> u64 {
+        if self.volume.limits().check(offset, len).is_err() {
+            return 0;
+        }
+        let cost = cost(&self.costs);
+        self.processors.work(cost).await;
+        cost.beside
+    }
+}
+
+impl<V: Volume> Volume for Costly<V> {
+    fn limits(&self) -> Limits {
+        self.volume.limits()
+    }
+
+    async fn read(&self, offset: u64, into: impl AsRef<[Slice]>) -> Result<(), VolumeError> {
+        let len = bytes(into.as_ref());
+        self.work(offset, len, |costs| costs.read(offset, len)).await;
+        self.volume.read(offset, into).await
+    }
+
+    async fn write(&self, offset: u64, from: impl AsRef<[Slice]>, fua: bool) -> Result<(), VolumeError> {
+        let len = bytes(from.as_ref());
+        let beside = self.work(offset, len, |costs| costs.write(offset, len)).await;
+        if beside == 0 {
+            return self.volume.write(offset, from, fua).await;
+        }
+        let processors = self.processors.clone();
+        let rest = Cost { own: beside, ..Cost::default() };
+        let beside = self.processors.io.spawn(async move { processors.work(rest).await });
+        let done = self.volume.write(offset, from, fua).await;
+        beside.await;
+        done
+    }
+
+    async fn flush(&self) -> Result<(), VolumeError> {
+        self.volume.flush().await
+    }
+
+    async fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
+        self.volume.discard(offset, len).await
+    }
+
+    async fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), VolumeError> {
+        self.volume.write_zeroes(offset, len, options).await
+    }
+
+    async fn allocation(
+        &self,
+        offset: u64,
+        len: u64,
+        found: &mut Vec<Allocation>,
+    ) -> Result<(), VolumeError> {
+        self.volume.allocation(offset, len, found).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use brindle_io::Io;
+    use brindle_io::sim::{Model, Sim};
+    use brindle_testkit::conformance::conforms;
+
+    use brindle_layout::{Geometry, Layout, Level};
+
+    use super::*;
+    use crate::predict::spec::Policies;
+    use brindle_volume::LoneMember;
+
+    #[test]
+    fn a_volume_whose_requests_cost_time_conforms_as_the_one_beneath() {
+        let sim = Sim::new(21);
+        let member = sim.add_blank_drive(Model::nvme(), 256 << 10);
+        let io = Io::new(Box::new(sim));
+        let pool = io.pool(8 << 20);
+        let device = LoneMember::new(&io, member, false).unwrap();
+        let geometry = Geometry::new(Level::Linear, Layout::None, 0, &[256 << 10]).unwrap();
+        let costs = Costs::new(Policies::Brindle, &geometry);
+        let volume = Costly::new(device, Processors::new(&io, 2), costs);
+        io.block_on(conforms("costly", &io, &pool, &volume));
+        io.shutdown();
+    }
+}
