@@ -247,7 +247,7 @@ fn real_name(member: &str) -> String {
 
 /// Refuses to stop what has a device that is mounted, or open for somebody alone: its users would wait for a server that is gone.
 fn refuse_used_devices(folder: &Path, server: &str, array: Option<&str>) -> Result<(), Failure> {
-    let Ok(Response::Report(told)) =
+    let Ok(Response::Report(noted)) =
         control::ask(folder, server, &Request::Status { array: array.map(str::to_owned) })
     else {
         return Ok(());
@@ -257,7 +257,7 @@ fn refuse_used_devices(folder: &Path, server: &str, array: Option<&str>) -> Resu
         let devices: Vec<Value> = std::iter::once(report["device"].clone()).chain(volumes).collect();
         devices.into_iter().filter_map(|device| device.as_str().map(str::to_owned)).collect::<Vec<_>>()
     };
-    let mut devices = report::of_arrays(&told).iter().flat_map(own);
+    let mut devices = report::of_arrays(&noted).iter().flat_map(own);
     match devices.find(|device| brindle_host::is_in_use(Path::new(device))) {
         Some(device) => Err(Failure::Refused(format!(
             "{device} is in use: unmount it first, and end what has it open; nothing was stopped"

@@ -83,7 +83,7 @@ pub(crate) fn bundle(args: &Bundle) -> Result<(), Failure> {
 
 fn server((name, answer): (String, Result<Response, Failure>)) -> Value {
     match answer {
-        Ok(Response::Report(told)) => json!({"name": name, "status": told}),
+        Ok(Response::Report(reported)) => json!({"name": name, "status": reported}),
         Ok(Response::Stale) => json!({"name": name, "error": "its socket is there, and nobody answers"}),
         Err(why) => json!({"name": name, "error": why.to_string()}),
     }

@@ -38,7 +38,7 @@ impl Choice<'_> {
     /// UUIDs of what is served already.
     pub(crate) fn wait_for_members(&self, folder: &Path) -> (Scanned, Vec<String>) {
         let until = Instant::now() + self.wait;
-        let mut told = false;
+        let mut reported = false;
         loop {
             let (scanned, served) = (scan(self.places), served(folder));
             let lacks = |found: &&Findable| {
@@ -48,10 +48,10 @@ impl Choice<'_> {
             if waits.is_empty() || Instant::now() >= until {
                 return (scanned, served);
             }
-            if !told {
+            if !reported {
                 let seconds = self.wait.as_millis().div_ceil(1000);
                 eprintln!("brindle: waiting {seconds} s at most for {}", waits.join("; "));
-                told = true;
+                reported = true;
             }
             std::thread::sleep(REST.min(until.saturating_duration_since(Instant::now())));
         }

@@ -42,7 +42,7 @@ pub(crate) fn unexport(args: &Unexport) -> Result<(), Failure> {
 fn server_of(flags: &Runtime, name: &str) -> Result<(PathBuf, String), Failure> {
     let folder = runtime::folder(flags.folder())?;
     let device = name.strip_prefix("/dev/").unwrap_or(name);
-    let is_device = |told: &Value| told == &format!("/dev/{device}");
+    let is_device = |reported: &Value| reported == &format!("/dev/{device}");
     let has = |report: &Value| {
         let volumes = report["devices"].as_array().into_iter().flatten();
         is_device(&report["device"]) || volumes.into_iter().any(|pair| is_device(&pair[1]))

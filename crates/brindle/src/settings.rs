@@ -94,26 +94,26 @@ impl RunningSettings {
     pub(crate) fn read_anew(&self) -> Result<Vec<String>, Failure> {
         let new = read(&self.file)?;
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut told = Vec::new();
-        self.set_limits(&current, &new, &mut told)?;
-        self.set_speeds(&current, &new, &mut told)?;
+        let mut reported = Vec::new();
+        self.set_limits(&current, &new, &mut reported)?;
+        self.set_speeds(&current, &new, &mut reported)?;
         match (&new.monitor, &self.monitor) {
             (wanted, Some(receivers)) if *wanted != current.monitor => {
                 receivers.replace(wanted.as_ref());
-                told.push("who is told of events is changed".to_owned());
+                reported.push("who is told of events is changed".to_owned());
             }
             (Some(_), None) => {
-                told.push("monitor is new: it begins when the daemon is started anew".to_owned())
+                reported.push("monitor is new: it begins when the daemon is started anew".to_owned())
             }
             _ => {}
         }
-        told.extend(later(&current, &new));
+        reported.extend(later(&current, &new));
         *current = new;
-        Ok(told)
+        Ok(reported)
     }
 
     /// Sets limits of clients that have changed.
-    fn set_limits(&self, old: &Config, new: &Config, told: &mut Vec<String>) -> Result<(), Failure> {
+    fn set_limits(&self, old: &Config, new: &Config, reported: &mut Vec<String>) -> Result<(), Failure> {
         for (name, uuid) in self.running() {
             let [before, after] =
                 [old, new].map(|config| config.opening(self.members.clone()).limits_of(&name, &uuid));
@@ -121,14 +121,14 @@ impl RunningSettings {
                 let limits =
                     Some(after.unwrap_or(RateLimits { burst: RateLimits::BURST, ..RateLimits::default() }));
                 self.ask(&Request::Export { limits, array: Some(name.clone()) })?;
-                told.push(format!("limits of {name} are changed"));
+                reported.push(format!("limits of {name} are changed"));
             }
         }
         Ok(())
     }
 
     /// Sets speeds of processes that have changed.
-    fn set_speeds(&self, old: &Config, new: &Config, told: &mut Vec<String>) -> Result<(), Failure> {
+    fn set_speeds(&self, old: &Config, new: &Config, reported: &mut Vec<String>) -> Result<(), Failure> {
         let speeds = |config: &Config| (config.tuning.max_speed, config.tuning.min_speed);
         if speeds(old) == speeds(new) {
             return Ok(());
@@ -138,7 +138,7 @@ impl RunningSettings {
         for (name, _) in self.arrays() {
             self.ask(&Request::Action { action: Word::Speed, max_speed, min_speed, array: Some(name) })?;
         }
-        told.push("speeds of processes are changed".to_owned());
+        reported.push("speeds of processes are changed".to_owned());
         Ok(())
     }
 
@@ -160,11 +160,11 @@ impl RunningSettings {
     }
 
     fn reports(&self, uuid: impl Fn(&serde_json::Value) -> Option<&str>) -> Vec<(String, String)> {
-        let told = self.ask(&Request::Status { array: None }).unwrap_or_default();
+        let reported = self.ask(&Request::Status { array: None }).unwrap_or_default();
         let named = |report: &serde_json::Value| {
             Some((report["name"].as_str()?.to_owned(), uuid(report)?.to_owned()))
         };
-        crate::report::of_arrays(&told).iter().filter_map(named).collect()
+        crate::report::of_arrays(&reported).iter().filter_map(named).collect()
     }
 }
 
@@ -250,9 +250,9 @@ mod tests {
     fn what_takes_a_restart_is_told() {
         let old = parse("[[arrays]]\nname = \"a\"\n").unwrap();
         let new = parse("[exports]\nmax-connections = 7\n[[arrays]]\nname = \"b\"\n").unwrap();
-        let told = later(&old, &new).join("\n");
+        let reported = later(&old, &new).join("\n");
         for words in ["exports has changed", "'b' is new", "'a' is gone"] {
-            assert!(told.contains(words), "{told}");
+            assert!(reported.contains(words), "{reported}");
         }
         assert!(later(&old, &old).is_empty());
         let limited =

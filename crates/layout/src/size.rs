@@ -30,7 +30,10 @@ impl Size {
             true => format!("'{text}' is below 0, and sizes are not: write for example 64K or 1G"),
             false => format!("'{text}' is no size: write for example 64K or 1G"),
         })?;
-        number.checked_mul(unit).map(Self).ok_or_else(|| format!("'{text}' is more than 64 bits can count: write a smaller number"))
+        number
+            .checked_mul(unit)
+            .map(Self)
+            .ok_or_else(|| format!("'{text}' is more than 64 bits can count: write a smaller number"))
     }
 }
 

@@ -91,14 +91,14 @@ pub(crate) fn beside(folder: &Path, table: &MonitorConfig) -> Result<Receivers, 
         arrays: Vec::new(),
     };
     let receivers = Receivers { ways: Arc::new(Mutex::new(Some(ways(table)))) };
-    let (told, folder) = (Arc::clone(&receivers.ways), folder.to_owned());
+    let (noted, folder) = (Arc::clone(&receivers.ways), folder.to_owned());
     let work = move || {
         let mut watched = BTreeMap::new();
         loop {
             std::thread::sleep(Duration::from_millis(args.delay.0.max(100)));
             let all = look(&folder, &args);
             for happened in turn(&mut watched, all, &args, Instant::now()) {
-                if let Some(ways) = &*told.lock().unwrap_or_else(PoisonError::into_inner) {
+                if let Some(ways) = &*noted.lock().unwrap_or_else(PoisonError::into_inner) {
                     // Nothing is printed, so that nothing fails here.
                     let _ = ways.tell(&happened);
                 }

@@ -186,11 +186,11 @@ impl<V: Volume> Exports<V> {
     }
 
     /// Serves a client that has chosen to the end of its connection.
-    async fn transmit(&self, seat: Seat, export: &Rc<Export<V>>, terms: Terms)
+    async fn transmit(&self, resources: ConnectionResources, export: &Rc<Export<V>>, terms: Terms)
     where
         V: 'static,
     {
-        let Seat { id, link, memory, inbox, outbox, .. } = seat;
+        let ConnectionResources { id, link, memory, inbox, outbox, .. } = resources;
         link.settle(&export.name);
         export.connections.set(export.connections.get() + 1);
         let transmission = Transmission::new(link, memory, Rc::clone(export), terms, self.config.grace);
@@ -207,9 +207,9 @@ struct Chosen<V> {
 }
 
 impl<V: Volume + 'static> Protocol for Chosen<V> {
-    async fn converse(self: Rc<Self>, seat: Seat) {
-        let Some((export, terms)) = self.exports.terms(&self.name, &seat.link.client()) else { return };
-        self.exports.transmit(seat, &export, terms).await;
+    async fn converse(self: Rc<Self>, resources: ConnectionResources) {
+        let Some((export, terms)) = self.exports.terms(&self.name, &resources.link.client()) else { return };
+        self.exports.transmit(resources, &export, terms).await;
     }
 }
 
@@ -263,8 +263,8 @@ impl<V: Volume + 'static> Protocol for Entrance<V> {
         if right.is_none() || right == Some(Right::Read) && !chosen.terms.limits.read_only {
             return; // it has been withdrawn meanwhile, or its right has
         }
-        let (seat, terms) =
-            (Seat { id, link, memory, inbox, outbox, refusals, secure_buffers }, chosen.terms);
-        self.exports.transmit(seat, &export, terms).await;
+        let (resources, terms) =
+            (ConnectionResources { id, link, memory, inbox, outbox, refusals, secure_buffers }, chosen.terms);
+        self.exports.transmit(resources, &export, terms).await;
     }
 }

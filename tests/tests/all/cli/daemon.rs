@@ -73,10 +73,11 @@ fn settings_are_read_anew_and_kept_where_they_are_wrong() {
     let none = disks.ask("reload").ok().text();
     assert!(none.contains("nothing has changed"), "{none}");
     disks.settings(&SETTINGS.replace("1M", "2M").replace("64M", "65M"));
-    let told = disks.ask("reload").ok().text();
+    let reported = disks.ask("reload").ok().text();
     assert!(
-        told.contains("limits of b are changed") && told.contains("tuning has changed: it takes effect"),
-        "{told}"
+        reported.contains("limits of b are changed")
+            && reported.contains("tuning has changed: it takes effect"),
+        "{reported}"
     );
     assert_eq!(disks.of("b")["limits"]["bandwidth"], 2 * MIB);
     assert_eq!(disks.of("a")["limits"], Value::Null);
@@ -122,8 +123,8 @@ fn a_service_manager_hears_that_it_works_and_that_it_ends() {
 #[test]
 fn events_are_told_to_whom_the_settings_name() {
     let disks = Disks::new();
-    let (program, told) = (disks.set.path("tell"), disks.set.path("told"));
-    std::fs::write(&program, format!("#!/bin/sh\necho \"$@\" >> {}\n", told.display())).unwrap();
+    let (program, reported) = (disks.set.path("tell"), disks.set.path("told"));
+    std::fs::write(&program, format!("#!/bin/sh\necho \"$@\" >> {}\n", reported.display())).unwrap();
     std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     disks.settings(&format!("[monitor]\nprogram = {program:?}\ndelay = \"100ms\"\n"));
     let server = disks.start(&[]);
@@ -134,8 +135,8 @@ fn events_are_told_to_whom_the_settings_name() {
     .ok();
     let line = format!("Fail a {}", name(&disks.set.members[1]));
     let begun = std::time::Instant::now();
-    while !std::fs::read_to_string(&told).unwrap_or_default().contains(&line) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", std::fs::read_to_string(&told));
+    while !std::fs::read_to_string(&reported).unwrap_or_default().contains(&line) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", std::fs::read_to_string(&reported));
         std::thread::sleep(Duration::from_millis(20));
     }
     server.signal(Signal::TERM);

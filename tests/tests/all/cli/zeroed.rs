@@ -11,12 +11,12 @@ fn members_become_plain_devices() {
         let named = if version == "0.90" { "" } else { "-N a" };
         set.create(&format!("-l 1 -e {version} {named}")).ok();
         set.unchanged(|| {
-            let told = set.run("zero-superblock --dry-run").ok().text();
-            assert!(told.contains("would be erased, member 1 of the raid1 array"), "{told}");
+            let reported = set.run("zero-superblock --dry-run").ok().text();
+            assert!(reported.contains("would be erased, member 1 of the raid1 array"), "{reported}");
         });
-        let told = set.run("zero-superblock --json").json();
-        assert_eq!(told["erased"].as_array().unwrap().len(), 2, "{told}");
-        assert_eq!(told["erased"][1]["role"], 1);
+        let reported = set.run("zero-superblock --json").json();
+        assert_eq!(reported["erased"].as_array().unwrap().len(), 2, "{reported}");
+        assert_eq!(reported["erased"][1]["role"], 1);
         let left = set.run("examine --json").json();
         for member in left["members"].as_array().unwrap() {
             assert_eq!(member["superblock"], Value::Null, "{version}: {member}");
