@@ -305,7 +305,7 @@ impl Sweep {
         let over = Over { array: array.clone(), work: work.clone(), window, leaves_out };
         let windows = Windows::new(&array.0.core.io, process.clone(), next, over);
         let (array, report) = (array.clone(), SyncReport::default());
-        Ok(Self { array, process, work, windows, report, noted: 0 })
+        Ok(Self { array, process, work, windows, report, reported: 0 })
     }
 
     /// Keeps windows under way, and waits for the first of them. Gives the position below which all is done, or
@@ -316,7 +316,7 @@ impl Sweep {
         match self.work {
             Work::Recover(_) => self.array.tell_unrebuilt(&window),
             Work::Sync(mode) if self.process.kind() != ProcessKind::Resync => {
-                self.noted += self.array.tell_found(mode, &window, SyncReport::PLACES - self.noted);
+                self.reported += self.array.tell_found(mode, &window, SyncReport::PLACES - self.reported);
             }
             Work::Sync(_) | Work::Replace(_) => {}
         }

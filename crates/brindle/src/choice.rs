@@ -9,7 +9,7 @@ use crate::scan::{Findable, Scanned, scan};
 /// Pause between two looks for members that are waited for.
 const REST: Duration = Duration::from_secs(1);
 
-/// What is meant, where it is looked for, and how long.
+/// The volumes that are meant, the places where they are looked for, and for how long.
 pub(crate) struct Choice<'a> {
     /// Devices, and folders of them; none for all of this machine.
     pub(crate) places: &'a [PathBuf],

@@ -103,7 +103,7 @@ impl RunningSettings {
                 reported.push("who is told of events is changed".to_owned());
             }
             (Some(_), None) => {
-                reported.push("monitor is new: it begins when the daemon is started anew".to_owned())
+                reported.push("monitor is new: it begins when the daemon is started anew".to_owned());
             }
             _ => {}
         }

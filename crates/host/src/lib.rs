@@ -5,7 +5,7 @@
 //! - [`opening`]: all of it as data, before it runs.
 //! - [`control`]: the protocol of the control socket, and the thread that speaks it.
 //! - [`metrics`]: the same for Prometheus.
-//! - `attach`: volumes as devices of the kernel.
+//! - `attach`, `attaching`: volumes as devices of the kernel.
 //! - [`Devices`]: the world in which devices are found, opened and closed.
 //! - `policy`: decisions that a server takes by itself: spares that are shared, members that return.
 //!
@@ -14,6 +14,7 @@
 mod answers;
 mod any;
 mod attach;
+mod attaching;
 mod background;
 mod bitmap_file;
 pub mod control;
@@ -38,6 +39,7 @@ mod service;
 mod snapshot;
 pub mod status;
 mod world;
+mod written;
 
 pub use answers::{RequestOutcome, Served, Volumes};
 pub use any::Any;

@@ -6,7 +6,7 @@ use brindle_export::Rates;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::opening;
+use crate::written::{self, Written};
 
 /// Limits of an export; without a number there is no such limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -15,8 +15,8 @@ pub struct RateLimits {
     #[serde(default)]
     pub iops: Option<NonZeroU64>,
     /// Bytes a second: a number, or text such as "100M".
-    #[serde(default, deserialize_with = "opening::limit")]
-    #[schemars(with = "Option<opening::Written>")]
+    #[serde(default, deserialize_with = "written::limit")]
+    #[schemars(with = "Option<Written>")]
     pub bandwidth: Option<NonZeroU64>,
     /// Milliseconds: requests come at once that would be due within so long.
     #[serde(default = "burst")]

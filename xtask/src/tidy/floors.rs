@@ -120,13 +120,14 @@ const BRINDLE: &[&[&str]] = &[
 ];
 
 const HOST: &[&[&str]] = &[
+    &["attach", "written"],
     &["limits"],
     &["any", "control", "mailbox", "opening", "status", "world"],
     &["error", "events", "hosted", "metrics", "orders", "servers"],
     &["answers", "background", "names", "running"],
     &["exported", "pooled", "snapshot"],
     &["handler", "service"],
-    &["attach", "policy", "pools"],
+    &["attaching", "policy", "pools"],
     &["bitmap_file", "devices"],
 ];
 

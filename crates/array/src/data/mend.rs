@@ -51,7 +51,7 @@ impl ReadFailures {
         match self.0.iter_mut().find(|read_failure| read_failure.role == new.role) {
             Some(known) if known.outcome < new.outcome => *known = new,
             Some(known) if known.outcome == new.outcome => {
-                known.place.end = known.place.end.max(new.place.end)
+                known.place.end = known.place.end.max(new.place.end);
             }
             Some(_) => {}
             None => self.0.push(new),

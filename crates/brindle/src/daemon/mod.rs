@@ -33,7 +33,7 @@ pub(crate) fn daemon(args: &Daemon) -> Result<ExitCode, Failure> {
     };
     let job = ServeJob {
         opening: config.opening(members),
-        metrics: config.metrics.clone(),
+        metrics: config.metrics,
         search: Through::Never,
         folder: args.runtime.folder(),
         background: false,

@@ -194,7 +194,8 @@ impl Results {
 
     /// The answer to RECEIVE COPY RESULTS.
     ///
-    /// # Errors The service action is unknown, or there is no such copy.
+    /// # Errors
+    /// The service action is unknown, or there is no such copy.
     pub(super) fn report(&self, nexus: &Nexus, action: u8, list: u8) -> core::result::Result<Vec<u8>, Sense> {
         let found = self.0.iter().find(|(by, one)| by == nexus && one.list == list).map(|(_, one)| one);
         match (action, found) {

@@ -69,7 +69,8 @@ impl Shape {
 
     /// Checks a range that is transferred in one piece; gives its place and length in bytes.
     ///
-    /// # Errors The range is longer than a transfer may be. `byte` is where the CDB has the length.
+    /// # Errors
+    /// The range is longer than a transfer may be. `byte` is where the CDB has the length.
     pub(super) fn transfer(&self, blocks: &Blocks, byte: u16) -> Result<(u64, u64), Sense> {
         let (offset, len) = self.range(blocks)?;
         if len > self.most { Err(Sense::cdb(byte)) } else { Ok((offset, len)) }

@@ -37,14 +37,14 @@ const GENERIC: usize = 4;
 
 /// A device that the kernel is to make, or to have new sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     /// Its number: /dev/nbdN. None for the first that is free.
     pub(super) index: Option<u32>,
     /// Bytes.
     pub(super) size: u64,
     /// Bytes of a logical block.
     pub(super) block: u64,
-    /// What the export can do, as NBD's handshake has it.
+    /// Abilities of the export, as NBD's handshake has them.
     pub(super) flags: u16,
     /// Seconds for which requests wait when all connections are gone.
     pub(super) dead_timeout: u64,
@@ -125,7 +125,7 @@ fn attribute(to: &mut Vec<u8>, kind: u16, value: &[u8]) {
     to.resize(to.len().next_multiple_of(4), 0);
 }
 
-/// What one datagram of the kernel says.
+/// The content of one datagram of the kernel.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Heard {
     /// The end of the answer: 0, or the number of an error.
@@ -149,7 +149,7 @@ pub(super) fn hear(mut bytes: &[u8], asked_controller: bool) -> Heard {
             }
             _ => attributes(message.get(GENERIC..).unwrap_or_default(), |kind, value| match kind {
                 FAMILY_ID if asked_controller && value.len() >= 2 => {
-                    heard.family = Some(number(&value[..2]) as u16)
+                    heard.family = Some(number(&value[..2]) as u16);
                 }
                 INDEX if !asked_controller && value.len() >= 4 => heard.index = Some(number(&value[..4])),
                 _ => {}

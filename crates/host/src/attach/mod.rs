@@ -9,27 +9,15 @@ mod netlink;
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
 use brindle_export::nbd::proto::Terms;
-use brindle_format::md::display_uuid;
-use brindle_io::Duration;
 use rustix::fs::{Mode, OFlags};
 
-use crate::answers::Told;
-use crate::error::HostError;
-use crate::mailbox;
-use crate::service::Service;
-use message::Wanted;
-use netlink::Driver;
+pub(crate) use message::Wanted;
+pub(crate) use netlink::{Driver, pairs};
 
 /// The most connections of a device.
 pub const MOST_CONNECTIONS: u8 = 8;
-/// Where the kernel tells of its block devices.
-const BLOCK: &str = "/sys/block";
-/// Pauses before the tries to give a device new connections: the old ones may not have gone at once.
-const TRIES: [Duration; 3] =
-    [Duration::from_millis(0), Duration::from_millis(1_000), Duration::from_millis(5_000)];
 
 /// A device of the kernel that has a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,180 +44,11 @@ pub(crate) struct Attaching {
     pub(crate) dead_timeout: u64,
 }
 
-impl Service {
-    /// Makes a device of the kernel of a volume.
-    ///
-    /// # Errors
-    /// There is no such volume, it has a device, or the kernel makes none.
-    pub(crate) async fn attach(self: &Rc<Self>, name: &str, how: Attaching) -> Result<Told, HostError> {
-        let (export, identifier) = self.attachable(name)?;
-        if let Some(attached) = self.attached_to(&export) {
-            let why = format!("it is attached already, as {}", attached.device());
-            return Err(HostError::Refused { name: export, why });
-        }
-        let refused = |why: String| HostError::Refused { name: export.clone(), why };
-        let terms = self.terms(&export)?;
-        let (own, theirs) = netlink::pairs(how.connections.clamp(1, MOST_CONNECTIONS)).map_err(refused)?;
-        self.serve_sockets(&export, own)?;
-        let wanted = wanted(&terms, how, identifier, &theirs);
-        let asked = mailbox::on_thread(&self.io, "attach", move || {
-            let _theirs = theirs;
-            Driver::find()?.connect(&wanted)
-        });
-        let index = asked.await.map_err(refused)?;
-        let attached = Attached { export, index };
-        self.attached.borrow_mut().push(attached.clone());
-        self.publish();
-        Ok(Told::Attached { name: attached.export.clone(), device: attached.device() })
-    }
-
-    /// Ends the device of a volume, unless somebody has it open for himself.
-    ///
-    /// # Errors
-    /// It has none, it is in use, or the kernel does not end it.
-    pub(crate) async fn detach(self: &Rc<Self>, name: &str) -> Result<Told, HostError> {
-        let named = |one: &Attached| one.device() == name || format!("nbd{}", one.index) == name;
-        let by_device = self.attached.borrow().iter().find(|one| named(one)).cloned();
-        let attached = match by_device {
-            Some(attached) => attached,
-            None => {
-                let (export, _) = self.attachable(name)?;
-                let why = "no device of the kernel has it".to_owned();
-                self.attached_to(&export).ok_or(HostError::Refused { name: export, why })?
-            }
-        };
-        self.end_device(&attached).await?;
-        Ok(Told::Detached { name: attached.export.clone(), device: attached.device(), detached: true })
-    }
-
-    async fn end_device(&self, attached: &Attached) -> Result<(), HostError> {
-        let (device, index) = (attached.device(), attached.index);
-        let ended = mailbox::on_thread(&self.io, "detach", move || {
-            if is_in_use(Path::new(&device)) {
-                return Err(format!("{device} is in use: unmount it first, and end what has it open"));
-            }
-            Driver::find()?.disconnect(index)
-        });
-        ended.await.map_err(|why| HostError::Refused { name: attached.export.clone(), why })?;
-        self.attached.borrow_mut().retain(|one| one != attached);
-        self.publish();
-        Ok(())
-    }
-
-    /// Ends the devices of these exports before they are stopped.
-    ///
-    /// # Errors
-    /// One is in use: it is as it was.
-    pub(crate) async fn end_devices(&self, exports: impl Fn(&str) -> bool) -> Result<(), HostError> {
-        let all: Vec<Attached> =
-            self.attached.borrow().iter().filter(|one| exports(&one.export)).cloned().collect();
-        for attached in all {
-            self.end_device(&attached).await?;
-        }
-        Ok(())
-    }
-
-    /// Gives devices of volumes that are served here new connections, in the place of those of a server that is gone.
-    pub async fn attach_again(self: Rc<Self>) {
-        for pause in TRIES {
-            self.io.sleep(pause).await;
-            for (export, identifier) in self.all_attachable() {
-                if self.doors.nbd.connections_of(&export) > 0 && pause == TRIES[0] {
-                    continue;
-                }
-                for index in devices_of(Path::new(BLOCK), &identifier) {
-                    if let Err(why) = self.connect_again(&export, &identifier, index).await {
-                        tracing::warn!("{export}: {why}");
-                    }
-                }
-            }
-        }
-    }
-
-    async fn connect_again(&self, export: &str, identifier: &str, index: u32) -> Result<(), HostError> {
-        let terms = self.terms(export)?;
-        let refused = |why: String| HostError::Refused { name: export.to_owned(), why };
-        let (own, theirs) = netlink::pairs(MOST_CONNECTIONS).map_err(refused)?;
-        self.serve_sockets(export, own)?;
-        let how = Attaching { index: Some(index), connections: MOST_CONNECTIONS, dead_timeout: DEAD_TIMEOUT };
-        let wanted = wanted(&terms, how, identifier.to_owned(), &theirs);
-        let asked = mailbox::on_thread(&self.io, "attach", move || {
-            let _theirs = theirs;
-            Driver::find()?.reconfigure(index, &wanted)
-        });
-        asked.await.map_err(refused)?;
-        let attached = Attached { export: export.to_owned(), index };
-        if !self.attached.borrow().contains(&attached) {
-            tracing::info!("{export}: it is {} again", attached.device());
-            self.attached.borrow_mut().push(attached);
-            self.publish();
-        }
-        Ok(())
-    }
-
-    /// The device of an export.
-    pub(crate) fn attached_to(&self, export: &str) -> Option<Attached> {
-        self.attached.borrow().iter().find(|one| one.export == export).cloned()
-    }
-
-    /// All exports, each with what tells it from others of this machine.
-    fn all_attachable(&self) -> Vec<(String, String)> {
-        let arrays = self.arrays().into_iter().map(|array| {
-            let uuid = display_uuid(array.assembly_uuid()).to_string();
-            (array.name().to_owned(), format!("brindle:{uuid}"))
-        });
-        let pools = self.pools().into_iter().flat_map(|pool| {
-            let uuid = pool.pool().label().pool;
-            let exports = pool.exports().into_iter().map(|(export, _)| export);
-            let own = move |export: String| {
-                let volume = export.split_once('/').map_or("", |(_, volume)| volume).to_owned();
-                (export, format!("brindle:{uuid}/{volume}"))
-            };
-            exports.map(own).collect::<Vec<_>>()
-        });
-        arrays.chain(pools).collect()
-    }
-
-    /// The export that is meant, by its name or an array's other names.
-    fn attachable(&self, name: &str) -> Result<(String, String), HostError> {
-        let all = self.all_attachable();
-        let own = self.array(name).map(|array| array.name().to_owned()).or_else(|| {
-            let arrays = self.arrays();
-            let names: Vec<_> = arrays.iter().map(|array| array.names()).collect();
-            crate::names::find(&names, name).map(|at| arrays[at].name().to_owned())
-        });
-        let meant = own.unwrap_or_else(|| name.to_owned());
-        let known = || all.iter().map(|(export, _)| export.clone()).collect();
-        all.iter().find(|(export, _)| *export == meant).cloned().ok_or_else(|| HostError::NoSuchArray {
-            server: self.name().to_owned(),
-            array: name.to_owned(),
-            known: known(),
-        })
-    }
-
-    fn terms(&self, export: &str) -> Result<Terms, HostError> {
-        self.doors.nbd.terms(export).ok_or_else(|| HostError::Refused {
-            name: export.to_owned(),
-            why: "it is offered to no client of this machine".to_owned(),
-        })
-    }
-
-    fn serve_sockets(&self, export: &str, sockets: Vec<OwnedFd>) -> Result<(), HostError> {
-        for socket in sockets {
-            let socket = self
-                .devices
-                .add_stream(socket)
-                .map_err(|why| HostError::Refused { name: export.to_owned(), why: why.to_string() })?;
-            self.doors.nbd.serve_chosen(export, socket);
-        }
-        Ok(())
-    }
-}
-
 /// Seconds for which requests of a device wait when its server is gone, if nobody said otherwise.
 pub const DEAD_TIMEOUT: u64 = 300;
 
-fn wanted(terms: &Terms, how: Attaching, identifier: String, theirs: &[OwnedFd]) -> Wanted {
+/// The question for a device of an export.
+pub(crate) fn wanted(terms: &Terms, how: Attaching, identifier: String, theirs: &[OwnedFd]) -> Wanted {
     Wanted {
         index: how.index,
         size: terms.limits.size,
@@ -248,7 +67,7 @@ pub fn is_in_use(device: &Path) -> bool {
 }
 
 /// Numbers of the devices that carry an identifier.
-fn devices_of(block: &Path, identifier: &str) -> Vec<u32> {
+pub(crate) fn devices_of(block: &Path, identifier: &str) -> Vec<u32> {
     let entries = std::fs::read_dir(block).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let own = |name: &String| {

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::written;
+use crate::written::{self, Written};
+
 use super::{Exports, Listen, Opening, Policies, Tuning, VolumeOpening};
 
 /// All that a daemon serves, and how.
@@ -39,19 +40,8 @@ pub struct Config {
     pub policies: Policies,
     /// Where metrics are to be had.
     pub metrics: MetricsConfig,
-    /// Who is told of events; without this table nobody is.
+    /// Receivers of events; without this table there are none.
     pub monitor: Option<MonitorConfig>,
-}
-
-/// A number, or text with a unit: the schema of sizes and times.
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "it stands for what the schema says, and is never made")]
-pub(crate) enum Written {
-    /// Bytes or milliseconds.
-    Number(u64),
-    /// With a unit: `256M`, `30s`.
-    Text(String),
 }
 
 /// Where metrics are to be had.
@@ -64,7 +54,7 @@ pub struct MetricsConfig {
     pub bearer: Option<PathBuf>,
 }
 
-/// Who is told of events, as `brindle monitor` does it.
+/// Receivers of events, as `brindle monitor` has them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct MonitorConfig {

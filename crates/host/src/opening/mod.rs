@@ -6,7 +6,6 @@
 mod config;
 mod exports;
 mod tuning;
-mod written;
 
 use std::path::PathBuf;
 
@@ -15,12 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::RateLimits;
 
-pub(crate) use config::Written;
+pub use crate::written::milliseconds;
 pub use config::{Config, MetricsConfig, MonitorConfig};
 pub use exports::{Exports, Iscsi, Listen, TlsFiles, UnixRights};
 pub use tuning::{Patience, Tuning};
-pub(crate) use written::limit;
-pub use written::milliseconds;
 
 /// A host that is to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

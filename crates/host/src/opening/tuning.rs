@@ -8,8 +8,7 @@ use brindle_pool::PoolConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::config::Written;
-use super::written;
+use crate::written::{self, Written};
 
 /// Bytes of memory that an entry of a pool's leaf takes, and a change of its map.
 const LEAF: u64 = 6 << 10;

@@ -136,7 +136,8 @@ impl<'a, B: Bench> Measuring<'a, B> {
 
     /// Measures all points; each is saved as soon as it is finished. Fewer are returned if the user interrupts.
     ///
-    /// # Errors The first error of the bench.
+    /// # Errors
+    /// The first error of the bench.
     pub fn run(mut self, open: &[&Point]) -> Result<Vec<Finished>, B::Error> {
         let array =
             |point: &Point| [&point.level, &point.layout, &point.members, &point.chunk].map(String::clone);

@@ -26,7 +26,8 @@ impl<'a> Nested<'a> {
     /// The arrays that a point stands for, if it is an array of arrays: `1+0` is RAID 0 over pairs, any other over
     /// two arrays.
     ///
-    /// # Errors The level or the count is unknown. Members that make no whole arrays are a point that can't be.
+    /// # Errors
+    /// The level or the count is unknown. Members that make no whole arrays are a point that can't be.
     pub fn of(point: &'a Point) -> Result<Option<Result<Self, String>>, PointError> {
         let Some(inner) = point.level.strip_suffix(STRIPED) else { return Ok(None) };
         let level = |why| PointError::Level { level: point.level.clone(), why };

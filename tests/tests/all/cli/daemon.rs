@@ -31,7 +31,12 @@ impl Disks {
     }
 
     fn start(&self, env: &[(&str, &str)]) -> Server {
-        Server::start_by("daemon", &self.set.runtime(), words("--config", &[self.file.clone()]), env)
+        Server::start_by(
+            "daemon",
+            &self.set.runtime(),
+            words("--config", std::slice::from_ref(&self.file)),
+            env,
+        )
     }
 
     fn ask(&self, command: &str) -> Ran {
@@ -156,9 +161,9 @@ fn settings_are_made_of_what_runs_and_of_mdadms() {
         made.replacen("homehost", &format!("devices = [{:?}]\nhomehost", disks.set.dir.path()), 1),
     )
     .unwrap();
-    let checked = run("config --check", &[disks.file.clone()]).ok().text();
+    let checked = run("config --check", std::slice::from_ref(&disks.file)).ok().text();
     assert!(checked.contains("2 arrays and 0 pools by name\n"), "{checked}");
-    let lines = run("config --ignore", &[disks.file.clone()]).ended(0);
+    let lines = run("config --ignore", std::slice::from_ref(&disks.file)).ended(0);
     let printed = lines.text();
     assert_eq!(printed.matches("ARRAY <ignore> UUID=").count(), 2, "{printed}");
     assert!(lines.err.contains("update-initramfs -u"), "{}", lines.err);
@@ -188,19 +193,19 @@ fn settings_that_are_no_settings_are_refused_with_line_and_reason() {
     ] {
         disks.settings(lines);
         let all: Vec<&str> = [&[name(&disks.file)], words].concat();
-        run("config --check", &[disks.file.clone()]).refused(1, &all);
+        run("config --check", std::slice::from_ref(&disks.file)).refused(1, &all);
         let before: Vec<String> = disks.set.members[..6].iter().map(|member| files::sha256(member)).collect();
-        run("daemon --config", &[disks.file.clone()]).refused(1, &all);
+        run("daemon --config", std::slice::from_ref(&disks.file)).refused(1, &all);
         let after: Vec<String> = disks.set.members[..6].iter().map(|member| files::sha256(member)).collect();
         assert_eq!(before, after);
     }
     std::fs::write(&disks.file, vec![b'#'; 2 << 20]).unwrap();
-    run("config --check", &[disks.file.clone()]).refused(1, &["1048576 at most"]);
+    run("config --check", std::slice::from_ref(&disks.file)).refused(1, &["1048576 at most"]);
     run("daemon --config", &[disks.set.path("nowhere")]).refused(1, &["nowhere"]);
     disks.settings("[[arrays]]\nname = \"z\"\n");
     let empty = tempfile::tempdir().unwrap();
     std::fs::write(&disks.file, format!("devices = [{:?}]\nwait = \"1ms\"\n", empty.path())).unwrap();
-    run("daemon --config", &[disks.file.clone()])
+    run("daemon --config", std::slice::from_ref(&disks.file))
         .refused(1, &["nothing that the settings name", "examine --scan"]);
 }
 

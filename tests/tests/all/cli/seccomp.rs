@@ -178,7 +178,7 @@ fn daemon(set: &Set, seen: &mut Seen) {
     std::fs::write(&file, settings).unwrap();
     let report = format!("report -o - --runtime-dir {}", set.runtime().display());
     seen.see("report", run(&report, &[set.dir.path().to_owned()]), false);
-    seen.see("config", run("config --check", &[file.clone()]), false);
+    seen.see("config", run("config --check", std::slice::from_ref(&file)), false);
     let server = Server::start_by("daemon", &set.runtime(), words("--config", &[file]), &[]);
     let reload = format!("reload --runtime-dir {}", set.runtime().display());
     seen.see("reload", run(&reload, &[]), false);

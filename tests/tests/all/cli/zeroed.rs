@@ -30,7 +30,7 @@ fn all_or_none_are_changed() {
     let set = Set::sparse(3, 4 * MIB);
     run("create -l 1 -N a", &set.members[..2]).ok();
     set.unchanged(|| {
-        set.run("zero-superblock").refused(1, &["m2", "no md superblock", "nothing was changed"])
+        set.run("zero-superblock").refused(1, &["m2", "no md superblock", "nothing was changed"]);
     });
     // A device that a server has is refused.
     let server = set.serve_some("--memory 32M", &set.members[..2]);

@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 
 use brindle_layout::Size;
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de};
 
 /// Seconds, or with a suffix: ms, s, m (minutes), h. Never nothing, and at most a year. In milliseconds.
@@ -30,12 +31,12 @@ pub fn milliseconds(text: &str) -> Result<u64, String> {
 /// A number, or text.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum Either {
     Number(u64),
     Text(String),
 }
 
-impl Written {
+impl Either {
     fn read(self, parse: impl FnOnce(&str) -> Result<u64, String>) -> Result<u64, String> {
         match self {
             Self::Number(number) => Ok(number),
@@ -45,20 +46,31 @@ impl Written {
 }
 
 /// Bytes: a number, or text as `256M`.
-pub(super) fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+pub(crate) fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     let parse = |text: &str| Size::parse(text, 1).map(|size| size.0);
-    Written::deserialize(from)?.read(parse).map_err(de::Error::custom)
+    Either::deserialize(from)?.read(parse).map_err(de::Error::custom)
 }
 
 /// The same, where 0 and nothing are no limit.
 pub(crate) fn limit<'de, D: Deserializer<'de>>(from: D) -> Result<Option<NonZeroU64>, D::Error> {
     let parse = |text: &str| Size::parse(text, 1).map(|size| size.0);
-    let written = Option::<Written>::deserialize(from)?;
+    let written = Option::<Either>::deserialize(from)?;
     let bytes = written.map(|written| written.read(parse)).transpose().map_err(de::Error::custom)?;
     Ok(bytes.and_then(NonZeroU64::new))
 }
 
 /// Milliseconds: a number of them, or text as `30s`.
-pub(super) fn span<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    Written::deserialize(from)?.read(milliseconds).map_err(de::Error::custom)
+pub(crate) fn span<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    Either::deserialize(from)?.read(milliseconds).map_err(de::Error::custom)
+}
+
+/// A number, or text with a unit: the schema of sizes and times.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it stands for what the schema says, and is never made")]
+pub(crate) enum Written {
+    /// Bytes or milliseconds.
+    Number(u64),
+    /// With a unit: `256M`, `30s`.
+    Text(String),
 }
