@@ -34,7 +34,7 @@ fn all_or_none_are_changed() {
     });
     // A device that a server has is refused.
     let server = set.serve_some("--memory 32M", &set.members[..2]);
-    run("zero-superblock", &set.members[..1]).refused(1, &["m0", "in use"]);
+    run("zero-superblock", &set.members[..1]).refused(1, &["m0", "another Brindle uses it"]);
     server.stop();
     // So is a damaged superblock, without --force.
     flip(&set.members[0], 4096 + 100);
