@@ -69,7 +69,7 @@ fn an_array_opens_on_descriptors_and_its_files_are_in_use_under_every_name() {
     let devices = (0..3).map(|number| {
         OpenDevice::given(open(number, false).0, format!("given {number}"), DeviceAccess::Write).unwrap()
     });
-    let bytes: Vec<u8> = (0..200_000u32).map(|at| (at % 251) as u8).collect();
+    let bytes: Vec<u8> = (0..200_704u32).map(|at| (at % 251) as u8).collect();
     let paths: Vec<PathBuf> = (0..3).map(|number| dir.path().join(format!("{number}-too"))).collect();
     let first = Open::on(devices.collect());
     assert_eq!(first.array.detail().devices[0].label, "given 0");

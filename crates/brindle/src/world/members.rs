@@ -514,12 +514,11 @@ impl World {
 
 /// Opens a device that is none of those which are `known`, and reads its superblocks. Waits for the device.
 pub(crate) fn see(path: &Path, access: DeviceAccess, known: &[(Identity, PathBuf)]) -> Result<Seen, Failure> {
-    see_device(open_other(path, access, known)?)
+    see_device(path, open_other(path, access, known)?)
 }
 
-/// Reads the superblocks of an open device. Waits for it.
-pub(super) fn see_device(device: OpenDevice) -> Result<Seen, Failure> {
-    let path = device.path();
+/// Reads the superblocks of an open device, which may be a part of what its own path names. Waits for it.
+pub(super) fn see_device(path: &Path, device: OpenDevice) -> Result<Seen, Failure> {
     let label = path.display().to_string();
     let candidate = look::candidate(&label, device.info(), look::reader(&device))?;
     if device.access() != DeviceAccess::Write && look::is_unfit(&candidate) {

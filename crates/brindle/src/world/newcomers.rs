@@ -57,7 +57,7 @@ fn given(name: &Path, fd: OwnedFd, known: &[(Identity, PathBuf)]) -> Result<Newc
     // A second lock on a device would be refused as another Brindle's.
     refuse_twice(&examined(name, &fd)?, known)?;
     let device = OpenDevice::given(fd, name, DeviceAccess::Write)?;
-    Ok(Newcomer { seen: see_device(device)?, file: None })
+    Ok(Newcomer { seen: see_device(name, device)?, file: None })
 }
 
 /// A device as its descriptor shows it, without a lock.

@@ -104,6 +104,8 @@ fn a_service_manager_is_told_when_the_exports_answer() {
         let length = socket.recv(&mut reported).unwrap();
         assert_eq!(&reported[..length], b"READY=1");
         server.ask(&["stop", "a"]).ok();
+        let length = socket.recv(&mut reported).unwrap();
+        assert_eq!(&reported[..length], b"STOPPING=1");
         socket.set_nonblocking(true).unwrap();
         assert_eq!(socket.recv(&mut reported).unwrap_err().kind(), ErrorKind::WouldBlock, "told once");
         set = Some(Set::raid5(3));

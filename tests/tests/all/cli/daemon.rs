@@ -125,6 +125,15 @@ fn a_service_manager_hears_that_it_works_and_that_it_ends() {
     }
 }
 
+/// Waits until a file has a line.
+fn wait_for(file: &Path, line: &str) {
+    let begun = std::time::Instant::now();
+    while !std::fs::read_to_string(file).unwrap_or_default().contains(line) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{line}: {:?}", std::fs::read_to_string(file));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 #[test]
 fn events_are_told_to_whom_the_settings_name() {
     let disks = Disks::new();
@@ -133,17 +142,13 @@ fn events_are_told_to_whom_the_settings_name() {
     std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     disks.settings(&format!("[monitor]\nprogram = {program:?}\ndelay = \"100ms\"\n"));
     let server = disks.start(&[]);
+    wait_for(&reported, "NewArray a\n");
     run(
         &format!("fail --runtime-dir {}", disks.set.runtime().display()),
         &["a".into(), disks.set.members[1].clone()],
     )
     .ok();
-    let line = format!("Fail a {}", name(&disks.set.members[1]));
-    let begun = std::time::Instant::now();
-    while !std::fs::read_to_string(&reported).unwrap_or_default().contains(&line) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", std::fs::read_to_string(&reported));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_for(&reported, &format!("Fail a {}\n", name(&disks.set.members[1])));
     server.signal(Signal::TERM);
 }
 

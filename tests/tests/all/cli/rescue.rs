@@ -103,7 +103,7 @@ fn members_are_never_written_to() {
             let _ = std::fs::hard_link(&set.members[0], &link);
             set.run(&format!("cat {flags}-o {}", link.display())).refused(1, &["member of the array"]);
         }
-        set.run("cat -o /dev/null --overwrite").refused(1, &["no file"]);
+        set.run("cat -o /dev/null --overwrite").refused(1, &["neither a file nor a block device"]);
     });
 }
 

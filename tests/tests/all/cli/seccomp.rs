@@ -180,6 +180,12 @@ fn daemon(set: &Set, seen: &mut Seen) {
     seen.see("report", run(&report, &[set.dir.path().to_owned()]), false);
     seen.see("config", run("config --check", std::slice::from_ref(&file)), false);
     let server = Server::start_by("daemon", &set.runtime(), words("--config", &[file]), &[]);
+    // No kernel of a test machine has the driver, or a user may not ask it: the server says so.
+    for command in ["attach", "detach"] {
+        let refused = server.ask(command, &[]);
+        assert!(refused.code == 1 && !refused.err.contains(SAID), "{command}: {}", refused.err);
+        seen.0.insert(command.into());
+    }
     let reload = format!("reload --runtime-dir {}", set.runtime().display());
     seen.see("reload", run(&reload, &[]), false);
     let (code, err) = server.signal(Signal::TERM);

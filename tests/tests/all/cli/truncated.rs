@@ -214,7 +214,8 @@ fn detail_cat_check_and_serve_find_members_that_end_before_their_disk_by_themsel
             );
         });
         // Bytes that look like a member may be a copy of one: to be written to, it has to be named.
-        disks.serve_refused("--search").refused(2, &["--read-only"]);
+        let refused = disks.serve_refused("--search").ended(2);
+        assert!(refused.err.contains("--read-only"), "{}", refused.err);
     }
 }
 
