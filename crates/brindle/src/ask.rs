@@ -258,7 +258,12 @@ fn refuse_used_devices(folder: &Path, server: &str, array: Option<&str>) -> Resu
         devices.into_iter().filter_map(|device| device.as_str().map(str::to_owned)).collect::<Vec<_>>()
     };
     let mut devices = report::of_arrays(&noted).iter().flat_map(own);
-    match devices.find(|device| brindle_host::is_in_use(Path::new(device))) {
+    let is_in_use = |device: &String| {
+        let device = PathBuf::from(device);
+        // One that does not answer keeps nobody from stopping its server.
+        within(RESOLVING, move || brindle_host::is_in_use(&device)).ok().flatten().unwrap_or(false)
+    };
+    match devices.find(is_in_use) {
         Some(device) => Err(Failure::Refused(format!(
             "{device} is in use: unmount it first, and end what has it open; nothing was stopped"
         ))),

@@ -18,6 +18,8 @@ const LOG_BYTES: usize = 64 << 10;
 
 /// Fields of reports that say who uses an array.
 const CLIENTS: [&str; 4] = ["clients", "initiators", "iscsi", "nbd"];
+/// Names of devices by what tells each from all others.
+const BY_ID: &str = "/dev/disk/by-id/";
 /// Fields that tell one drive from all others.
 const SERIALS: [&str; 2] = ["serial", "by_id"];
 
@@ -51,6 +53,8 @@ pub(crate) fn bundle(args: &Bundle) -> Result<(), Failure> {
         hidden.extend(SERIALS);
     }
     servers.iter_mut().for_each(|server| hide(server, &hidden));
+    // Lines of logs name clients and drives.
+    let logs = if args.clients && args.serials { runtime::logs(&folder) } else { Vec::new() };
     let name = rustix::system::uname();
     let all = Everything {
         at: crate::world::seconds_since_1970(),
@@ -62,9 +66,13 @@ pub(crate) fn bundle(args: &Bundle) -> Result<(), Failure> {
         mdstat: std::fs::read_to_string("/proc/mdstat").ok(),
         found: scanned.all.iter().map(found).collect(),
         silent: scanned.silent.iter().map(|path| path.display().to_string()).collect(),
-        logs: runtime::logs(&folder).iter().map(|path| log(path)).collect(),
+        logs: logs.iter().map(|path| log(path)).collect(),
         servers,
     };
+    let mut all = serde_json::to_value(all).map_err(|error| Failure::output("the report", error.into()))?;
+    if !args.serials {
+        shorten(&mut all);
+    }
     if args.output == Path::new("-") {
         return report::print_json(&all);
     }
@@ -74,9 +82,9 @@ pub(crate) fn bundle(args: &Bundle) -> Result<(), Failure> {
         .map_err(|source| Failure::output(args.output.display(), source))?;
     let without = match (args.clients, args.serials) {
         (true, true) => "",
-        (false, true) => "; clients are left out",
-        (true, false) => "; serial numbers are left out",
-        (false, false) => "; clients and serial numbers are left out",
+        (false, true) => "; clients and logs are left out",
+        (true, false) => "; serial numbers and logs are left out",
+        (false, false) => "; clients, serial numbers and logs are left out",
     };
     report::print(&format!("{}: read it before you give it away{without}\n", args.output.display()))
 }
@@ -118,6 +126,19 @@ fn hide(value: &mut Value, fields: &[&str]) {
     }
 }
 
+/// Names devices as the kernel does: names by identity hold serial numbers.
+fn shorten(value: &mut Value) {
+    match value {
+        Value::String(text) if text.starts_with(BY_ID) => {
+            let real = std::fs::canonicalize(&*text).ok();
+            *text = real.map_or_else(|| format!("{BY_ID}left-out"), |real| real.display().to_string());
+        }
+        Value::Object(object) => object.values_mut().for_each(shorten),
+        Value::Array(all) => all.iter_mut().for_each(shorten),
+        _ => {}
+    }
+}
+
 /// The last lines of a log.
 fn log(path: &Path) -> Value {
     let text = std::fs::read(path).unwrap_or_default();
@@ -134,6 +155,13 @@ fn first_line(path: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_hold_serial_numbers_are_the_kernels() {
+        let mut value = json!({"a": [{"path": "/dev/disk/by-id/ata-NO_SUCH_S3R1AL"}, "/dev/sda"]});
+        shorten(&mut value);
+        assert_eq!(value, json!({"a": [{"path": "/dev/disk/by-id/left-out"}, "/dev/sda"]}));
+    }
 
     #[test]
     fn fields_are_hidden_wherever_they_stand() {

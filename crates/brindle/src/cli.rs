@@ -310,7 +310,7 @@ pub(crate) enum Command {
     Reload(Reload),
     /// Write a report for whoever is asked for help: how servers, arrays and pools are
     ///
-    /// It is one file of JSON with no data of arrays and no secret. Clients and serial numbers are left out unless they are asked for.
+    /// It is one file of JSON with no data of arrays and no secret. Clients and serial numbers are left out unless they are asked for, and so are logs, which name both.
     Report(Bundle),
     /// Erase md's superblocks from devices, so that they are members no more
     ///

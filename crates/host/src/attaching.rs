@@ -7,6 +7,7 @@ use std::rc::Rc;
 use brindle_export::nbd::proto::Terms;
 use brindle_format::md::display_uuid;
 use brindle_io::Duration;
+use brindle_io::sync::{Either, race};
 
 use crate::answers::RequestOutcome;
 use crate::attach::{
@@ -19,6 +20,8 @@ use crate::service::Service;
 
 /// Where the kernel tells of its block devices.
 const BLOCK: &str = "/sys/block";
+/// How long a device may take to say whether it is in use, and to end.
+const PATIENCE: Duration = Duration::from_millis(5_000);
 /// Pauses before the tries to give a device new connections: the old ones may not have gone at once.
 const TRIES: [Duration; 3] =
     [Duration::from_millis(0), Duration::from_millis(1_000), Duration::from_millis(5_000)];
@@ -85,7 +88,14 @@ impl Service {
             }
             Driver::find()?.disconnect(index)
         });
-        ended.await.map_err(|why| HostError::Refused { name: attached.export.clone(), why })?;
+        let refused = |why: String| HostError::Refused { name: attached.export.clone(), why };
+        match race(ended, self.io.sleep(PATIENCE)).await {
+            Either::First(ended) => ended.map_err(refused)?,
+            // To look at a device is to read it, and an array that hangs gives nothing.
+            Either::Second(()) => {
+                return Err(refused(format!("{} does not answer: it is left as it is", attached.device())));
+            }
+        }
         self.attached.borrow_mut().retain(|one| one != attached);
         self.publish();
         Ok(())
