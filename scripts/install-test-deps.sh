@@ -64,6 +64,15 @@ musl() {
     rustup target add "$target" || echo "missing: the compiler's library for $target (rustup can't add it)" >&2
 }
 
+# The file system of a guest with systemd and udev.
+guest() {
+    [ ! -e target/guest/root.ext4 ] || return 0
+    echo "making a guest of Debian in target/guest"
+    if [ "$(id -u)" -ne 0 ] || ! scripts/make-guest target/guest/root.ext4; then
+        echo "missing: target/guest/root.ext4 (scripts/make-guest makes it, as root)" >&2
+    fi
+}
+
 # What to look for (a command, or a file pattern) and the package that has it.
 readonly wanted=(
     "mdadm                                mdadm"
@@ -87,6 +96,7 @@ readonly wanted=(
     "xorriso                              xorriso"
     "sfdisk                               fdisk"
     "lintian                              lintian"
+    "mmdebstrap                           mmdebstrap"
     "crun                                 crun"
     "musl-gcc                             musl-tools"
     "zsh                                  zsh"
@@ -132,6 +142,7 @@ if [ ${#missing[@]} -eq 0 ]; then
     libiscsi
     promtool
     musl
+    guest
     exit 0
 fi
 mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
@@ -156,3 +167,4 @@ python
 libiscsi
 promtool
 musl
+guest

@@ -499,6 +499,10 @@ async fn run(
         exported.resync();
     }
     drop(world.io.spawn(Rc::clone(service).attach_again()));
+    let volumes = opening.volumes.clone();
+    let attached =
+        move |name: &str, uuid: &str| volumes.iter().any(|one| one.attach && one.means(name, uuid));
+    drop(world.io.spawn(Rc::clone(service).attach_wanted(attached)));
     service.share_spares();
     if opening.policies.re_add {
         world.io.spawn(Rc::clone(service).take_again());

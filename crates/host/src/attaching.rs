@@ -11,7 +11,8 @@ use brindle_io::sync::{Either, race};
 
 use crate::answers::RequestOutcome;
 use crate::attach::{
-    Attached, Attaching, DEAD_TIMEOUT, Driver, MOST_CONNECTIONS, devices_of, is_in_use, pairs, wanted,
+    Attached, Attaching, DEAD_TIMEOUT, Driver, MOST_CONNECTIONS, announce, devices_of, identifier, is_in_use,
+    pairs, serve_own_host, wanted,
 };
 use crate::error::HostError;
 use crate::mailbox;
@@ -22,6 +23,8 @@ use crate::service::Service;
 const BLOCK: &str = "/sys/block";
 /// How long a device may take to say whether it is in use, and to end.
 const PATIENCE: Duration = Duration::from_millis(5_000);
+/// Connections of a device that settings ask for.
+const CONNECTIONS: u8 = 2;
 /// Pauses before the tries to give a device new connections: the old ones may not have gone at once.
 const TRIES: [Duration; 3] =
     [Duration::from_millis(0), Duration::from_millis(1_000), Duration::from_millis(5_000)];
@@ -36,7 +39,7 @@ impl Service {
         name: &str,
         how: Attaching,
     ) -> Result<RequestOutcome, HostError> {
-        let (export, identifier) = self.attachable(name)?;
+        let (export, key) = self.attachable(name)?;
         if let Some(attached) = self.attached_to(&export) {
             let why = format!("it is attached already, as {}", attached.device());
             return Err(HostError::Refused { name: export, why });
@@ -45,10 +48,13 @@ impl Service {
         let terms = self.terms(&export)?;
         let (own, theirs) = pairs(how.connections.clamp(1, MOST_CONNECTIONS)).map_err(refused)?;
         self.serve_sockets(&export, own)?;
-        let wanted = wanted(&terms, how, identifier, &theirs);
+        self.prepare_for_own_host();
+        let wanted = wanted(&terms, how, identifier(&key, &export), &theirs);
         let asked = mailbox::on_thread(&self.io, "attach", move || {
             let _theirs = theirs;
-            Driver::find()?.connect(&wanted)
+            let index = Driver::find()?.connect(&wanted)?;
+            announce(Path::new(BLOCK), index);
+            Ok(index)
         });
         let index = asked.await.map_err(refused)?;
         let attached = Attached { export, index };
@@ -86,7 +92,9 @@ impl Service {
             if is_in_use(Path::new(&device)) {
                 return Err(format!("{device} is in use: unmount it first, and end what has it open"));
             }
-            Driver::find()?.disconnect(index)
+            Driver::find()?.disconnect(index)?;
+            announce(Path::new(BLOCK), index);
+            Ok(())
         });
         let refused = |why: String| HostError::Refused { name: attached.export.clone(), why };
         match race(ended, self.io.sleep(PATIENCE)).await {
@@ -118,12 +126,12 @@ impl Service {
     pub async fn attach_again(self: Rc<Self>) {
         for pause in TRIES {
             self.io.sleep(pause).await;
-            for (export, identifier) in self.all_attachable() {
+            for (export, key) in self.all_attachable() {
                 if self.doors.nbd.connections_of(&export) > 0 && pause == TRIES[0] {
                     continue;
                 }
-                for index in devices_of(Path::new(BLOCK), &identifier) {
-                    if let Err(why) = self.connect_again(&export, &identifier, index).await {
+                for (index, identifier) in devices_of(Path::new(BLOCK), &key) {
+                    if let Err(why) = self.connect_again(&export, identifier, index).await {
                         tracing::warn!("{export}: {why}");
                     }
                 }
@@ -131,13 +139,52 @@ impl Service {
         }
     }
 
-    async fn connect_again(&self, export: &str, identifier: &str, index: u32) -> Result<(), HostError> {
+    /// Makes devices of those volumes that are to have one and that no earlier server left one. A failure is told, and ends nothing:
+    /// clients by the network are served all the same.
+    pub async fn attach_wanted(self: Rc<Self>, wanted: impl Fn(&str, &str) -> bool) {
+        let arrays = self.arrays().into_iter().map(|array| {
+            let uuid = display_uuid(array.assembly_uuid()).to_string();
+            (wanted(array.name(), &uuid), vec![array.name().to_owned()])
+        });
+        let pools = self.pools().into_iter().map(|pool| {
+            let uuid = pool.pool().label().pool.to_string();
+            let exports = pool.exports().into_iter().map(|(export, _)| export).collect();
+            (wanted(pool.name(), &uuid), exports)
+        });
+        let all: Vec<(bool, Vec<String>)> = arrays.chain(pools).collect();
+        let how = Attaching { index: None, connections: CONNECTIONS, dead_timeout: DEAD_TIMEOUT };
+        for export in all.into_iter().filter(|(wanted, _)| *wanted).flat_map(|(_, exports)| exports) {
+            let is_there =
+                self.attachable(&export).is_ok_and(|(_, key)| !devices_of(Path::new(BLOCK), &key).is_empty());
+            if is_there || self.attached_to(&export).is_some() {
+                continue;
+            }
+            match self.attach(&export, how).await {
+                Ok(_) => tracing::info!("{export}: it is attached, as its settings say"),
+                Err(why) => tracing::warn!("{export}: it is not attached, which its settings ask for: {why}"),
+            }
+        }
+    }
+
+    /// What a server whose clients are of its own host needs, once.
+    fn prepare_for_own_host(&self) {
+        if !self.serves_own_host.replace(true)
+            && let Err(lacking) = serve_own_host()
+        {
+            tracing::warn!(
+                "when memory is short, writes to devices of this host may wait for each other: {lacking}"
+            );
+        }
+    }
+
+    async fn connect_again(&self, export: &str, identifier: String, index: u32) -> Result<(), HostError> {
+        self.prepare_for_own_host();
         let terms = self.terms(export)?;
         let refused = |why: String| HostError::Refused { name: export.to_owned(), why };
         let (own, theirs) = pairs(MOST_CONNECTIONS).map_err(refused)?;
         self.serve_sockets(export, own)?;
         let how = Attaching { index: Some(index), connections: MOST_CONNECTIONS, dead_timeout: DEAD_TIMEOUT };
-        let wanted = wanted(&terms, how, identifier.to_owned(), &theirs);
+        let wanted = wanted(&terms, how, identifier, &theirs);
         let asked = mailbox::on_thread(&self.io, "attach", move || {
             let _theirs = theirs;
             Driver::find()?.reconfigure(index, &wanted)

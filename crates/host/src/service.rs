@@ -48,6 +48,8 @@ pub struct Service {
     leaving: Cell<usize>,
     /// Devices of the kernel.
     pub(crate) attached: RefCell<Vec<Attached>>,
+    /// The thread is prepared for clients of its own host.
+    pub(crate) serves_own_host: Cell<bool>,
     /// Why arrays have not stopped well.
     failed: RefCell<Vec<HostError>>,
     listener: Listener,
@@ -77,6 +79,7 @@ impl Service {
             given_up: Cell::new(false),
             leaving: Cell::new(0),
             attached: RefCell::default(),
+            serves_own_host: Cell::default(),
             failed: RefCell::default(),
             listener,
             snapshot: RefCell::default(),

@@ -50,6 +50,20 @@ if [ -e /modules/order.network ]; then
 fi
 [ ! -e /modules/order.initiator ] || load /modules/order.initiator
 
+# A whole Debian on the first disk takes over, with the script as one of its services.
+if [ -e /debian.sh ]; then
+    mkdir -p /root /run/test /run/systemd/system/multi-user.target.wants
+    mount -t ext4 /dev/member/0 /root
+    cp /helpers.sh /script.sh /debian.sh /run/test/
+    cp -r /payload/. /run/test/
+    cp /debian.service /run/systemd/system/
+    ln -s ../debian.service /run/systemd/system/multi-user.target.wants/debian.service
+    umount /proc /sys /tmp
+    mount --move /dev /root/dev
+    mount --move /run /root/run
+    exec switch_root /root /sbin/init
+fi
+
 # Resync as fast as it goes.
 echo 10000000 >/proc/sys/dev/raid/speed_limit_max
 echo 10000000 >/proc/sys/dev/raid/speed_limit_min

@@ -8,6 +8,7 @@ mod accel;
 mod apt;
 mod bzimage;
 mod cpio;
+pub mod debian;
 mod initiator;
 mod initramfs;
 mod kernel;
@@ -87,12 +88,16 @@ pub struct Vm {
     network: Option<&'static [u8]>,
     file_system: Option<&'static [u8]>,
     initiator: Option<&'static [u8]>,
+    /// Hands the machine over to systemd.
+    debian: Option<Vec<u8>>,
     limit: Duration,
 }
 
 #[derive(Debug)]
 struct Disk {
     image: PathBuf,
+    /// As QEMU names it.
+    format: &'static str,
     /// Logical and physical sector size in bytes.
     sector: u32,
 }
@@ -124,6 +129,7 @@ impl Vm {
             network: None,
             file_system: None,
             initiator: None,
+            debian: None,
             limit,
         }
     }
@@ -151,7 +157,11 @@ impl Vm {
     /// # Panics
     /// With more than [`MAX_DISKS`].
     pub fn disks_of(mut self, sector: u32, images: impl IntoIterator<Item = impl AsRef<Path>>) -> Self {
-        self.disks.extend(images.into_iter().map(|p| Disk { image: p.as_ref().to_path_buf(), sector }));
+        self.disks.extend(images.into_iter().map(|p| Disk {
+            image: p.as_ref().to_path_buf(),
+            format: "raw",
+            sector,
+        }));
         assert!(self.disks.len() <= MAX_DISKS, "{} disks do not fit", self.disks.len());
         self
     }
@@ -207,6 +217,22 @@ impl Vm {
         Ok(vm)
     }
 
+    /// Makes the machine a whole Debian with systemd, udev and mdadm, on a disk of [`debian::disk`], which is disk 0. The script is run by
+    /// bash, as one of its services, in `/run/test`, where the files of `payload` are; then systemd powers off.
+    ///
+    /// # Errors
+    /// Programs or modules of its kernel are missing.
+    ///
+    /// # Panics
+    /// If it has disks already.
+    pub fn debian(self, disk: &Path, payload: &[(String, Vec<u8>)]) -> Result<Self, Missing> {
+        let mut vm = self.network()?.file_system()?;
+        assert!(vm.disks.is_empty(), "its own is the first disk");
+        vm.disks.push(Disk { image: disk.to_path_buf(), format: "qcow2", sector: 512 });
+        vm.debian = Some(debian::handover(payload));
+        Ok(vm)
+    }
+
     /// How long the machine may run before it counts as hung; five minutes if not said.
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
@@ -231,7 +257,9 @@ impl Vm {
     pub fn start(self, script: &str) -> Machine {
         let dir = tempfile::tempdir().expect("a folder for the machine");
         let initramfs = dir.path().join("initramfs");
-        let more = [self.network, self.file_system, self.initiator].map(Option::unwrap_or_default).concat();
+        let debian = self.debian.as_deref();
+        let more =
+            [self.network, self.file_system, self.initiator, debian].map(Option::unwrap_or_default).concat();
         let script = initramfs::script(script, self.disks.len());
         std::fs::write(&initramfs, [&self.parts.initramfs[..], &more, &script].concat())
             .expect("the initramfs is written");
@@ -259,12 +287,14 @@ impl Vm {
         if !few {
             qemu.args(["-device", "virtio-scsi-pci,id=scsi"]);
         }
-        let output = Disk { image: dir.join(machine::OUTPUT), sector: 512 };
+        let output = Disk { image: dir.join(machine::OUTPUT), format: "raw", sector: 512 };
         for (i, disk) in self.disks.iter().chain([&output]).enumerate() {
             // No flush reaches the host's disk: it is the emulated machine that may crash, never the host.
             let path = disk.image.display().to_string().replace(',', ",,");
-            qemu.arg("-drive")
-                .arg(format!("file={path},if=none,id=d{i},format=raw,cache=unsafe,discard=unmap"));
+            qemu.arg("-drive").arg(format!(
+                "file={path},if=none,id=d{i},format={},cache=unsafe,discard=unmap",
+                disk.format
+            ));
             let device = match few {
                 true => "virtio-blk-pci".to_owned(),
                 false => format!("scsi-hd,bus=scsi.0,scsi-id=0,lun={i}"),

@@ -113,7 +113,8 @@ fn a_device_is_made_found_again_after_a_crash_and_ended() {
             .unwrap();
         let size: u64 = report["size"].parse().unwrap();
         assert!(size > 48 * MIB && size < 64 * MIB, "{size}");
-        assert!(report["backend"].starts_with("brindle:"), "{}", &report["backend"]);
+        let backend = &report["backend"];
+        assert!(backend.starts_with("brindle:") && backend.ends_with(" a"), "{backend}");
         for key in ["status", "again"] {
             assert!(report[key].contains(r#""device": "/dev/nbd0""#), "{key}: {}", &report[key]);
         }

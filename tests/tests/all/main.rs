@@ -20,6 +20,7 @@ mod packaged;
 mod pasted;
 mod pools;
 mod reshape;
+mod server;
 mod soak;
 mod swap;
 mod tomd;

@@ -42,7 +42,7 @@ fn packages() -> Result<&'static Path, Missing> {
 }
 
 /// The package whose name ends so.
-fn package_of(end: &str) -> Result<PathBuf, Missing> {
+pub(crate) fn package_of(end: &str) -> Result<PathBuf, Missing> {
     let names = fs::read_dir(packages()?).unwrap().map(|entry| entry.unwrap().path());
     Ok(names.into_iter().find(|path| path.to_str().unwrap().ends_with(end)).unwrap())
 }

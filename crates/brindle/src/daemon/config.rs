@@ -137,7 +137,8 @@ fn of_running(args: &cli::Config) -> Result<Config, Failure> {
         let name = word(report, "name");
         if report["pool"].is_object() {
             let uuid = word(&report["pool"], "uuid");
-            config.pools.push(VolumeOpening { name, uuid, ..VolumeOpening::default() });
+            let attach = report["devices"].as_array().is_some_and(|devices| !devices.is_empty());
+            config.pools.push(VolumeOpening { name, uuid, attach, ..VolumeOpening::default() });
         } else {
             let read_only = report["array"]["state"]
                 .as_array()
@@ -145,7 +146,8 @@ fn of_running(args: &cli::Config) -> Result<Config, Failure> {
             let access = read_only.then_some(Permission::ReadOnly);
             let uuid = word(&report["array"], "uuid");
             let limits = serde_json::from_value(report["limits"].clone()).ok().flatten();
-            config.arrays.push(VolumeOpening { name, uuid, access, limits, bitmap: None });
+            let attach = report["device"].is_string();
+            config.arrays.push(VolumeOpening { name, uuid, access, limits, attach, bitmap: None });
         }
         let addresses = report["nbd"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let listen = |uri: &str| uri.parse::<cli::NbdUri>().ok().map(|uri| uri.place);

@@ -6,6 +6,7 @@
 
 mod message;
 mod netlink;
+mod reclaim;
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use rustix::fs::{Mode, OFlags};
 
 pub(crate) use message::Wanted;
 pub(crate) use netlink::{Driver, pairs};
+pub(crate) use reclaim::serve_own_host;
 
 /// The most connections of a device.
 pub const MOST_CONNECTIONS: u8 = 8;
@@ -60,21 +62,44 @@ pub(crate) fn wanted(terms: &Terms, how: Attaching, identifier: String, theirs: 
     }
 }
 
+/// The identifier that a device carries: by its first word a server finds it again, by its second udev names it below /dev/brindle.
+///
+/// Names come from disks: all but letters, digits and `+-_.` is replaced, so that no name leads out of that folder.
+pub(crate) fn identifier(key: &str, export: &str) -> String {
+    let safe = |part: &str| -> String {
+        let harmless = |c: char| c.is_ascii_alphanumeric() || "+-_.".contains(c);
+        let part: String = part.chars().map(|c| if harmless(c) { c } else { '_' }).collect();
+        if part.is_empty() || part.starts_with('.') { format!("_{part}") } else { part }
+    };
+    let name = match export.split_once('/') {
+        Some((pool, volume)) => format!("{}/{}", safe(pool), safe(volume)),
+        None => safe(export),
+    };
+    format!("{key} {name}")
+}
+
+/// Has udev look at a device again: the kernel told of it before it had its identifier.
+pub(crate) fn announce(block: &Path, index: u32) {
+    let _without_udev = std::fs::write(block.join(format!("nbd{index}")).join("uevent"), "change");
+}
+
 /// Whether somebody has a block device for himself: a mount, a swap space, another device on it.
 pub fn is_in_use(device: &Path) -> bool {
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NONBLOCK;
     rustix::fs::open(device, flags, Mode::empty()).err() == Some(rustix::io::Errno::BUSY)
 }
 
-/// Numbers of the devices that carry an identifier.
-pub(crate) fn devices_of(block: &Path, identifier: &str) -> Vec<u32> {
+/// Devices whose identifier begins with a word: their numbers, and the whole identifiers.
+pub(crate) fn devices_of(block: &Path, key: &str) -> Vec<(u32, String)> {
     let entries = std::fs::read_dir(block).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let own = |name: &String| {
-        let file: PathBuf = block.join(name).join("backend");
-        std::fs::read_to_string(file).is_ok_and(|text| text.trim_end() == identifier)
+    let own = |name: String| {
+        let file: PathBuf = block.join(&name).join("backend");
+        let text = std::fs::read_to_string(file).ok()?.trim_end_matches('\n').to_owned();
+        let index = name.strip_prefix("nbd")?.parse().ok()?;
+        (text.split(' ').next() == Some(key)).then_some((index, text))
     };
-    names.filter(own).filter_map(|name| name.strip_prefix("nbd")?.parse().ok()).collect()
+    names.filter_map(own).collect()
 }
 
 #[cfg(test)]
@@ -85,14 +110,28 @@ mod tests {
     fn devices_are_found_by_what_they_carry() {
         let block = std::env::temp_dir().join(format!("brindle-attach-{}", std::process::id()));
         for (name, text) in
-            [("nbd0", "brindle:1:2\n"), ("nbd12", "brindle:1:3\n"), ("nbdx", "brindle:1:2\n"), ("sda", "")]
+            [("nbd0", "brindle:1:2 a\n"), ("nbd12", "brindle:1:3\n"), ("nbdx", "brindle:1:2\n"), ("sda", "")]
         {
             std::fs::create_dir_all(block.join(name)).unwrap();
             std::fs::write(block.join(name).join("backend"), text).unwrap();
         }
-        assert_eq!(devices_of(&block, "brindle:1:2"), [0]);
-        assert_eq!(devices_of(&block, "brindle:1:3"), [12]);
-        assert_eq!(devices_of(&block, "brindle:9"), [0; 0]);
+        assert_eq!(devices_of(&block, "brindle:1:2"), [(0, "brindle:1:2 a".to_owned())]);
+        assert_eq!(devices_of(&block, "brindle:1:3"), [(12, "brindle:1:3".to_owned())]);
+        assert_eq!(devices_of(&block, "brindle:1"), []);
         std::fs::remove_dir_all(&block).unwrap();
+    }
+
+    #[test]
+    fn no_name_leads_out_of_its_folder() {
+        for (export, name) in [
+            ("data", "data"),
+            ("tank/vm 1", "tank/vm_1"),
+            ("../../sda", "_../_.._sda"),
+            ("tank/../x", "tank/_.._x"),
+            ("a\nb\" $(x)", "a_b____x_"),
+            ("", "_"),
+        ] {
+            assert_eq!(identifier("brindle:1", export), format!("brindle:1 {name}"));
+        }
     }
 }

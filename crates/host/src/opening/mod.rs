@@ -94,6 +94,8 @@ pub struct VolumeOpening {
     pub limits: Option<RateLimits>,
     /// The file that has its write-intent bitmap.
     pub bitmap: Option<PathBuf>,
+    /// A device of the kernel is made of it at each start: /dev/nbdN, which udev names /dev/brindle/NAME.
+    pub attach: bool,
 }
 
 impl VolumeOpening {
@@ -214,6 +216,7 @@ mod tests {
                 access: Some(Permission::ReadOnly),
                 limits: Some(RateLimits { iops: None, bandwidth: NonZeroU64::new(7), burst: 100 }),
                 bitmap: Some("/run/bits".into()),
+                attach: true,
             }],
             stop_timeout_ms: 5,
         };
