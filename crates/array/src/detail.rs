@@ -7,7 +7,7 @@ use brindle_members::members::{Flags, RoleState};
 use uuid::Uuid;
 
 use crate::array::Array;
-use crate::intent_bitmap::BitmapFile;
+use crate::bitmap::BitmapFile;
 use crate::ledger::{DeviceUse, Failed, KnownDevice, LeftOut, Limit};
 use crate::placement::Placement;
 

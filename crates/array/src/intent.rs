@@ -12,7 +12,7 @@ use brindle_members::change::MemberChange;
 use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
-use crate::intent_bitmap::IntentBitmap;
+use crate::bitmap::IntentBitmap;
 use crate::keeper::{Keeper, MaintenanceGuard};
 use crate::observer::Observer;
 use crate::row_log::{Change, Computed, OnRecord, RowLog};

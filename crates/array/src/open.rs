@@ -6,7 +6,7 @@ use brindle_members::members::{Device, Members};
 use brindle_volume::VolumeError;
 
 use crate::array::{Array, Opening};
-use crate::clear;
+use crate::bitmap::clear;
 use crate::config::{Access, OpenConfig};
 use crate::keeper::StateChange;
 use crate::ledger::Ledger;

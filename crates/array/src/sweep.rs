@@ -1,9 +1,6 @@
 //! Processes over the whole array (resync, check, recovery), which work window by window, several windows at a time.
 
-mod copy;
 mod found;
-mod guided;
-mod rebuild;
 mod samples;
 
 pub use samples::Redundancy;
@@ -135,14 +132,14 @@ impl Array {
 }
 
 /// How far a process had come when that was recorded last.
-struct Saved {
-    position: u64,
-    at: Instant,
+pub(crate) struct Saved {
+    pub(crate) position: u64,
+    pub(crate) at: Instant,
 }
 
 impl Saved {
     /// Whether the position is to be recorded again, which then counts as done.
-    fn is_due(&mut self, position: u64, total: u64, now: Instant) -> bool {
+    pub(crate) fn is_due(&mut self, position: u64, total: u64, now: Instant) -> bool {
         let due = position - self.position >= total / SAVES || now.since(self.at) >= SAVE_EVERY;
         if due {
             *self = Self { position, at: now };
@@ -153,7 +150,7 @@ impl Saved {
 
 /// The work on each window.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Work {
+pub(crate) enum Work {
     /// Redundancy is compared, or brought in sync.
     Sync(SyncMode),
     /// The members of roles are rebuilt.
@@ -245,9 +242,9 @@ struct Over {
 }
 
 /// A process under way.
-struct Sweep {
-    array: Array,
-    process: Process,
+pub(crate) struct Sweep {
+    pub(crate) array: Array,
+    pub(crate) process: Process,
     work: Work,
     windows: Windows<ProcessKind, Over>,
     report: SyncReport,
@@ -264,7 +261,12 @@ impl Drop for Sweep {
 }
 
 impl Sweep {
-    fn begin(array: &Array, kind: ProcessKind, work: Work, from: u64) -> Result<Self, ProcessError> {
+    pub(crate) fn begin(
+        array: &Array,
+        kind: ProcessKind,
+        work: Work,
+        from: u64,
+    ) -> Result<Self, ProcessError> {
         if work != Work::Sync(SyncMode::Check) && array.0.core.config.is_read_only() {
             return Err(VolumeError::ReadOnly.into());
         }
@@ -310,7 +312,7 @@ impl Sweep {
 
     /// Keeps windows under way, and waits for the first of them. Gives the position below which all is done, or
     /// nothing when there is nothing left to do.
-    async fn advance(&mut self) -> Result<Option<u64>, ProcessError> {
+    pub(crate) async fn advance(&mut self) -> Result<Option<u64>, ProcessError> {
         let Some((end, window)) = self.windows.advance().await? else { return Ok(None) };
         let window = window?;
         match self.work {
@@ -326,7 +328,7 @@ impl Sweep {
     }
 
     /// Remembers the outcome of the process.
-    fn ended(&self, result: Result<(), ProcessError>) -> Result<(), ProcessError> {
+    pub(crate) fn ended(&self, result: Result<(), ProcessError>) -> Result<(), ProcessError> {
         let (kind, report, ended) = (self.process.kind(), self.report.clone(), self.array.0.core.io.now());
         self.array.0.outcome.replace(Some(Outcome { kind, report, ended, result }));
         result

@@ -61,29 +61,31 @@ const MEMBERS: &[&[&str]] = &[
 ];
 
 const ARRAY: &[&[&str]] = &[
-    &["claims", "events", "process", "row_log", "sync_len"],
-    &["intent_bitmap", "observer"],
-    &["config"],
+    &["claims", "events", "ledger::limit", "no_space::ranges", "process", "row_log", "sync_len"],
+    &["bitmap", "observer"],
+    &["bitmap::error", "config"],
     &["ledger"],
     &["keeper"],
-    &["intent"],
+    &["bitmap::record", "intent", "no_space::record", "recovery::record"],
     &["core"],
-    &["data"],
+    &["data", "no_space::settle"],
     &["data::mirrored", "data::parity", "data::striped"],
     &["placement"],
     &["array"],
-    &["write_behind", "clear", "exchange", "no_space", "second_devices", "sweep"],
+    &["bitmap::clear", "exchange", "no_space", "recovery::guided", "second_devices", "sweep", "write_behind"],
+    &["recovery::copy", "recovery::rebuild"],
     &["detail", "recovery"],
-    &["devices", "grow"],
+    &["bitmap::change", "devices"],
     &["open", "sharing"],
 ];
 
 const MD: &[&[&str]] = &[
     &["flags"],
     &["assembly"],
-    &["bitmap", "create", "refusal", "reshape_sides"],
+    &["bitmap", "refusal", "reshape_sides"],
+    &["create"],
     &["journal", "ledger"],
-    &["open"],
+    &["bitmap::superblocks", "open"],
 ];
 
 // Modules below the flags know none.

@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 impl Keeper {
     /// Writes the state until every living member has taken it, and no other device can be taken for one of them. The
     /// caller has the turn.
-    pub(super) async fn commit(&self) -> Result<(), VolumeError> {
+    pub(crate) async fn commit(&self) -> Result<(), VolumeError> {
         debug_assert!(self.turns.is_taken() && self.recorded, "the record is changed without the turn");
         loop {
             self.bring_up().await?;
@@ -65,7 +65,7 @@ impl Keeper {
     /// record is written in place, but a file system that copies on write needs space for it.) Nothing goes on
     /// without them: a member that lacks a change of state could be taken for one that has it. The caller has the
     /// turn.
-    pub(super) async fn bring_up(&self) -> Result<(), VolumeError> {
+    pub(crate) async fn bring_up(&self) -> Result<(), VolumeError> {
         let mut reported = EventKind::BroughtUp;
         loop {
             if self.is_broken() {
@@ -97,21 +97,21 @@ impl Keeper {
 
     /// Writes that were given up may still land on a member, and the array can't do without it: nothing is recorded
     /// before their end is known, or the others would go on without it.
-    pub(super) fn check_orphans(&self) -> Result<(), VolumeError> {
+    pub(crate) fn check_orphans(&self) -> Result<(), VolumeError> {
         let role = self.members.first_with_orphans();
         let held = role.is_some() || self.ledger.is_pinned();
         if held { Err(VolumeError::Member { role, error: OpError::TimedOut }) } else { Ok(()) }
     }
 
     /// The role that a device in use plays.
-    pub(super) fn role_in_use(&self, id: MemberId) -> Option<u16> {
+    pub(crate) fn role_in_use(&self, id: MemberId) -> Option<u16> {
         self.members.role_of(id).filter(|&role| self.members.writable(role).is_some())
     }
 
     /// Takes devices out of use that refused what they must not refuse. A record that found no room is tried again,
     /// unless such members are to be failed. Who does not answer is judged by
     /// [`crate::patience`]: if it is in use still, the array can't do without it.
-    pub(super) fn lose_devices(
+    pub(crate) fn lose_devices(
         &self,
         refused: &[(MemberId, OpError)],
         operation: Operation,
@@ -236,7 +236,7 @@ impl Keeper {
     ///
     /// # Errors
     /// If the array can't do without one of them, or another flush failed so that was under way.
-    pub(super) async fn flush(&self) -> Result<(), VolumeError> {
+    pub(crate) async fn flush(&self) -> Result<(), VolumeError> {
         let flight = self.flushes.begin();
         let mut pending = self.send_flushes();
         let mut lost = Ok(());

@@ -4,11 +4,10 @@
 //! changes; that is the same for every ledger. A ledger writes the state to devices and finds it there again.
 
 mod add;
-mod bitmap;
+pub(crate) mod limit;
 mod null;
 mod usage;
 
-use core::fmt;
 use core::ops::Range;
 use core::pin::Pin;
 use std::rc::Rc;
@@ -20,11 +19,12 @@ use brindle_members::events::Cause;
 use brindle_members::members::{Device, Flags};
 use uuid::Uuid;
 
-use crate::intent_bitmap::IntentBitmap;
-pub use crate::intent_bitmap::Refusals;
+use crate::bitmap::IntentBitmap;
+pub use crate::bitmap::Refusals;
 
+pub use crate::bitmap::error::{BitmapError, BitmapSpec, MAX_WRITE_BEHIND};
 pub use add::{AddError, Joined, NewDevice, NotTaken};
-pub use bitmap::{BitmapError, BitmapSpec, MAX_WRITE_BEHIND};
+pub use limit::Limit;
 pub use null::Nothing;
 pub use usage::{DeviceUse, LeftOut};
 
@@ -67,21 +67,6 @@ pub struct KnownDevice {
     pub failure: Option<Failed>,
     /// Its flags.
     pub flags: Flags,
-}
-
-/// A reason why an array is not written to, or why its content is less certain, as the format of its record has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limit {
-    /// The text of the limitation.
-    pub text: String,
-    /// Whether the limitation forbids writes.
-    pub forbids_writes: bool,
-}
-
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
 }
 
 /// A device that was examined before it is added.

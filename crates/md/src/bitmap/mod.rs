@@ -34,13 +34,16 @@
 
 mod chunks;
 mod counters;
+pub(crate) mod create;
 mod engine;
 mod file;
 mod flight;
 mod image;
+pub(crate) mod level;
 mod new;
 mod read;
 mod space;
+mod superblocks;
 
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
@@ -51,7 +54,7 @@ use brindle_io::sync::Notify;
 use brindle_io::{Io, MemberId, OpError, Pool, Slice};
 use brindle_members::patience::Patience;
 
-use brindle_array::intent_bitmap::{BitmapFile, IntentBitmap};
+use brindle_array::bitmap::{BitmapFile, IntentBitmap};
 use brindle_array::row_log::{LogHost, OnRecord};
 use chunks::Chunks;
 use counters::Counters;

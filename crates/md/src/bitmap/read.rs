@@ -20,7 +20,7 @@ use super::image::{Image, PAGE};
 use super::space::is_free;
 use super::{Bitmap, Counted, Target};
 use crate::assembly::{AssembledDevice, Assembly, BitmapFault, DeviceUse, Limitation};
-use brindle_array::intent_bitmap::BitmapFile;
+use brindle_array::bitmap::BitmapFile;
 use brindle_array::sync_len::sync_len;
 
 /// Bytes of the largest bitmap that is kept: 32 million chunks. It is in memory twice.

@@ -3,7 +3,6 @@
 //!
 //! Where things stand and how sizes are rounded follows mdadm 4.2 ([`brindle_format::md::defaults`]).
 
-mod bitmap;
 mod error;
 mod size;
 mod write;
@@ -17,10 +16,11 @@ use brindle_format::md::{
 use brindle_io::MemberInfo;
 use brindle_layout::{Geometry, GeometryError, Layout, Level, Raid0Layout};
 
-pub use bitmap::NewBitmap;
+pub use crate::bitmap::create::NewBitmap;
 pub use error::{CreateError, TooSmall};
 pub use write::PlanError;
 
+use crate::bitmap::create as bitmap;
 use size::Sizes;
 
 /// A device that becomes a member.
@@ -137,7 +137,12 @@ pub fn plan(spec: &CreateSpec) -> Result<Plan, CreateError> {
                 bitmap_file = bitmap::file(&superblock, plan, &geometry, spec.write_behind);
             }
             Some(plan) => {
-                bitmaps.extend(bitmap::writes(device, &superblock, plan, &geometry, spec.write_behind));
+                let pages = bitmap::pages(&superblock, plan, &geometry, spec.write_behind);
+                bitmaps.extend(pages.into_iter().map(|(offset, bytes)| PlannedWrite {
+                    device,
+                    offset,
+                    bytes,
+                }));
             }
             None => {}
         }

@@ -65,7 +65,7 @@ impl DeviceRecord {
     }
 
     /// The device's superblock as it would be once the log in a bitmap's way had moved; `None` if that can't be.
-    pub(super) fn with_room(&self, device_bytes: u64) -> Option<Superblock> {
+    pub(crate) fn with_room(&self, device_bytes: u64) -> Option<Superblock> {
         let mut new = with_room_for_bitmap(&self.superblock, device_bytes)?;
         let entries = self.bad_log.entries.as_ref()?;
         if let (Some(old), Some(log)) = (self.superblock.bad_block_log, &mut new.bad_block_log) {
@@ -82,7 +82,7 @@ impl DeviceRecord {
     }
 
     /// Moves the log in a bitmap's way with the next update, to where this superblock has it.
-    pub(super) fn make_room(&mut self, new: &Superblock) {
+    pub(crate) fn make_room(&mut self, new: &Superblock) {
         self.bad_log.moves = Some(Moves { log: new.bad_block_log, data_size: new.data_size });
     }
 

@@ -4,6 +4,7 @@ mod holes;
 mod pace;
 mod read;
 mod read_errors;
+mod recovery;
 mod scrub;
 mod split;
 mod vote;

@@ -2,7 +2,7 @@
 //!
 //! All members are written in one group, so whichever of them refuse, the others hold what belongs together: data that
 //! a failed member lacks is what parity says it is. Where something is lost, parity that does not come from what was read
-//! is written first (`parity_first.rs`).
+//! is written first (`no_space/parity_first.rs`).
 
 use core::ops::Range;
 

@@ -1,5 +1,13 @@
 //! Automatic recovery onto spares. An array that lacks members and has spares begins to rebuild, or goes on where an
 //! earlier run stopped.
+//!
+//! This file has the task that decides when. `rebuild`, `copy` and `guided` are the processes, `record` is what the
+//! ledger says of them; the data of a window are rebuilt in `data/parity/recovery.rs` and `data/mirrored/recovery.rs`.
+
+mod copy;
+mod guided;
+mod rebuild;
+mod record;
 
 use core::pin::pin;
 use std::rc::{Rc, Weak};

@@ -8,9 +8,9 @@ use std::rc::{Rc, Weak};
 
 use brindle_io::{Duration, Io};
 
+use super::IntentBitmap;
 use crate::array::{Array, Running};
 use crate::core::Core;
-use crate::intent_bitmap::IntentBitmap;
 use crate::keeper::StateChange;
 use crate::row_log::LogHost;
 

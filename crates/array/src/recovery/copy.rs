@@ -7,8 +7,8 @@ use brindle_members::members::{RoleState, Second};
 use brindle_members::process::Progress;
 use brindle_volume::VolumeError;
 
-use super::{Saved, Sweep, Work};
 use crate::array::Array;
+use crate::sweep::{Saved, Sweep, Work};
 
 impl Array {
     /// Copies the member of a role onto the second device that is to [replace](Array::replace) it, from where that was left,

@@ -4,8 +4,8 @@ use brindle_io::OpError;
 use brindle_layout::Level;
 use brindle_volume::VolumeError;
 
-use super::Limit;
-use crate::intent_bitmap::BitmapFile;
+use super::BitmapFile;
+use crate::ledger::limit::Limit;
 
 /// The largest limit of write-behind.
 pub const MAX_WRITE_BEHIND: u32 = 16383;

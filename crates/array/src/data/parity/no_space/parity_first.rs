@@ -17,18 +17,18 @@ use brindle_members::events::Cause;
 use brindle_members::set::Owner as _;
 use brindle_volume::VolumeError;
 
-use super::Parity;
-use super::plan::{Band, Bands, Health, Way};
-use super::row_write::{Blocks, RowWrite, Tried, parity_blocks, with_new};
-use super::solve::{SmallSlots, generate, slots};
-use super::window::{self, Planes, RowWindow};
+use super::super::Parity;
+use super::super::plan::{Band, Bands, Health, Way};
+use super::super::row_write::{Blocks, RowWrite, Tried, parity_blocks, with_new};
+use super::super::solve::{SmallSlots, generate, slots};
+use super::super::window::{self, Planes, RowWindow};
 
 /// Blocks of members are compared in this unit: no device has smaller blocks.
 const SECTOR: usize = 512;
 
 /// The part of a write that had been sent when a member turned out to lack space.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sent {
+pub(in crate::data::parity) enum Sent {
     /// Parity, of which some may not have landed.
     Parity,
     /// All, and parity has landed.
@@ -36,14 +36,14 @@ pub(super) enum Sent {
 }
 
 /// The outcomes of the parity writes and of the data writes after them.
-pub(super) struct Both {
-    pub(super) parity: Done,
-    pub(super) rest: Done,
+pub(in crate::data::parity) struct Both {
+    pub(in crate::data::parity) parity: Done,
+    pub(in crate::data::parity) rest: Done,
 }
 
 impl Parity {
     /// Writes bands as computed, some of whose parity was recomputed: that first.
-    pub(super) async fn write_apart(
+    pub(in crate::data::parity) async fn write_apart(
         &self,
         job: &RowWrite<'_>,
         cols: &Range<u64>,
@@ -81,26 +81,30 @@ impl Parity {
     }
 
     /// Whether members that refused stay in use.
-    pub(super) fn is_kept_by_any(&self, outcome: &Done) -> bool {
+    pub(in crate::data::parity) fn is_kept_by_any(&self, outcome: &Done) -> bool {
         outcome.refused().iter().any(|refused| self.core.is_kept(refused.role, refused.error))
     }
 
     /// The part that had been sent, and its outcome, if lack of space was the only failure.
-    pub(super) fn short_of_room<'a>(&self, both: &'a Both) -> Option<(Sent, &'a Done)> {
+    pub(in crate::data::parity) fn short_of_room<'a>(&self, both: &'a Both) -> Option<(Sent, &'a Done)> {
         if self.lacks_space(&both.parity) {
             return Some((Sent::Parity, &both.parity));
         }
         (both.parity.is_ok() && self.lacks_space(&both.rest)).then_some((Sent::All, &both.rest))
     }
 
-    pub(super) async fn settle_both(&self, both: &Both, range: Range<u64>) -> Result<(), VolumeError> {
+    pub(in crate::data::parity) async fn settle_both(
+        &self,
+        both: &Both,
+        range: Range<u64>,
+    ) -> Result<(), VolumeError> {
         let parity = self.core.settle_range(&both.parity, true, range.clone()).await;
         parity.and(self.core.settle_range(&both.rest, true, range).await)
     }
 
     /// Makes parity agree with the data present in columns of a row all of whose lost blocks were to be written,
     /// after a part of that found no space. If it can't, the meaning of parity is unknown there.
-    pub(super) async fn agree_or_doubt(
+    pub(in crate::data::parity) async fn agree_or_doubt(
         &self,
         job: &RowWrite<'_>,
         cols: &Range<u64>,

@@ -5,9 +5,9 @@ use std::rc::Rc;
 use brindle_layout::Level;
 use brindle_volume::VolumeError;
 
+use super::record::Install;
 use crate::array::Array;
 use crate::data::mirrored::Mirror;
-use crate::keeper::Install;
 use crate::ledger::{BitmapError, BitmapSpec, MAX_WRITE_BEHIND};
 
 impl Array {

@@ -1,5 +1,13 @@
 //! The write-intent bitmap of an array, as the engine sees it: a log of ranges whose bits are cleared in time. Its format, and
 //! where it stands, is the ledger's.
+//!
+//! This file has the trait. `record` puts a bitmap that is added, moved or removed on record, `change` does so for users,
+//! `clear` clears bits, and `error` has the reasons for which an array keeps the bitmap that it has.
+
+mod change;
+pub(crate) mod clear;
+pub(crate) mod error;
+mod record;
 
 use core::future::Future;
 use core::ops::Range;

@@ -15,10 +15,10 @@ use brindle_members::events::Cause;
 use brindle_members::set::Owner as _;
 use brindle_volume::VolumeError;
 
-use super::plan::{Band, Bands, Health, Way};
-use super::row_write::{Blocks, RowWrite, Tried, parity_blocks};
-use super::window::{Planes, RowWindow};
-use super::{Parity, parity_roles};
+use super::super::plan::{Band, Bands, Health, Way};
+use super::super::row_write::{Blocks, RowWrite, Tried, parity_blocks};
+use super::super::window::{Planes, RowWindow};
+use super::super::{Parity, parity_roles};
 
 /// The bytes that a member held before a write, at `offset` of its data area.
 struct Before {
@@ -29,12 +29,12 @@ struct Before {
 
 impl Parity {
     /// Whether lack of space is the only reason why a write to a row that lacks a member was not carried out.
-    pub(super) fn lacks_room(&self, health: &Health, outcome: &Done) -> bool {
+    pub(in crate::data::parity) fn lacks_room(&self, health: &Health, outcome: &Done) -> bool {
         self.lacks_space(outcome) && (health.careful || health.writable == [false, false])
     }
 
     /// Nothing but room is missing. Of a member that has failed while it was written to nothing is said here.
-    pub(super) fn lacks_space(&self, outcome: &Done) -> bool {
+    pub(in crate::data::parity) fn lacks_space(&self, outcome: &Done) -> bool {
         let refused = outcome.refused();
         !refused.is_empty() && refused.iter().all(|refused| self.core.waits_for_room(refused.error))
     }
@@ -44,7 +44,7 @@ impl Parity {
     ///
     /// # Errors
     /// Always: that there was no room.
-    pub(super) async fn undo_bands(
+    pub(in crate::data::parity) async fn undo_bands(
         &self,
         job: &RowWrite<'_>,
         health: &Health,
@@ -57,7 +57,7 @@ impl Parity {
     }
 
     /// Writes the old content back to bands whose old data and parity were read. Where that fails, they are in doubt.
-    pub(super) async fn undo_modified(
+    pub(in crate::data::parity) async fn undo_modified(
         &self,
         job: &RowWrite<'_>,
         health: &Health,
@@ -90,7 +90,7 @@ impl Parity {
     ///
     /// # Errors
     /// Always: that there was no room.
-    pub(super) async fn undo_rebuilt(
+    pub(in crate::data::parity) async fn undo_rebuilt(
         &self,
         job: &RowWrite<'_>,
         cols: &Range<u64>,
@@ -170,7 +170,7 @@ impl Parity {
     }
 
     /// Reports the members that are full; gives the writer's error.
-    pub(super) async fn end_without_room(&self, outcome: &Done) -> VolumeError {
+    pub(in crate::data::parity) async fn end_without_room(&self, outcome: &Done) -> VolumeError {
         self.core.tell_full(outcome);
         let settled = self.core.settle_writes(outcome, true).await;
         let without_space = outcome.refused().iter().find(|refused| refused.error == OpError::NoSpace);

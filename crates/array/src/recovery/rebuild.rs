@@ -10,10 +10,10 @@ use brindle_members::process::Progress;
 use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
-use super::{Saved, Sweep, Work};
 use crate::array::{Array, Running};
 use crate::data::report::SyncReport;
 use crate::placement::Family;
+use crate::sweep::{Saved, Sweep, Work};
 
 impl Array {
     /// Rebuilds a role that is missing or failed onto `device`, of which nothing is good yet. It takes every write from the
@@ -94,7 +94,7 @@ impl Array {
     }
 
     /// Roles that have not been rebuilt up to `end`. A role that an earlier pass began is ahead of the others.
-    pub(super) fn lacking(&self, roles: &[u16], end: u64) -> SmallVec<[u16; 2]> {
+    pub(crate) fn lacking(&self, roles: &[u16], end: u64) -> SmallVec<[u16; 2]> {
         let holds = |role| matches!(self.state(role), RoleState::Recovering(upto) if upto >= end);
         roles.iter().copied().filter(|&role| !holds(role)).collect()
     }
@@ -186,7 +186,7 @@ async fn recover_to_end(
 
 impl Array {
     /// Reports the named places of a window that could not be rebuilt as events.
-    pub(super) fn tell_unrebuilt(&self, report: &SyncReport) {
+    pub(crate) fn tell_unrebuilt(&self, report: &SyncReport) {
         let keeper = &self.0.core.keeper;
         for place in &report.bad_places {
             let range = place.offset..place.offset + place.len;
