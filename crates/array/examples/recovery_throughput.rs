@@ -106,7 +106,7 @@ fn copied() -> f64 {
     best
 }
 
-/// The array without its first `lost` members, whose content is no valid parity and need not be: computing does not depend
+/// The array without its first `lost` members, whose content is not valid parity and need not be: computing does not depend
 /// on it.
 fn degraded(io: &Io, ids: &[MemberId], lost: usize) -> Array {
     let symmetric = Layout::Parity(ParityLayout::LeftSymmetric);

@@ -47,7 +47,7 @@ impl Array {
     /// Whether a member could be replaced by a spare, and its role. Nothing changes.
     ///
     /// # Errors
-    /// As [`Array::begin_second`]; [`VolumeError::OutOfRange`] if it is no member; [`VolumeError::Unsupported`] if the metadata
+    /// As [`Array::begin_second`]; [`VolumeError::OutOfRange`] if it is not a member; [`VolumeError::Unsupported`] if the metadata
     /// can't say it (0.90).
     pub fn may_be_replaced(&self, old: MemberId) -> Result<u16, VolumeError> {
         let core = &self.0.core;

@@ -122,7 +122,7 @@ fn start(args: &Assemble, found: &Findable, name: &str) -> Result<(), Failure> {
         eprint!("{said}");
         return Ok(());
     }
-    let last = said.lines().last().unwrap_or("its server ended and said nothing");
+    let last = said.lines().last().unwrap_or("its server ended without a result");
     Err(Failure::Refused(last.trim_start_matches("brindle: ").to_owned()))
 }
 

@@ -69,13 +69,13 @@ pub(crate) use tls::TlsFlags;
 #[derive(Debug, Parser)]
 #[command(name = "brindle", version, max_term_width = 100)]
 pub(crate) struct Cli {
-    /// Way to ask members and sockets: io_uring, or threads, which cost more processor time, where a container forbids that or
-    /// the kernel is too old (before Linux 5.19); auto takes io_uring if it can, and else says so
+    /// Way to do I/O: uring, or threads where a container forbids io_uring or the kernel is older than Linux 5.19,
+    /// which costs more processor time; auto takes io_uring if it can, else threads, and reports it
     #[arg(
         long,
         global = true,
         display_order = 2000,
-        help_heading = "Of all commands",
+        help_heading = "Options of all commands",
         env = "BRINDLE_REACTOR",
         value_name = "REACTOR",
         default_value = "auto",
@@ -88,7 +88,7 @@ pub(crate) struct Cli {
         long,
         global = true,
         display_order = 2001,
-        help_heading = "Of all commands",
+        help_heading = "Options of all commands",
         env = "BRINDLE_LOG",
         value_name = "FILTER",
         hide_env_values = true
@@ -111,15 +111,15 @@ impl Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Make an array out of members
+    /// Create an array
     Create(Create),
-    /// Tell what is on each member
+    /// Show what is on each device
     ///
     /// Names md superblocks, file systems, partition tables, volume managers and other RAID. Exits with 0 when every
     /// member could be looked at, whatever stood there, and with 1 when one could not, or when a superblock can't be
     /// trusted; the others are reported on all the same.
     Examine(Examine),
-    /// Tell about the array or pool that members form
+    /// Show the array or pool that members form
     Detail(Detail),
     /// Explain how an existing array is set up, and what to change
     ///
@@ -136,7 +136,7 @@ pub(crate) enum Command {
     /// Exits with 3 if it disagrees, else with 4 if members have places that can't be read, else with 5 if not all could be compared, or
     /// nothing, since members are missing.
     Check(Check),
-    /// Compare the redundancy of an array, and make it true
+    /// Compare the redundancy of an array, and correct it
     ///
     /// As md's repair does: parity is computed anew from the data, and copies are made the same as the first that can
     /// be read. With --locate only blocks are written that are known to be wrong, in arrays whose redundancy was in
@@ -144,8 +144,9 @@ pub(crate) enum Command {
     /// three or more copies must agree. All else is reported and left alone. Exits with 3 if something was left.
     /// Redundancy that never was in sync names no wrong block. So an array that was made with --assume-clean, over
     /// members that did not agree, is resynced first. md's superblocks don't say how an array was made, but 64
-    /// samples of it do. If more than an eighth of them disagree in a way that names no single member, --locate makes
-    /// all redundancy true, and says so. Two members that were written over look the same: fail and add again those
+    /// samples of it do. If more than an eighth of them disagree in a way that names no single member, --locate
+    /// corrects all redundancy, and reports it. Two members that were written over look the same: fail and add again
+    /// those
     /// that you know of before. If they disagree nearly everywhere, and one member that was written over would
     /// explain it, or members are missing by whose answers it would be known, --locate refuses, with nothing changed.
     Repair(Repair),
@@ -169,7 +170,7 @@ pub(crate) enum Command {
     /// then it is started without them, if it can be, and says which are missing. Two devices that say that they are the same member are
     /// never chosen between. Exits with 1 if something that was meant was not started.
     Assemble(Assemble),
-    /// Tell about running servers
+    /// Show running servers and their arrays
     Status(Status),
     /// Fail a member of an array, running or stopped
     Fail(Fail),
@@ -192,7 +193,8 @@ pub(crate) enum Command {
     Replace(Replace),
     /// Remove devices that are not in use from an array, running or stopped: failed members and spares
     ///
-    /// `failed` stands for all that have failed, in this run or before, so that the array goes without them, `detached` for all that are not in use and do not exist any more. What is on them
+    /// `failed` stands for all that have failed, in this run or before, so that the array goes without them,
+    /// `detached` for all that are not in use and do not exist any more. What is on them
     /// is left.
     Remove(Remove),
     /// Give an array a write-intent bitmap, move it, or take it away, running or stopped
@@ -214,43 +216,43 @@ pub(crate) enum Command {
     /// (RAID 1). One with failfast is given up sooner when it does not answer, and fails at its first read error, where the
     /// others have what it has (RAID 1 and 10).
     Flag(Flag),
-    /// Check or repair a running array, and halt, end or slow down what goes over it
+    /// Check or repair a running array; pause, stop or slow down its check, repair or recovery
     ///
-    /// A speed that is said with `speed` is the array's: what goes over it now has it, and whatever begins later, until the server
-    /// ends; `serve` can say it too. Said with another action it holds for that alone.
+    /// A speed set by `speed` holds for the process that runs now and for later ones, until the server ends; `serve`
+    /// can set it too. Given with another action it holds for that one alone.
     ///
-    /// One process runs over an array at a time. How far it is, and what came of the last, is in `brindle status`; `brindle
-    /// wait` waits for its end.
+    /// An array runs one process at a time. `brindle status` shows its progress and the result of the last one;
+    /// `brindle wait` waits for its end.
     Action(Action),
     /// Wait until a running array's check, repair or recovery has ended
     ///
-    /// Tells how far it is, how fast it goes and how long it will take, as the server has it. Exits as `check` and `repair` do, if
+    /// Shows its progress, speed and remaining time. Exits as `check` and `repair` do, if
     /// that is what ended.
     Wait(Wait),
-    /// Watch running arrays: members, rates, latencies, and what goes over them
+    /// Watch running arrays: members, rates, latencies and background work
     ///
     /// Draws itself anew on a terminal until it is interrupted, as many lines as there is room for; elsewhere, and with --once or
     /// --json, it prints how things are once.
     /// Latencies are the time below which half of the answers came, and 99 of 100, rounded up to a power of two.
     Watch(Watch),
-    /// Tell what running servers measure, for Prometheus
+    /// Print the metrics of running servers, for Prometheus
     ///
     /// In the text format, of all servers that run here; `serve --metrics` answers scrapes with the same. docs/metrics.md lists all of them,
     /// with alert rules and a dashboard.
     Metrics(Metrics),
-    /// Tell of what happens to arrays, as mdadm --monitor does: lines, a program, mail
+    /// Report events of arrays, as mdadm --monitor does: by lines, a program, or mail
     ///
     /// Looks at the arrays of running servers and at the kernel's (/proc/mdstat) every minute. Events have mdadm's names: NewArray,
     /// DegradedArray, Fail, FailSpare, SpareActive, RebuildStarted, Rebuild20 and so on, RebuildFinished, DeviceDisappeared, TestMessage;
-    /// of its own are MismatchesFound, after a check, and ArrayBroken. Mailed are those that have to be looked at, and daily an array
-    /// that stays degraded. A program gets the event, the array and the device as arguments. A program that hangs or fails is said, and
-    /// nothing waits for it.
+    /// of its own are MismatchesFound, after a check, and ArrayBroken. Events that need attention are mailed, as is
+    /// once a day an array that stays degraded. A program gets the event, the array and the device as arguments. A
+    /// program that hangs or fails is reported, and nothing waits for it.
     Monitor(Monitor),
-    /// Offer a running array to clients again, or grant its clients more or less
+    /// Export a running array to clients again, or change the limits of its clients
     ///
-    /// Limits that are said take the place of all that it had. To let go of an array as `zpool export` does, stop it.
+    /// Limits that are given replace all that it had. To let go of an array as `zpool export` does, stop it.
     Export(Export),
-    /// Offer a running array to no client any more, by whichever protocol, and end the connections of those that use it; it runs on
+    /// Withdraw a running array from all clients, of each protocol, and end their connections; the array goes on running
     Unexport(Unexport),
     /// End connections of clients to a running array; nothing keeps them from coming again
     Disconnect(Disconnect),
@@ -270,7 +272,7 @@ pub(crate) enum Command {
     /// The engine itself runs in virtual time on drives that take as long as their model says: the same question has the
     /// same answer, to the byte. How close such answers come to what was measured stands in docs/bench/accuracy.md.
     Simulate(Simulate),
-    /// Estimate how likely groups of drives lose data, with a confidence interval
+    /// Estimate the probability that groups of drives lose data, with a confidence interval
     ///
     /// Simulates histories of drives that age, fail, have defects that nobody notices until a scrub, and are replaced. Rare losses
     /// are made frequent and weighted, so that one in a million million has an interval too. Model and sources stand in
@@ -283,46 +285,47 @@ pub(crate) enum Command {
     /// Points that are finished are kept, so that an interrupted sweep goes on where it was; the report is one
     /// HTML file that needs no network. Exits with 6 if none of the points can be.
     Sweep(Sweep),
-    /// Tell what a number of drives can be made into, and which array to take
+    /// List the arrays that a number of drives can make, and recommend one
     ///
     /// Lists every sensible configuration of md and of OpenZFS: its room, its random and sequential speed, the
     /// failures that lose data, the time of a rebuild, and its price. Drops those that do not meet the needs, and
     /// recommends one of the rest. The formulas and their sources stand in docs/planner.md.
     Plan(Box<PlanFlags>),
-    /// Make a running array, or a volume of a pool, a block device of this machine: /dev/nbdN
+    /// Attach a running array, or a volume of a pool, as a block device of this machine: /dev/nbdN
     ///
     /// The kernel's NBD driver (modprobe nbd) has it, on sockets that the server makes. A server that starts anew finds its devices again
     /// by what they carry; requests wait in the kernel until then.
     Attach(Attach),
-    /// End such a device; what is mounted is left as it is
+    /// Detach such a device; a mounted file system is left as it is
     Detach(Detach),
     /// Serve all that a file of settings names, as a service does
     ///
     /// Finds members among the devices of the machine, waits for those that were there when an array was used last, and serves all arrays
-    /// and pools in one process. What can't be put together is told of, and keeps nothing else from being served. SIGHUP or
+    /// and pools in one process. What can't be assembled is reported, and keeps nothing else from being served. SIGHUP or
     /// `brindle reload` reads the file anew. docs/server.md tells how a machine is set up.
     Daemon(Daemon),
-    /// Make, check and explain files of settings
+    /// Write, check and explain settings files
     Config(Config),
-    /// Have a running server read its files anew: settings, certificates, who may use what
+    /// Have a running server reload its files: settings, certificates and access rules
     ///
-    /// A file that can't be taken changes nothing, and is told of with the line and the reason.
+    /// A file with errors changes nothing, and is reported with the line and the reason.
     Reload(Reload),
-    /// Write a report for whoever is asked for help: how servers, arrays and pools are
+    /// Write a report of servers, arrays and pools, to send with a question
     ///
-    /// It is one file of JSON with no data of arrays and no secret. Clients and serial numbers are left out unless they are asked for, and so are logs, which name both.
+    /// It is one file of JSON with no data of arrays and no secret. Clients and serial numbers are left out unless
+    /// they are asked for, and so are logs, which name both.
     Report(Bundle),
-    /// Erase md's superblocks from devices, so that they are members no more
+    /// Erase md's superblocks from devices, so that they are no longer members
     ///
     /// Tells what each was. All devices are looked at before one is changed: one without a superblock, or in use by a server or by the
     /// kernel, is refused, and none is changed then. The data stays. Members of pools go with `pool destroy`.
     ZeroSuperblock(ZeroSuperblock),
-    /// Make and destroy pools, and tell about them (experimental)
+    /// Create, show and destroy pools (experimental)
     ///
     /// A pool has vdevs with the redundancy of RAID-Z or mirrors, a checksum for every block, and volumes, each an export POOL/NAME of `serve`.
     /// It is read and looked at with `cat`, `detail`, `examine` and `check`.
     Pool(Pool),
-    /// Make, list, rename and destroy volumes of pools (experimental)
+    /// Create, list, rename and destroy volumes of pools (experimental)
     Volume(Volume),
     /// Create an array of plain files, lose two members under load, and get every byte back
     Demo(Demo),
@@ -410,7 +413,7 @@ pub(crate) struct Tuning {
 /// The treatment of a member that has no space for a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnFull {
-    /// It stays in use: the write is refused, and what it may have changed in part is made true once there is room
+    /// It stays in use: the write is refused, and redundancy that it may have changed in part is brought in sync once there is space
     Wait,
     /// It fails, if the array can do without it, as with md
     Fail,
@@ -447,7 +450,7 @@ pub(crate) struct Serve {
     /// Refuse writes; nothing is written to a member
     #[arg(long, short = 'r')]
     pub(crate) read_only: bool,
-    /// Look through all of each device that is no member itself for members that end before it does, as examine --search does. Without
+    /// Look through all of each device that is not a member itself for members that end before it does, as examine --search does. Without
     /// it --read-only does that only where nothing else is found on a device of 1 GiB at most
     #[arg(long, requires = "read_only")]
     pub(crate) search: bool,
@@ -472,7 +475,7 @@ pub(crate) struct Serve {
     /// Treatment of a member that has no space for a write
     #[arg(long, default_value = "wait", value_name = "POLICY")]
     pub(crate) on_full: OnFull,
-    /// Read errors of a member that are borne, where the others make up for them; the count becomes half each hour
+    /// Corrected read errors that a member may have before it is failed; the count is halved each hour
     #[arg(long, value_name = "COUNT", default_value_t = brindle_array::OpenConfig::READ_ERRORS)]
     pub(crate) read_errors: u32,
     /// Most bytes a second for processes that go over a whole array (resync, recovery, check and the like) [default:

@@ -162,7 +162,7 @@ pub(crate) fn examine(args: &Examine) -> Result<ExitCode, Failure> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The name itself, and its partitions, if it is no member as a whole; members of other sizes if they are to be searched for, or nothing
+/// The name itself, and its partitions, if it is not a member as a whole; members of other sizes if they are to be searched for, or nothing
 /// else is there.
 fn with_what_is_inside(name: &Path, search: bool) -> Vec<PathBuf> {
     let mut all = vec![name.to_owned()];

@@ -39,7 +39,7 @@ pub(crate) enum Failure {
         /// Why.
         why: String,
     },
-    /// Something is no member, but its partitions or other parts of it are.
+    /// Something is not a member, but its partitions or other parts of it are.
     #[error("{path}: it has members inside: name {}", names(inside))]
     Partitioned {
         /// The name that was given.

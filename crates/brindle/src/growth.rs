@@ -69,7 +69,7 @@ impl Growth {
             (Some(Bitmap::None), None) => Ok(Self::NoBitmap),
             (None, Some(count)) => Ok(Self::WriteBehind(count)),
             (None, None) => wrong(
-                "say what the array is to be given: --bitmap internal, --bitmap none, --bitmap FILE or --write-behind",
+                "give what the array is to be given: --bitmap internal, --bitmap none, --bitmap FILE or --write-behind",
             ),
         }
     }

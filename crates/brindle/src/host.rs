@@ -205,7 +205,7 @@ impl Host {
                 _ => failure,
             })?;
             if several && assembly.missing().is_empty() {
-                // Whatever else could not be read is no member of this one.
+                // Whatever else could not be read is not a member of this one.
                 set.left_out.retain(|left_out| left_out.is_of(assembly.uuid));
             }
             found.push(Found { assembly, set });

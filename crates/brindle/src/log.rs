@@ -45,7 +45,7 @@ pub(crate) fn begin(filter: Option<&str>) -> Result<(), Failure> {
     let text = filter.filter(|text| !text.is_empty()).unwrap_or(DEFAULT);
     let filter = EnvFilter::builder().parse(text).map_err(|error| {
         Failure::Usage(format!(
-            "--log '{text}': {error}; say for example debug, or warn,brindle_export=debug"
+            "--log '{text}': {error}; give for example debug, or warn,brindle_export=debug"
         ))
     })?;
     let (sender, lines) = sync_channel(ROOM);

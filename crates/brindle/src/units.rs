@@ -30,7 +30,7 @@ impl Bytes {
             (Some(below), Some(above)) => [1 << below, above].map(|near| Self(near).to_string()).to_vec(),
             _ => vec![Self(1 << 16).to_string()],
         };
-        Err(format!("{size} is no power of two: take {}", near.join(" or ")))
+        Err(format!("{size} is not a power of two: take {}", near.join(" or ")))
     }
 }
 

@@ -259,7 +259,7 @@ fn check_memory(budget: u64) -> Result<(), Failure> {
     // Nothing is touched, and so nothing used.
     room.try_reserve_exact(budget as usize + OTHER_MEMORY).map_err(|_| {
         Failure::Refused(format!(
-            "the memory can't be had: {} for buffers (--memory) and {} for the rest; give less, or raise the \
+            "memory can't be allocated: {} for buffers (--memory) and {} for the rest; give less, or raise the \
              limit of this process (ulimit -v)",
             Bytes(budget),
             Bytes(OTHER_MEMORY as u64)

@@ -36,7 +36,7 @@ pub enum HostError {
         member: String,
     },
     /// No array has such a member.
-    #[error("{member} is no member of an array of {server}; `brindle status` lists them")]
+    #[error("{member} is not a member of an array of {server}; `brindle status` lists them")]
     NoneHas {
         /// The server.
         server: String,
@@ -44,7 +44,7 @@ pub enum HostError {
         member: String,
     },
     /// The array has no such member.
-    #[error("{member} is no member of {array}: it has {}", known.join(", "))]
+    #[error("{member} is not a member of {array}: it has {}", known.join(", "))]
     NoMember {
         /// The name that was given.
         member: String,
@@ -54,7 +54,7 @@ pub enum HostError {
         known: Vec<String>,
     },
     /// The array has no such member that works.
-    #[error("{member} is no member in sync of {array}: it has {}", known.join(", "))]
+    #[error("{member} is not a member in sync of {array}: it has {}", known.join(", "))]
     NoneInSync {
         /// The name that was given.
         member: String,
@@ -64,7 +64,7 @@ pub enum HostError {
         known: Vec<String>,
     },
     /// The array has no such device.
-    #[error("{device} is no device of {array}: it has {}", known.join(", "))]
+    #[error("{device} is not a device of {array}: it has {}", known.join(", "))]
     NoDevice {
         /// The name that was given.
         device: String,

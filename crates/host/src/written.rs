@@ -24,7 +24,7 @@ pub fn milliseconds(text: &str) -> Result<u64, String> {
     let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
     match number {
         Some(span @ 1..=YEAR) => Ok(span),
-        _ => Err(format!("'{text}' is no time: write for example 20s or 500ms")),
+        _ => Err(format!("'{text}' is not a time: write for example 20s or 500ms")),
     }
 }
 

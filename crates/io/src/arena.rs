@@ -56,7 +56,7 @@ pub enum NotGiven {
     #[error("the range is not within the memory that was given, which has {0} bytes")]
     OutOfRange(u64),
     /// The range does not begin and end at multiples of this: of the file's pages, or of a volume's block.
-    #[error("offset or length is no multiple of {0}")]
+    #[error("offset or length is not a multiple of {0}")]
     Unaligned(u64),
     /// The kernel does not map it (errno): the descriptor can't be read and written (EACCES), writes are sealed (EPERM),
     /// there are not so many huge pages, or the address space has no room for it (ENOMEM).

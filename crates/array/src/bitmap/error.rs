@@ -105,7 +105,7 @@ pub enum BitmapError {
     },
     /// A member is being given what it missed, which the bitmap tells.
     #[error(
-        "{label} is being given what it missed, which only the bitmap tells: remove the bitmap once that has come to its end, or fail that member first"
+        "{label} is being recovered by the bitmap: remove the bitmap once the recovery has ended, or fail that member first"
     )]
     Guides {
         /// The member.

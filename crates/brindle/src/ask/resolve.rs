@@ -62,7 +62,7 @@ impl Meant {
         let Some(other) = served.or_else(lies) else { return Ok(()) };
         let taken: Vec<String> = arrays.iter().map(|array| found(name, array)).collect();
         Err(Failure::Refused(format!(
-            "{}; but {other}: nothing was written; say which is meant by its UUID in place of the name",
+            "{}; but {other}: nothing was written; give which is meant by its UUID in place of the name",
             taken.join("; ")
         )))
     }

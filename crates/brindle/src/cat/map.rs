@@ -143,7 +143,8 @@ impl Map {
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
             match line.strip_prefix('#') {
                 Some(comment) => {
-                    comment_of(comment, &mut of).ok_or_else(|| format!("'{line}' is not understood"))?;
+                    comment_of(comment, &mut of)
+                        .ok_or_else(|| format!("'{line}' is not a comment of such a map"))?;
                 }
                 None => lines.push(line),
             }

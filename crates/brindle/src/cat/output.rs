@@ -32,7 +32,7 @@ impl Output {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(fails(error)),
         }
-        // A file of no bytes is no device.
+        // A file of no bytes is not a device.
         if let Ok(device) = OpenDevice::open(path, DeviceAccess::Examine)
             && members.contains(&device.identity().of_whole())
         {

@@ -121,7 +121,7 @@ fn kept(at: &Path, to: &Path, size: u64, of: &Of) -> Result<Option<Map>, Failure
         ))
     };
     let (map, was) =
-        Map::parse(&text, size).map_err(|why| refused(format!("it is no map of this copy: {why}")))?;
+        Map::parse(&text, size).map_err(|why| refused(format!("it is not a map of this copy: {why}")))?;
     if was.array != of.array {
         return Err(refused(format!("it is of array {}, and this is {}", was.array, of.array)));
     }

@@ -40,10 +40,10 @@ pub(crate) struct Create {
     /// Where the data begins on each member [default: as mdadm chooses]; a plain number counts KiB
     #[arg(long, value_name = "SIZE", value_parser = Bytes::parse_kib)]
     pub(crate) data_offset: Option<Bytes>,
-    /// Take the members' content as it is: redundancy is said to be true already
+    /// Take redundancy to be in sync already, without a first resync; correct only if all members are zeroes or agree otherwise
     #[arg(long)]
     pub(crate) assume_clean: bool,
-    /// How many members there are, if it should be checked
+    /// Number of members, to be checked against the names
     #[arg(long, short = 'n', value_name = "COUNT")]
     pub(crate) raid_devices: Option<u16>,
     /// The last COUNT of the named members become spares

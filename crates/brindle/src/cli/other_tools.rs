@@ -26,7 +26,7 @@ const WORDS: [(&[&str], &str); 12] = [
     (
         &["scrub"],
         "`brindle check MEMBER...` compares the redundancy of a stopped array, and `brindle action ARRAY check` that of a running one; \
-         `repair` in their place makes it true",
+         `repair` in their place corrects it",
     ),
     (
         &["umount", "unmount"],

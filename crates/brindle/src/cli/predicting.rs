@@ -14,7 +14,7 @@ pub(crate) struct Calibrate {
     /// Measure a drive or file, and fit to that: it is read only, and writes are taken to be as reads are, unless --force
     #[arg(value_name = "DEVICE")]
     pub(crate) device: Option<PathBuf>,
-    /// Let the measurement write, although what stands on the drive is lost
+    /// Let the measurement write, although the drive's content is lost
     #[arg(long, short = 'f', conflicts_with = "from")]
     pub(crate) force: bool,
     /// How long each load is measured: 10 that read, with --force 30

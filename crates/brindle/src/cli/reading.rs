@@ -28,7 +28,7 @@ pub(crate) struct Examine {
 /// Flag of commands that only read members.
 #[derive(Debug, Args)]
 pub(crate) struct Searching {
-    /// Look through all of each device that is no member itself for members that end before it does, as examine --search does. Without
+    /// Look through all of each device that is not a member itself for members that end before it does, as examine --search does. Without
     /// it that is done only where nothing else is found on a device of 1 GiB at most
     #[arg(long)]
     pub(crate) search: bool,

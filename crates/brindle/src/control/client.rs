@@ -51,7 +51,7 @@ pub(crate) fn stop(
         Some(Ended::Badly { why }) => Err(Failure::Refused(why)),
         Some(Ended::Well) => Ok(Some(answer)),
         None => Err(Failure::Refused(format!(
-            "'{name}' ended without a word of how: `brindle detail` of its members tells what they say"
+            "the server of '{name}' ended and left no result: `brindle detail` of its members shows their state"
         ))),
     }
 }

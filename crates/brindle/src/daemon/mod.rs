@@ -43,7 +43,7 @@ pub(crate) fn daemon(args: &Daemon) -> Result<ExitCode, Failure> {
     serve_here(job).map(|()| ExitCode::SUCCESS)
 }
 
-/// Members of all that is to be served. What can't be put together is told of, and keeps nothing else from being served.
+/// Members of all that is to be served. What can't be assembled is reported, and keeps nothing else from being served.
 fn members(config: &Config, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let own = config.homehost.clone().unwrap_or_else(this_host);
     let is_named = |found: &Findable| config.volumes().any(|volume| means(volume, found));

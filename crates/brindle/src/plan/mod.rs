@@ -66,13 +66,13 @@ pub(crate) fn plan(args: &PlanFlags) -> Result<(), Failure> {
     let asked = args.terms.workload.as_deref().map(asked).transpose()?;
     let kinds = drives::kinds(&args.drives, asked.as_ref(), args.terms.link)?;
     if args.sort == Some(Order::Workload) && asked.is_none() {
-        let why = "say what will be asked of the array with --workload JOBFILE";
+        let why = "give what will be asked of the array with --workload JOBFILE";
         return Err(Failure::Usage(format!("--sort workload: {why}")));
     }
     if let Some(asked) = asked.as_ref().filter(|asked| !asked.load.random)
         && kinds.iter().any(|kind| kind.known.disk.read_rate.is_none())
     {
-        let why = "its places go forward, so that the drives' bandwidth counts: say --mb-s, or name a model with --drive";
+        let why = "its places go forward, so that the drives' bandwidth counts: give --mb-s, or name a model with --drive";
         return Err(Failure::Usage(format!("--workload {}: {why}", asked.file)));
     }
     let allocation = Allocation::new(args.terms.ashift, args.terms.volblocksize);
@@ -216,7 +216,7 @@ fn untried(args: &PlanFlags, kinds: &[Kind], configuration: &Configuration) -> O
     } else if kinds.len() > 1 {
         "the simulator takes drives that are alike"
     } else if kinds[0].known.model.is_none() {
-        "the simulator needs the drives' bandwidth too: say --mb-s, or name a model with --drive"
+        "the simulator needs the drives' bandwidth too: give --mb-s, or name a model with --drive"
     } else {
         return Some(format!("no chunk was tried: {} has none that counts", configuration.level()));
     };

@@ -33,7 +33,8 @@ pub(super) fn fill(
     };
     let model = kind.known.model.as_ref().ok_or_else(|| {
         Failure::Usage(
-            "--simulate needs the drives' bandwidth too: say --mb-s, or name a model with --drive".to_owned(),
+            "--simulate needs the drives' bandwidth too: give --mb-s, or name a model with --drive"
+                .to_owned(),
         )
     })?;
     let open: Vec<usize> = (0..rows.len()).filter(|place| rows[*place].figures.is_of_md).collect();

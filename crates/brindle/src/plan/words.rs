@@ -37,7 +37,7 @@ pub(super) fn levels(args: &PlanFlags) -> Result<Levels, Failure> {
                 Some(unknown) => {
                     let known = NAMES.join(", ");
                     Err(Failure::Usage(format!(
-                        "--levels {unknown}: no such level is planned: say all, table, or of {known}"
+                        "--levels {unknown}: no such level is planned: give all, table, or of {known}"
                     )))
                 }
                 None => Ok(Levels::Named(named)),

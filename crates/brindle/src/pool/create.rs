@@ -71,7 +71,7 @@ fn vdevs(words: &[String], no_redundancy: bool) -> Result<Vec<Vdev>, Failure> {
                     }
                     None => {
                         return Err(Failure::Usage(format!(
-                            "{device} stands for itself, and would take the pool with it when it is lost: say raidz, raidz2, raidz3 or \
+                            "{device} stands for itself, and would take the pool with it when it is lost: give raidz, raidz2, raidz3 or \
                              mirror before it, or --no-redundancy"
                         )));
                     }

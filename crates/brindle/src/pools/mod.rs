@@ -191,5 +191,5 @@ impl Alone {
 pub(crate) fn split(name: &str) -> Result<(&str, &str), Failure> {
     name.split_once('/')
         .filter(|(pool, volume)| !pool.is_empty() && !volume.is_empty())
-        .ok_or_else(|| Failure::Usage(format!("'{name}' names no volume of a pool: say POOL/NAME")))
+        .ok_or_else(|| Failure::Usage(format!("'{name}' names no volume of a pool: give POOL/NAME")))
 }

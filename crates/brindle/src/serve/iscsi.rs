@@ -162,6 +162,6 @@ fn secrets(path: &Path) -> Result<Chap, Failure> {
 fn malformed(path: &Path, at: usize) -> Failure {
     let (path, line) = (path.display(), at + 1);
     Failure::Refused(format!(
-        "{path}, line {line}: say `initiator NAME SECRET` for each initiator and `target NAME SECRET` once at most"
+        "{path}, line {line}: give `initiator NAME SECRET` for each initiator and `target NAME SECRET` once at most"
     ))
 }

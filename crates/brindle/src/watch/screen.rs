@@ -120,7 +120,7 @@ impl Drop for Screen {
     }
 }
 
-/// Has keys come one by one and unseen, and gives the mode before that; none if standard input is no terminal.
+/// Has keys come one by one and unseen, and gives the mode before that; none if standard input is not a terminal.
 fn keys() -> Option<Termios> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {

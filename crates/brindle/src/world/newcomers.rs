@@ -110,7 +110,7 @@ impl Terms {
 
     /// Content of a device of this array is the array's, or was; other arrays are the engine's to refuse.
     fn refuse_occupied(&self, seen: &Seen) -> Result<(), Failure> {
-        // A device that is no former member is not written to if it is to be taken as one.
+        // A device that is not a former member is not written to if it is to be taken as one.
         if self.coming.force || self.coming.re_add || seen.candidate.superblock().is_ok() {
             return Ok(());
         }

@@ -19,7 +19,7 @@ use super::unread_replies::Unread;
 pub(crate) enum End {
     /// The client took its leave, or closed its side, or the server stops: replies are still sent.
     Orderly,
-    /// The client sent something that is no request: the bytes behind it can't be understood.
+    /// The client sent something that is not a request: the bytes behind it can't be understood.
     Garbage,
     /// The socket is closed or broken.
     Broken,

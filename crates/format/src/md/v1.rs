@@ -360,7 +360,7 @@ fn set_array(sb: &Superblock, head: &mut Raw, encoder: &Encoder) -> Result<(), E
     head.magic.set(MAGIC);
     head.major_version.set(1);
     head.set_uuid = sb.set_uuid.into_bytes();
-    // Only a changed name is written: one that is no UTF-8 would not survive.
+    // Only a changed name is written: one that is not UTF-8 would not survive.
     if sb.name != name(&head.set_name) {
         head.set_name = encode_name(sb)?;
     }

@@ -330,7 +330,7 @@ pub enum Ended {
 /// The request in a line.
 ///
 /// # Errors
-/// The answer to a line that is no request.
+/// The answer to a line that is not a request.
 pub fn request(line: &[u8]) -> Result<Request, Answer> {
     serde_json::from_slice(line).map_err(|error| Answer::Error(format!("not a request: {error}")))
 }

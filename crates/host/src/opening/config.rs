@@ -70,7 +70,7 @@ pub struct MonitorConfig {
     #[serde(deserialize_with = "written::span")]
     #[schemars(with = "Written")]
     pub delay: u64,
-    /// Share of a rebuild, in percent, at which it is told of again.
+    /// Steps of a rebuild, in percent, at which it is reported.
     #[schemars(range(min = 1, max = 99))]
     pub increment: u8,
 }
@@ -129,7 +129,7 @@ impl Config {
             for (at, volume) in volumes.iter().enumerate() {
                 if volume.name.is_none() && volume.uuid.is_none() {
                     wrong.push(format!(
-                        "{table}, entry {}: it has neither name nor uuid: say one of them",
+                        "{table}, entry {}: it has neither name nor uuid: give one of them",
                         at + 1
                     ));
                 }

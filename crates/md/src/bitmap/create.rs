@@ -72,7 +72,7 @@ pub(crate) fn consistency(plan: Option<BitmapPlan>) -> Consistency {
 }
 
 /// The pages of a bitmap on a device with this superblock, each with its byte there. All bits are set, as mdadm sets
-/// them; they are cleared in time where redundancy is true.
+/// them; they are cleared in time where redundancy is in sync.
 pub(crate) fn pages(
     superblock: &Superblock,
     plan: &BitmapPlan,

@@ -96,7 +96,7 @@ pub enum CreateError {
         offset: u64,
     },
     /// The data would not start on a block.
-    #[error("a data offset of {offset} is no multiple of {unit}; give one that is")]
+    #[error("a data offset of {offset} is not a multiple of {unit}; give one that is")]
     DataOffsetUnaligned {
         /// The offset asked for.
         offset: u64,

@@ -23,7 +23,7 @@
 //!    one role at most beyond the first sector. In 0.90 it may be the flags of its own device instead, or a device
 //!    may take the number of its role from one that is not in use (`numbers`). So the first sector tells how the rest
 //!    was to change ([`Superblock::parse_torn`]). Such superblocks are never in flight on more members than the array
-//!    can lose. A spare that missed several such changes is no spare of the array while its superblock is written:
+//!    can lose. A spare that missed several such changes is not a spare of the array while its superblock is written:
 //!    the first sector is wiped first, and written last.
 //! 7. A log of bad blocks names at least the places that hold nothing, from before a superblock says that the device holds
 //!    what is around them (`bad_log`); a place is taken out once what was written there is stable.

@@ -204,7 +204,7 @@ fn a_member_that_was_left_out_at_the_start_is_taken_again_as_it_is() {
     }
 }
 
-/// Something that is no former member that could be re-added, and why.
+/// Something that is not a former member that could be re-added, and why.
 fn refused(shape: &Shape, prepare: impl FnOnce(&mut World<Sim>, &Array)) -> NotTaken {
     let (mut world, array, mut content) = marked(shape, manual());
     away(&world, &array, &mut content);

@@ -136,7 +136,7 @@ fn a_partition_that_lies_across_rows_is_told_what_that_costs() {
     table[446 + 4] = 0x83;
     table[446 + 8..446 + 12].copy_from_slice(&63_u32.to_le_bytes());
     table[446 + 12..446 + 16].copy_from_slice(&1024_u32.to_le_bytes());
-    // Partitions as tools make them now, at 1 MiB, which is no multiple of a row of three chunks; and one at 1.5 MiB, which is.
+    // Partitions as tools make them now, at 1 MiB, which is not a multiple of a row of three chunks; and one at 1.5 MiB, which is.
     for (entry, start) in [(1, 2048_u32), (2, 3072)] {
         let at = 446 + 16 * entry;
         table[at + 4] = 0x83;

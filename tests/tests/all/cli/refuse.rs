@@ -133,8 +133,8 @@ fn things_that_are_no_storage() {
 #[test]
 fn arrays_that_can_not_be_made() {
     let cases: [(usize, &str, i32, &[&str]); 16] = [
-        (3, "-l 7", 2, &["--level", "'7' is no RAID level"]),
-        (3, "-l 5 -p near", 2, &["--layout", "'near' is no layout of raid5"]),
+        (3, "-l 7", 2, &["--level", "'7' is not a RAID level"]),
+        (3, "-l 5 -p near", 2, &["--layout", "'near' is not a layout of raid5"]),
         (2, "-l 5 -n 3", 2, &["--raid-devices 3", "2 members"]),
         (2, "-l 5 -x 2", 2, &["--spares 2", "no member"]),
         (3, "-l 0 -x 1", 1, &["no redundancy", "spares"]),

@@ -109,5 +109,5 @@ fn a_runtime_folder_of_somebody_else_is_refused_also_when_it_is_named() {
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "nothing was made in it");
     let file = set.path("file");
     std::fs::write(&file, "").unwrap();
-    run(&format!("status --runtime-dir {}", file.display()), &[]).refused(1, &["it is no folder"]);
+    run(&format!("status --runtime-dir {}", file.display()), &[]).refused(1, &["it is not a folder"]);
 }
