@@ -73,7 +73,7 @@ pub enum EventKind {
     /// The file system that holds the member is full: writes that need space are refused. No data are lost.
     Full,
     /// Nothing is left in doubt of what the member had no room for.
-    RoomAgain,
+    SpaceAgain,
     /// A member whose superblock was behind after a crash was given the present state.
     BroughtUp,
     /// The array has a write-intent bitmap from now on.
@@ -126,7 +126,7 @@ impl EventKind {
             Self::Replaced => "replaced",
             Self::Truncated => "truncated",
             Self::Full => "full",
-            Self::RoomAgain => "room-again",
+            Self::SpaceAgain => "room-again",
             Self::BroughtUp => "brought-up",
             Self::BitmapAdded => "bitmap-added",
             Self::BitmapRemoved => "bitmap-removed",
@@ -178,7 +178,7 @@ impl Kind for EventKind {
             Self::Replaced => "was replaced by another file: what it holds goes when the array stops",
             Self::Truncated => "is shorter than it was",
             Self::Full => "has no space left: what lies below it is full",
-            Self::RoomAgain => "has caught up on the writes that failed for lack of space",
+            Self::SpaceAgain => "has caught up on the writes that failed for lack of space",
             Self::BroughtUp => "was one event behind after a crash and was given the present state",
             Self::BitmapAdded => "has a write-intent bitmap now",
             Self::BitmapRemoved => "has no write-intent bitmap any more",

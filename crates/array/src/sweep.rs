@@ -125,7 +125,7 @@ impl Array {
             while sweep.advance().await?.is_some() {
                 progress(sweep.process.progress());
             }
-            sweep.array.tell_compared(kind, &sweep.report);
+            sweep.array.report_compared(kind, &sweep.report);
             Ok(sweep.report.clone())
         }
     }
@@ -316,9 +316,9 @@ impl Sweep {
         let Some((end, window)) = self.windows.advance().await? else { return Ok(None) };
         let window = window?;
         match self.work {
-            Work::Recover(_) => self.array.tell_unrebuilt(&window),
+            Work::Recover(_) => self.array.report_unrebuilt(&window),
             Work::Sync(mode) if self.process.kind() != ProcessKind::Resync => {
-                self.reported += self.array.tell_found(mode, &window, SyncReport::PLACES - self.reported);
+                self.reported += self.array.report_found(mode, &window, SyncReport::PLACES - self.reported);
             }
             Work::Sync(_) | Work::Replace(_) => {}
         }

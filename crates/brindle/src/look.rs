@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_be_read_beside_a_bad_sector_is_told() {
+    fn what_can_be_read_beside_a_bad_sector_is_reported() {
         const SIZE: u64 = 16 << 20;
         let disk = |offset: u64, len: usize| {
             let end = offset + len as u64;

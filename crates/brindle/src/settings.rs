@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn what_is_wrong_is_reported_with_its_line() {
         for (text, words) in [
             ("name = \"a\"\ncolour = 1\n", "line 2: unknown field `colour`"),
             ("[[arrays]]\nname = \"a\"\n[[arrays]]\nname = \"a\"\n", "entries 1 and 2 mean the same"),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_a_restart_is_told() {
+    fn what_takes_a_restart_is_reported() {
         let old = parse("[[arrays]]\nname = \"a\"\n").unwrap();
         let new = parse("[exports]\nmax-connections = 7\n[[arrays]]\nname = \"b\"\n").unwrap();
         let reported = later(&old, &new).join("\n");

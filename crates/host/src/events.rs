@@ -188,7 +188,7 @@ fn level(event: &Event) -> tracing::Level {
         | EventKind::CopyEnded
         | EventKind::Readded
         | EventKind::LateAnswer
-        | EventKind::RoomAgain
+        | EventKind::SpaceAgain
         | EventKind::BroughtUp
         | EventKind::BitmapAdded
         | EventKind::BitmapRemoved

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_eight_times_as_long_is_told_of_once_and_once_more_when_that_is_over() {
+    fn who_takes_eight_times_as_long_is_reported_once_and_once_more_when_that_is_over() {
         let (mut peers, mut all) = (Peers::default(), members(4));
         assert_eq!(peers.look(&all), []);
         let mut look = |paces: [usize; 4], count| {

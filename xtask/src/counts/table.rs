@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lower_is_told_and_does_not_fail() {
+    fn what_is_lower_is_reported_and_does_not_fail() {
         assert_eq!(verdict(1000, None, 970), (Verdict::Fine, false));
         assert_eq!(verdict(1000, None, 969), (Verdict::Lower, false));
         assert_eq!(verdict(1000, Some(1200), 1100), (Verdict::Lower, false));

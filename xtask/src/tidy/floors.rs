@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn arrows_up_and_sideways_are_told_with_both_names() {
+    fn arrows_up_and_sideways_are_reported_with_both_names() {
         let up = |text| found("ground.rs", text);
         let expected = vec![("floor", "ground uses roof, which stands above it".to_owned())];
         assert_eq!(up("use crate::roof::R;"), expected);
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_without_a_floor_is_told() {
+    fn a_module_without_a_floor_is_reported() {
         assert_eq!(found("attic.rs", ""), [("floor", "module attic has no floor".to_owned())]);
     }
 }

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_worst_of_a_member_is_kept_and_places_of_the_same_fate_are_joined() {
+    fn what_is_worst_of_a_member_is_kept_and_places_of_the_same_outcome_are_joined() {
         const OUTCOMES: [ReadErrorOutcome; 3] =
             [ReadErrorOutcome::Mended, ReadErrorOutcome::Lost, ReadErrorOutcome::NotMended];
         for (first, second) in OUTCOMES.into_iter().flat_map(|first| OUTCOMES.map(|second| (first, second))) {

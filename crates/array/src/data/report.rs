@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_one_if_they_touch_on_one_member_with_one_fate() {
+    fn places_are_one_if_they_touch_on_one_member_with_one_outcome() {
         let place = |role, offset, len, mended| BadPlace { role, offset, len, mended };
         let mut report = SyncReport::default();
         let found = [place(0, 0, 512, true), place(1, 512, 512, true), place(0, 512, 512, true)];

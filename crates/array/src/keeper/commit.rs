@@ -89,7 +89,7 @@ impl Keeper {
                     let why = Cause::new(Operation::Superblock, OpError::NoSpace);
                     without_space.for_each(|role| self.note_member(role, EventKind::Full, why, None));
                 }
-                reported = EventKind::RoomAgain;
+                reported = EventKind::SpaceAgain;
                 self.io.sleep(PAUSE).await;
             }
         }

@@ -43,7 +43,7 @@ impl Array {
 
 impl Running {
     /// Makes true what found no room. False if there is something left of it.
-    async fn try_for_room(&self) -> Result<bool, VolumeError> {
+    async fn retry(&self) -> Result<bool, VolumeError> {
         let unit = match self.geometry.family() {
             Family::Parity(map) => map.chunk().max(ALIGNMENT),
             _ => ALIGNMENT,
@@ -71,14 +71,14 @@ async fn bring_in_sync(array: Weak<Running>, io: Io) {
     loop {
         io.sleep(pause).await;
         let Some(array) = array.upgrade() else { return };
-        match array.try_for_room().await {
+        match array.retry().await {
             Ok(true) => {
-                array.core.keeper.room_ends(true);
+                array.core.keeper.retry_ends(true);
                 let _recorded = array.core.keeper.save_position().await;
                 return;
             }
             Err(VolumeError::Stopping | VolumeError::TooManyLost) => {
-                return array.core.keeper.room_ends(false);
+                return array.core.keeper.retry_ends(false);
             }
             // No room yet, or something that the next attempt may not meet.
             Ok(false) | Err(_) => pause = (pause * 2).min(LONGEST_PAUSE),

@@ -12,20 +12,20 @@ impl Keeper {
     /// Notes that writes to a range (counted as a resync counts) found no space on these members: its redundancy is
     /// unknown from now on. True if no task tries to bring it in sync yet: the caller begins one.
     #[must_use]
-    pub(crate) fn no_room(&self, range: Range<u64>, members: &[(u16, Cause)]) -> bool {
+    pub(crate) fn note_no_space(&self, range: Range<u64>, members: &[(u16, Cause)]) -> bool {
         self.sync_map.doubt_range(range.clone());
         self.awaiting_space.add(range);
         for &(role, why) in members {
             // A member that did not answer gets its event when it is given up.
             if why.error != Some(OpError::TimedOut) {
-                self.tell_full(role, why);
+                self.report_full(role, why);
             }
         }
         !self.awaiting_space.retried.replace(true)
     }
 
     /// Reports that a member has no space: once, until there is space again.
-    pub(crate) fn tell_full(&self, role: u16, why: Cause) {
+    pub(crate) fn report_full(&self, role: u16, why: Cause) {
         if self.awaiting_space.roles.borrow_mut().insert(role) {
             self.note_member(role, EventKind::Full, why, None);
         }
@@ -39,14 +39,14 @@ impl Keeper {
     }
 
     /// The task that makes such ranges true has ended; `done` if all of them are true again.
-    pub(crate) fn room_ends(&self, done: bool) {
+    pub(crate) fn retry_ends(&self, done: bool) {
         self.awaiting_space.retried.set(false);
         if !done {
             return;
         }
         for role in core::mem::take(&mut *self.awaiting_space.roles.borrow_mut()) {
             let label = self.label(role);
-            self.note(Note { role: Some(role), label, ..Note::of(EventKind::RoomAgain) });
+            self.note(Note { role: Some(role), label, ..Note::of(EventKind::SpaceAgain) });
         }
     }
 }

@@ -28,13 +28,13 @@ impl Core {
         let without_space: Vec<(u16, Cause)> =
             without_space.map(|refused| (refused.role, refused.into())).collect();
         if !without_space.is_empty() {
-            self.no_room(range, &without_space);
+            self.note_no_space(range, &without_space);
         }
         self.settle_failed_writes(outcome, for_good).await
     }
 
     /// Tells that members had no room, where nothing is left to be brought in sync.
-    pub(crate) fn tell_full(&self, outcome: &Done) {
-        outcome.refused().iter().for_each(|refused| self.keeper.tell_full(refused.role, refused.into()));
+    pub(crate) fn report_full(&self, outcome: &Done) {
+        outcome.refused().iter().for_each(|refused| self.keeper.report_full(refused.role, refused.into()));
     }
 }

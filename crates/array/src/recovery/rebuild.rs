@@ -186,7 +186,7 @@ async fn recover_to_end(
 
 impl Array {
     /// Reports the named places of a window that could not be rebuilt as events.
-    pub(crate) fn tell_unrebuilt(&self, report: &SyncReport) {
+    pub(crate) fn report_unrebuilt(&self, report: &SyncReport) {
         let keeper = &self.0.core.keeper;
         for place in &report.bad_places {
             let range = place.offset..place.offset + place.len;

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_disagrees_nearly_everywhere_or_tells_of_nobody_was_never_true() {
+    fn what_disagrees_nearly_everywhere_or_tells_of_nobody_was_never_in_sync() {
         use Redundancy::{InDoubt, Made, NeverMade};
         let seen = |unlocated, located, all| {
             verdict(&SyncReport { unlocated, located, ..SyncReport::default() }, 1024, all)

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_map_is_told() {
+    fn what_is_no_map_is_reported() {
         let most = u64::MAX;
         for wrong in [
             "",

@@ -168,7 +168,7 @@ mod tests {
     use clap::Parser;
 
     #[test]
-    fn an_array_that_stays_degraded_is_told_of_daily_and_one_that_goes_once() {
+    fn an_array_that_stays_degraded_is_reported_daily_and_one_that_goes_once() {
         let Command::Monitor(args) = Cli::parse_from(["brindle", "monitor", "--scan"]).command else {
             panic!("monitor")
         };

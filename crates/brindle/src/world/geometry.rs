@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_geometry_is_told() {
+    fn what_is_no_geometry_is_reported() {
         for (text, words) in [
             ("", "order="),
             ("level=5,chunk=64K", "order="),

@@ -87,7 +87,7 @@ impl DeviceRecord {
     }
 
     /// The superblock follows what has been copied.
-    pub(super) fn tell_of_moves(&mut self) {
+    pub(super) fn report_moves(&mut self) {
         if let Some(Moves { log, data_size }) = self.bad_log.moves.take() {
             (self.superblock.bad_block_log, self.superblock.data_size) = (log, data_size);
         }
@@ -102,7 +102,7 @@ impl DeviceRecord {
     }
 
     /// The feature bit follows the log.
-    pub(super) fn tell_of_bad_log(&mut self) {
+    pub(super) fn record_bad_log(&mut self) {
         let used = self.bad_log.is_used();
         self.superblock.features = self.superblock.features.with(Features::BAD_BLOCKS, used);
     }

@@ -34,7 +34,7 @@ fn mismatches(world: &World, array: &Array) -> u64 {
 }
 
 #[test]
-fn a_resync_makes_redundancy_true_and_the_array_clean() {
+fn a_resync_brings_redundancy_in_sync_and_the_array_clean() {
     for (level, members) in REDUNDANT {
         for version in VERSIONS {
             let world = crashed(level, members, version, 3 * MIB);

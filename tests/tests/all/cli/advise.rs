@@ -103,7 +103,7 @@ fn better(report: &Value, topic: &str, with: [&str; 2], times: f64) {
 }
 
 #[test]
-fn what_a_bitmap_gives_and_costs_is_told() {
+fn what_a_bitmap_gives_and_costs_is_reported() {
     let size = 128 << 30;
     let set = Set::sparse(3, size);
     set.create("-l 5 -c 64K -N a --assume-clean --bitmap internal --bitmap-chunk 2M").ok();

@@ -5,7 +5,7 @@ use brindle_tests::tools::{self, or_skip};
 use super::*;
 
 #[test]
-fn members_of_very_unlike_sizes_are_told_of() {
+fn members_of_very_unlike_sizes_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let mut members = files::members(dir.path(), "m", 2, 100 * MIB);
     let small = dir.path().join("small");

@@ -117,7 +117,7 @@ impl Parity {
             rest = self.commit(window, group).await?;
         }
         let both = Both { parity, rest };
-        let Some((sent, outcome)) = self.short_of_room(&both) else {
+        let Some((sent, outcome)) = self.short_of_space(&both) else {
             drop(full);
             self.settle_both(&both, window.range(map)).await?;
             return self.settle_window(window);
@@ -136,7 +136,7 @@ impl Parity {
                 start = end;
             }
         }
-        Err(self.end_without_room(outcome).await)
+        Err(self.end_without_space(outcome).await)
     }
 
     fn compute_full(&self, full: &Full<'_>) {

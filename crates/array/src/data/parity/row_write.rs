@@ -264,7 +264,7 @@ impl Parity {
         self.write_made(job, health, bands, &blocks, &mut group);
         let window = RowWindow::of_row(job.number, cols.clone());
         let outcome = self.commit(&window, group).await?;
-        if self.lacks_room(health, &outcome) {
+        if self.must_undo(health, &outcome) {
             return Box::pin(self.undo_bands(job, health, bands, &blocks, &outcome)).await;
         }
         self.core.settle_range(&outcome, true, window.range(&self.map)).await?;
@@ -295,7 +295,7 @@ impl Parity {
         for band in bands {
             let window = RowWindow::of_row(job.number, band.lo..band.hi);
             if band.way == Way::Reconstruct {
-                self.note_true(&window, !self.core.members.all_in_sync());
+                self.note_window_in_sync(&window, !self.core.members.all_in_sync());
             }
             let written = |index| job.pieces.iter().any(|piece| piece.index == index && piece.covers(band));
             self.check_written(job.number, &window.cols, written)?;
@@ -408,7 +408,7 @@ impl Parity {
             }
         }
         let outcome = self.commit(&window, group).await?;
-        if self.lacks_room(health, &outcome) {
+        if self.must_undo(health, &outcome) {
             return Box::pin(self.undo_rebuilt(job, cols, health, bands, &planes, &outcome)).await;
         }
         self.core.settle_range(&outcome, true, window.range(&self.map)).await?;

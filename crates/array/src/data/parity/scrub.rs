@@ -59,7 +59,8 @@ impl Parity {
         let repairs = self.compare(window, planes, there, mode, report, &mut whole);
         let written = self.write_repairs(window, repairs, report).await?;
         if written && mode != SyncMode::Check {
-            let note = |&row: &u64| self.note_true(&RowWindow::of_row(row, window.cols.clone()), false);
+            let note =
+                |&row: &u64| self.note_window_in_sync(&RowWindow::of_row(row, window.cols.clone()), false);
             whole.iter().for_each(note);
         }
         Ok(())

@@ -44,7 +44,7 @@ impl Parity {
 
     /// Parity of a window was made from all its data and written, or found to agree. The caller holds the rows alone.
     #[inline]
-    pub(super) fn note_true(&self, window: &RowWindow, needed: bool) {
+    pub(super) fn note_window_in_sync(&self, window: &RowWindow, needed: bool) {
         self.core.keeper.note_in_sync(window.range(&self.map), needed);
     }
 
@@ -81,7 +81,7 @@ impl Parity {
 
     /// [`Parity::check_written`] of a window that was written whole, after noting that its parity is true.
     pub(super) fn settle_window(&self, window: &RowWindow) -> Result<(), VolumeError> {
-        self.note_true(window, !self.core.members.all_in_sync());
+        self.note_window_in_sync(window, !self.core.members.all_in_sync());
         window.rows.clone().try_for_each(|row| self.check_written(row, &window.cols, |_| true))
     }
 }

@@ -65,7 +65,7 @@ impl Parity {
             rest = self.commit(&window, group).await?;
         }
         let both = Both { parity, rest };
-        let Some((sent, outcome)) = self.short_of_room(&both) else {
+        let Some((sent, outcome)) = self.short_of_space(&both) else {
             self.settle_both(&both, window.range(&self.map)).await?;
             return self.settle_bands(job, bands);
         };
@@ -77,7 +77,7 @@ impl Parity {
         for band in &anew {
             self.agree_or_doubt(job, &(band.lo..band.hi), sent, outcome).await;
         }
-        Err(self.end_without_room(outcome).await)
+        Err(self.end_without_space(outcome).await)
     }
 
     /// Whether members that refused stay in use.
@@ -86,7 +86,7 @@ impl Parity {
     }
 
     /// The part that had been sent, and its outcome, if lack of space was the only failure.
-    pub(in crate::data::parity) fn short_of_room<'a>(&self, both: &'a Both) -> Option<(Sent, &'a Done)> {
+    pub(in crate::data::parity) fn short_of_space<'a>(&self, both: &'a Both) -> Option<(Sent, &'a Done)> {
         if self.lacks_space(&both.parity) {
             return Some((Sent::Parity, &both.parity));
         }
@@ -118,7 +118,7 @@ impl Parity {
             if self.agree(job, &window, sent).await.is_none() {
                 let without_space: Vec<(u16, Cause)> =
                     outcome.refused().iter().map(|refused| (refused.role, refused.into())).collect();
-                self.core.no_room(window.range(&self.map), &without_space);
+                self.core.note_no_space(window.range(&self.map), &without_space);
             }
         }
     }
