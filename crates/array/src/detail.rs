@@ -21,7 +21,7 @@ pub enum DeviceState {
         /// Bytes from the start of the data area.
         upto: u64,
     },
-    /// Is to take the place of a member that still works, and holds what that holds below this offset of its data area.
+    /// A replacement of a member that still works. It holds the member's data below this offset of its data area.
     Replacement {
         /// Bytes from the start of the data area.
         upto: u64,

@@ -32,7 +32,7 @@ pub enum RemoveError {
         /// The device.
         label: String,
     },
-    /// The device is none of the array's, or what keeps the array's state can't say that it went.
+    /// The device is not one of the array's, or the ledger can't record that it is removed.
     #[error("it is not a device of the array that can be removed")]
     Unknown,
     /// The array could not record the change.

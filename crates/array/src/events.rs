@@ -26,7 +26,7 @@ pub enum EventKind {
     ResyncBegun,
     /// A resync has come to its end.
     ResyncEnded,
-    /// A member is being rebuilt from the others; `range` is what of it has to be.
+    /// A member is being rebuilt from the others; `range` is the part of it that has to be rebuilt.
     RecoveryBegun,
     /// A member has been rebuilt.
     RecoveryEnded,

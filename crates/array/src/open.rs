@@ -26,8 +26,8 @@ impl Array {
         Self::over(io, opening, config).tried_again().watched().recovered()
     }
 
-    /// An array whose run begins: its tasks watch the members, rebuild what is lost, and clear bits of its bitmap, as `config`
-    /// says. `io` is the array's own (see [`Io::owned`]).
+    /// An array whose run begins: its tasks watch the members, rebuild lost ones, and clear bits of its bitmap, as
+    /// `config` says. `io` is the array's own (see [`Io::owned`]).
     pub fn begin(io: &Io, opening: Opening, config: &OpenConfig) -> Self {
         let array = Self::over(io, opening, config);
         array.0.core.keeper.note_if_exposed();

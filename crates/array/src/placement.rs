@@ -191,8 +191,8 @@ impl Placement {
         }
     }
 
-    /// Waits until nothing is under way on what lies in these ranges of roles' data areas, and lets nothing begin there as long as
-    /// what comes back lives. Requests to all else go on.
+    /// Waits until no request is under way in these ranges of roles' data areas. None begins there as long as the
+    /// guards live. Requests elsewhere go on.
     pub(crate) async fn quiet_in(&self, parts: &[(u16, Range<u64>)]) -> Vec<RangeGuard<'_>> {
         let held = match self.one() {
             Err(_) | Ok(Family::Stripes(_)) => Vec::new(),

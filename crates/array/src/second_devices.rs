@@ -10,11 +10,11 @@ use crate::array::Array;
 use crate::placement::Family;
 
 impl Array {
-    /// Gives a role whose member is in sync a second device, of which nothing is good yet. It takes every change from now on;
-    /// [`Array::fill_second`] gives it the rest. The member is asked, and the second only for what the member does not
-    /// give. If the second fails it is taken out of use, and nothing else changes. If the member fails that it holds all
-    /// of, it is the member, where the array's ledger
-    /// [can say so](crate::ledger::Ledger::replaces).
+    /// Gives a role whose member is in sync a second device, still empty. It takes every change from now on;
+    /// [`Array::fill_second`] copies the rest. Reads go to the member, and to the second device only where the member
+    /// can't answer. If the second device fails, it is taken out of use and nothing else changes. If the member fails
+    /// when the second device is complete, that becomes the member, where the array's ledger [can say
+    /// so](crate::ledger::Ledger::replaces).
     ///
     /// # Errors
     /// [`VolumeError::OutOfRange`] if there is no such role; [`VolumeError::TooManyLost`] if its member is not in

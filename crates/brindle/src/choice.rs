@@ -34,8 +34,8 @@ impl Choice<'_> {
         (self.named)(found) || self.own.is_some_and(own)
     }
 
-    /// Looks until none of what is meant lacks a member that it had when it was used last, or that has taken long enough; with the
-    /// UUIDs of what is served already.
+    /// Scans until no chosen array lacks a member that it had when it was last used, or the wait is over. Gives the
+    /// UUIDs of served arrays too.
     pub(crate) fn wait_for_members(&self, folder: &Path) -> (Scanned, Vec<String>) {
         let until = Instant::now() + self.wait;
         let mut reported = false;

@@ -123,12 +123,13 @@ pub(crate) enum Command {
     Detail(Detail),
     /// Explain how an existing array is set up, and what to change
     ///
-    /// Looks at superblocks, at the file system on the array and, where a kernel runs it, at sysfs; md's arrays too. Each finding comes
-    /// with the command that changes it, and with what that is expected to give where the simulator can tell. Nothing is written.
+    /// Looks at superblocks, at the file system on the array and, where a kernel runs it, at sysfs; md's arrays too.
+    /// Each finding comes with the command that changes it, and with the expected gain where the simulator can
+    /// predict it. Nothing is written.
     Advise(Advise),
     /// Write the content of an array to standard output or to a file, or of a volume of a pool; never writes to a member
     ///
-    /// A file (--output) is sparse where the array has zeroes. Beside it a map tells what has been read, in the form of GNU ddrescue's:
+    /// A file (--output) is sparse where the array has zeroes. A map beside it records which parts have been read, as GNU ddrescue does:
     /// the same command goes on where it was interrupted, and tries places again that could not be read. Exits with 4 if some could not.
     Cat(Cat),
     /// Compare the redundancy of an array, or all checksums and parity of a pool; never writes to a member
@@ -199,14 +200,14 @@ pub(crate) enum Command {
     Remove(Remove),
     /// Give an array a write-intent bitmap, move it, or take it away, running or stopped
     ///
-    /// With one only what was being written is resynced after a crash, and a member that was away is given what it
-    /// missed. It stands beside each superblock, where mdadm would put it, or in a file that is given with the
-    /// members whenever the array is assembled; clients go on meanwhile. An array that has one has it elsewhere then,
-    /// or with chunks of another size; what it knows goes with it, but where both would stand in the same place:
-    /// there the first goes before the other comes. Refused by name, with nothing changed: an array that has a bitmap
-    /// already, or none to take away; an array without redundancy; a device without room between superblock and data.
-    /// Also a file that exists already, and a member that is being given the writes that it missed, which only the
-    /// bitmap names.
+    /// With a bitmap, only ranges that were being written are resynced after a crash, and a member that was away gets
+    /// the writes that it missed. It stands beside each superblock, where mdadm would put it, or in a file that is
+    /// given with the members whenever the array is assembled; clients go on meanwhile. An array that has one has it
+    /// elsewhere then, or with chunks of another size; what it knows goes with it, but where both would stand in the
+    /// same place: there the first goes before the other comes. Refused by name, with nothing changed: an array that
+    /// has a bitmap already, or none to take away; an array without redundancy; a device without room between
+    /// superblock and data. Also a file that exists already, and a member that is being given the writes that it
+    /// missed, which only the bitmap names.
     ///
     /// Of an array that nobody serves, --from gives the file that has its bitmap now. Without it the array is as one without a bitmap.
     Grow(Grow),
@@ -501,8 +502,8 @@ pub(crate) struct Serve {
     /// UUID]
     #[arg(long, short = 'N')]
     pub(crate) name: Option<String>,
-    /// Serve in a process of its own, and return when the exports answer: with 0, or as `serve` ends if they never do. What happens
-    /// from then on is told in NAME.log in the runtime folder; `brindle stop` ends it
+    /// Serve in a process of its own, and return when the exports answer: with 0, or as `serve` ends if they never
+    /// do. Later messages go to NAME.log in the runtime folder; `brindle stop` ends it
     #[arg(long)]
     pub(crate) background: bool,
     #[command(flatten)]

@@ -97,7 +97,7 @@ pub(crate) fn make(args: &Create, uuid: Uuid) -> Result<Made, Failure> {
 /// The unused part of a member that is reported: one in this many bytes.
 const UNUSED_PART: u64 = 10;
 
-/// The unused part of members that are much larger than the smallest, where the level uses of each as much as of that.
+/// The unused part of members that are much larger than the smallest, at levels that use as many bytes of each.
 fn waste(spec: &CreateSpec) -> Option<String> {
     if !spec.level.is_redundant() || spec.size.is_some() {
         return None;

@@ -458,7 +458,7 @@ impl Report {
     }
 }
 
-/// Size of the array, if each member uses the same of its own.
+/// Size of the array, if each member uses as many bytes as this one.
 fn array_size(sb: &Superblock, level: Level, layout: Layout) -> Option<u64> {
     let members = usize::try_from(sb.raid_disks).ok().filter(|&count| count <= MOST_ROLES)?;
     let sizes = vec![sb.component_size; members];

@@ -214,8 +214,8 @@ impl Host {
         Ok(found)
     }
 
-    /// Opens what another world has found, to be served, with the access that each array is to have. Nothing is assembled
-    /// again.
+    /// Opens the members that another world has found, to be served with the access of each array. Nothing is
+    /// assembled again.
     pub(crate) fn claim(look: &World, wanted: Vec<Wanted>, opening: Opening) -> Result<Self, Failure> {
         let mut world = World::new(opening)?;
         world.share_memory(wanted.iter().map(|wanted| 1 + wanted.found.set.nested.len() as u64).sum());

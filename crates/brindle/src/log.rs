@@ -40,7 +40,7 @@ enum Line {
     Flush(SyncSender<()>),
 }
 
-/// Tells from now on what `filter` lets through, which is in `tracing`'s syntax.
+/// Prints from now on the messages that `filter` passes, which is in `tracing`'s syntax.
 pub(crate) fn begin(filter: Option<&str>) -> Result<(), Failure> {
     let text = filter.filter(|text| !text.is_empty()).unwrap_or(DEFAULT);
     let filter = EnvFilter::builder().parse(text).map_err(|error| {

@@ -68,7 +68,7 @@ pub(crate) fn look(
     Ok(Look { found: signature::detect(size, &samples), blank })
 }
 
-/// Reads what can be read of a device that is going bad.
+/// Reads the readable parts of a failing device.
 pub(crate) struct Patient<R> {
     read: R,
     /// The reason why some of the device can't be read.

@@ -12,7 +12,7 @@ use crate::deadline::within;
 use crate::world::place;
 use crate::{look, pools, runtime, world};
 
-/// How long a device may take to say what it is.
+/// Time that a device has to be identified.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Something that can be served.

@@ -29,12 +29,12 @@ impl Settings {
         Ok(Self { config, file: absolute, monitor: None })
     }
 
-    /// Has events be told by what looks at the arrays.
+    /// Has the monitor of the arrays report events.
     pub(super) fn with_monitor(self, monitor: Receivers) -> Self {
         Self { monitor: Some(monitor), ..self }
     }
 
-    /// The same of a server that runs.
+    /// The settings of a running server, to be reloaded.
     pub(crate) fn of(self, folder: &Path, server: &str, opening: &Opening) -> RunningSettings {
         let Self { config, file, monitor } = self;
         let members = opening.members.clone();
@@ -89,8 +89,8 @@ pub(crate) struct RunningSettings {
 }
 
 impl RunningSettings {
-    /// Reads the file, has what can change while a server runs be as it says, and tells what has changed. A file that can't be taken
-    /// changes nothing.
+    /// Reads the file, applies the settings that may change while a server runs, and reports the changes. A file that
+    /// can't be taken changes nothing.
     pub(crate) fn read_anew(&self) -> Result<Vec<String>, Failure> {
         let new = read(&self.file)?;
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
@@ -154,7 +154,7 @@ impl RunningSettings {
         })
     }
 
-    /// The same of arrays alone.
+    /// Names and UUIDs of the arrays that it serves now, without pools.
     fn arrays(&self) -> Vec<(String, String)> {
         self.reports(|report| report["array"]["uuid"].as_str())
     }

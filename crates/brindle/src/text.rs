@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Most bytes: none of what is read as a whole is as long, and a device that never ends is none of them.
+/// Most bytes of a file that is read as a whole. A device that never ends exceeds them.
 const MOST: u64 = 64 << 20;
 
 /// The text of a file.

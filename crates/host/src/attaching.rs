@@ -157,7 +157,7 @@ impl Service {
         self.attached.borrow().iter().find(|one| one.export == export).cloned()
     }
 
-    /// All exports, each with what tells it from others of this machine.
+    /// All exports, each with its identity on this machine.
     fn all_attachable(&self) -> Vec<(String, String)> {
         let arrays = self.arrays().into_iter().map(|array| {
             let uuid = display_uuid(array.assembly_uuid()).to_string();

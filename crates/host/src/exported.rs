@@ -204,7 +204,7 @@ impl Exported {
         }
     }
 
-    /// Tells the events for which the tasks that tell had no turn.
+    /// Reports the events for which the reporting task had no turn.
     pub(crate) fn tell_the_last_events(&self) {
         self.running().for_each(|running| running.watched.catch_up());
     }

@@ -276,7 +276,7 @@ impl Service {
         Ok(RequestOutcome::Served(Box::new(self.status_of(&array).into())))
     }
 
-    /// The name of what is to be a device: the only array, if none is said.
+    /// The name of the volume that becomes a device: the only array, if none is said.
     fn meant_to_attach(&self, name: Option<&str>) -> Result<String, HostError> {
         match name {
             Some(name) => Ok(name.to_owned()),
@@ -485,7 +485,7 @@ impl Service {
         if failed.is_empty() { Ok(()) } else { Err(HostError::All(failed.clone())) }
     }
 
-    /// Tells what the tasks that tell had no turn for.
+    /// Reports the events for which the reporting tasks had no turn.
     pub fn tell_the_last_events(&self) {
         self.arrays().iter().for_each(|array| array.tell_the_last_events());
         self.pools().iter().for_each(|pool| pool.tell_the_last_events());

@@ -85,7 +85,7 @@ pub struct Search {
     pub everywhere: bool,
     /// The array of which they were members.
     pub array: Uuid,
-    /// Devices that are left as they are, beside those that are open.
+    /// Open devices, and those that are left as they are.
     pub but: Vec<Identity>,
 }
 

@@ -48,7 +48,7 @@ pub struct NoMemory {
 /// Why memory that others give is not taken, or a part of it can't be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotGiven {
-    /// The file may be made shorter at any time, and looking at what is gone of it would end the process: it is no memfd
+    /// The file may be made shorter at any time, and an access beyond its end would kill the process: it is no memfd
     /// with the seal `F_SEAL_SHRINK`.
     #[error("the file is not sealed against being made shorter (F_SEAL_SHRINK of a memfd)")]
     Unsealed,
@@ -73,8 +73,8 @@ impl From<rustix::io::Errno> for NotGiven {
 /// The kind of file system that huge pages are files of; its block is a page.
 const HUGETLBFS_MAGIC: i64 = 0x9584_58f6;
 
-/// Whole pages of zeroes, of which only those cost memory that were touched. The allocator would fill them all with
-/// zeroes by hand, for the sake of their alignment: 64 MiB of that take longer than all else that opening an array does.
+/// Whole pages of zeroes; only touched ones cost memory. The allocator would fill them all with zeroes by hand, for the
+/// sake of their alignment: 64 MiB of that take longer than all else that opening an array does.
 pub(crate) struct Region {
     base: NonNull<u8>,
     bytes: usize,

@@ -268,7 +268,8 @@ impl Core {
         self.patience.ran(self.reactor.borrow().now())
     }
 
-    /// Wakes who waited for what was given up, and calls off what can be.
+    /// Wakes tasks that waited for operations that were given up, and cancels those operations where that is
+    /// possible.
     #[cold]
     fn settle(&self, given_up: GivenUp) {
         for key in given_up.orphans {

@@ -154,7 +154,7 @@ pub enum OpKind {
         /// Asked member.
         member: MemberId,
     },
-    /// Tell how far from a byte on the member has, or has not, room for what is stored; the completion's value is a
+    /// Find how far, from a byte on, the member has space allocated, or has none; the completion's value is a
     /// [`Mapped`] (see [`Mapped::to_bits`]).
     Map {
         /// Asked member.

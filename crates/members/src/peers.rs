@@ -10,7 +10,7 @@ pub const EVERY: Duration = Duration::from_secs(10);
 const ENOUGH: u64 = 64;
 /// Powers of two that it must be slower by than most others: eight times.
 const APART: usize = 3;
-/// A member whose answers come below this power of two of microseconds (256) counts as fast, whatever the others do.
+/// A member that answers within this power of two of microseconds (256) counts as fast, however fast the others are.
 const FAST: usize = 8;
 /// Looks in a row that must say the same.
 const LOOKS: u8 = 2;

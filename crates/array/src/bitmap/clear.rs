@@ -1,8 +1,8 @@
 //! Clears bits of the write-intent bitmap some time after the writes for which they were set: md's
 //! `bitmap_daemon_work`.
 //!
-//! A chunk in which nothing was written for a round is cleared in the next. Before that all members are flushed, so that what
-//! was written there is stable on each; the rules stand at the head of [`crate::bitmap`].
+//! A chunk in which nothing was written for a round is cleared in the next. Before that all members are flushed, so
+//! that writes there are stable on each; the rules stand at the head of [`crate::bitmap`].
 
 use std::rc::{Rc, Weak};
 

@@ -103,7 +103,7 @@ pub enum BitmapError {
         /// Bytes of free room.
         room: u64,
     },
-    /// A member is being given what it missed, which the bitmap tells.
+    /// A member is being recovered by the bitmap.
     #[error(
         "{label} is being recovered by the bitmap: remove the bitmap once the recovery has ended, or fail that member first"
     )]

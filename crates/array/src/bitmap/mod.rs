@@ -75,7 +75,7 @@ pub trait IntentBitmap: RowLog {
     fn clear(&self, chunk: u64);
 
     /// Whether the bit of the chunk is set in which a range begins, as a resync counts, and up to where at least within the
-    /// range that is so. What no bit stands for has none.
+    /// range that is so. Ranges without a bit are not marked.
     fn marked_run(&self, range: &Range<u64>) -> (bool, u64);
 
     /// Whether the bit of some chunk is set that a range of the array's bytes is in.

@@ -217,7 +217,7 @@ impl Keeper {
         }
     }
 
-    /// How messages name a member that is being given only what the bitmap says that it missed.
+    /// The name in messages of a member that is being recovered by the bitmap.
     fn guided(&self) -> Option<String> {
         let device = |role| self.members.device(role).map(|device| device.id);
         let mut devices = (0..self.members.len()).filter_map(device);

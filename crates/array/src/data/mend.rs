@@ -185,7 +185,7 @@ impl Core {
         outcome == ReadErrorOutcome::Mended
     }
 
-    /// Fails members that could not read what they were given anew, or that have been mended too often, where the array
+    /// Fails members that could not read back rewritten places, or that have been mended too often, where the array
     /// can do without them. Whatever the step was for has been done: this changes nothing about its result.
     pub(crate) async fn judge(&self, door: Door<'_>, read_failures: ReadFailures) {
         let core = self;

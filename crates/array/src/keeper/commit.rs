@@ -41,8 +41,8 @@ impl Keeper {
         }
     }
 
-    /// Stages the bad blocks of members for the next record; returns those that change. Who can't be said so much of
-    /// is out of use.
+    /// Stages the bad blocks of members for the next record; returns those that change. A member whose bad places
+    /// can't be recorded is taken out of use.
     async fn stage_bad(&self) -> Result<Vec<(u16, MemberId, BadBlocks)>, VolumeError> {
         let mut bad = self.members.unrecorded_bad();
         if bad.is_empty() {
@@ -61,10 +61,9 @@ impl Keeper {
         Ok(bad)
     }
 
-    /// Writes the present state to members whose records a crash left behind, or whose record found no space. (A
-    /// record is written in place, but a file system that copies on write needs space for it.) Nothing goes on
-    /// without them: a member that lacks a change of state could be taken for one that has it. The caller has the
-    /// turn.
+    /// Writes the present state to members whose record is outdated after a crash, or found no space. (A record is
+    /// written in place, but a file system that copies on write needs space for it.) Nothing goes on without them: a
+    /// member that lacks a change of state could be taken for one that has it. The caller has the turn.
     pub(crate) async fn bring_up(&self) -> Result<(), VolumeError> {
         let mut reported = EventKind::BroughtUp;
         loop {
@@ -231,8 +230,8 @@ impl Keeper {
         recorded
     }
 
-    /// Makes stable what every member in use was given. Those that could not are out of use from the moment on at
-    /// which that is known, however long the others take, since they may have lost bytes. The caller has the turn.
+    /// Makes stable what every member in use was given. Members that could not are out of use at once, however long
+    /// the others take, since they may have lost bytes. The caller has the turn.
     ///
     /// # Errors
     /// If the array can't do without one of them, or another flush failed so that was under way.

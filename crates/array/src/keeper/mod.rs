@@ -226,9 +226,9 @@ impl Keeper {
         self.change(async |keeper| keeper.mark_dirty().await).await
     }
 
-    /// Carries out a change of the record with the turn, in a task of its own: once begun it is written to its
-    /// end, whatever becomes of who waits. Until then the devices own the record's buffers, and a later change
-    /// must not overtake it. Where nothing is put on record there is nothing to change; nor is there when the run has ended.
+    /// Carries out a change of the record with the turn, in a task of its own: once begun it is written to its end, even if
+    /// its waiter is dropped. Until then the devices own the record's buffers, and a later change must not overtake it.
+    /// Where nothing is put on record there is nothing to change; nor is there when the run has ended.
     pub(crate) fn change<T, W>(&self, work: W) -> impl Future<Output = Result<T, VolumeError>> + use<T, W>
     where
         T: Default + 'static,

@@ -23,7 +23,7 @@ use crate::array::{Array, Running};
 use crate::data::report::SyncMode;
 use crate::sync_len::sync_len;
 
-/// How long to wait before what found no room is tried again; doubled each time, up to the most.
+/// Pause before writes that found no space are tried again; doubled each time, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Bytes that are corrected at a time, or a chunk where that is more: whole windows of a resync.
@@ -32,7 +32,7 @@ const WINDOW: u64 = 4 << 20;
 const ALIGNMENT: u64 = 64 << 10;
 
 impl Array {
-    /// Begins to retry writes that failed for lack of space.
+    /// Has ranges that found no space brought in sync again.
     pub(crate) fn tried_again(self) -> Self {
         let (me, io) = (Rc::downgrade(&self.0), self.0.core.io.clone());
         let begin = move || drop(io.spawn(bring_in_sync(me.clone(), io.clone())));
@@ -42,7 +42,7 @@ impl Array {
 }
 
 impl Running {
-    /// Makes true what found no room. False if there is something left of it.
+    /// Brings ranges in sync that found no space. False if some are left.
     async fn retry(&self) -> Result<bool, VolumeError> {
         let unit = match self.geometry.family() {
             Family::Parity(map) => map.chunk().max(ALIGNMENT),
@@ -65,7 +65,7 @@ impl Running {
     }
 }
 
-/// Tries now and then to make true what found no room, until all of it is or the array ends.
+/// Tries now and then to bring ranges in sync that found no space, until all of them are or the array ends.
 async fn bring_in_sync(array: Weak<Running>, io: Io) {
     let mut pause = FIRST_PAUSE;
     loop {
@@ -80,7 +80,7 @@ async fn bring_in_sync(array: Weak<Running>, io: Io) {
             Err(VolumeError::Stopping | VolumeError::TooManyLost) => {
                 return array.core.keeper.retry_ends(false);
             }
-            // No room yet, or something that the next attempt may not meet.
+            // No space yet, or an error that the next attempt may not meet.
             Ok(false) | Err(_) => pause = (pause * 2).min(LONGEST_PAUSE),
         }
     }

@@ -38,7 +38,7 @@ impl Keeper {
         ranges.clone()
     }
 
-    /// The task that makes such ranges true has ended; `done` if all of them are true again.
+    /// The task that brings such ranges in sync has ended; `done` if all of them are.
     pub(crate) fn retry_ends(&self, done: bool) {
         self.awaiting_space.retried.set(false);
         if !done {

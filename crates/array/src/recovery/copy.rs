@@ -35,7 +35,7 @@ impl Array {
         Sweep::begin(self, ProcessKind::Replacement, Work::Replace(role), from)
     }
 
-    /// How far the device holds what the member holds that is to replace it; `None` if nothing goes on there.
+    /// The byte of the data area up to which a role's replacement is filled; `None` if no replacement is under way.
     pub(crate) fn replaced_before(&self, role: u16) -> Option<u64> {
         let core = &self.0.core;
         let second = (role < core.members.len()).then(|| core.members.second(role))??;

@@ -44,7 +44,7 @@ impl Array {
         if self.process().is_some() { Due::new() } else { self.rebuildable() }
     }
 
-    /// Beside what a recovery rebuilds there is more that could be rebuilt in the same pass. One that is paused stays so.
+    /// True if the running recovery could rebuild further members in the same pass. One that is paused stays so.
     fn is_more_due(&self, now: &Due) -> bool {
         let goes = |process: &Process| process.kind() == ProcessKind::Recovery && !process.detail().paused;
         let is_new = |(role, _): &(u16, Device)| now.iter().all(|(known, _)| known != role);

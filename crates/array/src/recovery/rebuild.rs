@@ -82,7 +82,7 @@ impl Array {
         Ok((sweep, devices.iter().map(|&(role, _)| (role, core.members.joined(role))).collect()))
     }
 
-    /// How far a device holds what it should, if it can be rebuilt in a role.
+    /// The byte up to which a device is rebuilt, if it can be rebuilt in a role.
     pub(crate) fn recovered_before(&self, role: u16, device: Device) -> Option<u64> {
         let Running { core, geometry, .. } = &*self.0;
         let fits = core.has_room(device, geometry.member_size());

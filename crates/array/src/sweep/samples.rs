@@ -27,18 +27,19 @@ pub enum Redundancy {
     /// Redundancy agrees in most places, or there are too few samples to tell.
     Made,
     /// Redundancy was never in sync, as after `--assume-clean`: no one member explains what disagrees, though all are
-    /// there, and one that was written over would be known. Two that were written over look the same: what they held
-    /// is lost with a resync.
+    /// there, and one that was written over would be known. Two that were written over look the same: a resync would
+    /// lose their content.
     NeverMade,
-    /// Redundancy disagrees nearly everywhere, maybe because one member was overwritten: a resync would lose what it
-    /// held.
+    /// Redundancy disagrees nearly everywhere, maybe because one member was overwritten: a resync would lose its
+    /// content.
     InDoubt,
 }
 
 impl Array {
-    /// Whether redundancy disagrees with the data in so much of the array that it hardly ever was true: then nothing tells which
-    /// member is wrong, and what [`SyncMode::Locate`] would write is anything. Compares 64 places, each of 64 KiB or a chunk, whichever
-    /// is more. Of an array that is too small for that, or has no redundancy, it says [`Redundancy::Made`].
+    /// Whether redundancy disagrees with the data in so much of the array that it hardly ever was true: then the
+    /// wrong member is unknown, and [`SyncMode::Locate`] would write at random. Compares 64 places, each of 64 KiB or
+    /// a chunk, whichever is more. Of an array that is too small for that, or has no redundancy, it says
+    /// [`Redundancy::Made`].
     ///
     /// # Errors
     /// As [`Array::sync_window`].

@@ -27,7 +27,7 @@ use crate::units::Bytes;
 const KEEP: Duration = Duration::from_secs(5);
 /// Where a piece can't be read, so much is tried at a time.
 const BLOCK: u64 = 4096;
-/// After so many bytes in a row of which none can be read, the array itself has gone.
+/// Unreadable bytes in a row after which the array itself counts as gone.
 const HOPELESS: u64 = 256 << 20;
 /// The most unreadable places that are listed one by one.
 const MAX_LISTED: usize = 20;

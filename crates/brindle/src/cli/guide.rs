@@ -209,7 +209,7 @@ const FILES: [(&str, &str); 3] = [
 
 const ELSEWHERE: [&str; 4] = ["md(4)", "mdadm(8)", "nbd-client(8)", "ddrescue(1)"];
 
-/// All commands and flags, with what help says of them beside.
+/// All commands and flags, with their help texts.
 pub(crate) fn command() -> Command {
     let mut command = Cli::command();
     let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();

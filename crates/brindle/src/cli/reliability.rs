@@ -1,4 +1,4 @@
-//! Flags of what tells how likely data is lost.
+//! Flags of `brindle reliability`, which estimates data loss.
 
 use std::str::FromStr;
 

@@ -80,7 +80,7 @@ pub(super) struct Detached {
 }
 
 impl Detached {
-    /// Leaves the session of the process that started it, so that no terminal ends it, and opens what its messages go to later.
+    /// Leaves the session of the starting process, so that no terminal ends it, and opens the log for later messages.
     pub(super) fn begin(folder: &Path, name: &str) -> Result<Self, Failure> {
         rustix::process::setsid()
             .map_err(|errno| Failure::system("a session of the server's own", errno.into()))?;

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::log;
 use crate::settings::RunningSettings;
 
-/// The file that says who may use which array, and where what it says is taken.
+/// The file of access rules, and the channel to the server that applies them.
 pub(super) struct Admission {
     pub(super) file: PathBuf,
     pub(super) arrays: Vec<String>,
@@ -42,7 +42,7 @@ impl Anew {
         let this = Arc::clone(self);
         let work = move || {
             for _ in signals.forever() {
-                // Each file has told what became of it.
+                // Each file has reported its own outcome.
                 let _ = this.read();
             }
         };

@@ -47,7 +47,7 @@ fn device_rates(reported: &mut Value, array: Pair<'_>) {
     }
 }
 
-/// A part of a report, and the same of an earlier one, so many seconds before.
+/// A part of a report, and that part of an earlier report with the seconds between them.
 #[derive(Clone, Copy)]
 pub(super) struct Pair<'a> {
     pub(super) now: &'a Value,

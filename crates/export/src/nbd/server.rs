@@ -213,7 +213,7 @@ impl<V: Volume + 'static> Protocol for Chosen<V> {
     }
 }
 
-/// A listener, and what those who come by it have to speak.
+/// A listener, with the security that its clients need.
 struct Entrance<V> {
     exports: Rc<Exports<V>>,
     security: Option<Security>,

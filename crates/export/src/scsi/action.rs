@@ -47,7 +47,7 @@ pub enum Action {
         /// Bytes that come.
         sent: u64,
     },
-    /// Bytes come, and what they and those of the volume have set is written.
+    /// Bytes come, are ORed with those of the volume, and the result is written.
     OrWrite {
         /// The first byte.
         offset: u64,

@@ -70,7 +70,7 @@ fn pieces(offset: u64, len: u64, most: u64) -> impl Iterator<Item = (u64, u64)> 
     (0..len.div_ceil(most.max(1))).map(move |n| (offset + n * most, most.min(len - n * most)))
 }
 
-/// Carries out an action; `memory` begins with what the initiator has sent, or will be filled with what it is sent.
+/// Carries out an action; `memory` begins with the data from the initiator, or will hold the data for it.
 pub(crate) async fn perform<V: Volume>(
     volume: &V,
     action: &Action,

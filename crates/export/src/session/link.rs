@@ -206,8 +206,8 @@ impl Link {
         self.unread.rounds()
     }
 
-    /// Whole rounds in which the client has done nothing at all of what it is waited for. One that reads is alive, however
-    /// slowly it does.
+    /// Whole rounds in which the client has done nothing of what the server waits for. One that reads is alive,
+    /// however slowly it does.
     pub(super) fn dead(&self) -> u32 {
         self.giving.still().max(self.taking.still().min(self.unread()))
     }

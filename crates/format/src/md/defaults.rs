@@ -400,8 +400,7 @@ pub fn bitmap_room_beside(sb: &Superblock) -> u64 {
     free.min(bitmap_room(sb.version, sb.component_size))
 }
 
-/// The place at which mdadm would put a bitmap of `bytes` beside a superblock that has none: bytes from the
-/// superblock.
+/// The place at which mdadm would put a bitmap of `bytes` for a superblock without one: bytes from the superblock.
 pub fn bitmap_place_beside(sb: &Superblock, bytes: u64) -> Option<i64> {
     match sb.version {
         Version::V1_0 => {

@@ -374,7 +374,7 @@ fn set_state<O: ByteOrder>(sb: &Superblock, raw: &mut Raw<O>, new: bool) {
     raw.state.set(state);
 }
 
-/// Writes the descriptors whose role or flags changed, then what follows from them.
+/// Writes the descriptors whose role or flags changed, then the counts that follow from them.
 fn set_disks<O: ByteOrder>(sb: &Superblock, raw: &mut Raw<O>, new: bool) {
     let reshaping = raw.minor_version.get() >= MINOR_RESHAPE;
     let mut changed = new;

@@ -233,7 +233,7 @@ fn reshape(head: &Raw, features: Features) -> Result<Option<Reshape>, Superblock
     }))
 }
 
-/// Refuses what no array can be, and what does not fit the device.
+/// Refuses values that are impossible in an array or beyond the device.
 fn check(sb: &Superblock, head: &Raw, device_bytes: u64) -> Result<(), SuperblockError> {
     let actual = sb.version.superblock_offset(device_bytes).ok_or(SuperblockError::BeyondDevice {
         area: "superblock",

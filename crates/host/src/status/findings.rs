@@ -94,7 +94,7 @@ pub struct FoundPlace {
     pub located: bool,
 }
 
-/// The process for a repair that is to write only what is known to be wrong.
+/// The process for a repair with --locate, which writes only blocks that are known to be wrong.
 ///
 /// # Errors
 /// Why there is none.

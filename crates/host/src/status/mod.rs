@@ -260,7 +260,7 @@ impl Report {
         }
     }
 
-    /// Its devices, as they were named, and what each has not answered yet.
+    /// Its devices, as they were named, each with its unanswered operations.
     pub fn devices(&self) -> Vec<(&str, usize)> {
         match self {
             Self::Array(array) => {

@@ -151,7 +151,7 @@ impl Sim {
         f(&mut self.0.borrow_mut().drives[member.place()])
     }
 
-    /// Copies what a reader of the drive would see, beside the engine's back.
+    /// Copies the content that a reader of the drive would see, without the engine's knowledge.
     pub fn peek(&self, member: MemberId, offset: u64, into: &mut [u8]) {
         self.with(member, |drive| drive.disk.peek(offset, into));
     }

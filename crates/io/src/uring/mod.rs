@@ -43,7 +43,7 @@ use ring::{Ring, Token, Wait};
 use sockets::Sockets;
 use wake::Wake;
 
-/// How long the end of a ring waits for what is its own.
+/// Time that the end of a ring waits for its own operations.
 const END_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The io_uring reactor. A handle: cloning gives the same ring, so that members and listeners can be added while

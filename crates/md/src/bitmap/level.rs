@@ -4,9 +4,8 @@ use brindle_format::md::DeviceRole;
 
 use crate::assembly::{AssembledDevice, Recorded};
 
-/// A device that the update has not reached which gave the array a bitmap, or took it away, is given what that said when it is
-/// brought up. So is a spare that such an update reached alone: those whom the members say nothing of count for nothing, however
-/// high their count.
+/// A device that an update with or without a bitmap has not reached gets the bitmap of that update when it is brought
+/// up to date. So does a spare that such an update reached alone: only members decide, however high a spare's count.
 pub(crate) fn level_bitmap(mut device: AssembledDevice, events: u64, recorded: &Recorded) -> AssembledDevice {
     let superblock = &mut device.superblock;
     let is_told = match superblock.role() {

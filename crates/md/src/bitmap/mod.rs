@@ -29,8 +29,8 @@
 //! 9. A bitmap that moves stands in its new place with all bits set, on record, before it stands for anything; until then the old one is
 //!    kept as it was. Then bits are cleared that the old one had clear ([`Bitmap::takes_over`]).
 //!
-//! Members that differ after a crash differ only in bits that may be set or not: their bits are joined, and all are given
-//! what came of it before anything else changes ([`read`](self::read)).
+//! Members that differ after a crash differ only in bits that may be set or not: their bits are joined, and all
+//! members get the result before anything else changes ([`read`](self::read)).
 
 mod chunks;
 mod counters;

@@ -39,8 +39,8 @@ pub(crate) struct Bits {
 }
 
 impl Assembly {
-    /// Takes the bitmap in a file for that of the array, of which `head` are the first bytes, as many as a superblock has, and which has
-    /// `len` bytes. Nothing of the file is changed, now or until the array is.
+    /// Reads the array's bitmap from a file of `len` bytes, of which `head` are the first bytes, as many as a
+    /// superblock has. Nothing of the file is changed, now or until the array is.
     ///
     /// # Errors
     /// Why it can't be the array's: then nothing has changed.

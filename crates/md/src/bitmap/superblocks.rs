@@ -44,7 +44,7 @@ impl Superblocks {
         bitmap.place_at(device.id, &device.superblock, offset)
     }
 
-    /// Plans a bitmap that is to take the place of what there is.
+    /// Plans a bitmap that replaces the present one, if there is one.
     pub(crate) fn lay_out_bitmap(
         &self,
         geometry: &Geometry,
@@ -73,8 +73,8 @@ impl Superblocks {
         Ok(bitmap)
     }
 
-    /// Where no bitmap has room beside the superblocks as devices are laid out, what stands in its way on them moves with the
-    /// next update, if that helps: true if something does.
+    /// Moves the bad-block logs that stand in the way of a bitmap beside the superblocks, with the next update. True
+    /// if one moves.
     pub(crate) fn make_room_beside(&self, geometry: &Geometry, spec: &BitmapSpec) -> bool {
         let mut devices = self.devices.borrow_mut();
         let mut alive: Vec<&mut DeviceRecord> =

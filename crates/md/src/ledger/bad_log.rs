@@ -127,7 +127,7 @@ impl Superblocks {
         true
     }
 
-    /// Writes the logs that are to change, and those that move to where they are to stand, to stable storage.
+    /// Writes changed logs, and moved logs in their new places, to stable storage.
     pub(super) async fn put_bad_logs(&self) -> Refusals {
         let refused = self.change_bad_logs().await;
         if refused.is_empty() { self.copy_bad_logs().await } else { refused }

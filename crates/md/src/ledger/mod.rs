@@ -28,7 +28,7 @@
 //! 7. A log of bad blocks names at least the places that hold nothing, from before a superblock says that the device holds
 //!    what is around them (`bad_log`); a place is taken out once what was written there is stable.
 //! 8. A bitmap stands on all members before a superblock names it. It is kept up to date from then on, until no superblock of a
-//!    living member names it. An outdated device is given what the others say of it, and so is each spare (`crate::bitmap`).
+//!    living member names it. An outdated device and each spare get the bitmap of the others (`crate::bitmap`).
 //! 9. A bitmap in a file is named by no superblock, and stale if its event count is behind theirs. So a file that has
 //!    failed is left behind before anything relies on that: by one event, since it may have the present count. A file
 //!    that was not given when the array was opened, or was stale, is left behind by two, since a cut may have come
@@ -123,7 +123,7 @@ impl DeviceRecord {
         matches!(self.usage, DeviceUse::Replacement { .. })
     }
 
-    /// Nothing is to be said of it but what its superblock says.
+    /// Its superblock is up to date: the next update changes nothing of it.
     fn is_settled(&self) -> bool {
         let reported =
             self.superblock.recovery_offset == self.recovery_offset && self.superblock.flags == self.flags;
@@ -155,7 +155,7 @@ struct Identity {
     limits: Vec<Limitation>,
 }
 
-/// The superblocks of a running array. What they are to say next of its devices stands in `roles`.
+/// The superblocks of a running array. `roles` has the table of devices for the next update.
 pub(crate) struct Superblocks {
     pub(crate) io: Io,
     identity: Identity,
@@ -345,7 +345,7 @@ impl Ledger for Superblocks {
         let mut devices = self.devices.borrow_mut();
         let Some(device) = devices.iter_mut().find(|d| d.is_alive() && d.id == id) else { return };
         device.failure = Some(failed);
-        // Spares and others that fill no role are left out of what is written, no more.
+        // Failed spares are left out of the update, nothing more.
         if device.role().is_none() {
             return;
         }
@@ -481,8 +481,8 @@ impl Ledger for Superblocks {
         self.bitmaps().any(|bitmap| bitmap.is_file(device) && !bitmap.has_failed())
     }
 
-    /// Living members whose superblock a crash has left torn or behind. What the newest superblock calls faulty is
-    /// none, whatever its count; spares may lag.
+    /// Living members whose superblock a crash has left torn or behind. A device that the newest superblock calls
+    /// faulty is not among them, whatever its count. Spares may be behind.
     fn outdated(&self) -> Vec<MemberId> {
         let count = self.events.get();
         self.devices.borrow().iter().filter(|d| d.is_stale(count)).map(|d| d.id).collect()
@@ -536,7 +536,7 @@ fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>, bitmap: bool
         recovery_offset: match device.usage {
             DeviceUse::Replacement { upto, .. } => Some(upto).filter(|&upto| upto != u64::MAX),
             DeviceUse::Spare => None,
-            // Less than its superblock says where only a bitmap could tell what it lacks below that, and bits may be missing.
+            // Less than its superblock says, if only a bitmap could name the gaps below that and bits may be missing.
             DeviceUse::Recovering { upto, .. } => Some(upto),
             _ => device.superblock.recovery_offset,
         },

@@ -57,7 +57,7 @@ fn fill(world: &World<Sim>, array: &Array, rounds: u64, model: &mut Model) -> u3
     fill_up_to(32 << 10, world, array, rounds, model)
 }
 
-/// The same of sizes up to `most`, 512 times a power of two.
+/// [`fill`] with sizes up to `most`, 512 times a power of two.
 fn fill_up_to(most: u64, world: &World<Sim>, array: &Array, rounds: u64, model: &mut Model) -> u32 {
     let (size, mut refused) = (array.limits().size, 0);
     for round in 0..rounds {

@@ -28,7 +28,7 @@ pub struct MemberSet {
     pub dependence: Dependence,
     /// How long members may take.
     pub patience: Patience,
-    /// Members without room stay in use: what finds none is refused.
+    /// Members without room stay in use: a write that finds no space is refused.
     pub waits_for_space: bool,
     /// Memory for computing with members' bytes.
     pub scratch: Scratch,

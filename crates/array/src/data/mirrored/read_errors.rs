@@ -92,7 +92,7 @@ impl Mirror {
                     result = result.and(self.read_piece(&piece, suspects, &mut read_failures).await);
                 }
             }
-            // Whatever becomes of the members now, what has been read is the answer.
+            // The bytes that were read are the answer, even if members fail now.
             self.core.judge(self.door(), read_failures).await;
             result?;
         }

@@ -290,7 +290,7 @@ impl Parity {
         }
     }
 
-    /// After the writes: notes what parity is known to stand for now, and checks that what was written can be promised.
+    /// After the writes: notes where parity is in sync now, and checks that success may be acknowledged.
     pub(super) fn settle_bands(&self, job: &RowWrite<'_>, bands: &Bands) -> Result<Tried, VolumeError> {
         for band in bands {
             let window = RowWindow::of_row(job.number, band.lo..band.hi);

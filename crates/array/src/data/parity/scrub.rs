@@ -176,7 +176,8 @@ impl Parity {
         Ok(left)
     }
 
-    /// Counts what disagrees of the members whose planes are `there`, by row and role; gives the writes that bring it in sync as
+    /// Counts mismatches of the members whose planes are `there`, by row and role; gives the writes that bring it in
+    /// sync as
     /// `mode` has it, and adds the rows that are in sync then to `whole`.
     pub(super) fn compare(
         &self,

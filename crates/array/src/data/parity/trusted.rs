@@ -60,8 +60,8 @@ impl Parity {
         if data > parity { Err(VolumeError::TooManyLost) } else { Ok(()) }
     }
 
-    /// Whether what was written to columns of a row can be promised: members may have been lost meanwhile, and what
-    /// was not written to them with them.
+    /// Refuses success for a write to columns of a row if too many members were lost meanwhile, with data that only
+    /// they were to hold.
     #[inline]
     pub(super) fn check_written(
         &self,

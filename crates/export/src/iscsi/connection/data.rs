@@ -12,7 +12,7 @@ use crate::scsi::{Action, Sense};
 use crate::session::{End, Inbox};
 
 impl Command {
-    /// Bytes that are to come for what the command comes to.
+    /// Bytes that the initiator still has to send for a command.
     pub(super) fn wants(&self, action: &Action) -> usize {
         if self.writes() { action.data_out().min(self.expected() as u64) as usize } else { 0 }
     }
