@@ -205,7 +205,7 @@ fn reads(io: &Io, array: &Array, pool: &Pool, seconds: f64) -> f64 {
     clients.done.get() as f64 / (processor_time() - began)
 }
 
-/// The same while a member is rebuilt; and bytes rebuilt for each nanosecond.
+/// Reads of clients while a member is rebuilt, and bytes rebuilt for each nanosecond.
 fn reads_during_recovery(io: &Io, array: &Array, pool: &Pool, spares: &[(u16, Device)]) -> (f64, f64) {
     let clients = Rc::new(Clients::default());
     let began = processor_time();

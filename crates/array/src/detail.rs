@@ -51,7 +51,7 @@ pub struct DeviceDetail {
     pub failure: Option<Failed>,
     /// Its flags.
     pub flags: Flags,
-    /// How many times as long as its peers it takes to answer, if it fills a role and takes much longer.
+    /// Time of its answers as a multiple of its peers', if it fills a role and is much slower.
     pub slower: Option<u64>,
 }
 

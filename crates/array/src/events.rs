@@ -72,7 +72,7 @@ pub enum EventKind {
     Truncated,
     /// The file system that holds the member is full: writes that need space are refused. No data are lost.
     Full,
-    /// Nothing is left in doubt of what the member had no room for.
+    /// All ranges that the member had no space for are in sync again.
     SpaceAgain,
     /// A member whose superblock was behind after a crash was given the present state.
     BroughtUp,

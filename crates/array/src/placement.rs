@@ -43,7 +43,7 @@ impl Family {
         }
     }
 
-    /// How much scratch an array of this geometry gets that asks for `wanted` bytes.
+    /// Scratch bytes of an array of this geometry that asks for `wanted` bytes.
     pub(crate) fn scratch_bytes(geometry: &Geometry, wanted: usize) -> usize {
         match geometry.family() {
             Map::Striped(_) => Stripes::SCRATCH,

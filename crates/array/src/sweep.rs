@@ -28,7 +28,7 @@ const ALIGNMENT: u64 = 64 << 10;
 const FINE: u64 = 4 << 10;
 /// The least number of steps in which a recovery advances, where chunks are small enough.
 const STEPS: u64 = 16;
-/// How far a resync or a recovery has come is recorded at least this often over the whole array,
+/// The position of a resync or recovery is recorded at least this often over the whole array,
 const SAVES: u64 = 16;
 /// and this often in time.
 const SAVE_EVERY: Duration = Duration::from_secs(10);
@@ -131,7 +131,7 @@ impl Array {
     }
 }
 
-/// How far a process had come when that was recorded last.
+/// The position of a process at its last record.
 pub(crate) struct Saved {
     pub(crate) position: u64,
     pub(crate) at: Instant,

@@ -17,7 +17,7 @@ pub(crate) struct Choice<'a> {
     pub(crate) named: &'a dyn Fn(&Findable) -> bool,
     /// Arrays of this host are meant, too; `any` for all that is found.
     pub(crate) own: Option<&'a str>,
-    /// How long members are waited for that were there when an array was used last.
+    /// Time to wait for members that were there when an array was last used.
     pub(crate) wait: Duration,
 }
 

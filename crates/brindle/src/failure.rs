@@ -18,7 +18,7 @@ pub(crate) enum Failure {
     Probe {
         /// The member.
         path: String,
-        /// Why.
+        /// The reason.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A member's superblock is damaged.
@@ -36,7 +36,7 @@ pub(crate) enum Failure {
     Unfit {
         /// The name that was given.
         path: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// Something is not a member, but its partitions or other parts of it are.
@@ -86,7 +86,7 @@ pub(crate) enum Failure {
     OneOf {
         /// Its UUID and name.
         array: String,
-        /// Why.
+        /// The reason.
         source: Box<Failure>,
         /// All arrays, with their members.
         arrays: String,
@@ -96,7 +96,7 @@ pub(crate) enum Failure {
     Nested {
         /// The name that was given: `a+b+c`.
         label: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// An array can't be made this way.
@@ -152,7 +152,7 @@ pub(crate) enum Failure {
     Output {
         /// File or stream.
         what: String,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// A file system has no room for what a member will hold.
@@ -170,7 +170,7 @@ pub(crate) enum Failure {
     System {
         /// The step that failed.
         what: String,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// No server answers.

@@ -302,7 +302,7 @@ mod tests {
         };
         assert_eq!(called(&[("a", "1"), ("b", "2")]), ["a", "b"]);
         assert_eq!(called(&[("a", "1"), ("b", "2"), ("a", "3")]), ["1", "b", "3"]);
-        // One that is called as another's UUID gives way.
+        // An array whose name is another's UUID gives way.
         assert_eq!(called(&[("a", "1"), ("a", "2"), ("1", "3")]), ["1", "2", "3"]);
         assert_eq!(called(&[("1", "1"), ("1", "2")]), ["1", "2"]);
     }

@@ -25,7 +25,7 @@ const DEFAULT: &str = "warn";
 /// Lines that wait for their reader at most.
 const ROOM: usize = 1024;
 
-/// How long the last lines may take when the process ends.
+/// Time that the last lines may take when the process ends.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 static LINES: OnceLock<SyncSender<Line>> = OnceLock::new();
@@ -128,7 +128,7 @@ impl<'a> MakeWriter<'a> for Lines {
     }
 }
 
-/// As all messages of the program: `brindle: ` and one line. Lines that are shown on demand only name their level and
+/// The form of all messages: `brindle: ` and one line. Lines that are shown on demand only name their level and
 /// source.
 struct Plain;
 

@@ -66,7 +66,7 @@ fn refused(folder: &Path, why: &str) -> Failure {
 /// Refuses a folder in a place where everybody may make one, unless nobody but `user` can have made it or can use it.
 /// One that does not exist is fine.
 fn check_private(folder: &Path, user: u32) -> Result<(), Failure> {
-    // Not through a symlink: that, too, anybody can make.
+    // Symlinks are not followed: anybody can make one.
     let Ok(meta) = fs::symlink_metadata(folder) else { return Ok(()) };
     let mode = meta.mode() & 0o7777;
     let wrong = if meta.file_type().is_symlink() {

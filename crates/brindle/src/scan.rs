@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub(crate) struct Findable {
     pub(crate) uuid: String,
-    /// As it would be served, unless another has that name.
+    /// The name as an export, unless another has it.
     pub(crate) name: String,
     /// The name in its superblocks: `host:name`.
     pub(crate) full_name: String,

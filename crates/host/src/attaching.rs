@@ -20,7 +20,7 @@ use crate::service::Service;
 
 /// Where the kernel tells of its block devices.
 const BLOCK: &str = "/sys/block";
-/// How long a device may take to say whether it is in use, and to end.
+/// Time that a device may take to say whether it is in use, and to end.
 const PATIENCE: Duration = Duration::from_millis(5_000);
 /// Pauses before the tries to give a device new connections: the old ones may not have gone at once.
 const TRIES: [Duration; 3] =

@@ -13,7 +13,7 @@ use brindle_volume::{Volume, VolumeError};
 use crate::control::Word;
 use crate::status::{Findings, Outcome, mode_of_locating};
 
-/// How long it may take until it is known that work can't begin.
+/// Time in which work that can't begin fails.
 const BEGINNING: Duration = Duration::from_millis(100);
 
 impl Word {

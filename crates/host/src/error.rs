@@ -78,7 +78,7 @@ pub enum HostError {
     Refused {
         /// The array, or its member.
         name: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// The array can't do without a member.
@@ -86,7 +86,7 @@ pub enum HostError {
     Stays {
         /// The member.
         member: String,
-        /// Why.
+        /// The reason.
         source: VolumeError,
     },
     /// A failure is not on record yet.
@@ -107,7 +107,7 @@ pub enum HostError {
     Bitmap {
         /// The array.
         name: String,
-        /// Why.
+        /// The reason.
         source: BitmapError,
     },
     /// A member can't be replaced.
@@ -116,7 +116,7 @@ pub enum HostError {
     /// A device does not become one of the array.
     #[error("{why}{}", before(added))]
     NotAdded {
-        /// Why.
+        /// The reason.
         why: String,
         /// Devices that were added before the error.
         added: Vec<String>,
@@ -124,7 +124,7 @@ pub enum HostError {
     /// A device stays one of the array.
     #[error("{why}{}", gone(removed))]
     NotRemoved {
-        /// Why.
+        /// The reason.
         why: Box<HostError>,
         /// Devices that were removed before the error.
         removed: Vec<String>,

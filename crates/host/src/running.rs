@@ -25,7 +25,7 @@ pub(crate) struct RunningArray {
     /// Names of devices and their files when all links are followed, as they were when each came.
     files: RefCell<Vec<(String, PathBuf)>>,
     facts: ArrayFacts,
-    /// As the superblocks had it.
+    /// The consistency policy by the superblocks.
     consistency: &'static str,
 }
 

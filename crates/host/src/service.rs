@@ -27,7 +27,7 @@ use crate::world::{Coming, Devices};
 /// The greatest age of the status that is given when the arrays' thread does not answer.
 const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
 
-/// How long clients may take to leave an array that is offered no more, before the answer says so.
+/// Time for clients to leave a withdrawn array, before the answer names those that are left.
 const CLIENTS_PATIENCE: Duration = Duration::from_secs(8);
 
 /// Volumes by name, their exports, and the devices of their world. All of it lives on the reactor's thread.

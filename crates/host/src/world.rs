@@ -39,7 +39,7 @@ impl std::error::Error for Refused {}
 pub struct Coming {
     /// Content of theirs may be lost.
     pub force: bool,
-    /// As the members that they were, or not at all.
+    /// Take them only as the members that they were.
     pub re_add: bool,
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct Inner {
     tasks: RefCell<Tasks>,
     timers: RefCell<BTreeMap<(Instant, u64), TaskId>>,
     next_timer: Cell<u64>,
-    /// How many handles with operations of their own there were.
+    /// Number of handles so far that have operations of their own.
     owners: Cell<u32>,
     jobs: Arc<Jobs>,
 }
@@ -302,7 +302,7 @@ impl Io {
         self.0.core.drain();
     }
 
-    /// How long [`Io::shutdown`], or dropping the executor, waits for devices that do not answer: 500 ms by default.
+    /// Time that [`Io::shutdown`], or dropping the executor, waits for devices that do not answer: 500 ms by default.
     pub fn set_grace(&self, grace: Duration) {
         self.0.core.grace.set(grace);
     }

@@ -122,7 +122,7 @@ pub struct Refused {
     pub offset: u64,
     /// Bytes of a discard or write-zeroes; 0 for others.
     pub len: u64,
-    /// Why.
+    /// The reason.
     pub error: OpError,
     /// The operation and its place, for events.
     cause: Cause,

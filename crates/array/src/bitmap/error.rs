@@ -59,7 +59,7 @@ pub enum BitmapError {
     File {
         /// The file.
         label: String,
-        /// Why.
+        /// The reason.
         error: OpError,
     },
     /// The array has no bitmap.

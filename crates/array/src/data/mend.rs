@@ -171,7 +171,7 @@ impl Core {
             Err((operation, error)) => (operation, error, ReadErrorOutcome::NotMended),
         };
         if on_record && outcome == ReadErrorOutcome::Mended {
-            // It is no new error of its medium.
+            // A repeated failure is not a new error of the medium.
             return true;
         }
         read_failures.note(ReadFailure {

@@ -12,7 +12,7 @@ use super::{Closed, Keeper, StateChange};
 use crate::config::OnFull;
 use crate::ledger::State;
 
-/// How long to wait before a record that found no room is tried again.
+/// Pause before a record that found no space is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Keeper {
@@ -77,7 +77,7 @@ impl Keeper {
             self.check_orphans()?;
             let refused = self.ledger.bring_up(&|roles| self.can_lose(roles)).await;
             for id in outdated.iter().filter(|id| refused.iter().all(|(refused, _)| refused != *id)) {
-                // Not who has failed meanwhile.
+                // Members that have failed meanwhile are left out.
                 let Some(role) = self.role_in_use(*id) else { continue };
                 self.note(Note { role: Some(role), label: self.ledger.label(*id), ..Note::of(reported) });
             }
@@ -156,7 +156,7 @@ impl Keeper {
         let in_use: Vec<(MemberId, u32, OpError)> = in_use.collect();
         self.lose_devices(refused, Operation::Superblock)?;
         self.failures_recorded().await?;
-        // One that has come back meanwhile is asked anew.
+        // A device that has come back meanwhile is written to anew.
         let still = in_use.into_iter().find_map(|(id, joined, error)| {
             let role = self.role_in_use(id).filter(|&role| self.members.joined(role) == joined)?;
             Some(VolumeError::of_member(role, error))

@@ -115,7 +115,7 @@ impl Keeper {
             if !keeper.ledger.is_settled() {
                 keeper.commit().await?;
             }
-            // Not of one that has failed meanwhile: it comes back with those that stand on it.
+            // A device that has failed meanwhile keeps the flags in its own superblock.
             let known = keeper.ledger.describe().devices;
             Ok(known.iter().any(|known| known.id == device && known.failure.is_none()))
         })

@@ -6,7 +6,7 @@ use brindle_volume::VolumeError;
 
 use super::{Closed, Keeper};
 
-/// How far the end of a run has come.
+/// Progress of the end of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum StopPhase {
     /// The stop has not begun.

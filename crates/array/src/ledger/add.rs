@@ -124,7 +124,7 @@ pub enum AddError {
     NotTaken {
         /// The device.
         label: String,
-        /// Why.
+        /// The reason.
         why: NotTaken,
     },
     /// The device belongs to another array.
@@ -199,7 +199,7 @@ pub enum AddError {
     Device {
         /// The device.
         label: String,
-        /// Why.
+        /// The reason.
         error: OpError,
     },
     /// The array could not record the device.

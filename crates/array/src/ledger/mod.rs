@@ -48,7 +48,7 @@ impl State {
 /// Why and when a device failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed {
-    /// Why.
+    /// The reason.
     pub cause: Cause,
     /// Seconds since 1970.
     pub at: u64,

@@ -206,7 +206,7 @@ impl Array {
         // No request must see both sides of the border's move; those elsewhere see one in any case.
         let _quiet = self.0.placement.quiet_in(&parts).await;
         for (role, _) in still(members, roles) {
-            // Not one that has failed meanwhile: the next window tells.
+            // Members that have failed meanwhile are left out: the next window finds them.
             if let RoleState::Recovering(upto) = members.state(role) {
                 members.recovered_to(role, upto.max(position));
             }

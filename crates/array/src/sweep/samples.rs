@@ -89,7 +89,7 @@ mod tests {
         // A few may have rotted in two members.
         assert_eq!([0, 128, 129].map(|sectors| seen(sectors, 0, true)), [Made, Made, NeverMade]);
         assert_eq!([0, 128, 129].map(|sectors| seen(sectors, 0, false)), [Made, Made, InDoubt]);
-        // One that was written over has most of its places still.
+        // A member that was overwritten in part still agrees in most places.
         let reported = [(0, 896), (0, 897), (1, 896)].map(|(nobody, one)| seen(nobody, one, true));
         assert_eq!(reported, [Made, InDoubt, InDoubt]);
     }

@@ -17,7 +17,7 @@ use crate::deadline::within;
 use crate::failure::Failure;
 use crate::{look, report, runtime, world};
 
-/// How long all files that could be members of another array may take.
+/// Time that all files that could be members of another array may take.
 const LOOKING: Duration = Duration::from_secs(2);
 
 /// Files of a folder that are looked at.
@@ -142,7 +142,7 @@ fn members_elsewhere(
         let mut all = devices.iter().cloned().chain(files).chain(blocks);
         all.find_map(|path| other_array(&path, &name, &uuids))
     };
-    // One that does not answer says nothing.
+    // A file that does not answer is left out.
     within(LOOKING, look).ok().flatten().flatten()
 }
 

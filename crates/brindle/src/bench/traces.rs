@@ -179,7 +179,7 @@ fn job(asked: &AskedTrace, depth: u32) -> Job {
 }
 
 impl Measured {
-    /// As of jobs.
+    /// Outcomes in the form of those of jobs.
     pub(super) fn outcomes(&self) -> Vec<Outcome> {
         self.replayed.iter().map(|one| one.outcome.clone()).collect()
     }

@@ -131,7 +131,7 @@ impl Line {
                 return Err(silent);
             }
         }
-        // One that was killed meanwhile has ended, too.
+        // A server that was killed meanwhile has ended, too.
         Ok(read.ok().and_then(|_| serde_json::from_slice(&words).ok()))
     }
 

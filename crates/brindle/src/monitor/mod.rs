@@ -99,7 +99,7 @@ pub(crate) fn beside(folder: &Path, table: &MonitorConfig) -> Result<Receivers, 
             let all = look(&folder, &args);
             for happened in turn(&mut watched, all, &args, Instant::now()) {
                 if let Some(ways) = &*noted.lock().unwrap_or_else(PoisonError::into_inner) {
-                    // Nothing is printed, so that nothing fails here.
+                    // The result is ignored: these ways print nothing, and can't fail.
                     let _ = ways.tell(&happened);
                 }
             }

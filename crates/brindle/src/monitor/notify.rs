@@ -14,7 +14,7 @@ use super::conf::MdadmConf;
 use crate::failure::Failure;
 use crate::{executable, report};
 
-/// How long a program may take.
+/// Time that a program may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often mail is tried.
 const TRIES: u32 = 3;

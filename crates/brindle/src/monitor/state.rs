@@ -26,7 +26,7 @@ pub(super) struct Process {
 /// An array at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Seen {
-    /// As events name it.
+    /// The name in events.
     pub(super) name: String,
     /// Roles.
     pub(super) wanted: usize,

@@ -223,7 +223,7 @@ fn untried(args: &PlanFlags, kinds: &[Kind], configuration: &Configuration) -> O
     Some(format!("no chunk was tried: {why}"))
 }
 
-/// As many as are to be listed; the recommended one is among them, in place of the last if need be.
+/// The rows to list, up to the limit; the recommended one is among them, in place of the last if need be.
 fn listed(mut rows: Vec<Row>, limit: usize, taken: Option<&Taken>) -> Vec<Row> {
     if rows.len() > limit {
         if let Some(taken) = taken.filter(|taken| taken.place >= limit) {

@@ -83,7 +83,7 @@ pub(super) fn conflict(conflict: &Conflict, needs: &[Need]) -> String {
     }
 }
 
-/// How many are not listed, and how to narrow it.
+/// Number of configurations that are not listed, and how to narrow the list.
 pub(super) fn more(answer: &Answer<'_>) -> Option<String> {
     let (listed, fitting) = (answer.rows.len(), answer.fitting);
     (listed < fitting).then(|| {

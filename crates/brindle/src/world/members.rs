@@ -88,7 +88,7 @@ pub(crate) struct Set {
 pub(crate) struct LeftOut {
     /// The name that was given.
     pub(crate) label: String,
-    /// Why.
+    /// The reason.
     pub(crate) why: String,
     /// The array and event count that its damaged superblock claims.
     pub(super) claim: Option<Claim>,
@@ -230,12 +230,12 @@ impl Set {
         let whys: Vec<&str> = self.left_out.iter().map(|left_out| left_out.why.as_str()).collect();
         let left_out = whys.join("; ");
         match failure {
-            // Nothing is left to speak of.
+            // No member is left.
             Failure::Assembly(AssemblyError::Empty) => Failure::Refused(format!("{left_out}; {GOOD_COPY}")),
             Failure::Assembly(AssemblyError::TooFewMembers { .. } | AssemblyError::NoMember { .. }) => {
                 Failure::Without { source: Box::new(failure), left_out: format!("{left_out}; {GOOD_COPY}") }
             }
-            // It names what was left out.
+            // This message names the devices that were left out already.
             Failure::Newer { .. } => failure,
             failure => Failure::Without { source: Box::new(failure), left_out },
         }

@@ -33,7 +33,7 @@ pub(crate) enum Through {
 }
 
 impl Through {
-    /// As the flag of commands that only read says.
+    /// The wish of the flag `--search`.
     pub(crate) fn of(asked: bool) -> Self {
         if asked { Self::All } else { Self::Quick }
     }

@@ -24,14 +24,14 @@ pub enum Action {
     Read {
         /// The first byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
     },
     /// Bytes come and are written; with `verify`, they are then read and compared.
     Write {
         /// The first byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
         /// The data are stable when the command is answered.
         fua: bool,
@@ -42,7 +42,7 @@ pub enum Action {
     Verify {
         /// The first byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
         /// Bytes that come.
         sent: u64,
@@ -51,7 +51,7 @@ pub enum Action {
     OrWrite {
         /// The first byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
         /// The data are stable when the command is answered.
         fua: bool,
@@ -60,7 +60,7 @@ pub enum Action {
     CompareAndWrite {
         /// The first byte.
         offset: u64,
-        /// How many are compared.
+        /// Number of bytes that are compared.
         len: u64,
         /// The data are stable when the command is answered.
         fua: bool,
@@ -69,7 +69,7 @@ pub enum Action {
     WriteSame {
         /// The first byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
         /// Bytes that come.
         sent: u64,

@@ -251,7 +251,7 @@ async fn write_same<V: Volume>(
 async fn allocation<V: Volume>(volume: &V, offset: u64, most: usize) -> Result<Done, Undone> {
     let limits = volume.limits();
     let block = u64::from(limits.block);
-    // As many as there is room for, and a page of them at most.
+    // Descriptors that fit, a page of them at most.
     let room = (most.saturating_sub(8) / 16).clamp(1, 256);
     let len = (limits.size - offset).min(1 << 30);
     let mut found: Vec<Allocation> = Vec::new();

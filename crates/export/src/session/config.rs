@@ -27,7 +27,7 @@ pub struct Config {
     /// Time after which a client is disconnected that takes no byte of waiting replies, or sends less than 1 MiB of
     /// announced data.
     pub deadline: Duration,
-    /// How long clients may take to read the replies to their last requests when the server stops.
+    /// Time that clients may take to read the replies to their last requests when the server stops.
     pub grace: Duration,
 }
 

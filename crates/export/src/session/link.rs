@@ -96,7 +96,7 @@ impl Link {
     pub(crate) async fn secure(&self, tls: &Tls, buffers: &Pool) -> Result<(), SecureError> {
         let (secure, proof) = Secure::begin(&self.io, self.socket, tls, buffers).await?;
         self.proved(proof);
-        // It is begun once: whoever begins it has asked whether it has.
+        // TLS begins once: callers check that before.
         let _ = self.secure.set(Box::new(secure));
         Ok(())
     }

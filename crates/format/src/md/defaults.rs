@@ -164,7 +164,7 @@ pub fn place(
 ) -> Option<Placement> {
     let super_offset = version.superblock_offset(device_bytes)?;
     let consistency = match consistency {
-        // One that was read from a device may be counted to the byte.
+        // A bitmap that was read from a device may have any number of bytes.
         Consistency::Bitmap { bytes } => {
             Consistency::Bitmap { bytes: bytes.checked_next_multiple_of(4 * KIB)? }
         }

@@ -226,8 +226,8 @@ fn roles<O: ByteOrder>(raw: &Raw<O>) -> Vec<DeviceRole> {
     (0u32..).zip(raw.disks.iter().take(len)).map(|(n, disk)| role(disk, of_role(n), reshaping)).collect()
 }
 
-/// As the kernel reads it: a device that is active but not in sync has a role only during a reshape. `of_role`: the number of
-/// the entry is that of a role.
+/// Follows the kernel: a device that is active but not in sync has a role only during a reshape. `of_role`: the
+/// number of the entry is that of a role.
 fn role<O: ByteOrder>(disk: &DiskDescriptor<O>, of_role: bool, reshaping: bool) -> DeviceRole {
     let state = disk.state.get();
     let placed = state & DISK_SYNC != 0 || (reshaping && state & DISK_ACTIVE != 0);

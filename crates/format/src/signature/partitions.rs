@@ -24,7 +24,7 @@ const MOST_LOGICAL: u32 = 100;
 /// A partition. Bytes of the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Partition {
-    /// As the kernel counts it: from 1, logical ones from 5.
+    /// The kernel's number: from 1, logical partitions from 5.
     pub number: u32,
     /// Its first byte.
     pub start: u64,

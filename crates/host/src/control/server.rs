@@ -18,7 +18,7 @@ use super::peer::{Peer, PeerStep, Then, Turn};
 /// Clients at a time; of more, those that have been silent the longest are dropped.
 const MAX_PEERS: usize = 256;
 
-/// How long the last answers may take when the process ends.
+/// Time that the last answers may take when the process ends.
 const END_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Pause after a connection could not be accepted, as for want of descriptors.

@@ -19,7 +19,7 @@ const MOST_HEAD: usize = 8 * 1024;
 /// Header lines of a request.
 const MOST_HEADERS: usize = 64;
 
-/// How long a client may take from its coming to the last byte of its answer.
+/// Time that a client may take from its coming to the last byte of its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Pause after a connection could not be accepted, as for want of descriptors.

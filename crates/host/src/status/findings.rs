@@ -101,7 +101,7 @@ pub struct FoundPlace {
 pub fn mode_of_locating(redundancy: Redundancy) -> Result<SyncMode, &'static str> {
     match redundancy {
         Redundancy::Made => Ok(SyncMode::Locate),
-        // As after `--assume-clean`: which member is wrong can be known only where all was right once.
+        // Redundancy was never made, as after `--assume-clean`: the wrong member can't be located.
         Redundancy::NeverMade => Ok(SyncMode::Repair),
         Redundancy::InDoubt => Err(IN_DOUBT),
     }

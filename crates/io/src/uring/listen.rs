@@ -45,7 +45,7 @@ pub enum ListenError {
     Path {
         /// The text that was given.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// The socket file can't be given to another owner.
@@ -53,7 +53,7 @@ pub enum ListenError {
     Owner {
         /// The text that was given.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// Another program has that port, at this address or at all addresses.
@@ -66,7 +66,7 @@ pub enum ListenError {
     Address {
         /// The text that was given.
         address: SocketAddr,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
 }

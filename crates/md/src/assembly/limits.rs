@@ -22,7 +22,7 @@ pub enum Limitation {
     Bitmap {
         /// The member with the feature.
         label: String,
-        /// Why.
+        /// The reason.
         why: BitmapFault,
     },
     /// A partial parity log would have to be written.

@@ -55,7 +55,7 @@ impl Superblocks {
         let head = |like: &Superblock, plan: BitmapPlan| {
             let mut head = plan_head(geometry, like, plan);
             head.write_behind = spec.write_behind.unwrap_or(behind);
-            // Its bits tell as much as those of the other do.
+            // The new bitmap's bits cover the same time as the old one's.
             head.events_cleared = kept.as_ref().map_or(head.events_cleared, |kept| kept.events_cleared());
             head
         };

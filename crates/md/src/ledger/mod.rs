@@ -161,7 +161,7 @@ pub(crate) struct Superblocks {
     identity: Identity,
     /// Seconds since 1970.
     wall_clock: Rc<dyn Fn() -> u64>,
-    /// How long devices may take.
+    /// Time that devices may take.
     pub(crate) patience: Patience,
     pub(crate) devices: RefCell<Vec<DeviceRecord>>,
     /// The write-intent bitmap, whose event count follows that of the superblocks.

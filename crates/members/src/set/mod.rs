@@ -26,7 +26,7 @@ pub struct MemberSet {
     pub members: Rc<Members>,
     /// The relation of the members' bytes to each other.
     pub dependence: Dependence,
-    /// How long members may take.
+    /// Time that members may take.
     pub patience: Patience,
     /// Members without room stay in use: a write that finds no space is refused.
     pub waits_for_space: bool,

@@ -212,7 +212,7 @@ pub(super) struct Running {
     run: Run,
     array: Array,
     client: Client<Array>,
-    /// It was opened by force: data may be wrong, and after that nothing is said of them.
+    /// The array was opened by force: data may be wrong, and are not judged after that.
     forced: bool,
     patient: Patience,
     second_devices: RefCell<Option<SecondDevices>>,

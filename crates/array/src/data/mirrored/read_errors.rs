@@ -31,7 +31,7 @@ struct CarefulPiece {
     /// Bytes of the array.
     offset: u64,
     into: Slice,
-    /// As long; what is mended is read back into it.
+    /// Memory of the same length, into which mended bytes are read back.
     spare: Slice,
 }
 

@@ -74,7 +74,7 @@ impl Mirror {
         for &(offset, len, start) in &extents {
             let copy =
                 self.readable_copies(offset, len).filter(|copy| (copy.extent.member == role) == held_by_it);
-            // Those that are write-mostly have other things to do.
+            // Write-mostly members are read last.
             let copy = copy.min_by_key(|copy| self.paces.is_write_mostly(copy.extent.member));
             let copy = copy.ok_or(VolumeError::TooManyLost)?;
             group.read(copy.device, copy.extent.offset, &memory(start, len));

@@ -154,7 +154,7 @@ impl Parity {
             let tried = match plan(&job.row, &health, job.pieces)? {
                 WritePlan::Bands(bands) => self.write_bands(job, &cols, &health, &bands, &mut memory).await?,
                 WritePlan::Rebuild(bands) => {
-                    // It takes its own: nobody waits for memory while it holds some.
+                    // The retry takes memory of its own: no task waits for memory while it holds some.
                     memory = None;
                     Box::pin(self.write_rebuilt(job, &cols, &health, &bands)).await?
                 }

@@ -22,7 +22,7 @@ impl Command {
         self.aborted().is_none() && self.spoiled.get().is_none()
     }
 
-    /// Its data are of no use; the last of the burst has come, or not yet.
+    /// Data of this command are dropped until the last of the burst has come.
     fn stop_waiting(&self, last: bool) {
         if last {
             let burst = self.burst.get();

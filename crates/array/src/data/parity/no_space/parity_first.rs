@@ -159,7 +159,7 @@ impl Parity {
                 group.write(device, offset + run.start as u64, &due.slice(run), false);
             }
         }
-        // One that is being rebuilt may have come by here already.
+        // A member that is being rebuilt may have passed this row already.
         let rebuilding = lost.filter(|&role| self.readable_in(job.number, role).is_none());
         if let Some((role, device)) =
             rebuilding.and_then(|role| Some((role, self.core.members.writable(role)?)))

@@ -33,7 +33,8 @@ impl Parity {
         self.lacks_space(outcome) && (health.careful || health.writable == [false, false])
     }
 
-    /// Nothing but room is missing. Of a member that has failed while it was written to nothing is said here.
+    /// True if lack of space is the only failure of a write. Members that have failed meanwhile are not considered
+    /// here.
     pub(in crate::data::parity) fn lacks_space(&self, outcome: &Done) -> bool {
         let refused = outcome.refused();
         !refused.is_empty() && refused.iter().all(|refused| self.core.waits_for_space(refused.error))
