@@ -51,8 +51,8 @@ impl Array {
     }
 
     /// Ends the run: refuses new requests, waits for the writes under way, flushes the members and marks the array
-    /// clean. Nothing is written to a member any more when this returns, also not for a read that is under way still; but for
-    /// what was given up, and may still land.
+    /// clean. Nothing is written to a member any more when this returns, also not for a read that is under way still;
+    /// except operations that were given up, and may still land.
     ///
     /// # Errors
     /// The run has ended all the same, and the next one finds the array dirty; unless it is stopped anew, with more success.

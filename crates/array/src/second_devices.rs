@@ -80,9 +80,9 @@ impl Array {
         begun
     }
 
-    /// Gives the second device of a role what the member holds in `len` bytes at `pos` of the data area: from where the
-    /// last such step ended. For parity both are multiples of the chunk, so that the border of what is good never cuts a
-    /// row. Requests to that range wait meanwhile.
+    /// Copies `len` bytes at `pos` of the member's data area to the second device of its role: from where the last
+    /// such step ended. For parity both are multiples of the chunk, so that the border of good data never cuts a row.
+    /// Requests to that range wait meanwhile.
     ///
     /// # Errors
     /// [`VolumeError::TooManyLost`] or a member's, if it can't be read nor rebuilt, or the second device refuses it;
@@ -99,8 +99,8 @@ impl Array {
         Ok(())
     }
 
-    /// The second device of a role, and below which byte of the data area it holds what the member holds; `u64::MAX`
-    /// when that is everywhere. `None` if there is none now.
+    /// The second device of a role, and the byte of the data area up to which it is filled; `u64::MAX` when that is
+    /// everywhere. `None` if there is none now.
     ///
     /// # Panics
     /// If the array has no such role.

@@ -46,8 +46,8 @@ impl Array {
 
     /// Compares the redundancy of `len` bytes at `pos` (see [`Array::sync_len`]; both multiples of 64 KiB and, for
     /// parity, of the chunk, but for the end). Requests to that range wait meanwhile. Places that can't be read are
-    /// mended on the way, unless the array is read-only; what can't be mended is named, and ends nothing. Redundancy that
-    /// is true after [`SyncMode::Repair`] is known to be from then on.
+    /// mended on the way, unless the array is read-only; places that can't be mended are named, and don't end it.
+    /// Redundancy that is true after [`SyncMode::Repair`] is known to be from then on.
     ///
     /// # Errors
     /// [`VolumeError::TooManyLost`] or [`VolumeError::Member`] if the array can't do without a member that is gone or
@@ -155,7 +155,7 @@ pub(crate) enum Work {
     Sync(SyncMode),
     /// The members of roles are rebuilt.
     Recover(Rc<[u16]>),
-    /// A role's second device is given what the member holds.
+    /// A role's second device is filled from its member.
     Replace(u16),
 }
 
@@ -273,7 +273,7 @@ impl Sweep {
         if let Some(other) = array.process() {
             return Err(ProcessError::Busy(other.kind()));
         }
-        // Chunks of levels with parity are powers of two, so that this is a multiple of them: the border of what is good
+        // Chunks of levels with parity are powers of two, so that this is a multiple of them: the border of good data
         // never cuts a row.
         let unit = match array.0.geometry.family() {
             Map::Parity(map) => map.chunk(),

@@ -245,7 +245,8 @@ fn real_name(member: &str) -> String {
     real.unwrap_or_else(|| member.to_owned())
 }
 
-/// Refuses to stop what has a device that is mounted, or open for somebody alone: its users would wait for a server that is gone.
+/// Refuses to stop an array whose kernel device is mounted, or open exclusively: its users would wait for a server
+/// that is gone.
 fn refuse_used_devices(folder: &Path, server: &str, array: Option<&str>) -> Result<(), Failure> {
     let Ok(Response::Report(noted)) =
         control::ask(folder, server, &Request::Status { array: array.map(str::to_owned) })
@@ -271,7 +272,7 @@ fn refuse_used_devices(folder: &Path, server: &str, array: Option<&str>) -> Resu
     }
 }
 
-/// Stops what is meant, and waits until its members are free.
+/// Stops the target, and waits until its members are free.
 pub(crate) fn stop_here(folder: &Path, target: &Target) -> Result<(), Failure> {
     match control::stop(folder, &target.server, target.array.clone(), || ())? {
         Some(_) => Ok(()),

@@ -33,7 +33,7 @@ enum Outcome {
 #[derive(Debug, Serialize)]
 struct Report {
     found: Vec<One>,
-    /// Devices that did not say in time what they are.
+    /// Devices that could not be identified in time.
     silent: Vec<String>,
 }
 

@@ -1,4 +1,5 @@
-//! The choice among all that was found on devices: what is meant to be started, and how long its members are waited for.
+//! The choice among all that was found on devices: the arrays that are to be started, and how long to wait for their
+//! members.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -63,8 +63,8 @@ pub(crate) use tls::TlsFlags;
 
 /// Software RAID in user space, byte-compatible with Linux md.
 ///
-/// Builds arrays out of disks, partitions or plain files, serves them as block devices over NBD, and reads what is
-/// left of broken ones, without a kernel module. Arrays that Brindle makes are Linux md arrays, and the other way
+/// Builds arrays out of disks, partitions or plain files, serves them as block devices over NBD, and reads the
+/// remains of broken ones, without a kernel module. Arrays that Brindle makes are Linux md arrays, and the other way
 /// round.
 #[derive(Debug, Parser)]
 #[command(name = "brindle", version, max_term_width = 100)]
@@ -100,7 +100,7 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// Reads the command line. Numbers below 0 are values, not flags, so that their parsers can say what is wrong.
+    /// Reads the command line. Numbers below 0 are values, not flags, so that their parsers can refuse them.
     pub(crate) fn given() -> Self {
         let command = command().mut_subcommands(|command| command.allow_negative_numbers(true));
         let matches = command.try_get_matches().and_then(|matches| Self::from_arg_matches(&matches));
@@ -121,7 +121,7 @@ pub(crate) enum Command {
     Examine(Examine),
     /// Show the array or pool that members form
     Detail(Detail),
-    /// Explain how an existing array is set up, and what to change
+    /// Explain the set-up of an existing array, and recommend changes
     ///
     /// Looks at superblocks, at the file system on the array and, where a kernel runs it, at sysfs; md's arrays too.
     /// Each finding comes with the command that changes it, and with the expected gain where the simulator can
@@ -166,10 +166,10 @@ pub(crate) enum Command {
     Serve(Box<Serve>),
     /// Find arrays and pools among many devices, and serve those that are this host's
     ///
-    /// Each gets a server of its own in the background, as `serve --background` starts it. Started is what has this host's name in its
-    /// superblocks, or is named with --array; all else is listed. Members that were there when an array was used last are waited for, and
-    /// then it is started without them, if it can be, and says which are missing. Two devices that say that they are the same member are
-    /// never chosen between. Exits with 1 if something that was meant was not started.
+    /// Each gets a server of its own in the background, as `serve --background` starts it. Arrays are started that have this host's name
+    /// in their superblocks, or are named with --array; all else is listed. Members that were there when an array was used last are
+    /// waited for, and then it is started without them, if it can be, and says which are missing. Two devices that say that they are the
+    /// same member are never chosen between. Exits with 1 if something that was meant was not started.
     Assemble(Assemble),
     /// Show running servers and their arrays
     Status(Status),
@@ -188,34 +188,34 @@ pub(crate) enum Command {
     Add(Add),
     /// Replace a member of an array that still works, running or stopped
     ///
-    /// Redundancy is kept all the while: the device is given what the member holds, from the others where the member can't be
-    /// read, and takes every change with it. Then the member has failed, and the device is in its place; `brindle wait` waits for
-    /// that. A copy that was stopped goes on when the array is served again; that of a stopped array begins then.
+    /// Redundancy is kept all the while: the device is filled from the member, or from the others where the member
+    /// can't be read, and takes every change with it. Then the member has failed, and the device is in its place;
+    /// `brindle wait` waits for that. A copy that was stopped goes on when the array is served again; that of a
+    /// stopped array begins then.
     Replace(Replace),
     /// Remove devices that are not in use from an array, running or stopped: failed members and spares
     ///
     /// `failed` stands for all that have failed, in this run or before, so that the array goes without them,
-    /// `detached` for all that are not in use and do not exist any more. What is on them
-    /// is left.
+    /// `detached` for all that are not in use and do not exist any more. Their content stays.
     Remove(Remove),
     /// Give an array a write-intent bitmap, move it, or take it away, running or stopped
     ///
     /// With a bitmap, only ranges that were being written are resynced after a crash, and a member that was away gets
     /// the writes that it missed. It stands beside each superblock, where mdadm would put it, or in a file that is
     /// given with the members whenever the array is assembled; clients go on meanwhile. An array that has one has it
-    /// elsewhere then, or with chunks of another size; what it knows goes with it, but where both would stand in the
-    /// same place: there the first goes before the other comes. Refused by name, with nothing changed: an array that
-    /// has a bitmap already, or none to take away; an array without redundancy; a device without room between
-    /// superblock and data. Also a file that exists already, and a member that is being given the writes that it
-    /// missed, which only the bitmap names.
+    /// elsewhere then, or with chunks of another size; its bits go with it, except where both would stand in the same
+    /// place: there the first goes before the other comes. Refused by name, with nothing changed: an array that has a
+    /// bitmap already, or none to take away; an array without redundancy; a device without room between superblock
+    /// and data. Also a file that exists already, and a member that is being given the writes that it missed, which
+    /// only the bitmap names.
     ///
     /// Of an array that nobody serves, --from gives the file that has its bitmap now. Without it the array is as one without a bitmap.
     Grow(Grow),
     /// Set a flag of a device of a running array, or clear it
     ///
     /// It stands in the device's superblock, as md has it. A member that is write-mostly is read only when no other can answer
-    /// (RAID 1). One with failfast is given up sooner when it does not answer, and fails at its first read error, where the
-    /// others have what it has (RAID 1 and 10).
+    /// (RAID 1). One with failfast is given up sooner when it does not answer, and fails at its first read error, if the other
+    /// copies can replace it (RAID 1 and 10).
     Flag(Flag),
     /// Check or repair a running array; pause, stop or slow down its check, repair or recovery
     ///
@@ -227,8 +227,8 @@ pub(crate) enum Command {
     Action(Action),
     /// Wait until a running array's check, repair or recovery has ended
     ///
-    /// Shows its progress, speed and remaining time. Exits as `check` and `repair` do, if
-    /// that is what ended.
+    /// Shows its progress, speed and remaining time. Exits as `check` or `repair` does, if that is the process that
+    /// ended.
     Wait(Wait),
     /// Watch running arrays: members, rates, latencies and background work
     ///
@@ -262,7 +262,7 @@ pub(crate) enum Command {
     /// Measure an array, devices or an export with fio's jobs
     ///
     /// Takes fio's job files, or their options as flags, and reports as fio does. What becomes of each option is told in
-    /// docs/fio.md. Jobs run in this process; a job that writes destroys what stands on the target, and needs --force.
+    /// docs/fio.md. Jobs run in this process; a job that writes destroys the target's content, and needs --force.
     Bench(Bench),
     /// Measure a drive, or read measured tables of one, and fit a model to that
     ///
@@ -271,7 +271,7 @@ pub(crate) enum Command {
     /// Predict what an array of modelled drives would do
     ///
     /// The engine itself runs in virtual time on drives that take as long as their model says: the same question has the
-    /// same answer, to the byte. How close such answers come to what was measured stands in docs/bench/accuracy.md.
+    /// same answer, to the byte. docs/bench/accuracy.md compares predictions with measurements.
     Simulate(Simulate),
     /// Estimate the probability that groups of drives lose data, with a confidence interval
     ///
@@ -294,8 +294,8 @@ pub(crate) enum Command {
     Plan(Box<PlanFlags>),
     /// Attach a running array, or a volume of a pool, as a block device of this machine: /dev/nbdN
     ///
-    /// The kernel's NBD driver (modprobe nbd) has it, on sockets that the server makes. A server that starts anew finds its devices again
-    /// by what they carry; requests wait in the kernel until then.
+    /// The kernel's NBD driver (modprobe nbd) has it, on sockets that the server makes. A restarted server finds its
+    /// devices again by their identity; requests wait in the kernel until then.
     Attach(Attach),
     /// Detach such a device; a mounted file system is left as it is
     Detach(Detach),
@@ -495,7 +495,8 @@ pub(crate) struct Serve {
     /// for 10 s, makes room, else it is refused
     #[arg(long, value_name = "COUNT", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) max_connections: u32,
-    /// How long stopping may take; then the process ends all the same, and what has not stopped is not marked clean
+    /// How long stopping may take; then the process ends all the same, and arrays that have not stopped are not
+    /// marked clean
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = Span::parse)]
     pub(crate) stop_timeout: Span,
     /// Name of the server: its control socket, and its export if it has one array [default: the first array's name, or its

@@ -280,7 +280,7 @@ pub(crate) fn refuse_occupied<'a>(
     Ok(())
 }
 
-/// Makes sure that what is about to be written to members which are files will find room, before anything is changed.
+/// Makes sure that the file systems of members have space for the writes to come, before anything is changed.
 /// `active` members, the first ones, fill roles: a resync writes to any place of them.
 fn reserve(plan: &Plan, members: &[Named], active: usize) -> Result<(), Failure> {
     for write in plan.writes() {

@@ -381,7 +381,7 @@ fn terms(host: &Host, coming: Coming) -> Terms {
     Terms { known: known.collect(), coming }
 }
 
-/// Takes devices into an array that nobody serves; gives their numbers, and what has become of each.
+/// Takes devices into an array that nobody serves; gives their numbers, and the outcome of each.
 fn take_in(
     host: &Host,
     array: &Array,

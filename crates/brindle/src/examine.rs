@@ -1,4 +1,4 @@
-//! `brindle examine`: what is on each member, and why a set does not form an array.
+//! `brindle examine`: the content of each member, and why a set does not form an array.
 
 mod bitmap;
 mod usage;
@@ -237,7 +237,7 @@ impl MemberReport {
             path: candidate.label.clone(),
             size: Some(candidate.member.size),
             error: failure.map(ToString::to_string).or(error),
-            // Zeroes stand in for what can't be read.
+            // Zeroes stand in for unreadable parts.
             blank: (!look.blank || failure.is_none()).then_some(look.blank),
             superblock,
             in_array: None,

@@ -38,7 +38,8 @@ impl Report {
         Self(Findings::of(array, found))
     }
 
-    /// The exit status, given how many sectors disagree in the end: that matters more than what could not be looked at.
+    /// The exit status, given how many sectors disagree in the end: that matters more than places that could not be
+    /// compared.
     pub(crate) fn status(&self, left: u64) -> ExitCode {
         status(left, self.unreadable, if self.resynced { 0 } else { self.unverified })
     }

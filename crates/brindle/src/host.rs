@@ -15,13 +15,13 @@ use crate::failure::Failure;
 use crate::runtime;
 use crate::world::{self, Named, Nested, Opening, SeenBitmap, Set, World};
 
-/// An array that was put together from what was named, and not opened yet.
+/// An array that was assembled from the named devices, and not opened yet.
 pub(crate) struct Found {
     pub(crate) assembly: Assembly,
     pub(crate) set: Set,
 }
 
-/// An array that runs, and what it was put together from.
+/// A running array, with its assembly.
 pub(crate) struct Hosted {
     pub(crate) name: String,
     pub(crate) array: Array,
@@ -182,8 +182,8 @@ impl Host {
         Ok(host)
     }
 
-    /// Finds the arrays that what is named forms, each by its superblocks. All or none: one that can't be assembled is
-    /// named. `bitmaps` are files that have write-intent bitmaps of some of them.
+    /// Finds the arrays that the named devices form, each by its superblocks. All or none: one that can't be
+    /// assembled is named. `bitmaps` are files that have write-intent bitmaps of some of them.
     pub(crate) fn find(
         look: &mut World,
         names: &[PathBuf],

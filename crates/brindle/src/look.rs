@@ -83,7 +83,7 @@ impl<R: FnMut(u64, usize) -> Result<Vec<u8>, Failure>> Patient<R> {
         Self { read, failure: None }
     }
 
-    /// The bytes, with zeroes for what can't be read.
+    /// The bytes, with zeroes for unreadable parts.
     pub(crate) fn read(&mut self, offset: u64, len: usize) -> Vec<u8> {
         if let Ok(bytes) = (self.read)(offset, len) {
             return bytes;

@@ -1,4 +1,4 @@
-//! Reports: what they contain, as JSON (docs/cli-json.md) and as text for people.
+//! Reports: their contents, as JSON (docs/cli-json.md) and as text for people.
 
 use std::io::Write;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(crate) fn print_json(report: &impl Serialize) -> Result<(), Failure> {
     print(&format!("{text}\n"))
 }
 
-/// Prints text that has names in it to standard output: what would steer a terminal is written out.
+/// Prints text that has names in it to standard output: control characters are written out.
 pub(crate) fn tell(text: &str) -> Result<(), Failure> {
     print(&text::shown(text))
 }
@@ -369,7 +369,8 @@ impl DeviceReport {
     }
 }
 
-/// Where redundancy stops being known to be in sync. Forced, the array counts as clean; what its members say is another matter.
+/// Where redundancy stops being known to be in sync. Forced, the array counts as clean; the state of its members is
+/// another matter.
 fn resync_offset(assembly: &Assembly) -> Option<u64> {
     assembly.in_doubt().or_else(|| assembly.limits.iter().find_map(Limitation::forced_from))
 }

@@ -43,7 +43,7 @@ pub(crate) struct Findable {
 #[derive(Debug, Default)]
 pub(crate) struct Scanned {
     pub(crate) all: Vec<Findable>,
-    /// Devices that did not say what they are.
+    /// Devices that could not be identified.
     pub(crate) silent: Vec<PathBuf>,
 }
 

@@ -1,6 +1,6 @@
-//! Ends a server, whatever hangs. The array's thread gets an order to stop. When its time is over it gets an order to
-//! give up what it waits for; if it does not even do that, a thread of this module frees the members, removes the
-//! sockets, and ends the process.
+//! Ends a server, whatever hangs. The array's thread gets an order to stop. When its time is over it is told to give
+//! up its waits; if it does not even do that, a thread of this module frees the members, removes the sockets, and
+//! ends the process.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -55,7 +55,8 @@ pub trait IntentBitmap: RowLog {
     /// All of it stands on all members, and who was lost meanwhile is on record as lost.
     fn is_whole(&self) -> bool;
 
-    /// No superblock names it any more: when this returns, nothing of it is written that was not given up.
+    /// Ends a bitmap that no superblock names any more. When this returns, none of its writes is under way except
+    /// those that were given up.
     fn retire(&self) -> Pin<Box<dyn Future<Output = ()> + '_>>;
 
     /// The chunks whose bit is set and in which no write has been under way since the last round: another round begins.

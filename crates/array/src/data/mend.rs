@@ -166,7 +166,7 @@ impl Core {
         }
         let (operation, error, outcome) = match rewrite(door, role, offset, good, spare).await {
             Ok(()) => (Operation::Read, why, ReadErrorOutcome::Mended),
-            // Full is the file system that the member lives in: the place may be mended another time.
+            // The file system below the member is full: the place may be mended another time.
             Err((_, OpError::NoSpace)) => return false,
             Err((operation, error)) => (operation, error, ReadErrorOutcome::NotMended),
         };

@@ -1,10 +1,10 @@
 //! Writes that failed on members which stay in use, for lack of space or because they did not answer.
 //!
-//! A full file system is no failure of a member: what it holds it can read, and it takes writes in place. The write
-//! that found no room is refused with that error. It may have reached some members and not others, or in part. So the
-//! redundancy of its range is unknown until all of it has been brought in sync again. Until then mirrors are read there
-//! from their first copy, parity is not used, and the array is not marked clean beyond the range's start. Where
-//! parity stands for lost blocks, that would lose them: `data/parity/no_space` takes such a write back.
+//! A full file system is no failure of a member: it can be read, and takes writes in place. The write that found no
+//! room is refused with that error. It may have reached some members and not others, or in part. So the redundancy of
+//! its range is unknown until all of it has been brought in sync again. Until then mirrors are read there from their
+//! first copy, parity is not used, and the array is not marked clean beyond the range's start. Where parity stands for
+//! lost blocks, that would lose them: `data/parity/no_space` takes such a write back.
 //!
 //! This file has the task that brings such ranges in sync again; `settle` finds the writes, `record` tells the keeper,
 //! `ranges` holds what is left to do.

@@ -44,7 +44,7 @@ impl Array {
         (goes_on && on_record).then_some(second.good.min(self.0.geometry.member_size()))
     }
 
-    /// The second device of a role holds what the member holds below a position.
+    /// The second device of a role is filled up to a position.
     async fn copied_to(&self, role: u16, position: u64) -> Result<(), VolumeError> {
         let members = &self.0.core.members;
         let good = members.second(role).map_or(position, |second| second.good.min(position));

@@ -102,8 +102,8 @@ impl Array {
     }
 }
 
-/// Rebuilds what is lost as soon as it can be, until the array's run has ended. What ended before its end is tried again when
-/// there is something else to do, or when that is [asked for](Array::recover_again).
+/// Rebuilds lost members as soon as possible, until the array's run has ended. A recovery that ended early is tried
+/// again when something has changed, or when that is [asked for](Array::recover_again).
 async fn keep_whole(array: Weak<Running>, members: Rc<Members>) {
     let mut tried = (Due::new(), None, 0, 0);
     loop {

@@ -26,9 +26,9 @@ const SECTOR: u64 = 512;
 pub enum Redundancy {
     /// Redundancy agrees in most places, or there are too few samples to tell.
     Made,
-    /// Redundancy was never in sync, as after `--assume-clean`: no one member explains what disagrees, though all are
-    /// there, and one that was written over would be known. Two that were written over look the same: a resync would
-    /// lose their content.
+    /// Redundancy was never in sync, as after `--assume-clean`: no single member explains the mismatches, though all
+    /// are present and an overwritten one would be recognised. Two that were written over look the same: a resync
+    /// would lose their content.
     NeverMade,
     /// Redundancy disagrees nearly everywhere, maybe because one member was overwritten: a resync would lose its
     /// content.

@@ -1,4 +1,4 @@
-//! The jobs once, or again until what they measure is steady.
+//! Runs the jobs once, or again until their rates are steady.
 
 use std::rc::Rc;
 

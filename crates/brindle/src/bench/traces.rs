@@ -1,4 +1,4 @@
-//! `brindle bench --trace`: what others recorded, replayed on a target.
+//! `brindle bench --trace`: requests that other programs recorded, replayed on a target.
 
 use core::fmt::Write;
 use core::time::Duration;
@@ -42,7 +42,7 @@ pub(super) struct Measured {
 /// The traces that were asked for, each looked through once.
 pub(super) struct TracePlan(Vec<AskedTrace>);
 
-/// The traces, and what they ask for.
+/// The traces, and their requests.
 pub(super) fn plan(args: &Traces) -> Result<TracePlan, Failure> {
     let map = args.trace_columns.as_deref();
     let mut all = Vec::new();

@@ -43,7 +43,7 @@ pub(crate) struct Bench {
     /// First write all of the target twice, in sequence
     #[arg(long)]
     pub(crate) precondition: bool,
-    /// Also write what happened over time, IOPS, MiB/s, mean and maximum latency by steps of half a second, or of
+    /// Also write the course over time, IOPS, MiB/s, mean and maximum latency by steps of half a second, or of
     /// --log_avg_msec: a page that draws it if the name ends in .html, else CSV
     #[arg(long, value_name = "FILE")]
     pub(crate) series: Vec<PathBuf>,

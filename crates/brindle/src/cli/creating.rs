@@ -56,8 +56,8 @@ pub(crate) struct Create {
     /// bitmap, which tells what such a member lacks after a crash. Flushes wait for all of them
     #[arg(long, value_name = "COUNT", num_args = 0..=1, require_equals = true, default_missing_value = "256")]
     pub(crate) write_behind: Option<u32>,
-    /// A member that is given up sooner when it does not answer, and fails at its first read error, where the others have what
-    /// it has (RAID 1 and 10); may be given several times
+    /// A member that is given up sooner when it does not answer, and fails at its first read error, if the other
+    /// copies can replace it (RAID 1 and 10); may be given several times
     #[arg(long, value_name = "MEMBER")]
     pub(crate) failfast: Vec<PathBuf>,
     /// Overwrite file systems, partition tables and other arrays on the members, and a file that is there for the bitmap

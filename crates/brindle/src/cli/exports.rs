@@ -1,4 +1,4 @@
-//! Flags of what clients come by, while a server runs.
+//! Flags of commands that change the exports of a running server.
 
 use std::num::NonZeroU64;
 

@@ -1,4 +1,4 @@
-//! Words of help and man pages beside the flags: which command is for what, examples, exit statuses, files.
+//! Words of help and man pages beside the flags: the purposes of commands, examples, exit statuses, files.
 
 use clap::{Command, CommandFactory};
 
@@ -227,7 +227,7 @@ pub(crate) fn command() -> Command {
     command.help_template(template)
 }
 
-/// The commands by what they are for, each with its first line.
+/// The commands by purpose, each with its first line.
 fn groups(command: &Command) -> String {
     let mut text = String::new();
     for group in &GROUPS {

@@ -13,7 +13,7 @@ pub(crate) struct Monitor {
     /// Watch all arrays: those of running servers, and the kernel's
     #[arg(long, short = 's', required_unless_present = "arrays", conflicts_with = "arrays")]
     pub(crate) scan: bool,
-    /// Look once, report what is wrong, and end
+    /// Look once, report problems, and end
     #[arg(long, short = '1')]
     pub(crate) oneshot: bool,
     /// Time between two looks; a plain number counts seconds

@@ -25,17 +25,17 @@ pub(crate) enum PoolCommand {
     List(PoolReportArgs),
     /// Destroy a pool with all of its volumes; its members are no longer members of a pool
     ///
-    /// One that is served is stopped first. What stands on its members is not overwritten.
+    /// One that is served is stopped first. The content of its members is not overwritten.
     Destroy(PoolDestroy),
 }
 
 /// Flags of `brindle pool create`.
 #[derive(Debug, Args)]
 pub(crate) struct PoolCreate {
-    /// Only show what would be created
+    /// Only show the pool that would be created
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
-    /// Overwrite what stands on the devices
+    /// Overwrite the devices' content
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
     /// A property of zpool: ashift and volblocksize are taken, and not needed

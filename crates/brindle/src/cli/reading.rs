@@ -40,7 +40,7 @@ pub(crate) struct Cat {
     /// File or block device to write to, in the place of standard output; a new file is sparse where the array has zeroes
     #[arg(long, short = 'o', value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Map of what has been read, in GNU ddrescue's form [default: the output's name with .map]
+    /// Map of the parts that have been read, in GNU ddrescue's form [default: the output's name with .map]
     #[arg(long, value_name = "FILE", requires = "output")]
     pub(crate) map: Option<PathBuf>,
     /// Write over an output that is there already

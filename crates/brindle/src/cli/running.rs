@@ -36,8 +36,8 @@ pub(crate) struct Status {
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Exit as mdadm --detail --test does: 0 whole, 1 degraded, 2 too many members are lost, 4 nothing is known; of several arrays
-    /// the sum of what differs
+    /// Exit as mdadm --detail --test does: 0 whole, 1 degraded, 2 too many members are lost, 4 nothing is known; of
+    /// several arrays the sum of the different ones
     #[arg(long, short = 't')]
     pub(crate) test: bool,
     /// Name of the array, its UUID or one of its members [default: all that run]

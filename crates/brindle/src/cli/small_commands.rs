@@ -59,7 +59,7 @@ pub(crate) struct Bundle {
 /// Flags of `brindle zero-superblock`.
 #[derive(Debug, Args)]
 pub(crate) struct ZeroSuperblock {
-    /// Only show what would be erased
+    /// Only show the superblocks that would be erased
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
     /// Erase superblocks that are damaged, or that are a partition's which ends with the device, too

@@ -124,7 +124,7 @@ fn ignore(file: &Path, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Settings that serve what runs.
+/// Settings that serve the arrays and pools that run.
 fn of_running(args: &cli::Config) -> Result<Config, Failure> {
     let folder = runtime::folder(args.runtime.folder())?;
     let reports = ask::reports(&folder);

@@ -1,4 +1,4 @@
-//! `brindle plan`: what drives can be made into, and which array to take.
+//! `brindle plan`: the arrays that drives can make, and the recommended one.
 
 mod chunk;
 mod columns;

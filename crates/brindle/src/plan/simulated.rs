@@ -21,7 +21,7 @@ const MOST: usize = 128;
 const DEPTH: u32 = 32;
 const DEEPEST: u32 = 1024;
 
-/// Fills in what can be simulated, and says of the rest why it can't.
+/// Fills in simulated figures, and the reason where there are none.
 pub(super) fn fill(
     rows: &mut [Row],
     kinds: &[Kind],

@@ -27,7 +27,7 @@ struct Vdev {
     devices: Vec<PathBuf>,
 }
 
-/// Takes what zpool knows and is not needed here, and says so; refuses all else.
+/// Takes zpool's properties that are not needed here, and reports that; refuses all else.
 pub(super) fn take_properties(given: &[String], known: &[&str]) -> Result<(), Failure> {
     for property in given {
         let name = property.split_once('=').map_or(property.as_str(), |(name, _)| name);

@@ -1,4 +1,4 @@
-//! Pools among what is named on the command line: which devices are members of one, and how it is opened.
+//! Pools among the devices on the command line: which devices are members of one, and how it is opened.
 
 mod report;
 

@@ -1,4 +1,4 @@
-//! Arrays as iSCSI targets: what they are called, where secrets come from, and where reservations are kept.
+//! Arrays as iSCSI targets: their names, the source of secrets, and the place of reservations.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

@@ -55,7 +55,7 @@ pub(super) struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    /// A report of `now`, and what the same server said of the same array before.
+    /// A report of `now`, with the same server's last report of the same array.
     pub(super) fn of(report: &'a Value, before: Option<&'a Snapshot>, now: &Snapshot) -> Self {
         let is_it = |other: &&Value| other["pid"] == report["pid"] && other["name"] == report["name"];
         let earlier = before.and_then(|before| Some((before.reports.iter().find(is_it)?, before.at)));

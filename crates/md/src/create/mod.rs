@@ -99,7 +99,8 @@ pub struct Plan {
     pub wipes: Vec<PlannedWrite>,
     /// The write-intent bitmap on each device, in pages: to be written before the superblocks, which say that it is there.
     pub bitmaps: Vec<PlannedWrite>,
-    /// All that the file holds which has the bitmap, if one is to: to be on stable storage before the superblocks, too.
+    /// Content of the bitmap's file, if the bitmap is in one. It has to be on stable storage before the superblocks,
+    /// too.
     pub bitmap_file: Option<Vec<u8>>,
     /// The new superblocks.
     pub superblocks: Vec<PlannedWrite>,

@@ -95,7 +95,7 @@ fn a_resync_goes_on_where_it_was_ended() {
         let reached = array.detail().resync_offset.unwrap();
         assert!(reached >= 8 * MIB && reached < array.sync_len());
         world.stop(&array);
-        // The windows that were under way have ended; of parity they count.
+        // The windows that were under way have ended; with parity they count as progress.
         let reached = array.detail().resync_offset.unwrap().max(reached);
         assert!(reached < array.sync_len());
         assert!(world.superblocks().iter().all(|sb| sb.resync_offset == Some(reached)));

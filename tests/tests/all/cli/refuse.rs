@@ -121,7 +121,7 @@ fn things_that_are_no_storage() {
                 assert!(looked.contains(name(path)) && looked.contains(words), "{looked}");
             }
         });
-        // To `examine` an empty file is something that it has looked at.
+        // `examine` counts an empty file as examined, and succeeds.
         let looked = path == empty;
         let report = run("examine --json", &members).ended(i32::from(!looked)).report();
         let error = report["members"][1]["error"].as_str().unwrap_or_default();

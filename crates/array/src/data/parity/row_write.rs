@@ -53,6 +53,8 @@ pub(super) struct Blocks {
     pub(super) data: SmallVec<[u16; 16]>,
 }
 
+/// The blocks of P and Q in scratch, before those of data. They are numbers, not an enum, since they also index the
+/// pairs of [`Health`].
 pub(super) const P: u16 = 0;
 pub(super) const Q: u16 = 1;
 
