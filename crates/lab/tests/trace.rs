@@ -100,7 +100,7 @@ fn what_is_wrong_is_told_with_file_place_and_reason() {
     );
     let iolog = |line: &str| format!("fio version 2 iolog\nf add\n{line}\n").into_bytes();
     wrong(Format::Iolog, &iolog("f read x 4096"), "t:3: 'x' is not a number of bytes");
-    wrong(Format::Iolog, &iolog("g read 0 4096"), "t:3: 'g' is no file that a line before adds");
+    wrong(Format::Iolog, &iolog("g read 0 4096"), "t:3: 'g' is not a file that a line before adds");
     wrong(Format::Iolog, &iolog("f read 0 1g"), "t:3: '1g' is not a number of bytes");
     wrong(
         Format::Iolog,

@@ -36,7 +36,7 @@ pub enum TraceErrorKind {
         wanted: &'static str,
     },
     /// A field has a wrong value.
-    #[error("'{text}' is no {wanted}")]
+    #[error("'{text}' is not a {wanted}")]
     Field {
         /// The field.
         text: String,
