@@ -37,7 +37,7 @@ pub(crate) struct Core {
     pub(crate) requests: Cell<u64>,
     /// Called as soon as something is to be brought in sync for which there was no room.
     pub(crate) on_no_space: OnceCell<Box<dyn Fn()>>,
-    /// Called when reads of a role's member were given up that had waited for so long.
+    /// Called when reads of a role's member are given up, with the time that they had waited.
     pub(crate) when_given_up: OnceCell<Box<dyn Fn(u16, Duration)>>,
     /// For tasks that must not keep the array alive.
     me: Weak<Self>,

@@ -45,7 +45,7 @@ pub struct NoMemory {
     pub errno: i32,
 }
 
-/// Why memory that others give is not taken, or a part of it can't be used.
+/// Why memory from outside is refused, or a part of it can't be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotGiven {
     /// The file may be made shorter at any time, and an access beyond its end would kill the process: it is no memfd

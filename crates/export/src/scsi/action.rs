@@ -56,7 +56,7 @@ pub enum Action {
         /// The data are stable when the command is answered.
         fua: bool,
     },
-    /// Twice as many bytes come: if the first half is what the volume holds the second is written.
+    /// Twice as many bytes come: if the first half equals the volume's content, the second half is written.
     CompareAndWrite {
         /// The first byte.
         offset: u64,

@@ -45,10 +45,10 @@ pub enum Request {
     Action {
         /// The action to take.
         action: Word,
-        /// Bytes a second that it goes over at most; 0 for as fast as it goes.
+        /// Most bytes a second; 0 for no limit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max_speed: Option<u64>,
-        /// Bytes a second that it goes over at least, where it can, whatever clients ask for; 0 for no such speed.
+        /// Least bytes a second, where possible, whatever clients ask for; 0 for none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         min_speed: Option<u64>,
         /// The array, by name, UUID or a member; by default the only one.

@@ -146,7 +146,7 @@ impl Uring {
         self.listen_unix_as(path, OWNER_ONLY)
     }
 
-    /// Like [`Uring::listen_unix`], for those whom these rights let write to the socket's file.
+    /// [`Uring::listen_unix`] for a socket whose file has these rights: users who may write to it can connect.
     ///
     /// # Errors
     /// As [`Uring::listen_unix`].

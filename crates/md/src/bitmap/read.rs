@@ -229,7 +229,7 @@ impl Bits {
         let chunks = Chunks::new(geometry, self.superblock.chunk);
         let counters = Counters::new(chunks.count());
         let image = Image::new(self.superblock, chunks.count(), self.bytes, self.everywhere);
-        // Enough for a flight, and for those that were given up on members that have failed since.
+        // Memory for a flight, and for flights that were given up on members that have failed since.
         let pool = io.pool(TOGETHER * PAGE * (self.targets.len() + 2));
         Rc::new_cyclic(|me| Bitmap {
             me: me.clone(),

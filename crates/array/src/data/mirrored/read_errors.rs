@@ -116,8 +116,8 @@ impl Mirror {
         self.core.mend_place(self.door(), role, offset, why, good, spare, read_failures).await
     }
 
-    /// Tries the copies of a piece: the suspects first, then the others in their order. A slow member is asked last, and
-    /// only when it has answered what it was asked before: each time it would keep the memory that it is given.
+    /// Tries the copies of a piece: the suspects first, then the others in their order. A slow member is asked last,
+    /// and only after its earlier answers: it keeps the memory of each read until then.
     async fn read_piece(
         &self,
         piece: &CarefulPiece,

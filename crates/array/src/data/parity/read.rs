@@ -217,8 +217,8 @@ impl Parity {
         Ok(true)
     }
 
-    /// The members that others are to answer for: those that do not answer, and those that are only slower than others, if these are
-    /// to be `slow_peer`.
+    /// The members whose data are rebuilt from the others: those that do not answer and, with `slow_peer`, those that
+    /// are only slower than others.
     fn slow_members(&self, slow_peer: bool) -> Bad {
         let (mut slow, members) = (Bad::default(), &self.core.members);
         if members.is_any_slow() {

@@ -1,8 +1,8 @@
 //! Writes a part of one row: reads the blocks that its plan needs, computes parity, writes data and parity at once.
 //!
-//! All members are written in one group, so whichever of them refuse, the others hold what belongs together: data that
-//! a failed member lacks is what parity says it is. Where something is lost, parity that does not come from what was read
-//! is written first (`no_space/parity_first.rs`).
+//! All members are written in one group, so whichever of them refuse, the others agree: parity gives the data that a
+//! failed member lacks. Where blocks are lost, parity that was computed from new data alone is written first
+//! (`no_space/parity_first.rs`).
 
 use core::ops::Range;
 
