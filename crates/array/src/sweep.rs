@@ -47,7 +47,7 @@ impl Array {
     /// Compares the redundancy of `len` bytes at `pos` (see [`Array::sync_len`]; both multiples of 64 KiB and, for
     /// parity, of the chunk, but for the end). Requests to that range wait meanwhile. Places that can't be read are
     /// mended on the way, unless the array is read-only; places that can't be mended are named, and don't end it.
-    /// Redundancy that is true after [`SyncMode::Repair`] is known to be from then on.
+    /// Redundancy that is in sync after [`SyncMode::Repair`] is known to be from then on.
     ///
     /// # Errors
     /// [`VolumeError::TooManyLost`] or [`VolumeError::Member`] if the array can't do without a member that is gone or

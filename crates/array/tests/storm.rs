@@ -1,5 +1,5 @@
 //! Overlapping requests of all kinds against drives that die, can't read and are replaced: every answer must be one
-//! that some order of the requests explains, and redundancy must be true in the end.
+//! that some order of the requests explains, and redundancy must be in sync in the end.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -362,7 +362,7 @@ fn refuse_failed(array: &Array) -> Result<(), Failure> {
     }
 }
 
-/// The redundancy of an array that was just asked for is true everywhere.
+/// The redundancy of an array that was just asked for is in sync everywhere.
 fn refuse_unreadable(array: &Array) -> Result<(), Failure> {
     match array.detail().resync_offset {
         Some(offset) => Err(Failure::Refused(format!(

@@ -70,7 +70,7 @@ impl Report {
         let mut text = format!("mismatch_cnt {} (sectors of 512 bytes)\n", self.mismatch_cnt);
         if self.resynced {
             return text
-                + "redundancy hardly was ever in sync: it was made true all over, and no member was looked for\n"
+                + "redundancy hardly was ever in sync: it was brought in sync everywhere, and no member was looked for\n"
                 + &self.bad_text();
         }
         if self.unverified > 0 {

@@ -125,7 +125,7 @@ async fn begin_again(io: &Io, array: &Array, of: &str, speeds: Speeds) -> Result
 }
 
 /// Brings redundancy in sync behind the clients, where it is in doubt. Its messages begin with `of`. False if there
-/// is nothing to make true, or nothing may be written.
+/// is nothing to bring in sync, or nothing may be written.
 pub(crate) fn resync(io: &Io, array: &Array, of: &str) -> bool {
     if !array.needs_resync() || array.limits().read_only {
         return false;

@@ -82,7 +82,7 @@ pub trait IntentBitmap: RowLog {
     /// Whether the bit of some chunk is set that a range of the array's bytes is in.
     fn is_marked(&self, range: &Range<u64>) -> bool;
 
-    /// Ranges without a bit, as a resync counts: their redundancy is true, whatever happened.
+    /// Ranges without a bit, as a resync counts: their redundancy is in sync, whatever happened.
     fn undoubted(&self) -> Vec<Range<u64>>;
 
     /// The file that has it, if no member does.

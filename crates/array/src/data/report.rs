@@ -1,4 +1,4 @@
-//! The results of comparing redundancy, and of making it true, window by window.
+//! The results of comparing redundancy, and of bringing it in sync, window by window.
 
 /// The treatment of redundancy that disagrees with the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The record of an array's state that outlives a run, as a trait: the requests of the keeper, whatever the format.
 //!
-//! The keeper decides what the state is (dirty, how far redundancy is true, which members have failed) and when it
+//! The keeper decides what the state is (dirty, how far redundancy is in sync, which members have failed) and when it
 //! changes; that is the same for every ledger. A ledger writes the state to devices and finds it there again.
 
 mod add;

@@ -35,7 +35,7 @@ struct Row {
     figures: Figures,
 }
 
-/// The one to take.
+/// The recommended configuration.
 #[derive(Clone, Debug)]
 struct Taken {
     /// Place in the list.
@@ -53,7 +53,7 @@ struct Answer<'a> {
     kinds: &'a [Kind],
     asked: Option<&'a AskedLoad>,
     needs: &'a [Need],
-    /// How many there are, and how many meet the needs.
+    /// Number of configurations, and of those that meet the needs.
     total: usize,
     fitting: usize,
     rows: &'a [Row],

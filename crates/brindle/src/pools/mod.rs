@@ -53,7 +53,7 @@ pub(crate) struct Sorted {
     pub(crate) silent: Vec<String>,
 }
 
-/// Tells members of pools from others.
+/// Separates members of pools from other members.
 pub(crate) fn sort(members: &[PathBuf], tuning: &Tuning) -> Sorted {
     let mut pools: Vec<(_, Vec<PathBuf>)> = Vec::new();
     let mut sorted = Sorted::default();

@@ -285,7 +285,7 @@ impl House {
     }
 }
 
-/// Owes the client the word of the end, if it stays for that.
+/// Notes that the client gets the final outcome, if it stays connected.
 fn tell_end(peer: &mut Peer, ended: &Ended, now: Instant) {
     match &mut peer.step {
         PeerStep::Answering { answer, then: then @ Then::Stay, .. } => {

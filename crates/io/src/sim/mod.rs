@@ -416,7 +416,7 @@ unsafe impl Reactor for Sim {
         self.0.borrow_mut().cancel_all();
     }
 
-    /// Nothing outside the world can wake it: there is no outside.
+    /// A handle that does nothing: no other thread can wake a simulated world.
     fn unpark(&self) -> Unpark {
         Arc::new(|| {})
     }

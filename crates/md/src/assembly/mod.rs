@@ -135,7 +135,7 @@ impl Assembly {
         self.geometry.size().min(moved)
     }
 
-    /// Redundancy is true everywhere.
+    /// Redundancy is in sync everywhere.
     pub fn is_clean(&self) -> bool {
         self.resync_offset.is_none()
     }

@@ -118,7 +118,7 @@ impl DeviceRecord {
         }
     }
 
-    /// The device stands beside the member of its role.
+    /// True if the device is a replacement of its role's member.
     fn replaces(&self) -> bool {
         matches!(self.usage, DeviceUse::Replacement { .. })
     }

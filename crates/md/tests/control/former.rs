@@ -85,7 +85,7 @@ pub(crate) fn whole_again(world: &World<Sim>, array: &Array) {
     });
 }
 
-/// Redundancy is true, and gives what the array holds where the member of role 1 has to help.
+/// Redundancy is in sync, and gives what the array holds where the member of role 1 has to help.
 fn judge(world: &World<Sim>, array: &Array, content: &[u8], what: &str) {
     assert_eq!(array.state(1), RoleState::InSync, "{what}");
     let report = world.io.block_on(array.check(SyncMode::Check, |_| ())).unwrap();

@@ -123,7 +123,7 @@ fn when_all_are_full_nothing_fails_and_what_was_written_is_read() {
 
             room(&world, &full_members, true);
             wait(&world, 60);
-            assert!(!array.needs_resync(), "{who}: all is true again");
+            assert!(!array.needs_resync(), "{who}: all is in sync again");
             assert!(array.events_since(0).iter().any(|event| event.kind == EventKind::SpaceAgain));
             let report = world.io.block_on(array.check(SyncMode::Check, |_| ())).unwrap();
             assert_eq!((report.mismatch_sectors, report.unverified), (0, 0), "{who}");

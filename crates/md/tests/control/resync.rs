@@ -224,7 +224,7 @@ fn what_can_not_be_read_does_not_end_a_resync() {
         assert_eq!(report.unverified, 512, "{level}");
         assert_eq!(array.detail().resync_offset, Some(start));
 
-        // Other places of the row can be written.
+        // Other places of the row can still be written.
         let row = 20 * map.row_data_bytes();
         let (in_lost, in_bad) = (row + 8192, row + map.chunk() + 8192);
         world.write(&array, in_lost - 512, &pattern(3, 1536)).unwrap();

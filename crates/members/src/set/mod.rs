@@ -36,7 +36,7 @@ pub struct MemberSet {
     pub ration: Ration,
     /// Flushes under way.
     pub flushes: Rc<Flushes>,
-    /// The members are not watched any more.
+    /// True once the members are not watched any more.
     pub ended: Cell<bool>,
     /// The owner gets notice of all changes that members are sent.
     observed: bool,

@@ -159,7 +159,7 @@ pub(super) struct BootPlan {
 pub(super) enum End {
     /// All was done.
     Well {
-        /// The superblocks say that redundancy is true.
+        /// The superblocks say that redundancy is in sync.
         clean: bool,
     },
     /// A forced array has been judged as far as it can be.

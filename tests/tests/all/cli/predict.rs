@@ -150,7 +150,7 @@ fn a_sweep_goes_on_where_it_was_interrupted() {
         html.contains("brindle simulate --drive nvme --as brindle") && html.contains("default-src 'none'"),
         "it needs no network"
     );
-    // Cut within the last line, as by a power cut.
+    // The file is cut within its last line, as by a power cut.
     let cut = &kept[..kept.len() - 9];
     fs::write(folder.join("points.jsonl"), cut).unwrap();
     let text = program::brindle(words(flags, name(&folder))).ok().text();

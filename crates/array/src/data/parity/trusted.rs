@@ -79,7 +79,7 @@ impl Parity {
         if in_parity && !self.is_in_sync(row, cols) { Err(VolumeError::TooManyLost) } else { Ok(()) }
     }
 
-    /// [`Parity::check_written`] of a window that was written whole, after noting that its parity is true.
+    /// [`Parity::check_written`] of a window that was written whole, after noting that its parity is in sync.
     pub(super) fn settle_window(&self, window: &RowWindow) -> Result<(), VolumeError> {
         self.note_window_in_sync(window, !self.core.members.all_in_sync());
         window.rows.clone().try_for_each(|row| self.check_written(row, &window.cols, |_| true))
