@@ -169,7 +169,7 @@ pub enum Named {
 /// 10. Once a record that calls a device lost is settled, a later run with that device among others does not take it
 ///     for a member, whatever its own record says.
 /// 11. A device that is being rebuilt is never found to hold more than the keeper has said, nor in sync before it is
-///    taken in.
+///     taken in.
 ///
 /// The keeper asserts what it can see of this; a ledger asserts its own rules at each change.
 pub trait Ledger {
