@@ -58,7 +58,7 @@ soak: ## A server under fio --verify while everything happens to its members, fo
 mutants: ## Break the engine on purpose and count the seeds that notice; ONLY=name SECONDS=60 SEEDS=10
 	$(CARGO) xtask mutants "ONLY=$(ONLY)" "SECONDS=$(SECONDS)" "SEEDS=$(SEEDS)" "SEED=$(SEED)"
 
-FILES ?= crates/array/src/keeper/*.rs crates/array/src/ledger/*.rs crates/md/src/ledger/*.rs crates/md/src/assembly/*.rs
+FILES ?= crates/array/src/keeper/*.rs crates/array/src/ledger/*.rs crates/array/src/*/record.rs crates/md/src/ledger/*.rs crates/md/src/assembly/*.rs
 
 mutants-cargo: ## cargo-mutants over FILES (default: keeper, ledger and assembly) with the engine's quick tests; hours
 	$(CARGO) mutants -p brindle-array -p brindle-md $(foreach file,$(FILES),-f '$(file)') --timeout 300 -- --test control --test engine

@@ -1,7 +1,7 @@
 //! Writers that get in each other's way on several connections, and what the content may be afterwards.
 //!
-//! Requests of one round are all under way at once. What several of them touch has what one of them made of it, sector
-//! by sector; which one it was shows when it is read after the round, and stays.
+//! Requests of one round are all under way at once. A sector that several of them write has the content of one of
+//! them; which one it was shows when it is read after the round, and stays.
 
 use brindle_testkit::load::{self, Mix, Request};
 use brindle_testkit::oracle::{self, Oracle};

@@ -150,7 +150,7 @@ impl Ran {
         String::from_utf8_lossy(&self.out).into_owned()
     }
 
-    /// It ended with this status.
+    /// Checks that the program ended with this status.
     ///
     /// # Panics
     /// If not, with all that it said.
@@ -160,7 +160,7 @@ impl Ran {
         self
     }
 
-    /// It did its work and had nothing to remark.
+    /// Checks that the program succeeded without a remark.
     ///
     /// # Panics
     /// If not.
@@ -190,7 +190,7 @@ impl Ran {
             .unwrap_or_else(|e| panic!("{}: {e}\n{}{}", self.command, self.text(), self.err))
     }
 
-    /// It refused with this status and one line that holds each of these words.
+    /// Checks that the program refused with this status and one line that holds each of these words.
     ///
     /// # Panics
     /// If it did not, or said it in another way than all refusals are said.
@@ -417,7 +417,7 @@ impl Server {
         (status.code().unwrap_or(-1), err)
     }
 
-    /// It has ended, or is ending and waits in the kernel for nothing but a device that hangs.
+    /// True if the program has ended, or is ending and waits in the kernel only for a device that hangs.
     pub fn is_over(&self) -> bool {
         /// The kernel's marks of a task that has begun to exit: PF_EXITING and, before that, PF_POSTCOREDUMP.
         const EXITING: u64 = 4 | 8;

@@ -83,7 +83,7 @@ impl<'a> Goldens<'a> {
         self.hold_value(name, shape, ran.code, report);
     }
 
-    /// The same of a report that came in another way.
+    /// [`Goldens::hold`] for a report that was not printed.
     ///
     /// # Panics
     /// If it is another, with both.

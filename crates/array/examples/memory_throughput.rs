@@ -111,7 +111,7 @@ fn filled(memory: &Memory) -> MemberId {
     id
 }
 
-/// The array without its first `lost` members. What the members hold is no valid parity, and need not be: nothing is
+/// The array without its first `lost` members. What the members hold is not valid parity, and need not be: nothing is
 /// compared, and computing does not depend on it.
 fn array(io: &Io, subject: &Subject, ids: &[MemberId], lost: usize) -> Target {
     let geometry = Geometry::new(subject.level, subject.layout, CHUNK, &vec![MEMBER; subject.members])

@@ -48,7 +48,7 @@ impl Writes {
         }
     }
 
-    /// As many clients as there are, for as long as `meanwhile` takes.
+    /// Runs all clients for as long as `meanwhile` takes.
     async fn beside(io: &Io, array: &Array, meanwhile: impl Future<Output = ()>) -> Vec<u64> {
         let writes = Rc::new(Self::default());
         let client = |seed| io.spawn(Rc::clone(&writes).write(io.clone(), array.clone(), seed));

@@ -106,7 +106,7 @@ fn copied() -> f64 {
     best
 }
 
-/// The array without its first `lost` members, whose content is no valid parity and need not be: computing does not depend
+/// The array without its first `lost` members, whose content is not valid parity and need not be: computing does not depend
 /// on it.
 fn degraded(io: &Io, ids: &[MemberId], lost: usize) -> Array {
     let symmetric = Layout::Parity(ParityLayout::LeftSymmetric);
@@ -205,7 +205,7 @@ fn reads(io: &Io, array: &Array, pool: &Pool, seconds: f64) -> f64 {
     clients.done.get() as f64 / (processor_time() - began)
 }
 
-/// The same while a member is rebuilt; and bytes rebuilt for each nanosecond.
+/// Reads of clients while a member is rebuilt, and bytes rebuilt for each nanosecond.
 fn reads_during_recovery(io: &Io, array: &Array, pool: &Pool, spares: &[(u16, Device)]) -> (f64, f64) {
     let clients = Rc::new(Clients::default());
     let began = processor_time();

@@ -163,7 +163,7 @@ impl Array {
         self.0.core.members.errors(role).total()
     }
 
-    /// How many read errors of the role's member count now: one more than [`OpenConfig::read_errors`], and it is failed.
+    /// Read errors of the role's member that count now. One more than [`OpenConfig::read_errors`], and it is failed.
     ///
     /// # Panics
     /// If the array has no such role.

@@ -52,7 +52,8 @@ pub enum Recovery {
     /// By command ([`Array::recover`](crate::Array::recover)).
     #[default]
     Manual,
-    /// As soon as the array has a device for that: a spare, or one of which an earlier run has rebuilt a part.
+    /// Recovery begins as soon as the array has a device for it: a spare, or one that an earlier run has rebuilt in
+    /// part.
     Automatic,
 }
 
@@ -65,7 +66,7 @@ pub struct OpenConfig {
     pub scratch_bytes: usize,
     /// The choice of the copy of a mirrored array that answers a read.
     pub read_policy: ReadPolicy,
-    /// How long members may take.
+    /// Time that members may take.
     pub patience: Patience,
     /// Time without writes after which the array is marked clean; md waits 200 ms.
     pub idle: Duration,

@@ -37,7 +37,7 @@ pub(crate) struct Core {
     pub(crate) requests: Cell<u64>,
     /// Called as soon as something is to be brought in sync for which there was no room.
     pub(crate) on_no_space: OnceCell<Box<dyn Fn()>>,
-    /// Called when reads of a role's member were given up that had waited for so long.
+    /// Called when reads of a role's member are given up, with the time that they had waited.
     pub(crate) when_given_up: OnceCell<Box<dyn Fn(u16, Duration)>>,
     /// For tasks that must not keep the array alive.
     me: Weak<Self>,
@@ -68,7 +68,7 @@ impl Core {
         let how = Treatment {
             dependence,
             patience: config.patience,
-            waits_for_room: config.on_full == OnFull::Wait,
+            waits_for_space: config.on_full == OnFull::Wait,
             observed: intent.is_observed(),
             scratch,
         };
@@ -169,14 +169,14 @@ impl Owner for Core {
         self.keeper.note_member(role, what.into(), why, None);
     }
 
-    fn no_room(&self, range: Range<u64>, members: &[(u16, Cause)]) {
-        if self.keeper.no_room(range, members) {
+    fn note_no_space(&self, range: Range<u64>, members: &[(u16, Cause)]) {
+        if self.keeper.note_no_space(range, members) {
             self.on_no_space.get().into_iter().for_each(|begin| begin());
         }
     }
 
     fn full(&self, role: u16, why: Cause) {
-        self.keeper.tell_full(role, why);
+        self.keeper.report_full(role, why);
     }
 
     fn sent(&self, changes: &[MemberChange]) {

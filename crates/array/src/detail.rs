@@ -7,7 +7,7 @@ use brindle_members::members::{Flags, RoleState};
 use uuid::Uuid;
 
 use crate::array::Array;
-use crate::intent_bitmap::BitmapFile;
+use crate::bitmap::BitmapFile;
 use crate::ledger::{DeviceUse, Failed, KnownDevice, LeftOut, Limit};
 use crate::placement::Placement;
 
@@ -21,7 +21,7 @@ pub enum DeviceState {
         /// Bytes from the start of the data area.
         upto: u64,
     },
-    /// Is to take the place of a member that still works, and holds what that holds below this offset of its data area.
+    /// A replacement of a member that still works. It holds the member's data below this offset of its data area.
     Replacement {
         /// Bytes from the start of the data area.
         upto: u64,
@@ -51,7 +51,7 @@ pub struct DeviceDetail {
     pub failure: Option<Failed>,
     /// Its flags.
     pub flags: Flags,
-    /// How many times as long as its peers it takes to answer, if it fills a role and takes much longer.
+    /// Time of its answers as a multiple of its peers', if it fills a role and is much slower.
     pub slower: Option<u64>,
 }
 

@@ -32,8 +32,8 @@ pub enum RemoveError {
         /// The device.
         label: String,
     },
-    /// The device is none of the array's, or what keeps the array's state can't say that it went.
-    #[error("it is no device of the array that can be removed")]
+    /// The device is not one of the array's, or the ledger can't record that it is removed.
+    #[error("it is not a device of the array that can be removed")]
     Unknown,
     /// The array could not record the change.
     #[error(transparent)]
@@ -225,7 +225,7 @@ impl Array {
     /// Gives a device of the array other flags; returns when they are on record. They are honoured from then on.
     ///
     /// # Errors
-    /// [`RemoveError::Unknown`] if it is no device of the array, has failed, or what keeps the array's state has no place for
+    /// [`RemoveError::Unknown`] if it is not a device of the array, has failed, or what keeps the array's state has no place for
     /// flags; else as [`Array::remove`].
     pub async fn set_flags(&self, id: MemberId, flags: Flags) -> Result<(), RemoveError> {
         self.check_devices_may_change()?;

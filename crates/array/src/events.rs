@@ -26,7 +26,7 @@ pub enum EventKind {
     ResyncBegun,
     /// A resync has come to its end.
     ResyncEnded,
-    /// A member is being rebuilt from the others; `range` is what of it has to be.
+    /// A member is being rebuilt from the others; `range` is the part of it that has to be rebuilt.
     RecoveryBegun,
     /// A member has been rebuilt.
     RecoveryEnded,
@@ -72,8 +72,8 @@ pub enum EventKind {
     Truncated,
     /// The file system that holds the member is full: writes that need space are refused. No data are lost.
     Full,
-    /// Nothing is left in doubt of what the member had no room for.
-    RoomAgain,
+    /// All ranges that the member had no space for are in sync again.
+    SpaceAgain,
     /// A member whose superblock was behind after a crash was given the present state.
     BroughtUp,
     /// The array has a write-intent bitmap from now on.
@@ -126,7 +126,7 @@ impl EventKind {
             Self::Replaced => "replaced",
             Self::Truncated => "truncated",
             Self::Full => "full",
-            Self::RoomAgain => "room-again",
+            Self::SpaceAgain => "room-again",
             Self::BroughtUp => "brought-up",
             Self::BitmapAdded => "bitmap-added",
             Self::BitmapRemoved => "bitmap-removed",
@@ -162,13 +162,13 @@ impl Kind for EventKind {
                 "has no room in a log of bad blocks to record what could not be rebuilt of it"
             }
             Self::Mismatch => {
-                "disagrees with the others in a place, and nothing tells which is wrong: it is left as it is"
+                "disagrees with the others in a place, and it is not known which is wrong: it is left as it is"
             }
             Self::Wrong => "is wrong in a place, by what all others say",
             Self::Rewritten => "disagreed with the others in a place, which was written anew from them",
             Self::CheckEnded => "has been checked",
             Self::RepairEnded => "has been repaired",
-            Self::Unprotected => "could not be made redundant in a place",
+            Self::Unprotected => "has a place whose redundancy could not be brought in sync",
             Self::Slow => "is slow: the others answer for it",
             Self::Slower => "has grown slow: it takes much longer to answer than the others",
             Self::AsFastAgain => "answers about as fast as the others again",
@@ -178,7 +178,7 @@ impl Kind for EventKind {
             Self::Replaced => "was replaced by another file: what it holds goes when the array stops",
             Self::Truncated => "is shorter than it was",
             Self::Full => "has no space left: what lies below it is full",
-            Self::RoomAgain => "has caught up on the writes that failed for lack of space",
+            Self::SpaceAgain => "has caught up on the writes that failed for lack of space",
             Self::BroughtUp => "was one event behind after a crash and was given the present state",
             Self::BitmapAdded => "has a write-intent bitmap now",
             Self::BitmapRemoved => "has no write-intent bitmap any more",
@@ -186,7 +186,7 @@ impl Kind for EventKind {
             Self::BitmapFailed => {
                 "had the write-intent bitmap, and is not used any more: after a crash all of the array is resynced"
             }
-            Self::WriteBehindSet => "lets another number of writes lag behind on write-mostly members",
+            Self::WriteBehindSet => "has another limit of write-behind now",
             Self::SpareGiven => "was a spare, and has left for another array that lacks a member",
             Self::SpareTaken => "was a spare of another array, and takes the place of a member of this one",
             Self::Exposed => {
@@ -236,7 +236,7 @@ mod tests {
         let note = Note { range: Some(0..65536), ..Note::of(EventKind::Unprotected) };
         assert_eq!(
             events.note(0, note).to_string(),
-            "the array could not be made redundant in a place (bytes 0 to 65536)"
+            "the array has a place whose redundancy could not be brought in sync (bytes 0 to 65536)"
         );
         io.shutdown();
     }

@@ -12,14 +12,14 @@ use brindle_members::change::MemberChange;
 use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
-use crate::intent_bitmap::IntentBitmap;
+use crate::bitmap::IntentBitmap;
 use crate::keeper::{Keeper, MaintenanceGuard};
 use crate::observer::Observer;
 use crate::row_log::{Change, Computed, OnRecord, RowLog};
 
-/// The records of changes in progress, which tell what is in doubt after a crash. The dirty mark says that the array
-/// changes, not where: all of its redundancy is in doubt. A bitmap says where: only chunks with set bits are in
-/// doubt. Other logs may put more on record. Observers see all of it.
+/// The records of changes in progress, from which the next run knows which ranges are in doubt. The dirty mark says
+/// that the array changes, not where: all of its redundancy is in doubt. A bitmap says where: only chunks with set
+/// bits are in doubt. Other logs may put more on record. Observers see all of it.
 pub(crate) struct Intent {
     bitmap: RefCell<Option<Rc<dyn IntentBitmap>>>,
     logs: Vec<Rc<dyn RowLog>>,

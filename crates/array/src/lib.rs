@@ -4,8 +4,8 @@
 //! uring, the memory and the sim world.
 
 mod array;
+pub mod bitmap;
 mod claims;
-mod clear;
 mod config;
 mod core;
 mod data;
@@ -13,9 +13,7 @@ mod detail;
 mod devices;
 mod events;
 mod exchange;
-mod grow;
 mod intent;
-pub mod intent_bitmap;
 mod keeper;
 pub mod ledger;
 mod no_space;
@@ -32,6 +30,7 @@ pub mod sync_len;
 mod write_behind;
 
 pub use array::{Array, Border, Opening, Outcome};
+pub use bitmap::BitmapFile;
 /// The type behind [`Array`]. The program that counts instructions finds it here at every commit that it is built
 /// against.
 pub use brindle_members::events::{Cause, Operation};
@@ -44,7 +43,6 @@ pub use data::report::{BadPlace, Mismatch, MismatchKind, SyncMode, SyncReport};
 pub use detail::{BitmapDetail, Detail, DeviceDetail, DeviceState, RoleDetail};
 pub use devices::{Removal, RemoveError};
 pub use events::{Event, EventKind};
-pub use intent_bitmap::BitmapFile;
 pub use keeper::StateChange;
 pub use ledger::{AddError, BitmapError, BitmapSpec, DeviceUse, Failed, Joined, LeftOut, NotTaken};
 pub use process::{Process, ProcessDetail, ProcessError, ProcessKind};

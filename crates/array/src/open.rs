@@ -6,7 +6,7 @@ use brindle_members::members::{Device, Members};
 use brindle_volume::VolumeError;
 
 use crate::array::{Array, Opening};
-use crate::clear;
+use crate::bitmap::clear;
 use crate::config::{Access, OpenConfig};
 use crate::keeper::StateChange;
 use crate::ledger::Ledger;
@@ -26,8 +26,8 @@ impl Array {
         Self::over(io, opening, config).tried_again().watched().recovered()
     }
 
-    /// An array whose run begins: its tasks watch the members, rebuild what is lost, and clear bits of its bitmap, as `config`
-    /// says. `io` is the array's own (see [`Io::owned`]).
+    /// An array whose run begins: its tasks watch the members, rebuild lost ones, and clear bits of its bitmap, as
+    /// `config` says. `io` is the array's own (see [`Io::owned`]).
     pub fn begin(io: &Io, opening: Opening, config: &OpenConfig) -> Self {
         let array = Self::over(io, opening, config);
         array.0.core.keeper.note_if_exposed();
@@ -51,8 +51,8 @@ impl Array {
     }
 
     /// Ends the run: refuses new requests, waits for the writes under way, flushes the members and marks the array
-    /// clean. Nothing is written to a member any more when this returns, also not for a read that is under way still; but for
-    /// what was given up, and may still land.
+    /// clean. Nothing is written to a member any more when this returns, also not for a read that is under way still;
+    /// except operations that were given up, and may still land.
     ///
     /// # Errors
     /// The run has ended all the same, and the next one finds the array dirty; unless it is stopped anew, with more success.

@@ -43,7 +43,7 @@ impl Family {
         }
     }
 
-    /// How much scratch an array of this geometry gets that asks for `wanted` bytes.
+    /// Scratch bytes of an array of this geometry that asks for `wanted` bytes.
     pub(crate) fn scratch_bytes(geometry: &Geometry, wanted: usize) -> usize {
         match geometry.family() {
             Map::Striped(_) => Stripes::SCRATCH,
@@ -75,7 +75,7 @@ impl Family {
         if done.is_ok() { Ok(()) } else { Box::pin(self.read_on(offset, into, done)).await }
     }
 
-    /// Appends what is known of holes in a range that is not empty; its parts are of whole blocks, in bytes.
+    /// Appends the known holes in a range that is not empty; its parts are of whole blocks, in bytes.
     pub(crate) async fn allocation(&self, block: u64, range: Range<u64>, found: &mut Vec<Allocation>) {
         let door = self.door();
         match self {
@@ -97,7 +97,7 @@ impl Family {
 }
 
 /// Writes memory that others change meanwhile to more members than one: what is written is a copy, which they all get
-/// and from which parity is computed. What there is no memory for at once goes in steps, one after the other.
+/// and from which parity is computed. A part beyond the memory at hand goes in steps, one after the other.
 pub(crate) async fn write_copied(
     core: &Core,
     offset: u64,
@@ -127,8 +127,8 @@ pub(crate) enum Placement {
     Split(Box<Split>),
 }
 
-/// An array that is being reshaped: what has moved lives with one family, the rest with the other. Both stand on the same
-/// core, and so on the same members and one keeper.
+/// An array that is being reshaped: bytes that have moved belong to one family, the rest to the other. Both stand on
+/// the same core, and so on the same members and one keeper.
 pub(crate) struct Split {
     /// Byte of the array at which the border stands. The array is read only, so it does not move.
     pub(crate) border: u64,
@@ -181,8 +181,7 @@ impl Placement {
         Ok(report)
     }
 
-    /// Waits until nothing is under way that looks at members more than once, and lets nothing begin as long as what comes
-    /// back lives.
+    /// Waits until no request is under way that asks members more than once. None begins as long as the guard lives.
     pub(crate) async fn quiet(&self) -> Option<RangeGuard<'_>> {
         match self.one().ok()? {
             Family::Stripes(_) => None,
@@ -191,8 +190,8 @@ impl Placement {
         }
     }
 
-    /// Waits until nothing is under way on what lies in these ranges of roles' data areas, and lets nothing begin there as long as
-    /// what comes back lives. Requests to all else go on.
+    /// Waits until no request is under way in these ranges of roles' data areas. None begins there as long as the
+    /// guards live. Requests elsewhere go on.
     pub(crate) async fn quiet_in(&self, parts: &[(u16, Range<u64>)]) -> Vec<RangeGuard<'_>> {
         let held = match self.one() {
             Err(_) | Ok(Family::Stripes(_)) => Vec::new(),

@@ -21,7 +21,7 @@ pub enum ProcessKind {
     Check,
     /// Compares redundancy everywhere, and brings it in sync.
     Repair,
-    /// Rebuilds what a member is to hold from the others.
+    /// Rebuilds a member's content from the others.
     Recovery,
     /// Copies a member onto the device that is to replace it. To md that is a recovery, too.
     Replacement,

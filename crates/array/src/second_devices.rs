@@ -10,11 +10,11 @@ use crate::array::Array;
 use crate::placement::Family;
 
 impl Array {
-    /// Gives a role whose member is in sync a second device, of which nothing is good yet. It takes every change from now on;
-    /// [`Array::fill_second`] gives it the rest. The member is asked, and the second only for what the member does not
-    /// give. If the second fails it is taken out of use, and nothing else changes. If the member fails that it holds all
-    /// of, it is the member, where the array's ledger
-    /// [can say so](crate::ledger::Ledger::replaces).
+    /// Gives a role whose member is in sync a second device, still empty. It takes every change from now on;
+    /// [`Array::fill_second`] copies the rest. Reads go to the member, and to the second device only where the member
+    /// can't answer. If the second device fails, it is taken out of use and nothing else changes. If the member fails
+    /// when the second device is complete, that becomes the member, where the array's ledger [can say
+    /// so](crate::ledger::Ledger::replaces).
     ///
     /// # Errors
     /// [`VolumeError::OutOfRange`] if there is no such role; [`VolumeError::TooManyLost`] if its member is not in
@@ -47,7 +47,7 @@ impl Array {
     /// Whether a member could be replaced by a spare, and its role. Nothing changes.
     ///
     /// # Errors
-    /// As [`Array::begin_second`]; [`VolumeError::OutOfRange`] if it is no member; [`VolumeError::Unsupported`] if the metadata
+    /// As [`Array::begin_second`]; [`VolumeError::OutOfRange`] if it is not a member; [`VolumeError::Unsupported`] if the metadata
     /// can't say it (0.90).
     pub fn may_be_replaced(&self, old: MemberId) -> Result<u16, VolumeError> {
         let core = &self.0.core;
@@ -80,9 +80,9 @@ impl Array {
         begun
     }
 
-    /// Gives the second device of a role what the member holds in `len` bytes at `pos` of the data area: from where the
-    /// last such step ended. For parity both are multiples of the chunk, so that the border of what is good never cuts a
-    /// row. Requests to that range wait meanwhile.
+    /// Copies `len` bytes at `pos` of the member's data area to the second device of its role: from where the last
+    /// such step ended. For parity both are multiples of the chunk, so that the border of good data never cuts a row.
+    /// Requests to that range wait meanwhile.
     ///
     /// # Errors
     /// [`VolumeError::TooManyLost`] or a member's, if it can't be read nor rebuilt, or the second device refuses it;
@@ -99,8 +99,8 @@ impl Array {
         Ok(())
     }
 
-    /// The second device of a role, and below which byte of the data area it holds what the member holds; `u64::MAX`
-    /// when that is everywhere. `None` if there is none now.
+    /// The second device of a role, and the byte of the data area up to which it is filled; `u64::MAX` when that is
+    /// everywhere. `None` if there is none now.
     ///
     /// # Panics
     /// If the array has no such role.

@@ -1,9 +1,6 @@
 //! Processes over the whole array (resync, check, recovery), which work window by window, several windows at a time.
 
-mod copy;
 mod found;
-mod guided;
-mod rebuild;
 mod samples;
 
 pub use samples::Redundancy;
@@ -31,7 +28,7 @@ const ALIGNMENT: u64 = 64 << 10;
 const FINE: u64 = 4 << 10;
 /// The least number of steps in which a recovery advances, where chunks are small enough.
 const STEPS: u64 = 16;
-/// How far a resync or a recovery has come is recorded at least this often over the whole array,
+/// The position of a resync or recovery is recorded at least this often over the whole array,
 const SAVES: u64 = 16;
 /// and this often in time.
 const SAVE_EVERY: Duration = Duration::from_secs(10);
@@ -49,8 +46,8 @@ impl Array {
 
     /// Compares the redundancy of `len` bytes at `pos` (see [`Array::sync_len`]; both multiples of 64 KiB and, for
     /// parity, of the chunk, but for the end). Requests to that range wait meanwhile. Places that can't be read are
-    /// mended on the way, unless the array is read-only; what can't be mended is named, and ends nothing. Redundancy that
-    /// is true after [`SyncMode::Repair`] is known to be from then on.
+    /// mended on the way, unless the array is read-only; places that can't be mended are named, and don't end it.
+    /// Redundancy that is in sync after [`SyncMode::Repair`] is known to be from then on.
     ///
     /// # Errors
     /// [`VolumeError::TooManyLost`] or [`VolumeError::Member`] if the array can't do without a member that is gone or
@@ -128,21 +125,21 @@ impl Array {
             while sweep.advance().await?.is_some() {
                 progress(sweep.process.progress());
             }
-            sweep.array.tell_compared(kind, &sweep.report);
+            sweep.array.report_compared(kind, &sweep.report);
             Ok(sweep.report.clone())
         }
     }
 }
 
-/// How far a process had come when that was recorded last.
-struct Saved {
-    position: u64,
-    at: Instant,
+/// The position of a process at its last record.
+pub(crate) struct Saved {
+    pub(crate) position: u64,
+    pub(crate) at: Instant,
 }
 
 impl Saved {
     /// Whether the position is to be recorded again, which then counts as done.
-    fn is_due(&mut self, position: u64, total: u64, now: Instant) -> bool {
+    pub(crate) fn is_due(&mut self, position: u64, total: u64, now: Instant) -> bool {
         let due = position - self.position >= total / SAVES || now.since(self.at) >= SAVE_EVERY;
         if due {
             *self = Self { position, at: now };
@@ -153,12 +150,12 @@ impl Saved {
 
 /// The work on each window.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Work {
+pub(crate) enum Work {
     /// Redundancy is compared, or brought in sync.
     Sync(SyncMode),
     /// The members of roles are rebuilt.
     Recover(Rc<[u16]>),
-    /// A role's second device is given what the member holds.
+    /// A role's second device is filled from its member.
     Replace(u16),
 }
 
@@ -245,9 +242,9 @@ struct Over {
 }
 
 /// A process under way.
-struct Sweep {
-    array: Array,
-    process: Process,
+pub(crate) struct Sweep {
+    pub(crate) array: Array,
+    pub(crate) process: Process,
     work: Work,
     windows: Windows<ProcessKind, Over>,
     report: SyncReport,
@@ -264,14 +261,19 @@ impl Drop for Sweep {
 }
 
 impl Sweep {
-    fn begin(array: &Array, kind: ProcessKind, work: Work, from: u64) -> Result<Self, ProcessError> {
+    pub(crate) fn begin(
+        array: &Array,
+        kind: ProcessKind,
+        work: Work,
+        from: u64,
+    ) -> Result<Self, ProcessError> {
         if work != Work::Sync(SyncMode::Check) && array.0.core.config.is_read_only() {
             return Err(VolumeError::ReadOnly.into());
         }
         if let Some(other) = array.process() {
             return Err(ProcessError::Busy(other.kind()));
         }
-        // Chunks of levels with parity are powers of two, so that this is a multiple of them: the border of what is good
+        // Chunks of levels with parity are powers of two, so that this is a multiple of them: the border of good data
         // never cuts a row.
         let unit = match array.0.geometry.family() {
             Map::Parity(map) => map.chunk(),
@@ -310,13 +312,13 @@ impl Sweep {
 
     /// Keeps windows under way, and waits for the first of them. Gives the position below which all is done, or
     /// nothing when there is nothing left to do.
-    async fn advance(&mut self) -> Result<Option<u64>, ProcessError> {
+    pub(crate) async fn advance(&mut self) -> Result<Option<u64>, ProcessError> {
         let Some((end, window)) = self.windows.advance().await? else { return Ok(None) };
         let window = window?;
         match self.work {
-            Work::Recover(_) => self.array.tell_unrebuilt(&window),
+            Work::Recover(_) => self.array.report_unrebuilt(&window),
             Work::Sync(mode) if self.process.kind() != ProcessKind::Resync => {
-                self.reported += self.array.tell_found(mode, &window, SyncReport::PLACES - self.reported);
+                self.reported += self.array.report_found(mode, &window, SyncReport::PLACES - self.reported);
             }
             Work::Sync(_) | Work::Replace(_) => {}
         }
@@ -326,7 +328,7 @@ impl Sweep {
     }
 
     /// Remembers the outcome of the process.
-    fn ended(&self, result: Result<(), ProcessError>) -> Result<(), ProcessError> {
+    pub(crate) fn ended(&self, result: Result<(), ProcessError>) -> Result<(), ProcessError> {
         let (kind, report, ended) = (self.process.kind(), self.report.clone(), self.array.0.core.io.now());
         self.array.0.outcome.replace(Some(Outcome { kind, report, ended, result }));
         result

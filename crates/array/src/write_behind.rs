@@ -41,7 +41,8 @@ impl Array {
     async fn finish_write_behind(&self, offset: u64, copy: Slice, leave: Leave) -> Result<(), VolumeError> {
         let answer = Rc::new(ClientAnswer::new(&self.0.core.io));
         let (array, tells) = (self.clone(), Rc::clone(&answer));
-        // Whatever becomes of who asked: the array is whole again when it ends.
+        // A task of its own finishes the write even if the requesting task is dropped, so that the members agree in
+        // the end.
         drop(self.0.core.io.spawn(async move {
             let written = match array.0.placement.one() {
                 Ok(Family::Mirror(mirror)) => mirror.write_behind(offset, &copy, &tells).await,

@@ -1,5 +1,5 @@
 //! Overlapping requests of all kinds against drives that die, can't read and are replaced: every answer must be one
-//! that some order of the requests explains, and redundancy must be true in the end.
+//! that some order of the requests explains, and redundancy must be in sync in the end.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -124,7 +124,7 @@ const STORMS: [Case; 9] = [
 ];
 
 #[test]
-fn every_answer_is_explained_and_redundancy_is_true_in_the_end() {
+fn every_answer_is_explained_and_redundancy_is_in_sync_in_the_end() {
     for (level, layout, members, dead, read_failures) in STORMS {
         let shape = Shape::new(level, members);
         let shape = if layout.is_empty() { shape } else { shape.layout(layout) };

@@ -35,7 +35,7 @@ impl ValueEnum for Said<Word> {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         Some(PossibleValue::new(self.0.name()).help(match self.0 {
             Word::Check => "Compare redundancy",
-            Word::Repair => "Compare redundancy, and make it true as `brindle repair` does",
+            Word::Repair => "Compare redundancy, and correct it as `brindle repair` does",
             Word::Locate => {
                 "Compare redundancy, and write what is known to be wrong, as `brindle repair --locate` does"
             }
@@ -46,7 +46,7 @@ impl ValueEnum for Said<Word> {
             Word::Idle => {
                 "Stop the check, repair or recovery that is running: the part that is done stays done"
             }
-            Word::Speed => "Set the array's speeds: of what goes over it now, and of what begins later",
+            Word::Speed => "Set the array's speeds, for the process that runs now and for later ones",
         }))
     }
 }
@@ -58,7 +58,7 @@ pub(crate) fn action(args: &Action) -> Result<(), Failure> {
     let [max_speed, min_speed] = [args.max_speed, args.min_speed].map(|speed| speed.map(|speed| speed.0));
     if args.action.0 == Word::Speed && max_speed.or(min_speed).is_none() {
         return Err(Failure::Usage(
-            "say which speed: --max-speed SIZE, or 0 for as fast as it goes; or --min-speed SIZE".to_owned(),
+            "give which speed: --max-speed SIZE, or 0 for as fast as it goes; or --min-speed SIZE".to_owned(),
         ));
     }
     if matches!(args.action.0, Word::Repair | Word::Locate | Word::Resume) {

@@ -19,7 +19,7 @@ use crate::health::Health;
 use crate::{log, next_step, report, runtime};
 pub(crate) use resolve::Meant;
 
-/// How long a file's name may take to be looked up.
+/// Time that a file's name may take to be looked up.
 const RESOLVING: Duration = Duration::from_millis(300);
 
 /// A server, and one of its arrays; `None` for all.
@@ -227,7 +227,7 @@ pub(crate) fn name_of_member(folder: &Path, target: &Target, member: &str) -> Re
     if member.parse::<u16>().is_ok() {
         return Ok(member.to_owned());
     }
-    // Nothing is asked of a file whose name is known: it may hang.
+    // A file whose name is known is not opened: it may hang.
     let report = ask(folder, &target.server, &Request::Status { array: target.array.clone() })?;
     let known = report::devices(&report).any(|device| device["path"] == *member);
     Ok(if known { member.to_owned() } else { real_name(member) })
@@ -245,7 +245,8 @@ fn real_name(member: &str) -> String {
     real.unwrap_or_else(|| member.to_owned())
 }
 
-/// Refuses to stop what has a device that is mounted, or open for somebody alone: its users would wait for a server that is gone.
+/// Refuses to stop an array whose kernel device is mounted, or open exclusively: its users would wait for a server
+/// that is gone.
 fn refuse_used_devices(folder: &Path, server: &str, array: Option<&str>) -> Result<(), Failure> {
     let Ok(Response::Report(noted)) =
         control::ask(folder, server, &Request::Status { array: array.map(str::to_owned) })
@@ -260,7 +261,7 @@ fn refuse_used_devices(folder: &Path, server: &str, array: Option<&str>) -> Resu
     let mut devices = report::of_arrays(&noted).iter().flat_map(own);
     let is_in_use = |device: &String| {
         let device = PathBuf::from(device);
-        // One that does not answer keeps nobody from stopping its server.
+        // A device that does not answer does not keep its server from being stopped.
         within(RESOLVING, move || brindle_host::is_in_use(&device)).ok().flatten().unwrap_or(false)
     };
     match devices.find(is_in_use) {
@@ -271,7 +272,7 @@ fn refuse_used_devices(folder: &Path, server: &str, array: Option<&str>) -> Resu
     }
 }
 
-/// Stops what is meant, and waits until its members are free.
+/// Stops the target, and waits until its members are free.
 pub(crate) fn stop_here(folder: &Path, target: &Target) -> Result<(), Failure> {
     match control::stop(folder, &target.server, target.array.clone(), || ())? {
         Some(_) => Ok(()),

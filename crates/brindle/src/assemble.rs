@@ -33,7 +33,7 @@ enum Outcome {
 #[derive(Debug, Serialize)]
 struct Report {
     found: Vec<One>,
-    /// Devices that did not say in time what they are.
+    /// Devices that could not be identified in time.
     silent: Vec<String>,
 }
 
@@ -122,7 +122,7 @@ fn start(args: &Assemble, found: &Findable, name: &str) -> Result<(), Failure> {
         eprint!("{said}");
         return Ok(());
     }
-    let last = said.lines().last().unwrap_or("its server ended and said nothing");
+    let last = said.lines().last().unwrap_or("its server ended without a result");
     Err(Failure::Refused(last.trim_start_matches("brindle: ").to_owned()))
 }
 

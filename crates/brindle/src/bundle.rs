@@ -18,7 +18,7 @@ const LOG_BYTES: usize = 64 << 10;
 
 /// Fields of reports that say who uses an array.
 const CLIENTS: [&str; 4] = ["clients", "initiators", "iscsi", "nbd"];
-/// Names of devices by what tells each from all others.
+/// Names of devices by their identity.
 const BY_ID: &str = "/dev/disk/by-id/";
 /// Fields that tell one drive from all others.
 const SERIALS: [&str; 2] = ["serial", "by_id"];

@@ -165,7 +165,7 @@ async fn copy(
     range: Range<u64>,
 ) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    // A larger pipe means fewer turns; where it is not available, or this is no pipe, the default does.
+    // A larger pipe means fewer turns; where it is not available, or this is not a pipe, the default does.
     let _ = rustix::pipe::fcntl_setpipe_size(out.as_fd(), PIECE);
     let bar = progress::bar("reading", range.end - range.start);
     let block = u64::from(array.limits().block);

@@ -1,4 +1,4 @@
-//! `brindle check`: compares redundancy, changes nothing. `brindle repair`: brings it in sync, or what is known to be wrong.
+//! `brindle check`: compares redundancy, changes nothing. `brindle repair`: brings it in sync, or only the blocks that are known to be wrong.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,5 @@
-//! The choice among all that was found on devices: what is meant to be started, and how long its members are waited for.
+//! The choice among all that was found on devices: the arrays that are to be started, and how long to wait for their
+//! members.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ pub(crate) struct Choice<'a> {
     pub(crate) named: &'a dyn Fn(&Findable) -> bool,
     /// Arrays of this host are meant, too; `any` for all that is found.
     pub(crate) own: Option<&'a str>,
-    /// How long members are waited for that were there when an array was used last.
+    /// Time to wait for members that were there when an array was last used.
     pub(crate) wait: Duration,
 }
 
@@ -34,8 +35,8 @@ impl Choice<'_> {
         (self.named)(found) || self.own.is_some_and(own)
     }
 
-    /// Looks until none of what is meant lacks a member that it had when it was used last, or that has taken long enough; with the
-    /// UUIDs of what is served already.
+    /// Scans until no chosen array lacks a member that it had when it was last used, or the wait is over. Gives the
+    /// UUIDs of served arrays too.
     pub(crate) fn wait_for_members(&self, folder: &Path) -> (Scanned, Vec<String>) {
         let until = Instant::now() + self.wait;
         let mut reported = false;

@@ -63,19 +63,19 @@ pub(crate) use tls::TlsFlags;
 
 /// Software RAID in user space, byte-compatible with Linux md.
 ///
-/// Builds arrays out of disks, partitions or plain files, serves them as block devices over NBD, and reads what is
-/// left of broken ones, without a kernel module. Arrays that Brindle makes are Linux md arrays, and the other way
+/// Builds arrays out of disks, partitions or plain files, serves them as block devices over NBD, and reads the
+/// remains of broken ones, without a kernel module. Arrays that Brindle makes are Linux md arrays, and the other way
 /// round.
 #[derive(Debug, Parser)]
 #[command(name = "brindle", version, max_term_width = 100)]
 pub(crate) struct Cli {
-    /// Way to ask members and sockets: io_uring, or threads, which cost more processor time, where a container forbids that or
-    /// the kernel is too old (before Linux 5.19); auto takes io_uring if it can, and else says so
+    /// Way to do I/O: uring, or threads where a container forbids io_uring or the kernel is older than Linux 5.19,
+    /// which costs more processor time; auto takes io_uring if it can, else threads, and reports it
     #[arg(
         long,
         global = true,
         display_order = 2000,
-        help_heading = "Of all commands",
+        help_heading = "Options of all commands",
         env = "BRINDLE_REACTOR",
         value_name = "REACTOR",
         default_value = "auto",
@@ -88,7 +88,7 @@ pub(crate) struct Cli {
         long,
         global = true,
         display_order = 2001,
-        help_heading = "Of all commands",
+        help_heading = "Options of all commands",
         env = "BRINDLE_LOG",
         value_name = "FILTER",
         hide_env_values = true
@@ -100,7 +100,7 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// Reads the command line. Numbers below 0 are values, not flags, so that their parsers can say what is wrong.
+    /// Reads the command line. Numbers below 0 are values, not flags, so that their parsers can refuse them.
     pub(crate) fn given() -> Self {
         let command = command().mut_subcommands(|command| command.allow_negative_numbers(true));
         let matches = command.try_get_matches().and_then(|matches| Self::from_arg_matches(&matches));
@@ -111,24 +111,25 @@ impl Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Make an array out of members
+    /// Create an array
     Create(Create),
-    /// Tell what is on each member
+    /// Show what is on each device
     ///
     /// Names md superblocks, file systems, partition tables, volume managers and other RAID. Exits with 0 when every
     /// member could be looked at, whatever stood there, and with 1 when one could not, or when a superblock can't be
     /// trusted; the others are reported on all the same.
     Examine(Examine),
-    /// Tell about the array or pool that members form
+    /// Show the array or pool that members form
     Detail(Detail),
-    /// Explain how an existing array is set up, and what to change
+    /// Explain the set-up of an existing array, and recommend changes
     ///
-    /// Looks at superblocks, at the file system on the array and, where a kernel runs it, at sysfs; md's arrays too. Each finding comes
-    /// with the command that changes it, and with what that is expected to give where the simulator can tell. Nothing is written.
+    /// Looks at superblocks, at the file system on the array and, where a kernel runs it, at sysfs; md's arrays too.
+    /// Each finding comes with the command that changes it, and with the expected gain where the simulator can
+    /// predict it. Nothing is written.
     Advise(Advise),
     /// Write the content of an array to standard output or to a file, or of a volume of a pool; never writes to a member
     ///
-    /// A file (--output) is sparse where the array has zeroes. Beside it a map tells what has been read, in the form of GNU ddrescue's:
+    /// A file (--output) is sparse where the array has zeroes. A map beside it records which parts have been read, as GNU ddrescue does:
     /// the same command goes on where it was interrupted, and tries places again that could not be read. Exits with 4 if some could not.
     Cat(Cat),
     /// Compare the redundancy of an array, or all checksums and parity of a pool; never writes to a member
@@ -136,7 +137,7 @@ pub(crate) enum Command {
     /// Exits with 3 if it disagrees, else with 4 if members have places that can't be read, else with 5 if not all could be compared, or
     /// nothing, since members are missing.
     Check(Check),
-    /// Compare the redundancy of an array, and make it true
+    /// Compare the redundancy of an array, and correct it
     ///
     /// As md's repair does: parity is computed anew from the data, and copies are made the same as the first that can
     /// be read. With --locate only blocks are written that are known to be wrong, in arrays whose redundancy was in
@@ -144,8 +145,9 @@ pub(crate) enum Command {
     /// three or more copies must agree. All else is reported and left alone. Exits with 3 if something was left.
     /// Redundancy that never was in sync names no wrong block. So an array that was made with --assume-clean, over
     /// members that did not agree, is resynced first. md's superblocks don't say how an array was made, but 64
-    /// samples of it do. If more than an eighth of them disagree in a way that names no single member, --locate makes
-    /// all redundancy true, and says so. Two members that were written over look the same: fail and add again those
+    /// samples of it do. If more than an eighth of them disagree in a way that names no single member, --locate
+    /// corrects all redundancy, and reports it. Two members that were written over look the same: fail and add again
+    /// those
     /// that you know of before. If they disagree nearly everywhere, and one member that was written over would
     /// explain it, or members are missing by whose answers it would be known, --locate refuses, with nothing changed.
     Repair(Repair),
@@ -164,12 +166,12 @@ pub(crate) enum Command {
     Serve(Box<Serve>),
     /// Find arrays and pools among many devices, and serve those that are this host's
     ///
-    /// Each gets a server of its own in the background, as `serve --background` starts it. Started is what has this host's name in its
-    /// superblocks, or is named with --array; all else is listed. Members that were there when an array was used last are waited for, and
-    /// then it is started without them, if it can be, and says which are missing. Two devices that say that they are the same member are
-    /// never chosen between. Exits with 1 if something that was meant was not started.
+    /// Each gets a server of its own in the background, as `serve --background` starts it. Arrays are started that have this host's name
+    /// in their superblocks, or are named with --array; all else is listed. Members that were there when an array was used last are
+    /// waited for, and then it is started without them, if it can be, and says which are missing. Two devices that say that they are the
+    /// same member are never chosen between. Exits with 1 if something that was meant was not started.
     Assemble(Assemble),
-    /// Tell about running servers
+    /// Show running servers and their arrays
     Status(Status),
     /// Fail a member of an array, running or stopped
     Fail(Fail),
@@ -186,71 +188,72 @@ pub(crate) enum Command {
     Add(Add),
     /// Replace a member of an array that still works, running or stopped
     ///
-    /// Redundancy is kept all the while: the device is given what the member holds, from the others where the member can't be
-    /// read, and takes every change with it. Then the member has failed, and the device is in its place; `brindle wait` waits for
-    /// that. A copy that was stopped goes on when the array is served again; that of a stopped array begins then.
+    /// Redundancy is kept all the while: the device is filled from the member, or from the others where the member
+    /// can't be read, and takes every change with it. Then the member has failed, and the device is in its place;
+    /// `brindle wait` waits for that. A copy that was stopped goes on when the array is served again; that of a
+    /// stopped array begins then.
     Replace(Replace),
     /// Remove devices that are not in use from an array, running or stopped: failed members and spares
     ///
-    /// `failed` stands for all that have failed, in this run or before, so that the array goes without them, `detached` for all that are not in use and do not exist any more. What is on them
-    /// is left.
+    /// `failed` stands for all that have failed, in this run or before, so that the array goes without them,
+    /// `detached` for all that are not in use and do not exist any more. Their content stays.
     Remove(Remove),
     /// Give an array a write-intent bitmap, move it, or take it away, running or stopped
     ///
-    /// With one only what was being written is resynced after a crash, and a member that was away is given what it
-    /// missed. It stands beside each superblock, where mdadm would put it, or in a file that is given with the
-    /// members whenever the array is assembled; clients go on meanwhile. An array that has one has it elsewhere then,
-    /// or with chunks of another size; what it knows goes with it, but where both would stand in the same place:
-    /// there the first goes before the other comes. Refused by name, with nothing changed: an array that has a bitmap
-    /// already, or none to take away; an array without redundancy; a device without room between superblock and data.
-    /// Also a file that exists already, and a member that is being given the writes that it missed, which only the
-    /// bitmap names.
+    /// With a bitmap, only ranges that were being written are resynced after a crash, and a member that was away gets
+    /// the writes that it missed. It stands beside each superblock, where mdadm would put it, or in a file that is
+    /// given with the members whenever the array is assembled; clients go on meanwhile. An array that has one has it
+    /// elsewhere then, or with chunks of another size; its bits go with it, except where both would stand in the same
+    /// place: there the first goes before the other comes. Refused by name, with nothing changed: an array that has a
+    /// bitmap already, or none to take away; an array without redundancy; a device without room between superblock
+    /// and data. Also a file that exists already, and a member that is being given the writes that it missed, which
+    /// only the bitmap names.
     ///
     /// Of an array that nobody serves, --from gives the file that has its bitmap now. Without it the array is as one without a bitmap.
     Grow(Grow),
     /// Set a flag of a device of a running array, or clear it
     ///
     /// It stands in the device's superblock, as md has it. A member that is write-mostly is read only when no other can answer
-    /// (RAID 1). One with failfast is given up sooner when it does not answer, and fails at its first read error, where the
-    /// others have what it has (RAID 1 and 10).
+    /// (RAID 1). One with failfast is given up sooner when it does not answer, and fails at its first read error, if the other
+    /// copies can replace it (RAID 1 and 10).
     Flag(Flag),
-    /// Check or repair a running array, and halt, end or slow down what goes over it
+    /// Check or repair a running array; pause, stop or slow down its check, repair or recovery
     ///
-    /// A speed that is said with `speed` is the array's: what goes over it now has it, and whatever begins later, until the server
-    /// ends; `serve` can say it too. Said with another action it holds for that alone.
+    /// A speed set by `speed` holds for the process that runs now and for later ones, until the server ends; `serve`
+    /// can set it too. Given with another action it holds for that one alone.
     ///
-    /// One process runs over an array at a time. How far it is, and what came of the last, is in `brindle status`; `brindle
-    /// wait` waits for its end.
+    /// An array runs one process at a time. `brindle status` shows its progress and the result of the last one;
+    /// `brindle wait` waits for its end.
     Action(Action),
     /// Wait until a running array's check, repair or recovery has ended
     ///
-    /// Tells how far it is, how fast it goes and how long it will take, as the server has it. Exits as `check` and `repair` do, if
-    /// that is what ended.
+    /// Shows its progress, speed and remaining time. Exits as `check` or `repair` does, if that is the process that
+    /// ended.
     Wait(Wait),
-    /// Watch running arrays: members, rates, latencies, and what goes over them
+    /// Watch running arrays: members, rates, latencies and background work
     ///
     /// Draws itself anew on a terminal until it is interrupted, as many lines as there is room for; elsewhere, and with --once or
     /// --json, it prints how things are once.
     /// Latencies are the time below which half of the answers came, and 99 of 100, rounded up to a power of two.
     Watch(Watch),
-    /// Tell what running servers measure, for Prometheus
+    /// Print the metrics of running servers, for Prometheus
     ///
     /// In the text format, of all servers that run here; `serve --metrics` answers scrapes with the same. docs/metrics.md lists all of them,
     /// with alert rules and a dashboard.
     Metrics(Metrics),
-    /// Tell of what happens to arrays, as mdadm --monitor does: lines, a program, mail
+    /// Report events of arrays, as mdadm --monitor does: by lines, a program, or mail
     ///
     /// Looks at the arrays of running servers and at the kernel's (/proc/mdstat) every minute. Events have mdadm's names: NewArray,
     /// DegradedArray, Fail, FailSpare, SpareActive, RebuildStarted, Rebuild20 and so on, RebuildFinished, DeviceDisappeared, TestMessage;
-    /// of its own are MismatchesFound, after a check, and ArrayBroken. Mailed are those that have to be looked at, and daily an array
-    /// that stays degraded. A program gets the event, the array and the device as arguments. A program that hangs or fails is said, and
-    /// nothing waits for it.
+    /// of its own are MismatchesFound, after a check, and ArrayBroken. Events that need attention are mailed, as is
+    /// once a day an array that stays degraded. A program gets the event, the array and the device as arguments. A
+    /// program that hangs or fails is reported, and nothing waits for it.
     Monitor(Monitor),
-    /// Offer a running array to clients again, or grant its clients more or less
+    /// Export a running array to clients again, or change the limits of its clients
     ///
-    /// Limits that are said take the place of all that it had. To let go of an array as `zpool export` does, stop it.
+    /// Limits that are given replace all that it had. To let go of an array as `zpool export` does, stop it.
     Export(Export),
-    /// Offer a running array to no client any more, by whichever protocol, and end the connections of those that use it; it runs on
+    /// Withdraw a running array from all clients, of each protocol, and end their connections; the array goes on running
     Unexport(Unexport),
     /// End connections of clients to a running array; nothing keeps them from coming again
     Disconnect(Disconnect),
@@ -259,7 +262,7 @@ pub(crate) enum Command {
     /// Measure an array, devices or an export with fio's jobs
     ///
     /// Takes fio's job files, or their options as flags, and reports as fio does. What becomes of each option is told in
-    /// docs/fio.md. Jobs run in this process; a job that writes destroys what stands on the target, and needs --force.
+    /// docs/fio.md. Jobs run in this process; a job that writes destroys the target's content, and needs --force.
     Bench(Bench),
     /// Measure a drive, or read measured tables of one, and fit a model to that
     ///
@@ -268,9 +271,9 @@ pub(crate) enum Command {
     /// Predict what an array of modelled drives would do
     ///
     /// The engine itself runs in virtual time on drives that take as long as their model says: the same question has the
-    /// same answer, to the byte. How close such answers come to what was measured stands in docs/bench/accuracy.md.
+    /// same answer, to the byte. docs/bench/accuracy.md compares predictions with measurements.
     Simulate(Simulate),
-    /// Estimate how likely groups of drives lose data, with a confidence interval
+    /// Estimate the probability that groups of drives lose data, with a confidence interval
     ///
     /// Simulates histories of drives that age, fail, have defects that nobody notices until a scrub, and are replaced. Rare losses
     /// are made frequent and weighted, so that one in a million million has an interval too. Model and sources stand in
@@ -283,46 +286,47 @@ pub(crate) enum Command {
     /// Points that are finished are kept, so that an interrupted sweep goes on where it was; the report is one
     /// HTML file that needs no network. Exits with 6 if none of the points can be.
     Sweep(Sweep),
-    /// Tell what a number of drives can be made into, and which array to take
+    /// List the arrays that a number of drives can make, and recommend one
     ///
     /// Lists every sensible configuration of md and of OpenZFS: its room, its random and sequential speed, the
     /// failures that lose data, the time of a rebuild, and its price. Drops those that do not meet the needs, and
     /// recommends one of the rest. The formulas and their sources stand in docs/planner.md.
     Plan(Box<PlanFlags>),
-    /// Make a running array, or a volume of a pool, a block device of this machine: /dev/nbdN
+    /// Attach a running array, or a volume of a pool, as a block device of this machine: /dev/nbdN
     ///
-    /// The kernel's NBD driver (modprobe nbd) has it, on sockets that the server makes. A server that starts anew finds its devices again
-    /// by what they carry; requests wait in the kernel until then.
+    /// The kernel's NBD driver (modprobe nbd) has it, on sockets that the server makes. A restarted server finds its
+    /// devices again by their identity; requests wait in the kernel until then.
     Attach(Attach),
-    /// End such a device; what is mounted is left as it is
+    /// Detach such a device; a mounted file system is left as it is
     Detach(Detach),
     /// Serve all that a file of settings names, as a service does
     ///
     /// Finds members among the devices of the machine, waits for those that were there when an array was used last, and serves all arrays
-    /// and pools in one process. What can't be put together is told of, and keeps nothing else from being served. SIGHUP or
+    /// and pools in one process. What can't be assembled is reported, and keeps nothing else from being served. SIGHUP or
     /// `brindle reload` reads the file anew. docs/server.md tells how a machine is set up.
     Daemon(Daemon),
-    /// Make, check and explain files of settings
+    /// Write, check and explain settings files
     Config(Config),
-    /// Have a running server read its files anew: settings, certificates, who may use what
+    /// Have a running server reload its files: settings, certificates and access rules
     ///
-    /// A file that can't be taken changes nothing, and is told of with the line and the reason.
+    /// A file with errors changes nothing, and is reported with the line and the reason.
     Reload(Reload),
-    /// Write a report for whoever is asked for help: how servers, arrays and pools are
+    /// Write a report of servers, arrays and pools, to send with a question
     ///
-    /// It is one file of JSON with no data of arrays and no secret. Clients and serial numbers are left out unless they are asked for, and so are logs, which name both.
+    /// It is one file of JSON with no data of arrays and no secret. Clients and serial numbers are left out unless
+    /// they are asked for, and so are logs, which name both.
     Report(Bundle),
-    /// Erase md's superblocks from devices, so that they are members no more
+    /// Erase md's superblocks from devices, so that they are no longer members
     ///
     /// Tells what each was. All devices are looked at before one is changed: one without a superblock, or in use by a server or by the
     /// kernel, is refused, and none is changed then. The data stays. Members of pools go with `pool destroy`.
     ZeroSuperblock(ZeroSuperblock),
-    /// Make and destroy pools, and tell about them (experimental)
+    /// Create, show and destroy pools (experimental)
     ///
     /// A pool has vdevs with the redundancy of RAID-Z or mirrors, a checksum for every block, and volumes, each an export POOL/NAME of `serve`.
     /// It is read and looked at with `cat`, `detail`, `examine` and `check`.
     Pool(Pool),
-    /// Make, list, rename and destroy volumes of pools (experimental)
+    /// Create, list, rename and destroy volumes of pools (experimental)
     Volume(Volume),
     /// Create an array of plain files, lose two members under load, and get every byte back
     Demo(Demo),
@@ -410,7 +414,7 @@ pub(crate) struct Tuning {
 /// The treatment of a member that has no space for a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnFull {
-    /// It stays in use: the write is refused, and what it may have changed in part is made true once there is room
+    /// It stays in use: the write is refused, and redundancy that it may have changed in part is brought in sync once there is space
     Wait,
     /// It fails, if the array can do without it, as with md
     Fail,
@@ -447,7 +451,7 @@ pub(crate) struct Serve {
     /// Refuse writes; nothing is written to a member
     #[arg(long, short = 'r')]
     pub(crate) read_only: bool,
-    /// Look through all of each device that is no member itself for members that end before it does, as examine --search does. Without
+    /// Look through all of each device that is not a member itself for members that end before it does, as examine --search does. Without
     /// it --read-only does that only where nothing else is found on a device of 1 GiB at most
     #[arg(long, requires = "read_only")]
     pub(crate) search: bool,
@@ -472,7 +476,7 @@ pub(crate) struct Serve {
     /// Treatment of a member that has no space for a write
     #[arg(long, default_value = "wait", value_name = "POLICY")]
     pub(crate) on_full: OnFull,
-    /// Read errors of a member that are borne, where the others make up for them; the count becomes half each hour
+    /// Corrected read errors that a member may have before it is failed; the count is halved each hour
     #[arg(long, value_name = "COUNT", default_value_t = brindle_array::OpenConfig::READ_ERRORS)]
     pub(crate) read_errors: u32,
     /// Most bytes a second for processes that go over a whole array (resync, recovery, check and the like) [default:
@@ -491,15 +495,16 @@ pub(crate) struct Serve {
     /// for 10 s, makes room, else it is refused
     #[arg(long, value_name = "COUNT", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) max_connections: u32,
-    /// How long stopping may take; then the process ends all the same, and what has not stopped is not marked clean
+    /// How long stopping may take; then the process ends all the same, and arrays that have not stopped are not
+    /// marked clean
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = Span::parse)]
     pub(crate) stop_timeout: Span,
     /// Name of the server: its control socket, and its export if it has one array [default: the first array's name, or its
     /// UUID]
     #[arg(long, short = 'N')]
     pub(crate) name: Option<String>,
-    /// Serve in a process of its own, and return when the exports answer: with 0, or as `serve` ends if they never do. What happens
-    /// from then on is told in NAME.log in the runtime folder; `brindle stop` ends it
+    /// Serve in a process of its own, and return when the exports answer: with 0, or as `serve` ends if they never
+    /// do. Later messages go to NAME.log in the runtime folder; `brindle stop` ends it
     #[arg(long)]
     pub(crate) background: bool,
     #[command(flatten)]

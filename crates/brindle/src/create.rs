@@ -97,7 +97,7 @@ pub(crate) fn make(args: &Create, uuid: Uuid) -> Result<Made, Failure> {
 /// The unused part of a member that is reported: one in this many bytes.
 const UNUSED_PART: u64 = 10;
 
-/// The unused part of members that are much larger than the smallest, where the level uses of each as much as of that.
+/// The unused part of members that are much larger than the smallest, at levels that use as many bytes of each.
 fn waste(spec: &CreateSpec) -> Option<String> {
     if !spec.level.is_redundant() || spec.size.is_some() {
         return None;
@@ -280,7 +280,7 @@ pub(crate) fn refuse_occupied<'a>(
     Ok(())
 }
 
-/// Makes sure that what is about to be written to members which are files will find room, before anything is changed.
+/// Makes sure that the file systems of members have space for the writes to come, before anything is changed.
 /// `active` members, the first ones, fill roles: a resync writes to any place of them.
 fn reserve(plan: &Plan, members: &[Named], active: usize) -> Result<(), Failure> {
     for write in plan.writes() {
@@ -362,7 +362,7 @@ fn refuse_failed(array: &Array) -> Result<(), Failure> {
     }
 }
 
-/// The redundancy of an array that was just asked for is true everywhere.
+/// The redundancy of an array that was just asked for is in sync everywhere.
 fn refuse_unreadable(array: &Array) -> Result<(), Failure> {
     match array.detail().resync_offset {
         Some(offset) => Err(Failure::Refused(format!(

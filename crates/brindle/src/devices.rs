@@ -145,7 +145,7 @@ fn replace_stopped(args: &Replace, old_name: &str, with_name: &str) -> Result<()
         let in_sync = |device: &&DeviceDetail| device.state == DeviceState::InSync;
         let old = device(&detail, old_name).filter(in_sync).ok_or_else(|| {
             let names = names(&detail);
-            Failure::Refused(format!("{old_name} is no member in sync of the array: it has {names}"))
+            Failure::Refused(format!("{old_name} is not a member in sync of the array: it has {names}"))
         })?;
         let refused = |why| Failure::Refused(not_replaced(array, old.id, &why));
         array.may_be_replaced(old.id).map_err(refused)?;
@@ -233,7 +233,11 @@ fn fail_stopped(args: &Fail) -> Result<(), Failure> {
     change(members, bitmaps, |host, array| {
         let detail = array.detail();
         let role = device(&detail, &args.member).and_then(|device| device.role).ok_or_else(|| {
-            Failure::Refused(format!("{} is no member of the array: it has {}", args.member, names(&detail)))
+            Failure::Refused(format!(
+                "{} is not a member of the array: it has {}",
+                args.member,
+                names(&detail)
+            ))
         })?;
         let failed = host.world.io.block_on(array.fail(role));
         failed.map_err(|source| Failure::Volume { doing: "failing a member", source })
@@ -254,7 +258,7 @@ fn refuse_given(given: &Given) -> Result<(), Failure> {
 }
 
 pub(crate) fn refuse_both(running: Option<&str>) -> Result<(), Failure> {
-    let both = |array| format!("name an array that runs ('{array}') or --array, not both");
+    let both = |array| format!("give a running array ('{array}') or --array, not both");
     running.map_or(Ok(()), |array| Err(Failure::Usage(both(array))))
 }
 
@@ -377,7 +381,7 @@ fn terms(host: &Host, coming: Coming) -> Terms {
     Terms { known: known.collect(), coming }
 }
 
-/// Takes devices into an array that nobody serves; gives their numbers, and what has become of each.
+/// Takes devices into an array that nobody serves; gives their numbers, and the outcome of each.
 fn take_in(
     host: &Host,
     array: &Array,
@@ -408,7 +412,10 @@ fn remove_from_stopped(
             let before = array.detail();
             let which =
                 removal(name, |name| device(&before, name).map(|device| device.id)).ok_or_else(|| {
-                    Failure::Refused(format!("{name} is no device of the array: it has {}", names(&before)))
+                    Failure::Refused(format!(
+                        "{name} is not a device of the array: it has {}",
+                        names(&before)
+                    ))
                 })?;
             let gone = host.world.io.block_on(array.remove(which));
             let gone = gone.map_err(|why| Failure::Refused(why.to_string()))?;

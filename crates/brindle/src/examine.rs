@@ -1,4 +1,4 @@
-//! `brindle examine`: what is on each member, and why a set does not form an array.
+//! `brindle examine`: the content of each member, and why a set does not form an array.
 
 mod bitmap;
 mod usage;
@@ -162,7 +162,7 @@ pub(crate) fn examine(args: &Examine) -> Result<ExitCode, Failure> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The name itself, and its partitions, if it is no member as a whole; members of other sizes if they are to be searched for, or nothing
+/// The name itself, and its partitions, if it is not a member as a whole; members of other sizes if they are to be searched for, or nothing
 /// else is there.
 fn with_what_is_inside(name: &Path, search: bool) -> Vec<PathBuf> {
     let mut all = vec![name.to_owned()];
@@ -237,7 +237,7 @@ impl MemberReport {
             path: candidate.label.clone(),
             size: Some(candidate.member.size),
             error: failure.map(ToString::to_string).or(error),
-            // Zeroes stand in for what can't be read.
+            // Zeroes stand in for unreadable parts.
             blank: (!look.blank || failure.is_none()).then_some(look.blank),
             superblock,
             in_array: None,
@@ -458,7 +458,7 @@ impl Report {
     }
 }
 
-/// Size of the array, if each member uses the same of its own.
+/// Size of the array, if each member uses as many bytes as this one.
 fn array_size(sb: &Superblock, level: Level, layout: Layout) -> Option<u64> {
     let members = usize::try_from(sb.raid_disks).ok().filter(|&count| count <= MOST_ROLES)?;
     let sizes = vec![sb.component_size; members];

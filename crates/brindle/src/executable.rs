@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// Path of this program. Without /proc, as in an empty chroot, it is what the program was called by.
+/// Path of this program. Without /proc, as in an empty chroot, it is the name by which the program was started.
 ///
 /// # Errors
 /// It was called by a name that is not to be found.
@@ -25,7 +25,7 @@ fn found(name: &Path, path: &std::ffi::OsStr) -> Option<PathBuf> {
     places.find(|place| place.is_file()).and_then(|place| place.canonicalize().ok())
 }
 
-/// A place for what nobody reads, which gives nothing: /dev/null, or a pipe where there is none.
+/// /dev/null, for output that nobody reads: /dev/null, or a pipe where there is none.
 pub(crate) fn nothing() -> Stdio {
     File::options().read(true).write(true).open("/dev/null").map_or_else(|_| Stdio::piped(), Stdio::from)
 }

@@ -18,7 +18,7 @@ pub(crate) enum Failure {
     Probe {
         /// The member.
         path: String,
-        /// Why.
+        /// The reason.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A member's superblock is damaged.
@@ -36,10 +36,10 @@ pub(crate) enum Failure {
     Unfit {
         /// The name that was given.
         path: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// Something is no member, but its partitions or other parts of it are.
+    /// Something is not a member, but its partitions or other parts of it are.
     #[error("{path}: it has members inside: name {}", names(inside))]
     Partitioned {
         /// The name that was given.
@@ -53,7 +53,7 @@ pub(crate) enum Failure {
          give a good copy of it, or use --force to do without"
     )]
     Newer {
-        /// The member, and what is wrong with it.
+        /// The member, and its fault.
         why: String,
         /// The event count that it claims.
         says: u64,
@@ -86,7 +86,7 @@ pub(crate) enum Failure {
     OneOf {
         /// Its UUID and name.
         array: String,
-        /// Why.
+        /// The reason.
         source: Box<Failure>,
         /// All arrays, with their members.
         arrays: String,
@@ -96,7 +96,7 @@ pub(crate) enum Failure {
     Nested {
         /// The name that was given: `a+b+c`.
         label: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// An array can't be made this way.
@@ -105,7 +105,7 @@ pub(crate) enum Failure {
     /// The array can't be opened this way.
     #[error(transparent)]
     OpenArray(#[from] brindle_md::OpenError),
-    /// The array did not do what was asked.
+    /// The array did not carry out a request.
     #[error("{doing}: {source}")]
     Volume {
         /// The step that failed.
@@ -152,10 +152,10 @@ pub(crate) enum Failure {
     Output {
         /// File or stream.
         what: String,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// A file system has no room for what a member will hold.
+    /// A file system has no space for a member's content.
     #[error(
         "{path}: no space left for {what}; make room where it lives, or use --assume-clean on members of zeroes"
     )]
@@ -170,7 +170,7 @@ pub(crate) enum Failure {
     System {
         /// The step that failed.
         what: String,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// No server answers.
@@ -182,7 +182,7 @@ pub(crate) enum Failure {
     /// A job file, or an option of a job, is not as it should be.
     #[error(transparent)]
     Job(#[from] brindle_lab::job::JobError),
-    /// Jobs can't run on what was named.
+    /// Jobs can't run on the named target.
     #[error(transparent)]
     Run(#[from] brindle_lab::run::RunError),
     /// A drive's model or a measured table is not as it should be.
@@ -232,7 +232,7 @@ impl Failure {
         Self::System { what: what.into(), source }
     }
 
-    /// The reader of a pipe has what it wants: no failure to speak of.
+    /// The reader of a pipe has closed it: no failure to speak of.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Output { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
     }

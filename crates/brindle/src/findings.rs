@@ -38,7 +38,8 @@ impl Report {
         Self(Findings::of(array, found))
     }
 
-    /// The exit status, given how many sectors disagree in the end: that matters more than what could not be looked at.
+    /// The exit status, given how many sectors disagree in the end: that matters more than places that could not be
+    /// compared.
     pub(crate) fn status(&self, left: u64) -> ExitCode {
         status(left, self.unreadable, if self.resynced { 0 } else { self.unverified })
     }
@@ -69,7 +70,7 @@ impl Report {
         let mut text = format!("mismatch_cnt {} (sectors of 512 bytes)\n", self.mismatch_cnt);
         if self.resynced {
             return text
-                + "redundancy hardly was ever in sync: it was made true all over, and no member was looked for\n"
+                + "redundancy hardly was ever in sync: it was brought in sync everywhere, and no member was looked for\n"
                 + &self.bad_text();
         }
         if self.unverified > 0 {

@@ -34,7 +34,7 @@ pub(crate) struct Filed {
 }
 
 impl Filed {
-    /// How its file is to be made for an array, beside what is in use already.
+    /// Makes the bitmap's file for an array, unless its path is in use already.
     pub(crate) fn make(&self, array: &Array, known: Vec<(Identity, String)>) -> Result<Make, BitmapError> {
         let bytes = array.bitmap_file_bytes(self.chunk, &self.path.display().to_string())?;
         Ok(Make { path: self.path.clone(), bytes, force: self.force, known })
@@ -69,7 +69,7 @@ impl Growth {
             (Some(Bitmap::None), None) => Ok(Self::NoBitmap),
             (None, Some(count)) => Ok(Self::WriteBehind(count)),
             (None, None) => wrong(
-                "say what the array is to be given: --bitmap internal, --bitmap none, --bitmap FILE or --write-behind",
+                "give what the array is to be given: --bitmap internal, --bitmap none, --bitmap FILE or --write-behind",
             ),
         }
     }

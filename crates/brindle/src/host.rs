@@ -15,13 +15,13 @@ use crate::failure::Failure;
 use crate::runtime;
 use crate::world::{self, Named, Nested, Opening, SeenBitmap, Set, World};
 
-/// An array that was put together from what was named, and not opened yet.
+/// An array that was assembled from the named devices, and not opened yet.
 pub(crate) struct Found {
     pub(crate) assembly: Assembly,
     pub(crate) set: Set,
 }
 
-/// An array that runs, and what it was put together from.
+/// A running array, with its assembly.
 pub(crate) struct Hosted {
     pub(crate) name: String,
     pub(crate) array: Array,
@@ -182,8 +182,8 @@ impl Host {
         Ok(host)
     }
 
-    /// Finds the arrays that what is named forms, each by its superblocks. All or none: one that can't be assembled is
-    /// named. `bitmaps` are files that have write-intent bitmaps of some of them.
+    /// Finds the arrays that the named devices form, each by its superblocks. All or none: one that can't be
+    /// assembled is named. `bitmaps` are files that have write-intent bitmaps of some of them.
     pub(crate) fn find(
         look: &mut World,
         names: &[PathBuf],
@@ -205,7 +205,7 @@ impl Host {
                 _ => failure,
             })?;
             if several && assembly.missing().is_empty() {
-                // Whatever else could not be read is no member of this one.
+                // Whatever else could not be read is not a member of this one.
                 set.left_out.retain(|left_out| left_out.is_of(assembly.uuid));
             }
             found.push(Found { assembly, set });
@@ -214,8 +214,8 @@ impl Host {
         Ok(found)
     }
 
-    /// Opens what another world has found, to be served, with the access that each array is to have. Nothing is assembled
-    /// again.
+    /// Opens the members that another world has found, to be served with the access of each array. Nothing is
+    /// assembled again.
     pub(crate) fn claim(look: &World, wanted: Vec<Wanted>, opening: Opening) -> Result<Self, Failure> {
         let mut world = World::new(opening)?;
         world.share_memory(wanted.iter().map(|wanted| 1 + wanted.found.set.nested.len() as u64).sum());
@@ -302,7 +302,7 @@ mod tests {
         };
         assert_eq!(called(&[("a", "1"), ("b", "2")]), ["a", "b"]);
         assert_eq!(called(&[("a", "1"), ("b", "2"), ("a", "3")]), ["1", "b", "3"]);
-        // One that is called as another's UUID gives way.
+        // An array whose name is another's UUID gives way.
         assert_eq!(called(&[("a", "1"), ("a", "2"), ("1", "3")]), ["1", "2", "3"]);
         assert_eq!(called(&[("1", "1"), ("1", "2")]), ["1", "2"]);
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use brindle_io::device::{Identity, OpenDevice};
 use rustix::fs::FlockOperation;
 
-/// How long a member may take to be unlocked. A file system that hangs may keep that waiting, too.
+/// Time that a member may take to be unlocked. A file system that hangs may keep that waiting, too.
 const UNLOCKING: Duration = Duration::from_millis(500);
 
 /// The locks of the members, within reach of another thread than the one that uses them.
@@ -89,7 +89,7 @@ mod tests {
         let locks = Locks::default();
         locks.add(&device).unwrap();
         assert!(open().is_err());
-        // One that has taken its name is another, and the lock of that stays.
+        // A file that has taken its name is another, whose lock stays.
         let moved = path.with_extension("moved");
         fs::rename(&path, &moved).unwrap();
         fs::write(&path, [0; 4096]).unwrap();

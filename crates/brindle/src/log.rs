@@ -25,7 +25,7 @@ const DEFAULT: &str = "warn";
 /// Lines that wait for their reader at most.
 const ROOM: usize = 1024;
 
-/// How long the last lines may take when the process ends.
+/// Time that the last lines may take when the process ends.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 static LINES: OnceLock<SyncSender<Line>> = OnceLock::new();
@@ -40,12 +40,12 @@ enum Line {
     Flush(SyncSender<()>),
 }
 
-/// Tells from now on what `filter` lets through, which is in `tracing`'s syntax.
+/// Prints from now on the messages that `filter` passes, which is in `tracing`'s syntax.
 pub(crate) fn begin(filter: Option<&str>) -> Result<(), Failure> {
     let text = filter.filter(|text| !text.is_empty()).unwrap_or(DEFAULT);
     let filter = EnvFilter::builder().parse(text).map_err(|error| {
         Failure::Usage(format!(
-            "--log '{text}': {error}; say for example debug, or warn,brindle_export=debug"
+            "--log '{text}': {error}; give for example debug, or warn,brindle_export=debug"
         ))
     })?;
     let (sender, lines) = sync_channel(ROOM);
@@ -128,7 +128,7 @@ impl<'a> MakeWriter<'a> for Lines {
     }
 }
 
-/// As all messages of the program: `brindle: ` and one line. Lines that are shown on demand only name their level and
+/// The form of all messages: `brindle: ` and one line. Lines that are shown on demand only name their level and
 /// source.
 struct Plain;
 

@@ -68,7 +68,7 @@ pub(crate) fn look(
     Ok(Look { found: signature::detect(size, &samples), blank })
 }
 
-/// Reads what can be read of a device that is going bad.
+/// Reads the readable parts of a failing device.
 pub(crate) struct Patient<R> {
     read: R,
     /// The reason why some of the device can't be read.
@@ -83,7 +83,7 @@ impl<R: FnMut(u64, usize) -> Result<Vec<u8>, Failure>> Patient<R> {
         Self { read, failure: None }
     }
 
-    /// The bytes, with zeroes for what can't be read.
+    /// The bytes, with zeroes for unreadable parts.
     pub(crate) fn read(&mut self, offset: u64, len: usize) -> Vec<u8> {
         if let Ok(bytes) = (self.read)(offset, len) {
             return bytes;
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_be_read_beside_a_bad_sector_is_told() {
+    fn what_can_be_read_beside_a_bad_sector_is_reported() {
         const SIZE: u64 = 16 << 20;
         let disk = |offset: u64, len: usize| {
             let end = offset + len as u64;

@@ -66,8 +66,8 @@ use failure::Failure;
 
 /// Exit status of `brindle check` when redundancy does not agree, and of `brindle repair` when it was left so.
 const MISMATCH: u8 = 3;
-/// Exit status of `brindle check` and `brindle repair` when what could be compared agrees, but members have places that can't
-/// be read.
+/// Exit status of `brindle check` and `brindle repair` when all readable places agree, but members have unreadable
+/// ones.
 const UNREADABLE: u8 = 4;
 
 /// Exit status of `brindle check` and `brindle repair` when nothing is known to be wrong, but not all could be compared, or nothing,

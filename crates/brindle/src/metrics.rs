@@ -40,7 +40,7 @@ pub(crate) fn metrics(args: &Metrics) -> Result<(), Failure> {
     } else {
         replace(&args.textfile, &text)?;
     }
-    // Those that answered are reported all the same.
+    // Servers that answered are reported all the same.
     silent.map_or(Ok(()), Err)
 }
 

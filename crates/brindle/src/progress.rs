@@ -1,4 +1,4 @@
-//! How far long work is: a bar on a terminal, nothing elsewhere.
+//! Progress of long work: a bar on a terminal, nothing elsewhere.
 
 use std::io::IsTerminal;
 

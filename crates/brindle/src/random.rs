@@ -7,7 +7,8 @@ use crate::failure::Failure;
 /// The name of a new array, or of a new device.
 pub(crate) fn random_uuid() -> Result<Uuid, Failure> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Failure::system("the system gives no random UUID", std::io::Error::other(error)))?;
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Failure::system("the system has no random numbers for a UUID", std::io::Error::other(error))
+    })?;
     Ok(uuid::Builder::from_random_bytes(bytes).into_uuid())
 }

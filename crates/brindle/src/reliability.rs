@@ -85,13 +85,13 @@ fn own_failures(args: &Reliability) -> Result<Option<Weibull>, Failure> {
             Ok(Some(Weibull::exponential(HOURS_PER_YEAR * 100.0 / afr)))
         }
         (Some(afr), _) => Err(Failure::Usage(format!(
-            "--afr {afr}: say failures in a hundred drive-years, more than 0 and at most 10000"
+            "--afr {afr}: give failures in a hundred drive-years, more than 0 and at most 10000"
         ))),
         (None, Some(share)) if share > 0.0 && share < 100.0 => {
             Ok(Some(Weibull::exponential(-HOURS_PER_YEAR / (-share / 100.0).ln_1p())))
         }
         (None, Some(share)) => Err(Failure::Usage(format!(
-            "--annual-share {share}: say per cent of drives, more than 0 and less than 100"
+            "--annual-share {share}: give per cent of drives, more than 0 and less than 100"
         ))),
         (None, None) => Ok(args.failures),
     }
@@ -126,7 +126,7 @@ fn shape(args: &Reliability) -> Result<(u32, u32, u32), Failure> {
             return Err(Failure::Usage(format!("--level 10 of {drives} drives: {why}")));
         }
         _ => {
-            let why = "say 0, 1, 4, 5, 6, 10, raidz1, raidz2 or raidz3, or --bears COUNT";
+            let why = "give 0, 1, 4, 5, 6, 10, raidz1, raidz2 or raidz3, or --bears COUNT";
             return Err(Failure::Usage(format!("--level {level}: {why}")));
         }
     };

@@ -1,4 +1,4 @@
-//! Reports: what they contain, as JSON (docs/cli-json.md) and as text for people.
+//! Reports: their contents, as JSON (docs/cli-json.md) and as text for people.
 
 use std::io::Write;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(crate) fn print_json(report: &impl Serialize) -> Result<(), Failure> {
     print(&format!("{text}\n"))
 }
 
-/// Prints text that has names in it to standard output: what would steer a terminal is written out.
+/// Prints text that has names in it to standard output: control characters are written out.
 pub(crate) fn tell(text: &str) -> Result<(), Failure> {
     print(&text::shown(text))
 }
@@ -35,7 +35,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
         .map_err(|source| Failure::output("standard output", source))
 }
 
-/// The reports in what a server tells: one of each array. A server of one array tells that itself, others a list.
+/// The reports in a server's answer: one of each array. A server of one array tells that itself, others a list.
 pub(crate) fn of_arrays(reported: &Value) -> &[Value] {
     match reported {
         Value::Array(reports) => reports,
@@ -43,7 +43,7 @@ pub(crate) fn of_arrays(reported: &Value) -> &[Value] {
     }
 }
 
-/// The devices in what a server tells: of each array those of the arrays that are its members, then its own.
+/// The devices in a server's answer: of each array those of the arrays that are its members, then its own.
 pub(crate) fn devices(reported: &Value) -> impl Iterator<Item = &Value> {
     of_arrays(reported).iter().flat_map(|report| {
         let nested = report["arrays"].as_array().into_iter().flatten();
@@ -52,8 +52,8 @@ pub(crate) fn devices(reported: &Value) -> impl Iterator<Item = &Value> {
     })
 }
 
-/// The report of the array of that name in what a server tells; else of the one with that UUID, or with a member of that
-/// name.
+/// The report of the array of that name in a server's answer; else of the one with that UUID, or with a member of
+/// that name.
 pub(crate) fn find<'a>(reported: &'a Value, name: &str) -> Option<&'a Value> {
     let bare = |uuid: &str| uuid.replace([':', '-'], "").to_lowercase();
     let reports = of_arrays(reported);
@@ -369,7 +369,8 @@ impl DeviceReport {
     }
 }
 
-/// Where redundancy stops being known to be in sync. Forced, the array counts as clean; what its members say is another matter.
+/// Where redundancy stops being known to be in sync. Forced, the array counts as clean; the state of its members is
+/// another matter.
 fn resync_offset(assembly: &Assembly) -> Option<u64> {
     assembly.in_doubt().or_else(|| assembly.limits.iter().find_map(Limitation::forced_from))
 }

@@ -48,7 +48,7 @@ pub(crate) fn usual_folders() -> Vec<PathBuf> {
 fn check_own(folder: &Path, user: u32) -> Result<(), Failure> {
     let Ok(meta) = fs::metadata(folder) else { return Ok(()) };
     if !meta.is_dir() {
-        return Err(refused(folder, "it is no folder"));
+        return Err(refused(folder, "it is not a folder"));
     }
     if meta.uid() != user {
         return Err(refused(folder, &format!("it belongs to user {}, and this is user {user}", meta.uid())));
@@ -66,13 +66,13 @@ fn refused(folder: &Path, why: &str) -> Failure {
 /// Refuses a folder in a place where everybody may make one, unless nobody but `user` can have made it or can use it.
 /// One that does not exist is fine.
 fn check_private(folder: &Path, user: u32) -> Result<(), Failure> {
-    // Not through a symlink: that, too, anybody can make.
+    // Symlinks are not followed: anybody can make one.
     let Ok(meta) = fs::symlink_metadata(folder) else { return Ok(()) };
     let mode = meta.mode() & 0o7777;
     let wrong = if meta.file_type().is_symlink() {
         "it is a symlink".to_owned()
     } else if !meta.is_dir() {
-        "it is no folder".to_owned()
+        "it is not a folder".to_owned()
     } else if meta.uid() != user {
         format!("it belongs to user {}", meta.uid())
     } else if mode & 0o077 != 0 {

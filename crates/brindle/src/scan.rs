@@ -12,14 +12,14 @@ use crate::deadline::within;
 use crate::world::place;
 use crate::{look, pools, runtime, world};
 
-/// How long a device may take to say what it is.
+/// Time that a device has to be identified.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Something that can be served.
 #[derive(Clone, Debug)]
 pub(crate) struct Findable {
     pub(crate) uuid: String,
-    /// As it would be served, unless another has that name.
+    /// The name as an export, unless another has it.
     pub(crate) name: String,
     /// The name in its superblocks: `host:name`.
     pub(crate) full_name: String,
@@ -43,7 +43,7 @@ pub(crate) struct Findable {
 #[derive(Debug, Default)]
 pub(crate) struct Scanned {
     pub(crate) all: Vec<Findable>,
-    /// Devices that did not say what they are.
+    /// Devices that could not be identified.
     pub(crate) silent: Vec<PathBuf>,
 }
 

@@ -197,7 +197,7 @@ impl Drop for Served {
     }
 }
 
-/// Starts the threads that answer, stop, and end what hangs.
+/// Starts the threads that answer, stop the server, and end it if it hangs.
 fn answer_others(
     opening: &Opening,
     served: &Served,
@@ -241,7 +241,7 @@ fn answer_others(
     Ok((ended, control, snapshot))
 }
 
-/// Prints what happens, as it happens: with `--json` all of it, else the end of arrays. The log has the rest.
+/// Prints events as they happen: with `--json` all of it, else the end of arrays. The log has the rest.
 fn listener(json: bool) -> Listener {
     Rc::new(move |news| {
         let line = match news {
@@ -292,7 +292,7 @@ fn wanted(opening: &Opening, found: Vec<Found>) -> Result<Vec<Wanted>, Failure> 
     wanted.collect()
 }
 
-/// `name`: what messages call the array, where there are several.
+/// `name`: the array's name in messages, where there are several.
 fn access(opening: &Opening, found: &Found, name: Option<&str>) -> Result<DeviceAccess, Failure> {
     let uuid = display_uuid(found.assembly.uuid).to_string();
     let said = opening.access_of(name.unwrap_or(&found.own_name()), &uuid);

@@ -29,12 +29,12 @@ impl Settings {
         Ok(Self { config, file: absolute, monitor: None })
     }
 
-    /// Has events be told by what looks at the arrays.
+    /// Has the monitor of the arrays report events.
     pub(super) fn with_monitor(self, monitor: Receivers) -> Self {
         Self { monitor: Some(monitor), ..self }
     }
 
-    /// The same of a server that runs.
+    /// The settings of a running server, to be reloaded.
     pub(crate) fn of(self, folder: &Path, server: &str, opening: &Opening) -> RunningSettings {
         let Self { config, file, monitor } = self;
         let members = opening.members.clone();
@@ -89,8 +89,8 @@ pub(crate) struct RunningSettings {
 }
 
 impl RunningSettings {
-    /// Reads the file, has what can change while a server runs be as it says, and tells what has changed. A file that can't be taken
-    /// changes nothing.
+    /// Reads the file, applies the settings that may change while a server runs, and reports the changes. A file that
+    /// can't be taken changes nothing.
     pub(crate) fn read_anew(&self) -> Result<Vec<String>, Failure> {
         let new = read(&self.file)?;
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
@@ -154,7 +154,7 @@ impl RunningSettings {
         })
     }
 
-    /// The same of arrays alone.
+    /// Names and UUIDs of the arrays that it serves now, without pools.
     fn arrays(&self) -> Vec<(String, String)> {
         self.reports(|report| report["array"]["uuid"].as_str())
     }
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn what_is_wrong_is_reported_with_its_line() {
         for (text, words) in [
             ("name = \"a\"\ncolour = 1\n", "line 2: unknown field `colour`"),
             ("[[arrays]]\nname = \"a\"\n[[arrays]]\nname = \"a\"\n", "entries 1 and 2 mean the same"),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_a_restart_is_told() {
+    fn what_takes_a_restart_is_reported() {
         let old = parse("[[arrays]]\nname = \"a\"\n").unwrap();
         let new = parse("[exports]\nmax-connections = 7\n[[arrays]]\nname = \"b\"\n").unwrap();
         let reported = later(&old, &new).join("\n");

@@ -1,6 +1,6 @@
-//! Ends a server, whatever hangs. The array's thread gets an order to stop. When its time is over it gets an order to
-//! give up what it waits for; if it does not even do that, a thread of this module frees the members, removes the
-//! sockets, and ends the process.
+//! Ends a server, whatever hangs. The array's thread gets an order to stop. When its time is over it is told to give
+//! up its waits; if it does not even do that, a thread of this module frees the members, removes the sockets, and
+//! ends the process.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::locks::Locks;
 use crate::log;
 
-/// How long the array's thread may take to close members and sockets when the array has stopped, or was given up.
+/// Time that the array's thread may take to close members and sockets when the array has stopped, or was given up.
 const CLOSING: Duration = Duration::from_secs(10);
 
 /// The phase of the shutdown.
@@ -39,7 +39,7 @@ enum Phase {
 pub(crate) struct Shutdown {
     phase: Mutex<Phase>,
     changed: Condvar,
-    /// How long stopping may take.
+    /// Time that stopping may take.
     patience: Duration,
     /// Reaches the array's thread, without waiting for it.
     tell: Box<dyn Fn(Order) + Send + Sync>,

@@ -5,13 +5,13 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Most bytes: none of what is read as a whole is as long, and a device that never ends is none of them.
+/// Most bytes of a file that is read as a whole. A device that never ends exceeds them.
 const MOST: u64 = 64 << 20;
 
 /// The text of a file.
 ///
 /// # Errors
-/// If the file can't be read, has more than 64 MiB, or is no text; names the line.
+/// If the file can't be read, has more than 64 MiB, or is not text; names the line.
 pub(crate) fn read(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     File::open(path)?.take(MOST + 1).read_to_end(&mut bytes)?;
@@ -21,7 +21,7 @@ pub(crate) fn read(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|why| {
         let valid = why.utf8_error().valid_up_to();
         let line = why.as_bytes()[..valid].iter().filter(|byte| **byte == b'\n').count() + 1;
-        io::Error::other(format!("line {line} is no text (UTF-8)"))
+        io::Error::other(format!("line {line} is not text (UTF-8)"))
     })
 }
 
@@ -71,7 +71,7 @@ mod tests {
     fn what_is_no_text_or_never_ends_is_refused() {
         let file = std::env::temp_dir().join(format!("brindle-text-{}", std::process::id()));
         std::fs::write(&file, b"one\ntwo\n\xff\n").unwrap();
-        assert_eq!(read(&file).unwrap_err().to_string(), "line 3 is no text (UTF-8)");
+        assert_eq!(read(&file).unwrap_err().to_string(), "line 3 is not text (UTF-8)");
         std::fs::write(&file, "one\n").unwrap();
         assert_eq!(read(&file).unwrap(), "one\n");
         std::fs::remove_file(&file).unwrap();

@@ -20,7 +20,7 @@ impl Bytes {
         parse(text, 1024)
     }
 
-    /// As [`Bytes::parse_kib`], of what has to be a power of two.
+    /// [`Bytes::parse_kib`] for powers of two.
     pub(crate) fn parse_power(text: &str) -> Result<Self, String> {
         let size = Self::parse_kib(text)?;
         if size.0.is_power_of_two() {
@@ -30,7 +30,7 @@ impl Bytes {
             (Some(below), Some(above)) => [1 << below, above].map(|near| Self(near).to_string()).to_vec(),
             _ => vec![Self(1 << 16).to_string()],
         };
-        Err(format!("{size} is no power of two: take {}", near.join(" or ")))
+        Err(format!("{size} is not a power of two: take {}", near.join(" or ")))
     }
 }
 

@@ -130,8 +130,8 @@ impl World {
         })
     }
 
-    /// The array that the members of a set form, with what its journal tells. Arrays among them that are no part of it
-    /// are put aside.
+    /// The array that the members of a set form, with the findings in its journal. Arrays among them that are no part
+    /// of it are put aside.
     pub(crate) fn assemble(&self, set: &mut Set, force: bool) -> Result<Assembly, Failure> {
         let formed = self.form(&set.members, &set.left_out, force);
         let mut assembly = formed.map_err(|failure| set.way_to_cut(set.blame_left_out(failure)))?;
@@ -259,7 +259,7 @@ fn check_memory(budget: u64) -> Result<(), Failure> {
     // Nothing is touched, and so nothing used.
     room.try_reserve_exact(budget as usize + OTHER_MEMORY).map_err(|_| {
         Failure::Refused(format!(
-            "the memory can't be had: {} for buffers (--memory) and {} for the rest; give less, or raise the \
+            "memory can't be allocated: {} for buffers (--memory) and {} for the rest; give less, or raise the \
              limit of this process (ulimit -v)",
             Bytes(budget),
             Bytes(OTHER_MEMORY as u64)

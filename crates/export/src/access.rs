@@ -67,12 +67,12 @@ pub struct AccessList(pub Vec<Rule>);
 pub enum RuleError {
     /// A rule names no known kind of client.
     #[error(
-        "{0:?} names no clients: say anyone, local, an address or a network (10.0.0.0/8), cert:NAME for a name of a certificate, or \
+        "{0:?} names no clients: give anyone, local, an address or a network (10.0.0.0/8), cert:NAME for a name of a certificate, or \
          chap:NAME for one of a secret"
     )]
     Who(String),
     /// A rule names no known right.
-    #[error("{0:?} is no right: say read, write or none")]
+    #[error("{0:?} is not a right: give read, write or none")]
     Right(String),
 }
 

@@ -33,7 +33,7 @@ impl fmt::Debug for Gate {
 }
 
 impl Gate {
-    /// One that stays open: writers share the volume.
+    /// A gate that stays open: writers share the volume.
     pub fn shared() -> Self {
         Self { shared: true, ..Self::default() }
     }

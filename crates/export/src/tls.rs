@@ -25,8 +25,8 @@ pub enum TlsError {
     /// A text without a certificate.
     #[error("there is no certificate in the {0}: it must hold some in PEM's form")]
     NoCertificate(&'static str),
-    /// Part of a text is no certificate.
-    #[error("the {0} holds something that is no certificate: {1}")]
+    /// Part of a text is not a certificate.
+    #[error("the {0} holds something that is not a certificate: {1}")]
     NotACertificate(&'static str, String),
     /// A text without a key.
     #[error("there is no private key: it must be in PEM's form, and not encrypted")]

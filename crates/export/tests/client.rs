@@ -215,7 +215,7 @@ fn a_remote_export_is_a_volume() {
 }
 
 #[test]
-fn whoever_waits_for_a_server_that_dies_is_told() {
+fn wait_ends_when_its_server_dies() {
     let world = Rc::new(World::sim(small(), 1 << 20));
     world.volume.dawdle(1000);
     world.io.block_on(async {

@@ -228,7 +228,7 @@ fn nothing_fails() {
     }
 }
 
-/// Findings of this machine's suite with tgt, for comparison: told, not judged.
+/// Results of the same suite against tgt, for comparison: printed, not judged.
 fn beside() {
     let programs = (skip::find("iscsi-test-cu"), skip::find("tgtd"), skip::find("tgtadm"));
     let (Ok(program), Ok(tgtd), Ok(tgtadm)) = programs else { return println!("tgt is not there") };

@@ -30,7 +30,7 @@ const BLOCK: usize = 512;
 const NUMBER: u32 = 0;
 const BESIDE: u64 = 8;
 const BESIDES: u64 = 8;
-/// How long a member may take to answer, as arrays with an iSCSI door have it.
+/// Time that a member may take to answer, as arrays with an iSCSI door have it.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 const SHAPES: [(Level, usize); 4] =

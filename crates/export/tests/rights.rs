@@ -177,7 +177,7 @@ fn a_copy_may_be_told_in_bytes_of_whole_blocks() {
 }
 
 #[test]
-fn an_nbd_client_is_told_of_no_export_that_it_may_not_use() {
+fn an_nbd_client_sees_no_export_that_it_may_not_use() {
     let world = support::World::new(small(), 1 << 20);
     let add = |name: &str, gate: Gate| {
         let volume = RamVolume::new(&world.io, 1 << 20);

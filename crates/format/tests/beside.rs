@@ -123,7 +123,7 @@ fn bad_blocks_are_54_bits_of_address_and_10_of_length() {
     assert_eq!(read, [sectors(7, 512), sectors(519, 512), sectors(1031, 1), sectors(2 << 30, 1)]);
     assert_eq!(badblocks::ranges(&log, 3).next(), Some(sectors(56, 4096)));
     assert!(!badblocks::is_empty(&log));
-    // Too many, or off their sector: an empty log and a refusal.
+    // Too many ranges, or unaligned ones, leave an empty log and are refused.
     for refused in [vec![sectors(0, 1); 513], vec![BadRange { offset: 1, len: 512 }]] {
         assert!(!badblocks::write(&mut log, &refused));
         assert!(badblocks::is_empty(&log));

@@ -288,7 +288,7 @@ fn bits_of_a_bad_block_entry_are_those_that_the_page_draws() {
 fn a_bad_block_log_ends_where_the_page_says() {
     let all = bits(BAD_BLOCKS, "BadRange");
     for rule in
-        ["An entry of all ones ends the list; an empty log is all ones.", "one of length 0 is no range"]
+        ["An entry of all ones ends the list; an empty log is all ones.", "one of length 0 is not a range"]
     {
         assert!(BAD_BLOCKS.contains(rule), "{rule}");
     }

@@ -167,7 +167,7 @@ fn offsets_of_0_90_are_those_of_md_p_h_in_both_byte_orders() {
 #[test]
 fn a_rewrite_keeps_what_is_not_known() {
     for version in V1 {
-        // Unused bytes, an unknown feature, a name that is no UTF-8, a bitmap offset without its feature.
+        // Unused bytes, an unknown feature, a name that is not UTF-8, a bitmap offset without its feature.
         let bytes = forged(version, |b| {
             b[4000] = 0xab;
             b[240] = 0xcd;

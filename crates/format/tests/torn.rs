@@ -60,7 +60,7 @@ fn wide() -> Vec<(Superblock, usize)> {
 }
 
 #[test]
-fn every_mixture_of_sectors_of_two_states_is_told() {
+fn every_mixture_of_sectors_of_two_states_is_reported() {
     for (before, number) in wide() {
         let failed = next(&before, number, DeviceRole::Faulty);
         let back = next(&failed, number, DeviceRole::Active(number as u16));
@@ -125,7 +125,7 @@ fn flags_of_0_90_that_were_being_changed_are_those_of_the_first_sector() {
 }
 
 #[test]
-fn a_table_that_a_spare_was_just_added_to_is_told() {
+fn a_table_that_a_spare_was_just_added_to_is_reported() {
     for endian in [Endian::Little, Endian::Big] {
         let before = member(Version::V0_90(endian), 19);
         let mut after = next(&before, 0, DeviceRole::Active(0));
@@ -207,7 +207,7 @@ fn a_damaged_superblock_claims_what_the_whole_one_says() {
 }
 
 #[test]
-fn a_spare_that_took_a_role_and_fails_in_it_is_told() {
+fn a_spare_that_took_a_role_and_fails_in_it_is_reported() {
     for endian in [Endian::Little, Endian::Big] {
         let mut before = member(Version::V0_90(endian), 3);
         before.roles.push(DeviceRole::Spare);
@@ -227,7 +227,7 @@ fn a_spare_that_took_a_role_and_fails_in_it_is_told() {
 }
 
 #[test]
-fn a_member_that_fails_beside_its_replacement_is_told() {
+fn a_member_that_fails_beside_its_replacement_is_reported() {
     let mut before = member(Version::V1_2, 700);
     // The replacement has the role too, and a number that a spare had.
     before.roles[740] = DeviceRole::Active(641);
@@ -297,7 +297,7 @@ fn kinds() -> [([DeviceRole; 2], DeviceRole); 3] {
 const NUMBERS: [usize; 4] = [4, 5, 9, 26];
 
 #[test]
-fn a_device_that_takes_the_place_of_a_role_is_told_of_by_the_others() {
+fn a_device_that_takes_the_place_of_a_role_is_reported_by_the_others() {
     for (was, left) in kinds() {
         for (own, number, majors) in NUMBERS.into_iter().flat_map(|n| [0, 2, 3].map(|own| (own, n, n > 5))) {
             let old = before_an_exchange(own, 1, number, was, majors);

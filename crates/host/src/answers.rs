@@ -85,14 +85,14 @@ pub enum RequestOutcome {
         name: String,
         /// `/dev/nbd0`.
         device: String,
-        /// True.
+        /// Always true: it tells this answer from others.
         detached: bool,
     },
     /// The array or the server stops.
     Stopped {
         /// The array or the server.
         name: String,
-        /// True.
+        /// Always true: it tells this answer from others.
         stopped: bool,
     },
 }

@@ -21,7 +21,7 @@ use crate::service::Service;
 
 /// Where the kernel tells of its block devices.
 const BLOCK: &str = "/sys/block";
-/// How long a device may take to say whether it is in use, and to end.
+/// Time that a device may take to say whether it is in use, and to end.
 const PATIENCE: Duration = Duration::from_millis(5_000);
 /// Connections of a device that settings ask for.
 const CONNECTIONS: u8 = 2;
@@ -204,7 +204,7 @@ impl Service {
         self.attached.borrow().iter().find(|one| one.export == export).cloned()
     }
 
-    /// All exports, each with what tells it from others of this machine.
+    /// All exports, each with its identity on this machine.
     fn all_attachable(&self) -> Vec<(String, String)> {
         let arrays = self.arrays().into_iter().map(|array| {
             let uuid = display_uuid(array.assembly_uuid()).to_string();

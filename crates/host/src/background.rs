@@ -13,7 +13,7 @@ use brindle_volume::{Volume, VolumeError};
 use crate::control::Word;
 use crate::status::{Findings, Outcome, mode_of_locating};
 
-/// How long it may take until it is known that work can't begin.
+/// Time in which work that can't begin fails.
 const BEGINNING: Duration = Duration::from_millis(100);
 
 impl Word {
@@ -124,8 +124,8 @@ async fn begin_again(io: &Io, array: &Array, of: &str, speeds: Speeds) -> Result
     Ok(())
 }
 
-/// Brings redundancy in sync behind the clients, where it is in doubt. What is said of it begins with `of`. False if there is nothing
-/// to make true, or nothing may be written.
+/// Brings redundancy in sync behind the clients, where it is in doubt. Its messages begin with `of`. False if there
+/// is nothing to bring in sync, or nothing may be written.
 pub(crate) fn resync(io: &Io, array: &Array, of: &str) -> bool {
     if !array.needs_resync() || array.limits().read_only {
         return false;

@@ -26,7 +26,7 @@ pub const DETACHED: &str = "detached";
 /// The part of a device once it was added.
 #[derive(Clone, Copy, Debug)]
 enum Then {
-    /// As the array decides.
+    /// The array decides.
     Nothing,
     /// Replace this member.
     Replaces(MemberId),

@@ -36,7 +36,7 @@ pub enum HostError {
         member: String,
     },
     /// No array has such a member.
-    #[error("{member} is no member of an array of {server}; `brindle status` lists them")]
+    #[error("{member} is not a member of an array of {server}; `brindle status` lists them")]
     NoneHas {
         /// The server.
         server: String,
@@ -44,7 +44,7 @@ pub enum HostError {
         member: String,
     },
     /// The array has no such member.
-    #[error("{member} is no member of {array}: it has {}", known.join(", "))]
+    #[error("{member} is not a member of {array}: it has {}", known.join(", "))]
     NoMember {
         /// The name that was given.
         member: String,
@@ -54,7 +54,7 @@ pub enum HostError {
         known: Vec<String>,
     },
     /// The array has no such member that works.
-    #[error("{member} is no member in sync of {array}: it has {}", known.join(", "))]
+    #[error("{member} is not a member in sync of {array}: it has {}", known.join(", "))]
     NoneInSync {
         /// The name that was given.
         member: String,
@@ -64,7 +64,7 @@ pub enum HostError {
         known: Vec<String>,
     },
     /// The array has no such device.
-    #[error("{device} is no device of {array}: it has {}", known.join(", "))]
+    #[error("{device} is not a device of {array}: it has {}", known.join(", "))]
     NoDevice {
         /// The name that was given.
         device: String,
@@ -78,7 +78,7 @@ pub enum HostError {
     Refused {
         /// The array, or its member.
         name: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// The array can't do without a member.
@@ -86,7 +86,7 @@ pub enum HostError {
     Stays {
         /// The member.
         member: String,
-        /// Why.
+        /// The reason.
         source: VolumeError,
     },
     /// A failure is not on record yet.
@@ -107,7 +107,7 @@ pub enum HostError {
     Bitmap {
         /// The array.
         name: String,
-        /// Why.
+        /// The reason.
         source: BitmapError,
     },
     /// A member can't be replaced.
@@ -116,7 +116,7 @@ pub enum HostError {
     /// A device does not become one of the array.
     #[error("{why}{}", before(added))]
     NotAdded {
-        /// Why.
+        /// The reason.
         why: String,
         /// Devices that were added before the error.
         added: Vec<String>,
@@ -124,7 +124,7 @@ pub enum HostError {
     /// A device stays one of the array.
     #[error("{why}{}", gone(removed))]
     NotRemoved {
-        /// Why.
+        /// The reason.
         why: Box<HostError>,
         /// Devices that were removed before the error.
         removed: Vec<String>,

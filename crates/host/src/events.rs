@@ -97,12 +97,12 @@ impl Watched {
         watched
     }
 
-    /// Tells what has happened since the last turn of the task that tells.
+    /// Reports the events since the last turn of the reporting task.
     pub(crate) fn catch_up(&self) {
         self.array.events_since(self.reported.get()).iter().for_each(|event| self.tell(event));
     }
 
-    /// Tells what is left to tell, and lets the array go.
+    /// Reports the remaining events, and lets the array go.
     pub(crate) fn end(&self) {
         self.catch_up();
         self.over.set(true);
@@ -188,7 +188,7 @@ fn level(event: &Event) -> tracing::Level {
         | EventKind::CopyEnded
         | EventKind::Readded
         | EventKind::LateAnswer
-        | EventKind::RoomAgain
+        | EventKind::SpaceAgain
         | EventKind::BroughtUp
         | EventKind::BitmapAdded
         | EventKind::BitmapRemoved

@@ -22,9 +22,9 @@ use crate::running::RunningArray;
 use crate::servers::DoorStats;
 use crate::status::{ClientStatus, ExportStatus, LeftOut, TargetStatus};
 
-/// How long it may take to record a failure before it is reported without that.
+/// Time for recording a failure before it is reported as not recorded yet.
 const RECORD_PATIENCE: Duration = Duration::from_millis(500);
-/// How long a change of the bitmap may take, all of which is written first. It is shorter than the patience of the
+/// Time that a change of the bitmap may take, all of which is written first. It is shorter than the patience of the
 /// client that asks.
 const BITMAP_PATIENCE: Duration = Duration::from_secs(8);
 
@@ -204,7 +204,7 @@ impl Exported {
         }
     }
 
-    /// Tells the events for which the tasks that tell had no turn.
+    /// Reports the events for which the reporting task had no turn.
     pub(crate) fn tell_the_last_events(&self) {
         self.running().for_each(|running| running.watched.catch_up());
     }

@@ -30,7 +30,7 @@ pub struct ControlHandler<E> {
     pub end: E,
     /// Reads files anew.
     pub reload: Reload,
-    /// How long stopping an array may take.
+    /// Time that stopping an array may take.
     pub patience: Duration,
 }
 

@@ -15,7 +15,7 @@ pub struct Nested {
     pub label: String,
     /// The array.
     pub array: Array,
-    /// As its superblocks had it.
+    /// The assembly from its superblocks.
     pub assembly: Assembly,
 }
 
@@ -25,7 +25,7 @@ pub struct Hosted {
     pub name: String,
     /// The array.
     pub array: Array,
-    /// As its superblocks had it.
+    /// The assembly from its superblocks.
     pub assembly: Assembly,
     /// The arrays nested in it.
     pub nested: Vec<Nested>,

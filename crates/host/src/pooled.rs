@@ -17,7 +17,7 @@ use crate::names::Names;
 use crate::servers::DoorStats;
 use crate::status::{EventStatus, LeftOut, PoolFacts, PoolStatus, VolumeFacts};
 
-/// How long it may take to record a failure before it is reported without that.
+/// Time for recording a failure before it is reported as not recorded yet.
 const RECORD_PATIENCE: Duration = Duration::from_millis(500);
 /// Events that the status shows.
 const SHOWN: usize = 100;

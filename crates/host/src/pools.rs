@@ -13,7 +13,7 @@ use crate::names;
 use crate::pooled::Pooled;
 use crate::service::Service;
 
-/// How long a change of a pool's volumes may take before the answer is that it goes on.
+/// Time that a change of a pool's volumes may take before the answer is that it goes on.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 impl Service {

@@ -25,7 +25,7 @@ pub(crate) struct RunningArray {
     /// Names of devices and their files when all links are followed, as they were when each came.
     files: RefCell<Vec<(String, PathBuf)>>,
     facts: ArrayFacts,
-    /// As the superblocks had it.
+    /// The consistency policy by the superblocks.
     consistency: &'static str,
 }
 
@@ -219,7 +219,7 @@ fn redundancy_left(detail: &Detail, geometry: &Geometry) -> Option<u16> {
     let lacks = |role: &RoleDetail| role.state != RoleState::InSync;
     let lost: Vec<u16> =
         (0..).zip(&detail.roles).filter_map(|(role, state)| lacks(state).then_some(role)).collect();
-    // A member may be rebuilt in part, and what is lost beside it may be there.
+    // A member may be rebuilt in part, and data lost elsewhere may be on it.
     let left = if detail.broken { None } else { Some(geometry.redundancy_left(&lost).unwrap_or_default()) };
     let in_doubt = resync_offset(detail).is_some();
     left.map(|left| if in_doubt { 0 } else { left })

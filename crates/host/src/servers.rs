@@ -73,7 +73,7 @@ impl Doors {
         ended + iscsi.disconnect(target, |_, client| is_another(client))
     }
 
-    /// Ends the connections of a client to a volume at once, or of all; tells how many.
+    /// Ends the connections of one client, or of all, to a volume at once; gives their number.
     pub(crate) fn disconnect(&self, name: &str, target: Option<&str>, client: Option<&str>) -> usize {
         let is_meant = |of: &Client| client.is_none_or(|client| is_called(of, client));
         let ended = self.nbd.disconnect(name, |_, of| is_meant(of));

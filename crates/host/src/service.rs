@@ -27,7 +27,7 @@ use crate::world::{Coming, Devices};
 /// The greatest age of the status that is given when the arrays' thread does not answer.
 const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
 
-/// How long clients may take to leave an array that is offered no more, before the answer says so.
+/// Time for clients to leave a withdrawn array, before the answer names those that are left.
 const CLIENTS_PATIENCE: Duration = Duration::from_secs(8);
 
 /// Volumes by name, their exports, and the devices of their world. All of it lives on the reactor's thread.
@@ -279,7 +279,7 @@ impl Service {
         Ok(RequestOutcome::Served(Box::new(self.status_of(&array).into())))
     }
 
-    /// The name of what is to be a device: the only array, if none is said.
+    /// The name of the volume that becomes a device: the only array, if none is said.
     fn meant_to_attach(&self, name: Option<&str>) -> Result<String, HostError> {
         match name {
             Some(name) => Ok(name.to_owned()),
@@ -488,7 +488,7 @@ impl Service {
         if failed.is_empty() { Ok(()) } else { Err(HostError::All(failed.clone())) }
     }
 
-    /// Tells what the tasks that tell had no turn for.
+    /// Reports the events for which the reporting tasks had no turn.
     pub fn tell_the_last_events(&self) {
         self.arrays().iter().for_each(|array| array.tell_the_last_events());
         self.pools().iter().for_each(|pool| pool.tell_the_last_events());

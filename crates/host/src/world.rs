@@ -39,7 +39,7 @@ impl std::error::Error for Refused {}
 pub struct Coming {
     /// Content of theirs may be lost.
     pub force: bool,
-    /// As the members that they were, or not at all.
+    /// Take them only as the members that they were.
     pub re_add: bool,
 }
 
@@ -85,7 +85,7 @@ pub struct Search {
     pub everywhere: bool,
     /// The array of which they were members.
     pub array: Uuid,
-    /// Devices that are left as they are, beside those that are open.
+    /// Open devices, and those that are left as they are.
     pub but: Vec<Identity>,
 }
 

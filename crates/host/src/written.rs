@@ -24,7 +24,7 @@ pub fn milliseconds(text: &str) -> Result<u64, String> {
     let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
     match number {
         Some(span @ 1..=YEAR) => Ok(span),
-        _ => Err(format!("'{text}' is no time: write for example 20s or 500ms")),
+        _ => Err(format!("'{text}' is not a time: write for example 20s or 500ms")),
     }
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> 
     Either::deserialize(from)?.read(parse).map_err(de::Error::custom)
 }
 
-/// The same, where 0 and nothing are no limit.
+/// [`size`] as a limit: 0 and nothing stand for none.
 pub(crate) fn limit<'de, D: Deserializer<'de>>(from: D) -> Result<Option<NonZeroU64>, D::Error> {
     let parse = |text: &str| Size::parse(text, 1).map(|size| size.0);
     let written = Option::<Either>::deserialize(from)?;

@@ -88,7 +88,7 @@ enum Way {
     Table { rows: u64, payload: bool },
     /// Nothing is shared, but 4 KiB come with each request, as from a socket, and are looked at once, as for parity.
     Payload,
-    /// The same, and one count of writes under way.
+    /// `Payload` with one shared count of writes under way.
     Counted,
     /// A count of each thread that a home core adds up, beside a flag.
     Flagged,

@@ -45,10 +45,10 @@ pub struct NoMemory {
     pub errno: i32,
 }
 
-/// Why memory that others give is not taken, or a part of it can't be used.
+/// Why memory from outside is refused, or a part of it can't be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotGiven {
-    /// The file may be made shorter at any time, and looking at what is gone of it would end the process: it is no memfd
+    /// The file may be made shorter at any time, and an access beyond its end would kill the process: it is no memfd
     /// with the seal `F_SEAL_SHRINK`.
     #[error("the file is not sealed against being made shorter (F_SEAL_SHRINK of a memfd)")]
     Unsealed,
@@ -56,7 +56,7 @@ pub enum NotGiven {
     #[error("the range is not within the memory that was given, which has {0} bytes")]
     OutOfRange(u64),
     /// The range does not begin and end at multiples of this: of the file's pages, or of a volume's block.
-    #[error("offset or length is no multiple of {0}")]
+    #[error("offset or length is not a multiple of {0}")]
     Unaligned(u64),
     /// The kernel does not map it (errno): the descriptor can't be read and written (EACCES), writes are sealed (EPERM),
     /// there are not so many huge pages, or the address space has no room for it (ENOMEM).
@@ -73,8 +73,8 @@ impl From<rustix::io::Errno> for NotGiven {
 /// The kind of file system that huge pages are files of; its block is a page.
 const HUGETLBFS_MAGIC: i64 = 0x9584_58f6;
 
-/// Whole pages of zeroes, of which only those cost memory that were touched. The allocator would fill them all with
-/// zeroes by hand, for the sake of their alignment: 64 MiB of that take longer than all else that opening an array does.
+/// Whole pages of zeroes; only touched ones cost memory. The allocator would fill them all with zeroes by hand, for the
+/// sake of their alignment: 64 MiB of that take longer than all else that opening an array does.
 pub(crate) struct Region {
     base: NonNull<u8>,
     bytes: usize,

@@ -71,8 +71,9 @@ impl Bounce {
     /// The bytes as they are now.
     pub(crate) fn load(&mut self) {
         for (real, own) in self.real.iter().zip(&self.segments) {
-            // SAFETY: the op table keeps the operation's memory valid until its completion; what is not shared of it nobody
-            // changes, and to what is shared there is no reference. `own` is as long, and of bytes that last as long as this.
+            // SAFETY: the op table keeps the operation's memory valid until its completion; memory that is not shared
+            // does not change, and shared memory has no reference. `own` is as long, and of bytes that last as long
+            // as this.
             unsafe { racing::load(real.base, core::slice::from_raw_parts_mut(own.base, own.len)) };
         }
     }

@@ -38,7 +38,7 @@ pub(crate) struct Core {
     at_reactor: Cell<usize>,
     /// Short transfers are not carried on.
     draining: Cell<bool>,
-    /// How long the end waits for operations that do not complete.
+    /// Time that the end waits for operations that do not complete.
     pub(crate) grace: Cell<Duration>,
 }
 
@@ -134,7 +134,7 @@ impl Core {
     #[cold]
     fn look(&self, now: Instant) {
         if self.arenas.next_look.get() == SOON {
-            // Not at once: with buffers that come and go, that would be at every turn.
+            // Arenas are not returned at once: with short-lived buffers that would happen at every turn.
             self.arenas.next_look.set(now.after(LOOK));
             return;
         }
@@ -268,7 +268,8 @@ impl Core {
         self.patience.ran(self.reactor.borrow().now())
     }
 
-    /// Wakes who waited for what was given up, and calls off what can be.
+    /// Wakes tasks that waited for operations that were given up, and cancels those operations where that is
+    /// possible.
     #[cold]
     fn settle(&self, given_up: GivenUp) {
         for key in given_up.orphans {

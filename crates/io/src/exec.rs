@@ -42,7 +42,7 @@ pub(crate) struct Inner {
     tasks: RefCell<Tasks>,
     timers: RefCell<BTreeMap<(Instant, u64), TaskId>>,
     next_timer: Cell<u64>,
-    /// How many handles with operations of their own there were.
+    /// Number of handles so far that have operations of their own.
     owners: Cell<u32>,
     jobs: Arc<Jobs>,
 }
@@ -270,9 +270,9 @@ impl Io {
         self.fire_timers();
     }
 
-    /// Ends all tasks where they stand, calls off what waits on sockets, and waits until no device touches a buffer any
-    /// more, but not longer than the grace (see [`Io::set_grace`]). What is [`Io::in_flight`] then, its devices have not
-    /// answered: it is orphaned, and if the executor is dropped before it ends, its arenas are never freed.
+    /// Drops all tasks, cancels operations on sockets, and waits until no device uses a buffer any more, but not
+    /// longer than the grace (see [`Io::set_grace`]). What is [`Io::in_flight`] then, its devices have not answered:
+    /// it is orphaned, and if the executor is dropped before it ends, its arenas are never freed.
     ///
     /// Without it, tasks that hold a handle to their own executor keep it, and its reactor, alive for ever. To be called
     /// from outside of the tasks. The executor can be used again.
@@ -302,7 +302,7 @@ impl Io {
         self.0.core.drain();
     }
 
-    /// How long [`Io::shutdown`], or dropping the executor, waits for devices that do not answer: 500 ms by default.
+    /// Time that [`Io::shutdown`], or dropping the executor, waits for devices that do not answer: 500 ms by default.
     pub fn set_grace(&self, grace: Duration) {
         self.0.core.grace.set(grace);
     }

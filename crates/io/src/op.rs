@@ -14,7 +14,7 @@ pub struct MemberId(u32);
 pub enum MemberKind {
     /// A device, as the reactor numbered it. Numbers are small and dense per reactor.
     Device(u32),
-    /// One that tasks of the executor serve (see [`crate::Io::serve_member`]).
+    /// A member that tasks of the executor serve (see [`crate::Io::serve_member`]).
     Served(ServedId),
 }
 
@@ -154,7 +154,7 @@ pub enum OpKind {
         /// Asked member.
         member: MemberId,
     },
-    /// Tell how far from a byte on the member has, or has not, room for what is stored; the completion's value is a
+    /// Find how far, from a byte on, the member has space allocated, or has none; the completion's value is a
     /// [`Mapped`] (see [`Mapped::to_bits`]).
     Map {
         /// Asked member.
@@ -182,7 +182,7 @@ pub enum OpKind {
 }
 
 impl OpKind {
-    /// How long the operation may take on a member; `None` for sockets.
+    /// Time that the operation may take on a member; `None` for sockets.
     pub fn span(&self) -> Option<OpSpan> {
         match self {
             Self::Read { .. } => Some(OpSpan::Read),
@@ -384,7 +384,7 @@ pub struct Failure {
     pub tag: OpTag,
     /// Its kind: names the member.
     pub kind: OpKind,
-    /// Why.
+    /// The reason.
     pub error: OpError,
 }
 

@@ -47,7 +47,7 @@ pub(crate) unsafe fn store(from: &[u8], into: *mut u8) {
     }
 }
 
-/// How many of `len` bytes come before the first whole word.
+/// Bytes, of `len`, before the first whole word.
 fn head(at: *const u8, len: usize) -> usize {
     at.align_offset(WORD).min(len)
 }

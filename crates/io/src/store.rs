@@ -1,4 +1,4 @@
-//! The memory of a pool: a stretch of addresses, of which steps are taken into use as they are needed.
+//! The memory of a pool: a range of addresses whose parts are taken into use as they are needed.
 //!
 //! A step in use is an arena: the reactor may register it, which pins its pages. So memory that nobody has asked for yet
 //! costs nothing. When the pool and its last buffer are gone, its arenas end, and the addresses are given back. Of a pool

@@ -71,7 +71,7 @@ fn a_file_made_shorter_is_seen_in_its_size_and_in_reads() {
     let path = world.file("m");
     let member = world.open(&path);
     assert_eq!(world.probe(member), Probe { size: SIZE, place: PathTarget::There });
-    // At a page, at a sector, and within one: a direct read ends early, at a place from which no other can go on.
+    // Sizes that end at a page, at a sector and within one: a direct read ends early there, and can't be resumed.
     for size in [SIZE / 2, SIZE / 2 - 512, SIZE / 2 - 100, 1, 0] {
         truncate(&path, size);
         assert_eq!(world.probe(member), Probe { size, place: PathTarget::There });

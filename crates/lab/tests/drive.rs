@@ -92,7 +92,7 @@ fn a_disturbed_row_is_named_and_not_fitted() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_line() {
+fn what_is_wrong_is_reported_with_its_line() {
     let (_, evo) = SHIPPED[0];
     let changed = |from: &str, to: &str| {
         assert!(evo.contains(from), "{from}");

@@ -238,7 +238,7 @@ fn there_may_be_no_points_or_one_or_a_million() {
     assert_eq!(
         (&many["rows"], &many["found"]),
         (&json!(50), &json!(0)),
-        "7777 is no multiple of 7 up to 7000"
+        "7777 is not a multiple of 7 up to 7000"
     );
     assert!(many["drawn"].as_u64() > Some(200), "{many}");
 }

@@ -134,7 +134,7 @@ fn what_is_wrong_is_told_with_file_and_line() {
         let error = suite("own.toml", text).expect_err(text);
         assert_eq!(error.to_string(), reported);
     };
-    wrong("about = 'x'\n\n[[job]]\nrw = 'read'\n", "own.toml:3: a job without name: say name = \"...\"");
+    wrong("about = 'x'\n\n[[job]]\nrw = 'read'\n", "own.toml:3: a job without name: give name = \"...\"");
     let two = "[[job]]\nname = 'a'\n[[job]]\nname = 'a'\n";
     wrong(two, "own.toml:3: there are two jobs of the name 'a'");
     let score = "[[job]]\nname = 'a'\n[[score]]\nname = 's'\nof = 'iops'\nweights = { b = 1 }\n";

@@ -96,12 +96,12 @@ fn what_is_wrong_is_told_with_file_place_and_reason() {
     wrong(
         Format::Iolog,
         b"x\n",
-        "t:1: is no iolog: its first line is 'fio version 2 iolog' or 'fio version 3 iolog'",
+        "t:1: is not an iolog: its first line is 'fio version 2 iolog' or 'fio version 3 iolog'",
     );
     let iolog = |line: &str| format!("fio version 2 iolog\nf add\n{line}\n").into_bytes();
-    wrong(Format::Iolog, &iolog("f read x 4096"), "t:3: 'x' is no number of bytes");
-    wrong(Format::Iolog, &iolog("g read 0 4096"), "t:3: 'g' is no file that a line before adds");
-    wrong(Format::Iolog, &iolog("f read 0 1g"), "t:3: '1g' is no number of bytes");
+    wrong(Format::Iolog, &iolog("f read x 4096"), "t:3: 'x' is not a number of bytes");
+    wrong(Format::Iolog, &iolog("g read 0 4096"), "t:3: 'g' is not a file that a line before adds");
+    wrong(Format::Iolog, &iolog("f read 0 1g"), "t:3: '1g' is not a number of bytes");
     wrong(
         Format::Iolog,
         &iolog("f read 0 33554433"),
@@ -115,15 +115,15 @@ fn what_is_wrong_is_told_with_file_place_and_reason() {
     wrong(
         Format::Csv(msr()),
         b"1,a,0,Read,0,512,1\n1,a,0,Rad,0,512,1",
-        "t:2: 'Rad' is no kind of request that the map knows",
+        "t:2: 'Rad' is not a kind of request that the map knows",
     );
     wrong(Format::Csv(msr()), b"1,a,0\n", "t:1: 3 fields: there is none where the map has a column");
-    wrong(Format::Csv(msr()), b"\xff\n", "t:1: is no UTF-8; if it is compressed, unpack it first");
+    wrong(Format::Csv(msr()), b"\xff\n", "t:1: is not UTF-8; if it is compressed, unpack it first");
     let mut records = stored("blktrace-little");
     records.truncate(records.len() - 60);
     let error = read(Format::Blktrace, records).expect_err("cut off");
     assert!(error.to_string().starts_with("t:5: is cut off after "), "{error}");
-    wrong(Format::Blktrace, &[7; 48], "t:1: is no record of blktrace: it begins with 0x07070707");
+    wrong(Format::Blktrace, &[7; 48], "t:1: is not a record of blktrace: it begins with 0x07070707");
     let empty = survey("t", entries("t", Format::Iolog, Cursor::new(iolog("f close")))).expect_err("nothing");
     assert_eq!(empty.to_string(), "t: holds no request");
     let map = "time = 1\ntime_unit = 'h'\n";

@@ -8,11 +8,11 @@ use crate::{Layout, Level, MAX_CHUNK, MIN_CHUNK};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownLevel {
     /// Not a spelling of a level.
-    #[error("'{0}' is no RAID level; use linear, 0, 1, 4, 5, 6 or 10")]
+    #[error("'{0}' is not a RAID level; use linear, 0, 1, 4, 5, 6 or 10")]
     Name(String),
     /// Not a level number in md's metadata (multipath, faulty and containers have their own, and are not
     /// supported).
-    #[error("{0} is no supported md level number; -1 (linear), 0, 1, 4, 5, 6 and 10 are")]
+    #[error("{0} is not a supported md level number; -1 (linear), 0, 1, 4, 5, 6 and 10 are")]
     Number(i32),
 }
 
@@ -20,7 +20,7 @@ pub enum UnknownLevel {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownLayout {
     /// Not a spelling of a layout of this level.
-    #[error("'{name}' is no layout of {level}; {}", hint(*level))]
+    #[error("'{name}' is not a layout of {level}; {}", hint(*level))]
     Name {
         /// The level whose layout was asked for.
         level: Level,
@@ -75,7 +75,7 @@ pub enum GeometryError {
         max: u16,
     },
     /// The layout belongs to another level.
-    #[error("{layout} is no layout of {level}; {}", hint(*level))]
+    #[error("{layout} is not a layout of {level}; {}", hint(*level))]
     LayoutOfOtherLevel {
         /// The level.
         level: Level,
@@ -85,7 +85,7 @@ pub enum GeometryError {
     /// RAID 0 over members of different sizes, without a word on which of its two historical layouts it has.
     #[error("the members differ in size, so the layout of this raid0 must be given: original or alternate")]
     Raid0LayoutUnknown,
-    /// The chunk is no multiple of 4 KiB, or is too small or too large.
+    /// The chunk is not a multiple of 4 KiB, or is too small or too large.
     #[error("a chunk of {chunk} bytes is not possible; use a multiple of {MIN_CHUNK} up to {MAX_CHUNK}")]
     Chunk {
         /// Chunk given, in bytes.

@@ -15,7 +15,7 @@ pub enum ParityLayout {
     LeftAsymmetric,
     /// Parity moves right, data starts on the first member (RAID 5, 6).
     RightAsymmetric,
-    /// Parity moves left, data goes on after it (RAID 5, 6); what md and mdadm choose unless told otherwise.
+    /// Parity moves left, data goes on after it (RAID 5, 6); the default of md and mdadm.
     LeftSymmetric,
     /// Parity moves right, data goes on after it (RAID 5, 6).
     RightSymmetric,

@@ -28,7 +28,7 @@ impl Size {
         };
         let number: u64 = digits.parse().map_err(|_| match digits.starts_with('-') {
             true => format!("'{text}' is below 0, and sizes are not: write for example 64K or 1G"),
-            false => format!("'{text}' is no size: write for example 64K or 1G"),
+            false => format!("'{text}' is not a size: write for example 64K or 1G"),
         })?;
         number
             .checked_mul(unit)

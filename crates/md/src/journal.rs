@@ -1,8 +1,8 @@
 //! Checks whether a journal holds writes that have not reached the members.
 //!
 //! md acknowledges a write when the journal has it (write-back), and a flush when the journal is flushed (both modes):
-//! what stands behind the journal's tail may be the only copy of it. Nothing in a superblock tells whether it is: with a
-//! journal a running array counts as clean, and after a clean stop the last write still stands at the tail. So the
+//! the blocks behind the journal's tail may be the only copy of it. Nothing in a superblock tells whether it is: with
+//! a journal a running array counts as clean, and after a clean stop the last write still stands at the tail. So the
 //! log is walked as md does to replay it (`r5c_recovery_flush_log` in the kernel's `raid5-cache.c`), and every block
 //! in it is compared with the one on the members that it is meant for.
 

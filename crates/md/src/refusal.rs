@@ -28,15 +28,15 @@ pub enum OpenError {
     Read {
         /// The device.
         label: String,
-        /// Why.
+        /// The reason.
         error: OpError,
     },
-    /// It is not known which places of a member hold nothing that was ever written.
+    /// The bad blocks of a member are not known.
     #[error("{label}: the log of its bad blocks can't be read: {error}; serve the array without this member")]
     BadBlocks {
         /// The device.
         label: String,
-        /// Why.
+        /// The reason.
         error: OpError,
     },
     /// A device has changed since it was looked at.
@@ -74,7 +74,7 @@ pub enum OpenError {
     Bitmap {
         /// The file.
         label: String,
-        /// Why.
+        /// The reason.
         why: BitmapFault,
     },
     /// A superblock could not be written back.
@@ -82,7 +82,7 @@ pub enum OpenError {
     Encode {
         /// The device.
         label: String,
-        /// Why.
+        /// The reason.
         why: EncodeError,
     },
 }

@@ -72,8 +72,8 @@ fn a_drive_dies_its_failure_is_recorded_and_the_power_goes_at_every_step() {
         for at in 0..steps(&plan) {
             let role = (at % plan.shape.members as u64) as u16;
             let fault = if at % 3 == 0 { Fault::RefusesWrites } else { Fault::Dies };
-            // A failure is recorded within so many steps of the operation that fails; some of them here, the rest by the
-            // neighbours.
+            // Steps from a failing operation within which its failure is recorded. This test cuts at some of them,
+            // its neighbours at the rest.
             let stride = if is_long() { 2 } else { 4 };
             for after in (at % stride..24).step_by(stride as usize) {
                 let faults = vec![vec![Planned { step: at, fault, role }]];

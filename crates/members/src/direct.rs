@@ -17,7 +17,7 @@ pub struct Stretch {
 }
 
 /// Asks the members for a range that is not empty. One operation per member: the group joins what is contiguous there.
-/// `place` tells what lies at a byte of the array, if it can be read.
+/// `place` gives the member and offset of a byte of the array, if it can be read.
 ///
 /// # Errors
 /// [`VolumeError::TooManyLost`] where a place can't be read.

@@ -122,7 +122,7 @@ pub struct Refused {
     pub offset: u64,
     /// Bytes of a discard or write-zeroes; 0 for others.
     pub len: u64,
-    /// Why.
+    /// The reason.
     pub error: OpError,
     /// The operation and its place, for events.
     cause: Cause,
@@ -374,7 +374,7 @@ impl<'a> MemberOps<'a> {
         }
     }
 
-    /// Sends to the second device in the member's role, if there is one, what the member is sent.
+    /// Sends the member's writes to its role's second device too, if there is one.
     fn second(&mut self, member: Device, send: impl FnOnce(&mut Group, Device)) {
         let members = &self.door.set.members;
         if members.has_seconds()
@@ -384,7 +384,7 @@ impl<'a> MemberOps<'a> {
         }
     }
 
-    /// Refuses what would change a member on which writes that were given up may still land.
+    /// Refuses changes of a member on which writes that were given up may still land.
     #[inline]
     fn refuses_for_orphans(&mut self, member: Device, offset: u64, len: u64) -> bool {
         let refuses = self.door.set.members.has_orphans(member);
@@ -427,7 +427,7 @@ impl<'a> MemberOps<'a> {
         self.group.asked().into_iter().filter_map(change).collect()
     }
 
-    /// Tells the owner what members are about to be sent.
+    /// Shows the owner the operations that members are about to get.
     #[cold]
     fn tell(&self) {
         if let Ok(owner) = self.door.set.owner() {
@@ -451,7 +451,7 @@ impl<'a> MemberOps<'a> {
     }
 }
 
-/// Operations that have been sent; a future of what became of them.
+/// Operations that have been sent; a future of their outcomes.
 #[must_use = "what was refused is known only to whom awaits it"]
 pub struct Sent<'a> {
     door: Door<'a>,

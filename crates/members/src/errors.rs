@@ -7,7 +7,7 @@ use brindle_io::{Duration, Instant};
 /// The time after which errors count half, as with md.
 const HALVED_EVERY: Duration = Duration::from_secs(3600);
 
-/// Bytes of a place: what is bad beside what was bad just now is no other error.
+/// Bytes of a place: a second error this close to the last one counts as the same error.
 const PLACE: u64 = 64 << 10;
 /// How long a place is remembered as the last one.
 const SAME: Duration = Duration::from_secs(60);

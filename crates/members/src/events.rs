@@ -143,7 +143,7 @@ pub struct Event<K> {
     pub role: Option<u16>,
     /// How messages name that member.
     pub label: Option<String>,
-    /// Why.
+    /// The reason.
     pub cause: Option<Cause>,
     /// Bytes concerned: of the member's data area for what happens to members, else as the
     /// owner counts.
@@ -188,7 +188,7 @@ pub struct Note<K> {
     pub role: Option<u16>,
     /// How messages name that member.
     pub label: Option<String>,
-    /// Why.
+    /// The reason.
     pub cause: Option<Cause>,
     /// Bytes concerned, as of [`Event::range`].
     pub range: Option<Range<u64>>,

@@ -171,8 +171,8 @@ impl Members {
         self.forget_failed(role, failed);
     }
 
-    /// Takes the member of a role out of use whose second device is not complete: that is what the role has from now on, and
-    /// nothing of it is good.
+    /// Takes the member of a role out of use whose second device is not complete: that device has the role from now
+    /// on, and none of its content is good.
     pub fn fall_back(&self, role: u16) {
         let failed = self.roles[role as usize].devices.gives_way();
         self.forget_failed(role, failed);
@@ -238,7 +238,7 @@ impl Members {
         self.role_of(first.id).and_then(|role| self.second(role))
     }
 
-    /// Gives a role a second device, or tells how far that holds what the member holds.
+    /// Gives a role a second device, or sets how far that is filled.
     pub fn set_second(&self, role: u16, second: Second) {
         self.roles[role as usize].devices.has_second(second);
         self.recount();
@@ -316,7 +316,8 @@ impl Members {
         self.slow.get() > 0 && self.roles.iter().any(|role| role.write_behind.get() > 0)
     }
 
-    /// Whether others are to be read instead of the role's device, or that only by way of the lock of what is read.
+    /// True if other members should be read instead of the role's device, or the device only under the lock of the
+    /// range.
     #[inline]
     pub fn is_avoided(&self, role: u16) -> bool {
         self.slow.get() > 0
@@ -505,7 +506,7 @@ impl Members {
         role.bad_unrecorded.set(false);
     }
 
-    /// Members whose bad blocks are not on record as they are, with those blocks.
+    /// Members whose bad blocks are not on record yet, with those blocks.
     pub fn unrecorded_bad(&self) -> Vec<(u16, MemberId, BadBlocks)> {
         let changed = (0..self.len()).filter(|&role| self.roles[role as usize].bad_unrecorded.get());
         changed.filter_map(|role| Some((role, self.device(role)?.id, self.bad(role)))).collect()

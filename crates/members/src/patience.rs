@@ -4,7 +4,7 @@ use core::cell::Cell;
 
 use brindle_io::{Duration, Instant, OpSpan};
 
-/// How long members may take. See [`Patience::default`] for the usual values.
+/// Time that members may take. See [`Patience::default`] for the usual values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
     /// A read or write. Below the 30 s after which SCSI and iSCSI clients give up themselves.

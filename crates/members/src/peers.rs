@@ -10,7 +10,7 @@ pub const EVERY: Duration = Duration::from_secs(10);
 const ENOUGH: u64 = 64;
 /// Powers of two that it must be slower by than most others: eight times.
 const APART: usize = 3;
-/// A member whose answers come below this power of two of microseconds (256) counts as fast, whatever the others do.
+/// A member that answers within this power of two of microseconds (256) counts as fast, however fast the others are.
 const FAST: usize = 8;
 /// Looks in a row that must say the same.
 const LOOKS: u8 = 2;
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_eight_times_as_long_is_told_of_once_and_once_more_when_that_is_over() {
+    fn who_takes_eight_times_as_long_is_reported_once_and_once_more_when_that_is_over() {
         let (mut peers, mut all) = (Peers::default(), members(4));
         assert_eq!(peers.look(&all), []);
         let mut look = |paces: [usize; 4], count| {

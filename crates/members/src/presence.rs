@@ -44,7 +44,7 @@ async fn found(owner: &dyn Owner, role: u16, probe: Probe) {
     let Some(device) = set.members.writable(role) else { return };
     if set.io.member_info(device.id).is_some_and(|info| probe.size < info.size) {
         let why = Cause::new(Operation::Probe, OpError::Truncated);
-        // Whatever comes of it is known to those who ask the member for something.
+        // The outcome need not be awaited: requests to the member will see it.
         let _recorded = set.fail_member(role, why, true).await;
     }
     let noticed = match probe.place {

@@ -60,7 +60,7 @@ pub struct ProcessDetail<K> {
     pub progress: Progress,
     /// The process begins no further window until [`Process::resume`].
     pub paused: bool,
-    /// Bytes a second that it goes over at most, in the unit of its position; `None`: as fast as it can.
+    /// Most bytes a second, in the unit of its position; `None`: as fast as it can.
     pub pace: Option<NonZeroU64>,
     /// Bytes a second below which it does not go for the sake of clients, where it can; `None`: it leaves more than half of the
     /// time to them.

@@ -123,7 +123,7 @@ impl RoleDevices {
         failed.inspect(|failed| self.leaves(failed.id, false))
     }
 
-    /// The second device takes the member's place, and holds the same; gives the member that was.
+    /// The second device, which is complete, becomes the member. Gives the former member.
     pub(crate) fn is_succeeded(&self) -> Option<Device> {
         let (first, second) = (self.device.get()?, self.second.take()?);
         self.device.set(Some(second.device));

@@ -47,7 +47,7 @@ impl MemberSet {
     pub async fn settle_failed_writes(&self, outcome: &Done, for_good: bool) -> Result<(), VolumeError> {
         let mut result = self.recorded().await;
         for refused in outcome.refused().iter().filter(|refused| refused.is_of(&self.members)) {
-            let failed = if self.waits_for_room(refused.error) {
+            let failed = if self.waits_for_space(refused.error) {
                 Err(VolumeError::of_member(refused.role, refused.error))
             } else {
                 self.fail_member(refused.role, refused, for_good).await

@@ -109,7 +109,7 @@ impl Door<'_> {
                 if error == OpError::NoSpace && self.zero_in_place(refused).await {
                     self.set.owner()?.full(refused.role, why);
                 } else {
-                    self.set.owner()?.no_room(doubtful.clone(), &[(refused.role, why)]);
+                    self.set.owner()?.note_no_space(doubtful.clone(), &[(refused.role, why)]);
                 }
                 Err(VolumeError::of_member(refused.role, error))
             } else if redundant {

@@ -70,8 +70,8 @@ impl Turns {
     }
 }
 
-/// Does something with an owner's turn, in a task of its own: once begun it comes to its end, whatever becomes of who waits. Until
-/// then devices own the record's buffers, and a later change must not overtake it.
+/// Does something with an owner's turn, in a task of its own: once begun it comes to its end, even if its waiter is
+/// dropped. Until then devices own the record's buffers, and a later change must not overtake it.
 pub fn in_turn<O: 'static, T: 'static>(
     io: &Io,
     owner: Rc<O>,

@@ -88,7 +88,7 @@ impl<K: Copy, W: Windowed> Windows<K, W> {
                 return;
             }
             let begun = Begun::new(self.io.now(), self.work.requests(), len, self.running.is_empty());
-            // A task of its own: once begun a window runs to its end, whatever becomes of who asked for it.
+            // A task of its own: once begun a window runs to its end, even if its waiter is dropped.
             let task = self.io.spawn_as(OpClass::Repair, self.work.carry_out(at, len));
             self.next += len;
             self.running.push_back(Window { end: self.next, begun, task });

@@ -13,8 +13,8 @@ use brindle_io::{Duration, Instant};
 const SHARE: u64 = 42;
 /// It never rests longer, however slow a window was: a member may have kept it waiting.
 const LONGEST: Duration = Duration::from_secs(5);
-/// A window that clients have slowed down says little of the speed without them: what is expected of one grows by this
-/// part of it at most.
+/// A window that clients have slowed down says little of the speed without them: the expected time of a window grows
+/// by this part of it at most.
 const GROWTH: u64 = 64;
 
 /// The measured times of windows and of clients' requests so far.

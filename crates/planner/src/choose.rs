@@ -60,11 +60,11 @@ impl Goal {
             }
             Self::Price => match of.price_per_tb() {
                 Some(price) => format!("costs the least for its room ({price:.2} a TB)"),
-                None => "is not known to cost more than others (say --price)".to_owned(),
+                None => "is not known to cost more than others (give --price)".to_owned(),
             },
             Self::Rebuild => match of.rebuild {
                 Some(seconds) => format!("is rebuilt soonest ({:.1} hours)", seconds / 3600.0),
-                None => "is not known to be rebuilt later than others (say --mb-s)".to_owned(),
+                None => "is not known to be rebuilt later than others (give --mb-s)".to_owned(),
             },
             Self::Balance => {
                 format!(
@@ -201,8 +201,8 @@ mod tests {
         let (one, why) = taken(6, Goal::Capacity);
         assert!(why.contains(&format!("{one} of 6 drives has the most room (10.00 TB)")), "{why}");
         assert!(
-            taken(6, Goal::Rebuild).1.contains("say --mb-s")
-                && taken(6, Goal::Price).1.contains("say --price")
+            taken(6, Goal::Rebuild).1.contains("give --mb-s")
+                && taken(6, Goal::Price).1.contains("give --price")
         );
         assert_eq!(taken(6, Goal::Loss).0, "raid10 n3 over 6".replace("n3 over 6", "2x(1+2)"));
     }

@@ -11,9 +11,9 @@ pub struct Fraction {
     below: u64,
 }
 
-/// A text is no share.
+/// A text is not a share.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no share from 0 to 1: write for example 1/3, 0.2, 20% or 1e-4, 1e-15 at least")]
+#[error("'{0}' is not a share from 0 to 1: write for example 1/3, 0.2, 20% or 1e-4, 1e-15 at least")]
 pub struct FractionError(String);
 
 impl Fraction {

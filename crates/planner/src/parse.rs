@@ -12,11 +12,13 @@ pub type Said<'a> = Vec<(&'a str, &'a str)>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// Counts.
-    #[error("'{0}' is no number of drives: write for example 4, 4,6 or 4-12, of 2 to {MOST_DRIVES} drives")]
+    #[error(
+        "'{0}' is not a number of drives: write for example 4, 4,6 or 4-12, of 2 to {MOST_DRIVES} drives"
+    )]
     Counts(String),
     /// Bytes.
     #[error(
-        "'{0}' is no size: write for example 2TB, 1.92TB, 500GB (powers of 1000, as drives are sold) or 2TiB"
+        "'{0}' is not a size: write for example 2TB, 1.92TB, 500GB (powers of 1000, as drives are sold) or 2TiB"
     )]
     Size(String),
     /// Anything else.
@@ -24,7 +26,7 @@ pub enum ParseError {
     Number(String),
     /// A second set.
     #[error(
-        "'{0}' is no set of drives: write for example 2x4TB,iops=150, and further mb_s=, price=, drive= as for the first set"
+        "'{0}' is not a set of drives: write for example 2x4TB,iops=150, and further mb_s=, price=, drive= as for the first set"
     )]
     Set(String),
 }

@@ -45,7 +45,7 @@ pub struct PoolSpec {
 pub enum PoolCreateError {
     /// A name that no pool, and no volume, can have.
     #[error(
-        "{0:?} is no name: give one of 1 to {MAX_NAME} bytes without '/', '@', spaces and control characters, that does not begin with '-'"
+        "{0:?} is not a name: give one of 1 to {MAX_NAME} bytes without '/', '@', spaces and control characters, that does not begin with '-'"
     )]
     Name(String),
     /// No vdev, or one without devices.
@@ -196,7 +196,7 @@ pub fn capacity(label: &Label) -> u64 {
     label.vdevs.iter().map(sold).sum()
 }
 
-/// Makes a pool of these devices, vdev by vdev. One that was cut on its way is no pool, or this one.
+/// Makes a pool of these devices, vdev by vdev. One that was cut on its way is not a pool, or this one.
 ///
 /// # Errors
 /// If a device does not take it.

@@ -19,7 +19,7 @@ pub enum PoolOpenError {
         error: OpError,
     },
     /// A device has no label.
-    #[error("{device}: it is no member of a pool: {error}")]
+    #[error("{device}: it is not a member of a pool: {error}")]
     NoLabel {
         /// The name that was given.
         device: String,

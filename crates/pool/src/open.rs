@@ -115,7 +115,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
     let treatment = Treatment {
         dependence: Dependence { redundant, coupled: false },
         patience: config.patience,
-        waits_for_room: false,
+        waits_for_space: false,
         observed: false,
         scratch: 4 << 20,
     };

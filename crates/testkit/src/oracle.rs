@@ -42,7 +42,7 @@ struct OracleEntry {
 struct Sector {
     /// The possible values when this start of the volume began.
     base: Vec<Value>,
-    /// Changes since, by their place in the list.
+    /// Later changes of the block, by their place in the list.
     over: Vec<u32>,
     /// The value that was read where several were possible.
     seen: Option<Stamp>,

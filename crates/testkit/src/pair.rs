@@ -93,7 +93,7 @@ impl Pair {
         let patience = Patience { answer, flush, ..Patience::default() };
         let dependence = Dependence { redundant: true, coupled: false };
         let how =
-            Treatment { dependence, patience, waits_for_room: false, observed: false, scratch: 1 << 20 };
+            Treatment { dependence, patience, waits_for_space: false, observed: false, scratch: 1 << 20 };
         // A crash may have left them different.
         let differ = record.dirty && is_in == [true; 2];
         let core = Rc::new_cyclic(|me: &Weak<Core>| Core {

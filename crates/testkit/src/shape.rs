@@ -121,7 +121,7 @@ pub struct Shape {
     /// Entries of the table of roles (1.x): from 129 on a superblock takes more than one sector. 0: mdadm's choice. The
     /// members are the last in the table, so that the loss of one changes two sectors of a long one.
     pub table: usize,
-    /// Redundancy is true from the start.
+    /// Redundancy is in sync from the start.
     pub in_sync: bool,
     /// Devices that wait, after the members.
     pub spares: usize,

@@ -330,7 +330,7 @@ pub async fn candidates(io: &Io, pool: &Pool, ids: &[MemberId]) -> Result<Vec<Ca
     Ok(found)
 }
 
-/// Writes to a member beside any array, to stable storage.
+/// Writes to a member directly, past any array, to stable storage.
 ///
 /// # Errors
 /// The member's error.

@@ -8,8 +8,8 @@ pub enum VolumeError {
     /// The range is not within the volume.
     #[error("the range lies beyond the end of the volume")]
     OutOfRange,
-    /// Offset or length is no multiple of the volume's block.
-    #[error("offset or length is no multiple of the volume's block size: align the request")]
+    /// Offset or length is not a multiple of the volume's block.
+    #[error("offset or length is not a multiple of the volume's block size: align the request")]
     Unaligned,
     /// The volume takes no writes.
     #[error("the volume is read-only")]

@@ -1,4 +1,4 @@
-//! A range of bytes, its limits, its errors, and what both sides of it can rely on: what an export serves and an array is.
+//! A range of bytes, its limits and errors, and the promises of both sides: what an export serves and an array is.
 //!
 //! The contract stands at [`Volume`]. Memory and members' errors are those of `brindle-io`; who serves a volume, and which
 //! array or pool it is, is unknown here. A volume can be a member ([`nest`]), and a member a volume ([`LoneMember`]).

@@ -1,4 +1,4 @@
-//! The contract between who serves a range of bytes and who uses it.
+//! The contract between servers of a range of bytes and its users.
 
 use brindle_io::Slice;
 

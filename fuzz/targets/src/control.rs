@@ -7,7 +7,7 @@ use brindle_host::control::message::{self, Answer, Request, request};
 use brindle_layout::{Layout, Level};
 use units::Bytes;
 
-// The program is no library; this file of it needs nothing of the rest.
+// The program is not a library; this file of it needs nothing of the rest.
 #[allow(dead_code, reason = "the program uses all of it")]
 #[path = "../../../crates/brindle/src/units.rs"]
 mod units;

@@ -237,7 +237,7 @@ impl Client {
         asked.find(|request| request.cookie == cookie).expect("a reply to a request")
     }
 
-    /// It answers what was asked, with what the export allows, in the way that was agreed.
+    /// Checks that a reply answers its request, within the export's limits and in the negotiated form.
     fn judge(&self, reply: &Reply) {
         let request = self.asked(reply.cookie());
         assert_eq!(reply.error() == 0, self.allowed(request), "{reply:?} to {request:?}");

@@ -44,7 +44,7 @@ fn reservations(text: &str) {
     assert_eq!(again.as_ref(), Some(&kept), "{text:?}");
 }
 
-/// It is taken or refused in words that hold nothing of the key.
+/// Checks that a key is taken, or refused in words that hold nothing of it.
 fn pems(pems: Pems<'_>) {
     if let Err(why) = Tls::new(pems) {
         let secret = SERVER.key.lines().nth(1).expect("a key has lines");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Kernel, Vm, parts};
 use crate::tools::Missing;
 
-/// How long a machine may take that has only to boot under KVM. It takes less than a second where KVM works.
+/// Time that a machine may take that has only to boot under KVM. It takes less than a second where KVM works.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The first kernel whose allocator needs a correct `cmpxchg16b` at boot; that of emulators up to QEMU 7.2 makes it panic.

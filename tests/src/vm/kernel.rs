@@ -112,7 +112,7 @@ impl Unpacked {
     }
 }
 
-/// The kernel in this folder of the cache as it boots fastest; kept there.
+/// The unpacked kernel of this folder of the cache, which boots fastest; it is kept there.
 fn unpacked(folder: &Path) -> Result<PathBuf, Missing> {
     let (packed, kept) = (only_entry(&folder.join("boot"), "vmlinuz-")?, folder.join("vmlinux"));
     if !kept.is_file() {

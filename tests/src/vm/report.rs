@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bad_end_is_told_with_its_step() {
+    fn every_bad_end_is_reported_with_its_step() {
         let why = |log, lines, ended| verdict(log, lines, ended).expect_err("should fail");
         assert_eq!(why("", "BEGIN stop md1\nEXIT 2\n", true), "the script failed (2) in step stop md1");
         assert_eq!(why("", "EXIT module raid1\nEXIT 0\n", true), "the script failed (module raid1)");

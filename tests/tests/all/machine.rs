@@ -119,7 +119,7 @@ fn what_was_written_before_the_plug_was_pulled_is_on_the_disks() {
 }
 
 #[test]
-fn a_command_that_fails_is_told_with_its_step_and_words() {
+fn a_command_that_fails_is_reported_with_its_step_and_words() {
     for vm in machines() {
         let script = "step fine true; step lost mdadm --detail /dev/md77; put never 1";
         let failure = vm.run(script).unwrap_err().to_string();
@@ -130,7 +130,7 @@ fn a_command_that_fails_is_told_with_its_step_and_words() {
 }
 
 #[test]
-fn a_panic_of_the_kernel_is_told_with_its_log() {
+fn a_panic_of_the_kernel_is_reported_with_its_log() {
     for vm in machines() {
         let failure = vm.run("step crash sh -c 'echo c >/proc/sysrq-trigger'").unwrap_err().to_string();
         assert!(failure.contains("the kernel complained (Kernel panic) in step crash"), "{failure}");

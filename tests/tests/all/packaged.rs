@@ -248,7 +248,7 @@ fn debian_takes_the_package_and_lets_go_of_it() {
 }
 
 #[test]
-fn make_install_puts_all_where_it_is_told() {
+fn make_install_puts_all_where_it_is_asked_to() {
     let dir = tempfile::tempdir().unwrap();
     let mut make = Command::new("make");
     make.current_dir(checkout()).args(["--old-file=build", "install", "PREFIX=/opt/brindle"]);

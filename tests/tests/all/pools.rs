@@ -201,7 +201,7 @@ fn what_can_not_be_is_refused_and_changes_nothing() {
     create(&["tank", names[0]]).refused(2, &["stands for itself", "--no-redundancy"]);
     create(&["tank", "raidz2", names[0], names[1]]).refused(2, &["has 2 devices", "needs 3"]);
     create(&["tank", "mirror", names[0], names[0]]).refused(2, &["same device"]);
-    create(&["a/b", "mirror", names[0], names[1]]).refused(2, &["is no name"]);
+    create(&["a/b", "mirror", names[0], names[1]]).refused(2, &["is not a name"]);
     create(&["-o", "compression=on", "tank", "mirror", names[0], names[1]]).refused(2, &["no such property"]);
     create(&["tank", "mirror", names[0], "log", names[1]]).refused(2, &["'log'"]);
     create(&["-n", "tank", "raidz", names[0], names[1], names[2]]).ok();

@@ -9,6 +9,7 @@ mod callgrind;
 mod growth;
 mod store;
 mod table;
+mod tolerance;
 
 use std::fs;
 use std::path::Path;

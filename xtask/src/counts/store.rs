@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde::Deserialize;
 
 use super::callgrind::Count;
-use super::table::{above, nearly_above};
+use super::tolerance::{above, nearly_above};
 
 /// The comment above the figures.
 const HEAD: &str = "\

@@ -4,24 +4,7 @@ use std::fmt::Write;
 
 use super::callgrind::Count;
 use super::store::{Store, Stored};
-
-/// Per cent that a count may be above what it is held against.
-const TOLERANCE: u64 = 3;
-
-/// Whether `now` is above `held` by more than the tolerance.
-pub(crate) fn above(held: u64, now: u64) -> bool {
-    now * 100 > held * (100 + TOLERANCE)
-}
-
-/// Whether `now` is above `base` by so much that it had better be accepted: near the tolerance, chance would decide.
-pub(crate) fn nearly_above(base: u64, now: u64) -> bool {
-    now * 100 > base * (100 + TOLERANCE - 1)
-}
-
-/// Whether `now` is below `held` by more than the tolerance.
-fn below(held: u64, now: u64) -> bool {
-    now * 100 < held * (100 - TOLERANCE)
-}
+use super::tolerance::{TOLERANCE, above, below};
 
 /// How a path does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lower_is_told_and_does_not_fail() {
+    fn what_is_lower_is_reported_and_does_not_fail() {
         assert_eq!(verdict(1000, None, 970), (Verdict::Fine, false));
         assert_eq!(verdict(1000, None, 969), (Verdict::Lower, false));
         assert_eq!(verdict(1000, Some(1200), 1100), (Verdict::Lower, false));

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_or_reactor_that_the_page_lacks_is_told() {
+    fn a_crate_or_reactor_that_the_page_lacks_is_reported() {
         for (row, lacks) in [("| `io` | | |\n", "[io] and"), ("| `io::sim` | | | |\n", "[io::sim] and")] {
             let reported = offences(&SOUND.replace(row, ""));
             assert!(reported.len() == 1 && reported[0].contains(lacks), "{reported:?}");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_that_is_gone_or_stands_at_another_rank_is_told() {
+    fn a_crate_that_is_gone_or_stands_at_another_rank_is_reported() {
         let gone = offences(&SOUND.replace("| `io` |", "| `io` | | |\n| `gone` |"));
         assert!(gone.len() == 1 && gone[0].contains("names [gone]"), "{gone:?}");
         let moved = offences(&SOUND.replace("array > io, layout", "array, io > layout"));

@@ -67,7 +67,7 @@ pub(super) fn check(workspace: &Workspace) -> Result<Vec<Offence>, Failure> {
             file: RATCHET.into(),
             line: 0,
             rule: "length",
-            what: format!("{} is no source file", path.display()),
+            what: format!("{} is not a source file", path.display()),
             way_out: "take it off the list".to_owned(),
         });
     }

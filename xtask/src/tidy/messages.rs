@@ -181,7 +181,7 @@ fn ends_item(token: &TokenTree) -> bool {
     }
 }
 
-/// The text of a string literal, in one line, if it has two words and is no line of a report or page.
+/// The text of a string literal, in one line, if it has two words and is not a line of a report or page.
 fn text(literal: &str) -> Option<String> {
     let inside = literal.strip_prefix('"')?.strip_suffix('"')?;
     let is_line = inside.ends_with("\\n") || inside.starts_with("  ") || inside.starts_with('<');

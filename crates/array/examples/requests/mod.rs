@@ -92,7 +92,7 @@ impl Target {
         (processor_time() - began) / (rounds * depth) as f64
     }
 
-    /// As many requests as take `nanoseconds`; doing them warms up caches and tables.
+    /// Number of requests that take `nanoseconds`; running them warms up caches and tables.
     pub(crate) fn enough(
         &self,
         io: &Io,

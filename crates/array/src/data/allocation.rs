@@ -23,7 +23,7 @@ use brindle_members::set::MemberSet;
 const STRETCHES: usize = 4096;
 /// How often each member is asked for one answer at most.
 const ROUNDS: usize = 16;
-/// How long members may take to answer; a range that a member does not report in time counts as data.
+/// Time that members may take to answer; a range that a member does not report in time counts as data.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where a stretch of the array is read from.
@@ -170,7 +170,7 @@ impl Track {
     /// Takes away ranges that are not holes after all.
     fn leave_out(&mut self, set: &MemberSet, changing: &[(u16, Range<u64>)]) {
         if self.device.is_none() || asked_of(set, self.role) != self.device {
-            // Nothing is known of it, which is as good as data.
+            // A range of unknown state counts as data.
             (self.known, self.holes) = (self.end, Vec::new());
             return;
         }

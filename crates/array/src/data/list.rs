@@ -5,7 +5,7 @@ use core::ops::{Deref, Range};
 use brindle_io::Slice;
 use smallvec::SmallVec;
 
-/// Some of a list: next to always one slice.
+/// A part of a list: almost always one slice.
 pub(crate) type Part = SmallVec<[Slice; 1]>;
 
 /// A list from which pieces are taken, each of one slice.

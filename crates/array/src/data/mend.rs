@@ -166,12 +166,12 @@ impl Core {
         }
         let (operation, error, outcome) = match rewrite(door, role, offset, good, spare).await {
             Ok(()) => (Operation::Read, why, ReadErrorOutcome::Mended),
-            // Full is the file system that the member lives in: the place may be mended another time.
+            // The file system below the member is full: the place may be mended another time.
             Err((_, OpError::NoSpace)) => return false,
             Err((operation, error)) => (operation, error, ReadErrorOutcome::NotMended),
         };
         if on_record && outcome == ReadErrorOutcome::Mended {
-            // It is no new error of its medium.
+            // A repeated failure is not a new error of the medium.
             return true;
         }
         read_failures.note(ReadFailure {
@@ -185,7 +185,7 @@ impl Core {
         outcome == ReadErrorOutcome::Mended
     }
 
-    /// Fails members that could not read what they were given anew, or that have been mended too often, where the array
+    /// Fails members that could not read back rewritten places, or that have been mended too often, where the array
     /// can do without them. Whatever the step was for has been done: this changes nothing about its result.
     pub(crate) async fn judge(&self, door: Door<'_>, read_failures: ReadFailures) {
         let core = self;
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_worst_of_a_member_is_kept_and_places_of_the_same_fate_are_joined() {
+    fn what_is_worst_of_a_member_is_kept_and_places_of_the_same_outcome_are_joined() {
         const OUTCOMES: [ReadErrorOutcome; 3] =
             [ReadErrorOutcome::Mended, ReadErrorOutcome::Lost, ReadErrorOutcome::NotMended];
         for (first, second) in OUTCOMES.into_iter().flat_map(|first| OUTCOMES.map(|second| (first, second))) {

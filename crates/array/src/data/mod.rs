@@ -4,7 +4,6 @@ pub(crate) mod allocation;
 pub(crate) mod list;
 pub(crate) mod mend;
 pub(crate) mod mirrored;
-mod no_space;
 pub(crate) mod parity;
 pub(crate) mod report;
 pub(crate) mod striped;

@@ -1,4 +1,4 @@
-//! The results of comparing redundancy, and of making it true, window by window.
+//! The results of comparing redundancy, and of bringing it in sync, window by window.
 
 /// The treatment of redundancy that disagrees with the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_one_if_they_touch_on_one_member_with_one_fate() {
+    fn places_are_one_if_they_touch_on_one_member_with_one_outcome() {
         let place = |role, offset, len, mended| BadPlace { role, offset, len, mended };
         let mut report = SyncReport::default();
         let found = [place(0, 0, 512, true), place(1, 512, 512, true), place(0, 512, 512, true)];

@@ -17,7 +17,7 @@ pub enum StateChange {
 
 /// A guard: the change ends when it is dropped.
 #[must_use]
-pub(super) struct Changing<'a>(&'a Cell<Option<StateChange>>);
+pub(crate) struct Changing<'a>(&'a Cell<Option<StateChange>>);
 
 impl<'a> Changing<'a> {
     pub(super) fn begin(now: &'a Cell<Option<StateChange>>, change: StateChange) -> Self {

@@ -12,13 +12,13 @@ use super::{Closed, Keeper, StateChange};
 use crate::config::OnFull;
 use crate::ledger::State;
 
-/// How long to wait before a record that found no room is tried again.
+/// Pause before a record that found no space is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Keeper {
     /// Writes the state until every living member has taken it, and no other device can be taken for one of them. The
     /// caller has the turn.
-    pub(super) async fn commit(&self) -> Result<(), VolumeError> {
+    pub(crate) async fn commit(&self) -> Result<(), VolumeError> {
         debug_assert!(self.turns.is_taken() && self.recorded, "the record is changed without the turn");
         loop {
             self.bring_up().await?;
@@ -41,8 +41,8 @@ impl Keeper {
         }
     }
 
-    /// Stages the bad blocks of members for the next record; returns those that change. Who can't be said so much of
-    /// is out of use.
+    /// Stages the bad blocks of members for the next record; returns those that change. A member whose bad places
+    /// can't be recorded is taken out of use.
     async fn stage_bad(&self) -> Result<Vec<(u16, MemberId, BadBlocks)>, VolumeError> {
         let mut bad = self.members.unrecorded_bad();
         if bad.is_empty() {
@@ -61,11 +61,10 @@ impl Keeper {
         Ok(bad)
     }
 
-    /// Writes the present state to members whose records a crash left behind, or whose record found no space. (A
-    /// record is written in place, but a file system that copies on write needs space for it.) Nothing goes on
-    /// without them: a member that lacks a change of state could be taken for one that has it. The caller has the
-    /// turn.
-    pub(super) async fn bring_up(&self) -> Result<(), VolumeError> {
+    /// Writes the present state to members whose record is outdated after a crash, or found no space. (A record is
+    /// written in place, but a file system that copies on write needs space for it.) Nothing goes on without them: a
+    /// member that lacks a change of state could be taken for one that has it. The caller has the turn.
+    pub(crate) async fn bring_up(&self) -> Result<(), VolumeError> {
         let mut reported = EventKind::BroughtUp;
         loop {
             if self.is_broken() {
@@ -78,7 +77,7 @@ impl Keeper {
             self.check_orphans()?;
             let refused = self.ledger.bring_up(&|roles| self.can_lose(roles)).await;
             for id in outdated.iter().filter(|id| refused.iter().all(|(refused, _)| refused != *id)) {
-                // Not who has failed meanwhile.
+                // Members that have failed meanwhile are left out.
                 let Some(role) = self.role_in_use(*id) else { continue };
                 self.note(Note { role: Some(role), label: self.ledger.label(*id), ..Note::of(reported) });
             }
@@ -89,7 +88,7 @@ impl Keeper {
                     let why = Cause::new(Operation::Superblock, OpError::NoSpace);
                     without_space.for_each(|role| self.note_member(role, EventKind::Full, why, None));
                 }
-                reported = EventKind::RoomAgain;
+                reported = EventKind::SpaceAgain;
                 self.io.sleep(PAUSE).await;
             }
         }
@@ -97,21 +96,21 @@ impl Keeper {
 
     /// Writes that were given up may still land on a member, and the array can't do without it: nothing is recorded
     /// before their end is known, or the others would go on without it.
-    pub(super) fn check_orphans(&self) -> Result<(), VolumeError> {
+    pub(crate) fn check_orphans(&self) -> Result<(), VolumeError> {
         let role = self.members.first_with_orphans();
         let held = role.is_some() || self.ledger.is_pinned();
         if held { Err(VolumeError::Member { role, error: OpError::TimedOut }) } else { Ok(()) }
     }
 
     /// The role that a device in use plays.
-    pub(super) fn role_in_use(&self, id: MemberId) -> Option<u16> {
+    pub(crate) fn role_in_use(&self, id: MemberId) -> Option<u16> {
         self.members.role_of(id).filter(|&role| self.members.writable(role).is_some())
     }
 
     /// Takes devices out of use that refused what they must not refuse. A record that found no room is tried again,
     /// unless such members are to be failed. Who does not answer is judged by
     /// [`crate::patience`]: if it is in use still, the array can't do without it.
-    pub(super) fn lose_devices(
+    pub(crate) fn lose_devices(
         &self,
         refused: &[(MemberId, OpError)],
         operation: Operation,
@@ -157,7 +156,7 @@ impl Keeper {
         let in_use: Vec<(MemberId, u32, OpError)> = in_use.collect();
         self.lose_devices(refused, Operation::Superblock)?;
         self.failures_recorded().await?;
-        // One that has come back meanwhile is asked anew.
+        // A device that has come back meanwhile is written to anew.
         let still = in_use.into_iter().find_map(|(id, joined, error)| {
             let role = self.role_in_use(id).filter(|&role| self.members.joined(role) == joined)?;
             Some(VolumeError::of_member(role, error))
@@ -231,12 +230,12 @@ impl Keeper {
         recorded
     }
 
-    /// Makes stable what every member in use was given. Those that could not are out of use from the moment on at
-    /// which that is known, however long the others take, since they may have lost bytes. The caller has the turn.
+    /// Makes stable what every member in use was given. Members that could not are out of use at once, however long
+    /// the others take, since they may have lost bytes. The caller has the turn.
     ///
     /// # Errors
     /// If the array can't do without one of them, or another flush failed so that was under way.
-    pub(super) async fn flush(&self) -> Result<(), VolumeError> {
+    pub(crate) async fn flush(&self) -> Result<(), VolumeError> {
         let flight = self.flushes.begin();
         let mut pending = self.send_flushes();
         let mut lost = Ok(());

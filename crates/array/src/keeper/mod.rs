@@ -1,11 +1,9 @@
 //! Keeps the record of the array's state up to date: dirty before the first write, clean after idle time, failures
 //! recorded before anything relies on them. The [`Ledger`] decides what the record is, and where.
 
-mod bitmap;
-mod change;
+pub(crate) mod change;
 mod commit;
 mod exposed;
-mod no_space;
 mod roles;
 mod stop;
 mod sync_map;
@@ -25,11 +23,10 @@ use brindle_volume::VolumeError;
 
 use crate::config::OpenConfig;
 use crate::ledger::{Failed, Ledger, State};
+use crate::no_space::ranges::AwaitingSpace;
 use crate::row_log::{LogHost, OnRecord};
-pub(crate) use bitmap::Install;
 use change::Changing;
 pub use change::StateChange;
-use no_space::AwaitingSpace;
 pub(crate) use stop::MaintenanceGuard;
 use stop::StopPhase;
 pub(crate) use sync_map::SyncMap;
@@ -52,13 +49,13 @@ pub(crate) struct Keeper {
     /// For tasks that must not keep the array alive.
     me: Weak<Self>,
     io: Io,
-    members: Rc<Members>,
+    pub(crate) members: Rc<Members>,
     can_lose: CanLose,
-    ledger: Box<dyn Ledger>,
+    pub(crate) ledger: Box<dyn Ledger>,
     config: OpenConfig,
     /// Redundancy exists, so that dirty and clean mean something, and members may be written to: changes of the state are
     /// put on record.
-    recorded: bool,
+    pub(crate) recorded: bool,
     dependence: Dependence,
     /// The event that a crash makes the array need force has been noted.
     exposed_noted: Cell<bool>,
@@ -72,17 +69,17 @@ pub(crate) struct Keeper {
     closed: Cell<Closed>,
     stop_phase: Cell<StopPhase>,
     /// Writes under way, and begun in all.
-    writes: Cell<u32>,
+    pub(crate) writes: Cell<u32>,
     begun: Cell<u64>,
     /// Maintenance of members under way: windows of a resync, rounds that clear bits, places that are mended.
     maintenance: Cell<u32>,
     drained: Notify,
     /// The change to dirty or clean that is being written.
     changing: Cell<Option<StateChange>>,
-    sync_map: SyncMap,
+    pub(crate) sync_map: SyncMap,
     events: Events,
     flushes: Rc<Flushes>,
-    awaiting_space: AwaitingSpace,
+    pub(crate) awaiting_space: AwaitingSpace,
 }
 
 impl Keeper {
@@ -176,7 +173,7 @@ impl Keeper {
     }
 
     /// How messages name the member of a role.
-    fn label(&self, role: u16) -> Option<String> {
+    pub(crate) fn label(&self, role: u16) -> Option<String> {
         self.members
             .device(role)
             .map(|device| self.ledger.label(device.id).unwrap_or_else(|| device.id.to_string()))
@@ -229,10 +226,10 @@ impl Keeper {
         self.change(async |keeper| keeper.mark_dirty().await).await
     }
 
-    /// Carries out a change of the record with the turn, in a task of its own: once begun it is written to its
-    /// end, whatever becomes of who waits. Until then the devices own the record's buffers, and a later change
-    /// must not overtake it. Where nothing is put on record there is nothing to change; nor is there when the run has ended.
-    fn change<T, W>(&self, work: W) -> impl Future<Output = Result<T, VolumeError>> + use<T, W>
+    /// Carries out a change of the record with the turn, in a task of its own: once begun it is written to its end, even if
+    /// its waiter is dropped. Until then the devices own the record's buffers, and a later change must not overtake it.
+    /// Where nothing is put on record there is nothing to change; nor is there when the run has ended.
+    pub(crate) fn change<T, W>(&self, work: W) -> impl Future<Output = Result<T, VolumeError>> + use<T, W>
     where
         T: Default + 'static,
         W: AsyncFnOnce(&Self) -> Result<T, VolumeError> + 'static,
@@ -272,7 +269,7 @@ impl Keeper {
         Ok(())
     }
 
-    fn refuse_if_closed(&self) -> Result<(), VolumeError> {
+    pub(crate) fn refuse_if_closed(&self) -> Result<(), VolumeError> {
         match self.closed.get() {
             Closed::No => Ok(()),
             Closed::Broken => Err(VolumeError::TooManyLost),
@@ -337,6 +334,11 @@ impl Keeper {
         }
     }
 
+    /// Marks a change of the recorded state as under way until what this returns is dropped.
+    pub(crate) fn begin_change(&self, change: StateChange) -> Changing<'_> {
+        Changing::begin(&self.changing, change)
+    }
+
     /// Whether the array could do without these roles too.
     pub(crate) fn can_lose(&self, roles: &[u16]) -> bool {
         let out = |role: &u16| {
@@ -348,7 +350,7 @@ impl Keeper {
     }
 
     /// A role's second device takes its member's place if that fails.
-    fn has_successor(&self, role: u16) -> bool {
+    pub(crate) fn has_successor(&self, role: u16) -> bool {
         let devices = (self.members.device(role), self.members.second(role));
         let (Some(first), Some(second)) = devices else { return false };
         self.members.is_doubled(role) && self.ledger.replaces(first.id, second.device.id)
@@ -382,7 +384,7 @@ impl Keeper {
     }
 
     /// Takes members out of use, if the array can live without them; else the array takes no writes any more.
-    fn lose(&self, members: &[(u16, Cause)]) -> Result<(), VolumeError> {
+    pub(crate) fn lose(&self, members: &[(u16, Cause)]) -> Result<(), VolumeError> {
         let roles: Vec<u16> = members.iter().map(|(role, _)| *role).collect();
         if !self.can_lose(&roles) {
             self.close_broken(members);
@@ -411,7 +413,7 @@ impl Keeper {
     }
 
     /// A device is out of use, whatever it was in the array.
-    fn lose_device(&self, id: MemberId, cause: Cause) {
+    pub(crate) fn lose_device(&self, id: MemberId, cause: Cause) {
         self.ledger.lose(id, Failed { cause, at: (self.config.wall_clock)() });
     }
 

@@ -6,7 +6,7 @@ use brindle_volume::VolumeError;
 
 use super::{Closed, Keeper};
 
-/// How far the end of a run has come.
+/// Progress of the end of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum StopPhase {
     /// The stop has not begun.
@@ -84,7 +84,7 @@ impl Keeper {
     }
 
     /// The run has ended when this returns: a change of the record that is under way has come to its end, and none begins
-    /// any more. What is on record now is true of what the members hold, also of one that fails from here on.
+    /// any more. The record is true of the members' content now, even if one fails after this.
     pub(crate) async fn end(&self) {
         let _turn = self.turns.turn().await;
         self.stop_phase.set(StopPhase::Over);

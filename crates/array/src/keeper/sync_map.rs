@@ -15,11 +15,11 @@ const MOST: usize = 1 << 19;
 /// resync or a write has brought in sync. Counted in bytes of the members' data areas; for mirrors, in bytes of the array.
 /// Kept in memory; the superblocks record the position only.
 pub(crate) struct SyncMap {
-    /// `u64::MAX` when all is true.
+    /// `u64::MAX` when all is in sync.
     upto: Cell<u64>,
     /// Starts and ends; none touches another, nor `upto`.
     beyond: RefCell<BTreeMap<u64, u64>>,
-    /// Where redundancy ends: when all below is true, all is.
+    /// Where redundancy ends: when all below is in sync, all is.
     end: u64,
     /// Positions are given in multiples of this.
     unit: u64,
@@ -76,7 +76,7 @@ impl SyncMap {
         }
     }
 
-    /// Whether the whole range is true.
+    /// Whether the whole range is in sync.
     #[inline]
     pub(crate) fn holds(&self, range: &Range<u64>) -> bool {
         range.end <= self.upto.get() || self.run(range) == (true, range.end)

@@ -39,7 +39,7 @@ pub enum Joined {
 #[non_exhaustive]
 pub enum NotTaken {
     /// The device was never a member.
-    #[error("it was no device of this array")]
+    #[error("it was not a device of this array")]
     Stranger,
     /// The device filled no role.
     #[error("it filled no role when it left")]
@@ -48,10 +48,10 @@ pub enum NotTaken {
     #[error("its superblock can't be relied on")]
     Unsure,
     /// The device had not been rebuilt to its end.
-    #[error("it had not been rebuilt to its end when it left")]
+    #[error("its rebuild had not finished when it left")]
     Unfinished,
     /// 0.90 has no word for a member that is brought up to date.
-    #[error("metadata 0.90 can't say that a member is being brought up to date")]
+    #[error("metadata 0.90 can't record that a member is being recovered")]
     Metadata,
     /// There is no bitmap, which would show the writes that the device missed.
     #[error("the array has no write-intent bitmap, which would tell what it has missed")]
@@ -83,7 +83,7 @@ pub enum NotTaken {
         cleared: u64,
     },
     /// The device may have been written to without the others.
-    #[error("it may have been used without the others: its superblock does not know them as they are")]
+    #[error("it may have been used without the others: its superblock disagrees with theirs")]
     Apart,
     /// The device's device has no room where the bitmap stands.
     #[error("it has no room where the write-intent bitmap stands")]
@@ -124,7 +124,7 @@ pub enum AddError {
     NotTaken {
         /// The device.
         label: String,
-        /// Why.
+        /// The reason.
         why: NotTaken,
     },
     /// The device belongs to another array.
@@ -175,7 +175,7 @@ pub enum AddError {
         most: usize,
     },
     /// The array has no redundancy, so that nothing could be rebuilt.
-    #[error("{label} is of no use to an array without redundancy")]
+    #[error("the array has no redundancy, so {label} would be of no use as a spare: leave it out")]
     NoRedundancy {
         /// The device.
         label: String,
@@ -199,7 +199,7 @@ pub enum AddError {
     Device {
         /// The device.
         label: String,
-        /// Why.
+        /// The reason.
         error: OpError,
     },
     /// The array could not record the device.

@@ -1,14 +1,13 @@
 //! The record of an array's state that outlives a run, as a trait: the requests of the keeper, whatever the format.
 //!
-//! The keeper decides what the state is (dirty, how far redundancy is true, which members have failed) and when it
+//! The keeper decides what the state is (dirty, how far redundancy is in sync, which members have failed) and when it
 //! changes; that is the same for every ledger. A ledger writes the state to devices and finds it there again.
 
 mod add;
-mod bitmap;
+pub(crate) mod limit;
 mod null;
 mod usage;
 
-use core::fmt;
 use core::ops::Range;
 use core::pin::Pin;
 use std::rc::Rc;
@@ -20,11 +19,12 @@ use brindle_members::events::Cause;
 use brindle_members::members::{Device, Flags};
 use uuid::Uuid;
 
-use crate::intent_bitmap::IntentBitmap;
-pub use crate::intent_bitmap::Refusals;
+use crate::bitmap::IntentBitmap;
+pub use crate::bitmap::Refusals;
 
+pub use crate::bitmap::error::{BitmapError, BitmapSpec, MAX_WRITE_BEHIND};
 pub use add::{AddError, Joined, NewDevice, NotTaken};
-pub use bitmap::{BitmapError, BitmapSpec, MAX_WRITE_BEHIND};
+pub use limit::Limit;
 pub use null::Nothing;
 pub use usage::{DeviceUse, LeftOut};
 
@@ -48,7 +48,7 @@ impl State {
 /// Why and when a device failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed {
-    /// Why.
+    /// The reason.
     pub cause: Cause,
     /// Seconds since 1970.
     pub at: u64,
@@ -67,21 +67,6 @@ pub struct KnownDevice {
     pub failure: Option<Failed>,
     /// Its flags.
     pub flags: Flags,
-}
-
-/// A reason why an array is not written to, or why its content is less certain, as the format of its record has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limit {
-    /// The text of the limitation.
-    pub text: String,
-    /// Whether the limitation forbids writes.
-    pub forbids_writes: bool,
-}
-
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
 }
 
 /// A device that was examined before it is added.
@@ -161,29 +146,30 @@ pub enum Named {
 /// 1. It awaits one recording of the array before it begins another, and drives each to its end.
 /// 2. It asks for [`Ledger::record`] only when no device [lags](Ledger::outdated), nor has a record
 ///    [in flight](Ledger::is_lent) that was given up.
-/// 3. No member is written to before `dirty` is on record. What is not dirty is recorded when no write is under way, and
-///    all members in use have been flushed since the last: what the record says is true of stable storage.
+/// 3. No member is written to before `dirty` is on record. A clean state is recorded only when no write is under way,
+///    and all members in use have been flushed since the last write.
 /// 4. A device is [lost](Ledger::lose) before anything relies on its absence, and never comes back in this run.
 ///    Success that relies on it is acknowledged only after a recording that came to its end without refusals, after
 ///    which the ledger was [settled](Ledger::is_settled).
 /// 5. A member that refuses a record is lost; if the array can't do without it, the array is broken and nothing more is
 ///    recorded.
-/// 6. A device [begins](Ledger::begin_recovery) to be rebuilt when all else is settled. What it is said to
-///    [hold](Ledger::recovered_to), and that it has been [taken in](Ledger::take_in), is said after a flush of it that began
-///    when it held that, and nothing relies on it before it is recorded. What is [bad](Ledger::set_bad) of it is said at the
-///    latest with that; that a place is bad no more, after a flush of what was written there.
+/// 6. A device [begins](Ledger::begin_recovery) to be rebuilt when all else is settled. The keeper reports the bytes
+///    that it [holds](Ledger::recovered_to), and that it was [taken in](Ledger::take_in), only after a flush that
+///    began later. Nothing relies on either before it is recorded. Its [bad](Ledger::set_bad) places are reported with
+///    that at the latest. A place that is no longer bad is reported after a flush of its new data.
 ///
 /// A ledger promises:
 ///
 /// 7. A recording that ends without refusals is on stable storage. Any set of devices that suffices for the array has
 ///    it, or a later one, in the next run.
-/// 8. While a recording is under way, and when the power goes in it, they find what was on record before or what was to be.
+/// 8. If the power goes while a recording is under way, the next run finds the old record or the new one.
 ///    Once something has been found, it must not be lost again with the device on which it was found: such devices
 ///    as have it not [lag](Ledger::outdated).
-/// 9. A device that was lost is not written to again, also not by a recording under way that has not reached it yet.
+/// 9. A lost device is not written to again, not even by a recording that is under way.
 /// 10. Once a record that calls a device lost is settled, a later run with that device among others does not take it
 ///     for a member, whatever its own record says.
-/// 11. A device that is being rebuilt is never found to hold more than the keeper has said, nor in sync before it is taken in.
+/// 11. A device that is being rebuilt is never found to hold more than the keeper has said, nor in sync before it is
+///     taken in.
 ///
 /// The keeper asserts what it can see of this; a ledger asserts its own rules at each change.
 pub trait Ledger {
@@ -191,10 +177,10 @@ pub trait Ledger {
     /// [`Array::sync_len`](crate::Array::sync_len) does; `None`: it was true everywhere.
     fn in_doubt(&self) -> Option<u64>;
 
-    /// Puts `state`, and who is lost, on the devices.
+    /// Writes `state`, and which devices are lost, to the devices.
     fn record<'a>(&'a self, state: State, bears: Bears<'a>) -> Recording<'a>;
 
-    /// All that was to be recorded is, who is lost included.
+    /// The whole state is on record, losses included.
     fn is_settled(&self) -> bool {
         true
     }
@@ -214,9 +200,10 @@ pub trait Ledger {
         Box::pin(core::future::ready(Err(AddError::Unrecorded { label })))
     }
 
-    /// A device that was [looked at](Ledger::look_at), and is none of the array's yet or was lost, waits to replace a member from now on: the next record says so,
-    /// on it too. What it holds is lost. Or it is the member again that it was, if the ledger can say that and what it holds
-    /// tells: then it is [held](Ledger::held) to hold nothing, and is [guided](Ledger::is_guided). That only into a role that
+    /// A device that was [looked at](Ledger::look_at), and is none of the array's yet or was lost, waits to replace a member from now on:
+    /// the next record says so, on it too. What it holds is lost. Or it becomes its former member again, if the ledger can record that and
+    /// its superblock proves it: then it is [held](Ledger::held) to hold nothing, and is [guided](Ledger::is_guided). That only into a role
+    /// that
     /// `is_free`; who was lost before it is on record as that.
     ///
     /// # Errors

@@ -22,7 +22,7 @@ pub enum DeviceUse {
         /// The role.
         role: u16,
     },
-    /// Fills a role, but holds only a part of what it should.
+    /// Fills a role, but is rebuilt only in part.
     Recovering {
         /// The role.
         role: u16,

@@ -8,7 +8,7 @@ use crate::data::report::{Mismatch, SyncMode, SyncReport};
 
 impl Array {
     /// Reports the named places of a window that disagree as events, at most `most`; gives their number.
-    pub(super) fn tell_found(&self, mode: SyncMode, window: &SyncReport, most: usize) -> usize {
+    pub(super) fn report_found(&self, mode: SyncMode, window: &SyncReport, most: usize) -> usize {
         let places = &window.places[..window.places.len().min(most)];
         for place in places {
             let range = place.offset..place.offset + place.len;
@@ -19,7 +19,7 @@ impl Array {
     }
 
     /// All redundancy has been compared.
-    pub(super) fn tell_compared(&self, kind: ProcessKind, found: &SyncReport) {
+    pub(super) fn report_compared(&self, kind: ProcessKind, found: &SyncReport) {
         let kind = if kind == ProcessKind::Check { EventKind::CheckEnded } else { EventKind::RepairEnded };
         let mismatch_sectors = Some(found.mismatch_sectors);
         self.0.core.keeper.note(Note { mismatch_sectors, ..Note::of(kind) });

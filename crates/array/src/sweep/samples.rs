@@ -26,19 +26,20 @@ const SECTOR: u64 = 512;
 pub enum Redundancy {
     /// Redundancy agrees in most places, or there are too few samples to tell.
     Made,
-    /// Redundancy was never in sync, as after `--assume-clean`: no one member explains what disagrees, though all are
-    /// there, and one that was written over would be known. Two that were written over look the same: what they held
-    /// is lost with a resync.
+    /// Redundancy was never in sync, as after `--assume-clean`: no single member explains the mismatches, though all
+    /// are present and an overwritten one would be recognised. Two that were written over look the same: a resync
+    /// would lose their content.
     NeverMade,
-    /// Redundancy disagrees nearly everywhere, maybe because one member was overwritten: a resync would lose what it
-    /// held.
+    /// Redundancy disagrees nearly everywhere, maybe because one member was overwritten: a resync would lose its
+    /// content.
     InDoubt,
 }
 
 impl Array {
-    /// Whether redundancy disagrees with the data in so much of the array that it hardly ever was true: then nothing tells which
-    /// member is wrong, and what [`SyncMode::Locate`] would write is anything. Compares 64 places, each of 64 KiB or a chunk, whichever
-    /// is more. Of an array that is too small for that, or has no redundancy, it says [`Redundancy::Made`].
+    /// Whether redundancy disagrees with the data in so much of the array that it hardly ever was true: then the
+    /// wrong member is unknown, and [`SyncMode::Locate`] would write at random. Compares 64 places, each of 64 KiB or
+    /// a chunk, whichever is more. Of an array that is too small for that, or has no redundancy, it says
+    /// [`Redundancy::Made`].
     ///
     /// # Errors
     /// As [`Array::sync_window`].
@@ -80,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_disagrees_nearly_everywhere_or_tells_of_nobody_was_never_true() {
+    fn what_disagrees_nearly_everywhere_or_tells_of_nobody_was_never_in_sync() {
         use Redundancy::{InDoubt, Made, NeverMade};
         let seen = |unlocated, located, all| {
             verdict(&SyncReport { unlocated, located, ..SyncReport::default() }, 1024, all)
@@ -88,7 +89,7 @@ mod tests {
         // A few may have rotted in two members.
         assert_eq!([0, 128, 129].map(|sectors| seen(sectors, 0, true)), [Made, Made, NeverMade]);
         assert_eq!([0, 128, 129].map(|sectors| seen(sectors, 0, false)), [Made, Made, InDoubt]);
-        // One that was written over has most of its places still.
+        // A member that was overwritten in part still agrees in most places.
         let reported = [(0, 896), (0, 897), (1, 896)].map(|(nobody, one)| seen(nobody, one, true));
         assert_eq!(reported, [Made, InDoubt, InDoubt]);
     }

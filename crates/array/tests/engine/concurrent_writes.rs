@@ -35,7 +35,7 @@ async fn soon<F: Future>(world: &Running, mut work: Pin<&mut F>) -> Option<F::Ou
 
 /// A write that is given up by its client, at each moment, while another waits to be written with it.
 #[test]
-fn whoever_joined_a_write_that_is_dropped_is_told() {
+fn those_who_joined_a_write_that_is_dropped_get_its_error() {
     let mut reported = 0;
     for turns in 0..40 {
         let layout = Layout::Parity(ParityLayout::LeftSymmetric);

@@ -15,8 +15,8 @@ const CHUNK: u64 = COLS * UNIT;
 /// More than a step may take: an eighth of 1 MiB, of all members together.
 const WIDE: usize = 512 << 10;
 
-/// Read operations of a write of some units of a row's data, and their bytes, by the best of all choices between
-/// reading what stays and reading what is replaced, column by column.
+/// Fewest read operations, and their bytes, for a write of some units of a row's data. Each column reads either the
+/// data that stay or the data that are replaced.
 fn fewest(data: u64, parity: u64, start: u64, len: u64) -> (u64, u64) {
     let written = |index: u64, col: u64| (start..start + len).contains(&(index * COLS + col));
     let touched = |col: u64| (0..data).any(|index| written(index, col));

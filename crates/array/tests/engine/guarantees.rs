@@ -112,7 +112,7 @@ fn a_write_that_parity_could_not_stand_for_changes_nothing() {
 }
 
 #[test]
-fn beside_a_worn_sector_all_that_is_written_is_made_redundant() {
+fn beside_an_unwritable_sector_all_that_is_written_is_made_redundant() {
     let (world, _) = doubted(RAID5);
     world.bench.wear_out(world.ids[1], DATA_OFFSET + 1024, 512);
     world.run(async |w| {

@@ -114,7 +114,7 @@ fn check_shape(level: Level, layout: Layout, members: usize, chunk: u64, seed: u
         let degraded = whole.without(&lost);
         let own = Rc::new(RefCell::new(oracle.borrow().clone()));
         exercise(&degraded, &own, 20, seed + 7, &who);
-        // Whatever redundancy is left is true: lose one more where that is allowed.
+        // Whatever redundancy is left is in sync: lose one more where that is allowed.
         for also in 0..members as u16 {
             let more = [&lost[..], &[also]].concat();
             if !lost.contains(&also) && whole.array.geometry().can_lose(&more) {

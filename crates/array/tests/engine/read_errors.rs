@@ -119,7 +119,7 @@ fn a_member_that_can_read_nothing_is_failed_and_every_read_answered() {
 }
 
 #[test]
-fn a_worn_place_fails_its_member_once_what_it_alone_had_is_saved() {
+fn an_unwritable_place_fails_its_member_once_what_it_alone_had_is_saved() {
     for shape in parity() {
         for victim in 0..shape.2 {
             let (world, content) = filled(shape);
@@ -241,7 +241,7 @@ fn a_member_that_the_array_can_not_do_without_stays_with_its_bad_places() {
 
 /// Redundancy that is not known to be in sync everywhere: members are kept, and writes go on beside unwritable places.
 #[test]
-fn worn_places_of_a_doubtful_array_fail_nobody_and_hinder_no_write() {
+fn unwritable_places_of_a_doubtful_array_fail_nobody_and_hinder_no_write() {
     for shape in parity() {
         for victim in 0..shape.2 {
             let (world, mut content) = filled(shape);

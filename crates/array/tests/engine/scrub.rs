@@ -111,7 +111,7 @@ fn a_member_is_recovered_from_the_others() {
 }
 
 #[test]
-fn a_recovery_makes_parity_true_that_it_does_not_need() {
+fn a_recovery_brings_parity_in_sync_that_it_does_not_need() {
     let layout = Layout::Parity(ParityLayout::LeftSymmetric);
     for role in 0..5u16 {
         let (world, content) = filled(Level::Raid6, layout, 5);
@@ -134,7 +134,7 @@ fn a_recovery_makes_parity_true_that_it_does_not_need() {
 }
 
 #[test]
-fn a_recovery_makes_parity_true_around_places_that_cant_be_read() {
+fn a_recovery_brings_parity_in_sync_around_places_that_cant_be_read() {
     for role in 0..5u16 {
         let (world, content) = filled(Level::Raid6, Layout::Parity(ParityLayout::LeftSymmetric), 5);
         let recovering = world.recovering(role);
@@ -168,7 +168,7 @@ fn a_recovery_makes_parity_true_around_places_that_cant_be_read() {
 }
 
 #[test]
-fn writes_behind_the_border_of_a_recovery_keep_what_is_rebuilt_true() {
+fn writes_behind_the_border_of_a_recovery_keep_what_is_rebuilt_in_sync() {
     for (level, members) in [(Level::Raid5, 4), (Level::Raid6, 6)] {
         let (world, content) = filled(level, Layout::Parity(ParityLayout::LeftSymmetric), members);
         for role in 0..members as u16 {

@@ -95,7 +95,7 @@ fn a_second_device_takes_every_change_and_is_given_the_rest() {
 }
 
 #[test]
-fn a_second_device_that_fails_only_leaves_its_seat() {
+fn a_second_device_that_fails_only_leaves_its_role() {
     for shape in SHAPES {
         for refuse in [false, true] {
             let mut doubled = Doubled::new(shape);

@@ -9,7 +9,7 @@ pub(crate) use brindle_testkit::random::{Random, pattern};
 pub(crate) use brindle_testkit::running::Running;
 pub(crate) use brindle_testkit::shape::DATA_OFFSET;
 
-/// As little memory as is usual for small arrays.
+/// Settings with little memory, as usual for small arrays.
 pub(crate) fn config() -> OpenConfig {
     OpenConfig { scratch_bytes: 1 << 20, ..patient() }
 }

@@ -1,4 +1,4 @@
-//! `brindle advise`: how an existing array is set up, and what to change. Only reads.
+//! `brindle advise`: the set-up of an existing array, and changes that are worth it. Only reads.
 
 mod array;
 mod simulated;

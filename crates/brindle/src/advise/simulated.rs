@@ -17,7 +17,7 @@ const ANY_CHUNK: u64 = 64 << 10;
 
 /// Drives of the array's kind, and the array that they make.
 pub(super) struct Simulated {
-    /// As the model is called.
+    /// Name of the model.
     drive: String,
     model: Model,
     shape: Shape,
@@ -69,7 +69,8 @@ impl Simulator for Simulated {
         let predicted = match on {
             On::Array => run(&self.model, Some(self.shape)),
             On::WithBitmap(bitmap) => {
-                // As many bits as there are: of more, one change marks fewer, and there may be no room for them.
+                // The bitmap keeps its number of bits: with more of them each change would mark less, and space may
+                // lack.
                 let size = self.model.size.min(self.component.saturating_add(BESIDE));
                 run(&Model { size, ..self.model.clone() }, Some(Shape { bitmap, ..self.shape }))
             }

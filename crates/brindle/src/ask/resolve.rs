@@ -17,7 +17,7 @@ use crate::deadline::within;
 use crate::failure::Failure;
 use crate::{look, report, runtime, world};
 
-/// How long all files that could be members of another array may take.
+/// Time that all files that could be members of another array may take.
 const LOOKING: Duration = Duration::from_secs(2);
 
 /// Files of a folder that are looked at.
@@ -62,7 +62,7 @@ impl Meant {
         let Some(other) = served.or_else(lies) else { return Ok(()) };
         let taken: Vec<String> = arrays.iter().map(|array| found(name, array)).collect();
         Err(Failure::Refused(format!(
-            "{}; but {other}: nothing was written; say which is meant by its UUID in place of the name",
+            "{}; but {other}: nothing was written; give which is meant by its UUID in place of the name",
             taken.join("; ")
         )))
     }
@@ -142,7 +142,7 @@ fn members_elsewhere(
         let mut all = devices.iter().cloned().chain(files).chain(blocks);
         all.find_map(|path| other_array(&path, &name, &uuids))
     };
-    // One that does not answer says nothing.
+    // A file that does not answer is left out.
     within(LOOKING, look).ok().flatten().flatten()
 }
 

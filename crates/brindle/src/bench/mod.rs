@@ -79,7 +79,7 @@ fn disks(args: &Bench) -> Disks {
 /// Traces in place of jobs.
 fn replay(args: &Bench) -> Result<ExitCode, Failure> {
     if !args.options.0.is_empty() {
-        let both = "a trace says what is asked: leave out options of jobs";
+        let both = "a trace has its own requests: leave out options of jobs";
         return Err(Failure::Usage(both.to_owned()));
     }
     let plan = traces::plan(&args.traces)?;
@@ -120,7 +120,7 @@ fn about(args: &Bench, global: Vec<Given>, (usage, disks): (Usage, Vec<DiskStats
 fn check_word(args: &Bench, writes: Option<String>) -> Result<(), Failure> {
     match writes {
         Some(what) if !args.force => Err(Failure::Usage(format!(
-            "{what}, and what stands on the target is lost; say --force if that is meant"
+            "{what}, and what stands on the target is lost; give --force if that is meant"
         ))),
         _ => Ok(()),
     }

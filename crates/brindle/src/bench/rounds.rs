@@ -1,4 +1,4 @@
-//! The jobs once, or again until what they measure is steady.
+//! Runs the jobs once, or again until their rates are steady.
 
 use std::rc::Rc;
 
@@ -52,7 +52,7 @@ pub(super) fn measure(opened: &Opened, args: &Bench, jobs: &[Job]) -> Result<Mea
 pub(super) fn chance() -> Result<u64, Failure> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes)
-        .map_err(|error| Failure::system("no random number can be had", std::io::Error::other(error)))?;
+        .map_err(|error| Failure::system("the system has no random numbers", std::io::Error::other(error)))?;
     Ok(u64::from_le_bytes(bytes))
 }
 

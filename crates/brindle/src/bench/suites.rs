@@ -22,7 +22,7 @@ pub(super) struct Suited {
     left_out: Vec<String>,
 }
 
-/// The text of a suite, and what it says: one that ships, or a file.
+/// The text of a suite, and its parsed form: one that ships, or a file.
 pub(crate) fn named_suite(named: &str) -> Result<(String, Suite), Failure> {
     let text = match SUITES.iter().find(|(name, _)| *name == named) {
         Some((_, text)) => (*text).to_owned(),

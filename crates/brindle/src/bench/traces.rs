@@ -1,4 +1,4 @@
-//! `brindle bench --trace`: what others recorded, replayed on a target.
+//! `brindle bench --trace`: requests that other programs recorded, replayed on a target.
 
 use core::fmt::Write;
 use core::time::Duration;
@@ -42,7 +42,7 @@ pub(super) struct Measured {
 /// The traces that were asked for, each looked through once.
 pub(super) struct TracePlan(Vec<AskedTrace>);
 
-/// The traces, and what they ask for.
+/// The traces, and their requests.
 pub(super) fn plan(args: &Traces) -> Result<TracePlan, Failure> {
     let map = args.trace_columns.as_deref();
     let mut all = Vec::new();
@@ -78,7 +78,7 @@ fn asked(path: &Path, map: Option<&Path>, weight: f64, args: &Traces) -> Result<
                 .fill_buf()
                 .map_err(|source| Failure::system(format!("{named}: can't be read"), source))?;
             recognised(start).ok_or_else(|| {
-                let why = "no trace that is known by its beginning: say --trace-format, or what its columns \
+                let why = "no trace that is known by its beginning: give --trace-format, or what its columns \
                            mean with --trace-columns";
                 Failure::Refused(format!("{named}: {why}"))
             })?
@@ -117,7 +117,7 @@ impl TracePlan {
         let beyond = self.0.iter().find(|asked| asked.survey.end > size && !args.traces.wrap);
         if let Some(AskedTrace { path, survey, .. }) = beyond {
             return Err(Failure::Refused(format!(
-                "{}: goes up to byte {}, and the target has {size}: say --wrap to have what lies beyond go to the \
+                "{}: goes up to byte {}, and the target has {size}: give --wrap to have what lies beyond go to the \
                  target's beginning",
                 path.display(),
                 survey.end
@@ -179,7 +179,7 @@ fn job(asked: &AskedTrace, depth: u32) -> Job {
 }
 
 impl Measured {
-    /// As of jobs.
+    /// Outcomes in the form of those of jobs.
     pub(super) fn outcomes(&self) -> Vec<Outcome> {
         self.replayed.iter().map(|one| one.outcome.clone()).collect()
     }

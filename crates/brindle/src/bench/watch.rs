@@ -34,7 +34,7 @@ impl StopSignal {
     }
 }
 
-/// Shows what is done until the task ends that it stands beside, and passes the wish to end on.
+/// Shows progress until the measuring task ends, and passes a request to end on to it.
 pub(super) async fn watch(io: &Io, live: &Rc<Live>, signal: &StopSignal, bar: &ProgressBar) {
     let (mut ios, mut bytes, mut seen) = (0, 0, io.now());
     loop {

@@ -25,7 +25,7 @@ pub(super) struct Of {
     pub(super) events: u64,
     /// The part of the array that is read.
     pub(super) range: Range<u64>,
-    /// Event counts of members, by what names them for good. One that is missing now was not changed.
+    /// Event counts of members, by their lasting identity. One that is missing now was not changed.
     pub(super) members: BTreeMap<String, u64>,
 }
 
@@ -46,7 +46,7 @@ impl CopyState {
         }
     }
 
-    /// ddrescue's statuses: what it has tried only in part counts as untried.
+    /// ddrescue's statuses: places that it has tried only in part count as untried.
     fn of(letter: &str) -> Option<Self> {
         Some(match letter {
             "?" | "*" | "/" => Self::Untried,
@@ -143,7 +143,8 @@ impl Map {
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
             match line.strip_prefix('#') {
                 Some(comment) => {
-                    comment_of(comment, &mut of).ok_or_else(|| format!("'{line}' is not understood"))?;
+                    comment_of(comment, &mut of)
+                        .ok_or_else(|| format!("'{line}' is not a comment of such a map"))?;
                 }
                 None => lines.push(line),
             }
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_map_is_told() {
+    fn what_is_no_map_is_reported() {
         let most = u64::MAX;
         for wrong in [
             "",

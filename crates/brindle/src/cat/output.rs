@@ -21,7 +21,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Opens or makes a file for `size` bytes. What is there already is written over only if it is to be.
+    /// Opens or makes a file for `size` bytes. An output that exists is overwritten only with --overwrite.
     pub(super) fn open(path: &Path, size: u64, over: bool, members: &[Identity]) -> Result<Self, Failure> {
         let fails = |source| Failure::output(path.display(), source);
         match File::options().read(true).write(true).create_new(true).open(path) {
@@ -32,7 +32,7 @@ impl Output {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(fails(error)),
         }
-        // A file of no bytes is no device.
+        // A file of no bytes is not a device.
         if let Ok(device) = OpenDevice::open(path, DeviceAccess::Examine)
             && members.contains(&device.identity().of_whole())
         {

@@ -51,7 +51,7 @@ pub(super) fn of(args: &Cat) -> Result<CatWords, Failure> {
     Ok(CatWords { members, partition: Some(number), name: own })
 }
 
-/// Whatever stands before the number of a partition, if that is no device.
+/// Whatever stands before the number of a partition, if that is not a device.
 fn of_array(name: &Path) -> Option<(&str, u32)> {
     let (array, number) = name.to_str()?.rsplit_once('#')?;
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());

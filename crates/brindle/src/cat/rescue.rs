@@ -27,7 +27,7 @@ use crate::units::Bytes;
 const KEEP: Duration = Duration::from_secs(5);
 /// Where a piece can't be read, so much is tried at a time.
 const BLOCK: u64 = 4096;
-/// After so many bytes in a row of which none can be read, the array itself has gone.
+/// Unreadable bytes in a row after which the array itself counts as gone.
 const HOPELESS: u64 = 256 << 20;
 /// The most unreadable places that are listed one by one.
 const MAX_LISTED: usize = 20;
@@ -58,7 +58,7 @@ struct Copying<'a> {
     bar: ProgressBar,
 }
 
-/// Copies what has not been copied yet. Gives the report, and whether all could be read.
+/// Copies the parts that have not been copied yet. Gives the report, and whether all could be read.
 pub(super) fn copy(io: &Io, pool: &Pool, wanted: &Wanted<'_>) -> Result<(String, bool), Failure> {
     let size = wanted.range.end - wanted.range.start;
     let block = u64::from(wanted.array.limits().block);
@@ -76,7 +76,7 @@ pub(super) fn copy(io: &Io, pool: &Pool, wanted: &Wanted<'_>) -> Result<(String,
     bar.reset_eta();
     let mut copying =
         Copying { io, pool, array: wanted.array, of, map, at, output, kept: Instant::now(), bar };
-    // The map is there before the first byte is, so that what is interrupted goes on.
+    // The map exists before the first byte, so that an interrupted copy can go on.
     copying.keep()?;
     let copied = io.block_on(copying.go(wanted.range.start));
     let kept = copying.keep();
@@ -121,7 +121,7 @@ fn kept(at: &Path, to: &Path, size: u64, of: &Of) -> Result<Option<Map>, Failure
         ))
     };
     let (map, was) =
-        Map::parse(&text, size).map_err(|why| refused(format!("it is no map of this copy: {why}")))?;
+        Map::parse(&text, size).map_err(|why| refused(format!("it is not a map of this copy: {why}")))?;
     if was.array != of.array {
         return Err(refused(format!("it is of array {}, and this is {}", was.array, of.array)));
     }
@@ -145,7 +145,7 @@ fn kept(at: &Path, to: &Path, size: u64, of: &Of) -> Result<Option<Map>, Failure
 }
 
 impl Copying<'_> {
-    /// Goes over all that is not in the file, what could not be read before last.
+    /// Goes over all parts that are not in the file, unreadable ones last.
     async fn go(&mut self, base: u64) -> Result<(), Failure> {
         for wanted in [CopyState::Untried, CopyState::Bad] {
             for range in self.map.ranges(wanted) {

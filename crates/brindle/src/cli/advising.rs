@@ -1,4 +1,4 @@
-//! Flags of what explains an array.
+//! Flags of `brindle advise`.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use clap::Args;
 /// Flags of `brindle advise`.
 #[derive(Debug, Args)]
 pub(crate) struct Advise {
-    /// A job file of fio's that does what the array is used for: its chunk is judged by that
+    /// A fio job file with the array's usual load, by which its chunk is judged
     #[arg(long, short = 'w', value_name = "FILE")]
     pub(crate) workload: Option<PathBuf>,
     /// The model of every member for predictions: a file, or evo850, p3700, nvme, nvme-qlc, nvme-tlc, sata-ssd, sata-dc, hdd-7200, hdd-24tb [default: by the kind of the

@@ -13,7 +13,7 @@ pub(crate) struct Assemble {
     /// Find the members: among the devices and in the folders that are named, or among all disks and partitions of this machine
     #[arg(long, short = 's', required = true)]
     pub(crate) scan: bool,
-    /// Only tell what would be started
+    /// Only show the arrays that would be started
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
     /// Arrays of which host are started: its name, or any for all, pools too [default: this one's]

@@ -8,7 +8,7 @@ use crate::world::Assume;
 #[derive(Debug, Args)]
 pub(crate) struct Assuming {
     /// Geometry by hand where superblocks are lost, read-only: level=5,chunk=64K,layout=ls,offset=2048s,order=A,B,missing,D; offset is
-    /// where data begin on each member, size=... what is used of each (all there is, unless given); order comes last
+    /// where data begin on each member, size=... the bytes used of each (all there is, unless given); order comes last
     #[arg(long, value_name = "GEOMETRY", value_parser = Assume::parse, conflicts_with = "members")]
     pub(crate) assume: Option<Assume>,
 }

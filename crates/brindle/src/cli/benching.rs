@@ -22,7 +22,7 @@ pub(crate) struct Bench {
     /// An export of a server: nbd+unix:///EXPORT?socket=PATH or nbd://HOST:PORT/EXPORT
     #[arg(long, value_name = "URI")]
     pub(crate) nbd: Option<NbdUri>,
-    /// Let jobs write, although what stands on the target is lost
+    /// Let jobs write, although the target's content is lost
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
     /// The jobs of a suite, one after the other: as-ssd, chunk-table, fileserver, gnome-disks, jesd219, latency, mix-matrix,
@@ -43,7 +43,7 @@ pub(crate) struct Bench {
     /// First write all of the target twice, in sequence
     #[arg(long)]
     pub(crate) precondition: bool,
-    /// Also write what happened over time, IOPS, MiB/s, mean and maximum latency by steps of half a second, or of
+    /// Also write the course over time, IOPS, MiB/s, mean and maximum latency by steps of half a second, or of
     /// --log_avg_msec: a page that draws it if the name ends in .html, else CSV
     #[arg(long, value_name = "FILE")]
     pub(crate) series: Vec<PathBuf>,
@@ -75,7 +75,7 @@ pub(crate) struct Traces {
     /// Meaning of the traces' columns, as TOML (docs/traces.md)
     #[arg(long, value_name = "FILE", conflicts_with = "trace_format")]
     pub(crate) trace_columns: Option<PathBuf>,
-    /// Send requests as soon as there is room, not when they were sent
+    /// Send requests as soon as there is room, not at their recorded times
     #[arg(long, conflicts_with_all = ["time_scale", "max_idle"])]
     pub(crate) full_speed: bool,
     /// Multiply the times between requests by this: 0.5 is twice as fast
@@ -94,7 +94,7 @@ pub(crate) struct Traces {
 
 fn factor(text: &str) -> Result<f64, String> {
     let factor = text.parse::<f64>().ok().filter(|factor| (1e-6..=1e6).contains(factor));
-    factor.ok_or_else(|| format!("'{text}' is no factor: write for example 0.5"))
+    factor.ok_or_else(|| format!("'{text}' is not a factor: write for example 0.5"))
 }
 
 /// How a trace is written.
@@ -136,7 +136,7 @@ pub(crate) struct NbdUri {
 impl std::str::FromStr for NbdUri {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "say nbd+unix:///EXPORT?socket=PATH or nbd://HOST:PORT/EXPORT".to_owned();
+        let wrong = || "give nbd+unix:///EXPORT?socket=PATH or nbd://HOST:PORT/EXPORT".to_owned();
         if let Some(rest) = text.strip_prefix("nbd+unix:///") {
             let (export, path) = rest.split_once("?socket=").ok_or_else(wrong)?;
             let place = format!("unix:{path}").parse().map_err(|_| wrong())?;

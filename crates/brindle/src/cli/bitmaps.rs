@@ -23,7 +23,7 @@ impl std::str::FromStr for Bitmap {
             "none" => Ok(Self::None),
             // As with mdadm, so that a word that was mistyped makes no file.
             path if path.contains('/') && !path.ends_with('/') => Ok(Self::File(path.into())),
-            word => Err(format!("say internal, none, or a file with a '/' in its name, as in ./{word}")),
+            word => Err(format!("give internal, none, or a file with a '/' in its name, as in ./{word}")),
         }
     }
 }

@@ -40,10 +40,10 @@ pub(crate) struct Create {
     /// Where the data begins on each member [default: as mdadm chooses]; a plain number counts KiB
     #[arg(long, value_name = "SIZE", value_parser = Bytes::parse_kib)]
     pub(crate) data_offset: Option<Bytes>,
-    /// Take the members' content as it is: redundancy is said to be true already
+    /// Take redundancy to be in sync already, without a first resync; correct only if all members are zeroes or agree otherwise
     #[arg(long)]
     pub(crate) assume_clean: bool,
-    /// How many members there are, if it should be checked
+    /// Number of members, to be checked against the names
     #[arg(long, short = 'n', value_name = "COUNT")]
     pub(crate) raid_devices: Option<u16>,
     /// The last COUNT of the named members become spares
@@ -56,8 +56,8 @@ pub(crate) struct Create {
     /// bitmap, which tells what such a member lacks after a crash. Flushes wait for all of them
     #[arg(long, value_name = "COUNT", num_args = 0..=1, require_equals = true, default_missing_value = "256")]
     pub(crate) write_behind: Option<u32>,
-    /// A member that is given up sooner when it does not answer, and fails at its first read error, where the others have what
-    /// it has (RAID 1 and 10); may be given several times
+    /// A member that is given up sooner when it does not answer, and fails at its first read error, if the other
+    /// copies can replace it (RAID 1 and 10); may be given several times
     #[arg(long, value_name = "MEMBER")]
     pub(crate) failfast: Vec<PathBuf>,
     /// Overwrite file systems, partition tables and other arrays on the members, and a file that is there for the bitmap

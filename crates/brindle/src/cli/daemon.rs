@@ -34,17 +34,17 @@ pub(crate) struct Config {
     pub(crate) json: bool,
 }
 
-/// The source of settings, or the question about them.
+/// The source of settings, or an action on them.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct ConfigFrom {
-    /// Print the settings that serve what runs now
+    /// Print settings that serve the arrays and pools that run now
     #[arg(long)]
     pub(crate) from_running: bool,
     /// Print the settings that serve the arrays of an mdadm.conf
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
-    /// Tell whether a file of settings can be taken, and what it means
+    /// Check a settings file, and show its meaning
     #[arg(long, value_name = "FILE")]
     pub(crate) check: Option<PathBuf>,
     /// Print lines for mdadm.conf, by which md leaves the arrays of a file of settings alone
@@ -63,6 +63,6 @@ pub(crate) struct Reload {
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Name of the server, or of what it serves [default: the only server]
+    /// Name of the server, or of an array or pool that it serves [default: the only server]
     pub(crate) server: Option<String>,
 }

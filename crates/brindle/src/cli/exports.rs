@@ -1,4 +1,4 @@
-//! Flags of what clients come by, while a server runs.
+//! Flags of commands that change the exports of a running server.
 
 use std::num::NonZeroU64;
 
@@ -85,7 +85,7 @@ pub(crate) struct Attach {
 fn nbd_index(text: &str) -> Result<u32, String> {
     let number = text.strip_prefix("/dev/").unwrap_or(text).strip_prefix("nbd");
     number.and_then(|number| number.parse().ok()).ok_or_else(|| {
-        "it is no device of the kernel's NBD driver: say /dev/nbd0, or leave it out".to_owned()
+        "it is not a device of the kernel's NBD driver: give /dev/nbd0, or leave it out".to_owned()
     })
 }
 

@@ -1,4 +1,4 @@
-//! Words of help and man pages beside the flags: which command is for what, examples, exit statuses, files.
+//! Words of help and man pages beside the flags: the purposes of commands, examples, exit statuses, files.
 
 use clap::{Command, CommandFactory};
 
@@ -179,19 +179,19 @@ const EXAMPLES: [(&str, &[&str]); 43] = [
 /// Exit statuses that every command may have.
 const STATUSES: [(u8, &str); 3] = [
     (0, "done"),
-    (1, "it failed; standard error says what, why and the way out"),
-    (2, "the words of the command line are wrong"),
+    (1, "it failed; standard error has the reason and the way out"),
+    (2, "the command line is wrong"),
 ];
 
 /// Exit statuses that single commands have beside them.
 const MORE_STATUSES: [(&[&str], u8, &str); 7] = [
-    (&["check", "wait"], 3, "redundancy does not agree everywhere"),
-    (&["repair"], 3, "redundancy was left untrue somewhere (--locate)"),
+    (&["check", "wait"], 3, "mismatches were found"),
+    (&["repair"], 3, "mismatches were left, where the wrong member is not known (--locate)"),
     (&["check", "repair", "wait"], 4, "members have places that can't be read; all else agrees"),
     (&["cat"], 4, "places of the array can't be read, and are zeroes in the file (--output)"),
     (&["check", "repair", "wait"], 5, "not all could be compared, since members are missing"),
     (&["sweep"], 6, "none of the points could be measured or simulated"),
-    (&["calibrate"], 7, "a model was made that is not to be trusted; the report says why"),
+    (&["calibrate"], 7, "a model was made that can't be trusted; the report gives the reason"),
 ];
 
 /// The status with `--test`.
@@ -204,12 +204,12 @@ const FILES: [(&str, &str); 3] = [
         "$XDG_RUNTIME_DIR/brindle",
         "those of other users; without that variable brindle-UID in the folder for temporary files",
     ),
-    ("NAME.log", "there: what happens in a server that was started with --background"),
+    ("NAME.log", "there: the log of a server that was started with --background"),
 ];
 
 const ELSEWHERE: [&str; 4] = ["md(4)", "mdadm(8)", "nbd-client(8)", "ddrescue(1)"];
 
-/// All commands and flags, with what help says of them beside.
+/// All commands and flags, with their help texts.
 pub(crate) fn command() -> Command {
     let mut command = Cli::command();
     let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
@@ -227,7 +227,7 @@ pub(crate) fn command() -> Command {
     command.help_template(template)
 }
 
-/// The commands by what they are for, each with its first line.
+/// The commands by purpose, each with its first line.
 fn groups(command: &Command) -> String {
     let mut text = String::new();
     for group in &GROUPS {
@@ -277,7 +277,7 @@ pub(crate) fn sections(name: Option<&str>, command: &Command) -> String {
             item(&mut roff, &variable.to_string_lossy(), &format!("the same as --{long}"));
         }
     }
-    item(&mut roff, "XDG_RUNTIME_DIR", "folder below which servers of users other than root are found");
+    item(&mut roff, "XDG_RUNTIME_DIR", "folder for the sockets of users other than root");
     section(&mut roff, "SEE ALSO");
     let group = GROUPS.iter().find(|group| name.is_some_and(|name| group.commands.contains(&name)));
     let others = group.map_or(&[][..], |group| group.commands).iter().filter(|other| Some(**other) != name);

@@ -24,7 +24,7 @@ impl FromStr for Portal {
             }
             _ => {}
         }
-        Err(format!("say HOST or HOST:PORT, for example 127.0.0.1 or [::1]:{PORT}"))
+        Err(format!("give HOST or HOST:PORT, for example 127.0.0.1 or [::1]:{PORT}"))
     }
 }
 
@@ -35,8 +35,9 @@ pub(crate) struct Iscsi {
     /// path of its own to the same disks. Members that don't answer are then failed after 4 s, unless --member-timeout is given
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) iscsi: Vec<Portal>,
-    /// Let only those initiators in that prove themselves by CHAP. Lines of FILE: `initiator NAME SECRET`, one for each name, and if
-    /// the target is to prove itself `target NAME SECRET`; secrets have 12 bytes at least, and nobody but its owner may read FILE
+    /// Admit only initiators that authenticate by CHAP. Lines of FILE: `initiator NAME SECRET`, one for each name, and
+    /// `target NAME SECRET` if the target is to authenticate too; secrets have 12 bytes at least, and nobody but its
+    /// owner may read FILE
     #[arg(long, value_name = "FILE", requires = "iscsi")]
     pub(crate) iscsi_secrets: Option<PathBuf>,
     /// Folder in which persistent reservations are kept over a restart, for initiators that ask for that (APTPL) [default:

@@ -13,19 +13,19 @@ pub(crate) struct Monitor {
     /// Watch all arrays: those of running servers, and the kernel's
     #[arg(long, short = 's', required_unless_present = "arrays", conflicts_with = "arrays")]
     pub(crate) scan: bool,
-    /// Look once, tell of what is wrong, and end
+    /// Look once, report problems, and end
     #[arg(long, short = '1')]
     pub(crate) oneshot: bool,
     /// Time between two looks; a plain number counts seconds
     #[arg(long, short = 'd', value_name = "TIME", default_value = "60s", value_parser = Span::parse)]
     pub(crate) delay: Span,
-    /// Share of a rebuild, in percent, at which it is told of again
+    /// Steps of a rebuild, in percent, at which it is reported
     #[arg(long, short = 'r', value_name = "PERCENT", default_value_t = 20, value_parser = clap::value_parser!(u8).range(1..=99))]
     pub(crate) increment: u8,
-    /// Tell of each array once, so that one sees whether messages come
+    /// Report a test event for each array, to see whether messages arrive
     #[arg(long, short = 't')]
     pub(crate) test: bool,
-    /// Send mail to ADDRESS of what has to be looked at, by sendmail [default: MAILADDR of mdadm.conf]
+    /// Mail events that need attention to ADDRESS, by sendmail [default: MAILADDR of mdadm.conf]
     #[arg(long, short = 'm', value_name = "ADDRESS")]
     pub(crate) mail: Option<String>,
     /// The program that sends mail: it reads a message, and takes -t [default: /usr/sbin/sendmail or /usr/lib/sendmail]

@@ -2,7 +2,7 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Words of other tools, and what is to be said of each.
+/// Words of other tools, with the answer to each.
 const WORDS: [(&[&str], &str); 12] = [
     (
         &["import", "start", "run"],
@@ -26,7 +26,7 @@ const WORDS: [(&[&str], &str); 12] = [
     (
         &["scrub"],
         "`brindle check MEMBER...` compares the redundancy of a stopped array, and `brindle action ARRAY check` that of a running one; \
-         `repair` in their place makes it true",
+         `repair` in their place corrects it",
     ),
     (
         &["umount", "unmount"],
@@ -76,7 +76,7 @@ const MODES: [(&[&str], &str); 9] = [
 const ASSEMBLED: &str = "`brindle serve MEMBER...` for the array that members form, `brindle assemble --scan [DEVICE|FOLDER]...` for all that \
                          are found and this host's";
 
-/// Ends the process over a command line that is none, with an answer to words of other tools.
+/// Ends the process for a command line that can't be parsed, with an answer to words of other tools.
 pub(super) fn end(error: &clap::Error) -> ! {
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
@@ -85,7 +85,7 @@ pub(super) fn end(error: &clap::Error) -> ! {
     std::process::exit(error.exit_code());
 }
 
-/// Says which command does what `error` complains that there is none for, or not in these words.
+/// Names the command that does here what the user asked for in another tool's words.
 fn answer(error: &clap::Error, words: &[String]) -> Option<String> {
     let first = words.first()?;
     match error.kind() {

@@ -60,7 +60,8 @@ pub(crate) struct Drives {
     /// 10^6 bytes that each moves a second in sequence; READS/WRITES where they differ
     #[arg(long, value_name = "MB/S", value_parser = parse_pair)]
     pub(crate) mb_s: Option<Pair>,
-    /// The model of each, in place of --iops and --mb-s: a file, or evo850, p3700, nvme, nvme-qlc, nvme-tlc, sata-ssd, sata-dc, hdd-7200, hdd-24tb
+    /// The model of each, in place of --iops and --mb-s: a file, or evo850, p3700, nvme, nvme-qlc, nvme-tlc, sata-ssd,
+    /// sata-dc, hdd-7200, hdd-24tb
     #[arg(long, value_name = "FILE|NAME")]
     pub(crate) drive: Option<String>,
     /// Price of one
@@ -87,7 +88,7 @@ pub(crate) struct Needs {
     /// Requests of the load a second
     #[arg(long, value_name = "IOPS", value_parser = number, requires = "workload")]
     pub(crate) min_iops: Option<f64>,
-    /// With --years the most probability that data is lost in that time, as 1e-4; else the share of double failures that may lose
+    /// With --years the highest probability that data is lost in that time, as 1e-4; else the share of double failures that may lose
     /// data: 1/3, 0.2, 20%
     #[arg(long, value_name = "SHARE")]
     pub(crate) max_loss: Option<Fraction>,
@@ -167,7 +168,11 @@ pub(crate) fn parse_pair(text: &str) -> Result<Pair, ParseError> {
 /// Bytes a second.
 fn parse_rate(text: &str) -> Result<u64, String> {
     let rate = size(text.strip_suffix("/s").unwrap_or(text)).map_err(|why| why.to_string())?;
-    if rate < 1000 { Err("a link moves 1KB/s at least, as in 2GB/s".to_owned()) } else { Ok(rate) }
+    if rate < 1000 {
+        Err("a link's bandwidth must be at least 1KB/s, as in 2GB/s".to_owned())
+    } else {
+        Ok(rate)
+    }
 }
 
 /// How to report.

@@ -17,25 +17,25 @@ pub(crate) struct Pool {
 /// Words behind `pool`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PoolCommand {
-    /// Make a pool out of vdevs: `raidz|raidz1|raidz2|raidz3|mirror DEVICE...`, several of them striped
+    /// Create a pool of vdevs: `raidz|raidz1|raidz2|raidz3|mirror DEVICE...`, several of them striped
     Create(PoolCreate),
-    /// Tell about pools that are served, or about one that is not
+    /// Show pools that are served, or one that is not
     Status(PoolReportArgs),
     /// List pools that are served, or one that is not, with their room, a line each
     List(PoolReportArgs),
-    /// Destroy a pool with all of its volumes: its members are members no more
+    /// Destroy a pool with all of its volumes; its members are no longer members of a pool
     ///
-    /// One that is served is stopped first. What stands on its members is not overwritten.
+    /// One that is served is stopped first. The content of its members is not overwritten.
     Destroy(PoolDestroy),
 }
 
 /// Flags of `brindle pool create`.
 #[derive(Debug, Args)]
 pub(crate) struct PoolCreate {
-    /// Tell what would be made, and write nothing
+    /// Only show the pool that would be created
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
-    /// Overwrite what stands on the devices
+    /// Overwrite the devices' content
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
     /// A property of zpool: ashift and volblocksize are taken, and not needed
@@ -100,9 +100,9 @@ pub(crate) enum VolumeCommand {
     Create(VolumeCreate),
     /// List the volumes of a pool, or of all that are served
     List(PoolReportArgs),
-    /// Give a volume another name; clients that use it are sent away
+    /// Rename a volume; the connections of its clients end
     Rename(VolumeRename),
-    /// Destroy a volume with all that it holds; clients that use it are sent away
+    /// Destroy a volume and its content; the connections of its clients end
     Destroy(VolumeDestroy),
 }
 
@@ -172,6 +172,7 @@ pub(crate) struct VolumeDestroy {
 /// A member's vdev and role, from `VDEV.ROLE`.
 pub(super) fn role(word: &str) -> Result<(usize, u16), String> {
     let parsed = word.split_once('.').and_then(|(vdev, role)| Some((vdev.parse().ok()?, role.parse().ok()?)));
-    parsed
-        .ok_or_else(|| format!("'{word}' is no member: say VDEV.ROLE, as `brindle detail` does, such as 0.1"))
+    parsed.ok_or_else(|| {
+        format!("'{word}' is not a member: give VDEV.ROLE, as `brindle detail` does, such as 0.1")
+    })
 }

@@ -1,4 +1,4 @@
-//! Flags of what measures single drives and predicts arrays.
+//! Flags of `calibrate`, `simulate` and `sweep`.
 
 use std::path::PathBuf;
 
@@ -14,19 +14,20 @@ pub(crate) struct Calibrate {
     /// Measure a drive or file, and fit to that: it is read only, and writes are taken to be as reads are, unless --force
     #[arg(value_name = "DEVICE")]
     pub(crate) device: Option<PathBuf>,
-    /// Let the measurement write, although what stands on the drive is lost
+    /// Let the measurement write, although the drive's content is lost
     #[arg(long, short = 'f', conflicts_with = "from")]
     pub(crate) force: bool,
     /// How long each load is measured: 10 that read, with --force 30
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = Span::parse)]
     pub(crate) runtime: Span,
-    /// Fit to a measured table (CSV); several of one drive may be given: what its columns mean stands in docs/drive-models.md
+    /// Fit to a measured table (CSV); several of one drive may be given: docs/drive-models.md has the meaning of its
+    /// columns
     #[arg(long, value_name = "TABLE", num_args = 1..)]
     pub(crate) from: Vec<PathBuf>,
     /// Name of the model [default: the drive's, or the first table's]
     #[arg(long, short = 'N')]
     pub(crate) name: Option<String>,
-    /// Bytes of the drive, if they matter to what is predicted [default: those of the drive, for tables 500G]
+    /// Bytes of the drive, if they matter to predictions [default: those of the drive, for tables 500G]
     #[arg(long, short = 'z', value_parser = Bytes::parse)]
     pub(crate) size: Option<Bytes>,
     /// Where the model is written to [default: standard output, and the report to standard error]
@@ -128,15 +129,15 @@ pub(crate) struct Sweep {
     /// The model of every member: a file or a name, as `simulate` takes it
     #[arg(long, value_name = "FILE|NAME", requires = "simulate")]
     pub(crate) drive: Option<String>,
-    /// Measure each point on these members, and destroy what stands on them: each array is made anew on the first of them, and
-    /// the same load runs on them without an array
+    /// Measure each point on these members, and destroy their content: each array is made anew on the first of them,
+    /// and the same load runs on them without an array
     #[arg(long, value_name = "MEMBER", num_args = 1..)]
     pub(crate) destroy: Vec<PathBuf>,
     /// Destroy file systems, partition tables and arrays on these members, too
     #[arg(long, short = 'f', requires = "destroy")]
     pub(crate) force: bool,
-    /// Measure each load on this file, too, as level `file`, and destroy what it holds: on a file system over an array it shows what
-    /// that adds
+    /// Measure each load on this file, too, as level `file`, and destroy its content: on a file system over an array
+    /// it shows the file system's cost
     #[arg(long, value_name = "FILE", requires = "destroy")]
     pub(crate) file: Option<PathBuf>,
     /// How long each point is measured
@@ -145,7 +146,8 @@ pub(crate) struct Sweep {
     /// How long each load runs before it is measured
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = Span::parse, conflicts_with = "simulate")]
     pub(crate) ramp_time: Span,
-    /// First write all of each member once, in sequence: what was never written is read faster than a drive can
+    /// First write all of each member once, in sequence: drives answer reads of unwritten places faster than real
+    /// reads
     #[arg(long, requires = "destroy")]
     pub(crate) precondition: bool,
     /// Axes from a suite: chunk-table, fileserver, jesd219, latency, mix-matrix, overhead, scaling, throughput, or a TOML file; other

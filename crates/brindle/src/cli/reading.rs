@@ -28,7 +28,7 @@ pub(crate) struct Examine {
 /// Flag of commands that only read members.
 #[derive(Debug, Args)]
 pub(crate) struct Searching {
-    /// Look through all of each device that is no member itself for members that end before it does, as examine --search does. Without
+    /// Look through all of each device that is not a member itself for members that end before it does, as examine --search does. Without
     /// it that is done only where nothing else is found on a device of 1 GiB at most
     #[arg(long)]
     pub(crate) search: bool,
@@ -40,7 +40,7 @@ pub(crate) struct Cat {
     /// File or block device to write to, in the place of standard output; a new file is sparse where the array has zeroes
     #[arg(long, short = 'o', value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Map of what has been read, in GNU ddrescue's form [default: the output's name with .map]
+    /// Map of the parts that have been read, in GNU ddrescue's form [default: the output's name with .map]
     #[arg(long, value_name = "FILE", requires = "output")]
     pub(crate) map: Option<PathBuf>,
     /// Write over an output that is there already

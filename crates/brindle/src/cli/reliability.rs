@@ -1,4 +1,4 @@
-//! Flags of what tells how likely data is lost.
+//! Flags of `brindle reliability`, which estimates data loss.
 
 use std::str::FromStr;
 
@@ -61,14 +61,14 @@ pub(crate) struct Reliability {
     /// Time until there is a drive to rebuild on [default: none, a hot spare]
     #[arg(long, value_name = "WEIBULL", allow_hyphen_values = true)]
     pub(crate) delay: Option<Weibull>,
-    /// Probability that who replaces a drive pulls a working one of the group
+    /// Probability that a working drive of the group is pulled by mistake when one is replaced
     #[arg(long, value_name = "PROBABILITY", default_value_t = 0.0, allow_negative_numbers = true)]
     pub(crate) wrong_pull: f64,
     /// All drives come from one delivery: the probability that it is a bad one, and how much more often its drives fail, as in
     /// 0.05:4
     #[arg(long, value_name = "SHARE:FACTOR", allow_hyphen_values = true)]
     pub(crate) batch: Option<BatchOf>,
-    /// Years that are looked at
+    /// Years that are simulated
     #[arg(long, value_name = "YEARS", default_value_t = 5.0, allow_negative_numbers = true)]
     pub(crate) years: f64,
     /// Histories that are simulated [default: 100000; with --until-relative-error at most 100 million]
@@ -77,7 +77,7 @@ pub(crate) struct Reliability {
     /// Go on until half the interval's width is this share of the probability, as in 0.02
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     pub(crate) until_relative_error: Option<f64>,
-    /// How sure intervals are
+    /// Confidence level of the intervals
     #[arg(long, value_name = "SHARE", default_value_t = 0.95, allow_negative_numbers = true)]
     pub(crate) confidence: f64,
     /// Seed of all random draws: the same seed, the same answer, on any number of cores

@@ -36,8 +36,8 @@ pub(crate) struct Status {
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Exit as mdadm --detail --test does: 0 whole, 1 degraded, 2 too many members are lost, 4 nothing is known; of several arrays
-    /// the sum of what differs
+    /// Exit as mdadm --detail --test does: 0 whole, 1 degraded, 2 too many members are lost, 4 nothing is known; of
+    /// several arrays the sum of the different ones
     #[arg(long, short = 't')]
     pub(crate) test: bool,
     /// Name of the array, its UUID or one of its members [default: all that run]
@@ -178,7 +178,7 @@ impl std::str::FromStr for Said<SpareGroup> {
             None => (text, Vec::new()),
         };
         if name.is_empty() || arrays.iter().any(String::is_empty) {
-            return Err("say NAME, for all arrays of the server, or NAME=ARRAY,ARRAY".to_owned());
+            return Err("give NAME, for all arrays of the server, or NAME=ARRAY,ARRAY".to_owned());
         }
         Ok(Self(SpareGroup { name: name.to_owned(), arrays }))
     }
@@ -200,7 +200,7 @@ pub(crate) struct Flag {
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Take the flag away
+    /// Clear the flag
     #[arg(long)]
     pub(crate) clear: bool,
     /// Name of the array, its UUID, or one of its members
@@ -220,11 +220,11 @@ pub(crate) struct Action {
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Go over so many bytes a second at most; 0 for as fast as it goes
+    /// Bytes a second at most; 0 for no limit
     #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
     pub(crate) max_speed: Option<Bytes>,
-    /// Go over so many bytes a second at least, where members can, whatever clients ask for; without it, or with 0, more
-    /// than half of the time is left to clients
+    /// Bytes a second at least, where members can, whatever clients ask for; without it, or with 0, more than half of
+    /// the time is left to clients
     #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
     pub(crate) min_speed: Option<Bytes>,
     /// Name of the array, its UUID, or one of its members [default: the only one]
@@ -238,7 +238,7 @@ pub(crate) struct Action {
 pub(crate) struct Wait {
     #[command(flatten)]
     pub(crate) runtime: Runtime,
-    /// Where standard error is no terminal, a line there tells so often how far it is
+    /// Time between two lines of progress where standard error is not a terminal
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = Span::parse)]
     pub(crate) interval: Span,
     /// Report as JSON
@@ -253,7 +253,7 @@ pub(crate) struct Wait {
 pub(crate) struct Watch {
     #[command(flatten)]
     pub(crate) runtime: Runtime,
-    /// Time between two looks, of which rates are told
+    /// Time between two looks; rates are averages over it
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = Span::parse)]
     pub(crate) interval: Span,
     /// Print once, as text

@@ -43,10 +43,10 @@ pub(crate) struct Bundle {
     /// The file that is written; - is standard output
     #[arg(long, short = 'o', value_name = "FILE", default_value = "brindle-report.json")]
     pub(crate) output: PathBuf,
-    /// Tell serial numbers of drives, too
+    /// Include serial numbers of drives
     #[arg(long)]
     pub(crate) serials: bool,
-    /// Tell addresses of exports and of clients, too
+    /// Include addresses of exports and of clients
     #[arg(long)]
     pub(crate) clients: bool,
     #[command(flatten)]
@@ -59,7 +59,7 @@ pub(crate) struct Bundle {
 /// Flags of `brindle zero-superblock`.
 #[derive(Debug, Args)]
 pub(crate) struct ZeroSuperblock {
-    /// Only tell what would be erased
+    /// Only show the superblocks that would be erased
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
     /// Erase superblocks that are damaged, or that are a partition's which ends with the device, too

@@ -13,13 +13,13 @@ pub(crate) struct Sockets {
     /// [default: a Unix socket in the runtime folder]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) nbd: Vec<Listen>,
-    /// Listen on addresses that other machines can reach, too, where clients prove nothing
+    /// Listen without authentication on addresses that other machines can reach
     #[arg(long)]
     pub(crate) insecure: bool,
-    /// Let only those clients in that FILE names. Its lines: ARRAY CLIENTS RIGHT. ARRAY is a name, or * for all. CLIENTS is anyone, local (by
+    /// Admit only clients that FILE names. Its lines: ARRAY CLIENTS RIGHT. ARRAY is a name, or * for all. CLIENTS is anyone, local (by
     /// a Unix socket), an address or a network (10.0.0.0/8), cert:NAME (of a TLS certificate) or chap:NAME (of an iSCSI secret). RIGHT is
-    /// read, write or none. The first line that fits decides; a client that none fits is not even told that there is such an array.
-    /// SIGHUP has it read anew, and ends the connections of those whose right is another then
+    /// read, write or none. The first line that fits decides; a client that no line fits does not see the array at all.
+    /// SIGHUP reloads it, and ends the connections of clients whose right has changed
     #[arg(long, value_name = "FILE")]
     pub(crate) access: Option<PathBuf>,
     /// Mode of the Unix sockets of --nbd, as chmod writes it, whatever the umask: 600 lets its owner connect, 660 the
@@ -77,12 +77,12 @@ fn number(text: &str, file: &str) -> Result<u32, String> {
             Err(format!("{number} stands for no user or group: use a smaller number or a name"))
         };
     }
-    let all = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}: say the number"))?;
+    let all = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}: give the number"))?;
     let found = all.lines().map(|line| line.split(':')).find_map(|mut fields| {
         let is_it = fields.next() == Some(text) && !text.is_empty();
         fields.nth(1).filter(|_| is_it)?.parse().ok()
     });
-    found.ok_or_else(|| format!("{file} has no {text:?}: say another name, or the number"))
+    found.ok_or_else(|| format!("{file} has no {text:?}: give another name, or the number"))
 }
 
 /// Permissions of a socket's file.
@@ -94,8 +94,10 @@ impl FromStr for SocketMode {
     fn from_str(text: &str) -> Result<Self, String> {
         match u32::from_str_radix(text, 8) {
             Ok(mode) if mode <= 0o777 && mode & 0o600 == 0o600 => Ok(Self(mode)),
-            _ => Err("say 600 (its owner), 660 (its group too), 666 (everybody) or what chmod takes between"
-                .into()),
+            _ => {
+                Err("give 600 (its owner), 660 (its group too), 666 (everybody) or what chmod takes between"
+                    .into())
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use clap::Args;
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TlsFlags {
     /// Certificate of this server, and those between it and its authority (PEM): NBD clients that come over TCP then have to speak TLS 1.3, and
-    /// those of Unix sockets may. SIGHUP has it read anew, with the key
+    /// those of Unix sockets may. SIGHUP reloads it, with the key
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// The certificate's private key (PEM); nobody but its owner may read FILE
@@ -18,7 +18,7 @@ pub(crate) struct TlsFlags {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_clients: Option<PathBuf>,
     /// Refuse those clients whose certificate a list in FILE (CRL, PEM) has taken back. Each authority that signs on the way to a client has to
-    /// have a list there that is not out of date, or the client is refused, too. SIGHUP has it read anew
+    /// have a list there that is not out of date, or the client is refused, too. SIGHUP reloads it
     #[arg(long, value_name = "FILE", requires = "tls_clients")]
     pub(crate) tls_revoked: Option<PathBuf>,
     /// Refused
@@ -27,7 +27,7 @@ pub(crate) struct TlsFlags {
 }
 
 fn no_shared_keys(_: &str) -> Result<PathBuf, String> {
-    Err("TLS with keys that both sides share (TLS-PSK) is not offered, since rustls has none of it: give --tls-cert, --tls-key and \
+    Err("TLS with pre-shared keys (TLS-PSK) is not supported, since rustls does not have it: give --tls-cert, --tls-key and \
          --tls-clients"
         .to_owned())
 }

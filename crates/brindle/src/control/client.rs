@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::runtime;
 use brindle_host::control::{Answer, Ended, Request};
 
-/// Beyond what a request may take: a server that works answers in that time, however its array does.
+/// Time beyond that of a request: a server that works answers in that time, however its array does.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Between two tries to get into a full backlog.
@@ -37,8 +37,8 @@ pub(crate) fn ask(folder: &Path, name: &str, request: &Request) -> Result<Respon
     }
 }
 
-/// Tells the server to stop, or one of its arrays. `waiting` is called when it has not ended within a second; what is returned is its answer,
-/// once it has ended and its members are free.
+/// Tells the server to stop, or one of its arrays. `waiting` is called when it has not ended within a second; gives
+/// its answer, once it has ended and its members are free.
 pub(crate) fn stop(
     folder: &Path,
     name: &str,
@@ -51,7 +51,7 @@ pub(crate) fn stop(
         Some(Ended::Badly { why }) => Err(Failure::Refused(why)),
         Some(Ended::Well) => Ok(Some(answer)),
         None => Err(Failure::Refused(format!(
-            "'{name}' ended without a word of how: `brindle detail` of its members tells what they say"
+            "the server of '{name}' ended and left no result: `brindle detail` of its members shows their state"
         ))),
     }
 }
@@ -131,7 +131,7 @@ impl Line {
                 return Err(silent);
             }
         }
-        // One that was killed meanwhile has ended, too.
+        // A server that was killed meanwhile has ended, too.
         Ok(read.ok().and_then(|_| serde_json::from_slice(&words).ok()))
     }
 

@@ -144,7 +144,7 @@ fn an_array_that_thinks_for_ever_holds_up_neither_its_client_nor_others() {
 }
 
 #[test]
-fn whoever_waits_for_the_end_is_told_of_it() {
+fn a_wait_for_the_end_ends_with_it() {
     for (ended, comes) in [(Ended::Well, "Ok"), (Ended::Badly { why: "m2 hangs".into() }, "m2 hangs")] {
         let place = Place::new(comes);
         let folder = place.folder.clone();

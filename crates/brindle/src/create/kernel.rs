@@ -14,7 +14,7 @@ pub(super) fn refuse_kernels(args: &Create) -> Result<(), Failure> {
     let members = args.members[1..].iter().filter(|member| !super::is_missing(member));
     let members: Vec<String> = members.map(|member| shell(&member.display().to_string())).collect();
     Err(Failure::Usage(format!(
-        "{array} would be the kernel's device of the array, and is no member: brindle {words}; then serve it: brindle serve \
+        "{array} would be the kernel's device of the array, and is not a member: brindle {words}; then serve it: brindle serve \
          {members}; or have Linux run it: mdadm --assemble {array} {members}",
         array = array.display(),
         words = words.join(" "),

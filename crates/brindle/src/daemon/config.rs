@@ -1,4 +1,4 @@
-//! `brindle config`: settings made from what runs or from mdadm's, checked, and told of.
+//! `brindle config`: settings made from running servers or from mdadm.conf, checked, and explained.
 
 use std::path::Path;
 
@@ -43,7 +43,7 @@ pub(crate) fn schema() -> Value {
     schemars::schema_for!(Config).to_value()
 }
 
-/// Settings without what is as it is by default.
+/// Settings that differ from their defaults.
 fn text(config: &Config) -> Result<String, Failure> {
     let fail = |error: String| Failure::output("settings", std::io::Error::other(error));
     let table = |config: &Config| toml::Table::try_from(config).map_err(|error| fail(error.to_string()));
@@ -124,7 +124,7 @@ fn ignore(file: &Path, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Settings that serve what runs.
+/// Settings that serve the arrays and pools that run.
 fn of_running(args: &cli::Config) -> Result<Config, Failure> {
     let folder = runtime::folder(args.runtime.folder())?;
     let reports = ask::reports(&folder);

@@ -43,7 +43,7 @@ pub(crate) fn daemon(args: &Daemon) -> Result<ExitCode, Failure> {
     serve_here(job).map(|()| ExitCode::SUCCESS)
 }
 
-/// Members of all that is to be served. What can't be put together is told of, and keeps nothing else from being served.
+/// Members of all that is to be served. What can't be assembled is reported, and keeps nothing else from being served.
 fn members(config: &Config, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let own = config.homehost.clone().unwrap_or_else(this_host);
     let is_named = |found: &Findable| config.volumes().any(|volume| means(volume, found));
@@ -84,7 +84,7 @@ fn members(config: &Config, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(members)
 }
 
-/// The reason why an array can't be put together from what was found, looked at by itself.
+/// The reason why an array can't be assembled from the devices that were found, for this array alone.
 fn refused(found: &Findable) -> Option<String> {
     if found.metadata == "pool" {
         return None;
@@ -93,7 +93,7 @@ fn refused(found: &Findable) -> Option<String> {
     Host::find(&mut look, &found.members, &[], false).err().map(|why| why.to_string())
 }
 
-/// Whether an entry of the settings names what was found.
+/// Whether an entry of the settings names the array that was found.
 fn means(volume: &VolumeOpening, found: &Findable) -> bool {
     volume.means(&found.name, &found.uuid)
         || volume.uuid.is_none() && volume.name.as_ref() == Some(&found.full_name)

@@ -61,7 +61,7 @@ fn copies(program: &Path, size: u64) -> Result<DemoContent, Trouble> {
     Ok(DemoContent { bytes: all, what: "copies of this program".to_owned(), is_ext4: false })
 }
 
-/// Copies files of `tree`, at most `budget` bytes, and tells how many. Unreadable ones are passed over.
+/// Copies files of `tree`, at most `budget` bytes; gives their number. Unreadable ones are skipped.
 fn stage(tree: &Path, into: &Path, budget: u64) -> Result<usize, Trouble> {
     let mut left = budget;
     let mut files = 0;

@@ -25,7 +25,7 @@ use narration::{Story, rate};
 const MEMBERS: usize = 6;
 const CHUNK: &str = "64K";
 const NAME: &str = "demo";
-/// The members that die: not neighbours, so that data and parity are both among what is lost.
+/// The members that die: not neighbours, so that both data and parity are lost.
 const VICTIMS: [usize; 2] = [1, 4];
 
 /// A connection to the server, as any other client's.
@@ -246,7 +246,7 @@ impl Stage {
         Err(Trouble::new(format!("brindle {}: {why}", args.first().unwrap_or(&""))))
     }
 
-    /// The commands that do by hand what the demo does.
+    /// The commands of the demo, to be repeated by hand.
     fn commands(&self, member_size: Bytes, length: usize) -> Vec<String> {
         let size = member_size.0 >> 20;
         vec![

@@ -21,7 +21,7 @@ pub(super) fn holds(world: &World, assembly: &Assembly, set: &Set) -> Option<Vec
     let size = array.limits().size;
     let mut patient = Patient::new(|offset, len| read(world, &array, offset, len));
     let looked = look::look(size, |offset, len| Ok(patient.read(offset, len))).ok()?;
-    // They are pasted into a shell, whatever stands in the names.
+    // Names are quoted, since the command is pasted into a shell.
     let members: Vec<String> = set.members.iter().map(|named| text::shell(&named.label)).collect();
     let members = members.join(" ");
     let is_guid = looked.found.iter().any(|found| found.signature == Signature::Gpt);

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_that_found_something_is_told_of_once() {
+    fn a_check_that_found_something_is_reported_once() {
         let mut during = seen(&[("a", Use::Active), ("b", Use::Active)]);
         during.process = Some(Process { action: "check".into(), percent: 90.0 });
         let mut after = seen(&[("a", Use::Active), ("b", Use::Active)]);

@@ -99,7 +99,7 @@ pub(crate) fn beside(folder: &Path, table: &MonitorConfig) -> Result<Receivers, 
             let all = look(&folder, &args);
             for happened in turn(&mut watched, all, &args, Instant::now()) {
                 if let Some(ways) = &*noted.lock().unwrap_or_else(PoisonError::into_inner) {
-                    // Nothing is printed, so that nothing fails here.
+                    // The result is ignored: these ways print nothing, and can't fail.
                     let _ = ways.tell(&happened);
                 }
             }
@@ -168,7 +168,7 @@ mod tests {
     use clap::Parser;
 
     #[test]
-    fn an_array_that_stays_degraded_is_told_of_daily_and_one_that_goes_once() {
+    fn an_array_that_stays_degraded_is_reported_daily_and_one_that_goes_once() {
         let Command::Monitor(args) = Cli::parse_from(["brindle", "monitor", "--scan"]).command else {
             panic!("monitor")
         };

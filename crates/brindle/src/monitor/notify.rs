@@ -14,7 +14,7 @@ use super::conf::MdadmConf;
 use crate::failure::Failure;
 use crate::{executable, report};
 
-/// How long a program may take.
+/// Time that a program may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often mail is tried.
 const TRIES: u32 = 3;
@@ -121,13 +121,13 @@ fn now() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// A name from a disk, in one line and without what steers terminals.
+/// A name from a disk, in one line and without control characters.
 fn shown(name: &str) -> String {
     name.escape_debug().to_string()
 }
 
 /// mdadm's arguments of a program: the event, the array, and the device if there is one. Names are words of their own and never
-/// flags: what begins with a dash gets a path in front.
+/// flags: a name that begins with a dash gets a path in front.
 fn arguments(happened: &Happened) -> Vec<String> {
     let word = |name: &String| if name.starts_with('-') { format!("./{name}") } else { name.clone() };
     let names = [&happened.array].into_iter().chain(&happened.device).map(word);

@@ -26,7 +26,7 @@ pub(super) struct Process {
 /// An array at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Seen {
-    /// As events name it.
+    /// The name in events.
     pub(super) name: String,
     /// Roles.
     pub(super) wanted: usize,
@@ -114,7 +114,7 @@ fn says(array: &Value, word: &str) -> bool {
     array["state"].as_array().into_iter().flatten().any(|state| *state == *word)
 }
 
-/// mdadm's word for what the kernel calls `recover`.
+/// mdadm's word for the kernel's `recover`.
 fn action(word: &str) -> String {
     if word == "recover" { "recovery".to_owned() } else { word.to_owned() }
 }

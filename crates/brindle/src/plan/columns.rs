@@ -75,7 +75,7 @@ pub(super) fn one_in(probability: f64) -> String {
     }
 }
 
-/// Two decimals at most, but for what is so small that they tell nothing.
+/// Two decimals at most, except for values that these would round to nothing.
 pub(super) fn short(value: f64) -> String {
     if value > 0.0 && value < 0.1 {
         return format!("{value:.2e}");

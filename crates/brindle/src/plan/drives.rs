@@ -27,7 +27,7 @@ pub(super) struct Kind {
 }
 
 /// All kinds: the first, and what stands beside it.
-/// `link` is what all of them move together, in bytes a second.
+/// `link` is the bandwidth that they share, in bytes a second.
 pub(super) fn kinds(
     args: &Drives,
     asked: Option<&AskedLoad>,

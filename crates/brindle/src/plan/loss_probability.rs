@@ -90,7 +90,7 @@ fn class(kinds: &[Kind], args: &Likelihood) -> Result<&'static Class, Failure> {
     Class::named(named).ok_or_else(|| {
         let known: Vec<&str> = brindle_planner::reliability::CLASSES.iter().map(|class| class.name).collect();
         Failure::Usage(format!(
-            "--class {named}: no such class of drives is known: say one of {}",
+            "--class {named}: no such class of drives is known: give one of {}",
             known.join(", ")
         ))
     })

@@ -1,4 +1,4 @@
-//! `brindle plan`: what drives can be made into, and which array to take.
+//! `brindle plan`: the arrays that drives can make, and the recommended one.
 
 mod chunk;
 mod columns;
@@ -35,7 +35,7 @@ struct Row {
     figures: Figures,
 }
 
-/// The one to take.
+/// The recommended configuration.
 #[derive(Clone, Debug)]
 struct Taken {
     /// Place in the list.
@@ -53,7 +53,7 @@ struct Answer<'a> {
     kinds: &'a [Kind],
     asked: Option<&'a AskedLoad>,
     needs: &'a [Need],
-    /// How many there are, and how many meet the needs.
+    /// Number of configurations, and of those that meet the needs.
     total: usize,
     fitting: usize,
     rows: &'a [Row],
@@ -66,13 +66,13 @@ pub(crate) fn plan(args: &PlanFlags) -> Result<(), Failure> {
     let asked = args.terms.workload.as_deref().map(asked).transpose()?;
     let kinds = drives::kinds(&args.drives, asked.as_ref(), args.terms.link)?;
     if args.sort == Some(Order::Workload) && asked.is_none() {
-        let why = "say what will be asked of the array with --workload JOBFILE";
+        let why = "give what will be asked of the array with --workload JOBFILE";
         return Err(Failure::Usage(format!("--sort workload: {why}")));
     }
     if let Some(asked) = asked.as_ref().filter(|asked| !asked.load.random)
         && kinds.iter().any(|kind| kind.known.disk.read_rate.is_none())
     {
-        let why = "its places go forward, so that the drives' bandwidth counts: say --mb-s, or name a model with --drive";
+        let why = "its places go forward, so that the drives' bandwidth counts: give --mb-s, or name a model with --drive";
         return Err(Failure::Usage(format!("--workload {}: {why}", asked.file)));
     }
     let allocation = Allocation::new(args.terms.ashift, args.terms.volblocksize);
@@ -216,14 +216,14 @@ fn untried(args: &PlanFlags, kinds: &[Kind], configuration: &Configuration) -> O
     } else if kinds.len() > 1 {
         "the simulator takes drives that are alike"
     } else if kinds[0].known.model.is_none() {
-        "the simulator needs the drives' bandwidth too: say --mb-s, or name a model with --drive"
+        "the simulator needs the drives' bandwidth too: give --mb-s, or name a model with --drive"
     } else {
         return Some(format!("no chunk was tried: {} has none that counts", configuration.level()));
     };
     Some(format!("no chunk was tried: {why}"))
 }
 
-/// As many as are to be listed; the recommended one is among them, in place of the last if need be.
+/// The rows to list, up to the limit; the recommended one is among them, in place of the last if need be.
 fn listed(mut rows: Vec<Row>, limit: usize, taken: Option<&Taken>) -> Vec<Row> {
     if rows.len() > limit {
         if let Some(taken) = taken.filter(|taken| taken.place >= limit) {

@@ -257,7 +257,7 @@ fn within(of: &Interval) -> String {
     format!("{:.1e} ({:.1e}..{:.1e})", of.value, of.low, of.high)
 }
 
-/// How far the simulator is from the formulas, in the order of the columns before.
+/// Difference of the simulator from the formulas, in the order of the columns before.
 fn apart(speed: &Speed, formulas: &Speed) -> String {
     let pairs = [
         (Some(speed.read_iops), Some(formulas.read_iops)),

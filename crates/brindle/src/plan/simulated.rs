@@ -21,7 +21,7 @@ const MOST: usize = 128;
 const DEPTH: u32 = 32;
 const DEEPEST: u32 = 1024;
 
-/// Fills in what can be simulated, and says of the rest why it can't.
+/// Fills in simulated figures, and the reason where there are none.
 pub(super) fn fill(
     rows: &mut [Row],
     kinds: &[Kind],
@@ -33,7 +33,8 @@ pub(super) fn fill(
     };
     let model = kind.known.model.as_ref().ok_or_else(|| {
         Failure::Usage(
-            "--simulate needs the drives' bandwidth too: say --mb-s, or name a model with --drive".to_owned(),
+            "--simulate needs the drives' bandwidth too: give --mb-s, or name a model with --drive"
+                .to_owned(),
         )
     })?;
     let open: Vec<usize> = (0..rows.len()).filter(|place| rows[*place].figures.is_of_md).collect();

@@ -37,7 +37,7 @@ pub(super) fn levels(args: &PlanFlags) -> Result<Levels, Failure> {
                 Some(unknown) => {
                     let known = NAMES.join(", ");
                     Err(Failure::Usage(format!(
-                        "--levels {unknown}: no such level is planned: say all, table, or of {known}"
+                        "--levels {unknown}: no such level is planned: give all, table, or of {known}"
                     )))
                 }
                 None => Ok(Levels::Named(named)),
@@ -83,7 +83,7 @@ pub(super) fn conflict(conflict: &Conflict, needs: &[Need]) -> String {
     }
 }
 
-/// How many are not listed, and how to narrow it.
+/// Number of configurations that are not listed, and how to narrow the list.
 pub(super) fn more(answer: &Answer<'_>) -> Option<String> {
     let (listed, fitting) = (answer.rows.len(), answer.fitting);
     (listed < fitting).then(|| {

@@ -27,7 +27,7 @@ struct Vdev {
     devices: Vec<PathBuf>,
 }
 
-/// Takes what zpool knows and is not needed here, and says so; refuses all else.
+/// Takes zpool's properties that are not needed here, and reports that; refuses all else.
 pub(super) fn take_properties(given: &[String], known: &[&str]) -> Result<(), Failure> {
     for property in given {
         let name = property.split_once('=').map_or(property.as_str(), |(name, _)| name);
@@ -71,7 +71,7 @@ fn vdevs(words: &[String], no_redundancy: bool) -> Result<Vec<Vdev>, Failure> {
                     }
                     None => {
                         return Err(Failure::Usage(format!(
-                            "{device} stands for itself, and would take the pool with it when it is lost: say raidz, raidz2, raidz3 or \
+                            "{device} stands for itself, and would take the pool with it when it is lost: give raidz, raidz2, raidz3 or \
                              mirror before it, or --no-redundancy"
                         )));
                     }

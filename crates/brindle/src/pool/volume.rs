@@ -80,7 +80,7 @@ fn list(args: &PoolReportArgs) -> Result<(), Failure> {
 fn rename(args: &VolumeRename) -> Result<(), Failure> {
     let ((pool, name), (other, to)) = (split(&args.name)?, split(&args.to)?);
     if other != pool {
-        return Err(Failure::Usage(format!("a volume stays in its pool: say {pool}/{to}")));
+        return Err(Failure::Usage(format!("a volume stays in its pool: give {pool}/{to}")));
     }
     let reported = if args.stopped.members.is_empty() {
         let (pool, name, to) = (pool.to_owned(), name.to_owned(), to.to_owned());

@@ -1,4 +1,4 @@
-//! Pools among what is named on the command line: which devices are members of one, and how it is opened.
+//! Pools among the devices on the command line: which devices are members of one, and how it is opened.
 
 mod report;
 
@@ -53,7 +53,7 @@ pub(crate) struct Sorted {
     pub(crate) silent: Vec<String>,
 }
 
-/// Tells members of pools from others.
+/// Separates members of pools from other members.
 pub(crate) fn sort(members: &[PathBuf], tuning: &Tuning) -> Sorted {
     let mut pools: Vec<(_, Vec<PathBuf>)> = Vec::new();
     let mut sorted = Sorted::default();
@@ -191,5 +191,5 @@ impl Alone {
 pub(crate) fn split(name: &str) -> Result<(&str, &str), Failure> {
     name.split_once('/')
         .filter(|(pool, volume)| !pool.is_empty() && !volume.is_empty())
-        .ok_or_else(|| Failure::Usage(format!("'{name}' names no volume of a pool: say POOL/NAME")))
+        .ok_or_else(|| Failure::Usage(format!("'{name}' names no volume of a pool: give POOL/NAME")))
 }

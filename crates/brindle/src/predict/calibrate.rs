@@ -70,7 +70,7 @@ pub(crate) fn calibrate(args: &Calibrate) -> Result<ExitCode, Failure> {
     Ok(status)
 }
 
-/// Rows with many in flight through which less comes than one at a time: what was measured was not the drive.
+/// Rows whose rate with many requests in flight is below that with one: then the measurement was not of the drive.
 fn slower(rows: &[(&str, Compared)]) -> Vec<String> {
     let alone = |of: &Compared| {
         let same = rows

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 pub(crate) struct AskedLoad {
     pub(crate) file: String,
     pub(crate) load: Load,
-    /// The job itself, or one that does what all do together.
+    /// The job itself, or one with the load of all of them.
     pub(crate) job: Job,
     /// How many jobs the file has.
     jobs: usize,

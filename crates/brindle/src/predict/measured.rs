@@ -76,7 +76,7 @@ fn measure(world: &mut World, path: &Path, args: &Calibrate) -> Result<Measured,
         if runtime > LONGEST || !outcomes.iter().any(idle) {
             return Ok((size, outcomes, busy));
         }
-        // Nothing was answered in the time that a load had: that tells nothing.
+        // A load without any answer in its time is measured again, longer.
         runtime *= 4;
     }
 }

@@ -70,7 +70,7 @@ pub(crate) fn shape_of(
     if level == "none" {
         return match members {
             1 => Ok(None),
-            _ => Err(Failure::Usage("--level none is one drive: say --members 1".to_owned())),
+            _ => Err(Failure::Usage("--level none is one drive: give --members 1".to_owned())),
         };
     }
     let level: Level = level.parse().map_err(|why: brindle_layout::UnknownLevel| wrong(&why))?;

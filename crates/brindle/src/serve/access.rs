@@ -78,7 +78,7 @@ fn parse(text: &str, arrays: &[&str]) -> Result<AccessFile, (usize, String)> {
         if array != "*" && !arrays.contains(&array) {
             return Err((
                 at + 1,
-                format!("there is no array {array:?}: say one of {}, or *", arrays.join(", ")),
+                format!("there is no array {array:?}: give one of {}, or *", arrays.join(", ")),
             ));
         }
         let rule = rule.parse().map_err(|why| (at + 1, format!("{why}; a line is ARRAY CLIENTS RIGHT")))?;

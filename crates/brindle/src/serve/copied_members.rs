@@ -1,6 +1,6 @@
-//! Copies of an array's members beside the members themselves: nothing on them tells which are which, so that what is
-//! written to one set and not to the other can be mixed up later. Most such mixtures are refused then
-//! (`assembly/diverged.rs`), but not those of members that are one event apart.
+//! Copies of an array's members beside the members themselves: they can't be told apart, so that writes to one set
+//! only may get mixed up with the other later. Most such mixtures are refused then (`assembly/diverged.rs`), but not
+//! those of members that are one event apart.
 
 use std::path::Path;
 use std::rc::Rc;

@@ -2,8 +2,7 @@
 //! the exports answer, and hands on how that came out.
 //!
 //! A process with threads can't be doubled safely: the program is run anew, with the same words, and finds by a variable that it
-//! is waited for. What it prints on standard output until it serves is handed on; a zero byte ends that, and says that
-//! the exports answer.
+//! is waited for. Its standard output is handed on until it serves; a zero byte ends that, and says that the exports answer.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -80,7 +79,7 @@ pub(super) struct Detached {
 }
 
 impl Detached {
-    /// Leaves the session of the process that started it, so that no terminal ends it, and opens what its messages go to later.
+    /// Leaves the session of the starting process, so that no terminal ends it, and opens the log for later messages.
     pub(super) fn begin(folder: &Path, name: &str) -> Result<Self, Failure> {
         rustix::process::setsid()
             .map_err(|errno| Failure::system("a session of the server's own", errno.into()))?;

@@ -9,7 +9,7 @@ pub(super) fn of<'a>(groups: &'a [SpareGroup], array: &str) -> Option<&'a str> {
     groups.iter().find(|group| group.has(array)).map(|group| &*group.name)
 }
 
-/// Refuses groups that name what is not served, and arrays in several groups.
+/// Refuses groups with arrays that are not served, and arrays in several groups.
 pub(super) fn check(groups: &[SpareGroup], arrays: &[&str]) -> Result<(), Failure> {
     for group in groups {
         if let Some(unknown) = group.arrays.iter().find(|name| !arrays.contains(&&***name)) {

@@ -1,4 +1,4 @@
-//! Arrays as iSCSI targets: what they are called, where secrets come from, and where reservations are kept.
+//! Arrays as iSCSI targets: their names, the source of secrets, and the place of reservations.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -162,6 +162,6 @@ fn secrets(path: &Path) -> Result<Chap, Failure> {
 fn malformed(path: &Path, at: usize) -> Failure {
     let (path, line) = (path.display(), at + 1);
     Failure::Refused(format!(
-        "{path}, line {line}: say `initiator NAME SECRET` for each initiator and `target NAME SECRET` once at most"
+        "{path}, line {line}: give `initiator NAME SECRET` for each initiator and `target NAME SECRET` once at most"
     ))
 }

@@ -38,7 +38,7 @@ impl ScrapePlan {
         Ok(Self { doors, bearer: wanted.bearer.as_deref().map(secret).transpose()? })
     }
 
-    /// Listens; the names of the sockets are kept as long as what is given.
+    /// Listens; the names of the sockets are kept as long as the result lives.
     pub(super) fn listen(&self) -> Result<Listening, Failure> {
         let mut listening = Listening::default();
         for (listen, place) in &self.doors {
@@ -88,7 +88,7 @@ impl ScrapePlan {
 #[derive(Default)]
 pub(super) struct Listening {
     pub(super) doors: Vec<Door>,
-    /// Names in the file system, with what removes them at the end.
+    /// Names of sockets in the file system, which are removed at the end.
     files: Vec<(PathBuf, SocketFile)>,
     /// For people.
     pub(super) addresses: Vec<String>,

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Names the socket; unset or empty where no manager waits.
 const SOCKET: &str = "NOTIFY_SOCKET";
 
-/// How long a manager that does not read may hold the server up.
+/// Time that a manager that does not read may hold the server up.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Names the microseconds within which a manager wants to hear that the server works, and the process that is meant.

@@ -31,7 +31,7 @@ pub(super) enum Address {
 }
 
 impl Address {
-    /// As NBD clients write it. `export` is the name that has to be chosen, where there are several.
+    /// The URI for NBD clients. `export` is the name that has to be chosen, where there are several.
     pub(super) fn uri(&self, export: Option<&str>) -> String {
         let export = export.map(escaped);
         match (self, export) {

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::log;
 use crate::settings::RunningSettings;
 
-/// The file that says who may use which array, and where what it says is taken.
+/// The file of access rules, and the channel to the server that applies them.
 pub(super) struct Admission {
     pub(super) file: PathBuf,
     pub(super) arrays: Vec<String>,
@@ -42,7 +42,7 @@ impl Anew {
         let this = Arc::clone(self);
         let work = move || {
             for _ in signals.forever() {
-                // Each file has told what became of it.
+                // Each file has reported its own outcome.
                 let _ = this.read();
             }
         };
@@ -50,7 +50,7 @@ impl Anew {
         started.map(drop).map_err(|source| Failure::system("the thread of files can't start", source))
     }
 
-    /// Reads them, and says what has changed; if one can't be taken, why.
+    /// Reads them, and reports the changes; if one can't be taken, why.
     pub(super) fn read(&self) -> Result<Vec<String>, String> {
         let (mut changed, mut kept) = (Vec::new(), Vec::new());
         let mut take = |of: &str, read: Result<Vec<String>, Failure>| {
@@ -74,7 +74,7 @@ impl Anew {
         if kept.is_empty() { Ok(changed) } else { Err(kept.join("; ")) }
     }
 
-    /// Logs what became of files, and prints it as an event.
+    /// Logs the outcome of each file, and prints it as an event.
     fn tell(&self, of: &str, read: &Result<Vec<String>, Failure>) {
         let event = match read {
             Ok(_) => {

@@ -108,7 +108,7 @@ struct Devices<'a> {
 }
 
 impl Devices<'_> {
-    /// Looks at what is to be destroyed, and fills it where that is asked for.
+    /// Examines the members that will be overwritten, and fills them if asked for.
     fn prepare(&self) -> Result<(), Failure> {
         let opening = Opening { access: DeviceAccess::Write, force: false, ..Opening::LOOK };
         let mut world = World::new(opening)?;

@@ -96,7 +96,7 @@ enum Runner<'a> {
     Measured,
 }
 
-/// The suite's axes, and what flags say instead.
+/// The suite's axes, as overridden by flags.
 fn axes(args: &Sweep) -> Result<Axes, Failure> {
     let base = match &args.suite {
         None => Axes::default(),

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 
-/// The key of what each sweep chooses for itself, by which two of one kind don't differ.
+/// The key of a sweep's own choices, which are left out when two sweeps are compared.
 pub(super) const OWN: &str = "array";
 
 /// The file, and the points that were in it.

@@ -1,4 +1,4 @@
-//! The last rates of what is served, as little bars.
+//! The last rates of each array and pool, as small bars.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -30,7 +30,7 @@ impl History {
         self.0.retain(|key, _| keys.contains(key));
     }
 
-    /// The last looks, at most so many: what was read (0) or written (1).
+    /// The last looks, at most so many: bytes read (0) or written (1).
     pub(super) fn of(&self, report: &Value, which: usize, most: usize) -> Vec<f64> {
         let Some(all) = self.0.get(&Self::key(report)) else { return Vec::new() };
         all.iter().skip(all.len().saturating_sub(most)).map(|rates| rates[which]).collect()

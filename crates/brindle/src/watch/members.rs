@@ -30,7 +30,7 @@ struct MemberRow<'a> {
     notes: String,
 }
 
-/// The lines of all members of an array or a pool, and whether latencies are among what is shown.
+/// The lines of all members of an array or a pool, and whether latencies are shown.
 pub(super) fn table(lines: &mut Vec<Line>, owner: Pair<'_>, view: &View) -> bool {
     let mut members = members(owner);
     if members.is_empty() {

@@ -47,7 +47,7 @@ fn device_rates(reported: &mut Value, array: Pair<'_>) {
     }
 }
 
-/// A part of a report, and the same of an earlier one, so many seconds before.
+/// A part of a report, and that part of an earlier report with the seconds between them.
 #[derive(Clone, Copy)]
 pub(super) struct Pair<'a> {
     pub(super) now: &'a Value,
@@ -55,7 +55,7 @@ pub(super) struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    /// A report of `now`, and what the same server said of the same array before.
+    /// A report of `now`, with the same server's last report of the same array.
     pub(super) fn of(report: &'a Value, before: Option<&'a Snapshot>, now: &Snapshot) -> Self {
         let is_it = |other: &&Value| other["pid"] == report["pid"] && other["name"] == report["name"];
         let earlier = before.and_then(|before| Some((before.reports.iter().find(is_it)?, before.at)));

@@ -1,5 +1,5 @@
-//! A terminal's second screen, on which lines are drawn over each other, and the keys; what was on the first is there again in
-//! the end, and so is the terminal's mode.
+//! A terminal's second screen, on which lines are drawn over each other, and the keys; its first content is restored
+//! at the end, and so is the terminal's mode.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ const LEAVE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 const BEGIN: &str = "\x1b[H";
 /// The rest of a line is cleared,
 const CLEAR_LINE: &str = "\x1b[K";
-/// and what is below the last one.
+/// and the part below the last one.
 const CLEAR_BELOW: &str = "\x1b[J";
 
 /// The second screen, until it is dropped or a signal ends the process.
@@ -120,7 +120,7 @@ impl Drop for Screen {
     }
 }
 
-/// Has keys come one by one and unseen, and gives the mode before that; none if standard input is no terminal.
+/// Has keys come one by one and unseen, and gives the mode before that; none if standard input is not a terminal.
 fn keys() -> Option<Termios> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {

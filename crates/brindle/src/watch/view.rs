@@ -99,7 +99,7 @@ impl Key {
 }
 
 impl View {
-    /// Does what a key asks for, on a screen of so many rows; whether that is the end.
+    /// Carries out the command of a key, on a screen of this many rows; whether that is the end.
     pub(super) fn press(&mut self, key: Key, rows: usize) -> bool {
         let page = rows.saturating_sub(2).max(1);
         match key {

@@ -39,7 +39,7 @@ pub(super) fn names(given: &Assume) -> Vec<PathBuf> {
     given.order.iter().flatten().cloned().collect()
 }
 
-/// Has members be what was given by hand, whatever their superblocks say.
+/// Gives members the roles that were given by hand, whatever their superblocks say.
 pub(super) fn put_on(given: &Assume, set: &mut Set) -> Result<(), Failure> {
     let used = used(given, &set.members)?;
     for named in &mut set.members {

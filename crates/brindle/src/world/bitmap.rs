@@ -189,7 +189,7 @@ fn lock(file: &File) -> io::Result<()> {
     }
 }
 
-/// The NBD device that a device is, or stands on, if it is one.
+/// The NBD device that is this device, or lies below it, if there is one.
 fn nbd_below(devices: &Path, device: u64) -> Option<String> {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     nbd_of(&std::fs::canonicalize(devices.join(format!("{major}:{minor}"))).ok()?)

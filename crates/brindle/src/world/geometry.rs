@@ -73,7 +73,7 @@ impl Assume {
             order.split(',').map(|name| (name != "missing").then(|| PathBuf::from(name))).collect();
         if order.iter().flatten().any(|name| name.as_os_str().is_empty()) {
             return Err(
-                "a name in order= is empty; 'missing' stands for a member that is not there".to_owned()
+                "a name in order= is empty: write 'missing' for a member that is not there".to_owned()
             );
         }
         if order.len() > MOST || order.iter().all(Option::is_none) {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_geometry_is_told() {
+    fn what_is_no_geometry_is_reported() {
         for (text, words) in [
             ("", "order="),
             ("level=5,chunk=64K", "order="),

@@ -71,7 +71,7 @@ impl Set {
         let mut order = vec![None; usize::try_from(newest.raid_disks).ok().filter(|roles| *roles <= 4096)?];
         for named in &self.members {
             let (superblock, _) = named.candidate.superblock().ok()?;
-            // One that is out of date is no better than one that is missing.
+            // A member that is out of date counts as missing.
             if superblock.events + 1 < newest.events {
                 continue;
             }

@@ -88,7 +88,7 @@ pub(crate) struct Set {
 pub(crate) struct LeftOut {
     /// The name that was given.
     pub(crate) label: String,
-    /// Why.
+    /// The reason.
     pub(crate) why: String,
     /// The array and event count that its damaged superblock claims.
     pub(super) claim: Option<Claim>,
@@ -146,8 +146,9 @@ impl Set {
         self.nested.iter().flat_map(|nested| &nested.assembly.limits)
     }
 
-    /// The members of each array that there are superblocks of, in the order in which the first of each was named. What has
-    /// none goes with the first. What was left out and does not say where it belongs may be missing from any.
+    /// The members of each array that there are superblocks of, in the order in which the first of each was named.
+    /// Devices without a UUID go with the first array. What was left out and does not say where it belongs may be
+    /// missing from any.
     pub(crate) fn by_array(self) -> Vec<Self> {
         let mut uuids: Vec<Uuid> = Vec::new();
         for uuid in self.members.iter().filter_map(Named::array) {
@@ -221,7 +222,7 @@ impl Set {
         self.left_out.extend(unfit.into_iter().map(LeftOut::unfit));
     }
 
-    /// Names what was left out as a cause of what went wrong without it.
+    /// Adds the devices that were left out to the message of a failure, as a possible cause.
     pub(super) fn blame_left_out(&self, failure: Failure) -> Failure {
         if self.left_out.is_empty() {
             return failure;
@@ -229,19 +230,19 @@ impl Set {
         let whys: Vec<&str> = self.left_out.iter().map(|left_out| left_out.why.as_str()).collect();
         let left_out = whys.join("; ");
         match failure {
-            // Nothing is left to speak of.
+            // No member is left.
             Failure::Assembly(AssemblyError::Empty) => Failure::Refused(format!("{left_out}; {GOOD_COPY}")),
             Failure::Assembly(AssemblyError::TooFewMembers { .. } | AssemblyError::NoMember { .. }) => {
                 Failure::Without { source: Box::new(failure), left_out: format!("{left_out}; {GOOD_COPY}") }
             }
-            // It names what was left out.
+            // This message names the devices that were left out already.
             Failure::Newer { .. } => failure,
             failure => Failure::Without { source: Box::new(failure), left_out },
         }
     }
 }
 
-/// Tells on standard error of what is done without, once.
+/// Reports on standard error, once, which devices are left out.
 pub(crate) fn warn_of_left_out<'a>(sets: impl IntoIterator<Item = &'a Set>) {
     let mut reported: Vec<&str> = Vec::new();
     for left_out in sets.into_iter().flat_map(|set| &set.left_out) {
@@ -279,7 +280,7 @@ impl World {
         Ok(set)
     }
 
-    /// As [`World::open_all`], whatever stands there, for a use that can do without none of them.
+    /// [`World::open_all`] for a use that needs every device, whatever is on them.
     pub(crate) fn open_each(&mut self, names: &[PathBuf]) -> Result<Set, Failure> {
         let set = self.open_named(names, Self::open_device)?;
         match set.left_out.first() {

@@ -45,14 +45,14 @@ impl Newcomer {
     }
 }
 
-/// Opens a device and looks at what stands on it, so that it may come to an array, unless it is one of those that are `known`. Waits
-/// for it.
+/// Opens a device and examines it, so that it can be added to an array; refuses one of the `known` devices. Blocks
+/// meanwhile.
 pub(crate) fn newcomer(name: &Path, known: &[(Identity, PathBuf)]) -> Result<Newcomer, Failure> {
     let seen = see(name, DeviceAccess::Write, known)?;
     Ok(Newcomer { seen, file: std::fs::canonicalize(name).ok() })
 }
 
-/// The same of one that somebody has opened. It has no name that could lead elsewhere.
+/// [`newcomer`] for a device that is open already. It has no name that could lead elsewhere.
 fn given(name: &Path, fd: OwnedFd, known: &[(Identity, PathBuf)]) -> Result<Newcomer, Failure> {
     // A second lock on a device would be refused as another Brindle's.
     refuse_twice(&examined(name, &fd)?, known)?;
@@ -110,7 +110,7 @@ impl Terms {
 
     /// Content of a device of this array is the array's, or was; other arrays are the engine's to refuse.
     fn refuse_occupied(&self, seen: &Seen) -> Result<(), Failure> {
-        // A device that is no former member is not written to if it is to be taken as one.
+        // A device that is not a former member is not written to if it is to be taken as one.
         if self.coming.force || self.coming.re_add || seen.candidate.superblock().is_ok() {
             return Ok(());
         }
@@ -152,8 +152,8 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    /// Opens what is found, those first that were members last. What is not there, can't be opened or belongs elsewhere is none;
-    /// one that somebody else uses is refused. Waits for devices.
+    /// Opens the devices that are found, latest members first. Devices that are missing, can't be opened or belong
+    /// elsewhere are left out; one that somebody else uses is refused. Waits for devices.
     pub(crate) fn find(mut self) -> (Vec<Newcomer>, Vec<(String, Failure)>) {
         let (mut found, mut refused) = (Vec::new(), Vec::new());
         for name in core::mem::take(&mut self.names) {

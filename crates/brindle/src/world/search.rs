@@ -21,7 +21,7 @@ const QUICK: u64 = 1 << 30;
 /// The most members that are listed for one device.
 const MOST: usize = 64;
 
-/// When a device that is no member as a whole is looked through for members that end before it does.
+/// When a device that is not a member as a whole is looked through for members that end before it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Through {
     /// Partitions are not looked for: the whole device counts.
@@ -33,7 +33,7 @@ pub(crate) enum Through {
 }
 
 impl Through {
-    /// As the flag of commands that only read says.
+    /// The wish of the flag `--search`.
     pub(crate) fn of(asked: bool) -> Self {
         if asked { Self::All } else { Self::Quick }
     }
@@ -81,7 +81,7 @@ fn on(name: &Path, device: &OpenDevice) -> Vec<PathBuf> {
 }
 
 impl World {
-    /// A device, unless it is no member as a whole and has some inside: those are named.
+    /// A device, unless it is not a member as a whole and has some inside: those are named.
     pub(super) fn search(&self, name: &Path, seen: Seen) -> Result<Seen, Failure> {
         match self.inside(name, &seen)? {
             inside if inside.is_empty() => Ok(seen),

@@ -24,7 +24,7 @@ impl Seen {
         };
         self.device.stretch(end);
         if assumed::end().is_some() {
-            // Its superblock is not asked for.
+            // The superblock is not needed here.
             self.candidate.member = self.device.info();
         } else {
             self.candidate = look::candidate(&label, self.device.info(), look::reader(&self.device))?;

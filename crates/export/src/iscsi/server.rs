@@ -44,7 +44,7 @@ pub struct TargetStats {
     pub reserved: bool,
     /// Counters since the target was added.
     pub total: Counters,
-    /// How long some of its commands took: reads, and others.
+    /// Latencies of some of its commands: reads, and others.
     pub latency: [Histogram; 2],
 }
 

@@ -83,8 +83,8 @@ impl<V: Volume> Target<V> {
         self.gate.set(self.unit.borrow().is_reserved());
     }
 
-    /// Changes registrations: what is to be kept is stable before anybody knows of the change. Returns the nexuses whose
-    /// commands are to be aborted.
+    /// Changes registrations: reservations that persist are stable before the change is visible. Returns the nexuses
+    /// whose commands are to be aborted.
     pub(super) async fn reserve(&self, nexus: &Nexus, action: &Action) -> Result<Vec<Nexus>, Status> {
         let Action::Reserve { action, kind, parameters } = action else { return Ok(Vec::new()) };
         self.changed.until(|| (!self.changing.replace(true)).then_some(())).await;

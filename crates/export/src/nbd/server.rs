@@ -44,7 +44,7 @@ pub struct ExportStats {
     pub connections: usize,
     /// Counters since the export was added.
     pub total: Counters,
-    /// How long some of its requests took: reads, and others.
+    /// Latencies of some of its requests: reads, and others.
     pub latency: [Histogram; 2],
 }
 
@@ -213,7 +213,7 @@ impl<V: Volume + 'static> Protocol for Chosen<V> {
     }
 }
 
-/// A listener, and what those who come by it have to speak.
+/// A listener, with the security that its clients need.
 struct Entrance<V> {
     exports: Rc<Exports<V>>,
     security: Option<Security>,
@@ -227,7 +227,7 @@ impl<V: Volume + 'static> Protocol for Entrance<V> {
             let (is_default, client) = (added.get() == 1, link.client());
             list.borrow().iter().filter_map(|export| export.offer(is_default, &client)).collect()
         };
-        // Nothing tells whether it asked for one that is not there, or for one that is not for it: it is not to know.
+        // The answer is the same for exports that don't exist and for those that the client may not see.
         let in_vain = || {
             let client = link.client();
             if list

@@ -24,14 +24,14 @@ pub enum Action {
     Read {
         /// The first byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
     },
     /// Bytes come and are written; with `verify`, they are then read and compared.
     Write {
         /// The first byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
         /// The data are stable when the command is answered.
         fua: bool,
@@ -42,25 +42,25 @@ pub enum Action {
     Verify {
         /// The first byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
         /// Bytes that come.
         sent: u64,
     },
-    /// Bytes come, and what they and those of the volume have set is written.
+    /// Bytes come, are ORed with those of the volume, and the result is written.
     OrWrite {
         /// The first byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
         /// The data are stable when the command is answered.
         fua: bool,
     },
-    /// Twice as many bytes come: if the first half is what the volume holds the second is written.
+    /// Twice as many bytes come: if the first half equals the volume's content, the second half is written.
     CompareAndWrite {
         /// The first byte.
         offset: u64,
-        /// How many are compared.
+        /// Number of bytes that are compared.
         len: u64,
         /// The data are stable when the command is answered.
         fua: bool,
@@ -69,7 +69,7 @@ pub enum Action {
     WriteSame {
         /// The first byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
         /// Bytes that come.
         sent: u64,

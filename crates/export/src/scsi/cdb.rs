@@ -10,7 +10,7 @@ pub const CDB: usize = 16;
 pub struct Blocks {
     /// The first.
     pub lba: u64,
-    /// How many.
+    /// Number of blocks.
     pub count: u64,
     /// FUA: writes are stable when the command is answered, reads come from stable storage.
     pub fua: bool,

@@ -104,7 +104,7 @@ pub(super) fn parse(
 /// The index of a unit, and the bytes of its blocks, if it is here.
 type Found = Option<(usize, u32)>;
 
-/// How much a segment copies.
+/// Amount of data of a segment.
 #[derive(Clone, Copy)]
 enum Amount {
     Blocks(u64),
@@ -161,7 +161,7 @@ fn parse_segments(mut list: &[u8]) -> core::result::Result<Vec<Indexed>, Sense> 
             _ => return Err(Sense::SEGMENT_TYPE),
         };
         let Some((one, rest)) = list.split_at_checked(len) else { return Err(Sense::PARAMETER_LENGTH) };
-        // Nothing begins within a block.
+        // Segments begin at blocks.
         let within = one.get(SEGMENT..).is_some_and(|offsets| number(offsets) != 0);
         if number(&one[2..4]) as usize != len - 4 || within {
             return Err(Sense::PARAMETER_LENGTH);

@@ -44,7 +44,8 @@ impl Modes {
                 let mut bytes = vec![0; 12];
                 (bytes[0], bytes[1]) = (0x0a, 0x0a);
                 bytes[2] = u8::from(self.descriptors) << 2;
-                // Commands go in any order, except those on one block whose order matters to nobody who waits for none.
+                // Commands may be reordered (QUEUE ALGORITHM MODIFIER 1): initiators that need an order wait for
+                // completions.
                 bytes[3] = 0x10;
                 bytes[4] = u8::from(self.protected) << 3;
                 bytes[5] = 0x40; // TAS: who loses commands to another is told

@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_command_that_is_told_of_is_taken() {
+    fn every_command_that_is_named_is_taken() {
         for entry in ENTRIES {
             let opcode = entry.usage[0];
             assert_eq!(entry.usage.len(), cdb_len(opcode), "{opcode:02x}");

@@ -70,7 +70,7 @@ fn pieces(offset: u64, len: u64, most: u64) -> impl Iterator<Item = (u64, u64)> 
     (0..len.div_ceil(most.max(1))).map(move |n| (offset + n * most, most.min(len - n * most)))
 }
 
-/// Carries out an action; `memory` begins with what the initiator has sent, or will be filled with what it is sent.
+/// Carries out an action; `memory` begins with the data from the initiator, or will hold the data for it.
 pub(crate) async fn perform<V: Volume>(
     volume: &V,
     action: &Action,
@@ -251,7 +251,7 @@ async fn write_same<V: Volume>(
 async fn allocation<V: Volume>(volume: &V, offset: u64, most: usize) -> Result<Done, Undone> {
     let limits = volume.limits();
     let block = u64::from(limits.block);
-    // As many as there is room for, and a page of them at most.
+    // Descriptors that fit, a page of them at most.
     let room = (most.saturating_sub(8) / 16).clamp(1, 256);
     let len = (limits.size - offset).min(1 << 30);
     let mut found: Vec<Allocation> = Vec::new();

@@ -75,7 +75,7 @@ impl Unit {
         attentions.push_back(attention);
     }
 
-    /// A nexus has gone: what it reserved by RESERVE (6) is free.
+    /// A nexus has gone: its reservations by RESERVE (6) end.
     pub fn left(&mut self, nexus: &Nexus) {
         self.release(nexus);
         self.copies.forget(nexus);

@@ -24,10 +24,10 @@ pub struct Config {
     /// time is disconnected if others wait for the memory it holds. A client that takes no byte of its replies in
     /// this time is disconnected if others wait for its place.
     pub stall: Duration,
-    /// A client that takes no byte of its replies while more are to be sent, or sends less than 1 MiB of the data it has
-    /// announced, in so long is disconnected even if the client leaves.
+    /// Time after which a client is disconnected that takes no byte of waiting replies, or sends less than 1 MiB of
+    /// announced data.
     pub deadline: Duration,
-    /// How long clients may take to read the replies to their last requests when the server stops.
+    /// Time that clients may take to read the replies to their last requests when the server stops.
     pub grace: Duration,
 }
 

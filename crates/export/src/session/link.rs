@@ -19,7 +19,7 @@ use super::unread_replies::Unread;
 pub(crate) enum End {
     /// The client took its leave, or closed its side, or the server stops: replies are still sent.
     Orderly,
-    /// The client sent something that is no request: the bytes behind it can't be understood.
+    /// The client sent something that is not a request: the bytes behind it can't be understood.
     Garbage,
     /// The socket is closed or broken.
     Broken,
@@ -96,7 +96,7 @@ impl Link {
     pub(crate) async fn secure(&self, tls: &Tls, buffers: &Pool) -> Result<(), SecureError> {
         let (secure, proof) = Secure::begin(&self.io, self.socket, tls, buffers).await?;
         self.proved(proof);
-        // It is begun once: whoever begins it has asked whether it has.
+        // TLS begins once: callers check that before.
         let _ = self.secure.set(Box::new(secure));
         Ok(())
     }
@@ -206,8 +206,8 @@ impl Link {
         self.unread.rounds()
     }
 
-    /// Whole rounds in which the client has done nothing at all of what it is waited for. One that reads is alive, however
-    /// slowly it does.
+    /// Whole rounds in which the client has done nothing of what the server waits for. One that reads is alive,
+    /// however slowly it does.
     pub(super) fn dead(&self) -> u32 {
         self.giving.still().max(self.taking.still().min(self.unread()))
     }

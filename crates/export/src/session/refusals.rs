@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_of_1024_peers_is_told_of_once_and_all_are_counted() {
+    fn each_of_1024_peers_is_reported_once_and_all_are_counted() {
         let refusals = Refusals::default();
         let client = |n: u32| Client { address: Some(IpAddr::V4(n.into())), proved: None };
         for round in 0..2 {

@@ -175,7 +175,7 @@ impl Secure {
     /// Says that nothing more will be sent.
     pub(super) async fn take_leave(&self, io: &Io, socket: SocketId) {
         self.connection.borrow_mut().send_close_notify();
-        // One that is gone need not know.
+        // A client that is gone need not be told.
         let _ = self.flush(io, socket).await;
     }
 

@@ -21,7 +21,7 @@ use crate::access::Client;
 /// Bytes of the buffer of each connection for what is sent beside data: handshakes and the headers of replies.
 const OUTBOX: usize = 8 * 1024;
 
-/// How long a listener rests that can't accept (too many open files).
+/// Time that a listener rests that can't accept (too many open files).
 const REST: Duration = Duration::from_millis(100);
 
 /// The protocol that a server speaks.

@@ -37,7 +37,7 @@ impl SharedCounters {
 /// One request in so many is timed.
 const TIMED: u64 = 16;
 
-/// How long requests took to be carried out, of some: reads, and what changes something.
+/// Latencies of some requests: reads, and changes.
 #[derive(Default)]
 pub(crate) struct Latencies(RefCell<[Histogram; 2]>);
 

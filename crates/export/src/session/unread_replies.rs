@@ -6,7 +6,7 @@
 //! was added: as something is added, the same amount as before says that something was taken.
 //!
 //! One that goes on asking and reads nothing is not thought deaf before its socket is full, or it has asked for as many
-//! requests as it may. A client that reads is never thought deaf, as far as the kernel tells what it reads (see
+//! requests as it may. A client that reads is never taken to be deaf, as far as the kernel reports its reads (see
 //! [`brindle_io::Io::untaken`]).
 
 use core::cell::Cell;
@@ -15,13 +15,13 @@ use super::client_progress::Motion;
 
 #[derive(Default)]
 pub(super) struct Unread {
-    /// Sends so far, and what the socket held, when it was last looked.
+    /// Sends so far, and the bytes in the socket, at the last look.
     last: Cell<(u32, u64)>,
     rounds: Cell<u32>,
 }
 
 impl Unread {
-    /// A round is over: what is being sent, and what the other end has not taken.
+    /// A round is over: bytes being sent, and bytes that the other end has not taken.
     pub(super) fn look(&self, taking: &Motion, untaken: Option<u64>) {
         let now = (taking.begun(), untaken.unwrap_or(0));
         let unmoved = self.last.replace(now) == now;

@@ -210,7 +210,7 @@ impl BitmapSuper {
         })
     }
 
-    /// The 256 bytes of the superblock; `None` if a size is no whole number of sectors or does not fit its field.
+    /// The 256 bytes of the superblock; `None` if a size is not a whole number of sectors or does not fit its field.
     pub fn encode(&self) -> Option<[u8; BITMAP_SUPER_BYTES]> {
         let sectors = |bytes: u64| (bytes.checked_rem(SECTOR) == Some(0)).then_some(bytes / SECTOR);
         Some(zerocopy::transmute!(Raw {

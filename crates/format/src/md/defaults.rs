@@ -164,7 +164,7 @@ pub fn place(
 ) -> Option<Placement> {
     let super_offset = version.superblock_offset(device_bytes)?;
     let consistency = match consistency {
-        // One that was read from a device may be counted to the byte.
+        // A bitmap that was read from a device may have any number of bytes.
         Consistency::Bitmap { bytes } => {
             Consistency::Bitmap { bytes: bytes.checked_next_multiple_of(4 * KIB)? }
         }
@@ -349,7 +349,7 @@ pub fn bitmap_room(version: Version, component_size: u64) -> u64 {
 }
 
 /// Plans a bitmap over `sync_bytes` (the component, or for RAID 10 the whole array) in at most `room` bytes, with
-/// mdadm's chunk unless one is given. `None` if it does not fit or the chunk is no power of two.
+/// mdadm's chunk unless one is given. `None` if it does not fit or the chunk is not a power of two.
 pub fn bitmap_plan(sync_bytes: u64, room: u64, chunk: Option<u64>) -> Option<BitmapPlan> {
     let room = if chunk.is_none() { room.min(128 * KIB) } else { room };
     let most = room.checked_sub(BITMAP_SUPER_BYTES as u64).filter(|&b| b > 0)?.checked_mul(8)?;
@@ -371,7 +371,7 @@ pub fn bitmap_plan(sync_bytes: u64, room: u64, chunk: Option<u64>) -> Option<Bit
 }
 
 /// Plans a bitmap in a file over `sync_bytes`, as [`bitmap_plan`] does: mdadm takes the smallest chunk from 4 KiB on with which there
-/// are no more than 2^20 (`CreateBitmap` in `bitmap.c`). `None` if the chunk is no power of two, below 512 bytes, or does not fit its
+/// are no more than 2^20 (`CreateBitmap` in `bitmap.c`). `None` if the chunk is not a power of two, below 512 bytes, or does not fit its
 /// field.
 pub fn bitmap_file_plan(sync_bytes: u64, chunk: Option<u64>) -> Option<BitmapPlan> {
     let usual = || sync_bytes.div_ceil(BITMAP_FILE_CHUNKS).max(4 * KIB).checked_next_power_of_two();
@@ -400,8 +400,7 @@ pub fn bitmap_room_beside(sb: &Superblock) -> u64 {
     free.min(bitmap_room(sb.version, sb.component_size))
 }
 
-/// The place at which mdadm would put a bitmap of `bytes` beside a superblock that has none: bytes from the
-/// superblock.
+/// The place at which mdadm would put a bitmap of `bytes` for a superblock without one: bytes from the superblock.
 pub fn bitmap_place_beside(sb: &Superblock, bytes: u64) -> Option<i64> {
     match sb.version {
         Version::V1_0 => {

@@ -25,8 +25,9 @@ impl Superblock {
     /// must be, to the byte and with its checksum, that of a superblock that has another role for one device.
     ///
     /// All but [`roles`](Self::roles) is then what that first sector says, before or after the update. The roles are
-    /// as found: of the device whose role was being changed they may say what was or what was to be. A role of the
-    /// superblock's own device never changes so, but in 0.90: its number, role and flags are those of which the first sector tells.
+    /// as found: the role of the device that was being changed may be the old or the new one. A role of the
+    /// superblock's own device never changes so, except in 0.90: there the first sector gives its number, role and
+    /// flags.
     pub fn parse_torn(version: Version, bytes: &[u8], device_bytes: u64) -> Option<Self> {
         let found = Self::parse_with(version, bytes, device_bytes, Sum::Ignored).ok()?;
         let first = bytes.get(..SECTOR as usize)?;

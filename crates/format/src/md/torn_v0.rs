@@ -1,7 +1,7 @@
 //! Superblocks of 0.90 in whose writing the power went: what their tables may have been, or were about to be.
 //!
-//! The entries stand behind the first sector, which has the counts of devices of each kind and the sum of all words. What is
-//! guessed is what one record changes; a guess that gives the first sector to the byte is what that tells of.
+//! The entries stand behind the first sector, which has the counts of devices of each kind and the sum of all words.
+//! Only the changes of one record are guessed; a guess that gives the first sector to the byte is what that tells of.
 
 use super::superblock::RawBlock;
 use super::v0;
@@ -38,7 +38,8 @@ pub(super) fn explained(found: &Superblock, first: &[u8]) -> Option<Superblock> 
     search(found, first, own_before(found)).or_else(|| search(found, first, own_after(found)))
 }
 
-/// The superblock of the first guess that gives the first sector; if none does, of the first that gives it but for what was lost.
+/// The superblock of the first guess that gives the first sector; if none does, the first table that gives it except
+/// for the lost part.
 fn search(found: &Superblock, first: &[u8], guesses: impl Iterator<Item = Guess>) -> Option<Superblock> {
     let mut near = Vec::new();
     for guess in guesses {

@@ -226,8 +226,8 @@ fn roles<O: ByteOrder>(raw: &Raw<O>) -> Vec<DeviceRole> {
     (0u32..).zip(raw.disks.iter().take(len)).map(|(n, disk)| role(disk, of_role(n), reshaping)).collect()
 }
 
-/// As the kernel reads it: a device that is active but not in sync has a role only during a reshape. `of_role`: the number of
-/// the entry is that of a role.
+/// Follows the kernel: a device that is active but not in sync has a role only during a reshape. `of_role`: the
+/// number of the entry is that of a role.
 fn role<O: ByteOrder>(disk: &DiskDescriptor<O>, of_role: bool, reshaping: bool) -> DeviceRole {
     let state = disk.state.get();
     let placed = state & DISK_SYNC != 0 || (reshaping && state & DISK_ACTIVE != 0);
@@ -374,7 +374,7 @@ fn set_state<O: ByteOrder>(sb: &Superblock, raw: &mut Raw<O>, new: bool) {
     raw.state.set(state);
 }
 
-/// Writes the descriptors whose role or flags changed, then what follows from them.
+/// Writes the descriptors whose role or flags changed, then the counts that follow from them.
 fn set_disks<O: ByteOrder>(sb: &Superblock, raw: &mut Raw<O>, new: bool) {
     let reshaping = raw.minor_version.get() >= MINOR_RESHAPE;
     let mut changed = new;

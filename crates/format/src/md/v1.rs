@@ -233,7 +233,7 @@ fn reshape(head: &Raw, features: Features) -> Result<Option<Reshape>, Superblock
     }))
 }
 
-/// Refuses what no array can be, and what does not fit the device.
+/// Refuses values that are impossible in an array or beyond the device.
 fn check(sb: &Superblock, head: &Raw, device_bytes: u64) -> Result<(), SuperblockError> {
     let actual = sb.version.superblock_offset(device_bytes).ok_or(SuperblockError::BeyondDevice {
         area: "superblock",
@@ -360,7 +360,7 @@ fn set_array(sb: &Superblock, head: &mut Raw, encoder: &Encoder) -> Result<(), E
     head.magic.set(MAGIC);
     head.major_version.set(1);
     head.set_uuid = sb.set_uuid.into_bytes();
-    // Only a changed name is written: one that is no UTF-8 would not survive.
+    // Only a changed name is written: one that is not UTF-8 would not survive.
     if sb.name != name(&head.set_name) {
         head.set_name = encode_name(sb)?;
     }

@@ -23,7 +23,7 @@ pub enum Version {
     V1_0,
     /// 1.1: at the start of the device.
     V1_1,
-    /// 1.2: 4 KiB from the start of the device; what mdadm creates unless told otherwise.
+    /// 1.2: 4 KiB from the start of the device; mdadm's default.
     V1_2,
 }
 

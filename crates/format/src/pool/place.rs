@@ -183,7 +183,7 @@ mod tests {
                             }
                         }
                     }
-                    // As many on each member, but for what a round of all members and turns leaves.
+                    // Equal numbers on each member, up to the rest of a round of all members and turns.
                     let counts = || (3..3 + width).map(|member| parities.get(&member).copied().unwrap_or(0));
                     let (least, most) = (counts().min().unwrap(), counts().max().unwrap());
                     let left = u32::from(stripe) * u32::from(parity);

@@ -8,7 +8,7 @@ use super::page::{RawRoot, Root};
 use super::{BLOCK, PoolError, own_checksum};
 use uuid::Uuid;
 
-/// Segments of which an uberblock tells the shape.
+/// Segments whose shape stands in an uberblock.
 pub const ROOTED: usize = 128;
 /// Openings that an uberblock remembers.
 pub const LINEAGE: usize = 64;

@@ -24,7 +24,7 @@ const MOST_LOGICAL: u32 = 100;
 /// A partition. Bytes of the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Partition {
-    /// As the kernel counts it: from 1, logical ones from 5.
+    /// The kernel's number: from 1, logical partitions from 5.
     pub number: u32,
     /// Its first byte.
     pub start: u64,
@@ -41,7 +41,7 @@ pub enum Covering {
     Nothing,
     /// This partition covers the place.
     Partition(Partition),
-    /// These bytes of the device have to be known for that: a page, or what the device has of it.
+    /// These bytes of the device have to be known for that: a page, or as much of it as the device has.
     Unread {
         /// Byte of the device.
         offset: u64,
@@ -210,7 +210,7 @@ impl Pages<'_> {
         for sector in [sector, 512, 4096] {
             let last = self.samples.bytes.checked_div(sector).and_then(|all| all.checked_sub(1));
             let primary = self.header(sector, sector);
-            // Whatever stands at the end of a device whose first sectors say nothing is from an earlier life.
+            // A signature at the end of a device whose first sectors are empty is left over from earlier use.
             let known = protected || primary.is_some();
             let backup =
                 last.filter(|_| known).and_then(|last| self.header(last.saturating_mul(sector), sector));

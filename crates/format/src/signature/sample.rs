@@ -1,4 +1,4 @@
-//! The parts of a device that were read, and those that are to be.
+//! The parts of a device that have been read, and those still to read.
 
 const KIB: u64 = 1 << 10;
 

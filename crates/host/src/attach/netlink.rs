@@ -9,7 +9,7 @@ use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, Socket
 
 use super::message::{self, Heard, Wanted};
 
-/// How long the kernel may think about it.
+/// Time that the kernel has for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest answer.
 const ANSWER: usize = 16 << 10;

@@ -24,7 +24,7 @@ pub enum Request {
     Fail {
         /// Path as given to `serve`, or role number.
         member: String,
-        /// As above; if none is named, the one that has the member.
+        /// The array, by name, UUID or a member; by default the one that has the member.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
@@ -37,7 +37,7 @@ pub enum Request {
         /// Clear the flag.
         #[serde(default)]
         clear: bool,
-        /// As above; if none is named, the one that has the member.
+        /// The array, by name, UUID or a member; by default the one that has the member.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
@@ -45,13 +45,13 @@ pub enum Request {
     Action {
         /// The action to take.
         action: Word,
-        /// Bytes a second that it goes over at most; 0 for as fast as it goes.
+        /// Most bytes a second; 0 for no limit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max_speed: Option<u64>,
-        /// Bytes a second that it goes over at least, where it can, whatever clients ask for; 0 for no such speed.
+        /// Least bytes a second, where possible, whatever clients ask for; 0 for none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         min_speed: Option<u64>,
-        /// As above.
+        /// The array, by name, UUID or a member; by default the only one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
@@ -63,10 +63,10 @@ pub enum Request {
         /// Content of theirs may be lost.
         #[serde(default)]
         force: bool,
-        /// As the members that they were, or not at all.
+        /// Take them only as the members that they were.
         #[serde(default)]
         re_add: bool,
-        /// As above.
+        /// The array, by name, UUID or a member; by default the only one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
@@ -79,7 +79,7 @@ pub enum Request {
         /// Content of the new one may be lost.
         #[serde(default)]
         force: bool,
-        /// As above.
+        /// The array, by name, UUID or a member; by default the only one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
@@ -87,7 +87,7 @@ pub enum Request {
     Remove {
         /// Paths as they were given, numbers of roles, `failed` or `detached`.
         devices: Vec<String>,
-        /// As above.
+        /// The array, by name, UUID or a member; by default the only one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
@@ -104,15 +104,15 @@ pub enum Request {
         /// An existing file may be overwritten.
         #[serde(default)]
         force: bool,
-        /// As above.
+        /// The array, by name, UUID or a member; by default the only one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
     /// Set the limit of write-behind.
     WriteBehind {
-        /// How many may.
+        /// Writes that may lag behind.
         count: u32,
-        /// As above.
+        /// The array, by name, UUID or a member; by default the only one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
@@ -121,13 +121,13 @@ pub enum Request {
         /// The new limits; the present ones if left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limits: Option<RateLimits>,
-        /// As above.
+        /// The array, by name, UUID or a member; by default the only one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
     /// Offer an array to no client any more, and end the connections of those that use it. It runs on.
     Unexport {
-        /// As above.
+        /// The array, by name, UUID or a member; by default the only one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
@@ -136,7 +136,7 @@ pub enum Request {
         /// An address, a name that was proved, or the name of an initiator; all, if none is named.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         client: Option<String>,
-        /// As above.
+        /// The array, by name, UUID or a member; by default the only one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
@@ -184,7 +184,7 @@ pub enum Request {
     },
     /// Drain, flush, mark clean, end.
     Stop {
-        /// As above: the others go on.
+        /// The array, by name, UUID or a member: the others go on. By default the whole server stops.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
@@ -222,7 +222,7 @@ impl Request {
         }
     }
 
-    /// How long the arrays' thread may take. Requests that add devices take longer, since devices are examined and
+    /// Time that the arrays' thread may take. Requests that add devices take longer, since devices are examined and
     /// locks waited for. Requests to an array that may hang get a timely answer, which says that the work goes on.
     pub fn patience(&self) -> Duration {
         match self {
@@ -285,7 +285,7 @@ pub enum Word {
     Resume,
     /// End it.
     Idle,
-    /// Nothing but its speed.
+    /// Set only its speed.
     Speed,
 }
 
@@ -330,7 +330,7 @@ pub enum Ended {
 /// The request in a line.
 ///
 /// # Errors
-/// The answer to a line that is no request.
+/// The answer to a line that is not a request.
 pub fn request(line: &[u8]) -> Result<Request, Answer> {
     serde_json::from_slice(line).map_err(|error| Answer::Error(format!("not a request: {error}")))
 }

@@ -41,7 +41,7 @@ pub(super) enum Then {
 /// The outcome of a turn with a client.
 #[derive(Debug)]
 pub(super) enum Turn {
-    /// Go on when it can be read or written again.
+    /// Try again when the socket can be read or written.
     Later,
     /// The peer has sent this line.
     Line(Vec<u8>),

@@ -18,7 +18,7 @@ use super::peer::{Peer, PeerStep, Then, Turn};
 /// Clients at a time; of more, those that have been silent the longest are dropped.
 const MAX_PEERS: usize = 256;
 
-/// How long the last answers may take when the process ends.
+/// Time that the last answers may take when the process ends.
 const END_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Pause after a connection could not be accepted, as for want of descriptors.
@@ -285,7 +285,7 @@ impl House {
     }
 }
 
-/// Owes the client the word of the end, if it stays for that.
+/// Notes that the client gets the final outcome, if it stays connected.
 fn tell_end(peer: &mut Peer, ended: &Ended, now: Instant) {
     match &mut peer.step {
         PeerStep::Answering { answer, then: then @ Then::Stay, .. } => {

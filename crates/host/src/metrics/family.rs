@@ -84,8 +84,8 @@ impl Families {
         }
     }
 
-    /// A histogram whose bucket `n` counts what took less than 2^n microseconds and not less than half of that; the last all that
-    /// took longer. Sums are not kept.
+    /// A histogram whose bucket `n` counts requests of at least 2^(n-1) and less than 2^n microseconds; the last all
+    /// that took longer. Sums are not kept.
     pub(super) fn latencies(&mut self, name: &str, help: &str, labels: Labels<'_>, buckets: &[u64]) {
         let mut below = 0;
         for (n, count) in buckets.iter().enumerate() {

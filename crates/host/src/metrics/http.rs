@@ -19,7 +19,7 @@ const MOST_HEAD: usize = 8 * 1024;
 /// Header lines of a request.
 const MOST_HEADERS: usize = 64;
 
-/// How long a client may take from its coming to the last byte of its answer.
+/// Time that a client may take from its coming to the last byte of its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Pause after a connection could not be accepted, as for want of descriptors.
@@ -62,7 +62,7 @@ impl Metrics {
         let mut request = httparse::Request::new(&mut headers);
         let parsed = request.parse(head);
         if !matches!(parsed, Ok(httparse::Status::Complete(_))) {
-            return refusal("400 Bad Request", "", "this is no request that HTTP/1.1 knows\n");
+            return refusal("400 Bad Request", "", "this is not a request that HTTP/1.1 knows\n");
         }
         let (method, path) = (request.method.unwrap_or_default(), request.path.unwrap_or_default());
         let path = path.split('?').next().unwrap_or_default();

@@ -20,17 +20,17 @@ pub struct Config {
     pub homehost: Option<String>,
     /// Devices among which members are looked for, and folders of them. None: all disks and partitions.
     pub devices: Vec<PathBuf>,
-    /// How long the start waits for members that were there when an array was used last. Milliseconds, or text such as "30s".
+    /// Time that the start waits for members that were there when an array was used last. Milliseconds, or text such as "30s".
     #[serde(deserialize_with = "written::span")]
     #[schemars(with = "Written")]
     pub wait: u64,
-    /// How long stopping may take. Milliseconds, or text such as "30s".
+    /// Time that stopping may take. Milliseconds, or text such as "30s".
     #[serde(deserialize_with = "written::span")]
     #[schemars(with = "Written")]
     pub stop_timeout: u64,
     /// Arrays by name or UUID, with what is special to each.
     pub arrays: Vec<VolumeOpening>,
-    /// The same of pools.
+    /// Pools by name or UUID, with what is special to each.
     pub pools: Vec<VolumeOpening>,
     /// How clients come.
     pub exports: Exports,
@@ -70,7 +70,7 @@ pub struct MonitorConfig {
     #[serde(deserialize_with = "written::span")]
     #[schemars(with = "Written")]
     pub delay: u64,
-    /// Share of a rebuild, in percent, at which it is told of again.
+    /// Steps of a rebuild, in percent, at which it is reported.
     #[schemars(range(min = 1, max = 99))]
     pub increment: u8,
 }
@@ -129,7 +129,7 @@ impl Config {
             for (at, volume) in volumes.iter().enumerate() {
                 if volume.name.is_none() && volume.uuid.is_none() {
                     wrong.push(format!(
-                        "{table}, entry {}: it has neither name nor uuid: say one of them",
+                        "{table}, entry {}: it has neither name nor uuid: give one of them",
                         at + 1
                     ));
                 }

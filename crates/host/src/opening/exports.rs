@@ -128,7 +128,7 @@ impl FromStr for Listen {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         if text.is_empty() {
-            return Err("the address is empty: say unix:PATH or HOST:PORT, or leave --nbd out".into());
+            return Err("the address is empty: give unix:PATH or HOST:PORT, or leave --nbd out".into());
         }
         if let Some(path) = text.strip_prefix("unix:") {
             return if path.is_empty() {
@@ -141,7 +141,7 @@ impl FromStr for Listen {
             Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
                 Ok(Self::Tcp(text.into()))
             }
-            _ => Err("say unix:PATH or HOST:PORT, for example unix:/run/a.sock or 127.0.0.1:10809".into()),
+            _ => Err("give unix:PATH or HOST:PORT, for example unix:/run/a.sock or 127.0.0.1:10809".into()),
         }
     }
 }

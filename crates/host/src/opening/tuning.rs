@@ -34,7 +34,7 @@ pub struct Tuning {
     pub on_full: OnFull,
     /// Read errors of a member that are borne.
     pub read_errors: u32,
-    /// How long members may take.
+    /// Time that members may take.
     pub patience: Patience,
     /// Most bytes a second for processes that go over a whole array; without it as fast as they go.
     #[serde(deserialize_with = "written::limit")]
@@ -64,7 +64,7 @@ enum OnFullWord {
     Fail,
 }
 
-/// How long members may take.
+/// Time that members may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Patience {

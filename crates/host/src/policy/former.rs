@@ -60,7 +60,7 @@ impl Service {
         Search { names, everywhere, array: array.array().detail().uuid, but: but.to_vec() }
     }
 
-    /// Takes former members of an array that are found, and those of its own that are `there`.
+    /// Re-adds former members of an array: found ones, and its own that are `there`.
     pub(crate) async fn add_found(
         &self,
         array: &Exported,

@@ -1,4 +1,4 @@
-//! Members that were away and come back: re-added automatically, if the server was started so.
+//! Members that were away and come back are re-added automatically, if the server was started with --re-add-returned.
 
 use std::path::PathBuf;
 use std::rc::Rc;

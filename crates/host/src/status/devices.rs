@@ -15,7 +15,7 @@ pub struct DeviceStatus {
     pub role: Option<u16>,
     /// The name that was given.
     pub path: String,
-    /// The drive, as it was when the device came; none of files.
+    /// The drive's identity when the device was opened; none for files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drive: Option<DriveStatus>,
     /// `in-sync`, `failed` and so on.
@@ -26,7 +26,7 @@ pub struct DeviceStatus {
     pub bad_blocks: Option<BadBlocks>,
     /// `write-mostly`, `failfast`.
     pub flags: Vec<&'static str>,
-    /// How many times as long as most others it takes.
+    /// Time of its answers as a multiple of most others'.
     pub slower: Option<u64>,
     /// Read errors that count now.
     pub read_errors: Option<u32>,
@@ -58,7 +58,7 @@ pub struct BadBlocks {
     pub places: Vec<BadPlaces>,
 }
 
-/// One of these places.
+/// A run of bad blocks.
 #[derive(Clone, Debug, Serialize)]
 pub struct BadPlaces {
     /// In the member's data area.

@@ -94,14 +94,14 @@ pub struct FoundPlace {
     pub located: bool,
 }
 
-/// The process for a repair that is to write only what is known to be wrong.
+/// The process for a repair with --locate, which writes only blocks that are known to be wrong.
 ///
 /// # Errors
 /// Why there is none.
 pub fn mode_of_locating(redundancy: Redundancy) -> Result<SyncMode, &'static str> {
     match redundancy {
         Redundancy::Made => Ok(SyncMode::Locate),
-        // As after `--assume-clean`: which member is wrong can be known only where all was right once.
+        // Redundancy was never made, as after `--assume-clean`: the wrong member can't be located.
         Redundancy::NeverMade => Ok(SyncMode::Repair),
         Redundancy::InDoubt => Err(IN_DOUBT),
     }

@@ -128,7 +128,7 @@ pub struct TargetStatus {
     pub bytes_written: u64,
     /// Commands that failed.
     pub errors: u64,
-    /// How long some of them took that read, by powers of two, from a microsecond.
+    /// Latencies of some of its reads, by powers of two, from a microsecond.
     pub read_latency: Vec<u64>,
     /// Latencies of writes and other requests, in the same way.
     pub write_latency: Vec<u64>,
@@ -165,7 +165,7 @@ pub struct ExportStatus {
     pub bytes_written: u64,
     /// Requests that failed.
     pub errors: u64,
-    /// How long some requests of NBD clients took that read, by powers of two, from a microsecond.
+    /// Latencies of some reads of NBD clients, by powers of two, from a microsecond.
     pub read_latency: Vec<u64>,
     /// Latencies of writes and other requests, in the same way.
     pub write_latency: Vec<u64>,
@@ -260,7 +260,7 @@ impl Report {
         }
     }
 
-    /// Its devices, as they were named, and what each has not answered yet.
+    /// Its devices, as they were named, each with its unanswered operations.
     pub fn devices(&self) -> Vec<(&str, usize)> {
         match self {
             Self::Array(array) => {
@@ -288,7 +288,7 @@ impl Report {
 pub struct LeftOut {
     /// The name that was given.
     pub path: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
@@ -310,7 +310,7 @@ pub struct JoinedStatus {
 pub struct RefusedStatus {
     /// The name that was given.
     pub path: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 

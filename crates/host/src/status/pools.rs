@@ -11,7 +11,7 @@ use super::devices::IoStatus;
 pub struct PoolFacts {
     /// Its identity.
     pub uuid: String,
-    /// As its labels say.
+    /// The name in its labels.
     pub name: String,
     /// Seconds since 1970 when it was made.
     pub created: u64,

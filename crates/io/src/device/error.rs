@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub struct DeviceError {
     /// The name that was given.
     pub path: PathBuf,
-    /// Why.
+    /// The reason.
     pub kind: DeviceErrorKind,
     /// The kernel's error, if the kernel was asked.
     #[source]

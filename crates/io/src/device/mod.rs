@@ -263,7 +263,7 @@ impl OpenDevice {
         self.start() + self.there()
     }
 
-    /// How much there is of it on a device that now has `size` bytes: of a part never more than it is.
+    /// Bytes of it on a device that now has `size` bytes; of a part at most the part's length.
     pub(crate) fn of_part(&self, size: u64) -> u64 {
         match &self.part {
             Some(part) => size.saturating_sub(part.start).min(self.there()) + self.lacks,

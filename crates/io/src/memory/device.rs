@@ -21,7 +21,7 @@ pub(super) struct RamDevice {
     holds: u64,
     pub(super) place: PathTarget,
     pub(super) refuses_writes: bool,
-    /// As many transfers come back short.
+    /// Number of transfers that are still to come back short.
     pub(super) short: u64,
     pub(super) spoilt: Vec<Range<u64>>,
     /// Ranges that no write mends.
@@ -130,7 +130,7 @@ impl RamDevice {
         Ok(held)
     }
 
-    /// How much of a read the device can give.
+    /// Bytes of a read that the device can give.
     #[cold]
     fn readable(&self, offset: u64, len: u64) -> Result<u64, OpError> {
         let touched = |bad: &Range<u64>| bad.start < offset + len && offset < bad.end;

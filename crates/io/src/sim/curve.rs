@@ -35,8 +35,8 @@ impl Curve {
         }
     }
 
-    /// The value at `x`; beyond the last point it grows as from the last but one to the last, or in proportion to x if
-    /// there is but one.
+    /// The value at `x`. Beyond the last point it continues the line through the last two, or grows in proportion to
+    /// x if there is only one point.
     #[must_use]
     pub fn growing_at(&self, x: u64) -> u64 {
         match self.0.as_slice() {

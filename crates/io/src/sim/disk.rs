@@ -73,7 +73,7 @@ impl SimDisk {
         }
     }
 
-    /// Whether what is written up to byte `end` is kept.
+    /// True if writes up to byte `end` are kept.
     pub(super) fn keeps(&self, end: u64) -> bool {
         end <= self.kept
     }

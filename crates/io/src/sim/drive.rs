@@ -164,7 +164,7 @@ impl Drive {
             }
             OpKind::Flush { .. } => self.flush(op),
             OpKind::Probe { .. } => Ok(Probe { size: self.holds, place: self.faults.place }.to_bits()),
-            // It does not tell: what was never written reads as noise.
+            // Holes are not reported: sectors that were never written read as noise.
             OpKind::Map { offset, len, .. } => {
                 self.within(offset, len)?;
                 Ok(Mapped::stored(len).to_bits())

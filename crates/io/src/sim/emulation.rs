@@ -75,7 +75,7 @@ impl Emulation {
         self.agenda.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// Lets happen what does up to a moment, and adds what was done, with when that was.
+    /// Carries out all events up to a moment, and adds the completed operations with their times.
     pub fn advance(&mut self, until: u64, done: &mut Vec<(OpKey, u64)>) {
         while let Some(&Reverse((at, _, event))) = self.agenda.peek()
             && at <= until

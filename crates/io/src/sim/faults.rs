@@ -126,7 +126,7 @@ impl Faults {
             silent.into_iter().flat_map(|range| without(&range, &gone)).filter(|r| !r.is_empty()).collect();
     }
 
-    /// One of the next writes goes wrong in silence: takes it off the count.
+    /// Counts one of the next silent write faults down. True if there was one.
     pub(super) fn take(count: &mut u32) -> bool {
         let any = *count > 0;
         *count = count.saturating_sub(1);

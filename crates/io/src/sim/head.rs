@@ -78,9 +78,9 @@ impl Head {
         self.cached.back().map_or(0, |(end, _)| end - now)
     }
 
-    /// The seek, and the wait for the sector. Of `all` that wait, about the root of their number are so near that the
-    /// head chooses among them by the rotational wait. Of that many waits drawn by chance the shortest is a whole
-    /// turn divided by their number plus one. The place is the nearest of `chosen` already.
+    /// Time of the seek and of the wait for the sector. Of `all` waiting requests about the square root of their number
+    /// are so near that the head chooses among them by rotation. The shortest of n random waits is a turn divided by
+    /// n + 1. The place is the nearest of `chosen` already.
     fn position(&self, offset: u64, (chosen, all): (u64, u64), rng: &mut Rng) -> u64 {
         if offset == self.at {
             return 0;

@@ -151,7 +151,7 @@ impl Sim {
         f(&mut self.0.borrow_mut().drives[member.place()])
     }
 
-    /// Copies what a reader of the drive would see, beside the engine's back.
+    /// Copies the content that a reader of the drive would see, without the engine's knowledge.
     pub fn peek(&self, member: MemberId, offset: u64, into: &mut [u8]) {
         self.with(member, |drive| drive.disk.peek(offset, into));
     }
@@ -416,7 +416,7 @@ unsafe impl Reactor for Sim {
         self.0.borrow_mut().cancel_all();
     }
 
-    /// Nothing outside the world can wake it: there is no outside.
+    /// A handle that does nothing: no other thread can wake a simulated world.
     fn unpark(&self) -> Unpark {
         Arc::new(|| {})
     }

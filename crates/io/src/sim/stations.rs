@@ -68,7 +68,7 @@ pub(super) struct Uplink {
 }
 
 impl Stations {
-    /// Thousandths of the occupancy at a size, where `reads` per cent of what the drive does are reads.
+    /// Occupancy at a size, in thousandths, for a mix with `reads` per cent of reads.
     pub(super) fn mix(&self, reads: u32, len: u64) -> u64 {
         let after = self.mixed.partition_point(|(percent, _)| *percent <= reads);
         let at = |of: &(u32, Curve)| (u64::from(of.0), of.1.at(len));

@@ -337,8 +337,8 @@ impl SimWorld {
         }
     }
 
-    /// The power goes, or only the process ends: what is under way takes its effect in part or not at all, and nothing
-    /// happens any more.
+    /// The power goes, or only the process ends: operations under way take effect in part or not at all, and nothing
+    /// happens after that.
     pub(super) fn end(&mut self, power: bool) {
         if self.ended {
             return;

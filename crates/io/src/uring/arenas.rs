@@ -32,7 +32,8 @@ impl Arenas {
         }
     }
 
-    /// Lets go of an arena's pages: now, or when what uses them has ended, which is no operation's that is to come.
+    /// Lets go of an arena's pages: now, or when the operations that use them have ended; later operations don't use
+    /// them.
     pub(super) fn unregister(&mut self, engine: &Engine, arena: u32) {
         let registered = self.registered.get_mut(arena as usize).map(core::mem::take);
         if registered == Some(true) {

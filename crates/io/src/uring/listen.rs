@@ -19,7 +19,7 @@ const BACKLOG: i32 = 1024;
 /// Owner of the file of a Unix socket, and who may connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketRights {
-    /// As chmod has it; the umask has no part in it. Who may write may connect.
+    /// Mode of the socket's file, as for chmod, whatever the umask. Users who may write to it can connect.
     pub mode: u32,
     /// The socket's owner, if that is not the process's user.
     pub owner: Option<u32>,
@@ -45,7 +45,7 @@ pub enum ListenError {
     Path {
         /// The text that was given.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// The socket file can't be given to another owner.
@@ -53,7 +53,7 @@ pub enum ListenError {
     Owner {
         /// The text that was given.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// Another program has that port, at this address or at all addresses.
@@ -66,7 +66,7 @@ pub enum ListenError {
     Address {
         /// The text that was given.
         address: SocketAddr,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
 }

@@ -47,7 +47,7 @@ struct UringMember {
     device: Option<OpenDevice>,
     origin: Origin,
     info: MemberInfo,
-    /// Bytes of it that are there: behind them is what a device that was stretched lacks.
+    /// Bytes of the member that exist. A member may be declared longer than its device.
     there: u64,
     file: AskedFile,
     in_flight: u32,

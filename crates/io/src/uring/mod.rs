@@ -43,7 +43,7 @@ use ring::{Ring, Token, Wait};
 use sockets::Sockets;
 use wake::Wake;
 
-/// How long the end of a ring waits for what is its own.
+/// Time that the end of a ring waits for its own operations.
 const END_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The io_uring reactor. A handle: cloning gives the same ring, so that members and listeners can be added while
@@ -146,7 +146,7 @@ impl Uring {
         self.listen_unix_as(path, OWNER_ONLY)
     }
 
-    /// Like [`Uring::listen_unix`], for those whom these rights let write to the socket's file.
+    /// [`Uring::listen_unix`] for a socket whose file has these rights: users who may write to it can connect.
     ///
     /// # Errors
     /// As [`Uring::listen_unix`].

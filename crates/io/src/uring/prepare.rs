@@ -163,7 +163,7 @@ impl Running {
             OpKind::Accept { socket } | OpKind::Recv { socket } | OpKind::Send { socket } => {
                 self.socket_entry(types::Fd(sockets.raw_fd(socket)))
             }
-            // No entry can ask that: a thread does.
+            // No entry of the ring can ask that: a thread does.
             OpKind::Map { .. } => opcode::Nop::new().build(),
             OpKind::Probe { member } => match &mut self.look {
                 Some(look) => look.entry(members.origin(member)),

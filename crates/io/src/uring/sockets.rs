@@ -218,7 +218,7 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// ... this many times, and then gives the connection up.
 const KEEPALIVE_PROBES: u32 = 4;
-/// Milliseconds after which a connection is given up whose other end does not acknowledge, or takes, what was sent to it.
+/// Milliseconds after which a connection is given up if its other end does not acknowledge, or take, sent bytes.
 const USER_TIMEOUT: u32 = 120_000;
 
 /// Small replies must not wait for more, and a machine that has gone without a word must be noticed.

@@ -226,7 +226,7 @@ fn a_drive_hangs_for_a_while() {
 
 #[test]
 #[should_panic(expected = "on drives that hang: [Flush { member: Device(0) }]")]
-fn whoever_waits_for_a_drive_that_hangs_for_ever_is_told() {
+fn a_wait_for_a_drive_that_hangs_for_ever_ends() {
     let (sim, io, _, member) = drive(1);
     sim.afflict(member, |faults| faults.hangs = true);
     let _ = io.block_on(flush(&io, member));

@@ -165,7 +165,7 @@ fn a_dead_world_accepts_nothing_and_its_time_stands_still() {
 
 #[test]
 #[should_panic(expected = "the world has ended")]
-fn a_driver_that_does_not_look_is_told() {
+fn a_driver_that_does_not_look_is_reported() {
     let (sim, io, pool) = world(1);
     let member = sim.add_drive(Model::nvme(), 1 << 20);
     sim.cut_power_at(When::Step(1));

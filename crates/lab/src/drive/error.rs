@@ -47,7 +47,7 @@ pub enum DriveErrorKind {
         wanted: usize,
     },
     /// A cell with an unknown value.
-    #[error("'{0}' is no {1}")]
+    #[error("'{0}' is not a {1}")]
     Cell(String, &'static str),
     /// Two figures of one measurement.
     #[error("the same was measured in line {0}: a table has one figure for each")]

@@ -112,7 +112,7 @@ impl<S: Surroundings> Builder<'_, S> {
             let (mut job, mut base) = global.clone();
             let mut given = Vec::new();
             job.name.clone_from(&section.name);
-            // As in fio's reports: a section's name is no option, and that of the command line is one.
+            // As in fio's reports: a section's name is not an option, and that of the command line is one.
             if section.named {
                 given::note(&mut given, "name", Some(&section.name));
             }

@@ -140,7 +140,7 @@ impl Jobs {
 
 fn words(job: &BTreeMap<String, Value>) -> Result<Words, String> {
     let name = job.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
-    let name = name.ok_or_else(|| "a job without name: say name = \"...\"".to_owned())?.to_owned();
+    let name = name.ok_or_else(|| "a job without name: give name = \"...\"".to_owned())?.to_owned();
     let spread = match job.get(SPREAD) {
         None => None,
         Some(Value::Integer(count @ 1..=65_536)) => Some(count.unsigned_abs()),

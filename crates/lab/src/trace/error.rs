@@ -21,11 +21,11 @@ pub enum TraceErrorKind {
     /// A line is longer than any of a trace.
     #[error("a line of more than {0} bytes is none of a trace")]
     LongLine(usize),
-    /// A line is no text.
-    #[error("is no UTF-8; if it is compressed, unpack it first")]
+    /// A line is not text.
+    #[error("is not UTF-8; if it is compressed, unpack it first")]
     NoText,
     /// The first line of an iolog.
-    #[error("is no iolog: its first line is 'fio version 2 iolog' or 'fio version 3 iolog'")]
+    #[error("is not an iolog: its first line is 'fio version 2 iolog' or 'fio version 3 iolog'")]
     Version,
     /// A line has too few or too many fields.
     #[error("{found} fields: {wanted}")]
@@ -36,7 +36,7 @@ pub enum TraceErrorKind {
         wanted: &'static str,
     },
     /// A field has a wrong value.
-    #[error("'{text}' is no {wanted}")]
+    #[error("'{text}' is not a {wanted}")]
     Field {
         /// The field.
         text: String,
@@ -54,7 +54,7 @@ pub enum TraceErrorKind {
         len: Option<u64>,
     },
     /// A record does not begin as one of blktrace.
-    #[error("is no record of blktrace: it begins with {0:#010x}")]
+    #[error("is not a record of blktrace: it begins with {0:#010x}")]
     Magic(u32),
     /// A record of a version of blktrace that is not known.
     #[error("is a record of version {0} of blktrace; 7 is known")]

@@ -87,7 +87,7 @@ fn entry(
                 _ => {
                     return Err(field(
                         action,
-                        "action: read, write, trim, sync, datasync, wait, add, open, close",
+                        "known action: read, write, trim, sync, datasync, wait, add, open, close",
                     ));
                 }
             };

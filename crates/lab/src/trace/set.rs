@@ -45,7 +45,7 @@ pub fn set(file: &str, text: &str) -> Result<Set, TraceError> {
         return Err(wrong(0, "there is no [[trace]]".to_owned()));
     }
     match set.trace.iter().find(|one| !(one.weight > 0.0 && one.weight <= 1e6)) {
-        Some(one) => Err(wrong(0, format!("weight {} of {}: say more than 0", one.weight, one.file))),
+        Some(one) => Err(wrong(0, format!("weight {} of {}: give more than 0", one.weight, one.file))),
         None => Ok(set),
     }
 }

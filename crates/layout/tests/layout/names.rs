@@ -27,7 +27,7 @@ fn levels() {
     assert_eq!(Level::from_md(-4), Err(UnknownLevel::Number(-4)));
     assert_eq!("RAID5".parse::<Level>(), Err(UnknownLevel::Name("RAID5".into())));
     let message = "raid7".parse::<Level>().unwrap_err().to_string();
-    assert_eq!(message, "'raid7' is no RAID level; use linear, 0, 1, 4, 5, 6 or 10");
+    assert_eq!(message, "'raid7' is not a RAID level; use linear, 0, 1, 4, 5, 6 or 10");
 }
 
 #[test]

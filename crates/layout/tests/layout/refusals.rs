@@ -177,7 +177,7 @@ fn sizes() {
     assert_eq!(shape(Level::Raid10, "o3", CHUNK, &uneven), (12 * CHUNK, 9 * CHUNK, 4 * CHUNK));
 }
 
-/// md masks RAID 0's sizes with chunk - 1 sectors even where the chunk is no power of two. So it announces less than
+/// md masks RAID 0's sizes with chunk - 1 sectors even where the chunk is not a power of two. So it announces less than
 /// the members hold: with 12 KiB (24 sectors, mask 23) on 3 x 24 sectors, 8 sectors each.
 #[test]
 fn raid0_with_odd_chunks_has_mds_size() {

@@ -108,11 +108,12 @@ impl Candidate {
         }
     }
 
-    /// Looks whether a partition of the device has the superblock at its end: it is no superblock of the device then. `read` are pages
-    /// of the device that are known. Gives the next that is to be read, and how many bytes of it; `None` once that is known.
+    /// Finds out whether the superblock at the device's end belongs to a partition. `read` are pages of the device
+    /// that are known. Gives the next page to read, with its length; `None` once the answer is known.
     ///
-    /// Only 0.90 has to be looked at: 1.x says where it stands. The partition must have what the array uses beside the superblock, too:
-    /// so a table that was left on a disk when all of it became a member covers nothing (libblkid has the same rule; md has none).
+    /// Only 0.90 needs this: 1.x records its place. The partition must also hold the bytes that the array uses, not
+    /// just the superblock. So a table that was left on a disk when all of it became a member covers nothing
+    /// (libblkid has the same rule; md has none).
     pub fn look_for_partition(&mut self, read: &[(u64, Vec<u8>)]) -> Option<(u64, usize)> {
         let is_old = |found: &&mut Found| matches!(found.version, Version::V0_90(_));
         let found = self.found.iter_mut().filter(is_old).find(|found| found.superblock.is_ok())?;

@@ -34,7 +34,7 @@ pub enum AssemblyError {
     #[error("no members given: name the devices of the array")]
     Empty,
     /// A device carries no md superblock.
-    #[error("{label} has no md superblock: it is no member of an array; leave it out")]
+    #[error("{label} has no md superblock: it is not a member of an array; leave it out")]
     NoSuperblock {
         /// The device.
         label: String,

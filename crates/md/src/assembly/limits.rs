@@ -22,7 +22,7 @@ pub enum Limitation {
     Bitmap {
         /// The member with the feature.
         label: String,
-        /// Why.
+        /// The reason.
         why: BitmapFault,
     },
     /// A partial parity log would have to be written.
@@ -117,7 +117,7 @@ pub enum Limitation {
         /// The members that were written together, the largest group first.
         groups: Vec<Vec<String>>,
     },
-    /// Not stopped cleanly with members missing, and forced: what the missing ones held may be wrong.
+    /// Not stopped cleanly with members missing, and forced: the data of the missing ones may be wrong.
     #[error(
         "the array was not stopped cleanly and members are missing: what they held, from byte {from} of their data on, is worked out from parity that may be wrong"
     )]

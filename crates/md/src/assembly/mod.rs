@@ -25,7 +25,7 @@ pub use error::{AssemblyError, ForeignArray, ReshapeError};
 pub use limits::{BitmapFault, Limitation};
 pub use reshape::Reshaping;
 
-use brindle_array::intent_bitmap::BitmapFile;
+use brindle_array::bitmap::BitmapFile;
 pub use brindle_array::ledger::{DeviceUse, LeftOut};
 use choose::{Chosen, Picked};
 pub(crate) use choose::{differing, filled};
@@ -135,7 +135,7 @@ impl Assembly {
         self.geometry.size().min(moved)
     }
 
-    /// Redundancy is true everywhere.
+    /// Redundancy is in sync everywhere.
     pub fn is_clean(&self) -> bool {
         self.resync_offset.is_none()
     }

@@ -1,8 +1,9 @@
 //! Counts the writes under way in each chunk, and notes recent ones.
 
-/// Chunks of a page of counters, which is there only while one of them is not zero.
+/// Chunks per page of counters. A page exists only while one of its counters is not zero.
 const PAGE: usize = 2048;
-/// Writes under way. At the most it stays there: such a chunk's bit is not cleared any more in this run.
+/// Most writes under way that are counted. The counter stays there: the bit of such a chunk is not cleared any more
+/// in this run.
 const MOST: u16 = 0x7fff;
 /// A write began since the last round.
 const TOUCHED: u16 = 0x8000;

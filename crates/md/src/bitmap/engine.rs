@@ -7,7 +7,7 @@ use core::pin::Pin;
 use brindle_io::{OpClass, OpError};
 
 use super::{Bitmap, Counted};
-use brindle_array::intent_bitmap::{BitmapFile, Flight, IntentBitmap, Refusals};
+use brindle_array::bitmap::{BitmapFile, Flight, IntentBitmap, Refusals};
 use brindle_array::row_log::{Change, LogHost, OnRecord, RowLog};
 
 /// Chunks that are looked at at a time.

@@ -3,7 +3,7 @@
 use brindle_io::OpError;
 
 use super::Bitmap;
-use brindle_array::intent_bitmap::{IntentBitmap, Refusals};
+use brindle_array::bitmap::{IntentBitmap, Refusals};
 
 impl Bitmap {
     /// Remembers the file's error, if these refusals have one.

@@ -4,7 +4,7 @@ use brindle_io::{Buf, MemberId, OpClass, OpError};
 
 use super::image::PAGE;
 use super::{Bitmap, Target};
-use brindle_array::intent_bitmap::Refusals;
+use brindle_array::bitmap::Refusals;
 
 /// Pages that are written at the same time.
 pub(super) const TOGETHER: usize = 16;

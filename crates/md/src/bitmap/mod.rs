@@ -29,18 +29,21 @@
 //! 9. A bitmap that moves stands in its new place with all bits set, on record, before it stands for anything; until then the old one is
 //!    kept as it was. Then bits are cleared that the old one had clear ([`Bitmap::takes_over`]).
 //!
-//! Members that differ after a crash differ only in bits that may be set or not: their bits are joined, and all are given
-//! what came of it before anything else changes ([`read`](self::read)).
+//! Members that differ after a crash differ only in bits that may be set or not: their bits are joined, and all
+//! members get the result before anything else changes ([`read`](self::read)).
 
 mod chunks;
 mod counters;
+pub(crate) mod create;
 mod engine;
 mod file;
 mod flight;
 mod image;
+pub(crate) mod level;
 mod new;
 mod read;
 mod space;
+mod superblocks;
 
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
@@ -51,7 +54,7 @@ use brindle_io::sync::Notify;
 use brindle_io::{Io, MemberId, OpError, Pool, Slice};
 use brindle_members::patience::Patience;
 
-use brindle_array::intent_bitmap::{BitmapFile, IntentBitmap};
+use brindle_array::bitmap::{BitmapFile, IntentBitmap};
 use brindle_array::row_log::{LogHost, OnRecord};
 use chunks::Chunks;
 use counters::Counters;

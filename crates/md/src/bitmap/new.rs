@@ -13,7 +13,7 @@ use brindle_members::patience::Patience;
 
 use super::read::{Bits, MOST};
 use super::{Bitmap, Target};
-use brindle_array::intent_bitmap::BitmapFile;
+use brindle_array::bitmap::BitmapFile;
 use brindle_array::sync_len::sync_len;
 
 /// The room for a bitmap beside the superblocks of an array's devices, the same for all: md knows one place only.

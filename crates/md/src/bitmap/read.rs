@@ -20,7 +20,7 @@ use super::image::{Image, PAGE};
 use super::space::is_free;
 use super::{Bitmap, Counted, Target};
 use crate::assembly::{AssembledDevice, Assembly, BitmapFault, DeviceUse, Limitation};
-use brindle_array::intent_bitmap::BitmapFile;
+use brindle_array::bitmap::BitmapFile;
 use brindle_array::sync_len::sync_len;
 
 /// Bytes of the largest bitmap that is kept: 32 million chunks. It is in memory twice.
@@ -39,8 +39,8 @@ pub(crate) struct Bits {
 }
 
 impl Assembly {
-    /// Takes the bitmap in a file for that of the array, of which `head` are the first bytes, as many as a superblock has, and which has
-    /// `len` bytes. Nothing of the file is changed, now or until the array is.
+    /// Reads the array's bitmap from a file of `len` bytes, of which `head` are the first bytes, as many as a
+    /// superblock has. Nothing of the file is changed, now or until the array is.
     ///
     /// # Errors
     /// Why it can't be the array's: then nothing has changed.
@@ -229,7 +229,7 @@ impl Bits {
         let chunks = Chunks::new(geometry, self.superblock.chunk);
         let counters = Counters::new(chunks.count());
         let image = Image::new(self.superblock, chunks.count(), self.bytes, self.everywhere);
-        // Enough for a flight, and for those that were given up on members that have failed since.
+        // Memory for a flight, and for flights that were given up on members that have failed since.
         let pool = io.pool(TOGETHER * PAGE * (self.targets.len() + 2));
         Rc::new_cyclic(|me| Bitmap {
             me: me.clone(),

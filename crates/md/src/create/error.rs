@@ -96,7 +96,7 @@ pub enum CreateError {
         offset: u64,
     },
     /// The data would not start on a block.
-    #[error("a data offset of {offset} is no multiple of {unit}; give one that is")]
+    #[error("a data offset of {offset} is not a multiple of {unit}; give one that is")]
     DataOffsetUnaligned {
         /// The offset asked for.
         offset: u64,
@@ -142,7 +142,7 @@ pub enum CreateError {
         /// The level.
         level: Level,
     },
-    /// Only a bitmap tells what members lack that lag.
+    /// Write-behind needs a bitmap: it alone names the writes that a member lacks.
     #[error(
         "write-behind needs a write-intent bitmap, and the array would have none: give --bitmap internal, or leave --write-behind out"
     )]

@@ -3,7 +3,6 @@
 //!
 //! Where things stand and how sizes are rounded follows mdadm 4.2 ([`brindle_format::md::defaults`]).
 
-mod bitmap;
 mod error;
 mod size;
 mod write;
@@ -17,10 +16,11 @@ use brindle_format::md::{
 use brindle_io::MemberInfo;
 use brindle_layout::{Geometry, GeometryError, Layout, Level, Raid0Layout};
 
-pub use bitmap::NewBitmap;
+pub use crate::bitmap::create::NewBitmap;
 pub use error::{CreateError, TooSmall};
 pub use write::PlanError;
 
+use crate::bitmap::create as bitmap;
 use size::Sizes;
 
 /// A device that becomes a member.
@@ -99,7 +99,8 @@ pub struct Plan {
     pub wipes: Vec<PlannedWrite>,
     /// The write-intent bitmap on each device, in pages: to be written before the superblocks, which say that it is there.
     pub bitmaps: Vec<PlannedWrite>,
-    /// All that the file holds which has the bitmap, if one is to: to be on stable storage before the superblocks, too.
+    /// Content of the bitmap's file, if the bitmap is in one. It has to be on stable storage before the superblocks,
+    /// too.
     pub bitmap_file: Option<Vec<u8>>,
     /// The new superblocks.
     pub superblocks: Vec<PlannedWrite>,
@@ -137,7 +138,12 @@ pub fn plan(spec: &CreateSpec) -> Result<Plan, CreateError> {
                 bitmap_file = bitmap::file(&superblock, plan, &geometry, spec.write_behind);
             }
             Some(plan) => {
-                bitmaps.extend(bitmap::writes(device, &superblock, plan, &geometry, spec.write_behind));
+                let pages = bitmap::pages(&superblock, plan, &geometry, spec.write_behind);
+                bitmaps.extend(pages.into_iter().map(|(offset, bytes)| PlannedWrite {
+                    device,
+                    offset,
+                    bytes,
+                }));
             }
             None => {}
         }

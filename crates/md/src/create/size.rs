@@ -6,9 +6,9 @@ use brindle_format::md::{
 };
 use brindle_layout::{Geometry, Layout, Level};
 
-use super::bitmap;
 use super::error::TooSmall;
 use super::{CONSISTENCY, CreateError, CreateSpec, NewBitmap, NewMember, devices, layout};
+use crate::bitmap::create as bitmap;
 
 const SECTOR: u64 = 512;
 
@@ -58,7 +58,8 @@ impl Sizes {
             let level = spec.level;
             return if usual { Ok(None) } else { Err(CreateError::BitmapWithoutRedundancy { level }) };
         }
-        bitmap::planned(spec, self.component, &self.geometry(spec)?)
+        let planned = spec.bitmap.planned(spec.version, self.component, &self.geometry(spec)?);
+        planned.map_err(|chunk| CreateError::BitmapChunk { chunk })
     }
 
     /// Bytes that each role offers; a missing one as much as the first device.

@@ -10,7 +10,7 @@ use super::{Plan, PlannedWrite};
 pub struct PlanError {
     /// The device's number in the plan.
     pub device: usize,
-    /// Why.
+    /// The reason.
     pub error: OpError,
 }
 

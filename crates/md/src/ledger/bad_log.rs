@@ -65,7 +65,7 @@ impl DeviceRecord {
     }
 
     /// The device's superblock as it would be once the log in a bitmap's way had moved; `None` if that can't be.
-    pub(super) fn with_room(&self, device_bytes: u64) -> Option<Superblock> {
+    pub(crate) fn with_room(&self, device_bytes: u64) -> Option<Superblock> {
         let mut new = with_room_for_bitmap(&self.superblock, device_bytes)?;
         let entries = self.bad_log.entries.as_ref()?;
         if let (Some(old), Some(log)) = (self.superblock.bad_block_log, &mut new.bad_block_log) {
@@ -82,12 +82,12 @@ impl DeviceRecord {
     }
 
     /// Moves the log in a bitmap's way with the next update, to where this superblock has it.
-    pub(super) fn make_room(&mut self, new: &Superblock) {
+    pub(crate) fn make_room(&mut self, new: &Superblock) {
         self.bad_log.moves = Some(Moves { log: new.bad_block_log, data_size: new.data_size });
     }
 
     /// The superblock follows what has been copied.
-    pub(super) fn tell_of_moves(&mut self) {
+    pub(super) fn report_moves(&mut self) {
         if let Some(Moves { log, data_size }) = self.bad_log.moves.take() {
             (self.superblock.bad_block_log, self.superblock.data_size) = (log, data_size);
         }
@@ -102,7 +102,7 @@ impl DeviceRecord {
     }
 
     /// The feature bit follows the log.
-    pub(super) fn tell_of_bad_log(&mut self) {
+    pub(super) fn record_bad_log(&mut self) {
         let used = self.bad_log.is_used();
         self.superblock.features = self.superblock.features.with(Features::BAD_BLOCKS, used);
     }
@@ -127,7 +127,7 @@ impl Superblocks {
         true
     }
 
-    /// Writes the logs that are to change, and those that move to where they are to stand, to stable storage.
+    /// Writes changed logs, and moved logs in their new places, to stable storage.
     pub(super) async fn put_bad_logs(&self) -> Refusals {
         let refused = self.change_bad_logs().await;
         if refused.is_empty() { self.copy_bad_logs().await } else { refused }

@@ -86,7 +86,7 @@ impl Superblocks {
         self.devices.borrow().iter().any(|device| device.is_alive() && device.role() == Some(role))
     }
 
-    /// Where the bitmap stands on all that have it, beside the superblock.
+    /// Offset of the bitmap from the superblock, the same on all members that have it.
     fn bitmap_offset(&self) -> Option<i64> {
         let devices = self.devices.borrow();
         devices.iter().find(|device| device.is_alive() && device.role().is_some())?.superblock.bitmap_offset

@@ -23,19 +23,18 @@
 //!    one role at most beyond the first sector. In 0.90 it may be the flags of its own device instead, or a device
 //!    may take the number of its role from one that is not in use (`numbers`). So the first sector tells how the rest
 //!    was to change ([`Superblock::parse_torn`]). Such superblocks are never in flight on more members than the array
-//!    can lose. A spare that missed several such changes is no spare of the array while its superblock is written:
+//!    can lose. A spare that missed several such changes is not a spare of the array while its superblock is written:
 //!    the first sector is wiped first, and written last.
 //! 7. A log of bad blocks names at least the places that hold nothing, from before a superblock says that the device holds
 //!    what is around them (`bad_log`); a place is taken out once what was written there is stable.
 //! 8. A bitmap stands on all members before a superblock names it. It is kept up to date from then on, until no superblock of a
-//!    living member names it. An outdated device is given what the others say of it, and so is each spare (`bitmap`).
+//!    living member names it. An outdated device and each spare get the bitmap of the others (`crate::bitmap`).
 //! 9. A bitmap in a file is named by no superblock, and stale if its event count is behind theirs. So a file that has
 //!    failed is left behind before anything relies on that: by one event, since it may have the present count. A file
 //!    that was not given when the array was opened, or was stale, is left behind by two, since a cut may have come
 //!    between it and superblocks of its count.
 
 mod bad_log;
-mod bitmap;
 mod former;
 mod newcomer;
 mod numbers;
@@ -57,11 +56,11 @@ use brindle_members::members::{Device, Flags};
 use brindle_members::patience::Patience;
 
 use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation, Recorded};
+use crate::bitmap::level::level_bitmap;
 use crate::bitmap::{Bitmap, plan_file};
 use crate::flags::{recorded, treatment};
 use bad_log::BadLog;
-use bitmap::level_bitmap;
-use brindle_array::intent_bitmap::IntentBitmap;
+use brindle_array::bitmap::IntentBitmap;
 use brindle_array::ledger::{
     AddError, Bears, BitmapError, BitmapSpec, Description, Failed, Joined, KnownDevice, Ledger, Limit,
     Looking, Named, NewDevice, Recording, State,
@@ -72,13 +71,13 @@ use newcomer::Found;
 use service::Service;
 
 /// A device of the array, whatever it is in it.
-struct DeviceRecord {
-    label: String,
-    id: MemberId,
+pub(crate) struct DeviceRecord {
+    pub(crate) label: String,
+    pub(crate) id: MemberId,
     usage: DeviceUse,
     /// Why and when it failed, if it did in this run.
     failure: Option<Failed>,
-    superblock: Superblock,
+    pub(crate) superblock: Superblock,
     super_offset: u64,
     /// The recovery offset for the next update, if the device is not fully rebuilt. Its superblock has that of the
     /// last update.
@@ -100,17 +99,17 @@ struct DeviceRecord {
     /// The device's flags, as the next update says; its superblock has those that the last one said.
     flags: DeviceFlags,
     /// Where its bitmap stands, likewise.
-    bitmap_offset: Option<i64>,
+    pub(crate) bitmap_offset: Option<i64>,
 }
 
 impl DeviceRecord {
     /// The device's superblock is kept up to date: it has not failed, and was not left out.
-    fn is_alive(&self) -> bool {
+    pub(crate) fn is_alive(&self) -> bool {
         self.failure.is_none() && !matches!(self.usage, DeviceUse::LeftOut { .. })
     }
 
     /// The role that it fills.
-    fn role(&self) -> Option<u16> {
+    pub(crate) fn role(&self) -> Option<u16> {
         match self.usage {
             DeviceUse::Active { role }
             | DeviceUse::Recovering { role, .. }
@@ -119,12 +118,12 @@ impl DeviceRecord {
         }
     }
 
-    /// The device stands beside the member of its role.
+    /// True if the device is a replacement of its role's member.
     fn replaces(&self) -> bool {
         matches!(self.usage, DeviceUse::Replacement { .. })
     }
 
-    /// Nothing is to be said of it but what its superblock says.
+    /// Its superblock is up to date: the next update changes nothing of it.
     fn is_settled(&self) -> bool {
         let reported =
             self.superblock.recovery_offset == self.recovery_offset && self.superblock.flags == self.flags;
@@ -156,25 +155,25 @@ struct Identity {
     limits: Vec<Limitation>,
 }
 
-/// The superblocks of a running array. What they are to say next of its devices stands in `roles`.
+/// The superblocks of a running array. `roles` has the table of devices for the next update.
 pub(crate) struct Superblocks {
-    io: Io,
+    pub(crate) io: Io,
     identity: Identity,
     /// Seconds since 1970.
     wall_clock: Rc<dyn Fn() -> u64>,
-    /// How long devices may take.
-    patience: Patience,
-    devices: RefCell<Vec<DeviceRecord>>,
+    /// Time that devices may take.
+    pub(crate) patience: Patience,
+    pub(crate) devices: RefCell<Vec<DeviceRecord>>,
     /// The write-intent bitmap, whose event count follows that of the superblocks.
-    bitmap: RefCell<Option<Rc<Bitmap>>>,
+    pub(crate) bitmap: RefCell<Option<Rc<Bitmap>>>,
     /// One that is to take its place.
-    next: RefCell<Option<Rc<Bitmap>>>,
+    pub(crate) next: RefCell<Option<Rc<Bitmap>>>,
     /// Where the one that is to stand beside each superblock does, while no update names it.
-    staged_bitmap_offset: Cell<Option<i64>>,
+    pub(crate) staged_bitmap_offset: Cell<Option<i64>>,
     /// The bitmap that the next update names.
-    named: Cell<Named>,
+    pub(crate) named: Cell<Named>,
     /// One that has gone: pages of it that were given up may still land.
-    gone: RefCell<Option<Rc<Bitmap>>>,
+    pub(crate) gone: RefCell<Option<Rc<Bitmap>>>,
     /// The highest count that a bitmap's file may have which has failed, or is not here.
     stale_file_events: Cell<Option<u64>>,
     /// The highest event count that an absent bitmap file may have, until something is recorded in this run.
@@ -346,7 +345,7 @@ impl Ledger for Superblocks {
         let mut devices = self.devices.borrow_mut();
         let Some(device) = devices.iter_mut().find(|d| d.is_alive() && d.id == id) else { return };
         device.failure = Some(failed);
-        // Spares and others that fill no role are left out of what is written, no more.
+        // Failed spares are left out of the update, nothing more.
         if device.role().is_none() {
             return;
         }
@@ -482,8 +481,8 @@ impl Ledger for Superblocks {
         self.bitmaps().any(|bitmap| bitmap.is_file(device) && !bitmap.has_failed())
     }
 
-    /// Living members whose superblock a crash has left torn or behind. What the newest superblock calls faulty is
-    /// none, whatever its count; spares may lag.
+    /// Living members whose superblock a crash has left torn or behind. A device that the newest superblock calls
+    /// faulty is not among them, whatever its count. Spares may be behind.
     fn outdated(&self) -> Vec<MemberId> {
         let count = self.events.get();
         self.devices.borrow().iter().filter(|d| d.is_stale(count)).map(|d| d.id).collect()
@@ -537,7 +536,7 @@ fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>, bitmap: bool
         recovery_offset: match device.usage {
             DeviceUse::Replacement { upto, .. } => Some(upto).filter(|&upto| upto != u64::MAX),
             DeviceUse::Spare => None,
-            // Less than its superblock says where only a bitmap could tell what it lacks below that, and bits may be missing.
+            // Less than its superblock says, if only a bitmap could name the gaps below that and bits may be missing.
             DeviceUse::Recovering { upto, .. } => Some(upto),
             _ => device.superblock.recovery_offset,
         },

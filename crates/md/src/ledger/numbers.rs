@@ -20,7 +20,7 @@ impl DeviceRecord {
 }
 
 impl Superblocks {
-    /// Numbers say more than who is who.
+    /// Numbers of devices carry meaning in 0.90.
     fn numbers_follow_roles(&self) -> bool {
         !self.identity.version.is_v1()
     }
@@ -88,8 +88,8 @@ impl Superblocks {
         active.filter(|&(number, role)| number != usize::from(role) && is_free(role)).collect()
     }
 
-    /// The device of a number gets that of its role with this update, and a device that had it, which is not in use, the other.
-    /// Both in one: what reads torn superblocks knows that as one change.
+    /// With this update a device takes the number of its role. A device that had that number, and is not in use, gets
+    /// the other. Both in one: what reads torn superblocks knows that as one change.
     pub(super) fn exchange(&self, number: usize, role: u16, next: &mut [DeviceRole]) {
         let place = usize::from(role);
         let mut left = DeviceRole::Vacant;

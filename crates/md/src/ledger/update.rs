@@ -47,8 +47,8 @@ impl Superblocks {
             Recorded { roles, resync_offset: state.in_doubt(), updated: self.time(), ..Recorded::default() };
         for device in self.devices.borrow_mut().iter_mut().filter(|device| device.is_alive()) {
             device.superblock.recovery_offset = device.recovery_offset;
-            device.tell_of_moves();
-            device.tell_of_bad_log();
+            device.report_moves();
+            device.record_bad_log();
             device.superblock.bitmap_offset = device.bitmap_offset;
             device.fresh |= self.may_be_torn_for_good(device, &before);
             if flags_too || device.fresh {

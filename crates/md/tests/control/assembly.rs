@@ -87,7 +87,7 @@ fn devices_that_are_no_members_are_named() {
     assert_eq!(refusal(&[]), "no members given: name the devices of the array");
     let mut all = candidates(&raid(Level::Raid1, 2));
     all.push(device("blank", 8 * MIB, &[]));
-    assert_eq!(refusal(&all), "blank has no md superblock: it is no member of an array; leave it out");
+    assert_eq!(refusal(&all), "blank has no md superblock: it is not a member of an array; leave it out");
 }
 
 #[test]
@@ -451,7 +451,7 @@ fn members_that_disagree_are_named() {
 fn hostile_values_end_in_errors() {
     type Edit = fn(&mut Superblock);
     let cases: [(Edit, &str); 6] = [
-        (|sb| sb.level = -4, "-4 is no supported md level number"),
+        (|sb| sb.level = -4, "-4 is not a supported md level number"),
         (|sb| sb.layout = 0x777, "0x777 is not the number of a layout of raid5 in md's metadata"),
         (|sb| sb.chunk = 512, "impossible array: a chunk of 512 bytes is not possible"),
         (|sb| sb.chunk = 0, "impossible array: a chunk of 0 bytes"),

@@ -39,7 +39,7 @@ fn crash(shape: &Shape, seed: u64) -> (World<Sim>, Rc<RefCell<Oracle>>) {
 }
 
 #[test]
-fn what_was_flushed_survives_a_power_cut_and_a_resync_makes_redundancy_true() {
+fn what_was_flushed_survives_a_power_cut_and_a_resync_brings_redundancy_in_sync() {
     for (level, members) in [(Level::Raid1, 2), (Level::Raid10, 4), (Level::Raid5, 3), (Level::Raid6, 5)] {
         for seed in 0..6 {
             let who = format!("{level} seed {seed}");

@@ -138,7 +138,7 @@ fn impossible_arrays_are_refused() {
     assert!(refusal(|s| s.chunk = Some(3 << 12)).contains("must be a power of two"));
     assert!(
         refusal(|s| s.layout = Some(Layout::Parity(ParityLayout::DdfNRestart)))
-            .contains("is no layout of raid5")
+            .contains("is not a layout of raid5")
     );
     assert!(
         refusal(|s| s.roles.iter_mut().take(2).for_each(|r| *r = None))

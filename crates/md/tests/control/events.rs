@@ -47,7 +47,7 @@ fn every_failure_is_kept_with_its_reason() {
 }
 
 #[test]
-fn what_a_check_finds_and_a_repair_writes_is_told_with_its_place() {
+fn what_a_check_finds_and_a_repair_writes_is_reported_with_its_place() {
     use EventKind::{CheckEnded, Mismatch, RepairEnded, Rewritten, Wrong};
     // In row 0 the data of role 0 stand at byte 0 of RAID 5; P and Q of RAID 6 tell that it is wrong.
     let cases = [
@@ -77,7 +77,7 @@ fn what_a_check_finds_and_a_repair_writes_is_told_with_its_place() {
 }
 
 #[test]
-fn a_member_that_is_gone_is_told_of_where_nothing_makes_up_for_it() {
+fn a_member_that_is_gone_is_reported_where_nothing_makes_up_for_it() {
     for level in [Level::Raid0, Level::Linear] {
         let world = World::create(&spec(level, 2, Version::V1_2));
         let array = world.open();
@@ -190,7 +190,7 @@ fn a_resync_is_told_from_its_beginning_to_its_end() {
 }
 
 #[test]
-fn a_bad_place_is_told_of_with_where_it_is_and_what_became_of_it() {
+fn a_bad_place_is_reported_with_where_it_is_and_what_became_of_it() {
     let world = World::of(&Shape { rows: 64, ..Shape::new(Level::Raid5, 4) });
     let array = world.open();
     let content = pattern(1, array.limits().size as usize);

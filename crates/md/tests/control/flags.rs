@@ -227,7 +227,7 @@ fn as_many_read_errors_are_borne_as_is_asked_for_and_hours_forgive() {
 }
 
 #[test]
-fn a_member_that_grows_slow_is_told_of_and_so_is_that_it_is_over() {
+fn a_member_that_grows_slow_is_reported_and_so_is_that_it_is_over() {
     for (level, members) in [(Level::Raid1, 3), (Level::Raid5, 4)] {
         let (world, array, content) = made(level, members, Version::V1_2);
         let load = |seconds: u64| {

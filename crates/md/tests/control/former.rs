@@ -85,7 +85,7 @@ pub(crate) fn whole_again(world: &World<Sim>, array: &Array) {
     });
 }
 
-/// Redundancy is true, and gives what the array holds where the member of role 1 has to help.
+/// Redundancy is in sync, and gives what the array holds where the member of role 1 has to help.
 fn judge(world: &World<Sim>, array: &Array, content: &[u8], what: &str) {
     assert_eq!(array.state(1), RoleState::InSync, "{what}");
     let report = world.io.block_on(array.check(SyncMode::Check, |_| ())).unwrap();
@@ -204,7 +204,7 @@ fn a_member_that_was_left_out_at_the_start_is_taken_again_as_it_is() {
     }
 }
 
-/// Something that is no former member that could be re-added, and why.
+/// Something that is not a former member that could be re-added, and why.
 fn refused(shape: &Shape, prepare: impl FnOnce(&mut World<Sim>, &Array)) -> NotTaken {
     let (mut world, array, mut content) = marked(shape, manual());
     away(&world, &array, &mut content);

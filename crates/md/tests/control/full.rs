@@ -57,7 +57,7 @@ fn fill(world: &World<Sim>, array: &Array, rounds: u64, model: &mut Model) -> u3
     fill_up_to(32 << 10, world, array, rounds, model)
 }
 
-/// The same of sizes up to `most`, 512 times a power of two.
+/// [`fill`] with sizes up to `most`, 512 times a power of two.
 fn fill_up_to(most: u64, world: &World<Sim>, array: &Array, rounds: u64, model: &mut Model) -> u32 {
     let (size, mut refused) = (array.limits().size, 0);
     for round in 0..rounds {
@@ -117,14 +117,14 @@ fn when_all_are_full_nothing_fails_and_what_was_written_is_read() {
             assert!((0..4).all(|_| whole(&world, &array) == answers), "{who}: one and the same answer");
             let reported: Vec<_> =
                 array.events_since(0).iter().map(|event| (event.kind, event.role)).collect();
-            let known = |kind: EventKind| matches!(kind, EventKind::Full | EventKind::RoomAgain);
+            let known = |kind: EventKind| matches!(kind, EventKind::Full | EventKind::SpaceAgain);
             assert!(reported.iter().all(|(kind, _)| known(*kind)), "{who}: {reported:?}");
             assert_eq!(reported[0].0, EventKind::Full, "{who}");
 
             room(&world, &full_members, true);
             wait(&world, 60);
-            assert!(!array.needs_resync(), "{who}: all is true again");
-            assert!(array.events_since(0).iter().any(|event| event.kind == EventKind::RoomAgain));
+            assert!(!array.needs_resync(), "{who}: all is in sync again");
+            assert!(array.events_since(0).iter().any(|event| event.kind == EventKind::SpaceAgain));
             let report = world.io.block_on(array.check(SyncMode::Check, |_| ())).unwrap();
             assert_eq!((report.mismatch_sectors, report.unverified), (0, 0), "{who}");
             assert!(whole(&world, &array) == answers, "{who}: what was read stays");
@@ -220,7 +220,7 @@ fn an_array_with_something_half_written_is_never_marked_clean() {
 }
 
 #[test]
-fn a_resync_goes_past_what_has_no_room_and_ends() {
+fn a_resync_goes_past_what_has_no_space_and_ends() {
     for (level, members) in REDUNDANT {
         let world = world(level, members);
         let array = world.open();
@@ -236,7 +236,7 @@ fn a_resync_goes_past_what_has_no_room_and_ends() {
 }
 
 #[test]
-fn zeroes_that_find_no_room_are_refused_and_there_all_the_same_where_they_need_none() {
+fn zeroes_that_find_no_space_are_refused_and_there_all_the_same_where_they_need_none() {
     for (level, members) in REDUNDANT {
         let world = world(level, members);
         let array = world.open();
@@ -269,7 +269,7 @@ fn by_policy_a_full_member_fails_as_with_md() {
 }
 
 #[test]
-fn a_superblock_without_room_holds_up_the_writes_until_there_is_some() {
+fn a_superblock_without_space_holds_up_the_writes_until_there_is_some() {
     // Its place was written to before: only a file system that copies on write has no room for it.
     let world = world(Level::Raid1, 2);
     let array = world.open();
@@ -286,6 +286,6 @@ fn a_superblock_without_room_holds_up_the_writes_until_there_is_some() {
     assert_eq!(array.state(1), RoleState::InSync);
     assert_eq!(world.superblock(1).events, world.superblock(0).events);
     let kinds: Vec<_> = array.events_since(0).iter().map(|event| event.kind).collect();
-    assert_eq!(kinds, [EventKind::Full, EventKind::RoomAgain]);
+    assert_eq!(kinds, [EventKind::Full, EventKind::SpaceAgain]);
     world.stop(&array);
 }

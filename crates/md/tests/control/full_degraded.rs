@@ -242,7 +242,7 @@ fn what_copies_on_write_gives_errors_where_it_can_not_be_made_good_and_nothing_t
 /// A spare has the role of a member that fails while it is written to, before the others have answered: of the role nothing is
 /// refused any more.
 #[test]
-fn a_member_that_fails_under_a_write_of_a_degraded_row_is_no_lack_of_room() {
+fn a_member_that_fails_under_a_write_of_a_degraded_row_is_no_lack_of_space() {
     for whole_row in [false, true] {
         for after in (0..1200).step_by(8).map(Duration::from_micros) {
             let shape = Shape { rows: 16, spares: 1, ..Shape::new(Level::Raid6, 5) };

@@ -36,7 +36,7 @@ struct Run {
     upto: (u64, Instant),
 }
 
-/// The member's size is no multiple of what a recovery takes at a time.
+/// The member's size is not a multiple of what a recovery takes at a time.
 fn shape(level: Level, members: usize, bitmap: bool) -> Shape {
     let bitmap = bitmap.then_some(8192);
     Shape { rows: 50, spares: 1, bitmap, ..Shape::new(level, members) }

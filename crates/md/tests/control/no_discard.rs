@@ -134,7 +134,7 @@ fn a_member_may_fail_while_its_replacement_is_sent_zeroes() {
 
 /// A spare that fails before it is on record as what replaces a member: an event tells why, and it is no spare any more.
 #[test]
-fn a_replacement_that_fails_before_it_is_on_record_is_told_of() {
+fn a_replacement_that_fails_before_it_is_on_record_is_reported() {
     for (level, members) in LEVELS {
         let run = Run::new(level, members, &[]);
         // Its superblock can't be written any more.

@@ -86,7 +86,7 @@ fn what_cannot_be_replaced_is_an_error_and_no_zeroes() {
 }
 
 #[test]
-fn deleted_and_replaced_files_go_on_serving_and_are_told_of() {
+fn deleted_and_replaced_files_go_on_serving_and_are_reported() {
     for (place, kind) in
         [(PathTarget::Deleted, EventKind::Deleted), (PathTarget::Replaced, EventKind::Replaced)]
     {

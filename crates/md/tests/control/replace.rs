@@ -78,7 +78,7 @@ impl Replaced {
         })
     }
 
-    /// The next run, with members that are lost rebuilt by themselves.
+    /// The next run, in which lost members are rebuilt automatically.
     fn again(self) -> Self {
         self.again_as_found().0
     }

@@ -34,7 +34,7 @@ fn mismatches(world: &World, array: &Array) -> u64 {
 }
 
 #[test]
-fn a_resync_makes_redundancy_true_and_the_array_clean() {
+fn a_resync_brings_redundancy_in_sync_and_the_array_clean() {
     for (level, members) in REDUNDANT {
         for version in VERSIONS {
             let world = crashed(level, members, version, 3 * MIB);
@@ -95,7 +95,7 @@ fn a_resync_goes_on_where_it_was_ended() {
         let reached = array.detail().resync_offset.unwrap();
         assert!(reached >= 8 * MIB && reached < array.sync_len());
         world.stop(&array);
-        // The windows that were under way have ended; of parity they count.
+        // The windows that were under way have ended; with parity they count as progress.
         let reached = array.detail().resync_offset.unwrap().max(reached);
         assert!(reached < array.sync_len());
         assert!(world.superblocks().iter().all(|sb| sb.resync_offset == Some(reached)));
@@ -224,7 +224,7 @@ fn what_can_not_be_read_does_not_end_a_resync() {
         assert_eq!(report.unverified, 512, "{level}");
         assert_eq!(array.detail().resync_offset, Some(start));
 
-        // Other places of the row can be written.
+        // Other places of the row can still be written.
         let row = 20 * map.row_data_bytes();
         let (in_lost, in_bad) = (row + 8192, row + map.chunk() + 8192);
         world.write(&array, in_lost - 512, &pattern(3, 1536)).unwrap();

@@ -8,7 +8,7 @@ use crate::common::*;
 use crate::full::{full, room, wait, world_of};
 
 #[test]
-fn all_that_found_no_room_is_made_true_wherever_it_begins_and_ends() {
+fn all_that_found_no_space_is_brought_in_sync_wherever_it_begins_and_ends() {
     let shapes = [
         // A chunk wider than what windows begin at.
         Shape { chunk: 256 << 10, rows: 6, ..Shape::new(Level::Raid5, 3) },
@@ -45,7 +45,7 @@ fn all_that_found_no_room_is_made_true_wherever_it_begins_and_ends() {
 }
 
 #[test]
-fn what_waited_until_redundancy_is_true_begins_then() {
+fn what_waited_until_redundancy_is_in_sync_begins_then() {
     for (level, members) in [(Level::Raid1, 2), (Level::Raid5, 3), (Level::Raid6, 5), (Level::Raid10, 4)] {
         let world = world_of(&Shape { rows: 64, spares: 1, ..Shape::new(level, members) });
         let config = OpenConfig { recovery: Recovery::Automatic, ..patient() };
@@ -64,7 +64,7 @@ fn what_waited_until_redundancy_is_true_begins_then() {
 }
 
 #[test]
-fn zeroes_that_find_no_room_leave_their_range_in_doubt_and_nothing_before_it() {
+fn zeroes_that_find_no_space_leave_their_range_in_doubt_and_nothing_before_it() {
     let world = world_of(&Shape { rows: 64, ..Shape::new(Level::Raid1, 2) });
     let array = world.open();
     let size = array.limits().size;

@@ -47,7 +47,7 @@ fn the_patience_of_one_array_gives_up_nothing_of_another() {
     assert!(first.get() && !second.get(), "{} {}", first.get(), second.get());
     assert_eq!((hasty.state(1), calm.state(1)), (RoleState::Failed, RoleState::InSync));
     let counters = io.counters(slow);
-    // A write and a look at the device each.
+    // Each counts one write and one look at the device.
     assert_eq!((counters.given_up, io.orphans(slow), io.orphans_of_all(slow)), (2, 2, 2));
     assert!(counters.in_flight == 4 && counters.oldest > Some(Duration::from_secs(4)), "{counters:?}");
     // An array that has failed the device has no part in the other's operations from now on.

@@ -112,7 +112,7 @@ fn a_spare_goes_to_the_array_that_lacks_a_member_and_makes_it_whole() {
 }
 
 #[test]
-fn a_spare_that_is_too_small_or_dies_on_the_way_stays_or_is_told_of() {
+fn a_spare_that_is_too_small_or_dies_on_the_way_stays_or_is_reported() {
     let two = Two::new(4 * MIB, 4 * MIB);
     let (needy, giver) = two.open();
     two.io().block_on(needy.fail(1)).unwrap();

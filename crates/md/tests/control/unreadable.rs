@@ -81,7 +81,7 @@ fn a_resync_goes_on_past_what_can_not_be_read() {
     }
 }
 
-/// Two members of a row can't read the same sector; parity was known to be true there.
+/// Two members of a row can't read the same sector; parity was known to be in sync there.
 #[test]
 fn what_redundancy_does_not_make_up_for_ends_neither_resync_nor_check() {
     for (level, members) in [(Level::Raid4, 4), (Level::Raid5, 4)] {
@@ -175,8 +175,8 @@ fn a_read_only_check_names_what_it_could_not_read_and_changes_nothing() {
     }
 }
 
-/// More bad places than a member may have, in rows whose parity is true: but failing the member would lose what it holds
-/// in the others.
+/// More bad places than a member may have, in rows whose parity is in sync: but failing the member would lose what it
+/// holds in the others.
 #[test]
 fn nobody_is_failed_for_bad_places_while_parity_is_in_doubt_elsewhere() {
     for (level, members) in PARITY {

@@ -189,7 +189,7 @@ fn a_cut_at_any_step_leaves_no_bad_place_that_is_taken_for_good() {
 
 /// After a start by force parity need not agree with what the others give, and a place that can't be read at first may be read later.
 #[test]
-fn parity_is_made_true_where_a_member_could_not_read_at_first() {
+fn parity_is_brought_in_sync_where_a_member_could_not_read_at_first() {
     for times in 1..=4 {
         let shape = Shape { rows: 32, spares: 1, ..Shape::new(Level::Raid6, 5) };
         let world = World::in_sim(&shape, Model::nvme(), 7);

@@ -67,7 +67,7 @@ impl Alone<'_> {
         self.group.write_part(member.id, self.door.start(member) + offset, from, start, len, fua);
     }
 
-    /// Sends all operations; [`Asked::is_well`] and [`Door::done`] tell what their outcome means.
+    /// Sends all operations; [`Asked::is_well`] and [`Door::done`] interpret the outcome.
     #[inline(always)]
     pub fn submit(self) -> (Pending, Asked) {
         (self.group.submit(), self.asked)

@@ -26,17 +26,17 @@ pub struct MemberSet {
     pub members: Rc<Members>,
     /// The relation of the members' bytes to each other.
     pub dependence: Dependence,
-    /// How long members may take.
+    /// Time that members may take.
     pub patience: Patience,
-    /// Members without room stay in use: what finds none is refused.
-    pub waits_for_room: bool,
+    /// Members without room stay in use: a write that finds no space is refused.
+    pub waits_for_space: bool,
     /// Memory for computing with members' bytes.
     pub scratch: Scratch,
     /// The remaining cost of answering reads early.
     pub ration: Ration,
     /// Flushes under way.
     pub flushes: Rc<Flushes>,
-    /// The members are not watched any more.
+    /// True once the members are not watched any more.
     pub ended: Cell<bool>,
     /// The owner gets notice of all changes that members are sent.
     observed: bool,
@@ -51,8 +51,8 @@ pub struct Treatment {
     pub dependence: Dependence,
     /// The timeouts of members.
     pub patience: Patience,
-    /// See [`MemberSet::waits_for_room`].
-    pub waits_for_room: bool,
+    /// See [`MemberSet::waits_for_space`].
+    pub waits_for_space: bool,
     /// See [`MemberSet::is_observed`].
     pub observed: bool,
     /// Bytes of memory for what is computed of their bytes.
@@ -68,14 +68,14 @@ impl MemberSet {
         how: &Treatment,
         owner: Weak<dyn Owner>,
     ) -> Self {
-        let Treatment { dependence, patience, waits_for_room, observed, scratch } = *how;
+        let Treatment { dependence, patience, waits_for_space, observed, scratch } = *how;
         Self {
             io: io.clone(),
             scratch: Scratch::new(io, scratch, members.len()),
             members,
             dependence,
             patience,
-            waits_for_room,
+            waits_for_space,
             ration: Ration::default(),
             flushes,
             ended: Cell::new(false),
@@ -119,12 +119,12 @@ impl MemberSet {
     /// The member stays in use although it did not take a write.
     pub fn is_kept(&self, role: u16, error: OpError) -> bool {
         let silent = error == OpError::TimedOut && self.dependence.redundant;
-        self.waits_for_room(error) || silent && self.members.writable(role).is_some()
+        self.waits_for_space(error) || silent && self.members.writable(role).is_some()
     }
 
     /// A member that gives this error stays in use.
-    pub fn waits_for_room(&self, error: OpError) -> bool {
-        error == OpError::NoSpace && self.waits_for_room && self.dependence.redundant
+    pub fn waits_for_space(&self, error: OpError) -> bool {
+        error == OpError::NoSpace && self.waits_for_space && self.dependence.redundant
     }
 
     /// Whether every device in use can make zeroes without being sent them.

@@ -61,8 +61,8 @@ pub trait Owner {
     }
 
     /// Members had no room for a part of a write to a range, in the owner's unit. They stay in use where the owner
-    /// [waits for room](MemberSet::waits_for_room), and are failed else.
-    fn no_room(&self, range: Range<u64>, members: &[(u16, Cause)]) {
+    /// [waits for room](MemberSet::waits_for_space), and are failed else.
+    fn note_no_space(&self, range: Range<u64>, members: &[(u16, Cause)]) {
         let _failed_instead = (range, members);
     }
 

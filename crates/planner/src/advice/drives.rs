@@ -23,7 +23,7 @@ pub(super) fn judge(
     let risk = LossRisk::of(facts, drives, simulator);
     for drive in drives {
         let Some(disk) = drive.disk.as_deref() else {
-            let why = "it is no block device of this machine: scheduler, queue depth, write cache and TRIM are its disk's";
+            let why = "it is not a block device of this machine: scheduler, queue depth, write cache and TRIM are its disk's";
             findings.push(Finding::unknown("drive", "not known", why).of_member(&drive.path));
             continue;
         };

@@ -55,7 +55,7 @@ fn partition(facts: &Facts, part: Partition, number: u32, simulator: Option<&dyn
         "partition",
         found,
         format!(
-            "that is no multiple of a {whole} ({}): what is aligned within it is not on the members",
+            "that is not a multiple of a {whole} ({}): what is aligned within it is not on the members",
             Size(row)
         ),
         format!(
@@ -200,7 +200,7 @@ pub(super) fn members(facts: &Facts, drives: &[Drive], simulator: Option<&dyn Si
                 "alignment",
                 found,
                 format!(
-                    "that is no multiple of {}: writes reach into two blocks of the drive, which it reads first",
+                    "that is not a multiple of {}: writes reach into two blocks of the drive, which it reads first",
                     Size(block)
                 ),
                 "parted DISK mkpart primary 1MiB 100%   # anew, member by member: fail, partition, add, wait",

@@ -41,8 +41,8 @@ pub(super) fn state(facts: &Facts, drives: &[Drive], simulator: Option<&dyn Simu
     match facts.in_doubt {
         true => Finding::unknown(
             "state",
-            "redundancy is not known true",
-            "a resync makes it so: it runs when the array does",
+            "redundancy may be out of sync",
+            "a resync corrects that: it runs while the array does",
         ),
         false => Finding::fine("state", "all members are there", "nothing to do"),
     }
@@ -257,7 +257,7 @@ fn scrub(
         findings.push(Finding::fine(
             "mismatches",
             "none",
-            "the last check since the array was started found all redundancy true",
+            "the last check since the array was started found all redundancy in sync",
         ));
     }
     findings

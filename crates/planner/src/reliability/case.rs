@@ -101,7 +101,7 @@ impl Case {
         let wrong = |field, why: String| Err(Unsound { field, why });
         self.check_group()?;
         if !(1..=10_000).contains(&self.groups) {
-            return wrong("groups", format!("{} groups; say 1 to 10000", self.groups));
+            return wrong("groups", format!("{} groups; give 1 to 10000", self.groups));
         }
         let scrub = self.scrub.unwrap_or(Weibull::constant(0.0));
         let times =
@@ -121,10 +121,10 @@ impl Case {
             return wrong("repairs", "a rebuild takes a second (0.00028 hours) at least".to_owned());
         }
         if !(0.0..=0.1).contains(&self.defects) {
-            return wrong("defects", format!("{} an hour; say 0 to 0.1", self.defects));
+            return wrong("defects", format!("{} an hour; give 0 to 0.1", self.defects));
         }
         if !(0.0..=0.5).contains(&self.wrong_pull) {
-            return wrong("wrong-pull", format!("{} is no probability from 0 to 0.5", self.wrong_pull));
+            return wrong("wrong-pull", format!("{} is not a probability from 0 to 0.5", self.wrong_pull));
         }
         if let Some(Batch { share, factor }) = self.batch
             && !((0.0..=1.0).contains(&share) && (1.0..=1000.0).contains(&factor))
@@ -134,7 +134,7 @@ impl Case {
         }
         if !(1.0..=200.0 * HOURS_PER_YEAR).contains(&self.hours) {
             let years = self.hours / HOURS_PER_YEAR;
-            return wrong("years", format!("{years} years; say an hour (0.00012) to 200 years"));
+            return wrong("years", format!("{years} years; give an hour (0.00012) to 200 years"));
         }
         Ok(())
     }
@@ -142,7 +142,7 @@ impl Case {
     fn check_group(&self) -> Result<(), Unsound> {
         let drives = self.group.drives;
         if !(1..=MOST_DRIVES).contains(&drives) {
-            let why = format!("a group of {drives} drives; say 1 to {MOST_DRIVES}");
+            let why = format!("a group of {drives} drives; give 1 to {MOST_DRIVES}");
             return Err(Unsound { field: "drives", why });
         }
         let why = match &self.group.redundancy {

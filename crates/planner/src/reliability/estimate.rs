@@ -36,7 +36,7 @@ pub struct Effort {
     pub histories: u64,
     /// Half the width of the interval of the probability of loss, relative to it, at which it is enough.
     pub until_relative_error: Option<f64>,
-    /// How sure intervals are, as 0.95.
+    /// Confidence level of the intervals, as 0.95.
     pub confidence: f64,
     /// The seed of all random draws.
     pub seed: u64,
@@ -82,13 +82,13 @@ impl Effort {
     fn check(&self) -> Result<(), Unsound> {
         let wrong = |field, why: String| Err(Unsound { field, why });
         if !(BATCH..=1 << 40).contains(&self.histories) {
-            return wrong("histories", format!("{} histories; say {BATCH} to 2^40", self.histories));
+            return wrong("histories", format!("{} histories; give {BATCH} to 2^40", self.histories));
         }
         if !(0.5..=0.999_999).contains(&self.confidence) {
-            return wrong("confidence", format!("{}; say 0.5 to 0.999999", self.confidence));
+            return wrong("confidence", format!("{}; give 0.5 to 0.999999", self.confidence));
         }
         if self.until_relative_error.is_some_and(|error| !(1e-4..=1.0).contains(&error)) {
-            return wrong("until-relative-error", "say 0.0001 to 1".to_owned());
+            return wrong("until-relative-error", "give 0.0001 to 1".to_owned());
         }
         Ok(())
     }

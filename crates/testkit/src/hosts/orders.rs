@@ -12,7 +12,7 @@ use super::{Broken, HostedArray, Hosts, Running};
 use crate::random::Random;
 use crate::storm::Scene;
 
-/// How long an array may take to stop.
+/// Time that an array may take to stop.
 const STOPPING: Duration = Duration::from_secs(30);
 
 impl Hosts {

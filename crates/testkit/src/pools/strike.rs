@@ -55,7 +55,7 @@ impl Strike {
         }
     }
 
-    /// It leaves nothing of the member that is to be believed.
+    /// True if nothing on the member can be trusted afterwards.
     pub(super) fn is_death(self) -> bool {
         self == Self::Dies
     }

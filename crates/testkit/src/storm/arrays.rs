@@ -27,7 +27,7 @@ use crate::world::drives;
 /// The array of a course.
 pub(super) struct Arrays {
     course: Course,
-    /// Steps of the first boot at which it is looked what the array is at.
+    /// Steps of the first boot at which the array's activity is sampled.
     watched: u64,
     /// In the world of the present boot.
     stage: Stage,

@@ -143,13 +143,13 @@ pub(super) struct BootPlan {
     pub(super) reads_only: bool,
     /// The boot before this one ended in a stop that left the array clean.
     pub(super) stopped: bool,
-    /// Steps before which superblocks were being written are looked for below this.
+    /// Cuts that fall into the writing of superblocks are looked for below this step.
     pub(super) watched: u64,
     /// Roles to which something has happened, in this boot or before.
     pub(super) struck: Vec<u16>,
     /// Redundancy was in doubt when the boot before this one began.
     pub(super) doubted: bool,
-    /// Steps of the same storm's first boot if nothing goes wrong, where that is known.
+    /// Number of steps of the storm's first boot without faults, where that is known.
     pub(super) calm: Option<u64>,
     /// A place on a member for faults that have one, by role of the fault.
     pub(super) random: Random,
@@ -159,7 +159,7 @@ pub(super) struct BootPlan {
 pub(super) enum End {
     /// All was done.
     Well {
-        /// The superblocks say that redundancy is true.
+        /// The superblocks say that redundancy is in sync.
         clean: bool,
     },
     /// A forced array has been judged as far as it can be.
@@ -212,7 +212,7 @@ pub(super) struct Running {
     run: Run,
     array: Array,
     client: Client<Array>,
-    /// It was opened by force: data may be wrong, and after that nothing is said of them.
+    /// The array was opened by force: data may be wrong, and are not judged after that.
     forced: bool,
     patient: Patience,
     second_devices: RefCell<Option<SecondDevices>>,
@@ -249,7 +249,7 @@ impl Running {
         if self.forced {
             run.read_forced(client).await?;
             doing("what was forced is made whole");
-            run.make_forced_true(array).await?;
+            run.resync_forced(array).await?;
             return Ok(End::Forced);
         }
         doing("resync and check");

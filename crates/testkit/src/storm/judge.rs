@@ -141,7 +141,7 @@ impl fmt::Display for Failure {
             Self::Mismatch(report) => {
                 write!(
                     f,
-                    "{} sectors differ where redundancy is true, first {:?}",
+                    "{} sectors differ where redundancy is in sync, first {:?}",
                     report.mismatch_sectors,
                     report.places.first()
                 )

@@ -117,7 +117,7 @@ pub fn run(seed: u64, cut: Option<u64>, kinds: &[Fault]) -> Storm {
     Course::new(seed, cut, kinds).run()
 }
 
-/// Steps at which it is looked what the array is at; most boots have fewer.
+/// Steps at which the array's activity is sampled; most boots have fewer.
 const MOST_WATCHED: u64 = 3000;
 /// Steps that are shortly before a cut: as many as the record of a failure takes.
 const SHORTLY: u64 = 30;

@@ -5,7 +5,7 @@ use brindle_array::SyncMode;
 /// One thing that may be done with an array while clients ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// It is compared, repaired, or searched for members that are wrong.
+    /// The array is checked, repaired, or searched for wrong members.
     Scrub(SyncMode),
     /// A member that works is replaced.
     Replace,

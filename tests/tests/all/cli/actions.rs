@@ -95,7 +95,7 @@ fn what_was_never_in_sync_is_resynced_while_it_is_served() {
     let server = set.serve("");
     server.ask("action", &["locate"]).ok();
     let text = server.ask("wait", &[]).ok().text();
-    assert!(text.contains("hardly was ever in sync: it was made true all over"), "{text}");
+    assert!(text.contains("hardly was ever in sync: it was brought in sync everywhere"), "{text}");
     server.ask("action", &["check"]).ok();
     let reported = server.ask("wait", &["--json"]).json();
     assert_eq!(reported["last_action"]["mismatch_cnt"], 0, "{reported}");

@@ -103,7 +103,7 @@ fn better(report: &Value, topic: &str, with: [&str; 2], times: f64) {
 }
 
 #[test]
-fn what_a_bitmap_gives_and_costs_is_told() {
+fn what_a_bitmap_gives_and_costs_is_reported() {
     let size = 128 << 30;
     let set = Set::sparse(3, size);
     set.create("-l 5 -c 64K -N a --assume-clean --bitmap internal --bitmap-chunk 2M").ok();
@@ -136,7 +136,7 @@ fn a_partition_that_lies_across_rows_is_told_what_that_costs() {
     table[446 + 4] = 0x83;
     table[446 + 8..446 + 12].copy_from_slice(&63_u32.to_le_bytes());
     table[446 + 12..446 + 16].copy_from_slice(&1024_u32.to_le_bytes());
-    // Partitions as tools make them now, at 1 MiB, which is no multiple of a row of three chunks; and one at 1.5 MiB, which is.
+    // Partitions as tools make them now, at 1 MiB, which is not a multiple of a row of three chunks; and one at 1.5 MiB, which is.
     for (entry, start) in [(1, 2048_u32), (2, 3072)] {
         let at = 446 + 16 * entry;
         table[at + 4] = 0x83;

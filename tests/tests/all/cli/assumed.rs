@@ -68,7 +68,7 @@ fn arrays_are_read_by_the_geometry_that_is_given() {
 }
 
 #[test]
-fn such_an_array_is_served_to_be_read_and_what_can_not_be_is_told() {
+fn such_an_array_is_served_to_be_read_and_what_can_not_be_is_reported() {
     let (set, content, offset, _) = bare(3, "-l 5 -c 64K");
     let geometry = format!("level=5,chunk=64K,offset={offset}");
     set.unchanged(|| {

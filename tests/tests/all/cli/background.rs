@@ -67,7 +67,7 @@ fn it_returns_when_the_exports_answer_and_says_how_it_is_stopped() {
 }
 
 #[test]
-fn a_server_that_never_serves_is_told_of_by_its_own_words_and_status() {
+fn a_server_that_never_serves_is_reported_by_its_own_words_and_status() {
     let set = Set::raid5(3);
     let held = std::fs::File::open(&set.members[0]).unwrap();
     held.lock().unwrap();

@@ -110,7 +110,7 @@ fn job_files_behind_the_devices_are_not_written_to_and_fios_flags_are_taken() {
     };
     let report = words(name(&file)).json();
     assert_eq!(ios(&report, 0, "write"), 3);
-    assert_eq!(fs::read_to_string(&file).unwrap(), job, "a job file is no device");
+    assert_eq!(fs::read_to_string(&file).unwrap(), job, "a job file is not a device");
     program::brindle(["bench", "--device", name(&file)]).refused(2, &["only job files are named"]);
     words(&format!("{} --suite latency", name(&file))).refused(2, &["job.fio is a job file"]);
     let taken =
@@ -233,7 +233,7 @@ fn traces_are_replayed_and_weighed() {
         );
         fs::write(set.path("broken.csv"), "1,h,0,Read,0,4096,1\n2,h,0,Rad,0,512,1\n").unwrap();
         let broken = set.run(&format!("bench --trace {} --array", name(&set.path("broken.csv")))).ended(1);
-        assert!(broken.err.contains("broken.csv:2: 'Rad' is no kind of request"), "{}", broken.err);
+        assert!(broken.err.contains("broken.csv:2: 'Rad' is not a kind of request"), "{}", broken.err);
         let unknown = set.run(&format!("bench --trace {} --array", name(&weights))).ended(1);
         assert!(unknown.err.contains("--trace-format"), "{}", unknown.err);
         let both = set.run(&format!("bench --rw=read --trace {} --array", name(&reads))).ended(2);

@@ -7,7 +7,7 @@ fn a_chunk_of_a_bitmap_that_is_no_power_of_two_is_refused_as_that() {
     let set = Set::sparse(2, 4 * MIB);
     set.unchanged(|| {
         let create = set.create("-l 1 -b internal --bitmap-chunk 3K").ended(2);
-        assert!(create.err.contains("3 KiB is no power of two: take 2 KiB or 4 KiB"), "{}", create.err);
+        assert!(create.err.contains("3 KiB is not a power of two: take 2 KiB or 4 KiB"), "{}", create.err);
     });
     set.create("-l 1").ok();
     let grow = set.run("grow --bitmap internal --bitmap-chunk 0 --array").ended(2);

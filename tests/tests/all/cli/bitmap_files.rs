@@ -276,7 +276,7 @@ fn what_can_not_have_a_bitmap_in_a_file_is_refused_and_leaves_none() {
         let grow = |words: &str| set.run(&format!("grow {words} --array"));
         let reported = grow("--bitmap bits2").ended(2).err;
         assert!(
-            reported.contains("say internal, none, or a file") && reported.contains("./bits2"),
+            reported.contains("give internal, none, or a file") && reported.contains("./bits2"),
             "{reported}"
         );
         grow(&format!("--bitmap {}", name(&file))).refused(1, &[name(&file), "there already", "--force"]);

@@ -18,7 +18,7 @@ fn file(set: &Set, named: &str, text: &str, mode: u32) -> String {
 }
 
 #[test]
-fn each_address_that_others_reach_is_told_of_once() {
+fn each_address_that_others_reach_is_reported_once() {
     let set = Set::raid5(3);
     let secrets = file(&set, "secrets", "initiator iqn.x:a a secret of 20 bytes\n", 0o600);
     let state = set.path("state");

@@ -108,7 +108,7 @@ fn a_resync_that_was_ended_goes_on_when_that_is_asked_for() {
 }
 
 #[test]
-fn dirty_and_degraded_is_told_and_has_to_be_forced() {
+fn dirty_and_degraded_is_reported_and_has_to_be_forced() {
     let Some(nbdsh) = or_skip(tools::find("nbdsh")) else { return };
     let set = Set::raid5(3);
     let left = &set.members[1..];

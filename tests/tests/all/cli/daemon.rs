@@ -52,7 +52,7 @@ impl Disks {
 const SETTINGS: &str = "[tuning]\nmemory = \"64M\"\n[[arrays]]\nname = \"b\"\naccess = \"read-only\"\nlimits = { iops = 100, bandwidth = \"1M\" }\n";
 
 #[test]
-fn all_that_can_be_is_served_in_one_process_and_the_rest_is_told_of() {
+fn all_that_can_be_is_served_in_one_process_and_the_rest_is_reported() {
     let disks = Disks::new();
     disks.settings(SETTINGS);
     let server = disks.start(&[]);

@@ -241,7 +241,7 @@ fn metadata_that_knows_no_replacement_is_said_so_and_left_as_it_is() {
 }
 
 #[test]
-fn how_far_a_member_was_rebuilt_is_told_of_a_stopped_array() {
+fn how_far_a_member_was_rebuilt_is_reported_for_a_stopped_array() {
     let set = Set::sparse(4, 64 * MIB);
     set.create("-l 5 -c 64K -x 1 -N a --assume-clean").ok();
     let server = set.serve("--max-speed 1");
@@ -273,7 +273,7 @@ fn what_has_no_redundancy_is_not_replaced_and_is_told_so() {
 }
 
 #[test]
-fn a_member_that_is_failed_by_its_role_is_told_of_by_its_name() {
+fn a_member_that_is_failed_by_its_role_is_reported_by_its_name() {
     let set = Set::sparse(4, 4 * MIB);
     set.create("-l 5 -c 64K -x 1 -N a").ok();
     let server = set.serve("");

@@ -197,7 +197,7 @@ const DAMAGES: [Damage; 7] = [
 ];
 
 #[test]
-fn redundancy_is_made_true_over_any_content_and_check_finds_the_byte_that_changes() {
+fn redundancy_is_brought_in_sync_over_any_content_and_check_finds_the_byte_that_changes() {
     for Damage { flags, members, victim, kind, sectors, located } in DAMAGES {
         let set = Set::random(members, 4 * MIB);
         let created = set.create(&format!("{flags} --json")).json();

@@ -80,7 +80,7 @@ fn a_full_file_system_fails_no_member_and_loses_nothing() {
 }
 
 #[test]
-fn by_policy_a_member_without_room_is_failed() {
+fn by_policy_a_member_without_space_is_failed() {
     let mut set = Set::sparse(2, 32 * MIB);
     let Some(mount) = or_skip(Mount::new(&set, &["-t", "tmpfs", "-o", "size=8m", "none"])) else { return };
     set.members.extend(files::members(&mount.0, "small", 1, 32 * MIB));

@@ -104,7 +104,7 @@ fn a_file_that_may_not_grow_ends_nothing() {
 }
 
 #[test]
-fn memory_that_can_not_be_had_is_told_of_in_one_line() {
+fn memory_that_can_not_be_had_is_reported_in_one_line() {
     let set = Set::raid5(3);
     let members: String = set.members.iter().map(|member| format!(" {}", member.display())).collect();
     let (program, runtime) = (program::path().display(), set.runtime());

@@ -170,7 +170,7 @@ fn a_server_ends_while_a_member_hangs_that_it_has_not_given_up() {
     server.send(Signal::TERM);
     wait(|| server.is_over(), "the process does not end");
     assert!(!scene.set.runtime().join("a.control").exists() && !scene.set.runtime().join("a.nbd").exists());
-    // It was told to end before it could record that the member is gone, but whoever wants to can go on at once.
+    // The server had to end before it could record that the member is gone, so that the next start needs --force.
     let again = scene.set.serve_some("--memory 32M --force", &scene.members[..2]);
     again.stop();
     let mut server = server;

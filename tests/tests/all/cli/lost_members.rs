@@ -16,7 +16,7 @@ pub(super) fn event(server: &mut Server, kind: &str) -> Value {
 }
 
 #[test]
-fn a_file_that_is_deleted_or_replaced_goes_on_and_is_told_of() {
+fn a_file_that_is_deleted_or_replaced_goes_on_and_is_reported() {
     let set = Set::raid5(3);
     let mut server = set.serve("");
     std::fs::remove_file(&set.members[1]).unwrap();

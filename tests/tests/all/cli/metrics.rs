@@ -148,7 +148,7 @@ fn metrics_are_put_in_a_file_as_a_whole() {
 }
 
 #[test]
-fn only_those_who_know_the_secret_are_told() {
+fn only_those_who_know_the_secret_get_an_answer() {
     let set = Set::raid5(3);
     let (socket, secret) = (set.path("scrape"), set.path("secret"));
     std::fs::write(&secret, "s3cret\n").unwrap();

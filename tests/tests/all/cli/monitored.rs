@@ -62,7 +62,7 @@ fn what_happens_is_told_as_it_happens() {
 }
 
 #[test]
-fn programs_and_mail_are_told_and_never_waited_for_for_ever() {
+fn programs_and_mail_get_events_and_are_never_waited_for_for_ever() {
     let set = Set::raid5(3);
     let server = set.serve("");
     // Nothing is wrong, and nothing is said.
@@ -90,7 +90,7 @@ fn programs_and_mail_are_told_and_never_waited_for_for_ever() {
 }
 
 #[test]
-fn mdadms_configuration_says_who_is_told() {
+fn mdadms_configuration_says_who_gets_mail() {
     let set = Set::raid5(3);
     let server = set.serve("");
     server.ask("fail", &["1"]).ok();

@@ -56,11 +56,11 @@ fn a_device_is_not_overwritten_for_an_older_servers_array_of_that_name() {
     refused(&["add", "a", "blank"]);
     refused(&["add", "--force", "a", "blank"]);
     refused(&["replace", "a", "0", "--with", "blank"]);
-    // One that was a member of the other array is the plainest sign.
+    // A former member of the other array is refused even with --force.
     let own = two.new.hashes();
     refused(&["add", "--force", "a", "m0"]);
     assert_eq!(two.new.hashes(), own);
-    // A name that can mean one array only is enough, and so is what is sure.
+    // A name that can mean only one array is accepted.
     two.ask(&["add", &old, "blank"]).ok();
     two.ask(&["remove", name(&two.old.members[0]), name(&two.blank)]).ok();
     two.new.members.iter().for_each(|member| std::fs::remove_file(member).unwrap());

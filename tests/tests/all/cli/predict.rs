@@ -16,7 +16,7 @@ fn words(flags: &str, last: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_prediction_has_all_that_is_told_of_it_and_is_the_same_again() {
+fn a_prediction_has_all_figures_and_is_the_same_again() {
     let report = program::brindle(words(ASKED, "evo850")).json();
     let number = |key: &str| report[key].as_f64().unwrap_or_else(|| panic!("{key} in {report}"));
     assert!((340.0..430.0).contains(&number("mb_s")), "390 MiB/s were published: {report}");
@@ -150,7 +150,7 @@ fn a_sweep_goes_on_where_it_was_interrupted() {
         html.contains("brindle simulate --drive nvme --as brindle") && html.contains("default-src 'none'"),
         "it needs no network"
     );
-    // Cut within the last line, as by a power cut.
+    // The file is cut within its last line, as by a power cut.
     let cut = &kept[..kept.len() - 9];
     fs::write(folder.join("points.jsonl"), cut).unwrap();
     let text = program::brindle(words(flags, name(&folder))).ok().text();

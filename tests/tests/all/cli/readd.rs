@@ -27,7 +27,7 @@ fn whole(set: &Set) {
 }
 
 #[test]
-fn a_member_that_was_away_is_that_member_again_and_what_is_none_is_told() {
+fn a_member_that_was_away_is_that_member_again_and_what_is_none_is_reported() {
     let set = marked();
     let m1 = &set.members[1];
     let server = set.serve("");
@@ -58,7 +58,7 @@ fn a_member_that_was_away_is_that_member_again_and_what_is_none_is_told() {
 }
 
 #[test]
-fn who_can_not_be_taken_again_is_a_spare_and_the_reason_is_told() {
+fn who_can_not_be_taken_again_is_a_spare_and_the_reason_is_reported() {
     let set = Set::raid5(4);
     let m1 = &set.members[1];
     let server = set.serve("");
@@ -140,7 +140,7 @@ fn one_word_stands_for_all_former_members_that_can_be_found() {
 }
 
 #[test]
-fn a_former_member_that_is_found_and_refused_is_told_of() {
+fn a_former_member_that_is_found_and_refused_is_reported() {
     let set = Set::raid5(4);
     let m1 = &set.members[1];
     let server = set.serve("");

@@ -121,7 +121,7 @@ fn things_that_are_no_storage() {
                 assert!(looked.contains(name(path)) && looked.contains(words), "{looked}");
             }
         });
-        // To `examine` an empty file is something that it has looked at.
+        // `examine` counts an empty file as examined, and succeeds.
         let looked = path == empty;
         let report = run("examine --json", &members).ended(i32::from(!looked)).report();
         let error = report["members"][1]["error"].as_str().unwrap_or_default();
@@ -133,8 +133,8 @@ fn things_that_are_no_storage() {
 #[test]
 fn arrays_that_can_not_be_made() {
     let cases: [(usize, &str, i32, &[&str]); 16] = [
-        (3, "-l 7", 2, &["--level", "'7' is no RAID level"]),
-        (3, "-l 5 -p near", 2, &["--layout", "'near' is no layout of raid5"]),
+        (3, "-l 7", 2, &["--level", "'7' is not a RAID level"]),
+        (3, "-l 5 -p near", 2, &["--layout", "'near' is not a layout of raid5"]),
         (2, "-l 5 -n 3", 2, &["--raid-devices 3", "2 members"]),
         (2, "-l 5 -x 2", 2, &["--spares 2", "no member"]),
         (3, "-l 0 -x 1", 1, &["no redundancy", "spares"]),

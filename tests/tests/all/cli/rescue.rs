@@ -108,7 +108,7 @@ fn members_are_never_written_to() {
 }
 
 #[test]
-fn places_that_can_not_be_read_are_told_of_and_tried_again() {
+fn places_that_can_not_be_read_are_reported_and_tried_again() {
     const LEN: usize = 4 << 20;
     let Some(files) = or_skip(HangingFiles::mount(1, LEN)) else { return };
     let set = Set::random(2, LEN as u64);

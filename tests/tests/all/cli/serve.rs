@@ -33,11 +33,11 @@ fn a_member_is_failed_by_any_of_its_names() {
     server.fail(name(&link));
     server.fail("2");
     for wrong in ["nowhere", "4", "-1"] {
-        server.ask("fail", &["--", wrong]).refused(1, &["is no member of a", name(&set.members[0])]);
+        server.ask("fail", &["--", wrong]).refused(1, &["is not a member of a", name(&set.members[0])]);
     }
     // A file that is gone is no reason to take another one for it.
     std::fs::remove_file(&set.members[0]).unwrap();
-    server.ask("fail", &["nowhere"]).refused(1, &["nowhere is no member"]);
+    server.ask("fail", &["nowhere"]).refused(1, &["nowhere is not a member"]);
     let status = server.status();
     assert_eq!(status["array"]["missing"], serde_json::json!([1, 2]), "{status}");
     server.fail("3");

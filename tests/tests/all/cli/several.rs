@@ -161,7 +161,7 @@ fn each_array_is_reported_and_found_by_any_of_its_names() {
     let text = serving.ask(&["status"]).ok().text();
     assert!(text.contains("b: raid1 of") && text.contains("\na: raid5 of"), "{text}");
     serving.ask(&["status", "c"]).refused(1, &["no server of array 'c'", "servers there: b"]);
-    serving.ask(&["fail", "a", name(&pair.b[0])]).refused(1, &["is no member of a"]);
+    serving.ask(&["fail", "a", name(&pair.b[0])]).refused(1, &["is not a member of a"]);
     // A role's number needs its array, a path none.
     serving.ask(&["fail", "0"]).refused(1, &["several arrays", "name the array"]);
     let failed = serving.ask(&["fail", name(&pair.b[0]), "--json"]).json();

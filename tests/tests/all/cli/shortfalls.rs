@@ -5,7 +5,7 @@ use brindle_tests::tools::{self, or_skip};
 use super::*;
 
 #[test]
-fn members_of_very_unlike_sizes_are_told_of() {
+fn members_of_very_unlike_sizes_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let mut members = files::members(dir.path(), "m", 2, 100 * MIB);
     let small = dir.path().join("small");
@@ -109,5 +109,5 @@ fn a_runtime_folder_of_somebody_else_is_refused_also_when_it_is_named() {
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "nothing was made in it");
     let file = set.path("file");
     std::fs::write(&file, "").unwrap();
-    run(&format!("status --runtime-dir {}", file.display()), &[]).refused(1, &["it is no folder"]);
+    run(&format!("status --runtime-dir {}", file.display()), &[]).refused(1, &["it is not a folder"]);
 }

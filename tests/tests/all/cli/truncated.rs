@@ -244,7 +244,7 @@ fn the_image_of_a_member_in_the_place_of_another_is_not_taken_for_it() {
 
 /// 1.0 has its superblock at the end, which is cut off with it.
 #[test]
-fn the_way_to_a_member_that_lost_its_superblock_with_its_end_is_told_and_leads_there() {
+fn the_way_to_a_member_that_lost_its_superblock_with_its_end_is_reported_and_leads_there() {
     let set = Set::random(3, 8 * MIB);
     set.create("--force -l 5 -c 64K -e 1.0 -N a").ended(0);
     let content = set.run("cat").ok().out;

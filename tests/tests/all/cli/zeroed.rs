@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Every version of metadata, of which none is left.
+/// Superblocks of every version of metadata are erased.
 #[test]
 fn members_become_plain_devices() {
     for version in ["0.90", "1.0", "1.1", "1.2"] {

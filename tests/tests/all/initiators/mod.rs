@@ -260,7 +260,7 @@ fn a_thousand_half_open_logins_hold_little_and_keep_nobody_out() {
 }
 
 #[test]
-fn a_patience_that_initiators_do_not_bear_is_told_of_at_the_start() {
+fn a_patience_that_initiators_do_not_bear_is_reported_at_the_start() {
     for (flags, reported) in
         [(&["--member-timeout", "5s"][..], true), (&["--member-timeout", "4s"], false), (&[], false)]
     {

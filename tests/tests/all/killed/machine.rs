@@ -302,7 +302,7 @@ fn confirm(vm: Vm, victims: &[Victim]) {
 }
 
 #[test]
-fn what_a_killed_machine_left_is_told_and_made_good_or_refused_and_all_flushed_data_are_there() {
+fn what_a_killed_machine_left_is_reported_and_made_good_or_refused_and_all_flushed_data_are_there() {
     let Some(nbdcopy) = or_skip(tools::find("nbdcopy")) else { return };
     if or_skip(Vm::new()).is_none() {
         return;

@@ -115,7 +115,8 @@ impl Scene {
         }
     }
 
-    /// Waits until all roles have a member in sync, and redundancy is true everywhere: also where members had no room.
+    /// Waits until all roles have a member in sync, and redundancy is in sync everywhere: also where members had no
+    /// room.
     fn wait_until_whole(&self) {
         self.wait("the array does not become whole", |scene| {
             let status = scene.status();
@@ -255,7 +256,7 @@ impl Scene {
         assert_eq!(code, -1);
     }
 
-    /// Redundancy is true in the end, on the running array and on the members that it leaves.
+    /// Redundancy is in sync in the end, on the running array and on the members that it leaves.
     pub(super) fn ends(&mut self, verifier: &mut Verifier) {
         verifier.verify_first(&self.server().uri());
         assert_eq!(self.action("check")["mismatch_cnt"], 0);

@@ -172,7 +172,7 @@ impl Script<'_> {
     }
 }
 
-/// Compares what md said with what must be, and takes note of what it did.
+/// Compares md's report with the expected state, and notes its changes.
 fn judge(array: &mut Array, turn: Turn, report: &Report) {
     let number = array.number;
     let value = |key: &str| &report[format!("{key}{number}").as_str()];

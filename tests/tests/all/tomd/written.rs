@@ -47,7 +47,7 @@ impl Written {
             .collect()
     }
 
-    /// Creates the array and writes to it, the second time without as many members as it may lose if `losing`.
+    /// Creates the array and writes to it. If `losing`, the second write lacks as many members as the array may lose.
     pub(super) fn new(shape: &Shape, number: usize, dir: &Path, losing: bool) -> Result<Self, Missing> {
         let prefix = format!("{number}-{losing}-");
         let members: Vec<PathBuf> = shape

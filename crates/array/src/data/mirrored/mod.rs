@@ -4,6 +4,7 @@ mod holes;
 mod pace;
 mod read;
 mod read_errors;
+mod recovery;
 mod scrub;
 mod split;
 mod vote;
@@ -75,7 +76,7 @@ impl Mirror {
         mirror
     }
 
-    /// How much scratch an array gets that asks for `wanted` bytes, for mending and comparing: the widest step holds a
+    /// Scratch bytes of an array that asks for `wanted` bytes, for mending and comparing: the widest step holds a
     /// block of each copy. Buffers are powers of two.
     pub(crate) fn scratch_bytes(map: &Mirrored, wanted: usize) -> usize {
         let step = (usize::from(map.copies()) * window::block(map) as usize).next_power_of_two();

@@ -164,7 +164,7 @@ impl Paces {
         self.roles[usize::from(role)].latency.get()
     }
 
-    /// How many times as long as `least` (nanoseconds) this member takes; 1 if it is not slow.
+    /// Time of this member's answers as a multiple of `least` (nanoseconds); 1 if it is not slow.
     pub(super) fn weight(&self, role: u16, least: u64) -> u64 {
         let times = self.latency(role) / least.max(1);
         if times < SLOW { 1 } else { times }

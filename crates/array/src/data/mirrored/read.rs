@@ -37,7 +37,7 @@ impl Mirror {
         let Some(copy) = self.choose(offset, into.len()) else { return Err(VolumeError::TooManyLost) };
         let (role, cost) = (copy.extent.member, into.len() as u64 + OPERATION);
         if self.core.members.is_avoided(role) {
-            // It would keep the memory, or has not taken yet what was written: there is no other copy, or none that may be read.
+            // A slow member keeps the memory, and one that lags behind has old data: no other copy may be read.
             return Box::pin(self.read_carefully(offset, into, &Suspects::new())).await;
         }
         let load = &self.load[usize::from(role)];

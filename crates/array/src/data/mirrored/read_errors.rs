@@ -31,7 +31,7 @@ struct CarefulPiece {
     /// Bytes of the array.
     offset: u64,
     into: Slice,
-    /// As long; what is mended is read back into it.
+    /// Memory of the same length, into which mended bytes are read back.
     spare: Slice,
 }
 
@@ -92,7 +92,7 @@ impl Mirror {
                     result = result.and(self.read_piece(&piece, suspects, &mut read_failures).await);
                 }
             }
-            // Whatever becomes of the members now, what has been read is the answer.
+            // The bytes that were read are the answer, even if members fail now.
             self.core.judge(self.door(), read_failures).await;
             result?;
         }
@@ -116,8 +116,8 @@ impl Mirror {
         self.core.mend_place(self.door(), role, offset, why, good, spare, read_failures).await
     }
 
-    /// Tries the copies of a piece: the suspects first, then the others in their order. A slow member is asked last, and
-    /// only when it has answered what it was asked before: each time it would keep the memory that it is given.
+    /// Tries the copies of a piece: the suspects first, then the others in their order. A slow member is asked last,
+    /// and only after its earlier answers: it keeps the memory of each read until then.
     async fn read_piece(
         &self,
         piece: &CarefulPiece,

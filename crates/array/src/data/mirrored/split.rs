@@ -70,7 +70,7 @@ impl Drop for Loaded<'_> {
 }
 
 impl Mirror {
-    /// Reads parts of a range from several copies. What is rare here is in boxes of its own: the rest is small, and needs
+    /// Reads parts of a range from several copies. Rare paths have boxes of their own: the rest is small, and needs
     /// no memory but the request's.
     pub(super) async fn read_split(&self, offset: u64, into: &Slice) -> Result<(), VolumeError> {
         let Some(Split { asked, loaded, .. }) = self.split(offset, into)? else {

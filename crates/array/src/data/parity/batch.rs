@@ -43,7 +43,7 @@ fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
     a.start < b.end && b.start < a.end
 }
 
-/// One who joined, and waits for what becomes of the whole.
+/// A write that joined the batch, and waits for the outcome of the whole.
 struct Follower {
     task: TaskId,
     result: Cell<Option<Result<(), VolumeError>>>,

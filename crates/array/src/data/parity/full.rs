@@ -10,7 +10,7 @@ use brindle_volume::{VolumeError, stretches};
 use smallvec::SmallVec;
 
 use super::bad::Bad;
-use super::parity_first::Both;
+use super::no_space::parity_first::Both;
 use super::plan::Pieces;
 use super::row_write::{RowWrite, clip, cut_part};
 use super::solve::{SmallSlots, generate};
@@ -95,7 +95,7 @@ impl Parity {
         self.settle_window(window)
     }
 
-    /// Where members are lost parity is written first, lest it stand for nothing if there is no room (`parity_first.rs`).
+    /// Where members are lost parity is written first, lest it stand for nothing if there is no room (`no_space/parity_first.rs`).
     async fn write_full_degraded(&self, full: Full<'_>) -> Result<(), VolumeError> {
         let (map, window) = (full.map, full.window);
         let lost = |row| data_roles(&map.row(row)).filter(|&r| self.readable_in(row, r).is_none()).count();
@@ -117,7 +117,7 @@ impl Parity {
             rest = self.commit(window, group).await?;
         }
         let both = Both { parity, rest };
-        let Some((sent, outcome)) = self.short_of_room(&both) else {
+        let Some((sent, outcome)) = self.short_of_space(&both) else {
             drop(full);
             self.settle_both(&both, window.range(map)).await?;
             return self.settle_window(window);
@@ -136,7 +136,7 @@ impl Parity {
                 start = end;
             }
         }
-        Err(self.end_without_room(outcome).await)
+        Err(self.end_without_space(outcome).await)
     }
 
     fn compute_full(&self, full: &Full<'_>) {

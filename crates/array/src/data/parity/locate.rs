@@ -64,7 +64,7 @@ fn member(row: &Row, q: u16, culprit: Culprit) -> Option<(u16, MismatchKind)> {
 }
 
 impl Wrong {
-    /// Computes what the member is to hold; gives the plane in which it stands then.
+    /// Computes the correct content of the member; gives the plane in which it stands then.
     pub(super) fn mend(&self, row: &Row, blocks: &mut Blocks<'_>, computed: (u16, u16)) -> u16 {
         match self.kind {
             MismatchKind::P => computed.0,

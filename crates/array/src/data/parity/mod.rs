@@ -10,16 +10,15 @@ mod full;
 mod load;
 mod locate;
 mod mend;
-mod parity_first;
+mod no_space;
 mod plan;
 mod read;
-mod recover;
+mod recovery;
 mod row_read;
 mod row_write;
 mod scrub;
 mod solve;
 mod trusted;
-mod undo;
 mod window;
 mod write;
 mod writers;
@@ -75,7 +74,7 @@ impl Parity {
         }
     }
 
-    /// How much scratch an array gets that asks for `wanted` bytes: the widest step holds a page of each member and as
+    /// Scratch bytes of an array that asks for `wanted` bytes: the widest step holds a page of each member and as
     /// much again. Buffers are powers of two.
     pub(crate) fn scratch_bytes(map: &ParityRows, wanted: usize) -> usize {
         let members = usize::from(map.data_members() + map.parity_members());

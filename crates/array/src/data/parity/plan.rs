@@ -41,7 +41,7 @@ pub(super) enum Way {
     Reconstruct,
     /// From the old parity, the old data and the new data: read-modify-write.
     Modify,
-    /// Not at all: none is left, or it says nothing true of blocks that are lost.
+    /// Parity is not written: no parity member is left, or parity is not in sync where blocks are lost.
     Leave,
 }
 

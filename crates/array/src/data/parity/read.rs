@@ -87,7 +87,7 @@ impl Parity {
         join_all(reads.map(|(at, slice)| self.read_degraded(at, slice))).await.into_iter().collect()
     }
 
-    /// Small reads are many: what only the others need, which is large, is in a box of its own.
+    /// Small reads are many: the large state of the other paths is in a box of its own.
     async fn read_degraded(&self, offset: u64, into: &Slice) -> Result<(), VolumeError> {
         let (len, column) = (into.len() as u64, self.map.position(offset).column);
         if column + len > self.map.chunk() || len * u64::from(self.width()) > self.budget() {
@@ -99,7 +99,7 @@ impl Parity {
         Box::pin(self.read_carefully(offset, into)).await
     }
 
-    /// Reads what is there straight, and rows of which something wanted is lost window by window.
+    /// Reads members directly, and rows with lost data that is wanted window by window.
     async fn read_in_rows(&self, offset: u64, into: &Slice) -> Result<(), VolumeError> {
         let len = into.len() as u64;
         let rows = self.map.position(offset).row..self.map.position(offset + len - 1).row + 1;
@@ -175,7 +175,7 @@ impl Parity {
         offset <= start && start + data <= offset + len
     }
 
-    /// Rebuilds a window and copies what is wanted of it; `false` if that failed for some of it.
+    /// Rebuilds a window and copies the wanted part of it; `false` if that failed for some of it.
     async fn read_window(&self, window: &RowWindow, offset: u64, into: &Slice) -> Result<bool, VolumeError> {
         let _held = self.locks.acquire(window.rows.clone(), Hold::Shared).await;
         let len = into.len() as u64;
@@ -217,8 +217,8 @@ impl Parity {
         Ok(true)
     }
 
-    /// The members that others are to answer for: those that do not answer, and those that are only slower than others, if these are
-    /// to be `slow_peer`.
+    /// The members whose data are rebuilt from the others: those that do not answer and, with `slow_peer`, those that
+    /// are only slower than others.
     fn slow_members(&self, slow_peer: bool) -> Bad {
         let (mut slow, members) = (Bad::default(), &self.core.members);
         if members.is_any_slow() {
@@ -256,8 +256,8 @@ impl Parity {
         Ok(())
     }
 
-    /// Reads a stretch of one block. A slow member is asked only for what the others can't make up for, and only when it
-    /// has answered what it was asked before: each time it would keep the memory that it is given.
+    /// Reads a stretch of one block. A slow member is read only where the others can't replace it, and only after its
+    /// earlier answers: it keeps the memory of each read until then.
     async fn read_step(&self, offset: u64, into: &Slice) -> Result<(), VolumeError> {
         let position = self.map.position(offset);
         let (row, start) = (position.row, position.column);
@@ -316,7 +316,7 @@ impl Parity {
                 }
             }
         }
-        // Whatever becomes of the members now, what has been rebuilt is the answer.
+        // The rebuilt bytes are the answer, even if members fail now.
         self.core.judge(self.door(), read_failures).await;
         result
     }

@@ -1,8 +1,8 @@
 //! Writes a part of one row: reads the blocks that its plan needs, computes parity, writes data and parity at once.
 //!
-//! All members are written in one group, so whichever of them refuse, the others hold what belongs together: data that
-//! a failed member lacks is what parity says it is. Where something is lost, parity that does not come from what was read
-//! is written first (`parity_first.rs`).
+//! All members are written in one group, so whichever of them refuse, the others agree: parity gives the data that a
+//! failed member lacks. Where blocks are lost, parity that was computed from new data alone is written first
+//! (`no_space/parity_first.rs`).
 
 use core::ops::Range;
 
@@ -53,6 +53,8 @@ pub(super) struct Blocks {
     pub(super) data: SmallVec<[u16; 16]>,
 }
 
+/// The blocks of P and Q in scratch, before those of data. They are numbers, not an enum, since they also index the
+/// pairs of [`Health`].
 pub(super) const P: u16 = 0;
 pub(super) const Q: u16 = 1;
 
@@ -154,7 +156,7 @@ impl Parity {
             let tried = match plan(&job.row, &health, job.pieces)? {
                 WritePlan::Bands(bands) => self.write_bands(job, &cols, &health, &bands, &mut memory).await?,
                 WritePlan::Rebuild(bands) => {
-                    // It takes its own: nobody waits for memory while it holds some.
+                    // The retry takes memory of its own: no task waits for memory while it holds some.
                     memory = None;
                     Box::pin(self.write_rebuilt(job, &cols, &health, &bands)).await?
                 }
@@ -264,7 +266,7 @@ impl Parity {
         self.write_made(job, health, bands, &blocks, &mut group);
         let window = RowWindow::of_row(job.number, cols.clone());
         let outcome = self.commit(&window, group).await?;
-        if self.lacks_room(health, &outcome) {
+        if self.must_undo(health, &outcome) {
             return Box::pin(self.undo_bands(job, health, bands, &blocks, &outcome)).await;
         }
         self.core.settle_range(&outcome, true, window.range(&self.map)).await?;
@@ -290,12 +292,12 @@ impl Parity {
         }
     }
 
-    /// After the writes: notes what parity is known to stand for now, and checks that what was written can be promised.
+    /// After the writes: notes where parity is in sync now, and checks that success may be acknowledged.
     pub(super) fn settle_bands(&self, job: &RowWrite<'_>, bands: &Bands) -> Result<Tried, VolumeError> {
         for band in bands {
             let window = RowWindow::of_row(job.number, band.lo..band.hi);
             if band.way == Way::Reconstruct {
-                self.note_true(&window, !self.core.members.all_in_sync());
+                self.note_window_in_sync(&window, !self.core.members.all_in_sync());
             }
             let written = |index| job.pieces.iter().any(|piece| piece.index == index && piece.covers(band));
             self.check_written(job.number, &window.cols, written)?;
@@ -408,7 +410,7 @@ impl Parity {
             }
         }
         let outcome = self.commit(&window, group).await?;
-        if self.lacks_room(health, &outcome) {
+        if self.must_undo(health, &outcome) {
             return Box::pin(self.undo_rebuilt(job, cols, health, bands, &planes, &outcome)).await;
         }
         self.core.settle_range(&outcome, true, window.range(&self.map)).await?;

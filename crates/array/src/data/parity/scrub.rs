@@ -59,7 +59,8 @@ impl Parity {
         let repairs = self.compare(window, planes, there, mode, report, &mut whole);
         let written = self.write_repairs(window, repairs, report).await?;
         if written && mode != SyncMode::Check {
-            let note = |&row: &u64| self.note_true(&RowWindow::of_row(row, window.cols.clone()), false);
+            let note =
+                |&row: &u64| self.note_window_in_sync(&RowWindow::of_row(row, window.cols.clone()), false);
             whole.iter().for_each(note);
         }
         Ok(())
@@ -175,7 +176,8 @@ impl Parity {
         Ok(left)
     }
 
-    /// Counts what disagrees of the members whose planes are `there`, by row and role; gives the writes that bring it in sync as
+    /// Counts mismatches of the members whose planes are `there`, by row and role; gives the writes that bring it in
+    /// sync as
     /// `mode` has it, and adds the rows that are in sync then to `whole`.
     pub(super) fn compare(
         &self,

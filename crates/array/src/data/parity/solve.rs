@@ -73,7 +73,7 @@ pub(super) fn slots<'a>(row: &Row, blocks: &'a Blocks<'_>) -> Slots<'a> {
 pub(super) struct SmallSlots;
 
 impl SmallSlots {
-    /// As many zeroes as the row's parity has terms.
+    /// A zero for each term of the row's parity.
     pub(super) fn zeroes<'a>(row: &Row) -> Slots<'a> {
         const NONE: &[u8] = &[];
         smallvec::smallvec![NONE; usize::from(row.slots())]

@@ -44,7 +44,7 @@ impl Parity {
 
     /// Parity of a window was made from all its data and written, or found to agree. The caller holds the rows alone.
     #[inline]
-    pub(super) fn note_true(&self, window: &RowWindow, needed: bool) {
+    pub(super) fn note_window_in_sync(&self, window: &RowWindow, needed: bool) {
         self.core.keeper.note_in_sync(window.range(&self.map), needed);
     }
 
@@ -60,8 +60,8 @@ impl Parity {
         if data > parity { Err(VolumeError::TooManyLost) } else { Ok(()) }
     }
 
-    /// Whether what was written to columns of a row can be promised: members may have been lost meanwhile, and what
-    /// was not written to them with them.
+    /// Refuses success for a write to columns of a row if too many members were lost meanwhile, with data that only
+    /// they were to hold.
     #[inline]
     pub(super) fn check_written(
         &self,
@@ -79,9 +79,9 @@ impl Parity {
         if in_parity && !self.is_in_sync(row, cols) { Err(VolumeError::TooManyLost) } else { Ok(()) }
     }
 
-    /// [`Parity::check_written`] of a window that was written whole, after noting that its parity is true.
+    /// [`Parity::check_written`] of a window that was written whole, after noting that its parity is in sync.
     pub(super) fn settle_window(&self, window: &RowWindow) -> Result<(), VolumeError> {
-        self.note_true(window, !self.core.members.all_in_sync());
+        self.note_window_in_sync(window, !self.core.members.all_in_sync());
         window.rows.clone().try_for_each(|row| self.check_written(row, &window.cols, |_| true))
     }
 }

@@ -32,7 +32,7 @@ impl Cuts {
     }
 }
 
-/// How many turns of the executor a write waits for others to join, as long as they do.
+/// Turns of the executor that a write waits for others to join, as long as they do.
 const MOST_TURNS: usize = 8;
 impl Parity {
     #[inline]

@@ -2,7 +2,7 @@
 
 use core::cell::Cell;
 
-/// How many writes in a row must be alone before the next is taken to stay alone.
+/// Writes in a row that must be alone before the next is taken to stay alone.
 const ALONE: u32 = 8;
 
 /// The writes in progress, and whether they tend to come together.
@@ -25,7 +25,7 @@ impl Writers {
         Counted(self)
     }
 
-    /// Others are likely to follow at once.
+    /// True if further writes are likely to follow at once.
     #[inline]
     pub(super) fn expects_company(&self) -> bool {
         self.company.get() > 0

@@ -12,7 +12,7 @@ use crate::scsi::{Action, Sense};
 use crate::session::{End, Inbox};
 
 impl Command {
-    /// Bytes that are to come for what the command comes to.
+    /// Bytes that the initiator still has to send for a command.
     pub(super) fn wants(&self, action: &Action) -> usize {
         if self.writes() { action.data_out().min(self.expected() as u64) as usize } else { 0 }
     }
@@ -22,7 +22,7 @@ impl Command {
         self.aborted().is_none() && self.spoiled.get().is_none()
     }
 
-    /// Its data are of no use; the last of the burst has come, or not yet.
+    /// Data of this command are dropped until the last of the burst has come.
     fn stop_waiting(&self, last: bool) {
         if last {
             let burst = self.burst.get();

@@ -36,7 +36,7 @@ pub(super) enum Body {
     Long { header: Header, len: usize },
     /// Data that were read, in as many PDUs as it takes; the last one has the status GOOD.
     Data { task: u32, len: usize, residual: (u8, u32) },
-    /// Nothing, and the connection is closed after what was before.
+    /// Closes the connection after everything queued before.
     Close,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Replies {
     status: Cell<u32>,
 }
 
-/// As many answers without commands wait at most; then nothing is received until some have gone.
+/// Most answers without commands that wait; beyond that nothing is received until some have been sent.
 pub(super) const MOST_WAITING: usize = 256;
 
 impl Replies {
@@ -205,7 +205,7 @@ impl Batch {
         }
     }
 
-    /// As many PDUs of what was read as there is room for.
+    /// Adds as many Data-In PDUs as there is room for.
     fn data<V>(&mut self, connection: &Connection<V>, mut rest: Rest) {
         let Some(memory) = rest.answer.ticket.as_ref().map(|ticket| ticket.memory().clone()) else { return };
         while rest.done < rest.len {

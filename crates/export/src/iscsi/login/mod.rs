@@ -101,7 +101,7 @@ pub enum LoginStep {
     Refused(Header, Refusal),
 }
 
-/// How far the initiator has proved itself.
+/// Progress of the initiator's authentication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Proof {
     /// The initiator has not begun to authenticate.

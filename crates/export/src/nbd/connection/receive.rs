@@ -90,7 +90,7 @@ impl<V: Volume + 'static> Transmission<V> {
         Ok(())
     }
 
-    /// Fills a write's buffer from what is there and what comes.
+    /// Fills a write's buffer from bytes that have arrived, and then from the socket.
     async fn fill(&self, memory: &Slice, inbox: &mut Inbox) -> Result<(), End> {
         let got = inbox.move_to(memory);
         let mut rest = memory.slice(got..memory.len());

@@ -39,7 +39,7 @@ pub(crate) struct Handshake<'a> {
 }
 
 impl Handshake<'_> {
-    /// Haggles until the client has chosen one of `offers`, which is asked anew for each option.
+    /// Negotiates until the client has chosen one of `offers`, which is called anew for each option.
     pub(crate) async fn run(
         &mut self,
         max_payload: u32,

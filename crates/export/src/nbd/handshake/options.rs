@@ -251,7 +251,7 @@ mod tests {
             description: "of a test".to_owned(),
             limits,
         };
-        // As if some had ended, and some that are left.
+        // Offers with gaps in their numbers, as if some had ended.
         vec![offer(3, "a", true), offer(7, "b", false)]
     }
 

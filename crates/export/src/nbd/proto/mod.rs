@@ -148,5 +148,5 @@ pub const CHUNK_DONE: u16 = 1 << 0;
 
 /// The only metadata context that is offered.
 pub const BASE_ALLOCATION: &str = "base:allocation";
-/// The number that stands for [`BASE_ALLOCATION`]; any would do.
+/// The number for [`BASE_ALLOCATION`], chosen freely.
 pub const BASE_ALLOCATION_ID: u32 = 1;

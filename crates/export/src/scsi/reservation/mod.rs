@@ -107,7 +107,7 @@ impl Reservations {
         self.held.as_ref().map(|held| held.kind)
     }
 
-    /// How many are registered.
+    /// Number of registered initiators.
     pub fn registrants(&self) -> usize {
         self.registrants.len()
     }

@@ -189,7 +189,7 @@ fn open_with_any(world: &World<Sim>, files: &[MemberId], what: &str) -> (Array, 
     (world.try_open(world.assembly().unwrap(), config).unwrap(), None)
 }
 
-/// After a cut: redundancy is true again after what the bitmap tells was resynced, whichever bitmap is found.
+/// After a cut: redundancy is in sync again after what the bitmap tells was resynced, whichever bitmap is found.
 fn judge_after_cut(world: &World<Sim>, files: &[MemberId], members: usize, what: &str) -> Option<MemberId> {
     let assembly = world.assembly().unwrap_or_else(|error| panic!("{what}: {error}"));
     assert!(assembly.degraded().is_empty(), "{what}");

@@ -66,7 +66,7 @@ fn what_can_not_be_the_arrays_bitmap_is_refused_by_name_and_nothing_changes() {
     assert!(matches!(with(|head| head.chunk = 3 * 4096), BitmapFault::Damaged(_)));
     let none = world.bench.add_blank_drive(Model::nvme(), ROOM);
     assert!(matches!(refused(&world, none), BitmapFault::Damaged(_)));
-    // One that is ahead by one: the power went before the superblocks were written.
+    // A bitmap that is one event ahead: the power went before the superblocks were written.
     change_head(&world, file, |head| head.events += 1);
     world.stop(&open_with(&world, file));
     // A bitmap that marks itself as stale is treated as stale.
@@ -96,7 +96,7 @@ fn a_file_that_is_shorter_than_its_bits_is_refused() {
     assert_eq!(assembly.accept_bitmap(given(), &bytes, need), Ok(()));
     assert_eq!(assembly.bitmap.as_ref().map(|own| own.chunk), Some(CHUNK));
     assert!(!assembly.is_bitmap_file_stale());
-    // Nothing of a bitmap goes with what puts writes on record in another way.
+    // A bitmap goes with no other record of writes: a partial parity log or a journal.
     for (limit, word) in [(Limitation::Ppl, "partial parity log"), (Limitation::Journal, "journal")] {
         let mut assembly = world.assembly().unwrap();
         assembly.limits.push(limit);

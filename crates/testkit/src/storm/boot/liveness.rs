@@ -36,7 +36,7 @@ impl Run {
 
     /// Data that force gives may be wrong, but once members are rebuilt from it their redundancy agrees. No boot follows that would
     /// take it for true.
-    pub(super) async fn make_forced_true(&self, array: &Array) -> Result<(), Failure> {
+    pub(super) async fn resync_forced(&self, array: &Array) -> Result<(), Failure> {
         self.end_faults();
         array.recover_again();
         self.recovered(array).await;

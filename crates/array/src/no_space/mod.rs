@@ -1,4 +1,17 @@
-//! Ranges whose writes failed for lack of space are brought in sync again once there is space.
+//! Writes that failed on members which stay in use, for lack of space or because they did not answer.
+//!
+//! A full file system is no failure of a member: it can be read, and takes writes in place. The write that found no
+//! room is refused with that error. It may have reached some members and not others, or in part. So the redundancy of
+//! its range is unknown until all of it has been brought in sync again. Until then mirrors are read there from their
+//! first copy, parity is not used, and the array is not marked clean beyond the range's start. Where parity stands for
+//! lost blocks, that would lose them: `data/parity/no_space` takes such a write back.
+//!
+//! This file has the task that brings such ranges in sync again; `settle` finds the writes, `record` tells the keeper,
+//! `ranges` holds what is left to do.
+
+pub(crate) mod ranges;
+mod record;
+mod settle;
 
 use std::rc::{Rc, Weak};
 
@@ -10,7 +23,7 @@ use crate::array::{Array, Running};
 use crate::data::report::SyncMode;
 use crate::sync_len::sync_len;
 
-/// How long to wait before what found no room is tried again; doubled each time, up to the most.
+/// Pause before writes that found no space are tried again; doubled each time, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Bytes that are corrected at a time, or a chunk where that is more: whole windows of a resync.
@@ -19,7 +32,7 @@ const WINDOW: u64 = 4 << 20;
 const ALIGNMENT: u64 = 64 << 10;
 
 impl Array {
-    /// Begins to retry writes that failed for lack of space.
+    /// Has ranges that found no space brought in sync again.
     pub(crate) fn tried_again(self) -> Self {
         let (me, io) = (Rc::downgrade(&self.0), self.0.core.io.clone());
         let begin = move || drop(io.spawn(bring_in_sync(me.clone(), io.clone())));
@@ -29,8 +42,8 @@ impl Array {
 }
 
 impl Running {
-    /// Makes true what found no room. False if there is something left of it.
-    async fn try_for_room(&self) -> Result<bool, VolumeError> {
+    /// Brings ranges in sync that found no space. False if some are left.
+    async fn retry(&self) -> Result<bool, VolumeError> {
         let unit = match self.geometry.family() {
             Family::Parity(map) => map.chunk().max(ALIGNMENT),
             _ => ALIGNMENT,
@@ -52,22 +65,22 @@ impl Running {
     }
 }
 
-/// Tries now and then to make true what found no room, until all of it is or the array ends.
+/// Tries now and then to bring ranges in sync that found no space, until all of them are or the array ends.
 async fn bring_in_sync(array: Weak<Running>, io: Io) {
     let mut pause = FIRST_PAUSE;
     loop {
         io.sleep(pause).await;
         let Some(array) = array.upgrade() else { return };
-        match array.try_for_room().await {
+        match array.retry().await {
             Ok(true) => {
-                array.core.keeper.room_ends(true);
+                array.core.keeper.retry_ends(true);
                 let _recorded = array.core.keeper.save_position().await;
                 return;
             }
             Err(VolumeError::Stopping | VolumeError::TooManyLost) => {
-                return array.core.keeper.room_ends(false);
+                return array.core.keeper.retry_ends(false);
             }
-            // No room yet, or something that the next attempt may not meet.
+            // No space yet, or an error that the next attempt may not meet.
             Ok(false) | Err(_) => pause = (pause * 2).min(LONGEST_PAUSE),
         }
     }

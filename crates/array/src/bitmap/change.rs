@@ -5,15 +5,15 @@ use std::rc::Rc;
 use brindle_layout::Level;
 use brindle_volume::VolumeError;
 
+use super::record::Install;
 use crate::array::Array;
 use crate::data::mirrored::Mirror;
-use crate::keeper::Install;
 use crate::ledger::{BitmapError, BitmapSpec, MAX_WRITE_BEHIND};
 
 impl Array {
     /// Gives the array such a write-intent bitmap, beside each superblock or in a file, in the place of the one that it has, if it has one.
     /// It stands there, and that is on record, when this returns; requests go on meanwhile. All bits are set at first, as with md: they
-    /// are cleared in time where redundancy is true and nothing is written. Of one that moves, bits are clear that were clear before.
+    /// are cleared in time where redundancy is in sync and nothing is written. Of one that moves, bits are clear that were clear before.
     ///
     /// A bitmap with chunks of another size that stands where the present one does takes its place once that is gone: a crash between
     /// finds none.
@@ -56,7 +56,8 @@ impl Array {
     ///
     /// # Errors
     /// [`BitmapError::Absent`], [`BitmapError::WriteBehind`], [`BitmapError::TooManyWriteBehind`], [`BitmapError::NoRedundancy`],
-    /// [`BitmapError::ReadOnly`], [`BitmapError::Unrecorded`]: nothing has changed. After [`BitmapError::Volume`] the bitmap of some members may say so.
+    /// [`BitmapError::ReadOnly`], [`BitmapError::Unrecorded`]: nothing has changed. After [`BitmapError::Volume`] the
+    /// bitmap of some members may say so.
     pub async fn set_write_behind(&self, count: u32) -> Result<(), BitmapError> {
         self.check_bitmap_may_change()?;
         self.check_write_behind(count)?;

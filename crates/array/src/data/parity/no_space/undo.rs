@@ -15,10 +15,10 @@ use brindle_members::events::Cause;
 use brindle_members::set::Owner as _;
 use brindle_volume::VolumeError;
 
-use super::plan::{Band, Bands, Health, Way};
-use super::row_write::{Blocks, RowWrite, Tried, parity_blocks};
-use super::window::{Planes, RowWindow};
-use super::{Parity, parity_roles};
+use super::super::plan::{Band, Bands, Health, Way};
+use super::super::row_write::{Blocks, RowWrite, Tried, parity_blocks};
+use super::super::window::{Planes, RowWindow};
+use super::super::{Parity, parity_roles};
 
 /// The bytes that a member held before a write, at `offset` of its data area.
 struct Before {
@@ -29,14 +29,15 @@ struct Before {
 
 impl Parity {
     /// Whether lack of space is the only reason why a write to a row that lacks a member was not carried out.
-    pub(super) fn lacks_room(&self, health: &Health, outcome: &Done) -> bool {
+    pub(in crate::data::parity) fn must_undo(&self, health: &Health, outcome: &Done) -> bool {
         self.lacks_space(outcome) && (health.careful || health.writable == [false, false])
     }
 
-    /// Nothing but room is missing. Of a member that has failed while it was written to nothing is said here.
-    pub(super) fn lacks_space(&self, outcome: &Done) -> bool {
+    /// True if lack of space is the only failure of a write. Members that have failed meanwhile are not considered
+    /// here.
+    pub(in crate::data::parity) fn lacks_space(&self, outcome: &Done) -> bool {
         let refused = outcome.refused();
-        !refused.is_empty() && refused.iter().all(|refused| self.core.waits_for_room(refused.error))
+        !refused.is_empty() && refused.iter().all(|refused| self.core.waits_for_space(refused.error))
     }
 
     /// Ends a write of bands that lacked space, and whose parity was not computed from scratch: old data and parity
@@ -44,7 +45,7 @@ impl Parity {
     ///
     /// # Errors
     /// Always: that there was no room.
-    pub(super) async fn undo_bands(
+    pub(in crate::data::parity) async fn undo_bands(
         &self,
         job: &RowWrite<'_>,
         health: &Health,
@@ -53,11 +54,11 @@ impl Parity {
         outcome: &Done,
     ) -> Result<Tried, VolumeError> {
         self.undo_modified(job, health, bands, blocks, outcome).await;
-        Err(self.end_without_room(outcome).await)
+        Err(self.end_without_space(outcome).await)
     }
 
     /// Writes the old content back to bands whose old data and parity were read. Where that fails, they are in doubt.
-    pub(super) async fn undo_modified(
+    pub(in crate::data::parity) async fn undo_modified(
         &self,
         job: &RowWrite<'_>,
         health: &Health,
@@ -90,7 +91,7 @@ impl Parity {
     ///
     /// # Errors
     /// Always: that there was no room.
-    pub(super) async fn undo_rebuilt(
+    pub(in crate::data::parity) async fn undo_rebuilt(
         &self,
         job: &RowWrite<'_>,
         cols: &Range<u64>,
@@ -120,7 +121,7 @@ impl Parity {
         if !self.undo(&RowWindow::of_row(job.number, cols.clone()), &before, outcome).await {
             self.doubt_bands(job, bands, outcome);
         }
-        Err(self.end_without_room(outcome).await)
+        Err(self.end_without_space(outcome).await)
     }
 
     /// Writes the old content back to members. True if all of them took it.
@@ -134,7 +135,7 @@ impl Parity {
         }
         let Ok(written) = self.commit(window, group).await else { return false };
         let expected =
-            |refused: &Refused| self.core.waits_for_room(refused.error) && without_space(refused.role);
+            |refused: &Refused| self.core.waits_for_space(refused.error) && without_space(refused.role);
         written.refused().iter().all(expected)
             && self.hold(before.iter().filter(|b| without_space(b.role))).await
     }
@@ -164,14 +165,14 @@ impl Parity {
             let parity = parity_roles(&job.row).filter(written).count();
             if parity > 0 && parity + data.filter(written).count() > 1 {
                 let window = RowWindow::of_row(job.number, band.lo..band.hi);
-                self.core.no_room(window.range(&self.map), &without_space);
+                self.core.note_no_space(window.range(&self.map), &without_space);
             }
         }
     }
 
     /// Reports the members that are full; gives the writer's error.
-    pub(super) async fn end_without_room(&self, outcome: &Done) -> VolumeError {
-        self.core.tell_full(outcome);
+    pub(in crate::data::parity) async fn end_without_space(&self, outcome: &Done) -> VolumeError {
+        self.core.report_full(outcome);
         let settled = self.core.settle_writes(outcome, true).await;
         let without_space = outcome.refused().iter().find(|refused| refused.error == OpError::NoSpace);
         let role = without_space.map(|refused| refused.role);

@@ -1,16 +1,16 @@
 //! Clears bits of the write-intent bitmap some time after the writes for which they were set: md's
 //! `bitmap_daemon_work`.
 //!
-//! A chunk in which nothing was written for a round is cleared in the next. Before that all members are flushed, so that what
-//! was written there is stable on each; the rules stand at the head of [`crate::bitmap`].
+//! A chunk in which nothing was written for a round is cleared in the next. Before that all members are flushed, so
+//! that writes there are stable on each; the rules stand at the head of [`crate::bitmap`].
 
 use std::rc::{Rc, Weak};
 
 use brindle_io::{Duration, Io};
 
+use super::IntentBitmap;
 use crate::array::{Array, Running};
 use crate::core::Core;
-use crate::intent_bitmap::IntentBitmap;
 use crate::keeper::StateChange;
 use crate::row_log::LogHost;
 

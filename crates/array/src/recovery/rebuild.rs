@@ -10,10 +10,10 @@ use brindle_members::process::Progress;
 use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
-use super::{Saved, Sweep, Work};
 use crate::array::{Array, Running};
 use crate::data::report::SyncReport;
 use crate::placement::Family;
+use crate::sweep::{Saved, Sweep, Work};
 
 impl Array {
     /// Rebuilds a role that is missing or failed onto `device`, of which nothing is good yet. It takes every write from the
@@ -82,7 +82,7 @@ impl Array {
         Ok((sweep, devices.iter().map(|&(role, _)| (role, core.members.joined(role))).collect()))
     }
 
-    /// How far a device holds what it should, if it can be rebuilt in a role.
+    /// The byte up to which a device is rebuilt, if it can be rebuilt in a role.
     pub(crate) fn recovered_before(&self, role: u16, device: Device) -> Option<u64> {
         let Running { core, geometry, .. } = &*self.0;
         let fits = core.has_room(device, geometry.member_size());
@@ -94,7 +94,7 @@ impl Array {
     }
 
     /// Roles that have not been rebuilt up to `end`. A role that an earlier pass began is ahead of the others.
-    pub(super) fn lacking(&self, roles: &[u16], end: u64) -> SmallVec<[u16; 2]> {
+    pub(crate) fn lacking(&self, roles: &[u16], end: u64) -> SmallVec<[u16; 2]> {
         let holds = |role| matches!(self.state(role), RoleState::Recovering(upto) if upto >= end);
         roles.iter().copied().filter(|&role| !holds(role)).collect()
     }
@@ -186,7 +186,7 @@ async fn recover_to_end(
 
 impl Array {
     /// Reports the named places of a window that could not be rebuilt as events.
-    pub(super) fn tell_unrebuilt(&self, report: &SyncReport) {
+    pub(crate) fn report_unrebuilt(&self, report: &SyncReport) {
         let keeper = &self.0.core.keeper;
         for place in &report.bad_places {
             let range = place.offset..place.offset + place.len;
@@ -206,7 +206,7 @@ impl Array {
         // No request must see both sides of the border's move; those elsewhere see one in any case.
         let _quiet = self.0.placement.quiet_in(&parts).await;
         for (role, _) in still(members, roles) {
-            // Not one that has failed meanwhile: the next window tells.
+            // Members that have failed meanwhile are left out: the next window finds them.
             if let RoleState::Recovering(upto) = members.state(role) {
                 members.recovered_to(role, upto.max(position));
             }

@@ -7,8 +7,8 @@ use brindle_members::members::{RoleState, Second};
 use brindle_members::process::Progress;
 use brindle_volume::VolumeError;
 
-use super::{Saved, Sweep, Work};
 use crate::array::Array;
+use crate::sweep::{Saved, Sweep, Work};
 
 impl Array {
     /// Copies the member of a role onto the second device that is to [replace](Array::replace) it, from where that was left,
@@ -35,7 +35,7 @@ impl Array {
         Sweep::begin(self, ProcessKind::Replacement, Work::Replace(role), from)
     }
 
-    /// How far the device holds what the member holds that is to replace it; `None` if nothing goes on there.
+    /// The byte of the data area up to which a role's replacement is filled; `None` if no replacement is under way.
     pub(crate) fn replaced_before(&self, role: u16) -> Option<u64> {
         let core = &self.0.core;
         let second = (role < core.members.len()).then(|| core.members.second(role))??;
@@ -44,7 +44,7 @@ impl Array {
         (goes_on && on_record).then_some(second.good.min(self.0.geometry.member_size()))
     }
 
-    /// The second device of a role holds what the member holds below a position.
+    /// The second device of a role is filled up to a position.
     async fn copied_to(&self, role: u16, position: u64) -> Result<(), VolumeError> {
         let members = &self.0.core.members;
         let good = members.second(role).map_or(position, |second| second.good.min(position));

@@ -17,18 +17,18 @@ use brindle_members::events::Cause;
 use brindle_members::set::Owner as _;
 use brindle_volume::VolumeError;
 
-use super::Parity;
-use super::plan::{Band, Bands, Health, Way};
-use super::row_write::{Blocks, RowWrite, Tried, parity_blocks, with_new};
-use super::solve::{SmallSlots, generate, slots};
-use super::window::{self, Planes, RowWindow};
+use super::super::Parity;
+use super::super::plan::{Band, Bands, Health, Way};
+use super::super::row_write::{Blocks, RowWrite, Tried, parity_blocks, with_new};
+use super::super::solve::{SmallSlots, generate, slots};
+use super::super::window::{self, Planes, RowWindow};
 
 /// Blocks of members are compared in this unit: no device has smaller blocks.
 const SECTOR: usize = 512;
 
 /// The part of a write that had been sent when a member turned out to lack space.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sent {
+pub(in crate::data::parity) enum Sent {
     /// Parity, of which some may not have landed.
     Parity,
     /// All, and parity has landed.
@@ -36,14 +36,14 @@ pub(super) enum Sent {
 }
 
 /// The outcomes of the parity writes and of the data writes after them.
-pub(super) struct Both {
-    pub(super) parity: Done,
-    pub(super) rest: Done,
+pub(in crate::data::parity) struct Both {
+    pub(in crate::data::parity) parity: Done,
+    pub(in crate::data::parity) rest: Done,
 }
 
 impl Parity {
     /// Writes bands as computed, some of whose parity was recomputed: that first.
-    pub(super) async fn write_apart(
+    pub(in crate::data::parity) async fn write_apart(
         &self,
         job: &RowWrite<'_>,
         cols: &Range<u64>,
@@ -65,7 +65,7 @@ impl Parity {
             rest = self.commit(&window, group).await?;
         }
         let both = Both { parity, rest };
-        let Some((sent, outcome)) = self.short_of_room(&both) else {
+        let Some((sent, outcome)) = self.short_of_space(&both) else {
             self.settle_both(&both, window.range(&self.map)).await?;
             return self.settle_bands(job, bands);
         };
@@ -77,30 +77,34 @@ impl Parity {
         for band in &anew {
             self.agree_or_doubt(job, &(band.lo..band.hi), sent, outcome).await;
         }
-        Err(self.end_without_room(outcome).await)
+        Err(self.end_without_space(outcome).await)
     }
 
     /// Whether members that refused stay in use.
-    pub(super) fn is_kept_by_any(&self, outcome: &Done) -> bool {
+    pub(in crate::data::parity) fn is_kept_by_any(&self, outcome: &Done) -> bool {
         outcome.refused().iter().any(|refused| self.core.is_kept(refused.role, refused.error))
     }
 
     /// The part that had been sent, and its outcome, if lack of space was the only failure.
-    pub(super) fn short_of_room<'a>(&self, both: &'a Both) -> Option<(Sent, &'a Done)> {
+    pub(in crate::data::parity) fn short_of_space<'a>(&self, both: &'a Both) -> Option<(Sent, &'a Done)> {
         if self.lacks_space(&both.parity) {
             return Some((Sent::Parity, &both.parity));
         }
         (both.parity.is_ok() && self.lacks_space(&both.rest)).then_some((Sent::All, &both.rest))
     }
 
-    pub(super) async fn settle_both(&self, both: &Both, range: Range<u64>) -> Result<(), VolumeError> {
+    pub(in crate::data::parity) async fn settle_both(
+        &self,
+        both: &Both,
+        range: Range<u64>,
+    ) -> Result<(), VolumeError> {
         let parity = self.core.settle_range(&both.parity, true, range.clone()).await;
         parity.and(self.core.settle_range(&both.rest, true, range).await)
     }
 
     /// Makes parity agree with the data present in columns of a row all of whose lost blocks were to be written,
     /// after a part of that found no space. If it can't, the meaning of parity is unknown there.
-    pub(super) async fn agree_or_doubt(
+    pub(in crate::data::parity) async fn agree_or_doubt(
         &self,
         job: &RowWrite<'_>,
         cols: &Range<u64>,
@@ -114,7 +118,7 @@ impl Parity {
             if self.agree(job, &window, sent).await.is_none() {
                 let without_space: Vec<(u16, Cause)> =
                     outcome.refused().iter().map(|refused| (refused.role, refused.into())).collect();
-                self.core.no_room(window.range(&self.map), &without_space);
+                self.core.note_no_space(window.range(&self.map), &without_space);
             }
         }
     }
@@ -155,7 +159,7 @@ impl Parity {
                 group.write(device, offset + run.start as u64, &due.slice(run), false);
             }
         }
-        // One that is being rebuilt may have come by here already.
+        // A member that is being rebuilt may have passed this row already.
         let rebuilding = lost.filter(|&role| self.readable_in(job.number, role).is_none());
         if let Some((role, device)) =
             rebuilding.and_then(|role| Some((role, self.core.members.writable(role)?)))

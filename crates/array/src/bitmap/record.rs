@@ -1,5 +1,5 @@
 //! Records that a write-intent bitmap is added to a running array, moved or removed, in an order that survives
-//! crashes. The rules stand at the head of [`crate::intent_bitmap`].
+//! crashes. The rules stand at the head of [`super`].
 
 use std::rc::Rc;
 
@@ -9,9 +9,8 @@ use brindle_layout::Geometry;
 use brindle_members::events::{Cause, Operation};
 use brindle_volume::VolumeError;
 
-use super::change::Changing;
-use super::{Keeper, StateChange};
-use crate::intent_bitmap::IntentBitmap;
+use super::IntentBitmap;
+use crate::keeper::{Keeper, StateChange};
 use crate::ledger::{BitmapError, BitmapSpec, Named};
 
 /// Makes this bitmap the array's, or none. The number is that of the changes under way.
@@ -31,7 +30,7 @@ impl Keeper {
         install: Install,
     ) -> Result<(), BitmapError> {
         let given = self.change(async move |keeper| {
-            let _changing = Changing::begin(&keeper.changing, StateChange::Recovery);
+            let _changing = keeper.begin_change(StateChange::Recovery);
             keeper.settle_others().await?;
             if keeper.ledger.make_room_for_bitmap(&geometry, &spec) {
                 keeper.commit().await?;
@@ -116,7 +115,7 @@ impl Keeper {
     /// A [`BitmapError`]: then the bitmap is kept.
     pub(crate) async fn remove_bitmap(&self, install: Install) -> Result<(), BitmapError> {
         let removed = self.change(async move |keeper| {
-            let _changing = Changing::begin(&keeper.changing, StateChange::Recovery);
+            let _changing = keeper.begin_change(StateChange::Recovery);
             keeper.settle_others().await?;
             match keeper.ledger.bitmap() {
                 Some(bitmap) => Ok(keeper.take_away(&bitmap, &install).await.err()),
@@ -144,7 +143,7 @@ impl Keeper {
     }
 
     /// The file that has the bitmap is out of use: the array goes on without, once that is on record.
-    pub(super) fn bitmap_file_failed(&self, id: MemberId, why: Cause) {
+    pub(crate) fn bitmap_file_failed(&self, id: MemberId, why: Cause) {
         let kept = self.ledger.bitmap().filter(|bitmap| bitmap.is_file(id));
         let label = kept.as_ref().and_then(|bitmap| bitmap.file()).map(|file| file.label.clone());
         self.lose_device(id, why);
@@ -164,7 +163,7 @@ impl Keeper {
         changed: impl Fn() + 'static,
     ) -> Result<(), BitmapError> {
         let set = self.change(async move |keeper| {
-            let _changing = Changing::begin(&keeper.changing, StateChange::Recovery);
+            let _changing = keeper.begin_change(StateChange::Recovery);
             keeper.settle_others().await?;
             let Some(bitmap) = keeper.ledger.bitmap() else { return Ok(Some(BitmapError::Absent)) };
             if bitmap.write_behind() != count {
@@ -218,7 +217,7 @@ impl Keeper {
         }
     }
 
-    /// How messages name a member that is being given only what the bitmap says that it missed.
+    /// The name in messages of a member that is being recovered by the bitmap.
     fn guided(&self) -> Option<String> {
         let device = |role| self.members.device(role).map(|device| device.id);
         let mut devices = (0..self.members.len()).filter_map(device);

@@ -1,5 +1,13 @@
 //! Automatic recovery onto spares. An array that lacks members and has spares begins to rebuild, or goes on where an
 //! earlier run stopped.
+//!
+//! This file has the task that decides when. `rebuild`, `copy` and `guided` are the processes, `record` is what the
+//! ledger says of them; the data of a window are rebuilt in `data/parity/recovery.rs` and `data/mirrored/recovery.rs`.
+
+mod copy;
+mod guided;
+mod rebuild;
+mod record;
 
 use core::pin::pin;
 use std::rc::{Rc, Weak};
@@ -36,7 +44,7 @@ impl Array {
         if self.process().is_some() { Due::new() } else { self.rebuildable() }
     }
 
-    /// Beside what a recovery rebuilds there is more that could be rebuilt in the same pass. One that is paused stays so.
+    /// True if the running recovery could rebuild further members in the same pass. One that is paused stays so.
     fn is_more_due(&self, now: &Due) -> bool {
         let goes = |process: &Process| process.kind() == ProcessKind::Recovery && !process.detail().paused;
         let is_new = |(role, _): &(u16, Device)| now.iter().all(|(known, _)| known != role);
@@ -94,8 +102,8 @@ impl Array {
     }
 }
 
-/// Rebuilds what is lost as soon as it can be, until the array's run has ended. What ended before its end is tried again when
-/// there is something else to do, or when that is [asked for](Array::recover_again).
+/// Rebuilds lost members as soon as possible, until the array's run has ended. A recovery that ended early is tried
+/// again when something has changed, or when that is [asked for](Array::recover_again).
 async fn keep_whole(array: Weak<Running>, members: Rc<Members>) {
     let mut tried = (Due::new(), None, 0, 0);
     loop {

@@ -1,11 +1,9 @@
 //! The write-intent bitmap of a new array: mdadm's `add_internal_bitmap1`, and `add_internal_bitmap0`.
 
-use brindle_format::md::Superblock;
 use brindle_format::md::bitmap::{BITMAP_SUPER_BYTES, BitmapSuper};
 use brindle_format::md::defaults::{self, BITMAP_FROM, BitmapPlan, Consistency};
+use brindle_format::md::{Superblock, Version};
 use brindle_layout::{Family, Geometry};
-
-use super::{CreateError, CreateSpec, PlannedWrite};
 
 /// Bytes that are written at a time.
 const PAGE: usize = 4096;
@@ -23,35 +21,41 @@ pub enum NewBitmap {
         /// Bytes to a bit, a power of two; `None` for what mdadm chooses.
         chunk: Option<u64>,
     },
-    /// One in a file, from its first byte on: [`Plan::bitmap_file`](super::Plan::bitmap_file) is what it is to hold.
+    /// One in a file, from its first byte on: [`Plan::bitmap_file`](crate::create::Plan::bitmap_file) is what it is to hold.
     File {
         /// Bytes to a bit; `None` for mdadm's choice.
         chunk: Option<u64>,
     },
 }
 
-/// Chunk and size of the bitmap of a new array, of whose members `component` bytes are used.
-pub(super) fn planned(
-    spec: &CreateSpec,
-    component: u64,
-    geometry: &Geometry,
-) -> Result<Option<BitmapPlan>, CreateError> {
-    let covered = covered(component, geometry);
-    let chunk = match spec.bitmap {
-        NewBitmap::None => return Ok(None),
-        NewBitmap::Usual if component < BITMAP_FROM => return Ok(None),
-        NewBitmap::Usual => return Ok(defaults::default_bitmap(spec.version, component, covered)),
-        NewBitmap::Internal { chunk } => chunk,
-        NewBitmap::File { chunk } => {
-            let plan = defaults::bitmap_file_plan(covered, chunk);
-            return plan.map(Some).ok_or(CreateError::BitmapChunk { chunk });
-        }
-    };
-    let plan = match chunk {
-        None => defaults::default_bitmap(spec.version, component, covered),
-        Some(_) => defaults::bitmap_plan(covered, defaults::bitmap_room(spec.version, component), chunk),
-    };
-    plan.map(Some).ok_or(CreateError::BitmapChunk { chunk })
+impl NewBitmap {
+    /// Chunk and size of the bitmap of a new array, of whose members `component` bytes are used; `Ok(None)` if it is to
+    /// have none.
+    ///
+    /// # Errors
+    /// The chunk that was asked for, if no such bitmap has room.
+    pub(crate) fn planned(
+        self,
+        version: Version,
+        component: u64,
+        geometry: &Geometry,
+    ) -> Result<Option<BitmapPlan>, Option<u64>> {
+        let covered = covered(component, geometry);
+        let chunk = match self {
+            Self::None => return Ok(None),
+            Self::Usual if component < BITMAP_FROM => return Ok(None),
+            Self::Usual => return Ok(defaults::default_bitmap(version, component, covered)),
+            Self::Internal { chunk } => chunk,
+            Self::File { chunk } => {
+                return defaults::bitmap_file_plan(covered, chunk).map(Some).ok_or(chunk);
+            }
+        };
+        let plan = match chunk {
+            None => defaults::default_bitmap(version, component, covered),
+            Some(_) => defaults::bitmap_plan(covered, defaults::bitmap_room(version, component), chunk),
+        };
+        plan.map(Some).ok_or(chunk)
+    }
 }
 
 /// Bytes that the bitmap covers: of each member, of mirrors of the array.
@@ -63,29 +67,27 @@ fn covered(component: u64, geometry: &Geometry) -> u64 {
 }
 
 /// The space that each member reserves beside its data for the means against torn writes.
-pub(super) fn consistency(plan: Option<BitmapPlan>) -> Consistency {
+pub(crate) fn consistency(plan: Option<BitmapPlan>) -> Consistency {
     plan.map_or(Consistency::Resync, |plan| Consistency::Bitmap { bytes: plan.bytes })
 }
 
-/// The writes that put a bitmap on a device with this superblock. All bits are set, as mdadm sets them; they are
-/// cleared in time where redundancy is true.
-pub(super) fn writes(
-    device: usize,
+/// The pages of a bitmap on a device with this superblock, each with its byte there. All bits are set, as mdadm sets
+/// them; they are cleared in time where redundancy is in sync.
+pub(crate) fn pages(
     superblock: &Superblock,
     plan: &BitmapPlan,
     geometry: &Geometry,
     write_behind: u32,
-) -> Vec<PlannedWrite> {
+) -> Vec<(u64, Vec<u8>)> {
     let head = head(superblock, plan, geometry, write_behind);
     let place = superblock.bitmap_offset.and_then(|at| superblock.super_offset.checked_add_signed(at));
     let (Some(place), Some(bytes)) = (place, content(&head, plan)) else { return Vec::new() };
     let offsets = (place..).step_by(PAGE);
-    let pages = offsets.zip(bytes.chunks(PAGE));
-    pages.map(|(offset, bytes)| PlannedWrite { device, offset, bytes: bytes.to_vec() }).collect()
+    offsets.zip(bytes.chunks(PAGE).map(<[u8]>::to_vec)).collect()
 }
 
 /// The content of a new bitmap file for the array of this superblock.
-pub(super) fn file(
+pub(crate) fn file(
     superblock: &Superblock,
     plan: &BitmapPlan,
     geometry: &Geometry,

@@ -11,7 +11,7 @@ const LOOKED_AT: u64 = 1 << 12;
 
 impl Array {
     /// Whether all members that are being rebuilt in these roles hold all of which no bit says otherwise.
-    pub(super) fn are_guided(&self, roles: &[u16]) -> bool {
+    pub(crate) fn are_guided(&self, roles: &[u16]) -> bool {
         let core = &self.0.core;
         let is_guided = |&role: &u16| {
             core.members.device(role).is_some_and(|device| core.keeper.ledger().is_guided(device.id))
@@ -21,7 +21,7 @@ impl Array {
 
     /// Whether a range of the data areas of these roles begins with something that the bitmap marks, and up to where at least
     /// within the range that is so.
-    pub(super) fn marked_run(&self, roles: &[u16], range: &Range<u64>) -> (bool, u64) {
+    pub(crate) fn marked_run(&self, roles: &[u16], range: &Range<u64>) -> (bool, u64) {
         let Some(bitmap) = self.0.core.intent.bitmap() else { return (true, range.end) };
         let geometry = &self.0.geometry;
         let one_to_one = match geometry.family() {

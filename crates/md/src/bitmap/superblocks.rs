@@ -4,42 +4,24 @@ use std::rc::Rc;
 
 use brindle_format::md::bitmap::BitmapSuper;
 use brindle_format::md::defaults::{BitmapPlan, bitmap_room_beside};
-use brindle_format::md::{DeviceRole, SUPERBLOCK_BYTES, Superblock};
+use brindle_format::md::{SUPERBLOCK_BYTES, Superblock};
 use brindle_io::OpError;
 use brindle_layout::Geometry;
 
-use super::{DeviceRecord, Superblocks};
-use crate::assembly::{AssembledDevice, Recorded};
-use crate::bitmap::{Beside, Bitmap, plan, plan_file, plan_head};
-use brindle_array::intent_bitmap::{BitmapFile, IntentBitmap};
+use super::{Beside, Bitmap, plan, plan_file, plan_head};
+use crate::ledger::{DeviceRecord, Superblocks};
+use brindle_array::bitmap::{BitmapFile, IntentBitmap};
 use brindle_array::ledger::{BitmapError, BitmapSpec, Named};
-
-/// A device that the update has not reached which gave the array a bitmap, or took it away, is given what that said when it is
-/// brought up. So is a spare that such an update reached alone: those whom the members say nothing of count for nothing, however
-/// high their count.
-pub(super) fn level_bitmap(mut device: AssembledDevice, events: u64, recorded: &Recorded) -> AssembledDevice {
-    let superblock = &mut device.superblock;
-    let is_told = match superblock.role() {
-        DeviceRole::Active(_) => superblock.events < events,
-        DeviceRole::Spare => true,
-        _ => false,
-    };
-    if is_told {
-        superblock.bitmap_offset =
-            recorded.bitmap_offset.map(|common| superblock.bitmap_offset.unwrap_or(common));
-    }
-    device
-}
 
 impl Superblocks {
     /// The bitmap that the array has.
-    pub(super) fn kept_bitmap(&self) -> Option<Rc<Bitmap>> {
+    pub(crate) fn kept_bitmap(&self) -> Option<Rc<Bitmap>> {
         self.bitmap.borrow().clone()
     }
 
     /// The bitmap that superblocks of the present count name, or none: its event count follows theirs. The other
     /// bitmap must not look up to date, since it may lack bits: a removed file is stale from that update on.
-    pub(super) fn named_bitmap(&self) -> Option<Rc<Bitmap>> {
+    pub(crate) fn named_bitmap(&self) -> Option<Rc<Bitmap>> {
         match self.named.get() {
             Named::Present => self.kept_bitmap(),
             Named::Next => self.next.borrow().clone(),
@@ -47,23 +29,23 @@ impl Superblocks {
     }
 
     /// The one that the array has, and the one that is to take its place.
-    pub(super) fn bitmaps(&self) -> impl Iterator<Item = Rc<Bitmap>> + use<> {
+    pub(crate) fn bitmaps(&self) -> impl Iterator<Item = Rc<Bitmap>> + use<> {
         self.kept_bitmap().into_iter().chain(self.next.borrow().clone())
     }
 
     /// The bitmap that stands beside each superblock, or is to. There is never more than one.
-    pub(super) fn bitmap_beside(&self) -> Option<Rc<Bitmap>> {
+    pub(crate) fn bitmap_beside(&self) -> Option<Rc<Bitmap>> {
         self.bitmaps().find(|bitmap| bitmap.file().is_none())
     }
 
     /// Where that stands on a device, or is to stand, if there is room for it.
-    pub(super) fn bitmap_place(&self, bitmap: &Bitmap, device: &DeviceRecord) -> Option<u64> {
+    pub(crate) fn bitmap_place(&self, bitmap: &Bitmap, device: &DeviceRecord) -> Option<u64> {
         let offset = device.bitmap_offset.or(self.staged_bitmap_offset.get())?;
         bitmap.place_at(device.id, &device.superblock, offset)
     }
 
-    /// Plans a bitmap that is to take the place of what there is.
-    pub(super) fn lay_out_bitmap(
+    /// Plans a bitmap that replaces the present one, if there is one.
+    pub(crate) fn lay_out_bitmap(
         &self,
         geometry: &Geometry,
         spec: &BitmapSpec,
@@ -73,7 +55,7 @@ impl Superblocks {
         let head = |like: &Superblock, plan: BitmapPlan| {
             let mut head = plan_head(geometry, like, plan);
             head.write_behind = spec.write_behind.unwrap_or(behind);
-            // Its bits tell as much as those of the other do.
+            // The new bitmap's bits cover the same time as the old one's.
             head.events_cleared = kept.as_ref().map_or(head.events_cleared, |kept| kept.events_cleared());
             head
         };
@@ -91,9 +73,9 @@ impl Superblocks {
         Ok(bitmap)
     }
 
-    /// Where no bitmap has room beside the superblocks as devices are laid out, what stands in its way on them moves with the
-    /// next update, if that helps: true if something does.
-    pub(super) fn make_room_beside(&self, geometry: &Geometry, spec: &BitmapSpec) -> bool {
+    /// Moves the bad-block logs that stand in the way of a bitmap beside the superblocks, with the next update. True
+    /// if one moves.
+    pub(crate) fn make_room_beside(&self, geometry: &Geometry, spec: &BitmapSpec) -> bool {
         let mut devices = self.devices.borrow_mut();
         let mut alive: Vec<&mut DeviceRecord> =
             devices.iter_mut().filter(|device| device.is_alive()).collect();
@@ -202,7 +184,7 @@ impl Superblocks {
 
     /// The next update names the bitmap that the array has, or the next one. Where one of them stands beside superblocks, that is said or
     /// put aside.
-    pub(super) fn say_bitmap(&self, which: Named) {
+    pub(crate) fn say_bitmap(&self, which: Named) {
         if self.named.replace(which) == which {
             return;
         }
@@ -215,7 +197,7 @@ impl Superblocks {
     }
 
     /// Makes the bitmap that was named last the array's own; the other is dropped.
-    pub(super) fn turn_to_named(&self) {
+    pub(crate) fn turn_to_named(&self) {
         let (kept, next) = (self.bitmap.take(), self.next.take());
         let (kept, gone) = match self.named.replace(Named::Present) {
             Named::Present => (kept, next),

@@ -4,8 +4,8 @@ use brindle_io::OpError;
 use brindle_layout::Level;
 use brindle_volume::VolumeError;
 
-use super::Limit;
-use crate::intent_bitmap::BitmapFile;
+use super::BitmapFile;
+use crate::ledger::limit::Limit;
 
 /// The largest limit of write-behind.
 pub const MAX_WRITE_BEHIND: u32 = 16383;
@@ -59,7 +59,7 @@ pub enum BitmapError {
     File {
         /// The file.
         label: String,
-        /// Why.
+        /// The reason.
         error: OpError,
     },
     /// The array has no bitmap.
@@ -103,9 +103,9 @@ pub enum BitmapError {
         /// Bytes of free room.
         room: u64,
     },
-    /// A member is being given what it missed, which the bitmap tells.
+    /// A member is being recovered by the bitmap.
     #[error(
-        "{label} is being given what it missed, which only the bitmap tells: remove the bitmap once that has come to its end, or fail that member first"
+        "{label} is being recovered by the bitmap: remove the bitmap once the recovery has ended, or fail that member first"
     )]
     Guides {
         /// The member.

@@ -56,7 +56,8 @@ impl Parity {
         Ok((planes, spare))
     }
 
-    /// Writes what was [loaded](Self::load_recovered) of some roles, and brings parity in sync that was not needed for that.
+    /// Writes the [loaded](Self::load_recovered) data of some roles, and corrects parity that was not needed to
+    /// compute it.
     async fn write_recovered(
         &self,
         window: &RowWindow,
@@ -126,7 +127,7 @@ impl Parity {
         result
     }
 
-    /// Rebuilds a role's part of a window of one row with all the means there are, and gives what became of its write.
+    /// Rebuilds a role's part of a window of one row by all means, and gives the outcome of its write.
     ///
     /// # Errors
     /// Too little of the others can be read.

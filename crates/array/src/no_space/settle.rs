@@ -11,8 +11,8 @@ use brindle_volume::VolumeError;
 use crate::core::Core;
 
 impl Core {
-    /// [`Core::settle_writes`] of a change of `range`, which is counted as a resync counts and held by the caller: what
-    /// found no room is refused with that error, and the range is in doubt from now on.
+    /// [`Core::settle_writes`] of a change of `range`, which is counted as a resync counts and held by the caller:
+    /// writes that found no space are refused with that error, and the range is in doubt from now on.
     #[inline]
     pub(crate) async fn settle_range(
         &self,
@@ -28,13 +28,13 @@ impl Core {
         let without_space: Vec<(u16, Cause)> =
             without_space.map(|refused| (refused.role, refused.into())).collect();
         if !without_space.is_empty() {
-            self.no_room(range, &without_space);
+            self.note_no_space(range, &without_space);
         }
         self.settle_failed_writes(outcome, for_good).await
     }
 
     /// Tells that members had no room, where nothing is left to be brought in sync.
-    pub(crate) fn tell_full(&self, outcome: &Done) {
-        outcome.refused().iter().for_each(|refused| self.keeper.tell_full(refused.role, refused.into()));
+    pub(crate) fn report_full(&self, outcome: &Done) {
+        outcome.refused().iter().for_each(|refused| self.keeper.report_full(refused.role, refused.into()));
     }
 }

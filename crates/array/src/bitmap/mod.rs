@@ -1,5 +1,13 @@
 //! The write-intent bitmap of an array, as the engine sees it: a log of ranges whose bits are cleared in time. Its format, and
 //! where it stands, is the ledger's.
+//!
+//! This file has the trait. `record` puts a bitmap that is added, moved or removed on record, `change` does so for users,
+//! `clear` clears bits, and `error` has the reasons for which an array keeps the bitmap that it has.
+
+mod change;
+pub(crate) mod clear;
+pub(crate) mod error;
+mod record;
 
 use core::future::Future;
 use core::ops::Range;
@@ -47,7 +55,8 @@ pub trait IntentBitmap: RowLog {
     /// All of it stands on all members, and who was lost meanwhile is on record as lost.
     fn is_whole(&self) -> bool;
 
-    /// No superblock names it any more: when this returns, nothing of it is written that was not given up.
+    /// Ends a bitmap that no superblock names any more. When this returns, none of its writes is under way except
+    /// those that were given up.
     fn retire(&self) -> Pin<Box<dyn Future<Output = ()> + '_>>;
 
     /// The chunks whose bit is set and in which no write has been under way since the last round: another round begins.
@@ -67,13 +76,13 @@ pub trait IntentBitmap: RowLog {
     fn clear(&self, chunk: u64);
 
     /// Whether the bit of the chunk is set in which a range begins, as a resync counts, and up to where at least within the
-    /// range that is so. What no bit stands for has none.
+    /// range that is so. Ranges without a bit are not marked.
     fn marked_run(&self, range: &Range<u64>) -> (bool, u64);
 
     /// Whether the bit of some chunk is set that a range of the array's bytes is in.
     fn is_marked(&self, range: &Range<u64>) -> bool;
 
-    /// Ranges without a bit, as a resync counts: their redundancy is true, whatever happened.
+    /// Ranges without a bit, as a resync counts: their redundancy is in sync, whatever happened.
     fn undoubted(&self) -> Vec<Range<u64>>;
 
     /// The file that has it, if no member does.
