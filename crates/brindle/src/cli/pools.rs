@@ -35,9 +35,13 @@ pub(crate) struct PoolCreate {
     /// Tell what would be made, and write nothing
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
-    /// Overwrite what stands on the devices
+    /// Overwrite what stands on the devices: all that is named when it is refused, with its copies
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
+    /// Write no partition table to whole disks: without it each gets a GUID table with a partition of Brindle's own type, so that other
+    /// programs see that it is in use
+    #[arg(long)]
+    pub(crate) whole: bool,
     /// A property of zpool: ashift and volblocksize are taken, and not needed
     #[arg(short = 'o', value_name = "PROPERTY=VALUE")]
     pub(crate) properties: Vec<String>,
