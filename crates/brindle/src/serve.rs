@@ -120,7 +120,7 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     };
     let wanted = wanted(opening, found)?;
     let pool_names = pooled::names(&pools);
-    refuse_pools(opening, &wanted, &pool_names)?;
+    refuse_pools(&wanted, &pool_names)?;
     let names: Vec<&str> =
         wanted.iter().map(|wanted| &*wanted.name).chain(pool_names.iter().map(String::as_str)).collect();
     let access = exports.access.as_deref().map(|file| AccessFile::read(file, &names)).transpose()?;
@@ -173,14 +173,11 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
 }
 
 /// Names and doors that can't be with pools are refused before anything is opened.
-fn refuse_pools(opening: &Opening, wanted: &[Wanted], pools: &[String]) -> Result<(), Failure> {
+fn refuse_pools(wanted: &[Wanted], pools: &[String]) -> Result<(), Failure> {
     if let Some(name) = pools.iter().find(|name| wanted.iter().any(|wanted| wanted.name == **name)) {
         return Err(Failure::Refused(format!(
             "an array and a pool are called '{name}': serve each by itself"
         )));
-    }
-    if !pools.is_empty() && opening.exports.iscsi.is_some() {
-        eprintln!("brindle: volumes of pools are offered over NBD alone");
     }
     Ok(())
 }
@@ -390,7 +387,9 @@ fn start(
             sockets.push(Socket::new(path));
         }
     }
+    let is_shared = plan.as_ref().is_some_and(|plan| plan.shared_writers);
     let disks = plan.map(|plan| plan.start(io, &host.world.uring, config, &gates)).transpose()?;
+    let volumes = disks.as_ref().map(|disks| disks.volumes(io));
     let several = arrays.len() + pools.len() > 1;
     let listener = listener(json);
     let exported = gates.iter().map(|(hosted, gate)| {
@@ -424,7 +423,16 @@ fn start(
     });
     let anew = Anew { certificates, access: admission, settings: None, json };
     let service = Service::new(&io, name, devices, doors, exported, Rc::clone(&listener));
-    pooled::serve(opening, &service, opened, &Rc::from(addresses), access.as_ref(), &listener)?;
+    let gate = || if is_shared { Gate::shared() } else { Gate::default() };
+    pooled::serve(
+        opening,
+        &service,
+        opened,
+        &Rc::from(addresses),
+        access.as_ref(),
+        &listener,
+        (&gate, volumes),
+    )?;
     Ok((Served { service, world }, anew, sockets))
 }
 
@@ -453,22 +461,21 @@ fn announce(
     }
     for pooled in service.pools() {
         let (name, exports) = (pooled.name().to_owned(), pooled.exports());
-        let at = |(export, _): &(String, _)| (export.clone(), pooled.addresses(export));
-        let exports: Vec<(String, Vec<String>)> = exports.iter().map(at).collect();
         if json {
-            let nbd: Vec<&String> = exports.iter().flat_map(|(_, addresses)| addresses).collect();
-            let mut serving =
-                json!({"event": "serving", "name": name, "nbd": nbd, "iscsi": [], "pid": std::process::id()});
+            let exports = || exports.iter().map(|(export, _)| export);
+            let nbd: Vec<String> = exports().flat_map(|export| pooled.addresses(export)).collect();
+            let iscsi: Vec<String> = exports().flat_map(|export| pooled.uris(export)).collect();
+            let mut serving = json!({"event": "serving", "name": name, "nbd": nbd, "iscsi": iscsi, "pid": std::process::id()});
             if let Some(detached) = &detached {
                 serving["log"] = json!(detached.log());
             }
             text.push_str(&format!("{serving}\n"));
             continue;
         }
-        let lines = exports
-            .iter()
-            .flat_map(|(export, at)| at.iter().map(move |at| format!("{export} serves on {at}\n")));
-        text.extend(lines);
+        for (export, _) in &exports {
+            let places = [pooled.addresses(export), pooled.uris(export)].concat();
+            text.extend(places.iter().map(|at| format!("{export} serves on {at}\n")));
+        }
         if exports.is_empty() {
             text.push_str(&format!(
                 "{name} is served, and has no volumes: brindle volume create {name}/NAME SIZE\n"

@@ -193,7 +193,18 @@ impl World {
 
     /// Reads bytes at any alignment.
     pub(crate) fn read_at(&self, member: &Named, offset: u64, len: usize) -> Result<Vec<u8>, Failure> {
-        let block = u64::from(member.info.logical_block);
+        self.bytes_at(member.id, &member.label, offset, len)
+    }
+
+    /// The same of a device by its number; `label` is its name in messages.
+    pub(crate) fn bytes_at(
+        &self,
+        id: MemberId,
+        label: &str,
+        offset: u64,
+        len: usize,
+    ) -> Result<Vec<u8>, Failure> {
+        let block = self.io.member_info(id).map_or(PAGE as u64, |info| u64::from(info.logical_block));
         let first = offset / block * block;
         let end = (offset + len as u64).next_multiple_of(block);
         let mut bytes = Vec::with_capacity((end - first) as usize);
@@ -201,8 +212,8 @@ impl World {
             for at in (first..end).step_by(PIECE) {
                 let buf = self.metadata.alloc((end - at).min(PIECE as u64) as usize).await;
                 let mut group = self.io.group();
-                group.read(member.id, at, &buf.all());
-                group.submit().await.ok().map_err(|error| Failure::probe(&member.label, error))?;
+                group.read(id, at, &buf.all());
+                group.submit().await.ok().map_err(|error| Failure::probe(label, error))?;
                 bytes.extend_from_slice(&buf.bytes());
             }
             Ok::<(), Failure>(())

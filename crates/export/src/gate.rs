@@ -15,12 +15,12 @@ use crate::rates::{Pacer, Rates};
 pub struct Gate {
     closed: Cell<bool>,
     /// No client may use the volume for the time being.
-    withdrawn: Cell<bool>,
-    pacer: RefCell<Option<Rc<Pacer>>>,
+    withdrawn: Rc<Cell<bool>>,
+    pacer: Rc<RefCell<Option<Rc<Pacer>>>>,
     /// The gate stays open, whoever holds the volume.
     shared: bool,
     /// The clients that may use the volume; `None` for all that come.
-    access: RefCell<Option<AccessList>>,
+    access: Rc<RefCell<Option<AccessList>>>,
 }
 
 impl fmt::Debug for Gate {
@@ -40,7 +40,19 @@ impl Gate {
 
     /// Restricts the gate to the clients of an access list.
     pub fn for_those(self, access: Option<AccessList>) -> Self {
-        Self { access: RefCell::new(access), ..self }
+        Self { access: Rc::new(RefCell::new(access)), ..self }
+    }
+
+    /// The gate of another volume with the same clients and limits, of which each has its own holder.
+    pub fn of_another(&self) -> Self {
+        let (withdrawn, pacer) = (Rc::clone(&self.withdrawn), Rc::clone(&self.pacer));
+        Self {
+            closed: Cell::default(),
+            withdrawn,
+            pacer,
+            shared: self.shared,
+            access: Rc::clone(&self.access),
+        }
     }
 
     /// Replaces the access list. The result tells whether a client's right has changed.

@@ -244,6 +244,7 @@ fn each_error_of_a_volume_has_its_number() {
             (VolumeError::TooManyLost, IO),
             (VolumeError::of_member(1, OpError::Medium(5)), IO),
             (VolumeError::of_some_member(OpError::NoSpace), NO_SPACE),
+            (VolumeError::NoSpace, NO_SPACE),
             (VolumeError::ReadOnly, PERM),
             (VolumeError::Unaligned, INVALID),
             (VolumeError::Stopping, SHUTDOWN),

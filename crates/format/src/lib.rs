@@ -8,6 +8,7 @@
 //! - [`pool`]: the format of pools.
 //! - [`alignment`]: the stripe geometry that a file system was given, and the starts of partitions.
 //! - [`signature`]: what stands on a device already (file systems, partition tables, other RAID).
+//! - [`table`]: the partition table of a disk that is a member of a pool.
 //!
 //! Sizes and offsets are bytes unless a name says sectors; a sector is 512 bytes.
 
@@ -27,6 +28,7 @@ mod kind;
 pub mod md;
 pub mod pool;
 pub mod signature;
+pub mod table;
 
 /// Bytes in the sector that md counts in, whatever the device's own sector size.
 pub const SECTOR: u64 = 512;

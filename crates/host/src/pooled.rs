@@ -1,15 +1,18 @@
 //! A pool that is served: its volumes, each an export of its own, and the orders that it takes.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use brindle_export::iscsi::TargetSpec;
 use brindle_export::{Gate, Rates};
 use brindle_io::sync::{Either, Notify, race};
 use brindle_io::{Duration, Io, MemberId};
 use brindle_members::events::Event as Happening;
 use brindle_pool::{Pool, PoolEvent, PoolVolume};
 
+use crate::any::Any;
 use crate::error::HostError;
 use crate::events::{Listener, News};
 use crate::limits::RateLimits;
@@ -25,6 +28,20 @@ const SHOWN: usize = 100;
 /// The addresses of an export, by its name.
 pub type Addresses = Rc<dyn Fn(&str) -> Vec<String>>;
 
+/// The way in which volumes become iSCSI targets.
+#[derive(Clone)]
+pub struct VolumeTargets {
+    /// The name of a target, by its export and UUID.
+    pub name: Rc<dyn Fn(&str, [u8; 16]) -> String>,
+    /// The target of a volume, or the reason why it can't be one.
+    pub spec: TargetMaker,
+    /// URIs of a target, by its name.
+    pub uris: Addresses,
+}
+
+/// Makes a target of an export, by its UUID.
+pub type TargetMaker = Rc<dyn Fn(&str, [u8; 16], Rc<Any>, Rc<Gate>) -> Result<TargetSpec<Any>, String>>;
+
 /// A pool that runs, and where it stands in its host.
 pub struct HostedPool {
     /// The pool's name, which is the first part of its exports' names.
@@ -39,8 +56,10 @@ pub struct HostedPool {
     pub devices: Vec<MemberId>,
     /// NBD URIs of exports.
     pub addresses: Addresses,
-    /// The way in for clients of all its volumes.
+    /// The way in for clients of all its volumes: each volume has one like it.
     pub gate: Rc<Gate>,
+    /// Its volumes are iSCSI targets.
+    pub targets: Option<VolumeTargets>,
     /// The name of its server.
     pub server: String,
     /// The folder of the process.
@@ -50,6 +69,8 @@ pub struct HostedPool {
 /// A pool that is served.
 pub struct Pooled {
     pub(crate) hosted: HostedPool,
+    /// Names of iSCSI targets, by export.
+    pub(crate) targets: RefCell<BTreeMap<String, String>>,
     io: Io,
     listener: Listener,
     /// The number of the last event that was passed on.
@@ -64,6 +85,7 @@ impl Pooled {
     pub fn new(io: &Io, hosted: HostedPool, listener: &Listener) -> Rc<Self> {
         let pooled = Rc::new(Self {
             hosted,
+            targets: RefCell::default(),
             io: io.clone(),
             listener: Rc::clone(listener),
             reported: Cell::new(0),
@@ -104,6 +126,24 @@ impl Pooled {
     /// NBD URIs of an export.
     pub fn addresses(&self, export: &str) -> Vec<String> {
         (self.hosted.addresses)(export)
+    }
+
+    /// iSCSI URIs of an export.
+    pub fn uris(&self, export: &str) -> Vec<String> {
+        let (targets, ways) = (self.targets.borrow(), self.hosted.targets.as_ref());
+        targets.get(export).zip(ways).map(|(target, ways)| (ways.uris)(target)).unwrap_or_default()
+    }
+
+    /// The name of the iSCSI target that an export is.
+    pub(crate) fn target(&self, export: &str) -> Option<String> {
+        self.targets.borrow().get(export).cloned()
+    }
+
+    /// The UUID of a volume: the pool's, with the volume's number in its first bytes.
+    pub(crate) fn uuid_of(&self, volume: &PoolVolume) -> [u8; 16] {
+        let mut uuid = self.hosted.pool.label().pool.into_bytes();
+        uuid.iter_mut().zip(volume.id().to_be_bytes()).for_each(|(byte, number)| *byte ^= number);
+        uuid
     }
 
     pub(crate) fn export_of(&self, volume: &str) -> String {
@@ -215,6 +255,11 @@ impl Pooled {
         let volumes = VolumeFacts::all(pool);
         let exports: Vec<String> = volumes.iter().map(|volume| self.export_of(&volume.name)).collect();
         let used: Vec<_> = stats.nbd.iter().filter(|stats| exports.contains(&stats.name)).collect();
+        let targets: Vec<String> = self.targets.borrow().values().cloned().collect();
+        let initiators: Vec<_> = stats.iscsi.iter().filter(|stats| targets.contains(&stats.name)).collect();
+        let totals =
+            || used.iter().map(|stats| &stats.total).chain(initiators.iter().map(|stats| &stats.total));
+        let sessions: usize = initiators.iter().map(|stats| stats.initiators.len()).sum();
         let events = pool.events(0);
         let from = events.len().saturating_sub(SHOWN);
         PoolStatus {
@@ -222,15 +267,16 @@ impl Pooled {
             pid: std::process::id(),
             folder: self.hosted.folder.clone(),
             nbd: exports.iter().flat_map(|export| self.addresses(export)).collect(),
+            iscsi: exports.iter().flat_map(|export| self.uris(export)).collect(),
             pool: PoolFacts::of(pool, path),
             volumes,
             devices: Vec::new(),
             left_out: self.hosted.left_out.clone(),
-            connections: used.iter().map(|stats| stats.connections).sum(),
-            requests: used.iter().map(|stats| stats.total.requests).sum(),
-            bytes_read: used.iter().map(|stats| stats.total.read_bytes).sum(),
-            bytes_written: used.iter().map(|stats| stats.total.written_bytes).sum(),
-            errors: used.iter().map(|stats| stats.total.errors).sum(),
+            connections: used.iter().map(|stats| stats.connections).sum::<usize>() + sessions,
+            requests: totals().map(|total| total.requests).sum(),
+            bytes_read: totals().map(|total| total.read_bytes).sum(),
+            bytes_written: totals().map(|total| total.written_bytes).sum(),
+            errors: totals().map(|total| total.errors).sum(),
             exported: !self.hosted.gate.is_withdrawn(),
             limits: Some(self.hosted.gate.rates()).filter(Rates::limit).map(RateLimits::from),
             events: events[from..].iter().map(|event| self.event_status(event)).collect(),

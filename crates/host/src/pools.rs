@@ -35,8 +35,28 @@ impl Service {
             return Ok(());
         };
         let description = format!("volume of pool {}", pooled.name());
-        let gate = Rc::clone(&pooled.hosted.gate);
-        Ok(self.doors.nbd.add_guarded(&name, &description, Rc::new(Any::Pool(volume)), gate)?)
+        let gate = Rc::new(pooled.hosted.gate.of_another());
+        let (uuid, volume) = (pooled.uuid_of(&volume), Rc::new(Any::Pool(volume)));
+        let target = match (&pooled.hosted.targets, &self.doors.iscsi) {
+            (Some(ways), Some(server)) => {
+                let spec = (ways.spec)(export, uuid, Rc::clone(&volume), Rc::clone(&gate));
+                let spec = spec.map_err(|why| HostError::Refused { name: name.clone(), why })?;
+                Some((spec, (ways.name)(export, uuid), server))
+            }
+            _ => None,
+        };
+        self.doors.nbd.add_guarded(&name, &description, volume, gate)?;
+        if let Some((spec, target, server)) = target {
+            server.add_target(spec);
+            let _old = pooled.targets.borrow_mut().insert(name, target);
+        }
+        Ok(())
+    }
+
+    /// Offers a volume of a pool no more, and waits until its clients are gone.
+    async fn withhold(&self, pooled: &Pooled, export: &str) {
+        let target = pooled.targets.borrow_mut().remove(export);
+        self.doors.remove(export, target.as_deref()).await;
     }
 
     /// The pool of that name, UUID or member.
@@ -88,7 +108,7 @@ impl Service {
             Request::Unexport { .. } => {
                 pooled.hosted.gate.withdraw(true);
                 for (export, _) in pooled.exports() {
-                    self.doors.dismiss(&export, None).await;
+                    self.doors.dismiss(&export, pooled.target(&export).as_deref()).await;
                 }
                 Ok(())
             }
@@ -126,7 +146,7 @@ impl Service {
             }
             Request::VolumeRename { name, to, .. } => {
                 let old = pooled.export_of(&name);
-                self.doors.remove(&old, None).await;
+                self.withhold(pooled, &old).await;
                 let renamed = pool.rename_volume(&name, &to).await;
                 let now = if renamed.is_ok() { pooled.export_of(&to) } else { old };
                 self.offer(pooled, &now)?;
@@ -137,7 +157,7 @@ impl Service {
                 if pool.is_read_only() || pool.volume(&name).is_none() {
                     return Ok(pool.destroy_volume(&name).await?);
                 }
-                self.doors.remove(&export, None).await;
+                self.withhold(pooled, &export).await;
                 let destroyed = pool.destroy_volume(&name).await;
                 if destroyed.is_err() {
                     self.offer(pooled, &export)?;

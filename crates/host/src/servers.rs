@@ -13,7 +13,7 @@ use crate::any::Any;
 pub struct Doors {
     /// The NBD server, which has every volume as an export.
     pub nbd: nbd::Server<Any>,
-    /// Volumes that were there at the start are targets of it.
+    /// Arrays that were there at the start are targets of it, and all volumes of pools.
     pub iscsi: Option<iscsi::Server<Any>>,
 }
 

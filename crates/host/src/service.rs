@@ -451,10 +451,12 @@ impl Service {
 
     /// Ends the exports of a pool, and waits until its clients are gone.
     pub(crate) fn clients_of_pool(&self, pooled: &Pooled) -> impl Future<Output = ()> + 'static {
-        let (doors, exports) = (self.doors.clone(), pooled.exports());
+        let exports = pooled.exports().into_iter();
+        let exports: Vec<_> = exports.map(|(export, _)| (pooled.target(&export), export)).collect();
+        let doors = self.doors.clone();
         async move {
-            for (export, _) in exports {
-                doors.remove(&export, None).await;
+            for (target, export) in exports {
+                doors.remove(&export, target.as_deref()).await;
             }
         }
     }

@@ -186,6 +186,11 @@ impl Pool {
         }
     }
 
+    /// How often each segment became free since the pool was opened, by its number.
+    pub fn reuses(&self) -> Vec<u32> {
+        self.0.space.borrow().segments.iter().map(|segment| segment.reuses).collect()
+    }
+
     /// Events since event `number`.
     pub fn events(&self, number: u64) -> Vec<Event<PoolEvent>> {
         self.0.events.since(number)

@@ -6,6 +6,7 @@
 
 mod counts;
 mod pages;
+mod wear;
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -112,8 +113,8 @@ pub(crate) struct Segment {
     usage: Use,
     /// Readers that found it by the map.
     pins: u32,
-    /// It has held something since the pool was opened, and became free.
-    again: bool,
+    /// How often it has held something since the pool was opened, and became free.
+    pub(crate) reuses: u32,
     /// Of its live blocks, those that changes name which no checkpoint has taken yet.
     young: u32,
     /// Of its live blocks, those that the next checkpoint finds dead, as far as that is known.
@@ -130,6 +131,10 @@ struct Open {
 struct Unit {
     vdev: Vdev,
     free: BTreeSet<u32>,
+    /// The segment behind that which was taken last.
+    turn: u32,
+    /// Segments that pages have taken.
+    paged: u64,
     rows: VecDeque<u32>,
     short: VecDeque<u32>,
     open: [Option<Open>; 3],
@@ -199,6 +204,8 @@ impl Space {
         let units = vdevs.iter().zip(present).map(|(&vdev, &present)| Unit {
             vdev,
             free: BTreeSet::new(),
+            turn: 0,
+            paged: 0,
             rows: VecDeque::new(),
             short: VecDeque::new(),
             open: [None; 3],
@@ -230,7 +237,7 @@ impl Space {
         });
         let segment = |record: SegmentRecord| {
             let usage = if record.state == SegmentState::Free { Use::Free } else { Use::Closed };
-            Segment { record, usage, pins: 0, again: false, young: 0, dying: 0 }
+            Segment { record, usage, pins: 0, reuses: 0, young: 0, dying: 0 }
         };
         let mut space = Self {
             segments: records.into_iter().map(segment).collect(),
@@ -431,6 +438,7 @@ impl Space {
     /// The record of each segment for a checkpoint: batches up to `sequence` are in its map. The log gets new ones.
     pub(crate) fn states(&mut self, sequence: u64) -> States {
         for at in 0..self.units.len() {
+            self.close_empty(at, sequence);
             let (range, mut ready) = (self.units[at].range(), Vec::new());
             for n in range {
                 let segment = &mut self.segments[n as usize];
@@ -480,13 +488,14 @@ impl Space {
         let count = have.saturating_sub(unit.for_pages(pages)).max(cleaning).min(want);
         let (mut rows, mut short) = (unit.rows.len(), unit.short.len());
         for _ in 0..count {
-            let Some(n) = ready.pop_front().or_else(|| unit.free.pop_first()) else { break };
-            let narrow = short * 3 < rows;
+            let Some(n) = ready.pop_front().or_else(|| unit.take_free()) else { break };
+            // Where narrow stripes are no others there are none: batches of few blocks take rows.
+            let narrow = short * 3 < rows && unit.shape(true, parity) != unit.shape(false, parity);
             *(if narrow { &mut short } else { &mut rows }) += 1;
             let shape = unit.shape(narrow, parity);
             let segment = &mut self.segments[n as usize];
             let held = segment.usage == Use::Freeing && segment.record.stripes > 0;
-            segment.again |= held;
+            segment.reuses += u32::from(held);
             self.freed += u64::from(held);
             self.gained += i64::from(held);
             segment.usage = Use::Log;
@@ -519,7 +528,7 @@ impl Space {
                 }
                 // Those that were withdrawn from the log have held nothing.
                 let held = segment.record.stripes > 0;
-                segment.again |= held;
+                segment.reuses += u32::from(held);
                 self.freed += u64::from(held);
                 self.gained += i64::from(held);
                 segment.usage = Use::Free;

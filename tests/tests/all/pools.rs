@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use brindle_tests::files::{self, KIB, MIB};
+use brindle_tests::loops::Loop;
 use brindle_tests::nbd::{Change, Client, Work};
 use brindle_tests::program::{self, Ran, Server};
 use brindle_tests::tools::{self, or_skip};
@@ -222,4 +223,137 @@ fn what_can_not_be_is_refused_and_changes_nothing() {
     program::brindle(destroy.iter().chain(&["tank"])).refused(2, &["'pond'", "'tank'"]);
     program::brindle(destroy.iter().chain(&["pond"])).ok();
     program::brindle(["detail", names[0]]).ended(1);
+}
+
+/// The type of partition that says that a disk is a member of a pool.
+const OURS: &str = "43e4d00b-a67f-4518-8936-3cb2aaa11432";
+
+#[test]
+fn whole_disks_of_any_sector_get_a_table_that_other_programs_read_and_lose_it_with_the_pool() {
+    let Some(sfdisk) = or_skip(tools::find("sfdisk")) else { return };
+    let Some(blkid) = or_skip(tools::find("blkid")) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let files = files::members(dir.path(), "m", 3, 16 * MIB);
+    let disks: Result<Vec<Loop>, _> =
+        files.iter().zip([512, 4096, 512]).map(|(file, sector)| Loop::over(file, sector)).collect();
+    let Some(disks) = or_skip(disks) else { return };
+    let paths: Vec<PathBuf> = disks.iter().map(|disk| disk.path().to_owned()).collect();
+    let has_table = |disk: &Path| {
+        let ran = std::process::Command::new(&sfdisk).arg("--dump").arg(disk).output().unwrap();
+        String::from_utf8_lossy(&ran.stdout).to_lowercase().contains(OURS)
+    };
+    let run = |words: &str, members: &[PathBuf], rest: &str| {
+        let words = words.split_whitespace().map(PathBuf::from);
+        let rest = rest.split_whitespace().map(PathBuf::from);
+        program::brindle(words.chain(members.iter().cloned()).chain(rest))
+    };
+    let made = run("pool create --json tank raidz", &paths, "").json();
+    assert_eq!(made["partition_tables"], 3);
+    for disk in &paths {
+        assert!(has_table(disk), "{}", disk.display());
+        tools::run(&sfdisk, ["--verify".as_ref(), disk.as_os_str()]);
+        assert!(tools::run(&blkid, ["-p".as_ref(), disk.as_os_str()]).contains("gpt"));
+    }
+    run("volume create --array", &paths, "-- tank/one 4M").ok();
+    run("check", &paths, "").ok();
+    let server = Server::start(
+        &dir.path().join("run"),
+        ["--memory", "32M"].map(PathBuf::from).into_iter().chain(paths.clone()),
+    );
+    let socket = dir.path().join("run/tank.nbd");
+    let mut client = Client::connect(&format!("nbd+unix:///tank/one?socket={}", socket.display()));
+    let content = bytes(5, MIB);
+    write(&mut client, 0, &content);
+    client.close();
+    server.stop();
+    // Images of the disks are members, too, one of which is not needed.
+    assert!(run("cat tank/one", &files[1..], "").ended(0).out[..MIB as usize] == content);
+    run("pool create pond raidz", &paths, "").refused(1, &["Brindle pool member", "GPT partition table"]);
+    run("pool destroy --array", &paths, "-- tank").ok();
+    assert!(!paths.iter().any(|disk| has_table(disk)), "it goes with the pool");
+    run("pool create tank mirror", &paths[..2], "").ok();
+    run("pool create --force --whole tank mirror", &paths[..2], "").ok();
+    assert!(!paths.iter().any(|disk| has_table(disk)), "--whole");
+    let found = std::process::Command::new(&blkid).arg("-p").arg(&paths[2]).output().unwrap().stdout;
+    assert!(found.is_empty(), "{}", String::from_utf8_lossy(&found));
+}
+
+/// Makes something on a device, finds the magic number of a second copy of it at a byte, and has it erased.
+#[test]
+fn what_is_overwritten_by_force_is_not_found_again_by_a_copy() {
+    let dir = tempfile::tempdir().unwrap();
+    let cases: [(&str, &[&str], u64, u64, &[u8]); 4] = [
+        ("mkfs.btrfs", &["-q"], 128, (64 << 20) + 64, b"_BHRfS_M"),
+        ("mkfs.ext4", &["-q", "-b", "1024"], 32, ((8192 + 1) << 10) + 56, b"\x53\xef"),
+        ("mkfs.xfs", &["-q"], 300, 75 << 20, b"XFSB"),
+        ("mkfs.vfat", &["-F", "32"], 64, 6 * 512 + 82, b"FAT32"),
+    ];
+    for (name, args, mib, place, magic) in cases {
+        let Some(mkfs) = or_skip(tools::find(name)) else { continue };
+        let members = files::members(dir.path(), name, 2, mib * MIB);
+        tools::run(&mkfs, args.iter().map(std::ffi::OsStr::new).chain([members[0].as_os_str()]));
+        let there = || {
+            let mut bytes = vec![0; magic.len()];
+            let file = std::fs::File::open(&members[0]).unwrap();
+            std::os::unix::fs::FileExt::read_exact_at(&file, &mut bytes, place).unwrap();
+            bytes == magic
+        };
+        assert!(there(), "{name} has no copy at byte {place}");
+        let words = ["pool", "create", "tank", "mirror"].map(PathBuf::from).into_iter();
+        let create = words.chain(members.clone()).collect::<Vec<_>>();
+        program::brindle(create.iter()).refused(1, &["file system", "--force"]);
+        assert!(there(), "{name}: refused, and changed all the same");
+        program::brindle(create.iter().chain(&[PathBuf::from("--force")])).ok();
+        assert!(!there(), "{name}: its copy is there still");
+    }
+}
+
+#[test]
+fn an_array_and_a_pool_are_served_by_one_process_over_both_protocols() {
+    let Some(qemu_io) = or_skip(tools::find("qemu-io")) else { return };
+    let tank = Tank::new("mirror", 2);
+    tank.stopped("volume create", "tank/one 1M").ok();
+    let members = files::members(tank.dir.path(), "a", 2, 16 * MIB);
+    tank.run("create -l 1 -N a", &members).ok();
+    let state = tank.dir.path().join("state");
+    let flags = ["--memory", "64M", "--iscsi", "127.0.0.1:0", "--iscsi-state"].map(PathBuf::from).into_iter();
+    let all = flags.chain([state]).chain(members).chain(tank.members.clone());
+    let server = Server::start(&tank.runtime(), all);
+    // Of a volume that was there, one that was made since, and the array.
+    tank.ask("volume create tank/two 1M").ok();
+    let status = tank.ask("status --json").json();
+    let reports: Vec<_> = status.as_array().cloned().unwrap_or_else(|| vec![status.clone()]);
+    let of = |name: &str| reports.iter().find(|report| report["name"] == name).expect("it is served");
+    let mut targets: Vec<String> =
+        of("tank")["iscsi"].as_array().unwrap().iter().map(|uri| uri.as_str().unwrap().to_owned()).collect();
+    assert_eq!(targets.len(), 2, "{targets:?}");
+    assert!(targets[0].contains(":tank-one.") && targets[1].contains(":tank-two."), "{targets:?}");
+    let array = of("a")["iscsi"]["addresses"][0].as_str().unwrap().to_owned();
+    targets.push(array);
+    let io = |uri: &str, does: &str| {
+        let ran = std::process::Command::new(&qemu_io).args(["-f", "raw", "-c", does, uri]).output().unwrap();
+        (ran.status.success(), String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned())
+    };
+    for (at, uri) in targets.iter().enumerate() {
+        let (done, out) = io(uri, &format!("write -P {} 4608 66048", at + 1));
+        assert!(done && !out.contains("error"), "{uri}: {out}");
+    }
+    for (at, uri) in targets.iter().enumerate() {
+        let (done, out) = io(uri, &format!("read -P {} 4608 66048", at + 1));
+        assert!(done && !out.contains("erification failed"), "{uri}: {out}");
+    }
+    let uri = of("tank")["nbd"][1].as_str().unwrap().replace("%2F", "/");
+    assert_eq!(Client::connect(&uri).read(4608, 66048), [2; 66048], "NBD has the same");
+    // A volume that is renamed is another target, and one that is destroyed is none.
+    tank.ask("volume rename tank/two tank/three").ok();
+    tank.ask("volume destroy tank/one").ok();
+    let left = tank.ask("status tank --json").json();
+    let left: Vec<&str> = left["iscsi"].as_array().unwrap().iter().map(|uri| uri.as_str().unwrap()).collect();
+    assert!(left.len() == 1 && left[0].contains(":tank-three."), "{left:?}");
+    assert!(!io(&targets[0], "read 0 512").0 && io(left[0], "read -P 2 4608 512").0);
+    // Each stops by itself, and the other goes on.
+    tank.ask("stop tank").ok();
+    assert!(io(&targets[2], "read -P 3 4608 512").0);
+    server.stop();
+    tank.run("check", &tank.members).ok();
 }

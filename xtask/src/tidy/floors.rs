@@ -196,7 +196,7 @@ const PLANNER: &[&[&str]] = &[
 const EXPORT: &[&[&str]] =
     &[&["access", "rates"], &["gate", "tls"], &["session"], &["scsi"], &["iscsi", "nbd"]];
 
-const FORMAT: &[&[&str]] = &[&["alignment", "kind", "pool"], &["md"], &["signature"]];
+const FORMAT: &[&[&str]] = &[&["alignment", "kind", "pool"], &["md"], &["signature"], &["table"]];
 
 const PARITY: &[&[&str]] = &[
     &["gf", "reference"],

@@ -35,9 +35,13 @@ pub(crate) struct PoolCreate {
     /// Only show the pool that would be created
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
-    /// Overwrite the devices' content
+    /// Overwrite the devices' content: all that the refusal names, with its copies
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
+    /// Write no partition table to whole disks: without it each gets a GUID table with a partition of Brindle's own type, so that other
+    /// programs see that it is in use
+    #[arg(long)]
+    pub(crate) whole: bool,
     /// A property of zpool: ashift and volblocksize are taken, and not needed
     #[arg(short = 'o', value_name = "PROPERTY=VALUE")]
     pub(crate) properties: Vec<String>,

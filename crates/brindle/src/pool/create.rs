@@ -2,23 +2,21 @@
 
 use std::path::PathBuf;
 
-use brindle_format::pool::{BLOCK, Label, VdevKind};
-use brindle_format::signature::Found;
+use brindle_format::pool::{Label, VdevKind};
 use brindle_host::opening::Tuning;
 use brindle_io::device::DeviceAccess;
 use brindle_pool::{PoolSpec, VdevSpec, capacity, check_name, plan};
 use serde_json::json;
 
+use super::disks;
+use super::erase::erase;
 use crate::cli::PoolCreate;
 use crate::create::refuse_occupied;
 use crate::failure::Failure;
 use crate::random::random_uuid;
+use crate::report;
 use crate::units::Bytes;
 use crate::world::{Named, Opening, World, seconds_since_1970};
-use crate::{look, report};
-
-/// Bytes at the end of a device that hold a partition table's second copy.
-const BACKUP: u64 = 20 << 10;
 
 /// A vdev in words.
 struct Vdev {
@@ -105,7 +103,14 @@ pub(super) fn create(args: &PoolCreate) -> Result<(), Failure> {
         let opening = random_uuid()?.as_u64_pair().0 | 1;
         world.io.block_on(brindle_pool::create(&world.io, &label, opening, &ids))?;
     }
-    tell(args, &label)
+    let disks: Vec<&Named> =
+        set.members.iter().filter(|member| !args.whole && disks::is_disk(member)).collect();
+    if !args.dry_run {
+        for disk in &disks {
+            disks::write_table(&world, disk)?;
+        }
+    }
+    tell(args, &label, disks.len())
 }
 
 fn spec(args: &PoolCreate, vdevs: &[Vdev], members: &[Named]) -> Result<PoolSpec, Failure> {
@@ -127,22 +132,7 @@ fn spec(args: &PoolCreate, vdevs: &[Vdev], members: &[Named]) -> Result<PoolSpec
     })
 }
 
-/// Erases all that was found on a device, from its end: what is cut in between has the first copy of it still, or none.
-fn erase(world: &World, member: &Named) -> Result<(), Failure> {
-    let size = member.info.size;
-    let mut found = look::look(size, |offset, len| world.read_at(member, offset, len))?.found;
-    found.sort_by_key(|found| core::cmp::Reverse(found.offset));
-    let place = |found: &Found| found.offset / BLOCK as u64 * BLOCK as u64;
-    if found.iter().any(|found| found.signature.name().contains("partition table")) {
-        world.zero(member, size.saturating_sub(BACKUP) / 512 * 512, size)?;
-    }
-    for found in &found {
-        world.zero(member, place(found), (place(found) + BLOCK as u64).min(size))?;
-    }
-    Ok(())
-}
-
-fn tell(args: &PoolCreate, label: &Label) -> Result<(), Failure> {
+fn tell(args: &PoolCreate, label: &Label, tables: usize) -> Result<(), Failure> {
     let capacity = capacity(label);
     if args.json {
         return report::print_json(&json!({
@@ -150,6 +140,7 @@ fn tell(args: &PoolCreate, label: &Label) -> Result<(), Failure> {
             "uuid": label.pool.to_string(),
             "members": label.members.len(),
             "capacity": capacity,
+            "partition_tables": tables,
             "created": !args.dry_run,
         }));
     }

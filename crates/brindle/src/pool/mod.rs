@@ -1,6 +1,8 @@
 //! `brindle pool`: creates, reports and destroys pools. `brindle volume` does the same with their volumes.
 
 mod create;
+mod disks;
+mod erase;
 mod volume;
 
 use std::path::{Path, PathBuf};
@@ -137,6 +139,10 @@ fn destroy(args: &PoolDestroy) -> Result<(), Failure> {
     let stopped = world.io.block_on(opened.pool.stop());
     stopped.map_err(|source| Failure::Volume { doing: "stopping the pool", source })?;
     world.io.block_on(brindle_pool::clear(&world.io, &label, &there))?;
+    for &(member, id) in &there {
+        let name = opened.members.get(usize::from(member)).and_then(Option::as_deref).unwrap_or("a member");
+        disks::erase_table(&world, id, name)?;
+    }
     if args.json {
         return report::print_json(&json!({"name": args.name, "destroyed": true}));
     }

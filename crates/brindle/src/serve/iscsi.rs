@@ -1,4 +1,4 @@
-//! Arrays as iSCSI targets: their names, the source of secrets, and the place of reservations.
+//! Arrays and volumes of pools as iSCSI targets: their names, the source of secrets, and the place of reservations.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -11,10 +11,11 @@ use brindle_export::iscsi::{IscsiConfig, Keep, Server, TargetSpec};
 use brindle_export::nbd;
 use brindle_export::scsi::Identity;
 use brindle_export::scsi::reservation::Reservations;
-use brindle_host::Any;
 use brindle_host::opening::{Iscsi, Listen};
+use brindle_host::{Any, VolumeTargets};
 use brindle_io::Io;
 use brindle_io::uring::Uring;
+use uuid::Uuid;
 
 use super::places::{ListenPlace, bind};
 use super::reservation_files;
@@ -30,7 +31,7 @@ pub(super) struct IscsiPlan {
     portals: Vec<ListenPlace>,
     chap: Option<Chap>,
     state: PathBuf,
-    shared_writers: bool,
+    pub(super) shared_writers: bool,
 }
 
 impl IscsiPlan {
@@ -82,7 +83,8 @@ impl IscsiPlan {
                 Ok(bound)
             })?);
         }
-        Ok(Started { server, addresses: addresses.iter().map(ToString::to_string).collect() })
+        let addresses = addresses.iter().map(ToString::to_string).collect();
+        Ok(Started { server, addresses, state: self.state })
     }
 }
 
@@ -90,29 +92,64 @@ impl IscsiPlan {
 pub(super) struct Started {
     pub(super) server: Server<Any>,
     pub(super) addresses: Vec<String>,
+    /// The folder of reservations.
+    state: PathBuf,
 }
 
 impl Started {
     /// URIs of an array.
     pub(super) fn uris(&self, hosted: &Hosted) -> Vec<String> {
-        let name = name(hosted);
-        self.addresses.iter().map(|address| format!("iscsi://{address}/{name}/0")).collect()
+        uris(&self.addresses, &name(hosted))
+    }
+
+    /// How volumes of pools become targets.
+    pub(super) fn volumes(&self, io: &Io) -> VolumeTargets {
+        let (io, state, addresses) = (io.clone(), self.state.clone(), self.addresses.clone());
+        let spec = move |export: &str, uuid: [u8; 16], volume: Rc<Any>, gate: Rc<Gate>| {
+            let target = name_of(export, Uuid::from_bytes(uuid));
+            let identity = Identity { uuid, product: export.to_owned(), target };
+            spec_of(&io, identity, volume, gate, &state).map_err(|why| why.to_string())
+        };
+        VolumeTargets {
+            name: Rc::new(|export, uuid| name_of(export, Uuid::from_bytes(uuid))),
+            spec: Rc::new(spec),
+            uris: Rc::new(move |target| uris(&addresses, target)),
+        }
     }
 }
 
-/// The target's name: the array's, as far as the standard lets it, and the beginning of its UUID.
+fn uris(addresses: &[String], target: &str) -> Vec<String> {
+    addresses.iter().map(|address| format!("iscsi://{address}/{target}/0")).collect()
+}
+
+/// The name of an array's target.
 pub(super) fn name(hosted: &Hosted) -> String {
+    name_of(&hosted.name, hosted.found.assembly.uuid)
+}
+
+/// A target's name: the export's, as far as the standard lets it, and the beginning of its UUID.
+fn name_of(export: &str, uuid: Uuid) -> String {
     let plain =
         |c: char| if c.is_ascii_alphanumeric() || ".-".contains(c) { c.to_ascii_lowercase() } else { '-' };
-    let own: String = hosted.name.chars().map(plain).collect();
-    let uuid = hosted.found.assembly.uuid.as_simple().to_string();
-    format!("{AUTHORITY}:{own}.{}", &uuid[..8])
+    let own: String = export.chars().map(plain).collect();
+    format!("{AUTHORITY}:{own}.{}", &uuid.as_simple().to_string()[..8])
 }
 
 fn target(io: &Io, hosted: &Hosted, gate: &Rc<Gate>, state: &Path) -> Result<TargetSpec<Any>, Failure> {
-    let uuid = hosted.found.assembly.uuid;
-    let identity = Identity { uuid: uuid.into_bytes(), product: hosted.name.clone(), target: name(hosted) };
-    let file = state.join(format!("{}.reservations", uuid.as_simple()));
+    let uuid = hosted.found.assembly.uuid.into_bytes();
+    let identity = Identity { uuid, product: hosted.name.clone(), target: name(hosted) };
+    spec_of(io, identity, Rc::new(Any::Array(hosted.array.clone())), Rc::clone(gate), state)
+}
+
+/// A target with the reservations that were kept of it.
+fn spec_of(
+    io: &Io,
+    identity: Identity,
+    volume: Rc<Any>,
+    gate: Rc<Gate>,
+    state: &Path,
+) -> Result<TargetSpec<Any>, Failure> {
+    let file = state.join(format!("{}.reservations", Uuid::from_bytes(identity.uuid).as_simple()));
     let reservations = match fs::read_to_string(&file) {
         Ok(text) => Reservations::from_file_text(&text)
             .map_err(|error| Failure::Refused(format!("{}: {error}", file.display())))?,
@@ -123,8 +160,7 @@ fn target(io: &Io, hosted: &Hosted, gate: &Rc<Gate>, state: &Path) -> Result<Tar
         let io = io.clone();
         Rc::new(move |text| Box::pin(reservation_files::keep(io.clone(), file.clone(), text)))
     };
-    let volume = Rc::new(Any::Array(hosted.array.clone()));
-    Ok(TargetSpec { identity, volume, reservations, keep: Some(keep), gate: Rc::clone(gate) })
+    Ok(TargetSpec { identity, volume, reservations, keep: Some(keep), gate })
 }
 
 /// Reads the file of secrets. Nothing of it is ever shown.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use brindle_export::Gate;
 use brindle_host::opening::{Opening, Permission};
 use brindle_host::status::LeftOut;
-use brindle_host::{HostedPool, Pooled, Service};
+use brindle_host::{HostedPool, Pooled, Service, VolumeTargets};
 use brindle_io::device::DeviceAccess;
 
 use super::access::AccessFile;
@@ -48,10 +48,11 @@ pub(super) fn serve(
     addresses: &Rc<[Address]>,
     access: Option<&AccessFile>,
     listener: &brindle_host::Listener,
+    (gate, targets): (&dyn Fn() -> Gate, Option<VolumeTargets>),
 ) -> Result<(), Failure> {
     for Opened { pool, members, left_out, .. } in opened {
         let name = pool.label().name.clone();
-        let gate = Rc::new(Gate::default().for_those(access.map(|access| access.of(&name))));
+        let gate = Rc::new(gate().for_those(access.map(|access| access.of(&name))));
         let limits = opening.limits_of(&name, &pool.label().pool.to_string());
         gate.set_rates(pool.io(), limits.map(Into::into).unwrap_or_default());
         let status = pool.status();
@@ -65,6 +66,7 @@ pub(super) fn serve(
                 addresses.iter().map(|address| address.uri(Some(export))).collect()
             }),
             gate,
+            targets: targets.clone(),
             server: service.name().to_owned(),
             folder: std::env::current_dir().ok(),
             pool,

@@ -6,7 +6,7 @@ use brindle_io::MemberId;
 use brindle_io::device::DeviceAccess;
 
 use super::members::open_other;
-use super::{Named, World, emulate};
+use super::{Named, PIECE, World, emulate};
 use crate::failure::Failure;
 
 impl World {
@@ -22,13 +22,21 @@ impl World {
     pub(crate) fn zero(&self, member: &Named, from: u64, to: u64) -> Result<(), Failure> {
         let block = u64::from(member.info.logical_block);
         let (from, to) = (from / block * block, to / block * block);
+        (from..to).step_by(PIECE).try_for_each(|at| {
+            let len = (to - at).min(PIECE as u64);
+            self.put(member.id, &member.label, at, &vec![0; len as usize])
+        })
+    }
+
+    /// Writes a piece of a device, of whole logical blocks, so that it is there after a power cut.
+    pub(crate) fn put(&self, id: MemberId, label: &str, at: u64, bytes: &[u8]) -> Result<(), Failure> {
         self.io.block_on(async {
-            let buf = self.metadata.alloc((to - from) as usize).await;
-            buf.bytes_mut().fill(0);
+            let buf = self.metadata.alloc(bytes.len()).await;
+            buf.bytes_mut().copy_from_slice(bytes);
             let mut group = self.io.group();
-            group.write(member.id, from, &buf.all(), true);
+            group.write(id, at, &buf.all(), true);
             let written = group.submit().await.ok();
-            written.map_err(|error| Failure::output(&member.label, std::io::Error::other(error)))
+            written.map_err(|error| Failure::output(label, std::io::Error::other(error)))
         })
     }
 }

@@ -355,3 +355,18 @@ fn unwritten(error: VolumeError) -> Undone {
     };
     sense.into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volume_without_room_says_so_whether_a_member_or_a_pool_lacks_it() {
+        for error in [VolumeError::NoSpace, VolumeError::of_some_member(OpError::NoSpace)] {
+            let sense = Sense { key: 7, code: (0x27, 7), ..Sense::NO_SPACE };
+            assert_eq!(unwritten(error), sense.into(), "SPACE ALLOCATION FAILED WRITE PROTECT");
+            assert_eq!(changing(error), sense.into());
+        }
+        assert_eq!(unwritten(VolumeError::TooManyLost), Sense::FAILED.into());
+    }
+}

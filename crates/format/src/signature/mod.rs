@@ -4,6 +4,7 @@
 //! volume managers and other RAID. It only recognises; it trusts nothing that it reads beyond labels for messages.
 //! The places and magic numbers are those that each format documents (and that `blkid` of util-linux looks for).
 
+mod copies;
 mod magic;
 pub mod partitions;
 mod probe;
@@ -13,6 +14,7 @@ mod zfs;
 use core::fmt;
 
 pub use crate::kind::Signature;
+pub use copies::{Copy, copies};
 pub use sample::{Sample, needed};
 
 use sample::Samples;

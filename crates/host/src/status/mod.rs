@@ -202,6 +202,9 @@ pub struct PoolStatus {
     pub folder: Option<PathBuf>,
     /// NBD URIs of all of its exports.
     pub nbd: Vec<String>,
+    /// iSCSI URIs of all of its exports.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub iscsi: Vec<String>,
     /// The pool.
     pub pool: PoolFacts,
     /// Its volumes: each is the export POOL/NAME.

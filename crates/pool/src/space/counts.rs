@@ -230,7 +230,7 @@ impl Space {
 
     /// Open segments that have held something else since the pool was opened.
     pub(crate) fn reused(&self) -> usize {
-        self.segments.iter().filter(|s| s.usage == Use::Open && s.again).count()
+        self.segments.iter().filter(|s| s.usage == Use::Open && s.reuses > 0).count()
     }
 
     /// How much of the segments is used for what: free, of the log, open or closed.

@@ -1,8 +1,10 @@
 //! Room for pages: stripes of segments that are neither of the log nor named by the last checkpoint.
 
+use core::cmp::Reverse;
+
 use brindle_format::pool::SegmentClass;
 
-use super::{BATCH_BLOCKS, Grant, Open, Space, Use, reshape};
+use super::{BATCH_BLOCKS, FEW_PAGES, Grant, Open, Space, Use, reshape};
 
 impl Space {
     /// Stripes for that many pages; none where there is no room. Nothing of it is counted yet.
@@ -11,16 +13,19 @@ impl Space {
         while pages > 0 {
             let at = (0..self.units.len()).max_by_key(|&at| {
                 let unit = &self.units[at];
-                (unit.whole(), unit.pages.is_some(), unit.free.len())
+                // Vdevs take turns, so that what each keeps for pages wears alike.
+                let has_free = unit.free.len().min(FEW_PAGES / 2);
+                (unit.whole(), unit.pages.is_some(), has_free, Reverse(unit.paged))
             })?;
             if self.units[at].pages.is_none() {
-                let segment = self.units[at].free.pop_first()?;
+                let segment = self.units[at].take_free()?;
                 let parity = self.parity_now(at);
                 let shape = self.units[at].shape(false, parity);
                 let state = &mut self.segments[segment as usize];
                 (state.usage, state.record.class) = (Use::Open, SegmentClass::Pages);
                 state.record.live = 0;
                 self.gained -= 1;
+                self.units[at].paged += 1;
                 reshape(&mut state.record, shape);
                 self.units[at].pages = Some(Open { segment, next: 0 });
             }

@@ -190,6 +190,8 @@ struct Found {
     tally: StrikeTally,
     /// Cuts of pools.
     phases: pools::Phases,
+    /// Times that the segment of a pool was reused which was so least often, for each seed that came to its end.
+    least: Vec<u32>,
     failures: u64,
 }
 
@@ -242,6 +244,7 @@ fn storms_of(seed: u64, options: &Options, found: &Mutex<Found>, time_left: &dyn
         all.failures += own.failures;
         all.tally.add(&own.tally);
         all.phases.add(&own.phases);
+        all.least.append(&mut own.least);
     }
     failed
 }
@@ -294,10 +297,12 @@ fn pools_of(seed: u64, options: &Options, own: &mut Found, time_left: &dyn Fn() 
         return;
     }
     let mut random = Random::stream(seed, 0x6375_7473);
+    let mut reuses = pools::Reuses::default();
     let mut tell = |cut: Option<u64>, driven: pools::Driven| {
         own.runs += 1;
         own.cuts += driven.cuts;
         own.phases.add(&driven.phases);
+        reuses.add(&driven.reuses);
         let Some(broken) = driven.broken else { return true };
         own.failures += 1;
         let cut = cut.map_or("none".into(), |cut| cut.to_string());
@@ -313,6 +318,15 @@ fn pools_of(seed: u64, options: &Options, own: &mut Found, time_left: &dyn Fn() 
         }
         let cut = Some(random.below(steps.max(1)));
         goes_on = tell(cut, pools::run(seed, cut));
+    }
+    if let Some((segment, times)) = reuses.least().filter(|_| goes_on) {
+        own.least.push(times);
+        if times < pools::REUSED {
+            own.failures += 1;
+            println!(
+                "FAILED: seed {seed} of pools: segment {segment} was reused only {times} times: {reuses:?}"
+            );
+        }
     }
 }
 
@@ -356,6 +370,12 @@ fn report(options: &Options, found: &Found, took: Duration, seeds: u64) -> ExitC
         println!("{}", found.tally.table(&strikes));
     }
     println!("{}", found.phases.table());
+    if let (Some(fewest), Some(most)) = (found.least.iter().min(), found.least.iter().max()) {
+        println!(
+            "each segment of {} pools was reused at least {fewest} times, in one at least {most} times",
+            found.least.len()
+        );
+    }
     println!(
         "{seeds} seeds from {}, {} runs, {} power cuts ({} starts by force), {} failures in {:.0} s: {rate:.0} cuts a second, {:.0} on each of {} threads",
         options.seed,

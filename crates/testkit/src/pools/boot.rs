@@ -13,7 +13,7 @@ use super::phase::Phase;
 use super::plan::PoolPlan;
 use super::strike::Strike;
 use crate::client::{Client, Trouble};
-use crate::load::Mix;
+use crate::load::{Mix, Request};
 use crate::oracle::{Change, Oracle};
 use crate::random::Random;
 
@@ -22,6 +22,11 @@ pub(super) const NAME: &str = "one";
 /// Bytes of the volume of a pool that is not full, and of the part where half of the requests of those meet.
 const SIZE: u64 = 2 << 20;
 const CROWD: u64 = 64 << 10;
+/// Times that each segment is reused in the storms of a seed, and times that a volume is overwritten for that at most.
+pub const REUSED: u32 = 3;
+const MOST_ROUNDS: u64 = 100;
+/// Writes of a block between two of these times.
+const FEW: u64 = 256;
 
 /// A boot: how long it is, and what happens in it.
 pub(super) struct Boot {
@@ -32,6 +37,8 @@ pub(super) struct Boot {
     pub(super) seed: u64,
     pub(super) requests: u64,
     pub(super) cut: Option<u64>,
+    /// The volume is overwritten until each segment was reused often enough.
+    pub(super) wears: bool,
     /// The step before which something happens to a member, what, and to which.
     pub(super) strikes: Vec<(u64, usize, Strike)>,
     /// Places of members have gone bad: what recovery can't write there stays wrong.
@@ -39,7 +46,8 @@ pub(super) struct Boot {
     /// How the boot before ended.
     pub(super) cuts_before: Before,
     pub(super) pool: RefCell<Option<Pool>>,
-    pub(super) freed: Cell<u64>,
+    /// How often each segment became free.
+    pub(super) reuses: RefCell<Vec<u32>>,
 }
 
 /// How the boot before ended.
@@ -71,7 +79,7 @@ impl Boot {
     pub(super) fn phases(&self) -> Vec<Phase> {
         match (&*self.pool.borrow(), self.cuts_before) {
             (Some(pool), _) => {
-                self.freed.set(pool.status().busy.freed);
+                self.reuses.replace(pool.reuses());
                 Phase::of(pool)
             }
             (None, Before::CutInRecovery) => vec![Phase::Recovery, Phase::SecondRecovery],
@@ -132,10 +140,31 @@ impl Boot {
         client.read_all().await.map_err(served)
     }
 
+    /// Overwrites all of the volume until no segment of the pool was reused less often than storms want.
+    pub(super) async fn wear(&self, pool: &Pool, io: &Io) -> Result<(), String> {
+        let volume = pool.volume(NAME).ok_or("the volume is gone")?;
+        let client = Client::new(volume.clone(), io.pool(4 << 20), Rc::clone(&self.oracle));
+        let least = || pool.reuses().into_iter().min().unwrap_or(REUSED);
+        let (mut random, blocks) = (Random::stream(self.seed, 0x7765_6172), volume.limits().size >> 12);
+        for _ in 0..MOST_ROUNDS {
+            if least() >= REUSED {
+                return Ok(());
+            }
+            client.write_all().await.map_err(|trouble| trouble.to_string())?;
+            // Narrow stripes have segments of their own: each of these is a batch.
+            for _ in 0..FEW {
+                let offset = random.below(blocks) << 12;
+                let small = Request::Write { offset, len: 4096, fua: true };
+                client.ask(small).await.map_err(|trouble| trouble.to_string())?;
+            }
+        }
+        Err(format!("there are segments that nothing is written to: {:?}", pool.reuses()))
+    }
+
     /// Checks that the pool is consistent, and stops it.
     pub(super) async fn judge(&self, pool: &Pool) -> Result<(), String> {
         self.is_true(pool).await?;
-        self.freed.set(pool.status().busy.freed);
+        self.reuses.replace(pool.reuses());
         pool.stop().await.map_err(|why| format!("stop: {why}"))
     }
 

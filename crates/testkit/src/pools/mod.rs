@@ -22,9 +22,10 @@ use brindle_pool::Pool;
 use crate::oracle::Oracle;
 use crate::random::Random;
 use crate::storm::{self, Scene, Subject};
+pub use boot::REUSED;
 use boot::{Before, Boot, NAME, size_of};
 use house::House;
-pub use phase::{Phase, Phases};
+pub use phase::{Phase, Phases, Reuses};
 pub use plan::PoolPlan;
 use strike::Strike;
 
@@ -46,8 +47,8 @@ pub struct Driven {
     pub phases: Phases,
     /// Lives.
     pub boots: u64,
-    /// Segments that became free in all of its boots, and segments that it has.
-    pub freed: u64,
+    /// How often each segment became free in all of its boots.
+    pub reuses: Reuses,
     /// The promise that was broken.
     pub broken: Option<String>,
 }
@@ -57,8 +58,11 @@ pub struct Driven {
 pub fn run(seed: u64, cut: Option<u64>) -> Driven {
     let (driven, pools) = storm::drive::<Pools>(seed, (seed, cut));
     let storm::Driven { steps, cuts, boot: boots, broken, .. } = driven;
-    let (phases, freed) = pools.map(|pools| (pools.phases, pools.freed)).unwrap_or_default();
-    Driven { steps, cuts, phases, boots, freed, broken }
+    // What comes after its load is not cut.
+    let loaded = pools.as_ref().filter(|_| cut.is_none() && broken.is_none()).map(|pools| pools.loaded.get());
+    let steps = loaded.unwrap_or(steps);
+    let (phases, reuses) = pools.map(|pools| (pools.phases, pools.reuses)).unwrap_or_default();
+    Driven { steps, cuts, phases, boots, reuses, broken }
 }
 
 /// A pool and its members.
@@ -74,7 +78,9 @@ struct Pools {
     /// All that has happened to members.
     all: Vec<(u64, usize, Strike)>,
     phases: Phases,
-    freed: u64,
+    reuses: Reuses,
+    /// Steps until the load of the last boot had ended.
+    loaded: Cell<u64>,
 }
 
 impl Subject for Pools {
@@ -103,15 +109,16 @@ impl Subject for Pools {
             seed: 0,
             requests: 0,
             cut: None,
+            wears: false,
             strikes: Vec::new(),
             spoilt: false,
             cuts_before: Before::Well,
             pool: RefCell::default(),
-            freed: Cell::new(0),
+            reuses: RefCell::default(),
         };
         let random = Random::stream(seed, first.map_or(u64::MAX, |cut| cut + 1));
         let (dead, all, phases) = (Vec::new(), Vec::new(), Phases::default());
-        Self { seed, first, random, boot, dead, all, phases, freed: 0 }
+        Self { seed, first, random, boot, dead, all, phases, reuses: Reuses::default(), loaded: Cell::new(0) }
     }
 
     fn begin(&mut self, sim: &Sim, boot: u64) -> Option<u64> {
@@ -125,6 +132,7 @@ impl Subject for Pools {
         boot.seed = self.seed.wrapping_mul(11).wrapping_add(number);
         boot.requests = if number == 0 { many } else { few };
         boot.cut = cut;
+        boot.wears = self.first.is_none() && number == 0;
         boot.spoilt = self.all.iter().chain(&strikes).any(|(_, _, strike)| strike.spoils());
         boot.strikes = strikes;
         boot.begin(sim);
@@ -136,7 +144,12 @@ impl Subject for Pools {
     }
 
     async fn load(&self, open: &Pool, scene: &Scene) -> Result<(), String> {
-        self.boot.load(open, &scene.io).await.map_err(|why| self.broken(&why))
+        let loaded = self.boot.load(open, &scene.io).await;
+        self.loaded.set(scene.sim.steps());
+        if self.boot.wears && loaded.is_ok() {
+            return self.boot.wear(open, &scene.io).await.map_err(|why| self.broken(&why));
+        }
+        loaded.map_err(|why| self.broken(&why))
     }
 
     async fn judge(&self, open: &Pool, _: &Scene) -> Result<(), String> {
@@ -161,7 +174,7 @@ impl Subject for Pools {
     }
 
     fn let_go(&mut self, _: &Scene) {
-        self.freed += self.boot.freed.take();
+        self.reuses.add(&Reuses(self.boot.reuses.take()));
         self.boot.pool.take();
     }
 
@@ -216,11 +229,14 @@ fn strikes(
     for &member in plan.victims.iter().filter(|member| !dead.contains(member)) {
         if any && (plan.faults || plan.silent) && random.one_in(2) {
             let strike = Strike::any(plan, house.size, random);
-            // One in two just before the power goes.
+            // One in two just before the power goes. Of members that go, three in four: then the failure is not on record yet.
             let last = cut.unwrap_or(400);
             let step = match random.below(4) {
                 0 => last.saturating_sub(random.below(25)),
                 1 => last.saturating_sub(1 + random.below(4)),
+                2 if matches!(strike, Strike::Dies | Strike::Leaves) => {
+                    last.saturating_sub(2 + random.below(14))
+                }
                 _ => random.below(last + 1),
             };
             strikes.push((step, member, strike));

@@ -105,3 +105,20 @@ impl Phases {
         format!("| cuts of pools in | |\n|---|---|\n{}", lines.collect::<String>())
     }
 }
+
+/// How often each segment of a pool became free, by its number.
+#[derive(Clone, Debug, Default)]
+pub struct Reuses(pub(super) Vec<u32>);
+
+impl Reuses {
+    /// Adds those of another run of the same pool.
+    pub fn add(&mut self, other: &Self) {
+        self.0.resize(self.0.len().max(other.0.len()), 0);
+        self.0.iter_mut().zip(&other.0).for_each(|(all, more)| *all += more);
+    }
+
+    /// The segment that was reused least, and how often.
+    pub fn least(&self) -> Option<(usize, u32)> {
+        self.0.iter().copied().enumerate().min_by_key(|(_, times)| *times)
+    }
+}

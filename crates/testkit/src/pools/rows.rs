@@ -126,17 +126,19 @@ impl Rows {
         let wide = u32::from(self.segments.get(&n)?.stripe);
         let wanted = (0..wide).find(|&slot| self.address(n, stripe, slot) == address)? as usize;
         let blocks = self.stripe(n, stripe, block);
+        let is_blank = |block: &Vec<u8>| block.iter().all(|byte| *byte == 0);
+        if !begin.is_empty() && blocks.iter().flatten().all(is_blank) {
+            return None;
+        }
+        let cut: Vec<Option<Vec<u8>>> =
+            blocks.iter().map(|b| b.as_ref().map(|b| b[..begin.len()].to_vec())).collect();
         self.choices(n, &blocks, Some(wanted)).into_iter().find_map(|without| {
-            let part = |bytes: usize| {
-                let cut: Vec<Option<Vec<u8>>> =
-                    blocks.iter().map(|b| b.as_ref().map(|b| b[..bytes].to_vec())).collect();
-                self.solved(n, &cut, &without).map(|solved| solved[wanted].clone())
-            };
+            let of = |blocks| self.solved(n, blocks, &without).map(|solved| solved[wanted].clone());
             // Most choices are seen to be wrong by a few bytes.
-            if !part(begin.len())?.starts_with(begin) {
+            if !of(&cut)?.starts_with(begin) {
                 return None;
             }
-            part(BLOCK).filter(|bytes| right(bytes))
+            of(&blocks).filter(|bytes| right(bytes))
         })
     }
 
