@@ -404,9 +404,10 @@ pub(crate) struct Tuning {
     /// Which copy a mirror is read from
     #[arg(long, default_value = "least-outstanding", value_name = "POLICY")]
     pub(crate) read_policy: ReadPolicy,
-    /// Most memory for buffers, of all arrays together; taken as needed, given back when unused
-    #[arg(long, default_value = "256M", value_name = "SIZE", value_parser = Bytes::parse)]
-    pub(crate) memory: Bytes,
+    /// Most memory for buffers, of all arrays together; taken as needed, given back when unused [default: 256M; of bench also
+    /// what its jobs need, up to half of what the machine has to spare]
+    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
+    pub(crate) memory: Option<Bytes>,
     #[command(flatten)]
     pub(crate) patience: Patience,
 }

@@ -8,15 +8,35 @@ mod published;
 
 use brindle_lab::drive::{Fitted, Measure, table};
 use brindle_lab::predict::compare;
-use published::{Point, evo850, mean_error, p3700, raid0, raid10};
+use published::{Point, evo850, mean_error, p3700, raid0, raid6, raid10};
 
 fn main() {
     println!("## Arrays\n");
-    arrays("md RAID 10 n2, 4 x 850 EVO, chunk 32K, one request in flight, MiB/s", &raid10(|_, _| true));
+    let (reads, writes) =
+        (raid10(|pattern, _| pattern == "randread"), raid10(|pattern, _| pattern == "randwrite"));
     let all = raid0(|_| true);
+    let parity = raid6(|_| true);
+    let by_load = [
+        ("RAID 10 n2", "random reads", &reads[..]),
+        ("RAID 10 n2", "random writes", &writes[..]),
+        ("RAID 0", "4K, up to 65 % reads", &all[..5]),
+        ("RAID 0", "4K, 95 % reads and more", &all[5..]),
+        ("RAID 6", "4K, up to 65 % reads", &parity[..5]),
+        ("RAID 6", "4K, 95 % reads and more", &parity[5..]),
+    ];
+    println!("| level | load | rows | mean error | greatest |\n|---|---|---:|---:|---:|");
+    for (level, load, points) in by_load {
+        let greatest =
+            points.iter().map(Point::error).max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(0.0);
+        println!("| {level} | {load} | {} | {:.1} % | {greatest:+.1} % |", points.len(), mean_error(points));
+    }
+    println!();
+    let both: Vec<Point> = reads.into_iter().chain(writes).collect();
+    arrays("md RAID 10 n2, 4 x 850 EVO, chunk 32K, one request in flight, MiB/s", &both);
     let (most, last) = all.split_at(5);
     arrays("md RAID 0, 12 x P3700, 4K, 2048 in flight, IOPS: up to 65 % reads", most);
     arrays("The same from 95 % reads on, where md's own cost decides", last);
+    arrays("md RAID 6, 12 x P3700, chunk 16K, 4K, 2048 in flight, IOPS", &parity);
     println!("## Single drives: the fits' own errors\n");
     single("850 EVO", &evo850(), &[include_str!("../reference/evo850-single.csv")]);
     let p3700_tables =

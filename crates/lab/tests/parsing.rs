@@ -104,7 +104,8 @@ fn what_contradicts_itself_is_refused() {
     for (options, why) in [
         ("time_based\n", "needs a runtime"),
         ("rw=read\nrandom_distribution=zipf:1.2\n", "needs random requests"),
-        ("verify=pattern\n", "needs a verify_pattern"),
+        ("verify=pattern\n", "need a verify_pattern"),
+        ("verify=sha512\nbs=512\nverify_interval=128\n", "verify needs blocks"),
         ("wait_for=other\n", "wait_for names no job"),
     ] {
         let error = error(&format!("[here]\n{options}"));
@@ -157,7 +158,10 @@ fn options_are_typed() {
     assert_eq!(all.rate, [Some(1 << 20), None, None]);
     assert_eq!(all.rate_iops, [None, Some(200), Some(200)]);
     assert_eq!(all.distribution, Distribution::Zipf(1.2));
-    assert_eq!(all.verify, Some(Verify::Pattern(vec![0xab])));
+    assert_eq!(
+        (all.verify, all.verify_pattern.map(|pattern| pattern.at(0))),
+        (Some(Verify::Pattern), Some(vec![0xab]))
+    );
     assert_eq!(all.percentiles, [50.0, 99.0]);
     assert_eq!(all.logs.bandwidth, Some(Some("x".to_owned())));
     assert_eq!((all.logs.latency, all.logs.iops), (Some(None), None));
@@ -172,9 +176,9 @@ fn options_are_typed() {
 fn what_is_taken_without_effect_is_said() {
     let plan = plan("[a]\nioengine=psync\niodepth=32\nfilename=/x\nthread\nverify=md5\n");
     assert_eq!((plan.jobs[0].depth(), plan.jobs[0].iodepth), (1, 32));
-    assert_eq!(plan.jobs[0].verify, Some(Verify::Crc32c));
+    assert_eq!(plan.jobs[0].verify, Some(Verify::Md5));
     let notes: Vec<_> = plan.notes.iter().map(|note| (note.option.as_str(), note.place.line)).collect();
-    assert_eq!(notes, [("ioengine", 2), ("filename", 4), ("thread", 5), ("verify", 6)]);
+    assert_eq!(notes, [("ioengine", 2), ("filename", 4), ("thread", 5)]);
     assert!(plan.notes[0].effect.starts_with("one request in flight"));
 }
 

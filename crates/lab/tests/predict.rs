@@ -1,7 +1,7 @@
 //! Predictions: the same question has the same answer, and answers are what counted I/O allows.
 
 use brindle_lab::drive::{Drive, parse, shipped};
-use brindle_lab::predict::{Balance, Beside, Policies, PredictError, Predicted, Shape, Spec, job, predict};
+use brindle_lab::predict::{Beside, Kernel, Policies, PredictError, Predicted, Shape, Spec, job, predict};
 use brindle_layout::{Layout, Level};
 
 fn drive(name: &str) -> Drive {
@@ -11,7 +11,7 @@ fn drive(name: &str) -> Drive {
 fn spec(level: Level, members: u16, words: &[(&str, &str)]) -> Spec {
     let shape = Shape { level, layout: Layout::default_for(level), chunk: 64 << 10, members, bitmap: None };
     let job = job(words).expect("a load");
-    Spec { drive: drive("nvme"), shape: Some(shape), policies: Policies::Brindle, cores: 1, job }
+    Spec { drive: drive("nvme"), shape: Some(shape), policies: Policies::DrivesAlone, cores: 1, job }
 }
 
 fn iops(spec: &Spec) -> f64 {
@@ -30,7 +30,24 @@ fn the_same_question_has_the_same_answer() {
     assert_ne!(first.digest, predict(&other).expect("a prediction").digest);
     assert_eq!(first.busy.len(), 4);
     assert!(first.busy.iter().all(|busy| (500..=1000).contains(busy)), "{:?}", first.busy);
-    assert!((1..=1000).contains(&first.processor));
+    assert_eq!((first.processor, first.drives_carry), (0, None));
+}
+
+#[test]
+fn one_core_carries_what_it_does_and_says_what_it_does_not() {
+    let reads = [("rw", "randread"), ("bs", "4k"), ("iodepth", "512")];
+    let drives = spec(Level::Raid0, 8, &reads);
+    let core = predict(&Spec { policies: Policies::Brindle, ..drives.clone() }).expect("a prediction");
+    let carried = core.outcome.mixed().iops();
+    // A socket's request and a member's operation take some 6.6 us: docs/bench/iscsi.md.
+    assert!((145_000.0..160_000.0).contains(&carried), "{carried}");
+    assert!((970..=1000).contains(&core.processor), "{}", core.processor);
+    let times = core.drives_carry.expect("the drives carry more");
+    assert!((carried * times / iops(&drives) - 1.0).abs() < 0.01, "{times}");
+    let shy = [("rw", "randread"), ("bs", "4k")];
+    let shy =
+        predict(&Spec { policies: Policies::Brindle, ..spec(Level::Raid0, 8, &shy) }).expect("a prediction");
+    assert!(shy.processor < 200 && shy.drives_carry.is_none(), "{}", shy.processor);
 }
 
 #[test]
@@ -67,11 +84,11 @@ fn a_fine_bitmap_costs_writes_in_sequence_and_a_coarse_one_nearly_nothing() {
 fn md_reads_a_mirror_from_the_nearest_and_its_parity_thread_is_a_limit() {
     let reads = [("rw", "randread"), ("bs", "1024k")];
     let ours = spec(Level::Raid10, 4, &reads);
-    let nearest = Spec { policies: Policies::LinuxMd(Balance::Nearest), ..ours.clone() };
-    let pending = Spec { policies: Policies::LinuxMd(Balance::LeastPending), ..ours.clone() };
+    let nearest = Spec { policies: Policies::LinuxMd(Kernel::PUBLISHED), ..ours.clone() };
+    let pending = Spec { policies: Policies::LinuxMd(Kernel::USUAL), ..ours.clone() };
     let [ours, nearest, pending] = [&ours, &nearest, &pending].map(iops);
     assert!(nearest < 0.75 * ours && pending > 0.9 * ours, "{nearest} {pending} {ours}");
-    let md = Spec { policies: Policies::LinuxMd(Balance::Nearest), ..spec(Level::Raid6, 12, &WRITES) };
+    let md = Spec { policies: Policies::LinuxMd(Kernel::PUBLISHED), ..spec(Level::Raid6, 12, &WRITES) };
     let threads = Spec { cores: 4, ..md.clone() };
     let (one, four) = (iops(&md), iops(&threads));
     assert!((38_000.0..40_500.0).contains(&one), "25 us for each: {one:.0}");
@@ -142,19 +159,20 @@ fn a_disks_cache_is_full_before_anything_counts() {
 }
 
 #[test]
-fn reads_in_sequence_go_past_parity_and_large_writes_do_not_wait_for_all_of_it() {
+fn nothing_is_read_ahead_past_parity_and_large_writes_do_not_wait_for_all_of_it() {
     let evo = |level, rw, bs| {
         let words = [("rw", rw), ("bs", bs)];
         let shape =
             Shape { level, layout: Layout::default_for(level), chunk: 32 << 10, members: 4, bitmap: None };
-        let policies = Policies::LinuxMd(Balance::Nearest);
+        let policies = Policies::LinuxMd(Kernel::PUBLISHED);
         let job = job(&words).expect("a load");
         let spec = Spec { drive: drive("evo850"), shape: Some(shape), policies, cores: 1, job };
         predict(&spec).expect("a prediction").outcome.mixed().bandwidth() / 1_048_576.0
     };
     for bs in ["8k", "16k", "32k"] {
         let (with, without) = (evo(Level::Raid5, "read", bs), evo(Level::Raid0, "read", bs));
-        assert!((0.9..1.02).contains(&(with / without)), "{bs}: {with} against {without}");
+        // No figure tells that a drive reads on beyond a chunk of parity: what follows it begins as a random read does.
+        assert!((0.6..0.98).contains(&(with / without)), "{bs}: {with} against {without}");
     }
     // Four blocks of each stripe, of which three are data: 16.7 us for 12 KiB.
     let written = evo(Level::Raid5, "write", "20000k");

@@ -135,13 +135,27 @@ fn exitall_ends_those_that_run_beside() {
 
 #[test]
 fn what_was_written_is_verified() {
-    for options in
-        ["bs=4k", "bsrange=512-8k", "bs=4k\nnorandommap", "bs=4k\nverify=pattern\nverify_pattern=0xabcdef"]
-    {
+    for options in [
+        "bs=4k",
+        "bsrange=512-8k",
+        "bs=4k\nnorandommap",
+        "bs=4k\nverify=pattern\nverify_pattern=0xabcdef",
+        "bsrange=4k-16k\nnorandommap",
+        "bsrange=4k-16k\nnorandommap\nba=512\nverify=pattern_hdr\nverify_pattern=0xab%o",
+        "bssplit=4k/50:12k/50\nrandom_distribution=zipf:1.2\nverify=md5\nverify_interval=2k\nverify_offset=512",
+        "bs=16k\nio_size=3m\nverify=sha256",
+        "bs=8k\nrw=write:4k\nio_size=2m",
+    ] {
         let verify = if options.contains("verify") { "" } else { "verify=crc32c\n" };
         let outcome = alone(&format!("rw=randwrite\nsize=1m\niodepth=8\nloops=2\n{verify}{options}\n"));
-        assert_eq!(outcome.tallies[0].ios, outcome.tallies[1].ios, "{options}: each write is read");
-        assert!(outcome.tallies[1].ios > 0);
+        let [read, wrote, _] = outcome.tallies.each_ref().map(|tally| tally.ios);
+        let again = ["norandommap", "zipf", "io_size"].iter().any(|word| options.contains(word));
+        // Of what lies over one another the last is read, as fio does it.
+        assert!(
+            if again { wrote / 9 < read && read < wrote } else { read == wrote },
+            "{options}: {read} of {wrote}"
+        );
+        assert!(read > 0);
     }
     assert_eq!(alone("rw=write\nsize=1m\nverify=crc32c\ndo_verify=0\n").tallies[0].ios, 0);
     // A job that ends before all is written has no more to read than it wrote.
@@ -219,8 +233,6 @@ fn what_can_not_run_is_refused_before_anything_is_written() {
         refused(needed, false, little),
         RunError::Memory { needed: 4096 * (2 * 65 + 2), there: little.memory }
     );
-    let parts = "[a]\nrw=randwrite\nverify=crc32c\nbsrange=4k-8k\nnorandommap\n";
-    assert_eq!(refused(parts, false, TERMS), RunError::Verify("a".to_owned()));
     let none: [LoneMember; 0] = [];
     assert_eq!(bench.try_run(&none, &jobs("[a]\n"), TERMS).map(drop), Err(RunError::NoTarget));
     assert_eq!(bench.sim.operations(bench.drives[0]), 0);

@@ -14,7 +14,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use brindle_host::opening::Tuning;
 use brindle_lab::job::{Given, Job, JobPlan};
 use brindle_lab::report::{DiskStats, Run, Usage, grouped, json, logs, series_csv, series_html, text};
 use brindle_lab::run::Outcome;
@@ -48,7 +47,7 @@ pub(crate) fn bench(args: &mut Bench) -> Result<ExitCode, Failure> {
     let precondition = args.precondition.then(|| "--precondition writes".to_owned());
     check_word(args, writes.map(says).or(precondition))?;
     let opened = Opened::open(&on(args), writes.is_some() || args.precondition)?;
-    let memory = Tuning::from(args.tuning).for_requests();
+    let memory = plan::for_requests(args.tuning);
     let fit = |suited: &mut Suited| suited.fit(&mut plan.jobs, &opened.limits(), memory);
     let fitted = suited.as_mut().map_or(Ok(()), fit);
     let (meter, disks) = (Meter::start(), disks(args));

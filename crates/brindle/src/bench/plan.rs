@@ -4,9 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use brindle_host::opening::Tuning;
 use brindle_lab::job::{JobPlan, Surroundings, parse, parse_words};
 
-use crate::cli::Bench;
+use crate::cli::{self, Bench};
 use crate::failure::Failure;
 use crate::text;
 
@@ -86,4 +87,12 @@ impl Surroundings for Here {
 fn kib(file: &str, name: &str) -> Option<u64> {
     let text = fs::read_to_string(file).ok()?;
     text.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB")?.parse().ok())
+}
+
+/// Bytes for requests in flight: half of `--memory`, and without it as much as jobs need, up to half of what the machine has to
+/// spare.
+pub(super) fn for_requests(tuning: cli::Tuning) -> u64 {
+    let usual = Tuning::from(tuning).for_requests();
+    let spare = kib("/proc/meminfo", "MemAvailable:").unwrap_or(0) << 9;
+    if tuning.memory.is_some() { usual } else { usual.max(spare) }
 }

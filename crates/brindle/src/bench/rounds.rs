@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use brindle_host::opening::Tuning;
 use brindle_io::sync::{Either, race};
 use brindle_lab::job::{Blocks, Direction, IoPattern, Job, Kinds};
 use brindle_lab::measure::{Steadiness, steadiness};
@@ -10,6 +9,7 @@ use brindle_lab::run::{Live, Outcome, Terms, run};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
+use super::plan::for_requests;
 use super::target::Opened;
 use super::watch::{StopSignal, spinner, watch};
 use crate::cli::Bench;
@@ -28,7 +28,7 @@ pub(super) struct Measured {
 
 pub(super) fn measure(opened: &Opened, args: &Bench, jobs: &[Job]) -> Result<Measured, Failure> {
     let signal = StopSignal::new()?;
-    let terms = Terms { chance: chance()?, memory: Tuning::from(args.tuning).for_requests(), hollow: false };
+    let terms = Terms { chance: chance()?, memory: for_requests(args.tuning), hollow: false };
     let bar = spinner();
     if args.precondition {
         once(opened, &[precondition()], terms, &signal, &bar)?;

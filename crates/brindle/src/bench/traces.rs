@@ -7,7 +7,6 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use brindle_host::opening::Tuning;
 use brindle_io::sync::{Either, race};
 use brindle_lab::job::{Blocks, Direction, Given, IoPattern, Job, Kinds};
 use brindle_lab::measure::Latency;
@@ -19,6 +18,7 @@ use brindle_lab::trace::{
 use brindle_volume::Volume;
 use serde_json::{Value, json};
 
+use super::plan::for_requests;
 use super::rounds::chance;
 use super::target::Opened;
 use super::watch::{StopSignal, spinner, watch};
@@ -142,7 +142,7 @@ fn once(
     signal: &StopSignal,
 ) -> Result<Option<Replayed>, Failure> {
     let (io, traces) = (opened.io(), &args.traces);
-    let terms = Terms { chance: chance()?, memory: Tuning::from(args.tuning).for_requests(), hollow: false };
+    let terms = Terms { chance: chance()?, memory: for_requests(args.tuning), hollow: false };
     let pacing = Pacing {
         full_speed: traces.full_speed,
         scale: traces.time_scale,

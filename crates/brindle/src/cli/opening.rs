@@ -40,7 +40,7 @@ impl From<OnFull> for array::OnFull {
 impl From<Tuning> for opening::Tuning {
     fn from(flags: Tuning) -> Self {
         Self {
-            memory: flags.memory.0,
+            memory: flags.memory.map_or(Self::USUAL.memory, |memory| memory.0),
             read_policy: flags.read_policy.into(),
             patience: flags.patience.into(),
             ..Self::USUAL

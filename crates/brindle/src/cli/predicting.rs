@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use brindle_lab::predict::Kernel;
 use clap::{Args, ValueEnum};
 
 use super::Tuning;
@@ -86,9 +87,12 @@ pub(crate) struct Simulate {
     /// Implementation whose policies and processor time the array has
     #[arg(long = "as", value_name = "WHO", default_value = "brindle")]
     pub(crate) policies: Whose,
-    /// How md's RAID 10 chooses the copy that it reads
-    #[arg(long, value_name = "HOW", default_value = "nearest")]
-    pub(crate) read_balance: Balance,
+    /// Linux whose md is meant: its choice of copies and its costs have changed [default: 6.12]
+    #[arg(long, value_name = "VERSION", conflicts_with = "read_balance")]
+    pub(crate) kernel: Option<Kernel>,
+    /// How md's RAID 10 chooses the copy that it reads: in place of --kernel 5.3, or of the default
+    #[arg(long, value_name = "HOW")]
+    pub(crate) read_balance: Option<Balance>,
     /// Processors; of md the worker threads of its parity
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub(crate) cores: u32,
@@ -187,9 +191,12 @@ pub(crate) struct Sweep {
     /// Implementation whose policies and processor time the arrays have
     #[arg(long = "as", value_name = "WHO", default_value = "brindle", conflicts_with = "destroy")]
     pub(crate) policies: Whose,
-    /// How md's RAID 10 chooses the copy that it reads
-    #[arg(long, value_name = "HOW", default_value = "nearest", conflicts_with = "destroy")]
-    pub(crate) read_balance: Balance,
+    /// Linux whose md is meant: its choice of copies and its costs have changed [default: 6.12]
+    #[arg(long, value_name = "VERSION", conflicts_with_all = ["read_balance", "destroy"])]
+    pub(crate) kernel: Option<Kernel>,
+    /// How md's RAID 10 chooses the copy that it reads: in place of --kernel 5.3, or of the default
+    #[arg(long, value_name = "HOW", conflicts_with = "destroy")]
+    pub(crate) read_balance: Option<Balance>,
     /// Processors; of md the worker threads of its parity
     #[arg(long, value_name = "COUNT", default_value_t = 1, conflicts_with = "destroy")]
     pub(crate) cores: u32,

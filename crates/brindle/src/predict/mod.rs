@@ -5,7 +5,7 @@ pub(crate) mod load;
 mod measured;
 mod output;
 
-use brindle_lab::predict::{self, Policies, Shape, Spec, job};
+use brindle_lab::predict::{self, Kernel, Policies, Shape, Spec, job};
 use brindle_lab::sweep::sizes_option;
 use brindle_layout::{Layout, Level};
 
@@ -42,7 +42,7 @@ fn spec(args: &Simulate) -> Result<Spec, Failure> {
     Ok(Spec {
         drive: model(&args.drive)?,
         shape: shape.map(|shape| Shape { bitmap: args.bitmap_chunk.map(|chunk| chunk.0), ..shape }),
-        policies: policies(args.policies, args.read_balance),
+        policies: policies(args.policies, args.kernel, args.read_balance),
         cores: args.cores,
         job: match &args.jobs {
             Some(file) => load::load(file)?,
@@ -51,11 +51,12 @@ fn spec(args: &Simulate) -> Result<Spec, Failure> {
     })
 }
 
-pub(crate) fn policies(whose: Whose, balance: Balance) -> Policies {
+/// The implementation: of md that of a kernel, which may also be named by how it chooses copies.
+pub(crate) fn policies(whose: Whose, kernel: Option<Kernel>, balance: Option<Balance>) -> Policies {
     match (whose, balance) {
         (Whose::Brindle, _) => Policies::Brindle,
-        (Whose::LinuxMd, Balance::Nearest) => Policies::LinuxMd(predict::Balance::Nearest),
-        (Whose::LinuxMd, Balance::LeastPending) => Policies::LinuxMd(predict::Balance::LeastPending),
+        (Whose::LinuxMd, Some(Balance::Nearest)) => Policies::LinuxMd(Kernel::BEFORE_PENDING),
+        (Whose::LinuxMd, _) => Policies::LinuxMd(kernel.unwrap_or(Kernel::USUAL)),
     }
 }
 

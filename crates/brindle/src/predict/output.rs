@@ -18,6 +18,7 @@ pub(super) fn json(spec: &Spec, predicted: &Predicted) -> Value {
     json!({
         "drive": spec.drive.name,
         "as": whose(spec),
+        "kernel": kernel(spec),
         "members": spec.shape.map_or(1, |shape| shape.members),
         "level": spec.shape.map_or("none", |shape| shape.level.name()),
         "layout": spec.shape.map(|shape| shape.layout.name()),
@@ -35,6 +36,7 @@ pub(super) fn json(spec: &Spec, predicted: &Predicted) -> Value {
         },
         "utilisation": predicted.busy.iter().map(thousandths).collect::<Vec<_>>(),
         "cpu_share": thousandths(&predicted.processor),
+        "drives_carry": predicted.drives_carry,
         "requests": all.ios,
         "member_operations": predicted.operations,
         "digest": format!("{:016x}", predicted.digest),
@@ -54,7 +56,8 @@ pub(super) fn text(spec: &Spec, predicted: &Predicted) -> String {
                 "{level} {layout} of {} drives, chunk {}K, as {}",
                 shape.members,
                 shape.chunk >> 10,
-                whose(spec)
+                kernel(spec)
+                    .map_or_else(|| whose(spec).to_owned(), |kernel| format!("{} of {kernel}", whose(spec)))
             )
         },
     );
@@ -70,6 +73,13 @@ pub(super) fn text(spec: &Spec, predicted: &Predicted) -> String {
     );
     let busy: Vec<String> = predicted.busy.iter().map(|busy| (busy / 10).to_string()).collect();
     let _ = writeln!(text, "  busy: members {} %, processor {} %", busy.join(" "), predicted.processor / 10);
+    if let Some(times) = predicted.drives_carry {
+        let _ = writeln!(
+            text,
+            "  one core carries no more: the drives would {times:.1} times as much, {:.0} IOPS",
+            all.iops() * times
+        );
+    }
     let _ =
         writeln!(text, "  digest {:016x} of {} member operations", predicted.digest, predicted.operations);
     for why in beyond(spec) {
@@ -86,8 +96,16 @@ fn beyond(spec: &Spec) -> Vec<String> {
 
 fn whose(spec: &Spec) -> &'static str {
     match spec.policies {
-        Policies::Brindle => "brindle",
+        Policies::Brindle | Policies::DrivesAlone => "brindle",
         Policies::LinuxMd(_) => "linux-md",
+    }
+}
+
+/// The Linux whose md is predicted.
+fn kernel(spec: &Spec) -> Option<String> {
+    match spec.policies {
+        Policies::LinuxMd(kernel) => Some(format!("Linux {kernel}")),
+        Policies::Brindle | Policies::DrivesAlone => None,
     }
 }
 

@@ -2,12 +2,13 @@
 
 use brindle_lab::drive::to_toml;
 use brindle_lab::points::{Simulating, on_all};
+use brindle_lab::predict::Policies;
 use brindle_lab::sweep::{Finished, Point};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use super::points_file::PointsFile;
-use crate::cli::{Balance, Sweep, Whose};
+use crate::cli::Sweep;
 use crate::failure::Failure;
 use crate::models::model;
 use crate::predict::policies;
@@ -17,7 +18,7 @@ pub(super) fn head(args: &Sweep, drive: &str) -> Result<Value, Failure> {
     Ok(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "drive": to_toml(&model(drive)?),
-        "as": format!("{:?}, {:?}", args.policies, args.read_balance),
+        "as": whose(args),
         "cores": args.cores,
     }))
 }
@@ -30,7 +31,7 @@ pub(super) fn run(
     kept: &PointsFile,
     bar: &ProgressBar,
 ) -> Result<Vec<Finished>, Failure> {
-    let simulating = Simulating::new(policies(args.policies, args.read_balance), args.cores);
+    let simulating = Simulating::new(policies(args.policies, args.kernel, args.read_balance), args.cores);
     on_all(open, |point| {
         let finished = simulating.run(point, model(drive)?, || super::shape(point))?;
         kept.keep(&finished)?;
@@ -45,7 +46,7 @@ pub(super) fn facts(args: &Sweep, drive: &str) -> Result<Vec<(String, String)>, 
     let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     Ok(vec![
         fact("world", "simulated: the engine in virtual time"),
-        fact("policies", whose(args)),
+        fact("policies", &whose(args)),
         fact("drive", &drive.name),
         fact("source of the drive's model", &drive.source),
     ])
@@ -53,11 +54,13 @@ pub(super) fn facts(args: &Sweep, drive: &str) -> Result<Vec<(String, String)>, 
 
 /// How each point is run by itself.
 pub(super) fn command(args: &Sweep, drive: &str) -> String {
-    let balance = if args.read_balance == Balance::Nearest { "nearest" } else { "least-pending" };
-    let (whose, cores) = (whose(args), args.cores);
-    format!("brindle simulate --drive {drive} --as {whose} --read-balance {balance} --cores {cores}")
+    format!("brindle simulate --drive {drive} --as {} --cores {}", whose(args), args.cores)
 }
 
-fn whose(args: &Sweep) -> &'static str {
-    if args.policies == Whose::Brindle { "brindle" } else { "linux-md" }
+/// The implementation, as flags have it.
+fn whose(args: &Sweep) -> String {
+    match policies(args.policies, args.kernel, args.read_balance) {
+        Policies::LinuxMd(kernel) => format!("linux-md --kernel {kernel}"),
+        Policies::Brindle | Policies::DrivesAlone => "brindle".to_owned(),
+    }
 }

@@ -1,6 +1,6 @@
 //! The timing of a drive with a measured model: see [`Stations`]. Times are nanoseconds on the sim's clock.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use super::head::Head;
@@ -10,9 +10,6 @@ use crate::op::{OpKey, OpKind};
 
 /// Places at which the drive sees a stream go on.
 const STREAMS: usize = 16;
-/// A drive reads ahead, so that a stream of reads may leave out this many bytes (a chunk of parity, say) and still
-/// count as one stream. Assumed: no figure of a single drive tells it.
-const AHEAD: u64 = 128 << 10;
 /// The mix is measured over this many operations, smoothed.
 const MEMORY: i64 = 128;
 /// Thousandths of per cent.
@@ -29,6 +26,8 @@ pub(super) struct Busy {
     /// Streams of writes and of reads that went on lately.
     streams: [[Stream; STREAMS]; 2],
     next_stream: [usize; 2],
+    /// Operations of streams that have yet to pass the shared station: kind and offset.
+    flowing: BTreeSet<(bool, u64)>,
     /// Reads among what was begun lately, thousandths of per cent; none before the first.
     reads: Option<i64>,
     worked: u64,
@@ -46,13 +45,6 @@ struct Stream {
 /// No operation has ended here.
 const NOWHERE: Stream = Stream { end: u64::MAX, ready: 0 };
 
-impl Stream {
-    fn goes_on(&self, offset: u64, reads: bool) -> bool {
-        let ahead = if reads { AHEAD } else { 0 };
-        self.end <= offset && offset - self.end <= ahead
-    }
-}
-
 impl Busy {
     pub(super) fn new(stations: Rc<Stations>, size: u64) -> Self {
         let head = stations.platter.as_ref().map(|platter| Head::new(platter.clone(), size));
@@ -62,6 +54,7 @@ impl Busy {
             shared: 0,
             streams: [[NOWHERE; STREAMS]; 2],
             next_stream: [0; 2],
+            flowing: BTreeSet::new(),
             reads: None,
             worked: 0,
             head,
@@ -126,6 +119,9 @@ impl Busy {
         let Some((place, goes_on)) = stream else { return spread(path.latency.at(moved), path.spread, rng) };
         let (alone, stream) = (path.latency.at(moved), path.stream.at(moved));
         let mean = if goes_on { stream } else { alone };
+        if goes_on && path.streamed.is_some() {
+            self.flowing.extend(offset(kind).map(|offset| (reads, offset)));
+        }
         let mut ready = now.saturating_add(spread(mean, path.spread, rng));
         let last = &mut self.streams[usize::from(reads)][place].ready;
         // A sequential read is faster because the operation before it prefetched its bytes.
@@ -140,7 +136,7 @@ impl Busy {
     fn stream(&mut self, offset: u64, len: u64, reads: bool) -> (usize, bool) {
         let kind = usize::from(reads);
         let streams = &mut self.streams[kind];
-        let at = streams.iter().position(|stream| stream.goes_on(offset, reads));
+        let at = streams.iter().position(|stream| stream.end == offset);
         let place = at.unwrap_or(self.next_stream[kind]);
         streams[place].end = offset.saturating_add(len);
         if at.is_none() {
@@ -163,9 +159,11 @@ impl Busy {
         }
         let reads = matches!(kind, OpKind::Read { .. });
         let path = if reads { &self.stations.read } else { &self.stations.write };
+        let flows = offset(kind).is_some_and(|offset| self.flowing.remove(&(reads, offset)));
+        let occupancy = path.streamed.as_ref().filter(|_| flows).unwrap_or(&path.occupancy);
         let mix = (self.reads.unwrap_or(0) + PERCENT / 2) / PERCENT;
         let factor = self.stations.mix(mix as u32, len);
-        let holds = path.occupancy.growing_at(len).saturating_mul(factor) / 1000;
+        let holds = occupancy.growing_at(len).saturating_mul(factor) / 1000;
         self.worked = self.worked.saturating_add(holds);
         self.shared = self.shared.max(now).saturating_add(holds.saturating_mul(slowness));
         if self.stations.uplink == 0 {

@@ -39,6 +39,8 @@ pub struct Path {
     pub stream: Curve,
     /// How long it holds the shared station, by size.
     pub occupancy: Curve,
+    /// The same of an operation that begins where an earlier one of its kind ended, where that is known to be another.
+    pub streamed: Option<Curve>,
     /// Standard deviation of the latency, per cent of its mean; at most 28, so that none is negative.
     pub spread: u32,
 }

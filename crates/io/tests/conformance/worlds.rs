@@ -253,6 +253,7 @@ impl World for Drives {
             latency: Curve::flat(20_000),
             stream: Curve::flat(5000),
             occupancy: Curve::flat(1000),
+            streamed: None,
             spread: 20,
         };
         let stations = Stations {

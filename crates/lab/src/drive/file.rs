@@ -49,6 +49,7 @@ struct Kind {
     latency_us: Points,
     stream_us: Option<Points>,
     occupancy_us: Points,
+    stream_occupancy_us: Option<Points>,
     spread_percent: Option<Spanned<u32>>,
 }
 
@@ -139,12 +140,15 @@ impl Reader<'_> {
     fn path(&self, kind: &Kind) -> Result<Path, DriveError> {
         let latency = self.curve(&kind.latency_us, 1000.0, "latency_us")?;
         let stream = kind.stream_us.as_ref().map(|of| self.curve(of, 1000.0, "stream_us")).transpose()?;
+        let streamed = kind.stream_occupancy_us.as_ref();
+        let streamed = streamed.map(|of| self.curve(of, 1000.0, "stream_occupancy_us")).transpose()?;
         let spread = kind.spread_percent.as_ref();
         let spread = spread.map(|of| self.count(of, 0..=28, "spread_percent", "from 0 to 28")).transpose()?;
         Ok(Path {
             stream: stream.unwrap_or_else(|| latency.clone()),
             latency,
             occupancy: self.curve(&kind.occupancy_us, 1000.0, "occupancy_us")?,
+            streamed,
             spread: spread.unwrap_or(0),
         })
     }

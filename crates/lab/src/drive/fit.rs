@@ -78,7 +78,7 @@ fn fitted(name: &str, size: u64, tables: &[Table], reads_alone: bool) -> Result<
         if saturated[kind].is_empty() {
             from_alone(random, stream, kind)
         } else {
-            from_saturated(&saturated[kind], &latency[kind], kind)
+            from_saturated(&saturated[kind], &latency[kind], stream, kind)
         }
     };
     let lacks = |what| {
@@ -147,17 +147,42 @@ fn from_alone(random: &Times, stream: &Times, kind: usize) -> Option<Path> {
         stream: rest(stream).unwrap_or_else(|| latency.clone()),
         latency,
         occupancy: curve([(0, 0.0), (unit, best * unit as f64)].into_iter())?,
+        streamed: None,
         spread: spread(kind),
     })
 }
 
 /// Many in flight: the shared station takes what one request takes of the whole; the rest of the latency with one in flight,
-/// where that was measured, is the latency.
-fn from_saturated(saturated: &Times, measured: &Times, kind: usize) -> Option<Path> {
+/// where that was measured, is the latency. What goes on where another ended holds the station for less, where the table of
+/// sequential figures shows more bytes a second than the random ones come to: random writes that are steady are no stream's.
+fn from_saturated(saturated: &Times, measured: &Times, stream: &Times, kind: usize) -> Option<Path> {
     let occupancy = curve(saturated.iter().map(|(&size, &time)| (size, time)))?;
     let rest = measured.iter().map(|(&size, time)| (size, time - occupancy.growing_at(size) as f64));
     let latency = curve(rest).unwrap_or_else(|| Curve::flat(USUAL[kind] as u64));
-    Some(Path { stream: latency.clone(), latency, occupancy, spread: spread(kind) })
+    let streamed = streamed(stream, &occupancy);
+    let alone = |size: u64, time: f64| {
+        let holds = streamed.as_ref().unwrap_or(&occupancy).growing_at(size);
+        (size, time - holds as f64)
+    };
+    let own = curve(stream.iter().map(|(&size, &time)| alone(size, time)));
+    Some(Path {
+        stream: own.unwrap_or_else(|| latency.clone()),
+        latency,
+        occupancy,
+        streamed,
+        spread: spread(kind),
+    })
+}
+
+/// The occupancy of a stream: bytes at the best rate of a sequential row, where that is better than the random ones'.
+fn streamed(stream: &Times, occupancy: &Curve) -> Option<Curve> {
+    let best = stream.iter().map(|(size, time)| time / *size as f64).min_by(f64::total_cmp)?;
+    let unit = 1 << 20;
+    let holds = best * unit as f64;
+    if holds >= occupancy.growing_at(unit) as f64 {
+        return None;
+    }
+    curve([(0, 0.0), (unit, holds)].into_iter())
 }
 
 fn spread(kind: usize) -> u32 {

@@ -88,4 +88,8 @@ pub mod constants {
     pub const SATA_UPLINK: u64 = 1_780_000_000;
     /// Nanoseconds for which one piece of a request keeps what all processors share in md (counters and locks).
     pub const MD_PIECE: u64 = 335;
+    /// Nanoseconds for which a read of RAID 4, 5 or 6 keeps the array's lock besides, before Linux 5.14.
+    pub const MD_LOCKED_READ: u64 = 190;
+    /// Nanoseconds that such a read takes from the parity thread, which needs the same lock.
+    pub const MD_READ_BESIDE: u64 = 60;
 }

@@ -50,6 +50,9 @@ fn path(text: &mut String, name: &str, path: &Path) {
         let _ = writeln!(text, "stream_us = {}", points(&path.stream, 1024, 1000));
     }
     let _ = writeln!(text, "occupancy_us = {}", points(&path.occupancy, 1024, 1000));
+    if let Some(streamed) = &path.streamed {
+        let _ = writeln!(text, "stream_occupancy_us = {}", points(streamed, 1024, 1000));
+    }
     let _ = writeln!(text, "spread_percent = {}", path.spread);
 }
 

@@ -182,10 +182,6 @@ pub const TAKEN: &[Taken] = &[
         "without effect: a job ends at the end of its part of the target, full or not",
     ),
     (
-        &["verify_interval", "verify_offset"],
-        "without effect: what verifies a request stands once, at its beginning",
-    ),
-    (
         &[
             "description",
             "kb_base",
@@ -267,12 +263,6 @@ pub const OTHER_WORK: &[&str] = &[
     "librpma_apm_server",
     "librpma_gpspm_client",
     "librpma_gpspm_server",
-];
-
-/// Checksums of fio that are replaced by another here.
-pub(super) const CHECKSUMS: &[&str] = &[
-    "md5", "crc64", "crc32", "crc16", "crc7", "xxhash", "sha512", "sha256", "sha1", "sha3-224", "sha3-256",
-    "sha3-384", "sha3-512", "meta",
 ];
 
 /// The treatment of an accepted option that has no effect.

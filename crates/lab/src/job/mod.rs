@@ -17,6 +17,7 @@ mod pattern;
 mod split;
 mod table;
 mod text;
+mod verify;
 
 pub use defaults::DEFAULTS;
 pub use environment::Surroundings;
@@ -25,7 +26,9 @@ pub use given::Given;
 pub use ignored::{OTHER_WORK, TAKEN, Taken};
 pub use options::{
     Blocks, DIRECTIONS, Direction, Distribution, Each, IoPattern, Job, JobExtent, Kinds, Logs, PERCENTILES,
-    Shape, Unified, Verify, Zone,
+    Shape, Unified, Zone,
 };
 pub use parse::{JobPlan, Note, parse, parse_words};
+pub use pattern::Pattern;
 pub use table::{HONOURED, Honoured};
+pub use verify::Verify;

@@ -3,6 +3,8 @@
 use core::time::Duration;
 
 use super::given::Given;
+use super::pattern::Pattern;
+use super::verify::Verify;
 
 /// The operation of a request. The order is fio's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -157,15 +159,6 @@ pub enum Distribution {
     Zoned(Box<Each<Vec<Zone>>>),
 }
 
-/// The content of written blocks, by which reads verify them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verify {
-    /// A header with a CRC-32C of the rest.
-    Crc32c,
-    /// These bytes, over and over.
-    Pattern(Vec<u8>),
-}
-
 /// `unified_rw_reporting`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unified {
@@ -271,8 +264,12 @@ pub struct Job {
     pub distribution: Distribution,
     /// The content that is written so that it can be verified.
     pub verify: Option<Verify>,
-    /// `verify_pattern`, also where nothing is verified.
-    pub verify_pattern: Option<Vec<u8>>,
+    /// `verify_pattern`: what a verified block holds, if not noise.
+    pub verify_pattern: Option<Pattern>,
+    /// `verify_interval`, as it was given; 0 if it was not.
+    pub verify_interval: u64,
+    /// `verify_offset`: bytes of a block before its header.
+    pub verify_offset: u64,
     /// Whether a pass of writes is followed by one of reads that verify it.
     pub do_verify: bool,
     /// The content that is written without `verify`.
@@ -339,6 +336,8 @@ impl Default for Job {
             distribution: Distribution::Uniform,
             verify: None,
             verify_pattern: None,
+            verify_interval: 0,
+            verify_offset: 0,
             do_verify: true,
             buffer_pattern: None,
             shape: Shape::default(),
@@ -383,10 +382,41 @@ impl Job {
         self.blocks.iter().map(Blocks::most).max().unwrap_or(0)
     }
 
+    /// Bytes from one verify header to the next, as fio derives them (`fixup_options` in its `init.c`): `verify_interval`, else
+    /// the smallest write where sizes vary, and never more than that; a divisor of the smallest and of the largest.
+    pub fn verify_interval(&self) -> u64 {
+        let of = |direction: Direction| &self.blocks[direction.index()];
+        let (least, most) = (of(Direction::Write).least(), of(Direction::Write).most());
+        let mut interval = self.verify_interval;
+        if interval == 0 && least != most {
+            interval = least;
+        }
+        if interval > least {
+            interval = least;
+        } else if self.access.has(Direction::Read) && interval > of(Direction::Read).least() {
+            interval = of(Direction::Read).least();
+        }
+        let divides = interval > 0 && least.is_multiple_of(interval) && most.is_multiple_of(interval);
+        if divides { interval } else { common_divisor(least, most) }
+    }
+
+    /// Whether a block may be written again before it is verified: then the last write of each counts.
+    pub fn overwrites(&self) -> bool {
+        let longer = match (self.io_size, self.size) {
+            (Some(JobExtent::Bytes(io)), Some(JobExtent::Bytes(size))) => io > size,
+            (io, _) => io.is_some(),
+        };
+        self.repeats() || self.access.step != 0 || longer
+    }
+
     /// Whether the same block may come again before all have come.
     pub fn repeats(&self) -> bool {
         self.norandommap || self.align.is_some() || self.distribution != Distribution::Uniform
     }
+}
+
+fn common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
 /// How much of what is written can be made smaller.

@@ -6,9 +6,9 @@ use super::defaults;
 use super::environment::Surroundings;
 use super::error::{JobError, JobErrorKind, SettingPlace, Wants};
 use super::given::{self, Given};
-use super::ignored::{self, CHECKSUMS, MANY, ONE_AT_A_TIME, OTHER_WORK};
+use super::ignored::{self, MANY, ONE_AT_A_TIME, OTHER_WORK};
 use super::number::Base;
-use super::options::{Distribution, Job, Verify};
+use super::options::{Distribution, Job};
 use super::table::{self, Word};
 use super::text::{self, Section, Setting};
 
@@ -119,7 +119,6 @@ impl<S: Surroundings> Builder<'_, S> {
             self.section(section, &mut job, &mut base, &mut given)?;
             job.given = given;
             check(&job, &self.plan.jobs).map_err(|kind| kind.at(&section.place))?;
-            settle(&mut job);
             self.plan.jobs.push(job);
             if self.plan.jobs.len() > MOST_JOBS {
                 return Err(JobErrorKind::TooMuch("there are more than 4096 jobs").at(&section.place));
@@ -160,9 +159,6 @@ impl<S: Surroundings> Builder<'_, S> {
             (option.set)(job, &Word { text: value, base })
                 .map_err(|wants| wrong(setting, option.name, wants))?;
             given::note(given, option.name, value);
-            if option.name == "verify" && value.is_some_and(|value| CHECKSUMS.contains(&value)) {
-                self.note(setting, "crc32c stands in its place: as much is verified");
-            }
             return Ok(());
         }
         let effect = if setting.name == "ioengine" {
@@ -265,8 +261,10 @@ fn check(job: &Job, before: &[Job]) -> Result<(), JobErrorKind> {
         "time_based needs a runtime"
     } else if job.distribution != Distribution::Uniform && !job.access.random {
         "random_distribution needs random requests (rw=randread and so on)"
-    } else if matches!(job.verify, Some(Verify::Pattern(_))) && job.verify_pattern.is_none() {
-        "verify=pattern needs a verify_pattern"
+    } else if job.verify.is_some_and(|kind| kind.needs_pattern()) && job.verify_pattern.is_none() {
+        "verify=pattern and verify=pattern_hdr need a verify_pattern"
+    } else if job.verify.is_some_and(|kind| job.verify_interval() < job.verify_offset + kind.least_block()) {
+        "verify needs blocks (verify_interval, else bs) that hold verify_offset, a header, its checksum and some data"
     } else if job.wait_for.as_ref().is_some_and(|name| before.iter().all(|other| other.name != *name)) {
         "wait_for names no job that stands before it"
     } else if job.name.is_empty() {
@@ -275,11 +273,4 @@ fn check(job: &Job, before: &[Job]) -> Result<(), JobErrorKind> {
         return Ok(());
     };
     Err(JobErrorKind::Contradiction { job: job.name.clone(), why })
-}
-
-/// Applies the rules that combine several options.
-fn settle(job: &mut Job) {
-    if let (Some(Verify::Pattern(bytes)), Some(pattern)) = (&mut job.verify, &job.verify_pattern) {
-        bytes.clone_from(pattern);
-    }
 }

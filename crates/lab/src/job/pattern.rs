@@ -5,8 +5,52 @@ use super::error::Wants;
 /// Most bytes of a pattern.
 const LONGEST: usize = 512;
 const WANTS: Wants = Wants(
-    "at most 512 bytes: 0xdeadface, a number of 32 bits, \"text\", or some of these one after the other",
+    "at most 512 bytes: 0xdeadface, a number of 32 bits, \"text\", or some of these one after the other; in verify_pattern %o, too",
 );
+
+/// Bytes that come over and over, some of which say where they stand: `verify_pattern`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    bytes: Vec<u8>,
+    /// Where an offset of eight bytes stands among them, little-endian: fio's `%o`.
+    offsets: Vec<usize>,
+}
+
+/// Bytes of an offset.
+const OFFSET: usize = 8;
+
+impl Pattern {
+    /// A pattern of bytes, and where offsets stand in them.
+    pub const fn new(bytes: Vec<u8>, offsets: Vec<usize>) -> Self {
+        Self { bytes, offsets }
+    }
+
+    /// The pattern in a request at `offset`.
+    pub fn at(&self, offset: u64) -> Vec<u8> {
+        let mut bytes = self.bytes.clone();
+        for at in &self.offsets {
+            if let Some(place) = bytes.get_mut(*at..*at + OFFSET) {
+                place.copy_from_slice(&offset.to_le_bytes());
+            }
+        }
+        bytes
+    }
+}
+
+/// A pattern in which `%o` stands for the offset of the request.
+pub(super) fn with_offsets(text: &str) -> Result<Pattern, Wants> {
+    let mut pattern = Pattern::new(Vec::new(), Vec::new());
+    for (nth, part) in text.trim().split("%o").enumerate() {
+        if nth > 0 {
+            pattern.offsets.push(pattern.bytes.len());
+            pattern.bytes.extend([0; OFFSET]);
+        }
+        if !part.is_empty() {
+            pattern.bytes.extend(bytes(part)?);
+        }
+    }
+    if pattern.bytes.is_empty() || pattern.bytes.len() > LONGEST { Err(WANTS) } else { Ok(pattern) }
+}
 
 /// The bytes of a pattern, such as `0xdeadface"abcd"-12`.
 pub(super) fn bytes(text: &str) -> Result<Vec<u8>, Wants> {
@@ -75,6 +119,10 @@ mod tests {
         {
             assert_eq!(bytes(wrong), Err(WANTS), "{wrong}");
         }
+        let placed = with_offsets("0xff%o\"ab\"").expect("a pattern");
+        assert_eq!(placed.at(0x0102), [&[0xff, 2, 1, 0, 0, 0, 0, 0, 0][..], b"ab"].concat());
+        assert_eq!(with_offsets("%o%o").map(|pattern| pattern.at(1).len()), Ok(16));
+        assert!(with_offsets("").is_err() && with_offsets("%x").is_err());
         assert!(bytes(&format!("0x{}", "ab".repeat(512))).is_ok());
         assert!(bytes(&format!("0x{}", "ab".repeat(513))).is_err());
     }

@@ -4,10 +4,10 @@
 use core::time::Duration;
 
 use super::error::Wants;
-use super::ignored::CHECKSUMS;
 use super::names::{access, boolean, each, percentiles, sync, unified};
 use super::number::{Base, count, ends, micros};
 use super::options::{Blocks, Job, Logs};
+use super::verify::Verify;
 use super::{pattern, split};
 
 /// Most copies of a job, and most requests in flight of one.
@@ -166,8 +166,8 @@ pub const HONOURED: &[Honoured] = &[
     option(
         "verify",
         &[],
-        "crc32c|pattern",
-        "What is written can be verified, and is once it is written; reads verify, too",
+        "KIND",
+        "crc32c or another checksum, meta, pattern, pattern_hdr: what is written can be verified, and is once it is written; reads verify, too",
         |job, word| verify(job, word.needed()?),
     ),
     option("stonewall", &["wait_for_previous"], "", "Begin once all jobs before have ended", |job, word| {
@@ -386,12 +386,20 @@ pub const HONOURED: &[Honoured] = &[
         "verify_pattern",
         &[],
         "BYTES",
-        "What is written and verified with verify=pattern",
+        "What verified blocks hold, %o for their offset; verify=pattern verifies it",
         |job, word| {
-            job.verify_pattern = Some(pattern::bytes(word.needed()?)?);
+            job.verify_pattern = Some(pattern::with_offsets(word.needed()?)?);
             Ok(())
         },
     ),
+    option("verify_interval", &[], "SIZE", "Bytes from one verify header to the next", |job, word| {
+        job.verify_interval = word.count()?;
+        Ok(())
+    }),
+    option("verify_offset", &[], "SIZE", "Bytes of a block before its verify header", |job, word| {
+        job.verify_offset = word.count()?;
+        Ok(())
+    }),
     option("do_verify", &[], "0|1", "Verify once all is written", |job, word| {
         job.do_verify = word.flag()?;
         Ok(())
@@ -412,14 +420,13 @@ pub(super) fn find(name: &str) -> Option<&'static Honoured> {
 }
 
 fn verify(job: &mut Job, text: &str) -> Result<(), Wants> {
-    use super::options::Verify;
-    job.verify = match text {
-        "0" | "none" => None,
-        "crc32c" | "crc32c-intel" => Some(Verify::Crc32c),
-        // The pattern may be given behind it.
-        "pattern" => Some(Verify::Pattern(Vec::new())),
-        other if CHECKSUMS.contains(&other) => Some(Verify::Crc32c),
-        _ => return Err(Wants("crc32c or another checksum of fio, pattern or none")),
+    let named = Verify::NAMES.iter().find(|(name, _)| *name == text);
+    job.verify = match (text, named) {
+        ("0" | "none", _) => None,
+        (_, Some((_, verify))) => Some(*verify),
+        _ => {
+            return Err(Wants("crc32c or another checksum of fio, meta, pattern, pattern_hdr, null or none"));
+        }
     };
     Ok(())
 }

@@ -1,17 +1,23 @@
-//! The content of written blocks, and its verification.
+//! The content of written blocks, and its verification, as fio has them.
 
+use super::checksum;
+use super::header::{Header, OLD};
 use super::random::{Chance, mix};
-use crate::job::{Shape, Verify};
+use crate::job::{Job, Pattern, Shape, Verify};
 
-/// `brndlVfy`, little-endian.
-const MAGIC: u64 = 0x7966_566c_646e_7262;
-/// Bytes before the content of a block: magic, offset, what writes it, length, CRC-32C of the rest.
-const HEADER: usize = 32;
+/// Told apart from other uses of a seed.
+const CONTENT: u64 = 0x7966_566c_646e_7262;
 
 /// The content of a job's written blocks.
 #[derive(Clone, Debug)]
 pub struct BlockContent {
     verify: Option<Verify>,
+    /// The rest of a verified block, if not noise.
+    verify_pattern: Option<Pattern>,
+    /// Bytes from one header to the next.
+    interval: u64,
+    /// Bytes before a header.
+    header_at: usize,
     pattern: Option<Vec<u8>>,
     /// The job and pass that write.
     writer: u64,
@@ -22,7 +28,9 @@ pub struct BlockContent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Mismatch {
     /// There is no header, or another block's.
-    #[error("what stands there was not written there by a verifying job")]
+    #[error(
+        "what stands there was not written there by a verifying job with blocks of this size (verify_interval, else the smallest bs of writes)"
+    )]
     Foreign,
     /// The block was written by an earlier pass: the last one is lost.
     #[error("an earlier content stands there: the last write is lost")]
@@ -33,35 +41,55 @@ pub enum Mismatch {
 }
 
 impl BlockContent {
-    /// BlockContent of a pass of a job.
-    pub fn new(verify: Option<Verify>, pattern: Option<Vec<u8>>, seed: u64, pass: u64) -> Self {
-        Self { verify, pattern, writer: mix(seed ^ mix(pass ^ MAGIC)), shape: Shape::default() }
-    }
-
-    /// Content that can be compressed by so much.
-    #[must_use]
-    pub fn shaped(self, shape: Shape) -> Self {
-        Self { shape, ..self }
+    /// The content of a pass of a job.
+    pub fn new(job: &Job, seed: u64, pass: u64) -> Self {
+        Self {
+            verify: job.verify,
+            verify_pattern: job.verify_pattern.clone(),
+            interval: job.verify_interval(),
+            header_at: job.verify_offset as usize,
+            pattern: job.buffer_pattern.clone(),
+            writer: mix(seed ^ mix(pass ^ CONTENT)),
+            shape: job.shape,
+        }
     }
 
     /// Fills the memory of a write at `offset`: the same for the same pass and place.
     pub fn fill(&self, offset: u64, into: &mut [u8]) {
-        match (&self.verify, &self.pattern) {
-            (Some(Verify::Pattern(pattern)), _) => repeat(pattern, into),
-            (Some(Verify::Crc32c), _) => {
-                self.body(offset, into);
-                self.head(offset, into);
-            }
-            (None, _) => self.body(offset, into),
+        let Some(kind) = self.verify else { return self.body(offset, into) };
+        let patterned = self.verify_pattern.as_ref();
+        if let Some(pattern) = patterned {
+            repeat(&pattern.at(offset), into);
         }
+        let interval = self.interval_of(into.len());
+        for (block, at) in into.chunks_mut(interval).zip((offset..).step_by(interval)) {
+            if patterned.is_none() {
+                self.noisy(at, block);
+            }
+            if kind.has_header() {
+                self.head(kind, at, block);
+            }
+        }
+    }
+
+    /// Bytes from one header to the next in a request of this length.
+    fn interval_of(&self, len: usize) -> usize {
+        usize::try_from(self.interval)
+            .ok()
+            .filter(|interval| (1..=len).contains(interval))
+            .unwrap_or(len.max(1))
     }
 
     /// A pattern alone, or noise, of which as much as is asked for is not.
     fn body(&self, offset: u64, into: &mut [u8]) {
-        let Shape { compress, piece, dedupe } = self.shape;
-        if let (Some(pattern), 0) = (&self.pattern, compress) {
+        if let (Some(pattern), 0) = (&self.pattern, self.shape.compress) {
             return repeat(pattern, into);
         }
+        self.noisy(offset, into);
+    }
+
+    fn noisy(&self, offset: u64, into: &mut [u8]) {
+        let Shape { compress, piece, dedupe } = self.shape;
         let own = mix(self.writer ^ offset);
         let same = dedupe > 0 && own % 100 < dedupe.into();
         noise(if same { self.writer } else { own }, into);
@@ -74,14 +102,17 @@ impl BlockContent {
         }
     }
 
-    fn head(&self, offset: u64, into: &mut [u8]) {
-        let Some((head, rest)) = into.split_first_chunk_mut::<HEADER>() else { return };
-        let crc = crc32c::crc32c(rest);
-        head[..8].copy_from_slice(&MAGIC.to_le_bytes());
-        head[8..16].copy_from_slice(&offset.to_le_bytes());
-        head[16..24].copy_from_slice(&self.writer.to_le_bytes());
-        head[24..28].copy_from_slice(&(rest.len() as u32).to_le_bytes());
-        head[28..32].copy_from_slice(&crc.to_le_bytes());
+    /// A header and the checksum of the rest: at the beginning, or in place of what `verify_offset` says.
+    fn head(&self, kind: Verify, offset: u64, block: &mut [u8]) {
+        let len = block.len() as u64;
+        let data_at = OLD + kind.sum_len();
+        let (Some(data), seed) = (block.get(data_at..), mix(self.writer ^ offset)) else { return };
+        let (sum, sum_len) = checksum::sum(kind, data, false);
+        block[OLD..data_at].copy_from_slice(&sum[..sum_len]);
+        if let Some(head) = block.first_chunk_mut() {
+            Header { size: OLD, len, seed, offset }.write(kind, head);
+        }
+        swap(block, self.header_at, data_at);
     }
 
     /// Looks at what was read at `offset`. With `own`, this pass must have written it.
@@ -89,28 +120,72 @@ impl BlockContent {
     /// # Errors
     /// [`Mismatch`].
     pub fn check(&self, offset: u64, bytes: &[u8], own: bool) -> Result<(), Mismatch> {
-        match &self.verify {
-            None => Ok(()),
-            Some(Verify::Pattern(pattern)) => {
-                let same = bytes.chunks(pattern.len().max(1)).all(|chunk| pattern.starts_with(chunk));
-                if same { Ok(()) } else { Err(Mismatch::Changed) }
+        let Some(kind) = self.verify.filter(|kind| *kind != Verify::Nothing) else { return Ok(()) };
+        let interval = self.interval_of(bytes.len());
+        let pattern =
+            self.verify_pattern.as_ref().filter(|_| kind.has_pattern()).map(|pattern| pattern.at(offset));
+        for (block, from) in bytes.chunks(interval).zip((0..).step_by(interval)) {
+            let mut turned = Vec::new();
+            let mut block = block;
+            if self.header_at > 0 && kind.has_header() {
+                turned.extend_from_slice(block);
+                swap(&mut turned, self.header_at, OLD + kind.sum_len());
+                block = &turned;
             }
-            Some(Verify::Crc32c) => self.check_head(offset, bytes, own),
+            let data = if kind.has_header() {
+                self.check_head(kind, offset + from as u64, block, own)?
+            } else {
+                block
+            };
+            let begin = from + block.len() - data.len();
+            if pattern.as_ref().is_some_and(|pattern| !goes_on(pattern, begin, data)) {
+                return Err(Mismatch::Changed);
+            }
         }
+        Ok(())
     }
 
-    fn check_head(&self, offset: u64, bytes: &[u8], own: bool) -> Result<(), Mismatch> {
-        let Some((head, rest)) = bytes.split_first_chunk::<HEADER>() else { return Ok(()) };
-        let word = |at: usize| u64::from_le_bytes(core::array::from_fn(|n| head[at + n]));
-        let len = (word(24) & u64::from(u32::MAX)) as usize;
-        if word(0) != MAGIC || word(8) != offset || len != rest.len() {
+    /// The data of a block whose header and checksum are right.
+    fn check_head<'a>(
+        &self,
+        kind: Verify,
+        offset: u64,
+        block: &'a [u8],
+        own: bool,
+    ) -> Result<&'a [u8], Mismatch> {
+        let head = Header::read(block).ok_or(Mismatch::Foreign)?;
+        if head.offset != offset || head.len != block.len() as u64 {
             return Err(Mismatch::Foreign);
         }
-        if crc32c::crc32c(rest) != (word(24) >> 32) as u32 {
+        let (said, data) = block[head.size..].split_at_checked(kind.sum_len()).ok_or(Mismatch::Foreign)?;
+        let same = |newer: bool| {
+            let (sum, len) = checksum::sum(kind, data, newer);
+            *said == sum[..len]
+        };
+        // fio 3.39 and 3.40 end their SHA-512, under a header as before.
+        if !same(head.is_newer()) && !(kind == Verify::Sha512 && same(true)) {
             return Err(Mismatch::Changed);
         }
-        if own && word(16) != self.writer { Err(Mismatch::Stale) } else { Ok(()) }
+        if own && head.seed != mix(self.writer ^ offset) { Err(Mismatch::Stale) } else { Ok(data) }
     }
+}
+
+/// Whether `bytes` are the pattern from its byte `from` on, over and over.
+fn goes_on(pattern: &[u8], from: usize, bytes: &[u8]) -> bool {
+    let (first, rest) =
+        bytes.split_at(bytes.len().min((pattern.len() - from % pattern.len()) % pattern.len()));
+    pattern[from % pattern.len()..].starts_with(first)
+        && rest.chunks(pattern.len()).all(|part| pattern.starts_with(part))
+}
+
+/// Exchanges the first `len` bytes with as many from `at` on, as fio does.
+fn swap(block: &mut [u8], at: usize, len: usize) {
+    if at == 0 || block.len() < at + len {
+        return;
+    }
+    let first = block[..len].to_vec();
+    block.copy_within(at..at + len, 0);
+    block[at..at + len].copy_from_slice(&first);
 }
 
 fn repeat(pattern: &[u8], into: &mut [u8]) {
@@ -160,6 +235,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::job::Blocks;
+
+    fn made(job: &Job, seed: u64, pass: u64) -> BlockContent {
+        BlockContent::new(job, seed, pass)
+    }
 
     fn filled(content: &BlockContent, offset: u64, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
@@ -170,20 +250,35 @@ mod tests {
     proptest! {
         #[test]
         fn any_changed_byte_is_found(
-            seed: u64, offset in 0u64..1 << 40, len in 40usize..600, at: prop::sample::Index, flip in 1u8.., patterned: bool,
+            seed: u64, offset in 0u64..1 << 40, blocks in 1usize..4, interval in 400usize..600,
+            at: prop::sample::Index, flip in 1u8.., kind in 0..Verify::NAMES.len(), patterned: bool, moved: bool,
         ) {
-            let verify = if patterned { Verify::Pattern(vec![1, 2, 3]) } else { Verify::Crc32c };
-            let content = BlockContent::new(Some(verify), None, seed, 1);
-            let mut bytes = filled(&content, offset, len);
+            let (_, verify) = Verify::NAMES[kind];
+            let pattern = Pattern::new(vec![1, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0], vec![3]);
+            let job = Job {
+                verify: Some(verify),
+                verify_pattern: (patterned || verify.needs_pattern()).then_some(pattern),
+                verify_interval: interval as u64,
+                verify_offset: if moved { 200 } else { 0 },
+                blocks: core::array::from_fn(|_| Blocks::One((blocks * interval) as u64)),
+                ..Job::default()
+            };
+            let content = BlockContent::new(&job, seed, 1);
+            let mut bytes = filled(&content, offset, blocks * interval);
             prop_assert_eq!(content.check(offset, &bytes, true), Ok(()));
-            bytes[at.index(len)] ^= flip;
-            prop_assert!(content.check(offset, &bytes, true).is_err());
+            bytes[at.index(blocks * interval)] ^= flip;
+            // Headers alone say nothing of the data, and fio's SHA-512 little.
+            let covers = verify.sum_len() > 0 && verify != Verify::Sha512 || verify.has_pattern() && job.verify_pattern.is_some();
+            if covers {
+                // fio's CRC-16 and CRC-7 find each change of one byte; of SHA-256 the lowest bytes of eight words are kept.
+                prop_assert!(content.check(offset, &bytes, true).is_err());
+            }
         }
     }
 
     #[test]
     fn lost_and_misdirected_writes_are_told_apart() {
-        let of = |pass| BlockContent::new(Some(Verify::Crc32c), None, 7, pass);
+        let of = |pass| made(&Job { verify: Some(Verify::Crc32c), ..Job::default() }, 7, pass);
         let bytes = filled(&of(1), 4096, 512);
         assert_eq!(of(1).check(8192, &bytes, true), Err(Mismatch::Foreign));
         assert_eq!(of(2).check(4096, &bytes, true), Err(Mismatch::Stale));
@@ -200,7 +295,7 @@ mod tests {
     fn no_block_comes_twice_unless_it_is_asked_for() {
         const REQUEST: usize = 1 << 16;
         let written = |shape: Shape| {
-            let content = BlockContent::new(None, None, 3, 0).shaped(shape);
+            let content = made(&Job { shape, ..Job::default() }, 3, 0);
             (0..512u64).flat_map(|at| filled(&content, at * REQUEST as u64, REQUEST)).collect::<Vec<u8>>()
         };
         let plain = written(Shape::default());
@@ -224,7 +319,8 @@ mod tests {
     fn patterns_stand_one_after_the_other_to_the_last_byte() {
         for len in [0, 1, 2, 3, 7, 64, 4099] {
             for pattern in [&[7][..], &[1, 2, 3], &[9; 100]] {
-                let content = BlockContent::new(None, Some(pattern.to_vec()), 1, 0);
+                let job = Job { buffer_pattern: Some(pattern.to_vec()), ..Job::default() };
+                let content = made(&job, 1, 0);
                 let wanted: Vec<u8> = pattern.iter().copied().cycle().take(len).collect();
                 assert_eq!(filled(&content, 0, len), wanted);
             }
@@ -233,9 +329,9 @@ mod tests {
 
     #[test]
     fn content_is_as_asked() {
-        let pattern = BlockContent::new(None, Some(vec![0xab, 0xcd]), 1, 0);
+        let pattern = made(&Job { buffer_pattern: Some(vec![0xab, 0xcd]), ..Job::default() }, 1, 0);
         assert_eq!(filled(&pattern, 0, 5), [0xab, 0xcd, 0xab, 0xcd, 0xab]);
-        let noise = |seed, offset| filled(&BlockContent::new(None, None, seed, 0), offset, 64);
+        let noise = |seed, offset| filled(&made(&Job::default(), seed, 0), offset, 64);
         assert_eq!(noise(1, 0), noise(1, 0));
         assert_ne!(noise(1, 0), noise(2, 0));
         assert_ne!(noise(1, 0), noise(1, 4096));

@@ -1,8 +1,10 @@
 //! The requests that a job asks for, from a seed: the same job, range and seed give the same requests. Pure.
 
+mod checksum;
 mod content;
 mod cover;
 mod draw;
+mod header;
 mod permutation;
 mod places;
 mod random;

@@ -2,6 +2,7 @@
 
 mod baselines;
 mod costs;
+mod kernel;
 mod least_io;
 mod processor_cost;
 mod rows;
@@ -14,12 +15,13 @@ use brindle_array::ledger::Nothing;
 use brindle_array::{Access, Array, Device as ArrayDevice, OpenConfig, Patience, ReadPolicy};
 use brindle_io::sim::Sim;
 use brindle_io::{Duration, Io, MemberId};
-use brindle_layout::{Geometry, GeometryError, Level};
+use brindle_layout::{Geometry, GeometryError};
 use brindle_volume::Volume;
 
 pub use baselines::{Beside, Counted};
+pub use kernel::{Kernel, NoKernel};
 pub use rows::{Compared, compare};
-pub use spec::{Balance, Policies, PredictError, Shape, Spec, job};
+pub use spec::{Policies, PredictError, Shape, Spec, job};
 
 use crate::drive::Drive;
 use crate::job::{Direction, Job};
@@ -42,6 +44,8 @@ const MOST_MARKED: u64 = 1 << 20;
 const MOST_FILLING: u64 = 1 << 17;
 /// Longer than any prediction: a deadline of the engine counts virtual time, too.
 const ENDLESS: Duration = Duration::from_secs(100 * 365 * 86400);
+/// Thousandths of its time from which on a core is taken to be the limit.
+const WHOLE: u32 = 970;
 /// Steps of the counted time, for the course over time.
 const STEPS: u32 = 50;
 
@@ -52,8 +56,10 @@ pub struct Predicted {
     pub outcome: Outcome,
     /// Indexed by member: thousandths of the time in which its shared station, or head, was at work.
     pub busy: Vec<u32>,
-    /// Thousandths of the processors' time that the engine, or md, took.
+    /// Thousandths of the processors' time that the engine, or md, took; of md at least what holds its locks.
     pub processor: u32,
+    /// The drives would carry so many times the rate that one core does. None where the core is not the limit, or md's are asked for.
+    pub drives_carry: Option<f64>,
     /// A digest of all events and their times: equal for equal runs.
     pub digest: u64,
     /// Operations on drives.
@@ -65,7 +71,14 @@ pub struct Predicted {
 /// # Errors
 /// [`PredictError`]: what can't be.
 pub fn predict(spec: &Spec) -> Result<Predicted, PredictError> {
-    run_on(spec, || Stage::new(spec, spec.members()))
+    let mut predicted = run_on(spec, || Stage::new(spec, spec.members()))?;
+    if spec.policies == Policies::Brindle && predicted.processor >= WHOLE {
+        let alone = Spec { policies: Policies::DrivesAlone, ..spec.clone() };
+        let drives = run_on(&alone, || Stage::new(&alone, alone.members()))?.outcome.mixed().iops();
+        let times = drives / predicted.outcome.mixed().iops().max(1e-9);
+        predicted.drives_carry = Some(times).filter(|times| *times > 1.02);
+    }
+    Ok(predicted)
 }
 
 /// Predicts on the drives of a stage. One stage serves the first look, another the run that counts.
@@ -161,7 +174,8 @@ impl Stage {
         let share = |nanos: u64| (u128::from(nanos) * 1000 / u128::from(elapsed)) as u32;
         Ok(Predicted {
             busy: self.drives.iter().map(|drive| share(self.sim.worked(*drive)).min(1000)).collect(),
-            processor: share(self.processors.worked()) / spec.processors(),
+            processor: share(self.processors.worked(spec.processors())).min(1000),
+            drives_carry: None,
             digest: self.sim.trace().0,
             operations: self.drives.iter().map(|drive| self.sim.operations(*drive)).sum(),
             outcome,
@@ -177,7 +191,7 @@ impl Stage {
         let geometry = shape.geometry(&spec.drive)?;
         let device = |id: &MemberId| Some(ArrayDevice { id: *id, data_offset: 0 });
         let config = || OpenConfig {
-            read_policy: spec.policies.read_policy(shape.level),
+            read_policy: spec.read_policy(shape),
             // Drives that are modelled as they are don't fail, however long the queue before them is.
             patience: Patience { answer: ENDLESS, flush: ENDLESS, read: ENDLESS },
             idle: Duration::from_secs(3600),
@@ -221,12 +235,13 @@ impl Shape {
     }
 }
 
-impl Policies {
-    fn read_policy(self, level: Level) -> ReadPolicy {
-        match self {
-            // RAID 1 has chosen the copy with the least pending for much longer.
-            Self::LinuxMd(Balance::Nearest) if level == Level::Raid10 => ReadPolicy::Nearest,
-            _ => ReadPolicy::LeastOutstanding,
+impl Spec {
+    fn read_policy(&self, shape: &Shape) -> ReadPolicy {
+        match self.policies {
+            Policies::LinuxMd(kernel) => {
+                kernel.read_policy(shape.level, shape.layout, self.drive.stations.platter.is_some())
+            }
+            Policies::Brindle | Policies::DrivesAlone => ReadPolicy::LeastOutstanding,
         }
     }
 }

@@ -16,37 +16,47 @@ pub(super) struct Processors {
     free: Rc<[Cell<Instant>]>,
     /// The part of the processor that only one request can have at a time: free from this time on.
     shared: Rc<Cell<Instant>>,
-    worked: Rc<Cell<u64>>,
+    /// Nanoseconds of work that was given to any processor, and of work that only one can do at a time.
+    given: Rc<[Cell<u64>; 2]>,
 }
 
 impl Processors {
     pub(super) fn new(io: &Io, count: u32) -> Self {
         let free = (0..count).map(|_| Cell::new(Instant::default())).collect();
-        Self { io: io.clone(), free, shared: Rc::default(), worked: Rc::default() }
+        Self { io: io.clone(), free, shared: Rc::default(), given: Rc::default() }
     }
 
-    /// Nanoseconds that all of them have worked.
-    pub(super) fn worked(&self) -> u64 {
-        self.worked.get()
+    /// Nanoseconds that one of `count` has worked on average, or has held what only one can at a time, if that is more. Work that is
+    /// given and not begun is none.
+    pub(super) fn worked(&self, count: u32) -> u64 {
+        let now = self.io.now();
+        let open = |until: &Cell<Instant>| until.get().since(now).as_nanos() as u64;
+        let own = self.given[0].get().saturating_sub(self.free.iter().map(open).sum());
+        let shared = self.given[1].get().saturating_sub(open(&self.shared));
+        shared.max(own / u64::from(count.max(1)))
     }
 
     /// Returns once the work is done: first what is shared, then what any of them can do.
     async fn work(&self, cost: Cost) {
         if cost.shared > 0 {
-            self.take(&self.shared, cost.shared).await;
+            self.io.sleep_until(self.give(1, &self.shared, cost.shared)).await;
         }
-        if cost.own > 0
-            && let Some(first) = self.free.iter().min_by_key(|free| free.get())
-        {
-            self.take(first, cost.own).await;
+        if cost.own > 0 {
+            self.io.sleep_until(self.give_to_any(cost.own)).await;
         }
     }
 
-    async fn take(&self, station: &Cell<Instant>, nanos: u64) {
-        self.worked.set(self.worked.get() + nanos);
+    /// Gives work to the processor that is free first: when it is done.
+    fn give_to_any(&self, nanos: u64) -> Instant {
+        let first = self.free.iter().min_by_key(|free| free.get());
+        first.map_or(self.io.now(), |first| self.give(0, first, nanos))
+    }
+
+    fn give(&self, kind: usize, station: &Cell<Instant>, nanos: u64) -> Instant {
+        self.given[kind].set(self.given[kind].get() + nanos);
         let done = station.get().max(self.io.now()).after(Duration::from_nanos(nanos));
         station.set(done);
-        self.io.sleep_until(done).await;
+        done
     }
 }
 
@@ -81,7 +91,11 @@ impl<V: Volume> Volume for Costly<V> {
 
     async fn read(&self, offset: u64, into: impl AsRef<[Slice]>) -> Result<(), VolumeError> {
         let len = bytes(into.as_ref());
-        self.work(offset, len, |costs| costs.read(offset, len)).await;
+        let beside = self.work(offset, len, |costs| costs.read(offset, len)).await;
+        if beside > 0 {
+            // Nobody waits for what a read takes from the others.
+            self.processors.give_to_any(beside);
+        }
         self.volume.read(offset, into).await
     }
 

@@ -6,6 +6,7 @@ use brindle_md::OpenError;
 use brindle_md::assembly::AssemblyError;
 use brindle_md::create::CreateError;
 
+use super::kernel::Kernel;
 use crate::drive::Drive;
 use crate::job::{Job, JobError, Surroundings, parse_words};
 use crate::run::{RunError, Trouble};
@@ -45,17 +46,10 @@ pub struct Shape {
 pub enum Policies {
     /// This engine.
     Brindle,
-    /// This engine with md's choice of copies, and md's costs.
-    LinuxMd(Balance),
-}
-
-/// How md's RAID 10 chooses the copy that answers a read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Balance {
-    /// Kernels before 5.4: an idle member, else the one that was last sent somewhere nearest.
-    Nearest,
-    /// Kernels since 5.4: the member with the fewest operations pending.
-    LeastPending,
+    /// This engine on a processor that takes no time: the drives alone decide.
+    DrivesAlone,
+    /// This engine with md's choice of copies, and md's costs, as of a kernel.
+    LinuxMd(Kernel),
 }
 
 /// Reasons why nothing can be predicted.
@@ -110,7 +104,7 @@ impl Spec {
     }
 
     pub(super) fn check(&self) -> Result<(), PredictError> {
-        if self.policies == Policies::Brindle && self.cores > 1 {
+        if !matches!(self.policies, Policies::LinuxMd(_)) && self.cores > 1 {
             return Err(PredictError::Cores(self.cores));
         }
         if !(1..=1024).contains(&self.cores) {

@@ -72,15 +72,17 @@ async fn slot<V: Volume>(bench: &Bench<V>) {
                 return;
             }
         }
-        match carry(bench, asked, &work.content(), &memory).await {
-            // The memory that is short is held by tasks that give it back in time; none of them waits for more while
-            // it holds some. So this slot gives its own memory back first.
-            Err(WhyNot::Volume(VolumeError::Again)) => {
-                drop(memory);
-                memory = bench.pool.alloc(len).await;
+        loop {
+            match carry(bench, asked, &work.content(), &memory).await {
+                // The memory that is short is held by tasks that give it back in time; none of them waits for more while
+                // it holds some. So this slot gives its own memory back first, and asks once more.
+                Err(WhyNot::Volume(VolumeError::Again)) => {
+                    drop(memory);
+                    memory = bench.pool.alloc(len).await;
+                }
+                Err(why) => return work.fail(Trouble { request: asked.request, why }),
+                Ok(()) => break,
             }
-            Err(why) => return work.fail(Trouble { request: asked.request, why }),
-            Ok(()) => {}
         }
     }
 }
@@ -98,7 +100,7 @@ async fn carry<V: Volume>(
     if request.direction == Direction::Write && !bench.hollow {
         content.fill(request.offset, &mut slice.bytes_mut());
     }
-    work.sent();
+    work.sent(&asked);
     let begun = bench.io.now();
     let (done, sent) = match request.direction {
         Direction::Read => timed(&bench.io, volume.read(request.offset, core::slice::from_ref(&slice))).await,
@@ -107,7 +109,7 @@ async fn carry<V: Volume>(
         }
         Direction::Trim => timed(&bench.io, volume.discard(request.offset, request.len)).await,
     };
-    work.back();
+    work.back(&asked);
     done.map_err(WhyNot::Volume)?;
     work.record(&request, [begun, sent, bench.io.now()]);
     match request.direction {

@@ -7,6 +7,7 @@ mod pace;
 mod phases;
 mod replay;
 mod work;
+mod written;
 
 pub use index::index;
 pub use outcome::{Live, Outcome, RunError, Trouble, WhyNot};

@@ -78,15 +78,11 @@ pub enum RunError {
     /// A job writes, and a target is read-only.
     #[error("job '{0}' writes, and the target is read-only")]
     ReadOnly(String),
-    /// Blocks to be verified would be partly overwritten.
-    #[error(
-        "job '{0}': verify needs requests of one size, or blocks that come once (without norandommap and the like)"
-    )]
-    Verify(String),
     /// The requests in flight need more memory than there is.
     #[error(
-        "the jobs that run together need {} MiB for requests in flight, and {} MiB may be used, half of --memory: give \
-         --memory {}M or more, or ask for fewer in flight", needed.div_ceil(1 << 20), there >> 20, 2 * needed.div_ceil(1 << 20)
+        "the jobs that run together need {} MiB for requests in flight, and {} MiB may be used, half of --memory, or without it \
+         of what the machine has to spare: give --memory {}M or more, or ask for fewer in flight",
+        needed.div_ceil(1 << 20), there >> 20, 2 * needed.div_ceil(1 << 20)
     )]
     Memory {
         /// Bytes that they need.

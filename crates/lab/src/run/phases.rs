@@ -12,7 +12,7 @@ use brindle_volume::Volume;
 use super::copy::{Bench, carry_out};
 use super::outcome::{Live, Outcome, RunError};
 use super::work::{Places, Work};
-use crate::job::{Direction, Job};
+use crate::job::Job;
 use crate::load::Range;
 
 /// The parameters of a run beside its jobs.
@@ -195,11 +195,6 @@ fn range<V: Volume>(target: &V, job: &Job, copy: u64) -> Result<Range, RunError>
 fn fits<V: Volume>(targets: &[V], job: &Job) -> Result<(), RunError> {
     if job.access.changes() && targets.iter().any(|target| target.limits().read_only) {
         return Err(RunError::ReadOnly(job.name.clone()));
-    }
-    let sizes = &job.blocks[Direction::Write.index()];
-    let in_parts = job.repeats() && (sizes.least() != sizes.most() || job.align.is_some());
-    if job.verify.is_some() && job.access.has(Direction::Write) && in_parts {
-        return Err(RunError::Verify(job.name.clone()));
     }
     Ok(())
 }

@@ -65,7 +65,11 @@ pub async fn replay<V: Volume + Clone + 'static>(
         wrap,
         hollow: terms.hollow,
         begun,
-        content: BlockContent::new(None, job.buffer_pattern.clone(), terms.chance, 0),
+        content: BlockContent::new(
+            &Job { buffer_pattern: job.buffer_pattern.clone(), ..Job::default() },
+            terms.chance,
+            0,
+        ),
         live: Rc::clone(live),
         in_flight: Cell::new(0),
         entries: RefCell::new(Box::new(entries)),

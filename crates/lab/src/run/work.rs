@@ -8,6 +8,7 @@ use brindle_io::Instant;
 
 use super::outcome::{Live, Trouble, tallies};
 use super::pace::Pace;
+use super::written::Written;
 use crate::job::{Direction, Each, Job, Kinds};
 use crate::load::{BlockContent, Load, Range, Request};
 use crate::measure::{Latency, Tally, Timing};
@@ -57,6 +58,8 @@ pub(super) struct Work {
     drawn: RefCell<Vec<u64>>,
     /// Targets and places of requests of this pass that were never sent.
     unsent: RefCell<Vec<(usize, u64)>>,
+    /// Writes of this pass, where later ones may lie over earlier ones.
+    written: RefCell<Written>,
     in_flight: Cell<u32>,
     writes: Cell<u64>,
     /// The target to flush before the next request.
@@ -87,11 +90,12 @@ impl Work {
             loads: RefCell::default(),
             mode: Cell::new(Mode::Job),
             pass: Cell::new(0),
-            content: RefCell::new(Rc::new(BlockContent::new(None, None, 0, 0))),
+            content: RefCell::new(Rc::new(BlockContent::new(job, 0, 0))),
             turn: Cell::new(0),
             asked: Cell::new(0),
             drawn: RefCell::default(),
             unsent: RefCell::default(),
+            written: RefCell::default(),
             in_flight: Cell::new(0),
             writes: Cell::new(0),
             flush_due: Cell::new(None),
@@ -110,11 +114,10 @@ impl Work {
         if mode == Mode::Job {
             *self.drawn.borrow_mut() = vec![0; self.places.ranges.len()];
             self.unsent.borrow_mut().clear();
+            *self.written.borrow_mut() = Written::default();
         }
-        let (verify, pattern) = (self.job.verify.clone(), self.job.buffer_pattern.clone());
-        *self.content.borrow_mut() = Rc::new(
-            BlockContent::new(verify, pattern, self.places.content, self.pass.get()).shaped(self.job.shape),
-        );
+        let content = BlockContent::new(&self.job, self.places.content, self.pass.get());
+        *self.content.borrow_mut() = Rc::new(content);
     }
 
     /// The content that is written in this pass.
@@ -199,6 +202,10 @@ impl Work {
             *drawn += 1;
             return Some(request);
         }
+        if self.job.overwrites() {
+            let (offset, len) = self.written.borrow_mut().next(target)?;
+            return Some(Request { direction: Direction::Read, offset, len });
+        }
         loop {
             *drawn = drawn.checked_sub(1)?;
             let request = load.next_request()?;
@@ -224,14 +231,27 @@ impl Work {
     }
 
     /// A request is sent.
-    pub(super) fn sent(&self) {
+    pub(super) fn sent(&self, asked: &TargetRequest) {
+        if self.keeps(asked) {
+            let in_blocks = self.job.verify.is_some_and(|kind| kind.sum_len() > 0);
+            let interval = self.job.verify_interval();
+            self.written.borrow_mut().sent(asked.target, asked.request, interval, in_blocks);
+        }
         let depth = self.in_flight.get() + 1;
         self.in_flight.set(depth);
         self.sums.borrow_mut().depths[(depth.ilog2() as usize).min(6)] += 1;
     }
 
+    /// Whether the writes of this pass are remembered until they are verified, and this is one.
+    fn keeps(&self, asked: &TargetRequest) -> bool {
+        asked.request.direction == Direction::Write && self.job.overwrites() && self.verifies()
+    }
+
     /// Counts a request as completed, with success or not.
-    pub(super) fn back(&self) {
+    pub(super) fn back(&self, asked: &TargetRequest) {
+        if self.keeps(asked) {
+            self.written.borrow_mut().done(asked.target, asked.request);
+        }
         self.in_flight.set(self.in_flight.get() - 1);
     }
 

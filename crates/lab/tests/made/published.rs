@@ -1,7 +1,7 @@
 //! Published figures of md arrays, beside what is predicted from the figures of their single drives.
 
 use brindle_lab::drive::{Drive, Fitted, fit, table};
-use brindle_lab::predict::{Balance, Policies, Predicted, Shape, Spec, job, predict};
+use brindle_lab::predict::{Kernel, Policies, Predicted, Shape, Spec, job, predict};
 use brindle_layout::{Layout, Level, Raid10Layout};
 
 /// A figure of an array and what the model makes of it.
@@ -43,7 +43,7 @@ pub(crate) fn p3700() -> Fitted {
 }
 
 fn md(drive: &Drive, shape: Option<Shape>, words: &[(&str, &str)]) -> Predicted {
-    let policies = Policies::LinuxMd(Balance::Nearest);
+    let policies = Policies::LinuxMd(Kernel::PUBLISHED);
     let job = job(words).expect("a load");
     predict(&Spec { drive: drive.clone(), shape, policies, cores: 1, job }).expect("a prediction")
 }
@@ -77,20 +77,23 @@ pub(crate) fn raid10(wanted: impl Fn(&str, u64) -> bool) -> Vec<Point> {
 
 /// md's RAID 0 over twelve drives, 4 KiB, by per cent of reads.
 pub(crate) fn raid0(wanted: impl Fn(u32) -> bool) -> Vec<Point> {
+    twelve("md_raid0", Level::Raid0, 128 << 10, wanted)
+}
+
+/// md's RAID 6 over the same.
+pub(crate) fn raid6(wanted: impl Fn(u32) -> bool) -> Vec<Point> {
+    twelve("md_raid6", Level::Raid6, 16 << 10, wanted)
+}
+
+fn twelve(name: &str, level: Level, chunk: u64, wanted: impl Fn(u32) -> bool) -> Vec<Point> {
     let drive = p3700().drive;
     let text = include_str!("../../reference/p3700-twelve.csv");
-    let row = rows(text).find(|row| row[0] == "md_raid0").expect("the row");
+    let row = rows(text).find(|row| row[0] == name).expect("the row");
     let point = |(reads, published): (u32, &str)| {
         if !wanted(reads) {
             return None;
         }
-        let shape = Shape {
-            level: Level::Raid0,
-            layout: Layout::default_for(Level::Raid0),
-            chunk: 128 << 10,
-            members: 12,
-            bitmap: None,
-        };
+        let shape = Shape { level, layout: Layout::default_for(level), chunk, members: 12, bitmap: None };
         let mix = reads.to_string();
         let words = [("rw", "randrw"), ("rwmixread", mix.as_str()), ("bs", "4k"), ("iodepth", "2048")];
         let predicted = md(&drive, Some(shape), &words).outcome.mixed().iops();

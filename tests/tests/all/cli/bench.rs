@@ -253,3 +253,101 @@ fn traces_are_replayed_and_weighed() {
     assert!(replay["index"]["mean_us"].as_f64().unwrap() > 0.0);
     set.run("check").ok();
 }
+
+/// A job of each kind of header: its name, and its options in fio's words.
+const VERIFIED: &[(&str, &str)] = &[
+    ("crc32c", ""),
+    ("crc32c-intel", "bs=16k"),
+    ("crc32", ""),
+    ("crc16", ""),
+    ("crc7", ""),
+    ("crc64", "verify_interval=1k"),
+    ("xxhash", ""),
+    ("md5", "verify_offset=1000"),
+    ("sha1", ""),
+    ("sha256", "verify_interval=512"),
+    ("sha512", "verify_interval=2k"),
+    ("sha3-224", ""),
+    ("sha3-256", ""),
+    ("sha3-384", ""),
+    ("sha3-512", ""),
+    ("meta", "verify_pattern=0xdeadbe"),
+    ("pattern", "verify_pattern=0x11%o0xabcdef"),
+    ("crc32c", "bsrange=4k-16k\nrw=randREST"),
+    ("md5", "bssplit=8k/50:16k/50\nrw=randREST\nverify_interval=3k"),
+    ("xxhash", "bs=16k,4k\nrw=randREST"),
+];
+const PART: u64 = 64 << 10;
+
+/// The jobs on parts of `file` of their own, that write or read.
+fn verified(file: &str, does: &str) -> String {
+    let mut text =
+        format!("[global]\nioengine=psync\nfilename={file}\nsize={PART}\ndo_verify=0\nrw={does}\nbs=4k\n");
+    for (at, (kind, options)) in VERIFIED.iter().enumerate() {
+        let options = options.replace("REST", does);
+        text += &format!("[{kind}-{at}]\nstonewall\noffset={}\nverify={kind}\n{options}\n", at as u64 * PART);
+    }
+    text
+}
+
+#[test]
+fn content_is_verified_as_fio_does_in_both_directions() {
+    use std::os::unix::fs::FileExt;
+
+    let Some(fio) = brindle_testkit::skip::or_skip(brindle_testkit::skip::find("fio")) else { return };
+    let set = Set::random(1, 0);
+    let target = set.path("content");
+    let size = VERIFIED.len() as u64 * PART;
+    let job = |does: &str| {
+        let path = set.path(&format!("{does}.fio"));
+        fs::write(&path, verified(target.to_str().expect("a name"), does)).unwrap();
+        path
+    };
+    let own = |does: &str| {
+        run(&format!("bench {} --force --output-format=json --device", name(&job(does))), &[target.clone()])
+    };
+    let theirs = |does: &str| {
+        let ran = Command::new(&fio)
+            .arg(job(does))
+            .arg("--minimal")
+            .current_dir(set.dir.path())
+            .output()
+            .expect("fio runs");
+        (ran.status.success(), String::from_utf8_lossy(&ran.stderr).into_owned())
+    };
+    let blank = || fs::File::create(&target).and_then(|file| file.set_len(size)).expect("a file");
+    let flip = |at: u64| {
+        let file = fs::File::options().read(true).write(true).open(&target).unwrap();
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_all_at(&[byte[0] ^ 1], at).unwrap();
+    };
+    blank();
+    let unwritten = own("read").ended(1).report();
+    assert!(
+        unwritten["jobs"].as_array().unwrap().iter().all(|job| job["error"] == 84),
+        "nothing was written"
+    );
+    assert_eq!(
+        (&unwritten["jobs"][0]["first_error"], &unwritten["jobs"][0]["total_err"]),
+        (&84.into(), &1.into())
+    );
+    let (done, said) = theirs("write");
+    assert!(done, "{said}");
+    let read = own("read").ended(0).report();
+    for (at, (kind, options)) in VERIFIED.iter().enumerate() {
+        assert_eq!(figures(&read, at, "read")["io_bytes"], PART, "{kind} {options}");
+    }
+    // One byte of each part's data, near the end of a block: fio's SHA-512 covers only the first 128 bytes and the last.
+    (0..VERIFIED.len() as u64).for_each(|at| flip(at * PART + 10230));
+    let broken = own("read").ended(1).report();
+    let found: Vec<bool> = broken["jobs"].as_array().unwrap().iter().map(|job| job["error"] == 84).collect();
+    assert_eq!(found, vec![true; VERIFIED.len()]);
+    blank();
+    own("write").ended(0);
+    let (done, said) = theirs("read");
+    assert!(done && !said.contains("verify"), "{said}");
+    flip(3 * PART + 10230);
+    let (done, said) = theirs("read");
+    assert!(!done && said.contains("crc16"), "{said}");
+}

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::name;
 
-const ASKED: &str = "simulate --members 4 --level 10 --layout n2 --chunk 32K --rw randread --bs 64K --as linux-md --json --drive";
+const ASKED: &str = "simulate --members 4 --level 10 --layout n2 --chunk 32K --rw randread --bs 64K --as linux-md --kernel 4.11 --json --drive";
 
 fn words(flags: &str, last: &str) -> Vec<String> {
     flags.split(' ').map(str::to_owned).chain([last.to_owned()]).collect()
@@ -28,10 +28,28 @@ fn a_prediction_has_all_figures_and_is_the_same_again() {
     );
     assert_eq!(report, program::brindle(words(ASKED, "evo850")).json());
     program::brindle(words(ASKED, "evo")).refused(1, &["evo: no model of this name", "evo850, p3700"]);
-    program::brindle(words(&ASKED.replace("--as linux-md", "--cores 2"), "evo850"))
+    program::brindle(words(&ASKED.replace("--as linux-md --kernel 4.11", "--cores 2"), "evo850"))
         .refused(2, &["--cores 2"]);
     let two = ASKED.replace("--members 4 --level 10 --layout n2", "--members 2 --level 6");
     program::brindle(words(&two, "evo850")).refused(2, &["raid6"]);
+}
+
+#[test]
+fn md_is_that_of_a_kernel_and_a_core_is_no_more_than_whole() {
+    let flags =
+        "simulate --members 12 --level 6 --chunk 16K --rw randread --bs 4k --iodepth 1024 --drive p3700";
+    let of = |more: &str| program::brindle(words(&format!("{flags} {more}"), "--json")).json();
+    let (older, usual) = (of("--as linux-md --kernel 4.11"), of("--as linux-md"));
+    let iops = |report: &Value| report["iops"].as_f64().expect("a number");
+    assert_eq!((&older["kernel"], &usual["kernel"]), (&"Linux 4.11".into(), &"Linux 6.12".into()));
+    assert!((1_600_000.0..2_100_000.0).contains(&iops(&older)), "1.90 M were published: {older}");
+    assert!(iops(&usual) > 1.4 * iops(&older), "{usual}");
+    let ours = of("--as brindle");
+    assert!(ours["kernel"].is_null() && ours["cpu_share"].as_f64().expect("a share") <= 1.0, "{ours}");
+    assert!(ours["drives_carry"].as_f64().expect("a core is the limit") > 10.0, "{ours}");
+    let text = program::brindle(words(flags, "--as=brindle")).ok().text();
+    assert!(text.contains("one core carries no more: the drives would"), "{text}");
+    assert!(program::brindle(words(flags, "--kernel=six")).ended(2).err.contains("no version of Linux"));
 }
 
 #[test]
