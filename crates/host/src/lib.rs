@@ -54,7 +54,7 @@ pub use hosted::{Hosted, Nested, stop_stack};
 pub use orders::{Message, Order};
 pub use policy::former::{MISSING, are_meant};
 pub use policy::readd::{Again, is_out, take_all_again, take_each_again, those_there};
-pub use pooled::{Addresses, HostedPool, Pooled, TargetMaker, VolumeTargets};
+pub use pooled::{Addresses, HostedPool, MadeTarget, Pooled, TargetMaker, TargetNames, VolumeTargets};
 pub use servers::Doors;
 pub use service::Service;
 pub use snapshot::Snapshot;

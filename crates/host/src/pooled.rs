@@ -32,7 +32,7 @@ pub type Addresses = Rc<dyn Fn(&str) -> Vec<String>>;
 #[derive(Clone)]
 pub struct VolumeTargets {
     /// The name of a target, by its export and UUID.
-    pub name: Rc<dyn Fn(&str, [u8; 16]) -> String>,
+    pub name: TargetNames,
     /// The target of a volume, or the reason why it can't be one.
     pub spec: TargetMaker,
     /// URIs of a target, by its name.
@@ -40,7 +40,13 @@ pub struct VolumeTargets {
 }
 
 /// Makes a target of an export, by its UUID.
-pub type TargetMaker = Rc<dyn Fn(&str, [u8; 16], Rc<Any>, Rc<Gate>) -> Result<TargetSpec<Any>, String>>;
+pub type TargetMaker = Rc<dyn Fn(&str, [u8; 16], Rc<Any>, Rc<Gate>) -> MadeTarget>;
+
+/// The name of an export's target, by its UUID.
+pub type TargetNames = Rc<dyn Fn(&str, [u8; 16]) -> String>;
+
+/// A target, or the reason why there is none.
+pub type MadeTarget = Result<TargetSpec<Any>, String>;
 
 /// A pool that runs, and where it stands in its host.
 pub struct HostedPool {

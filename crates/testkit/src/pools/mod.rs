@@ -58,7 +58,7 @@ pub struct Driven {
 pub fn run(seed: u64, cut: Option<u64>) -> Driven {
     let (driven, pools) = storm::drive::<Pools>(seed, (seed, cut));
     let storm::Driven { steps, cuts, boot: boots, broken, .. } = driven;
-    // What comes after its load is not cut.
+    // Cuts are of steps up to the end of the load.
     let loaded = pools.as_ref().filter(|_| cut.is_none() && broken.is_none()).map(|pools| pools.loaded.get());
     let steps = loaded.unwrap_or(steps);
     let (phases, reuses) = pools.map(|pools| (pools.phases, pools.reuses)).unwrap_or_default();
