@@ -278,10 +278,10 @@ fn listen(folder: &Path, name: &str) -> Result<(UnixListener, SocketFile), Failu
 fn wanted(opening: &Opening, found: Vec<Found>) -> Result<Vec<Wanted>, Failure> {
     let names = match &opening.name {
         // A server of several arrays has a name of its own.
-        Some(name) if found.len() == 1 => vec![name.clone()],
+        Some(name) if found.len() == 1 && !opening.own_names => vec![name.clone()],
         _ => host::names(&found),
     };
-    let several = found.len() > 1;
+    let several = opening.own_names || found.len() > 1;
     let wanted = names.into_iter().zip(found).map(|(name, found)| {
         let access = access(opening, &found, several.then_some(&*name))?;
         Ok(Wanted { name, found, access })
@@ -390,7 +390,7 @@ fn start(
     let is_shared = plan.as_ref().is_some_and(|plan| plan.shared_writers);
     let disks = plan.map(|plan| plan.start(io, &host.world.uring, config, &gates)).transpose()?;
     let volumes = disks.as_ref().map(|disks| disks.volumes(io));
-    let several = arrays.len() + pools.len() > 1;
+    let several = opening.own_names || arrays.len() + pools.len() > 1;
     let listener = listener(json);
     let exported = gates.iter().map(|(hosted, gate)| {
         let export = several.then_some(&*hosted.name);

@@ -166,7 +166,7 @@ impl Service {
         }
     }
 
-    /// What a server whose clients are of its own host needs, once.
+    /// Prepares the thread for clients of its own host, once.
     fn prepare_for_own_host(&self) {
         if !self.serves_own_host.replace(true)
             && let Err(lacking) = serve_own_host()

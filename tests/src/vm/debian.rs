@@ -39,7 +39,7 @@ pub fn disk(file: &Path) -> Result<(), Missing> {
     Ok(())
 }
 
-/// What the first program needs to hand the machine over to systemd, with files for the script.
+/// Files with which the first program hands the machine over to systemd, and files for the script.
 pub(super) fn handover(payload: &[(String, Vec<u8>)]) -> Vec<u8> {
     let mut archive = Archive::default();
     archive.file("debian.service", UNIT.as_bytes());

@@ -52,16 +52,16 @@ fi
 
 # A whole Debian on the first disk takes over, with the script as one of its services.
 if [ -e /debian.sh ]; then
-    mkdir -p /root /run/test /run/systemd/system/multi-user.target.wants
-    mount -t ext4 /dev/member/0 /root
+    mkdir -p /debian /run/test /run/systemd/system/multi-user.target.wants
+    mount -t ext4 /dev/member/0 /debian
     cp /helpers.sh /script.sh /debian.sh /run/test/
     cp -r /payload/. /run/test/
     cp /debian.service /run/systemd/system/
     ln -s ../debian.service /run/systemd/system/multi-user.target.wants/debian.service
     umount /proc /sys /tmp
-    mount --move /dev /root/dev
-    mount --move /run /root/run
-    exec switch_root /root /sbin/init
+    mount --move /dev /debian/dev
+    mount --move /run /debian/run
+    exec switch_root /debian /sbin/init
 fi
 
 # Resync as fast as it goes.

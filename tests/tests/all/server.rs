@@ -25,8 +25,15 @@ const FIRST: &str = r#"
     step check brindle config --check /etc/brindle/brindle.toml
     step enable systemctl enable --now brindle
     put active "$(systemctl is-active brindle)"
-    # until_so COMMAND...: waits for it; the machine as a whole has a limit.
-    until_so() { until "$@"; do sleep 0.2; done; }
+    # until_so COMMAND...: waits a minute for it, and shows what the daemon said if it does not come.
+    until_so() {
+        for _ in $(seq 300); do
+            if "$@"; then return; fi
+            sleep 0.2
+        done
+        journalctl -b -u brindle --no-pager | tail -n 40
+        return 1
+    }
     until_so test -b /dev/brindle/data
     put device "$(readlink -f /dev/brindle/data)"
     step mkfs mkfs.ext4 -q /dev/brindle/data
@@ -35,7 +42,7 @@ const FIRST: &str = r#"
     step mount mount /srv
     dd if=/dev/urandom of=/srv/file bs=64k count=64 2>/dev/null
     sync
-    sha256sum </srv/file >/root/sum
+    sha256sum </srv/file >/var/tmp/sum
     # The server dies under a mounted file system: systemd starts it anew, and it finds the device.
     old=$(systemctl show -p MainPID --value brindle)
     dd if=/srv/file of=/srv/copy bs=4k conv=fsync 2>/tmp/dd &
@@ -56,7 +63,7 @@ const SECOND: &str = r#"
     put boot "$(cut -d . -f 1 /proc/uptime)"
     put failed "$(systemctl --failed --no-legend --plain | cut -d ' ' -f 1 | tr '\n' ' ')"
     put mounted "$(findmnt -n -o FSTYPE /srv)"
-    put same "$([ "$(sha256sum </srv/file)" = "$(cat /root/sum)" ] && cmp /srv/file /srv/copy && echo yes)"
+    put same "$([ "$(sha256sum </srv/file)" = "$(cat /var/tmp/sum)" ] && cmp /srv/file /srv/copy && echo yes)"
     put md "$(grep -c ^md /proc/mdstat || true)"
     # It was whole and clean when the machine was switched off.
     brindle status --json data | tr -d '\n' >/tmp/status

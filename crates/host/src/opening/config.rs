@@ -111,6 +111,7 @@ impl Config {
     pub fn opening(&self, members: Vec<PathBuf>) -> Opening {
         Opening {
             name: Some(self.name.clone()),
+            own_names: true,
             members,
             bitmaps: self.volumes().filter_map(|volume| volume.bitmap.clone()).collect(),
             tuning: self.tuning,

@@ -26,6 +26,8 @@ pub struct Opening {
     /// The server's name, which is also that of its export if it has one array. The default is the name of the first
     /// array.
     pub name: Option<String>,
+    /// Each array and its export has its own name, a single one too: what is served beside it may change.
+    pub own_names: bool,
     /// Devices of arrays and pools, in any order: superblocks and labels say which belong together.
     pub members: Vec<PathBuf>,
     /// Files that have write-intent bitmaps of these arrays.
@@ -52,6 +54,7 @@ impl Default for Opening {
     fn default() -> Self {
         Self {
             name: None,
+            own_names: false,
             members: Vec::new(),
             bitmaps: Vec::new(),
             access: Permission::default(),
@@ -176,6 +179,7 @@ mod tests {
     fn nothing_is_lost_when_an_opening_is_written_and_read() {
         let all = Opening {
             name: Some("store".to_owned()),
+            own_names: true,
             members: vec!["/dev/a".into(), "/dev/b".into()],
             bitmaps: vec!["/run/bits".into()],
             access: Permission::ReadWrite,
