@@ -57,6 +57,7 @@ impl From<&Serve> for Opening {
         };
         Self {
             name: flags.name.clone(),
+            own_names: false,
             members: flags.members.clone(),
             bitmaps: flags.given.bitmaps.clone(),
             access,
