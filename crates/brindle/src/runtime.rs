@@ -215,7 +215,7 @@ mod tests {
         }
         let file = base.join("file");
         fs::write(&file, "").unwrap();
-        assert!(refused(&file, user).contains("no folder"));
+        assert!(refused(&file, user).contains("not a folder"));
         fs::remove_dir_all(&base).unwrap();
     }
 }

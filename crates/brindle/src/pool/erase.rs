@@ -51,11 +51,14 @@ fn ranges(
     let is_there = |copy: &Copy| {
         read(copy.offset + copy.magic_at, copy.magic.len()).is_ok_and(|bytes| bytes == copy.magic)
     };
-    let copies = copies.filter(is_there).map(|copy| (copy.offset, copy.offset + copy.len));
+    let mut copies: Vec<(u64, u64)> =
+        copies.filter(is_there).map(|copy| (copy.offset, copy.offset + copy.len)).collect();
+    // Backups lie behind what they are copies of.
+    copies.sort_by_key(|(from, _)| core::cmp::Reverse(*from));
     let firsts = found.iter().map(|found| (found.offset, found.offset + 1));
     // Whole blocks, which are sectors of any device.
     let blocks = |(from, to): (u64, u64)| (from / BLOCK * BLOCK, to.next_multiple_of(BLOCK).min(size));
-    Ok(copies.chain(firsts).map(blocks).collect())
+    Ok(copies.into_iter().chain(firsts).map(blocks).collect())
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ fn a_chunk_of_a_bitmap_that_is_no_power_of_two_is_refused_as_that() {
     });
     set.create("-l 1").ok();
     let grow = set.run("grow --bitmap internal --bitmap-chunk 0 --array").ended(2);
-    assert!(grow.err.contains("no power of two"), "{}", grow.err);
+    assert!(grow.err.contains("not a power of two"), "{}", grow.err);
 }
 
 fn bitmaps(set: &Set) -> Vec<bool> {

@@ -282,7 +282,7 @@ fn what_can_not_have_a_bitmap_in_a_file_is_refused_and_leaves_none() {
         grow(&format!("--bitmap {}", name(&file))).refused(1, &[name(&file), "there already", "--force"]);
         grow(&format!("--force --bitmap {}", name(&set.members[0]))).refused(1, &["a device of the array"]);
         let chunk = |size: &str| format!("--bitmap {} --bitmap-chunk {size}", name(&new));
-        assert!(grow(&chunk("12K")).ended(2).err.contains("no power of two"));
+        assert!(grow(&chunk("12K")).ended(2).err.contains("not a power of two"));
         grow(&chunk("256b")).refused(1, &["--bitmap-chunk", name(&new)]);
         grow(&format!("--bitmap {}/nowhere/bits", name(&new))).refused(1, &["No such file"]);
         grow("--force --bitmap none").refused(2, &["--force"]);

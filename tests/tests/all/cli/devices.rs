@@ -90,7 +90,7 @@ fn devices_that_must_not_come_are_refused_by_name_and_left_as_they_are() {
     let spares = devices(&status["array"]);
     assert_eq!(spares[3..], [(name(foreign), "spare"), (name(occupied), "spare")]);
     server.ask("remove", &[name(&set.members[0])]).refused(1, &[name(&set.members[0]), "in use"]);
-    server.ask("remove", &["nobody"]).refused(1, &["nobody", "no device of a"]);
+    server.ask("remove", &["nobody"]).refused(1, &["nobody", "not a device of a"]);
     fs::remove_file(occupied).unwrap();
     let removed = server.ask("remove", &["detached", "--json"]).json();
     assert_eq!(removed["removed"], serde_json::json!([name(occupied)]));
@@ -115,7 +115,7 @@ fn a_stopped_array_loses_and_gets_devices_and_is_whole_when_it_is_served() {
         ask(&format!("add {all} --force --"), std::slice::from_ref(m1))
             .refused(1, &[name(m1), "of the array already"]);
         ask(&format!("remove {all} --"), std::slice::from_ref(m1)).refused(1, &[name(m1), "in use"]);
-        ask(&format!("fail {all} --"), &new[..1]).refused(1, &[name(&new[0]), "no member"]);
+        ask(&format!("fail {all} --"), &new[..1]).refused(1, &[name(&new[0]), "not a member"]);
     });
     assert_eq!(files::sha256(&new[1]), before);
     let failed = ask(&format!("fail --json {all} --"), std::slice::from_ref(m1)).json();
@@ -198,7 +198,7 @@ fn a_member_of_a_stopped_array_is_replaced_when_it_is_served() {
     fs::write(&new[1], [&b"XFSB"[..], &vec![0; 4 << 20][4..]].concat()).unwrap();
     let before = files::sha256(&new[1]);
     set.unchanged(|| {
-        replace(&all, &["--with", first, second]).refused(1, &[second, "no member in sync"]);
+        replace(&all, &["--with", first, second]).refused(1, &[second, "not a member in sync"]);
         replace(&all, &["--with", second, "1"]).refused(1, &[second, "carries", "--force"]);
         replace(&all, &["--with", name(m2), "1"]).refused(1, &[name(m1), "a spare is needed"]);
         replace(&all, &["--with", first, "a", "1"]).refused(2, &["'a'", "--array", "not both"]);
@@ -298,7 +298,7 @@ fn members_are_replaced_by_new_devices_and_by_spares_while_clients_use_the_array
     tools::run(&nbdcopy, ["--flush", name(&source), &server.uri()]);
     server
         .ask("replace", &[name(&new[0]), "--with", name(&new[1])])
-        .refused(1, &[name(&new[0]), "no member"]);
+        .refused(1, &[name(&new[0]), "not a member"]);
     server.ask("replace", &["0", "--with", name(m2)]).refused(1, &["can't be replaced", "a spare is needed"]);
     server.ask("action", &["speed", "--max-speed", "1"]).ok();
     let begun = server.ask("replace", &["1", "--with", name(&new[0]), "--json"]).json();

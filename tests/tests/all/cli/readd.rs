@@ -51,7 +51,7 @@ fn a_member_that_was_away_is_that_member_again_and_what_is_none_is_reported() {
     let before = files::sha256(&stranger);
     server
         .ask("add", &["--re-add", name(&stranger)])
-        .refused(1, &[name(&stranger), "no device of this array"]);
+        .refused(1, &[name(&stranger), "not a device of this array"]);
     assert_eq!(files::sha256(&stranger), before);
     server.stop_after_failing(2);
     whole(&set);

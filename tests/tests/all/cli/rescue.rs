@@ -72,15 +72,15 @@ fn an_interrupted_copy_goes_on_but_not_with_members_that_changed() {
     for (damage, words) in [
         (cut.replace("# Array: ", "# Array: 1"), "of array"),
         (cut.replace("# Events: ", "# Events: 9"), "changed since"),
-        (cut.replace("0 ", "1 "), "no map"),
-        (String::new(), "no map"),
+        (cut.replace("0 ", "1 "), "not a map"),
+        (String::new(), "not a map"),
     ] {
         std::fs::write(&map, damage).unwrap();
         set.run(&copy).refused(1, &[words, "out.map"]);
     }
     std::fs::write(&map, &cut).unwrap();
     let other = format!("{copy} --offset 4K");
-    set.run(&other).refused(1, &["no map"]);
+    set.run(&other).refused(1, &["not a map"]);
     std::fs::remove_file(&out).unwrap();
     set.run(&copy).refused(1, &["is gone"]);
     // A server that writes counts events.

@@ -201,7 +201,7 @@ fn detail_cat_check_and_serve_find_members_that_end_before_their_disk_by_themsel
             disk.write_all_at(b"XFSB\0\0\x10\0", 0).unwrap();
         }
         disks.run("detail").ended(1);
-        disks.serve_refused("--read-only").refused(1, &["no member"]);
+        disks.serve_refused("--read-only").refused(1, &["not a member"]);
         disks.unchanged(|| {
             assert_eq!(
                 disks.run("detail --search --json").json()["missing"],
