@@ -18,6 +18,11 @@ const LOOK: u64 = 64 << 10;
 pub struct Spans(Vec<(u16, u64, u64)>);
 
 impl Spans {
+    /// The same bytes of the data areas of several members.
+    pub fn of(members: impl Iterator<Item = u16>, offset: u64, len: u64) -> Self {
+        Self(members.map(|member| (member, offset, len)).collect())
+    }
+
     /// Adds bytes of a member's data area.
     pub fn add(&mut self, member: u16, offset: u64, len: u64) {
         // Only the last range of each member can go on; stripes are few, so the walk is short.

@@ -4,8 +4,7 @@
 //!
 //! 1. No member is written to before a record says that copies may differ.
 //! 2. A member that failed is out of use at once. No success that relies on its absence is acknowledged before the
-//!    other's record
-//!    says that it is out ([`Owner::unrecorded`]).
+//!    other's record says that it is out ([`Owner::unrecorded`]).
 //! 3. The record with the highest count decides who is out. A record that is older, and is not called out, was left behind by a
 //!    crash: its member has all that was acknowledged. A device that comes alone is taken only if its record calls the other out.
 //! 4. A member that is out comes back by [`Pair::rebuild`] only, and is called in when it has been given everything.
@@ -80,9 +79,9 @@ impl Pair {
     ///
     /// # Errors
     /// [`VolumeError::TooManyLost`] if no device that is there may be taken.
-    pub async fn open(io: &Io, ids: [MemberId; 2], how: Open) -> Result<Self, VolumeError> {
+    pub async fn open(io: &Io, ids: [MemberId; 2], open: Open) -> Result<Self, VolumeError> {
         let (io, pool) = (&io.owned(), io.pool(1 << 20));
-        let found = record::found(io, &pool, ids, how == Open::New).await;
+        let found = record::found(io, &pool, ids, open == Open::New).await;
         let (record, is_in) = record::newest(found).ok_or(VolumeError::TooManyLost)?;
         let device = |role: usize| Device { id: ids[role], data_offset: DATA_OFFSET };
         let members = Rc::new(Members::new(io, (0..2).map(|role| is_in[role].then(|| device(role)))));
@@ -90,15 +89,15 @@ impl Pair {
         let block = infos().map(|info| info.logical_block).max().unwrap_or(512);
         let size = infos().map(|info| info.size).min().unwrap_or(0).saturating_sub(DATA_OFFSET);
         let limits = Limits { size, block, preferred: block, optimal: 0, read_only: false, discard: false };
-        let (answer, flush) = (Duration::from_secs(2), Duration::from_secs(4));
+        let [answer, flush] = [2, 4].map(Duration::from_secs);
         let patience = Patience { answer, flush, ..Patience::default() };
         let dependence = Dependence { redundant: true, coupled: false };
-        let how_asked =
+        let how =
             Treatment { dependence, patience, waits_for_room: false, observed: false, scratch: 1 << 20 };
         // A crash may have left them different.
         let differ = record.dirty && is_in == [true; 2];
         let core = Rc::new_cyclic(|me: &Weak<Core>| Core {
-            set: MemberSet::new(io, members, Flushes::new(io), &how_asked, me.clone()),
+            set: MemberSet::new(io, members, Flushes::new(io), &how, me.clone()),
             locks: RangeLock::new(io),
             copies: Copies::new(io, 0, 2),
             turns: Turns::new(io),
@@ -109,7 +108,7 @@ impl Pair {
             ready: Cell::new(false),
             same: Cell::new(if differ { 0 } else { u64::MAX }),
             broken: Cell::new(false),
-            hasty: how == Open::Hasty,
+            hasty: open == Open::Hasty,
             me: me.clone(),
         });
         drop(io.spawn(watch(core.me.clone(), io.clone(), patience)));
@@ -251,17 +250,14 @@ impl Core {
     }
 
     async fn begin(&self) -> Outcome {
+        if self.ready.get() && !self.broken.get() {
+            return Ok(());
+        }
         let begun = async |core: &Self| {
             core.dirty.set(true);
-            core.commit().await?;
-            core.ready.set(true);
-            Ok(())
+            core.commit().await.inspect(|()| core.ready.set(true))
         };
-        match (self.broken.get(), self.ready.get()) {
-            (true, _) => Err(VolumeError::TooManyLost),
-            (false, true) => Ok(()),
-            (false, false) => self.in_turn(begun).await,
-        }
+        self.in_turn(begun).await
     }
 
     /// Copies a range to the member of a role, or to the second of two that may differ.
@@ -310,12 +306,6 @@ impl Core {
             }
         }
         last
-    }
-
-    async fn write_all(&self, offset: u64, from: &Slice, fua: bool) -> Outcome {
-        self.begin().await?;
-        let _held = self.locks.acquire(offset..offset + from.len() as u64, Hold::Exclusive).await;
-        self.write_to(&[0, 1], offset, from, fua).await
     }
 
     /// Writes to those of these roles that are in use, or are rebuilt.
@@ -376,13 +366,14 @@ impl Volume for Pair {
     }
 
     async fn write(&self, offset: u64, from: impl AsRef<[Slice]>, fua: bool) -> Result<(), VolumeError> {
-        if self.0.limits.check_list(offset, from.as_ref())? == 0 {
-            return Ok(());
-        }
+        let core = &self.0;
+        core.limits.check_list(offset, from.as_ref())?;
         // It is copied, since others may change it: both get the same.
         for (at, slice) in stretches(offset, from.as_ref()) {
-            let copy = self.0.copies.of(core::slice::from_ref(slice)).await;
-            self.0.write_all(at, &copy, fua).await?;
+            let copy = core.copies.of(core::slice::from_ref(slice)).await;
+            core.begin().await?;
+            let _held = core.locks.acquire(at..at + copy.len() as u64, Hold::Exclusive).await;
+            core.write_to(&[0, 1], at, &copy, fua).await?;
         }
         Ok(())
     }
@@ -398,17 +389,10 @@ impl Volume for Pair {
     async fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), VolumeError> {
         let core = &self.0;
         core.limits.check(offset, len)?;
-        if len == 0 {
-            return Ok(());
-        }
         core.set.check_zeroes(options)?;
         core.begin().await?;
         let _held = core.locks.acquire(offset..offset + len, Hold::Exclusive).await;
-        let spans = |at, len| {
-            let mut spans = Spans::default();
-            (0..2).for_each(|role| spans.add(role, at, len));
-            spans
-        };
-        core.set.door(None).zero_rounds(offset, len, options, spans).await
+        let both = |at, len| Spans::of(0..2, at, len);
+        core.set.door(None).zero_rounds(offset, len, options, both).await
     }
 }
