@@ -112,5 +112,5 @@ step verify used
 put rounds "$(rounds)"
 put closings "$closing"
 # A kernel warns of disks that are taken away from a map that still holds them.
-step unmap dmsetup remove --noudevsync both
+step unmap dmsetup remove --retry --noudevsync both
 step logout iscsiadm -m node -U all
