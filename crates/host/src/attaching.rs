@@ -3,6 +3,8 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use brindle_export::nbd::proto::Terms;
 use brindle_format::md::display_uuid;
@@ -88,9 +90,15 @@ impl Service {
 
     async fn end_device(&self, attached: &Attached) -> Result<(), HostError> {
         let (device, index) = (attached.device(), attached.index);
+        let given_up = Arc::new(AtomicBool::new(false));
+        let too_late = Arc::clone(&given_up);
         let ended = mailbox::on_thread(&self.io, "detach", move || {
             if is_in_use(Path::new(&device)) {
                 return Err(format!("{device} is in use: unmount it first, and end what has it open"));
+            }
+            // The answer has been that it is left as it is.
+            if too_late.load(Ordering::Acquire) {
+                return Ok(());
             }
             Driver::find()?.disconnect(index)?;
             announce(Path::new(BLOCK), index);
@@ -101,6 +109,7 @@ impl Service {
             Either::First(ended) => ended.map_err(refused)?,
             // To look at a device is to read it, and an array that hangs gives nothing.
             Either::Second(()) => {
+                given_up.store(true, Ordering::Release);
                 return Err(refused(format!("{} does not answer: it is left as it is", attached.device())));
             }
         }
