@@ -282,16 +282,18 @@ fn whole_disks_of_any_sector_get_a_table_that_other_programs_read_and_lose_it_wi
 #[test]
 fn what_is_overwritten_by_force_is_not_found_again_by_a_copy() {
     let dir = tempfile::tempdir().unwrap();
-    let cases: [(&str, &[&str], u64, u64, &[u8]); 4] = [
-        ("mkfs.btrfs", &["-q"], 128, (64 << 20) + 64, b"_BHRfS_M"),
-        ("mkfs.ext4", &["-q", "-b", "1024"], 32, ((8192 + 1) << 10) + 56, b"\x53\xef"),
-        ("mkfs.xfs", &["-q"], 300, 75 << 20, b"XFSB"),
-        ("mkfs.vfat", &["-F", "32"], 64, 6 * 512 + 82, b"FAT32"),
+    let cases = [
+        ("mkfs.btrfs -q", 128, (64 << 20) + 64, b"_BHRfS_M".as_slice()),
+        ("mkfs.ext4 -q -b 1024", 32, ((8192 + 1) << 10) + 56, b"\x53\xef"),
+        ("mkfs.xfs -q", 300, 75 << 20, b"XFSB"),
+        ("mkfs.vfat -F 32", 64, 6 * 512 + 82, b"FAT32"),
     ];
-    for (name, args, mib, place, magic) in cases {
+    for (command, mib, place, magic) in cases {
+        let (name, args) = command.split_once(' ').unwrap();
+        let args = args.split(' ');
         let Some(mkfs) = or_skip(tools::find(name)) else { continue };
         let members = files::members(dir.path(), name, 2, mib * MIB);
-        tools::run(&mkfs, args.iter().map(std::ffi::OsStr::new).chain([members[0].as_os_str()]));
+        tools::run(&mkfs, args.map(std::ffi::OsStr::new).chain([members[0].as_os_str()]));
         let there = || {
             let mut bytes = vec![0; magic.len()];
             let file = std::fs::File::open(&members[0]).unwrap();

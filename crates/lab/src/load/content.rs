@@ -163,7 +163,8 @@ impl BlockContent {
             *said == sum[..len]
         };
         // fio 3.39 and 3.40 end their SHA-512, under a header as before.
-        if !same(head.is_newer()) && !(kind == Verify::Sha512 && same(true)) {
+        let is_whole = same(head.is_newer()) || kind == Verify::Sha512 && same(true);
+        if !is_whole {
             return Err(Mismatch::Changed);
         }
         if own && head.seed != mix(self.writer ^ offset) { Err(Mismatch::Stale) } else { Ok(data) }

@@ -304,7 +304,10 @@ fn content_is_verified_as_fio_does_in_both_directions() {
         path
     };
     let own = |does: &str| {
-        run(&format!("bench {} --force --output-format=json --device", name(&job(does))), &[target.clone()])
+        run(
+            &format!("bench {} --force --output-format=json --device", name(&job(does))),
+            std::slice::from_ref(&target),
+        )
     };
     let theirs = |does: &str| {
         let ran = Command::new(&fio)
