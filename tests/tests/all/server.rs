@@ -94,7 +94,7 @@ fn a_server_has_its_array_after_a_reboot() {
     let payload = [("brindle.deb".to_owned(), package)];
     let boot = |script: &str| -> Option<Report> {
         let vm = or_skip(Vm::on(Kernel::Release).and_then(|vm| vm.debian(&own, &payload)))?;
-        Some(vm.disks(&disks).limit(Duration::from_secs(400)).run(script).unwrap())
+        Some(vm.disks(&disks).limit(Duration::from_secs(900)).run(script).unwrap())
     };
     let Some(first) = boot(FIRST) else { return };
     println!("first boot: {} s of {:?}", &first["boot"], first.took);
