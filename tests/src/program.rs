@@ -369,6 +369,17 @@ impl Server {
         assert!(code == 0 && remarks.iter().all(by_command) && remarks.len() == members, "{code}: {err}");
     }
 
+    /// As [`Server::stop`], of a server that has told of one refusal, in these words and no others.
+    ///
+    /// # Panics
+    /// If not.
+    #[track_caller]
+    pub fn stop_after_refusing(self, words: &str) {
+        let (code, err) = self.signal(Signal::TERM);
+        let remarks = remarks(&err);
+        assert!(code == 0 && remarks.len() == 1 && remarks[0].contains(words), "{code}: {err}");
+    }
+
     /// Sends a signal and waits for the end: exit status (-1 for a signal) and what it said on standard error.
     ///
     /// # Panics
