@@ -6,6 +6,7 @@ use core::ptr::NonNull;
 use std::rc::{Rc, Weak};
 
 use crate::arena::{Arenas, NEVER, Region, Registrar, SOON};
+use crate::began::Began;
 use crate::op::{Completion, MemberId, MemberKind, OpError, OpKey, OpKind, OpSpan, OpView, Owner};
 use crate::patience::Patience;
 use crate::pool::Pool;
@@ -34,6 +35,9 @@ pub(crate) struct Core {
     /// Operations on members that are forsaken, or that are no longer served.
     refused: RefCell<Vec<OpKey>>,
     done: RefCell<Vec<Completion>>,
+    /// A member is forsaken, or somebody waits for an operation to begin: each is looked at before it is sent.
+    pub(crate) special: Cell<bool>,
+    pub(crate) began: Began,
     /// Operations that the reactor has and that have not completed.
     at_reactor: Cell<usize>,
     /// Short transfers are not carried on.
@@ -85,6 +89,8 @@ impl Core {
             stores: RefCell::default(),
             patience: Patience::new(now),
             refused: RefCell::default(),
+            special: Cell::new(false),
+            began: Began::default(),
             done: RefCell::new(Vec::with_capacity(256)),
             at_reactor: Cell::new(0),
             draining: Cell::new(false),
@@ -214,7 +220,7 @@ impl Core {
     fn submit(&self, table: &Table, reactor: &mut dyn Reactor, key: OpKey) {
         let view = table.view(key);
         if let Some(member) = view.kind.member()
-            && (table.is_forsaken(member, key) || member.is_served())
+            && (self.special.get() || member.is_served())
         {
             return self.submit_elsewhere(table, reactor, member, key);
         }
@@ -229,21 +235,25 @@ impl Core {
         unsafe { reactor.submit(key, view) };
     }
 
-    /// Sends what is not for the reactor. Out of line: what the usual way has in registers stays there.
+    /// Sends what may not be for the reactor. Out of line: what the usual way has in registers stays there.
     #[cold]
     #[inline(never)]
     fn submit_elsewhere(&self, table: &Table, reactor: &mut dyn Reactor, member: MemberId, key: OpKey) {
         // Its completion may not overtake its submission.
         let refuse = || self.refused.borrow_mut().push(key);
+        let (forsaken, view) = (table.is_forsaken(member, key), table.view(key));
+        if self.began.notice(view.kind, &self.scheduler) {
+            self.special.set(table.any_forsaken());
+        }
         match member.kind() {
-            MemberKind::Served(served) if !table.is_forsaken(member, key) => {
+            MemberKind::Served(served) if !forsaken => {
                 if !self.served.borrow_mut().push(served, key, &self.scheduler) {
                     refuse();
                 }
             }
             // A probe asks nothing of the device, so that a forsaken one can be probed too.
-            MemberKind::Device(_) if matches!(table.view(key).kind, OpKind::Probe { .. }) => {
-                self.submit_here(reactor, key, table.view(key));
+            MemberKind::Device(_) if !forsaken || matches!(view.kind, OpKind::Probe { .. }) => {
+                self.submit_here(reactor, key, view);
             }
             _ => refuse(),
         }
@@ -252,6 +262,7 @@ impl Core {
     /// See [`crate::Io::forsake`].
     pub(crate) fn forsake(&self, member: MemberId, owner: Owner) {
         let given_up = self.table.borrow_mut().forsake(member, owner);
+        self.special.set(true);
         self.settle(given_up);
     }
 

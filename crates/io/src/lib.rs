@@ -12,6 +12,7 @@
 #![allow(unsafe_code)]
 
 mod arena;
+mod began;
 mod blocks;
 mod bounce;
 mod buf;

@@ -14,6 +14,9 @@ use crate::set::{MemberSet, Noticed, Owner};
 /// Time between two looks.
 pub const EVERY: Duration = Duration::from_secs(1);
 
+/// The same while nobody asks the members for anything.
+pub(crate) const IDLE: Duration = Duration::from_secs(5);
+
 /// Looks at a member, unless that is under way; one that does not answer is judged by `patience`.
 pub fn look(owner: &Rc<dyn Owner>, role: u16) {
     let set = owner.set();

@@ -1,7 +1,7 @@
 //! Watches for members that do not answer, and gives up their operations, so that the waiting tasks go on.
 //!
-//! One task per array looks at what is in flight on each member, some times a second. No operation pays for it. Three
-//! things come of it:
+//! One task per array looks at what is in flight on each member, some times a second, as long as something is. No operation
+//! pays for it but the first. Three things come of it:
 //!
 //! - A member that has let something wait beyond its patience is failed, if the array can do without it.
 //! - Members that stopped answering together, more than the array can lose, are judged together: none is failed.
@@ -13,6 +13,7 @@
 
 use std::rc::{Rc, Weak};
 
+use brindle_io::sync::race;
 use brindle_io::{Duration, Instant, Io, MemberId, OpError, OpSpan};
 
 use crate::events::{Cause, Operation};
@@ -37,7 +38,11 @@ pub async fn watch(owner: Weak<dyn Owner>, io: Io, patience: Patience) {
         if owner.set().ended.get() {
             return;
         }
-        watch.look(&owner, io.ran());
+        let idle = watch.look(&owner, io.ran());
+        drop(owner);
+        if idle {
+            race(io.operation_begins(), io.sleep(presence::IDLE)).await;
+        }
     }
 }
 
@@ -62,7 +67,8 @@ struct Waits {
 }
 
 impl Watch {
-    fn look(&mut self, owner: &Rc<dyn Owner>, now: Instant) {
+    /// True if nothing is in flight on members.
+    fn look(&mut self, owner: &Rc<dyn Owner>, now: Instant) -> bool {
         let set = owner.set();
         self.patience = if owner.is_stopping() { self.asked.at_stop() } else { self.asked };
         set.ration.renew(now);
@@ -99,6 +105,7 @@ impl Watch {
             self.compare_at = now.after(peers::EVERY);
             self.compare(&**owner);
         }
+        is_idle(set)
     }
 
     /// Tells of members that have grown slow against the others, or are as fast again.
@@ -203,6 +210,18 @@ impl Watch {
             }
         }
     }
+}
+
+/// Whether nothing is in flight on members, of what was given up neither: there is nothing to look at before the next operation.
+fn is_idle(set: &MemberSet) -> bool {
+    let is_asked = |id: MemberId| {
+        set.io.orphans(id) > 0 || CLASSES.iter().any(|&class| set.io.oldest(id, class).is_some())
+    };
+    (0..set.members.len()).all(|role| {
+        let second = set.members.second(role).map(|second| second.device.id);
+        let device = set.members.writable(role).map(|device| device.id);
+        !device.into_iter().chain(second).any(is_asked)
+    })
 }
 
 /// The name in events for an operation of a class.

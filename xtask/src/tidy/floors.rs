@@ -155,7 +155,7 @@ const IO: &[&[&str]] = &[
     &["store"],
     &["buf"],
     &["given", "op", "pool"],
-    &["bounce", "device", "reactor", "table", "threads"],
+    &["began", "bounce", "device", "reactor", "table", "threads"],
     &["memory", "queues", "uring"],
     &["core"],
     &["group", "served"],

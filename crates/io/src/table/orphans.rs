@@ -137,14 +137,14 @@ impl Table {
         group.is_some_and(|group| !matches!(group.state, GroupState::Free | GroupState::Building))
     }
 
-    /// Whether an operation that asks the member fails at once.
-    #[inline]
-    pub(crate) fn is_forsaken(&self, member: MemberId, key: OpKey) -> bool {
-        self.any_forsaken && self.is_forsaken_by(member, key)
+    /// Whether a member was ever forsaken.
+    pub(crate) fn any_forsaken(&self) -> bool {
+        self.any_forsaken
     }
 
+    /// Whether an operation that asks the member fails at once.
     #[cold]
-    fn is_forsaken_by(&self, member: MemberId, key: OpKey) -> bool {
+    pub(crate) fn is_forsaken(&self, member: MemberId, key: OpKey) -> bool {
         let group = self.groups.get(self.slots[key.0 as usize].group as usize);
         let owner = group.map_or(Owner::NOBODY, |group| group.owner);
         let forsaken = self.members.get(member.index()).map_or(&[][..], |member| &member.forsaken);

@@ -1,5 +1,8 @@
 //! Faults of drives: each one strikes, passes or stays, and is replayed by its seed.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use brindle_io::sim::{BadRange, Faults, Hostility, Model, Overlaps, Sim, When};
 use brindle_io::{Duration, Instant, Io, MemberId, OpError, PAGE, PathTarget, Pool, Probe};
 
@@ -368,4 +371,32 @@ fn misery(seed: u64) -> ((u64, u64), Vec<u8>, Faults) {
 fn a_seed_replays_all_that_goes_wrong() {
     assert!(misery(1) == misery(1));
     assert!((2..20).any(|seed| misery(seed).1 != misery(1).1));
+}
+
+#[test]
+fn who_waits_for_an_operation_to_begin_is_woken_by_the_first_and_not_by_a_probe() {
+    let (_sim, io, pool, member) = drive(1);
+    let woken = Rc::new(Cell::new(0));
+    let (io2, count) = (io.clone(), Rc::clone(&woken));
+    drop(io.spawn(async move {
+        loop {
+            io2.operation_begins().await;
+            count.set(count.get() + 1);
+        }
+    }));
+    io.block_on(async {
+        io.yield_now().await;
+        io.probe(member, Instant::from_nanos(u64::MAX)).await.unwrap();
+        assert_eq!(woken.get(), 0, "a probe");
+        for times in 1..4 {
+            write(&io, &pool, member, 0, 1, true).await.unwrap();
+            assert_eq!(woken.get(), times);
+        }
+        io.forsake(member);
+        assert_eq!(
+            write(&io, &pool, member, 0, 1, true).await,
+            Err(OpError::Gone),
+            "as without anybody waiting"
+        );
+    });
 }

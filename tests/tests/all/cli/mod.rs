@@ -27,6 +27,7 @@ mod goldens;
 mod groups;
 mod guards;
 mod hang;
+mod idle;
 mod limits;
 mod log;
 mod lost_members;
