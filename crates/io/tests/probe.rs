@@ -61,8 +61,10 @@ impl World {
     }
 }
 
-fn truncate(path: &Path, size: u64) {
+/// Changes the length of a file, and takes turns of the ring until it looks at it again.
+fn truncate(world: &World, path: &Path, size: u64) {
     File::options().write(true).open(path).unwrap().set_len(size).unwrap();
+    world.io.block_on(world.io.sleep(Duration::from_millis(2)));
 }
 
 #[test]
@@ -73,14 +75,14 @@ fn a_file_made_shorter_is_seen_in_its_size_and_in_reads() {
     assert_eq!(world.probe(member), Probe { size: SIZE, place: PathTarget::There });
     // Sizes that end at a page, at a sector and within one: a direct read ends early there, and can't be resumed.
     for size in [SIZE / 2, SIZE / 2 - 512, SIZE / 2 - 100, 1, 0] {
-        truncate(&path, size);
+        truncate(&world, &path, size);
         assert_eq!(world.probe(member), Probe { size, place: PathTarget::There });
         assert_eq!(world.read(member, 0, SIZE as usize), Err(OpError::Truncated), "all, of {size} bytes");
         let last = size / PAGE as u64 * PAGE as u64;
         assert_eq!(world.read(member, last, PAGE), Err(OpError::Truncated), "the last page of {size} bytes");
         assert_eq!(world.read(member, SIZE - PAGE as u64, PAGE), Err(OpError::Truncated));
     }
-    truncate(&path, SIZE);
+    truncate(&world, &path, SIZE);
     assert_eq!(world.read(member, 0, PAGE), Ok(vec![0; PAGE]));
     assert_eq!(world.probe(member).size, SIZE, "and long again");
 }
@@ -90,7 +92,7 @@ fn a_file_that_was_made_shorter_is_not_made_long_again_by_a_write() {
     let Some(world) = world() else { return };
     let path = world.file("m");
     let member = world.open(&path);
-    truncate(&path, SIZE / 2);
+    truncate(&world, &path, SIZE / 2);
     for offset in [0, SIZE / 2, SIZE - PAGE as u64] {
         assert_eq!(world.write(member, offset, PAGE), Err(OpError::Truncated), "at byte {offset}");
     }
@@ -102,7 +104,7 @@ fn a_hole_in_a_file_that_was_made_shorter_is_no_content() {
     let Some(world) = world() else { return };
     let path = world.file("m");
     let member = world.open(&path);
-    truncate(&path, 0);
+    truncate(&world, &path, 0);
     // As a write that was under way when it was made shorter.
     let file = File::options().write(true).open(&path).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&file, &[9; PAGE], SIZE / 2).unwrap();
@@ -160,7 +162,7 @@ fn a_block_device_made_shorter_is_seen_too() {
     let Some(device) = or_skip(loop_over(&file)) else { return };
     let member = world.open(&device.0);
     assert_eq!(world.probe(member), Probe { size: SIZE, place: PathTarget::There });
-    truncate(&file, SIZE / 2);
+    truncate(&world, &file, SIZE / 2);
     assert!(Command::new("losetup").arg("--set-capacity").arg(&device.0).status().unwrap().success());
     assert_eq!(world.probe(member), Probe { size: SIZE / 2, place: PathTarget::There });
     assert_eq!(world.read(member, 0, SIZE as usize), Err(OpError::Truncated));
@@ -176,7 +178,7 @@ fn a_loop_device_whose_file_was_cut_is_shorter_though_it_does_not_say_so() {
     let Some(device) = or_skip(loop_over(&file)) else { return };
     let member = world.open(&device.0);
     assert_eq!(world.read(member, 0, PAGE), Ok(vec![7; PAGE]));
-    truncate(&file, SIZE / 2);
+    truncate(&world, &file, SIZE / 2);
     assert_eq!(world.probe(member), Probe { size: SIZE / 2, place: PathTarget::There });
     assert_eq!(world.write(member, SIZE - PAGE as u64, PAGE), Err(OpError::Truncated));
     assert_eq!(world.read(member, 0, PAGE), Err(OpError::Truncated));

@@ -1,7 +1,6 @@
 //! The members of a ring: open devices, as registered files where the kernel's table has room.
 
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::time::Duration;
 
 use io_uring::squeue;
 
@@ -11,6 +10,7 @@ use super::probe::{self, Origin};
 
 use crate::device::OpenDevice;
 use crate::op::{MemberId, MemberInfo, OpError, OpKind};
+use crate::time::{Duration, Instant};
 
 /// The file of a member.
 #[derive(Clone, Copy)]
@@ -42,6 +42,10 @@ const WORKERS_FILE: u32 = 32;
 const WORKERS_BLOCK: u32 = 16;
 const WORKERS_SPARE: u32 = 16;
 
+/// Time between two looks at how long a member's file is. Each is a system call: before and after each request they were a
+/// third of all.
+const EVERY: Duration = Duration::from_millis(1);
+
 struct UringMember {
     /// `None` once closed.
     device: Option<OpenDevice>,
@@ -52,15 +56,18 @@ struct UringMember {
     file: AskedFile,
     in_flight: u32,
     closing: bool,
-    /// The member's file was shorter than it should be when it was last looked at, in this turn of the ring.
+    /// The member's file was shorter than it should be when it was last looked at.
     shorter: bool,
+    /// [`Members::look`] when it was looked at.
     looked_in: u64,
 }
 
 pub(super) struct Members {
     members: Vec<UringMember>,
-    /// The ring's turn: what happens in one happened after the turn before.
-    turn: u64,
+    /// The number of the look at files: what was seen in an earlier one is out of date.
+    look: u64,
+    /// When the next look is due.
+    look_at: Instant,
     has_table: bool,
     /// The limit on the kernel's worker threads for this thread.
     workers: u32,
@@ -71,7 +78,8 @@ impl Members {
         Self {
             workers: WORKERS_SPARE,
             members: Vec::new(),
-            turn: 1,
+            look: 1,
+            look_at: Instant::default(),
             has_table: engine.submitter().is_some_and(|ring| ring.register_files_sparse(PLACES).is_ok()),
         }
     }
@@ -163,23 +171,32 @@ impl Members {
         if end > member.there && !looks {
             return Err(OpError::Medium(libc::EIO));
         }
-        if !looks && member.is_shorter(self.turn) {
+        if !looks && member.is_shorter(self.look) {
             return Err(OpError::Truncated);
         }
         member.in_flight += 1;
         Ok(())
     }
 
-    /// A new turn of the ring: what was known of files in the last one is out of date.
-    pub(super) fn next_turn(&mut self) {
-        self.turn += 1;
+    /// A turn of the ring at `now`: all that was known of files is out of date after a while.
+    #[inline]
+    pub(super) fn turn(&mut self, now: Instant) {
+        if now >= self.look_at {
+            self.look_again();
+            self.look_at = now.after(EVERY);
+        }
+    }
+
+    /// All that was known of files is out of date.
+    pub(super) fn look_again(&mut self) {
+        self.look += 1;
     }
 
     /// Whether a member's file has become shorter. A write under way may have made it longer again, with zeroes that
-    /// were never written: so this is asked after a transfer, too, once a turn.
+    /// were never written: so this is asked after a transfer, too.
     #[inline]
     pub(super) fn is_shorter(&mut self, member: MemberId) -> bool {
-        self.members[member.place()].is_shorter(self.turn)
+        self.members[member.place()].is_shorter(self.look)
     }
 
     #[inline]
@@ -229,11 +246,11 @@ impl Members {
 
 impl UringMember {
     #[inline]
-    fn is_shorter(&mut self, turn: u64) -> bool {
+    fn is_shorter(&mut self, look: u64) -> bool {
         if let Some(device) = &self.device
-            && self.looked_in != turn
+            && self.looked_in != look
         {
-            self.looked_in = turn;
+            self.looked_in = look;
             self.shorter = probe::lacks(device) > 0;
         }
         self.shorter

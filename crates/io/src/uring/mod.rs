@@ -302,6 +302,9 @@ impl UringState {
                 // SAFETY: the caller of `submit` keeps segments and memory in place until the completion; message headers
                 // stay in `running`; files stay open while `begin` counts the operation.
                 unsafe { ring.push(entry, Token::Op(key)) };
+                if matches!(running.kind(), OpKind::Send { .. }) {
+                    ring.is_reply();
+                }
             }
             Engine::Threads(threads) => {
                 if let Some((socket, transfer)) = running.transfer(key) {
@@ -359,8 +362,8 @@ impl UringState {
         }
         let answers = self.holes.take();
         if !answers.is_empty() {
-            // Completions come at any moment of a turn, so that earlier knowledge about files is stale.
-            self.members.next_turn();
+            // Holes are asked for seldom, and where a file has ended there is none.
+            self.members.look_again();
         }
         for Answer { key, member, result } in answers {
             self.in_kernel -= 1;
@@ -376,7 +379,7 @@ impl UringState {
     fn reap(&mut self, done: &mut Vec<Completion>) {
         let mut reaped = core::mem::take(&mut self.reaped);
         self.engine.reap(&mut reaped);
-        self.members.next_turn();
+        self.members.turn(self.clock.now());
         for (token, result) in reaped.drain(..) {
             match token {
                 Token::Op(key) => done.extend(self.answer(key, result)),

@@ -14,6 +14,10 @@ const SUBMISSIONS: u32 = 512;
 /// Entries of the completion queue; the kernel keeps what does not fit.
 pub(super) const COMPLETIONS: u32 = 4096;
 
+/// How long replies that were just sent may hold up other completions, in microseconds. Most are taken at once, and then the
+/// next request comes.
+const REPLIES_MAY_TAKE: u32 = 50;
+
 /// Reasons why a ring can't be set up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -102,6 +106,11 @@ pub(super) struct Ring {
     uring: IoUring,
     /// Entries that the full submission queue had no room for.
     backlog: VecDeque<squeue::Entry>,
+    /// Replies to clients among the entries to be sent: they complete while they are sent, and nobody waits for that. To return for
+    /// them would be a system call for each, so that the ring waits for one completion more.
+    replies: u32,
+    /// Whether the kernel can wait for several completions for a while, and for one after it (Linux 6.12).
+    waits_for_several: bool,
     /// Whether the kernel reads and writes several stretches of one registered buffer (Linux 6.15).
     pub(super) vectors_in_arenas: bool,
 }
@@ -114,7 +123,8 @@ impl Ring {
         let vectors_in_arenas = probed
             && probe.is_supported(io_uring::opcode::ReadvFixed::CODE)
             && probe.is_supported(io_uring::opcode::WritevFixed::CODE);
-        Ok(Self { uring, backlog: VecDeque::new(), vectors_in_arenas })
+        let waits_for_several = uring.params().is_feature_min_timeout();
+        Ok(Self { uring, backlog: VecDeque::new(), replies: 0, waits_for_several, vectors_in_arenas })
     }
 
     pub(super) fn submitter(&self) -> io_uring::Submitter<'_> {
@@ -137,6 +147,12 @@ impl Ring {
         }
         self.backlog.push_back(entry);
         self.drain_backlog();
+    }
+
+    /// The entry that was pushed last sends a reply to a client.
+    #[inline]
+    pub(super) fn is_reply(&mut self) {
+        self.replies += 1;
     }
 
     fn drain_backlog(&mut self) {
@@ -175,6 +191,8 @@ impl Ring {
         drop(queue);
         let wait = if has_completions || !self.backlog.is_empty() { Wait::Not } else { wait };
         let submitter = self.uring.submitter();
+        let replies = core::mem::take(&mut self.replies);
+        let several = if self.waits_for_several { replies as usize } else { 0 };
         let result = match wait {
             Wait::Not if count == 0 && !behind => return,
             Wait::Not => {
@@ -182,10 +200,18 @@ impl Ring {
                 // SAFETY: no argument is passed, and the entries were promised to be valid.
                 unsafe { submitter.enter::<libc::sigset_t>(count, 0, flags, None) }
             }
+            Wait::Endless if several > 0 => {
+                submitter.submit_with_args(1 + several, &SubmitArgs::new().min_wait_usec(REPLIES_MAY_TAKE))
+            }
             Wait::Endless => submitter.submit_and_wait(1),
             Wait::For(span) => {
-                let span = Timespec::from(span);
-                submitter.submit_with_args(1, &SubmitArgs::new().timespec(&span))
+                let timeout = Timespec::from(span);
+                let args = SubmitArgs::new().timespec(&timeout);
+                if several > 0 && span > Duration::from_millis(1) {
+                    submitter.submit_with_args(1 + several, &args.min_wait_usec(REPLIES_MAY_TAKE))
+                } else {
+                    submitter.submit_with_args(1, &args)
+                }
             }
         };
         check(result);
