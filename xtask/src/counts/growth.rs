@@ -1,4 +1,4 @@
-//! Paths that must cost the same whether few or many operations are in flight.
+//! Paths that must cost the same whether few or many operations are in flight, and whether few or many members are there.
 
 use super::callgrind::Count;
 
@@ -9,7 +9,13 @@ const MOST: u64 = 130;
 /// In the sim the model of the drives is counted with the array: what that grows by is taken from these two.
 const SIM: (&str, &str) = ("in the sim", "RAID 0 x12 in the sim, 4K write");
 
-/// The paths whose cost grows with the number in flight, in words.
+/// A write that touches three members of an array, by how many it has.
+const NARROW: &str = "RAID 6 x10, 4K write of a few columns";
+const WIDE: &str = "RAID 6 x100, 4K write of a few columns";
+/// Instructions that each further member may add.
+const A_MEMBER: u64 = 5;
+
+/// The paths whose cost grows with the number in flight, or of members, in words.
 pub(crate) fn complaints(counts: &[Count]) -> Vec<String> {
     let of = |name: &str| counts.iter().find(|count| count.name == name).map(|count| count.instructions);
     let growth = |name: &str| Some((of(&format!("{name}{DEEP}"))?, of(name)?));
@@ -23,7 +29,11 @@ pub(crate) fn complaints(counts: &[Count]) -> Vec<String> {
             u128::from(deep) * u128::from(less) * 100 > u128::from(few) * u128::from(more) * u128::from(MOST);
         grows.then(|| format!("{name}: {few}, and {deep} with 2048 in flight: more than {MOST} % of it"))
     };
-    counts.iter().filter_map(grown).collect()
+    let wide = of(NARROW).zip(of(WIDE)).filter(|&(narrow, wide)| wide > narrow + 90 * A_MEMBER);
+    let wide = wide.map(|(narrow, wide)| {
+        format!("{WIDE}: {wide}, and {narrow} with 10: more than {A_MEMBER} for each member more")
+    });
+    counts.iter().filter_map(grown).chain(wide).collect()
 }
 
 #[cfg(test)]
@@ -40,6 +50,12 @@ mod tests {
         assert!(reported(&[("a", 100), ("a, 2048 in flight", 130), ("b", 7)]).is_empty());
         assert_eq!(reported(&[("a", 100), ("a, 2048 in flight", 131)]).len(), 1);
         assert_eq!(reported(&[("a, 2048 in flight", 131)]).len(), 1);
+    }
+
+    #[test]
+    fn a_member_more_may_cost_five_instructions() {
+        assert!(reported(&[(NARROW, 8_000), (WIDE, 8_450)]).is_empty());
+        assert_eq!(reported(&[(NARROW, 8_000), (WIDE, 8_451)]).len(), 1);
     }
 
     #[test]

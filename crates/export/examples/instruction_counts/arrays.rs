@@ -15,6 +15,8 @@ use crate::{HotPath, Run, made, next};
 const MEMBER: u64 = 1 << 38;
 const CHUNK: u64 = 64 << 10;
 const SMALL: u64 = 4 << 10;
+/// Members of arrays of which a small write must cost the same.
+const WIDTHS: [usize; 2] = [10, 100];
 /// Requests in flight.
 const DEPTH: usize = 32;
 const MANY: usize = 1024;
@@ -173,7 +175,25 @@ pub(crate) fn bare() -> Vec<HotPath> {
 
 /// All requests to all arrays.
 pub(crate) fn paths() -> Vec<HotPath> {
-    shapes().into_iter().flat_map(requests).collect()
+    shapes().into_iter().flat_map(requests).chain(wide()).collect()
+}
+
+/// A small write to arrays of few members and of many: it reads and writes three of them.
+fn wide() -> impl Iterator<Item = HotPath> {
+    let raid6 =
+        |members| shapes().into_iter().find(|s| s.level == Level::Raid6).map(|s| Shape { members, ..s });
+    let path = move |members| {
+        let shape = raid6(members)?;
+        Some(HotPath {
+            name: format!("RAID 6 x{members}, 4K write of a few columns"),
+            count: MANY,
+            world: Box::new(move || {
+                let (io, array) = array(&Memory::new(), shape, None);
+                run(io, Target::Array(array), Request::new(Kind::Write, SMALL, DEPTH))
+            }),
+        })
+    };
+    WIDTHS.into_iter().filter_map(path)
 }
 
 fn requests(shape: Shape) -> Vec<HotPath> {

@@ -49,14 +49,18 @@ pub(super) struct Blocks {
     /// First column.
     lo: u64,
     width: u64,
-    /// The block of memory for the old content of each data index; 0 for none.
-    pub(super) data: SmallVec<[u16; 16]>,
+    read: OldData,
 }
+
+/// The data indices whose old content is read, in ascending order: only those, so that a small write of a wide row does not pay for
+/// its width. The blocks of scratch behind P and Q are theirs, in this order.
+type OldData = SmallVec<[u16; 8]>;
 
 /// The blocks of P and Q in scratch, before those of data. They are numbers, not an enum, since they also index the
 /// pairs of [`Health`].
 pub(super) const P: u16 = 0;
 pub(super) const Q: u16 = 1;
+const FIRST_OF_DATA: u16 = 2;
 
 /// P, and Q if there is one, with the roles that hold them.
 pub(super) fn parity_blocks(row: &Row) -> impl Iterator<Item = (u16, u16)> {
@@ -72,6 +76,11 @@ impl Blocks {
     fn range(&self, block: u16, band: &Band) -> Range<usize> {
         let start = u64::from(block) * self.width + band.lo - self.lo;
         start as usize..(start + band.hi - band.lo) as usize
+    }
+
+    /// The block for the old content of a data index, if it is read.
+    pub(super) fn old(&self, index: u16) -> Option<u16> {
+        self.read.binary_search(&index).ok().map(|at| at as u16 + FIRST_OF_DATA)
     }
 
     pub(super) fn slice(&self, block: u16, band: &Band) -> Slice {
@@ -238,15 +247,15 @@ impl Parity {
         bands: &Bands,
         memory: &mut Option<Buf>,
     ) -> Result<Tried, VolumeError> {
-        let (data, count) = assign(&job.row, health, job.pieces, bands);
+        let read = old_data(&job.row, health, job.pieces, bands);
         let width = cols.end - cols.start;
-        let bytes = (u64::from(count) * width) as usize;
+        let bytes = (usize::from(FIRST_OF_DATA) + read.len()) * width as usize;
         let Some(buf) = memory.take().or_else(|| self.core.scratch.try_alloc(bytes)) else {
             let most = (u64::from(job.row.data_members() + 2) * width) as usize;
             *memory = Some(self.core.scratch.alloc(most).await);
             return Ok(Tried::Replan);
         };
-        let blocks = Blocks { buf, lo: cols.start, width, data };
+        let blocks = Blocks { buf, lo: cols.start, width, read };
         let group = self.read_old(job, health, bands, &blocks);
         if !group.is_empty() {
             let outcome = group.submit().await;
@@ -308,11 +317,7 @@ impl Parity {
     fn read_old(&self, job: &RowWrite<'_>, health: &Health, bands: &Bands, blocks: &Blocks) -> MemberOps<'_> {
         let mut group = self.ask();
         let start = self.map.row_offset(job.number);
-        for index in 0..job.row.data_members() {
-            let block = blocks.data[usize::from(index)];
-            if block == 0 {
-                continue;
-            }
+        for (&index, block) in blocks.read.iter().zip(FIRST_OF_DATA..) {
             let Some(device) = self.core.members.device(job.row.data_member(index)) else { continue };
             for band in bands.iter().filter(|band| reads_data(health, job.pieces, band, index)) {
                 group.read(device, start + band.lo, &blocks.slice(block, band));
@@ -346,11 +351,8 @@ impl Parity {
             let p = health.makes(band, P).then_some(&mut p[at.clone()]);
             let q = health.makes(band, Q).then_some(&mut q[at]);
             let old = |index: u16| {
-                let block = blocks.data[usize::from(index)];
-                (block > 0).then(|| {
-                    let range = blocks.range(block - 2, band);
-                    &data[range]
-                })
+                let range = blocks.range(blocks.old(index)? - FIRST_OF_DATA, band);
+                Some(&data[range])
             };
             match band.way {
                 Way::Leave => {}
@@ -476,17 +478,15 @@ pub(super) fn with_new<'a>(
     work(&slots);
 }
 
-/// Gives each data block that is read a place in scratch, behind P and Q; with how many there are in all.
-fn assign(row: &Row, health: &Health, pieces: &[WritePiece], bands: &Bands) -> (SmallVec<[u16; 16]>, u16) {
-    let mut next = 2;
-    let data = (0..row.data_members()).map(|index| {
-        if !bands.iter().any(|band| reads_data(health, pieces, band, index)) {
-            return 0;
-        }
-        next += 1;
-        next - 1
-    });
-    (data.collect(), next)
+/// The data whose old content some band needs.
+fn old_data(row: &Row, health: &Health, pieces: &[WritePiece], bands: &Bands) -> OldData {
+    let needed = |index: &u16| bands.iter().any(|band| reads_data(health, pieces, band, *index));
+    if bands.iter().any(|band| band.way == Way::Reconstruct) {
+        return (0..row.data_members()).filter(needed).collect();
+    }
+    let mut written: OldData = pieces.iter().map(|piece| piece.index).collect();
+    written.dedup();
+    written.into_iter().filter(needed).collect()
 }
 
 /// Cuts a range of a row's data at its chunks.

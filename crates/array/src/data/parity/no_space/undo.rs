@@ -76,7 +76,8 @@ impl Parity {
                 before.push(Before { role, offset: start + band.lo, memory: blocks.slice(block, band) });
             };
             for piece in job.pieces.iter().filter(|piece| piece.covers(band)) {
-                add(job.row.data_member(piece.index), blocks.data[usize::from(piece.index)]);
+                let Some(block) = blocks.old(piece.index) else { continue };
+                add(job.row.data_member(piece.index), block);
             }
             let parity = parity_blocks(&job.row).filter(|(kind, _)| health.makes(band, *kind));
             parity.for_each(|(kind, role)| add(role, kind));
