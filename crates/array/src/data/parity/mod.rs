@@ -11,6 +11,7 @@ mod load;
 mod locate;
 mod mend;
 mod no_space;
+mod pieces;
 mod plan;
 mod read;
 mod recovery;

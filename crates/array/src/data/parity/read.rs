@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use brindle_io::sync::join_all;
 use brindle_io::{OpError, Slice};
-use brindle_layout::ParityRows;
+use brindle_layout::Row;
 use brindle_members::direct::Stretch;
 use brindle_members::door::Done;
 use brindle_members::lock::Hold;
@@ -12,37 +12,10 @@ use brindle_volume::{VolumeError, stretches};
 
 use super::Parity;
 use super::bad::Bad;
-use super::load::LoadError;
 use super::mend::STEP;
+use super::pieces::{Pieces, ReadPiece, pieces};
 use super::window::{Planes, RowWindow};
 use crate::data::mend::ReadFailures;
-
-/// A stretch of one data block that a request wants.
-struct ReadPiece {
-    role: u16,
-    /// Bytes within the chunk.
-    cols: Range<u64>,
-    /// The offset in the request's memory.
-    at: usize,
-}
-
-/// The pieces of one row of a request.
-fn pieces(map: &ParityRows, row: u64, offset: u64, len: u64) -> impl Iterator<Item = ReadPiece> + use<> {
-    let start = row * map.row_data_bytes();
-    let (from, to) = (offset.max(start), (offset + len).min(start + map.row_data_bytes()));
-    let (roles, chunk) = (map.row(row), map.chunk());
-    (map.position(from).data_index..=map.position(to - 1).data_index).map(move |index| {
-        let block = start + u64::from(index) * chunk;
-        let (lo, hi) = (from.max(block), to.min(block + chunk));
-        ReadPiece { role: roles.data_member(index), cols: lo - block..hi - block, at: (lo - offset) as usize }
-    })
-}
-
-impl ReadPiece {
-    fn memory(&self, into: &Slice) -> Slice {
-        into.slice(self.at..self.at + (self.cols.end - self.cols.start) as usize)
-    }
-}
 
 impl Parity {
     /// Nothing has to be rebuilt to be read, as far as is known.
@@ -136,7 +109,7 @@ impl Parity {
         }
         let all = |row: u64| self.is_all_of(row, offset, len);
         let joins = |a: &(u64, Range<u64>), b: &(u64, Range<u64>)| {
-            a.0 + 1 == b.0 && a.1 == b.1 && a.1 == (0..self.map.chunk()) && all(a.0) == all(b.0)
+            a.0 + 1 == b.0 && a.1 == b.1 && a.1 == (0..self.map.chunk()) && all(a.0) && all(b.0)
         };
         for run in hit.chunk_by(joins) {
             let rows = run[0].0..run[run.len() - 1].0 + 1;
@@ -175,46 +148,46 @@ impl Parity {
         offset <= start && start + data <= offset + len
     }
 
-    /// Rebuilds a window and copies the wanted part of it; `false` if that failed for some of it.
+    /// Reads the part of a request that lies in a window, of rows that are wanted whole or of one row; `false` if that failed for some
+    /// of it.
     async fn read_window(&self, window: &RowWindow, offset: u64, into: &Slice) -> Result<bool, VolumeError> {
         let _held = self.locks.acquire(window.rows.clone(), Hold::Shared).await;
-        let len = into.len() as u64;
-        let touched =
-            |piece: &ReadPiece| piece.cols.start < window.cols.end && window.cols.start < piece.cols.end;
-        let wanted =
-            |row: u64, role: u16| pieces(&self.map, row, offset, len).any(|p| p.role == role && touched(&p));
-        // Rows of a window of several are wanted whole; one row is wanted as its pieces are.
-        let (many, first) = (window.rows.end - window.rows.start > 1, window.rows.start);
-        let role_wanted = |row: &brindle_layout::Row, role: u16| {
-            if many { role != row.p() && Some(role) != row.q() } else { wanted(first, role) }
-        };
         self.spend_for(&self.slow_members(false));
         let slow = self.slow_members(true);
-        let last = window.rows.end - 1;
-        let all = self.is_all_of(first, offset, len) && self.is_all_of(last, offset, len);
-        if all && window.cols == (0..self.map.chunk()) {
-            let row = self.map.row_data_bytes();
-            let at = (first * row - offset) as usize;
-            let own = into.slice(at..at + ((last + 1 - first) * row) as usize);
-            if self.read_around(window.rows.clone(), &own, &slow).await? {
-                return Ok(true);
-            }
-        }
-        let planes = match self.load(window, 0, role_wanted, &slow).await {
-            Ok(planes) => planes,
-            // The failure may lie outside the requested bytes: the window spans the columns of both ends.
-            Err(LoadError::Volume(_) | LoadError::Members(_)) => return Ok(false),
+        let (row, data) = (window.rows.start, self.map.row_data_bytes());
+        let pieces = pieces(&self.map, row, offset, into.len() as u64);
+        let pieces: Pieces = pieces.filter_map(|piece| piece.within(&window.cols)).collect();
+        let is_read = if window.rows.end - row > 1 {
+            let at = (row * data - offset) as usize;
+            let own = into.slice(at..at + ((window.rows.end - row) * data) as usize);
+            self.read_around(window.rows.clone(), &own, &slow).await?
+        } else {
+            self.read_row(window, &pieces, into, &slow).await?
         };
+        Ok(is_read || self.read_by_scratch(window, offset, into, &slow).await)
+    }
+
+    /// The same where others use the request's memory: the wanted part is copied out of scratch.
+    async fn read_by_scratch(&self, window: &RowWindow, offset: u64, into: &Slice, bad: &Bad) -> bool {
+        let all = |row: u64| {
+            let pieces = pieces(&self.map, row, offset, into.len() as u64);
+            pieces.filter_map(|piece| piece.within(&window.cols))
+        };
+        let first: Pieces = all(window.rows.start).collect();
+        let is_wanted = |_: &Row, role: u16| {
+            window.rows.end - window.rows.start > 1 || first.iter().any(|piece| piece.role == role)
+        };
+        // The failure may lie outside the requested bytes: the window spans the columns of both ends.
+        let Ok(planes) = self.load(window, 0, is_wanted, bad).await else { return false };
         for row in window.rows.clone() {
-            for piece in pieces(&self.map, row, offset, len).filter(touched) {
-                let lo = piece.cols.start.max(window.cols.start);
-                let hi = piece.cols.end.min(window.cols.end);
+            for piece in all(row) {
+                let from = (piece.cols.start - window.cols.start) as usize;
                 let block = planes.block(piece.role, row);
-                let block = block.slice((lo - window.cols.start) as usize..(hi - window.cols.start) as usize);
-                into.put(piece.at + (lo - piece.cols.start) as usize, &block.bytes());
+                let block = block.slice(from..from + (piece.cols.end - piece.cols.start) as usize);
+                into.put(piece.at, &block.bytes());
             }
         }
-        Ok(true)
+        true
     }
 
     /// The members whose data are rebuilt from the others: those that do not answer and, with `slow_peer`, those that

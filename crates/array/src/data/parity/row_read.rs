@@ -1,4 +1,4 @@
-//! Reads whole rows, or parts of a block, into a request's own memory. Lost blocks are computed in place.
+//! Reads whole rows, parts of one, or parts of a block, into a request's own memory. Lost blocks are computed in place.
 //!
 //! Nothing is copied, and only blocks outside the request take scratch: a read of an array that lacks members moves
 //! each byte once.
@@ -11,8 +11,9 @@ use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
 use super::bad::Bad;
+use super::pieces::{Pieces, bands, piece_of, put_pieces};
 use super::solve::{self, LostData};
-use super::window::Blocks;
+use super::window::{Blocks, RowWindow};
 use super::{Parity, data_roles, parity_roles};
 
 /// The missing blocks of a row, and which parity has been read.
@@ -78,6 +79,66 @@ impl Parity {
             let roles = self.map.row(row);
             let mut blocks = blocks(&roles, data, parity, chunk);
             solve::rebuild_data(self.kernel, &roles, &mut blocks, &lack.lost, lack.p);
+        }
+        Ok(true)
+    }
+
+    /// Reads pieces of the one row of a window into a request's memory, without the members in `bad`; `false` as of
+    /// [`Parity::read_around`]. The caller holds the row.
+    ///
+    /// The columns of what is lost are cut where pieces begin or end: in each of these bands a block is either wanted whole, and lies in
+    /// the request's memory, or takes scratch.
+    pub(super) async fn read_row(
+        &self,
+        window: &RowWindow,
+        pieces: &Pieces,
+        into: &Slice,
+        bad: &Bad,
+    ) -> Result<bool, VolumeError> {
+        if into.try_bytes_mut().is_none() {
+            return Ok(false);
+        }
+        let (row, width) = (window.rows.start, window.width() as usize);
+        let roles = self.map.row(row);
+        let scratch = self.core.scratch.alloc(usize::from(self.width()) * width).await;
+        // Members may have failed while this task waited for memory: from here to the reads nothing waits.
+        let there: SmallVec<[bool; 32]> =
+            (0..self.width()).map(|role| self.readable_in(row, role).is_some() && !bad.has(role)).collect();
+        let there = |role: u16| there[usize::from(role)];
+        let is_wanted = |role: u16| pieces.iter().any(|piece| piece.role == role);
+        let known = self.is_in_sync(row, &window.cols);
+        let Ok(needs) = solve::needs(&roles, there, is_wanted, known) else { return Ok(false) };
+        let bands = bands(pieces, there);
+        let mut group = self.ask();
+        let mut read = |role: u16, column: u64, into: &Slice| {
+            if let Some(device) = self.core.members.device(role).filter(|_| there(role)) {
+                group.read(device, self.map.row_offset(row) + column, into);
+            }
+        };
+        pieces.iter().for_each(|piece| read(piece.role, piece.cols.start, &piece.memory(into)));
+        let parity = parity_roles(&roles).zip([needs.p, needs.q]).filter(|(_, needed)| *needed);
+        for other in data_roles(&roles).chain(parity.map(|(role, _)| role)) {
+            for band in bands.iter().filter(|band| piece_of(pieces, other, band).is_none()) {
+                let at = usize::from(other) * width + (band.start - window.cols.start) as usize;
+                read(other, band.start, &scratch.slice(at..at + (band.end - band.start) as usize));
+            }
+        }
+        let done = group.submit().await;
+        if let Some(error) = self.core.error_if_pinned(into, &done) {
+            return Err(error);
+        }
+        if !done.is_ok() {
+            return Ok(false);
+        }
+        let lost = solve::lost_data(&roles, there).unwrap_or_default();
+        let Some(mut wanted) = into.try_bytes_mut() else { return Ok(false) };
+        let mut others = scratch.bytes_mut();
+        for band in &bands {
+            let within = (band.start - window.cols.start) as usize..(band.end - window.cols.start) as usize;
+            let mut blocks: Blocks<'_> =
+                others.chunks_exact_mut(width).map(|plane| &mut plane[within.clone()]).collect();
+            put_pieces(pieces, band, &mut wanted, &mut blocks);
+            solve::rebuild_data(self.kernel, &roles, &mut blocks, &lost, needs.p);
         }
         Ok(true)
     }
