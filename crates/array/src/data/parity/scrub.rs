@@ -11,12 +11,15 @@ use super::bad::Bad;
 use super::load::LoadError;
 use super::locate::locate;
 use super::mend::STEP;
-use super::solve::generate_into;
+use super::solve::generate_part;
 use super::window::{Planes, RowWindow};
 use super::{PAGE, Parity, data_roles};
 use crate::data::mend::ReadFailures;
 use crate::data::report::{BadPlace, Mismatch, MismatchKind, SyncMode, SyncReport};
 use crate::row_log::Change;
+
+/// Bytes of parity that are computed before they are compared: they stay in the processor's first cache.
+const STRIP: u64 = 4 * PAGE;
 
 impl Parity {
     /// Bytes of scratch that a window of a scrub may take: it prefers few large reads.
@@ -202,10 +205,13 @@ impl Parity {
             let q = roles.q().filter(|&role| there(role));
             let mut blocks = planes.blocks(&mut bytes, row);
             let into = (p.map(|_| computed.0), q.map(|_| computed.1));
-            generate_into(self.kernel, &roles, &mut blocks, into);
             let judged = p.is_some() && q.is_some() && self.is_in_sync(row, &window.cols);
             let mut left = 0;
             for at in (0..window.width()).step_by(PAGE as usize) {
+                if at.is_multiple_of(STRIP) {
+                    let strip = at as usize..(at + STRIP).min(window.width()) as usize;
+                    generate_part(self.kernel, &roles, &mut blocks, into, strip);
+                }
                 let page = at as usize..(at + PAGE).min(window.width()) as usize;
                 let differs = |role: Option<u16>, computed: u16| {
                     role.filter(|&role| {

@@ -1,5 +1,7 @@
 //! Computes lost blocks of a row from the others.
 
+use core::ops::Range;
+
 use brindle_layout::Row;
 use brindle_parity::Kernel;
 
@@ -129,9 +131,26 @@ pub(super) fn generate_into(
     blocks: &mut Blocks<'_>,
     into: (Option<u16>, Option<u16>),
 ) {
+    let len = blocks.first().map_or(0, |block| block.len());
+    generate_part(kernel, row, blocks, into, 0..len);
+}
+
+/// The same of some bytes of each block.
+pub(super) fn generate_part(
+    kernel: &Kernel,
+    row: &Row,
+    blocks: &mut Blocks<'_>,
+    into: (Option<u16>, Option<u16>),
+    part: Range<usize>,
+) {
     let mut p = into.0.map(|plane| core::mem::take(&mut blocks[usize::from(plane)]));
     let mut q = into.1.map(|plane| core::mem::take(&mut blocks[usize::from(plane)]));
-    generate(kernel, &slots(row, blocks), p.as_deref_mut(), q.as_deref_mut());
+    let mut slots = slots(row, blocks);
+    slots.iter_mut().filter(|slot| !slot.is_empty()).for_each(|slot| *slot = &slot[part.clone()]);
+    let p_part = p.as_deref_mut().map(|block| &mut block[part.clone()]);
+    let q_part = q.as_deref_mut().map(|block| &mut block[part.clone()]);
+    generate(kernel, &slots, p_part, q_part);
+    drop(slots);
     for (plane, block) in [(into.0, p), (into.1, q)] {
         if let (Some(plane), Some(block)) = (plane, block) {
             blocks[usize::from(plane)] = block;
