@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use brindle_format::pool::place::Address;
+use brindle_format::pool::place::{Address, Shape};
 use brindle_format::pool::{BLOCK, Batch, EntryKind, LEAF_ENTRIES, Leaf, LeafKind};
 use brindle_io::sync::join_all;
 use brindle_volume::VolumeError;
@@ -302,6 +302,13 @@ impl Core {
 
     /// Finds what may be live of a segment.
     async fn gather(&self, segment: u32) -> Vec<(Key, Address, u32)> {
+        let live = self.gather_by(segment, false).await;
+        let counted = self.space.borrow().get(segment).map_or(0, |segment| segment.record.live as usize);
+        // A member that lost a summary gives the one before it: what is named by neither is looked for in all that may stand there.
+        if live.len() < counted { self.gather_by(segment, true).await } else { live }
+    }
+
+    async fn gather_by(&self, segment: u32, thoroughly: bool) -> Vec<(Key, Address, u32)> {
         let mut live = Vec::new();
         let Some((shape, stripes)) =
             self.space.borrow().get(segment).map(|s| (s.record.shape(), s.record.stripes))
@@ -310,43 +317,55 @@ impl Core {
         };
         let mut stripe = 0;
         while stripe < stripes {
-            let Ok(batch) = self.summary(Address::new(segment, shape.place(stripe, 0))).await else {
-                return live;
-            };
-            let Some(batch) = batch else {
-                stripe += 1;
-                continue;
-            };
-            let mut next = 1;
-            for entry in &batch.entries {
-                let address = Address::new(segment, shape.data_place(stripe, next));
-                next += u32::from(entry.kind.has_block());
-                let key = (entry.volume, entry.block);
-                if entry.kind == EntryKind::Data
-                    && matches!(self.locate(key).await, Ok((Located::At(at, _), _)) if at == address)
-                {
-                    live.push((key, address, entry.checksum));
+            let Ok(batches) = self.summaries(segment, shape, stripe, thoroughly).await else { return live };
+            for batch in &batches {
+                let mut next = 1;
+                for entry in &batch.entries {
+                    let address = Address::new(segment, shape.data_place(stripe, next));
+                    next += u32::from(entry.kind.has_block());
+                    let key = (entry.volume, entry.block);
+                    if entry.kind == EntryKind::Data
+                        && matches!(self.locate(key).await, Ok((Located::At(at, _), _)) if at == address)
+                    {
+                        live.push((key, address, entry.checksum));
+                    }
                 }
             }
-            stripe += u32::from(batch.stripes);
+            stripe += match &*batches {
+                [batch] => u32::from(batch.stripes),
+                _ => 1,
+            };
         }
         live
     }
 
-    /// The summary that stands at an address, rebuilt if need be; none if none stands there.
-    pub(crate) async fn summary(&self, address: Address) -> Result<Option<Batch>, VolumeError> {
-        let pool = self.label.pool;
-        let parse = |block: &[u8]| Batch::parse(block, pool, address).ok();
-        if let Ok(block) = self.raw(address, false).await
-            && let Some(batch) = parse(&block)
+    /// The summary in the first slot of a stripe, if one stands there. If none does, or `thoroughly`, all that may stand there by the
+    /// other blocks.
+    async fn summaries(
+        &self,
+        segment: u32,
+        shape: Shape,
+        stripe: u32,
+        thoroughly: bool,
+    ) -> Result<Vec<Batch>, VolumeError> {
+        let (pool, address) = (self.label.pool, Address::new(segment, shape.place(stripe, 0)));
+        if !thoroughly
+            && let Ok(block) = self.raw(address, false).await
+            && let Ok(batch) = Batch::parse(&block, pool, address)
         {
-            return Ok(Some(batch));
+            return Ok(vec![batch]);
         }
-        match self.rebuilt(address, |block| parse(block).is_some()).await {
-            Ok(block) => Ok(parse(&block)),
-            Err(Unreadable::Lost) => Ok(None),
-            Err(Unreadable::Silent(error)) => Err(error),
+        let mut silent = None;
+        // Members that are slow are asked where the others don't suffice.
+        for patiently in [false, true] {
+            let read = self.stripe(address, shape, stripe, patiently).await;
+            let found = self.summaries_in(&read.blocks, shape, address);
+            silent = read.silent;
+            if silent.is_none() || !found.is_empty() && !thoroughly {
+                return Ok(found);
+            }
         }
+        silent.map_or(Ok(Vec::new()), Err)
     }
 
     /// Moves those of these blocks that still are where they were. Those that a silent member may have stay, and are an error.

@@ -49,10 +49,10 @@ impl From<Unreadable> for VolumeError {
 }
 
 /// A stripe as its members gave it.
-struct Stripe {
+pub(crate) struct Stripe {
     /// By slots.
-    blocks: Vec<Option<Vec<u8>>>,
-    silent: Option<VolumeError>,
+    pub(crate) blocks: Vec<Option<Vec<u8>>>,
+    pub(crate) silent: Option<VolumeError>,
 }
 
 /// A segment that somebody reads: it is not rewritten meanwhile.
@@ -291,7 +291,13 @@ impl Core {
     }
 
     /// All blocks of a stripe, by slots, and what a member said that did not answer.
-    async fn stripe(&self, address: Address, shape: Shape, stripe: u32, patiently: bool) -> Stripe {
+    pub(crate) async fn stripe(
+        &self,
+        address: Address,
+        shape: Shape,
+        stripe: u32,
+        patiently: bool,
+    ) -> Stripe {
         let (mut blocks, mut silent) = (Vec::new(), None);
         let at = |slot| self.raw(Address::new(address.segment(), shape.place(stripe, slot)), patiently);
         for raw in join_all((0..shape.stripe).map(at)).await {
@@ -394,6 +400,34 @@ pub(crate) fn choose(
     whole.or(other)
 }
 
+/// All that a slot may hold and `parse` takes, each once: the block there, and those that come out of the others, of which as many may be
+/// wrong as there is parity for.
+///
+/// A block with a checksum of its own says that it is whole, not that it is the last one that was written there: a member that loses a
+/// write goes on giving the one before. Where the stripe agrees, no write of it was lost.
+pub(crate) fn candidates<T: PartialEq>(
+    blocks: &[Option<Vec<u8>>],
+    shape: Shape,
+    slot: usize,
+    parse: impl Fn(&[u8]) -> Option<T>,
+) -> Vec<T> {
+    let data = usize::from(shape.data());
+    let mut all: Vec<T> = blocks[slot].as_deref().and_then(&parse).into_iter().collect();
+    let there: Vec<usize> = (0..blocks.len()).filter(|&n| n != slot && blocks[n].is_some()).collect();
+    let missing = blocks.len() - 1 - there.len();
+    let Some(spare) = usize::from(shape.parity).checked_sub(missing) else { return all };
+    if spare == 0 || blocks[slot].is_some() && missing == 0 && is_whole(blocks, data) {
+        return all;
+    }
+    for set in suspects(&there, Some(slot), spare) {
+        let mut given = blocks.to_vec();
+        set.iter().for_each(|&n| given[n] = None);
+        let found = if solve(&mut given, data) { given[slot].as_deref().and_then(&parse) } else { None };
+        all.extend(found.filter(|found| !all.contains(found)));
+    }
+    all
+}
+
 /// Whether the parity of a stripe is that of its data.
 pub(crate) fn is_whole(blocks: &[Option<Vec<u8>>], data: usize) -> bool {
     let slots: Vec<&[u8]> = blocks[..data].iter().flatten().map(Vec::as_slice).collect();
@@ -432,5 +466,25 @@ mod tests {
         // Whatever is rebuilt passes for right: sets of two suspects agree all, each with another block.
         assert_eq!(choose(&blocks, SHAPE, 0, |_| true), None);
         assert_eq!(choose(&blocks, SHAPE, 0, |block| block[0] == 1), Some(vec![1; BLOCK]));
+    }
+
+    /// A member that lost a write gives the block before it, which is sound: both may stand there, by two copies of three even so.
+    #[test]
+    fn what_a_lost_write_left_is_one_of_the_candidates_and_not_the_only_one() {
+        let block = |byte: u8| Some(vec![byte; BLOCK]);
+        let parse = |block: &[u8]| (block[0] > 0).then_some(block[0]);
+        let mirror = Shape { members: 0b111, rows: 16, stripe: 3, parity: 2 };
+        for (copies, all) in [([1, 2, 2], vec![1, 2]), ([1, 1, 2], vec![1, 2]), ([2, 2, 2], vec![2])] {
+            let mut found = candidates(&copies.map(block), mirror, 0, parse);
+            found.sort_unstable();
+            assert_eq!(found, all, "{copies:?}");
+        }
+        let mut blocks: Vec<_> = [3, 4, 5].map(block).to_vec();
+        let parity = new_parity(&[&[3; BLOCK][..], &[4; BLOCK], &[5; BLOCK]], 2);
+        blocks.extend(parity.into_iter().map(Some));
+        assert_eq!(candidates(&blocks, SHAPE, 0, parse), [3]);
+        blocks[0] = block(1);
+        let found = candidates(&blocks, SHAPE, 0, parse);
+        assert!(found.contains(&1) && found.contains(&3), "{found:?}");
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! Segments of the log are read from their first stripe on, as far as batches can be. A batch counts if it is of the
 //! opening that wrote the last uberblock, is younger than its checkpoint, and each of its blocks matches the checksum
-//! in its summary. As many blocks as there is parity may be rebuilt for that; the summary itself may be among these.
+//! in its summary. As many blocks as there is parity may be rebuilt for that; the summary itself may be among these, also where a
+//! sound one stands: that of a batch before it, if a member lost the write.
 //! Those that count are applied in the order of their numbers. One that is not whole was never acknowledged, unless a
 //! later record says that it was on stable storage.
 
+use core::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use brindle_format::pool::place::{Address, Shape};
@@ -16,7 +18,7 @@ use crate::core::Core;
 use crate::log::apply;
 use crate::look::PoolOpenError;
 use crate::map::{ENDLESS, Located};
-use crate::read::choose;
+use crate::read::candidates;
 use crate::space::{BATCH_BLOCKS, Grant, IN_FLIGHT};
 use crate::stripe::{new_parity, solve, suspects};
 
@@ -229,35 +231,42 @@ impl Core {
             places.forget(stripe);
             let blocks = places.stripe(stripe).await;
             let address = Address::new(segment, shape.place(stripe, 0));
-            let batch = self.summary_in(&blocks, shape, address).filter(|batch| batch.opening == opening);
-            if let Some(batch) = batch {
+            let mut counts = None;
+            for batch in self.summaries_in(&blocks, shape, address) {
+                if batch.opening != opening {
+                    continue;
+                }
                 scanned.last = scanned.last.max(batch.sequence);
                 scanned.durable = scanned.durable.max(batch.durable);
                 let stripes = u32::from(batch.stripes);
                 let grant = Grant { segment, shape, stripe, stripes };
                 let fits = stripe + stripes <= shape.stripes() && batch.blocks() <= grant.blocks();
                 if fits && let Some(wrong) = verify(&mut places, &batch, grant).await {
-                    if batch.sequence > checkpoint {
-                        scanned.whole.push(Whole { batch, grant, wrong });
-                    }
-                    (stripe, gap) = (stripe + stripes, 0);
-                    continue;
+                    counts = Some(Whole { batch, grant, wrong });
+                    break;
                 }
+            }
+            if let Some(whole) = counts {
+                (stripe, gap) = (stripe + whole.grant.stripes, 0);
+                scanned.whole.extend(Some(whole).filter(|whole| whole.batch.sequence > checkpoint));
+                continue;
             }
             (stripe, gap) = (stripe + 1, gap + 1);
         }
         scanned
     }
 
-    /// The summary in the first slot of a stripe, rebuilt from the others if need be.
-    fn summary_in(&self, blocks: &[Option<Vec<u8>>], shape: Shape, address: Address) -> Option<Batch> {
+    /// The summaries that may stand in the first slot of a stripe, the youngest first.
+    pub(crate) fn summaries_in(
+        &self,
+        blocks: &[Option<Vec<u8>>],
+        shape: Shape,
+        address: Address,
+    ) -> Vec<Batch> {
         let pool = self.label.pool;
-        let parse = |block: &[u8]| Batch::parse(block, pool, address).ok();
-        if let Some(batch) = blocks[0].as_deref().and_then(parse) {
-            return Some(batch);
-        }
-        let block = choose(blocks, shape, 0, |block| parse(block).is_some())?;
-        parse(&block)
+        let mut all = candidates(blocks, shape, 0, |block| Batch::parse(block, pool, address).ok());
+        all.sort_by_key(|batch| Reverse(batch.sequence));
+        all
     }
 }
 

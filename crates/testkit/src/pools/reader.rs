@@ -308,22 +308,28 @@ impl Reader<'_> {
 
     /// The batch that begins with a stripe, if it counts, and its stripes.
     fn batch(&self, segment: u32, stripe: u32, durable: &mut u64) -> Option<(Batch, u32)> {
-        let rows = self.rows.borrow();
-        let address = rows.data_address(segment, stripe, 0);
+        let address = self.rows.borrow().data_address(segment, stripe, 0);
         let is_summary = |bytes: &[u8]| {
             bytes.starts_with(b"BRNDBTCH")
                 && bytes[16..32] == self.label[16..32]
                 && u64_at(bytes, 56) == address
                 && is_sound(bytes, b"BRNDBTCH")
         };
-        let summary = rows.find_by(address, self.block, &is_summary, b"BRNDBTCH")?;
-        if u64_at(&summary, 32) != self.head.opening() {
-            return None;
-        }
-        *durable = u64_at(&summary, 48).max(*durable);
-        let (sequence, stripes) = (u64_at(&summary, 40), u32::from(u16_at(&summary, 12)));
-        let (mut next, mut entries, mut sums) = (1, Vec::new(), vec![sum(&summary)]);
-        for n in 0..usize::from(u16_at(&summary, 14)) {
+        let mut all = self.rows.borrow().find_all(address, self.block, &is_summary, b"BRNDBTCH");
+        all.retain(|summary| u64_at(summary, 32) == self.head.opening());
+        all.sort_by_key(|summary| u64::MAX - u64_at(summary, 40));
+        all.iter().find_map(|summary| {
+            *durable = u64_at(summary, 48).max(*durable);
+            self.batch_of(segment, stripe, summary)
+        })
+    }
+
+    /// The batch of a summary, if it is whole, and its stripes.
+    fn batch_of(&self, segment: u32, stripe: u32, summary: &[u8]) -> Option<(Batch, u32)> {
+        let rows = self.rows.borrow();
+        let (sequence, stripes) = (u64_at(summary, 40), u32::from(u16_at(summary, 12)));
+        let (mut next, mut entries, mut sums) = (1, Vec::new(), vec![sum(summary)]);
+        for n in 0..usize::from(u16_at(summary, 14)) {
             let entry = &summary[64 + n * 24..][..24];
             let (kind, expected) = (entry[14], u32_at(entry, 20));
             let at = rows.data_address(segment, stripe, next);

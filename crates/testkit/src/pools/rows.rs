@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 const BLOCK: usize = 4096;
+/// The first bytes of a block, by which most choices of members are seen to be wrong.
+const HEAD: usize = 64;
 
 /// The part of a segment's record that says where its blocks lie.
 #[derive(Clone, Copy, Debug)]
@@ -107,20 +109,36 @@ impl Rows {
         block: Block<'_>,
         right: &dyn Fn(&[u8]) -> bool,
     ) -> Option<Vec<u8>> {
-        self.find_by(address, block, right, &[])
+        let own = self.raw(address, block).filter(|bytes| right(bytes));
+        own.or_else(|| self.solved_to(address, block, right, &[], &[]))
     }
 
-    /// Finds the choice of members by which a block begins with some bytes.
-    pub(super) fn find_by(
+    /// The block at an address as its member gives it, and as the others of its stripe do, which begin with some bytes: a member that
+    /// lost a write gives what was there before.
+    pub(super) fn find_all(
         &self,
         address: u64,
         block: Block<'_>,
         right: &dyn Fn(&[u8]) -> bool,
         begin: &[u8],
-    ) -> Option<Vec<u8>> {
-        if let Some(bytes) = self.raw(address, block).filter(|bytes| right(bytes)) {
-            return Some(bytes);
+    ) -> Vec<Vec<u8>> {
+        let mut all: Vec<Vec<u8>> =
+            self.raw(address, block).filter(|bytes| right(bytes)).into_iter().collect();
+        while let Some(next) = self.solved_to(address, block, right, begin, &all) {
+            all.push(next);
         }
+        all
+    }
+
+    /// The block at an address that is right, out of the others of its stripe, and none of some whose first bytes differ.
+    fn solved_to(
+        &self,
+        address: u64,
+        block: Block<'_>,
+        right: &dyn Fn(&[u8]) -> bool,
+        begin: &[u8],
+        others: &[Vec<u8>],
+    ) -> Option<Vec<u8>> {
         let n = (address >> 20) as u32;
         let stripe = (address & 0xf_ffff) as u32 / u32::from(self.segments.get(&n)?.stripe);
         let wide = u32::from(self.segments.get(&n)?.stripe);
@@ -131,11 +149,12 @@ impl Rows {
             return None;
         }
         let cut: Vec<Option<Vec<u8>>> =
-            blocks.iter().map(|b| b.as_ref().map(|b| b[..begin.len()].to_vec())).collect();
+            blocks.iter().map(|b| b.as_ref().map(|b| b[..HEAD].to_vec())).collect();
         self.choices(n, &blocks, Some(wanted)).into_iter().find_map(|without| {
             let of = |blocks| self.solved(n, blocks, &without).map(|solved| solved[wanted].clone());
             // Most choices are seen to be wrong by a few bytes.
-            if !of(&cut)?.starts_with(begin) {
+            let head = of(&cut)?;
+            if !head.starts_with(begin) || others.iter().any(|other| other.starts_with(&head)) {
                 return None;
             }
             of(&blocks).filter(|bytes| right(bytes))
