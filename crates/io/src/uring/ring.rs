@@ -18,6 +18,9 @@ pub(super) const COMPLETIONS: u32 = 4096;
 /// next request comes.
 const REPLIES_MAY_TAKE: u32 = 50;
 
+/// Entries that are sent a turn later where tasks are ready: with what those ask for, and with the wait for it all.
+const FEW: u32 = 4;
+
 /// Reasons why a ring can't be set up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -109,6 +112,8 @@ pub(super) struct Ring {
     /// Replies to clients among the entries to be sent: they complete while they are sent, and nobody waits for that. To return for
     /// them would be a system call for each, so that the ring waits for one completion more.
     replies: u32,
+    /// The last turn sent nothing, since tasks were ready.
+    put_off: bool,
     /// Whether the kernel can wait for several completions for a while, and for one after it (Linux 6.12).
     waits_for_several: bool,
     /// Whether the kernel reads and writes several stretches of one registered buffer (Linux 6.15).
@@ -124,7 +129,14 @@ impl Ring {
             && probe.is_supported(io_uring::opcode::ReadvFixed::CODE)
             && probe.is_supported(io_uring::opcode::WritevFixed::CODE);
         let waits_for_several = uring.params().is_feature_min_timeout();
-        Ok(Self { uring, backlog: VecDeque::new(), replies: 0, waits_for_several, vectors_in_arenas })
+        Ok(Self {
+            uring,
+            backlog: VecDeque::new(),
+            replies: 0,
+            put_off: false,
+            waits_for_several,
+            vectors_in_arenas,
+        })
     }
 
     pub(super) fn submitter(&self) -> io_uring::Submitter<'_> {
@@ -190,11 +202,18 @@ impl Ring {
         let (count, behind) = (queue.len() as u32, queue.taskrun() || queue.cq_overflow());
         drop(queue);
         let wait = if has_completions || !self.backlog.is_empty() { Wait::Not } else { wait };
+        if wait == Wait::Not && count == 0 && !behind {
+            return;
+        }
+        let is_quick = wait == Wait::Not && !has_completions && !behind && count <= FEW;
+        self.put_off = is_quick && !self.put_off;
+        if self.put_off {
+            return;
+        }
         let submitter = self.uring.submitter();
         let replies = core::mem::take(&mut self.replies);
         let several = if self.waits_for_several { replies as usize } else { 0 };
         let result = match wait {
-            Wait::Not if count == 0 && !behind => return,
             Wait::Not => {
                 let flags = EnterFlags::GETEVENTS.bits();
                 // SAFETY: no argument is passed, and the entries were promised to be valid.
