@@ -25,6 +25,7 @@ mod running;
 mod small_commands;
 mod sockets;
 mod tls;
+mod updating;
 
 use std::path::PathBuf;
 
@@ -60,6 +61,7 @@ pub(crate) use running::{
 pub(crate) use small_commands::{Bundle, Completions, Demo, Man, ZeroSuperblock};
 pub(crate) use sockets::Sockets;
 pub(crate) use tls::TlsFlags;
+pub(crate) use updating::{Change, UpdateFlags};
 
 /// Software RAID in user space, byte-compatible with Linux md.
 ///
@@ -316,6 +318,13 @@ pub(crate) enum Command {
     /// It is one file of JSON with no data of arrays and no secret. Clients and serial numbers are left out unless
     /// they are asked for, and so are logs, which name both.
     Report(Bundle),
+    /// Change the superblocks of an array that nobody uses: its name, host, UUID and more, as `mdadm --assemble --update` does
+    ///
+    /// All devices are looked at before one is changed, and a device in use by a server or by the kernel is refused. Members that the array
+    /// had when it was used last have to be there, too: they would be strangers later (--force leaves them behind). A power cut between two
+    /// devices leaves an array that assembles; after one in a change of the UUID the same command with --force ends it. The other
+    /// changes of mdadm's are refused by name.
+    Update(UpdateFlags),
     /// Erase md's superblocks from devices, so that they are no longer members
     ///
     /// Tells what each was. All devices are looked at before one is changed: one without a superblock, or in use by a server or by the

@@ -102,6 +102,9 @@ pub(crate) enum Failure {
     /// An array can't be made this way.
     #[error(transparent)]
     Create(#[from] brindle_md::create::CreateError),
+    /// The superblocks can't be changed this way.
+    #[error(transparent)]
+    Update(#[from] brindle_md::update::UpdateError),
     /// The array can't be opened this way.
     #[error(transparent)]
     OpenArray(#[from] brindle_md::OpenError),

@@ -54,6 +54,7 @@ mod sweep;
 mod sync;
 mod text;
 mod units;
+mod update;
 mod watch;
 mod world;
 mod zero;
@@ -142,6 +143,7 @@ fn run(command: &mut Command) -> Result<ExitCode, Failure> {
         Command::Config(args) => daemon::config(args)?,
         Command::Reload(args) => daemon::reload(args)?,
         Command::Report(args) => bundle::bundle(args)?,
+        Command::Update(args) => update::update(args)?,
         Command::ZeroSuperblock(args) => zero::zero_superblock(args)?,
         Command::Man(args) => docs::man(args)?,
     }

@@ -86,7 +86,7 @@ const MD: &[&[&str]] = &[
     &["assembly"],
     &["bitmap", "refusal", "reshape_sides"],
     &["create"],
-    &["journal", "ledger"],
+    &["journal", "ledger", "update"],
     &["bitmap::superblocks", "open"],
 ];
 
@@ -116,6 +116,7 @@ const BRINDLE: &[&[&str]] = &[
         "plan",
         "pool",
         "reliability",
+        "update",
         "watch",
         "zero",
     ],

@@ -15,7 +15,7 @@ const GROUPS: [Group; 7] = [
     Group {
         title: "Arrays",
         example: "brindle create --level 6 --name data /dev/sd[b-g]",
-        commands: &["create", "detail", "check", "repair", "advise", "zero-superblock"],
+        commands: &["create", "detail", "check", "repair", "advise", "update", "zero-superblock"],
     },
     Group {
         title: "Running servers, and the members of arrays",
@@ -74,7 +74,7 @@ const GROUPS: [Group; 7] = [
 ];
 
 /// Examples of single commands.
-const EXAMPLES: [(&str, &[&str]); 43] = [
+const EXAMPLES: [(&str, &[&str]); 44] = [
     (
         "create",
         &[
@@ -169,6 +169,13 @@ const EXAMPLES: [(&str, &[&str]); 43] = [
         ],
     ),
     ("plan", &["brindle plan --drives 8 --drive hdd-7200 --size 20TB"]),
+    (
+        "update",
+        &[
+            "brindle update --update name --name media m0 m1 m2",
+            "brindle update --update homehost --homehost nas /dev/sd[b-e]",
+        ],
+    ),
     ("zero-superblock", &["brindle zero-superblock /dev/sdc", "brindle zero-superblock --dry-run m0 m1"]),
     ("demo", &["brindle demo"]),
     ("report", &["brindle report", "brindle report --serials -o -"]),

@@ -55,7 +55,7 @@ fn refuse_copy(server: &str, report: &Value, hosted: &Hosted) -> Result<(), Fail
     if writes {
         return Err(Failure::Refused(format!(
             "{twin}, and nothing would tell them apart once both are written to: stop it, serve these with --read-only, \
-             or give the copies a UUID of their own (mdadm --assemble --update=uuid)"
+             or give the copies a UUID of their own (brindle update --update uuid)"
         )));
     }
     eprintln!("brindle: {twin}");

@@ -240,6 +240,37 @@ pub fn with_room_for_bitmap(sb: &Superblock, device_bytes: u64) -> Option<Superb
     (bitmap_room_beside(&new) > bitmap_room_beside(sb)).then_some(new)
 }
 
+/// The place that mdadm gives to a log of bad blocks of a superblock that has none (`--update=bbl`): behind bitmap or PPL and
+/// close to the data, or, of 1.0, before the superblock. `bitmap`: its bytes, if they are known. `None` if there is no room.
+pub fn bad_block_log_beside(sb: &Superblock, bitmap: Option<u64>) -> Option<BadBlockLog> {
+    let size = BAD_BLOCK_LOG_BYTES;
+    let (own, log) = match (sb.bitmap_offset, sb.ppl) {
+        (Some(offset), _) => (sb.super_offset.checked_add_signed(offset)?, bitmap?),
+        (None, Some(ppl)) => (sb.super_offset.checked_add_signed(ppl.offset)?, ppl.size),
+        (None, None) => (sb.super_offset, 0),
+    };
+    let behind = own.checked_add(log)?.checked_next_multiple_of(size)?;
+    let at = match sb.version {
+        Version::V0_90(_) => return None,
+        Version::V1_0 => {
+            let at = sb.super_offset.checked_sub(size)?;
+            let free =
+                at >= sb.data_offset.checked_add(sb.data_size)? && (log == 0 || behind <= at || own > at);
+            Some(at).filter(|_| free)?
+        }
+        Version::V1_1 | Version::V1_2 => {
+            let first = behind.max(sb.super_offset.checked_add(SUPERBLOCK_BYTES as u64)?);
+            // Room for a bitmap stays, where there is any.
+            let roomy = sb.super_offset.checked_add(SUPERBLOCK_BYTES as u64)?.checked_add(32 * KIB)?;
+            let last = sb.data_offset.checked_sub(size)?;
+            let last = last.checked_sub(last.checked_rem(size)?)?;
+            Some(first.max(roomy.min(last))).filter(|at| *at <= last)?
+        }
+    };
+    let offset = i64::try_from(at).ok()?.checked_sub_unsigned(sb.super_offset)?;
+    Some(BadBlockLog { offset, size, shift: 0 })
+}
+
 /// 0.90: data from 0 to the superblock; a bitmap has the 60 KiB behind it.
 fn place_0_90(super_offset: u64, consistency: Consistency) -> Option<Placement> {
     let bitmap_offset = match consistency {

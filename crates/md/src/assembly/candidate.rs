@@ -173,8 +173,8 @@ impl Candidate {
         Some((why, self.found.first().and_then(|found| found.claim)))
     }
 
-    /// The superblock that counts: of several that can be trusted the one created last, as mdadm chooses; if none
-    /// can be trusted, why the first can't.
+    /// The superblock that counts: of several that can be trusted the one created last, as mdadm chooses, or another of
+    /// the same array by which it was used since; if none can be trusted, why the first can't.
     ///
     /// # Errors
     /// `None`: there is no superblock at all.
@@ -183,12 +183,33 @@ impl Candidate {
     }
 
     pub(crate) fn counting(&self) -> Result<(&Superblock, &Found), Option<&SuperblockError>> {
-        let sound = self.found.iter().filter_map(|f| Some((f.superblock.as_ref().ok()?, f)));
         // `min_by_key` keeps the first of equals, which is the less ambiguous place.
-        match sound.min_by_key(|(sb, _)| core::cmp::Reverse(sb.created)) {
-            Some(found) => Ok(found),
-            None => Err(self.found.first().and_then(|f| f.superblock.as_ref().err())),
-        }
+        let Some((newest, found)) = self.sound().min_by_key(|(sb, _)| core::cmp::Reverse(sb.created)) else {
+            return Err(self.found.first().and_then(|f| f.superblock.as_ref().err()));
+        };
+        // An array that was used since one of two superblocks of it was made was used by the other.
+        let used =
+            |(sb, _): &(&Superblock, &Found)| sb.set_uuid == newest.set_uuid && sb.events > newest.events;
+        Ok(self.sound().filter(used).max_by_key(|(sb, _)| sb.events).unwrap_or((newest, found)))
+    }
+
+    fn sound(&self) -> impl Iterator<Item = (&Superblock, &Found)> {
+        self.found.iter().filter_map(|f| Some((f.superblock.as_ref().ok()?, f)))
+    }
+
+    /// The superblock of this version, unless the array was used by the one that counts since that was made.
+    pub(crate) fn unused_since(&self, version: Version) -> Option<(&Superblock, &Found)> {
+        let (counting, _) = self.counting().ok()?;
+        let is_as_new = |sb: &Superblock| sb.set_uuid == counting.set_uuid && sb.events >= counting.events;
+        self.sound().find(|(sb, _)| sb.version == version && is_as_new(sb))
+    }
+
+    /// Takes superblocks of one array for those of another.
+    pub(crate) fn rename(&mut self, from: Uuid, to: Uuid) {
+        let superblocks = self.found.iter_mut().filter_map(|found| found.superblock.as_mut().ok());
+        superblocks
+            .filter(|superblock| superblock.set_uuid == from)
+            .for_each(|superblock| superblock.set_uuid = to);
     }
 }
 

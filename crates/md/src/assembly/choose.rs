@@ -40,10 +40,12 @@ pub(super) fn superblocks(candidates: &[Candidate]) -> Result<Vec<Picked<'_>>, A
         }
     };
     candidates.iter().try_for_each(pick)?;
+    let version = unconverted(candidates);
     let picked: Vec<Picked<'_>> = candidates
         .iter()
         .filter_map(|candidate| {
-            let (superblock, found) = candidate.counting().ok()?;
+            let older = version.and_then(|version| candidate.unused_since(version));
+            let (superblock, found) = older.or_else(|| candidate.counting().ok())?;
             Some(Picked {
                 label: &candidate.label,
                 bytes: candidate.member.size,
@@ -55,6 +57,17 @@ pub(super) fn superblocks(candidates: &[Candidate]) -> Result<Vec<Picked<'_>>, A
         .collect();
     same_array(&picked)?;
     Ok(picked)
+}
+
+/// The version that all devices have of their superblocks, where they differ in those that count: a change of the metadata was cut
+/// short, and the array was not used by the new ones.
+fn unconverted(candidates: &[Candidate]) -> Option<Version> {
+    let versions = candidates.iter().filter_map(|candidate| Some(candidate.superblock().ok()?.0.version));
+    let mut versions: Vec<Version> = versions.collect();
+    versions.dedup();
+    let is_everywhere =
+        |version: &Version| candidates.iter().all(|candidate| candidate.unused_since(*version).is_some());
+    if versions.len() > 1 { versions.into_iter().find(is_everywhere) } else { None }
 }
 
 fn same_array(picked: &[Picked<'_>]) -> Result<(), AssemblyError> {
@@ -77,7 +90,34 @@ fn same_array(picked: &[Picked<'_>]) -> Result<(), AssemblyError> {
         array.members.sort();
     }
     arrays.sort_by_key(|array| (Reverse(array.members.len()), array.uuid));
-    Err(AssemblyError::Mixed { arrays })
+    match &arrays[..] {
+        [first, second] if is_one_but_for_uuid(picked) => {
+            let members = [first, second].map(|array| array.members.clone()).into();
+            Err(AssemblyError::HalfRenamed { uuids: (first.uuid, second.uuid), members })
+        }
+        _ => Err(AssemblyError::Mixed { arrays }),
+    }
+}
+
+/// Superblocks that differ in nothing but the array's UUID and each device's own facts. Arrays that were never used since they were
+/// made may be alike by chance: two that a script made in one second.
+fn is_one_but_for_uuid(picked: &[Picked<'_>]) -> bool {
+    let members = || picked.iter().filter(|device| claimed(device.superblock).is_some());
+    let Some(first) = members().next() else { return false };
+    let (made, used) = (first.superblock.created.seconds, first.superblock.updated.seconds);
+    if used <= made.saturating_add(1) {
+        return false;
+    }
+    let facts = |sb: &Superblock| (sb.created, sb.name.clone(), sb.events, sb.updated, sb.roles.clone());
+    let (mut numbers, count) =
+        (picked.iter().map(|device| device.superblock.device_number).collect::<Vec<_>>(), picked.len());
+    numbers.sort_unstable();
+    numbers.dedup();
+    let is_like = |device: &Picked<'_>| {
+        differing(device.superblock, first.superblock).is_none()
+            && facts(device.superblock) == facts(first.superblock)
+    };
+    numbers.len() == count && members().all(is_like)
 }
 
 /// Finds the deciding superblock and asks it about every device.

@@ -53,6 +53,17 @@ pub enum AssemblyError {
         /// The arrays, the one with the most members first.
         arrays: Vec<ForeignArray>,
     },
+    /// The devices have two UUIDs, and are one array by all else.
+    #[error(
+        "{} have one UUID and {} another, and by all else they are one array: a change of its UUID was cut short; `brindle update --update uuid --force` with all of them ends it",
+        list(&members.0, ", "), list(&members.1, ", ")
+    )]
+    HalfRenamed {
+        /// The UUIDs.
+        uuids: (Uuid, Uuid),
+        /// The devices that have each, in that order.
+        members: (Vec<String>, Vec<String>),
+    },
     /// Two devices are the same member.
     #[error(
         "{} and {} are both device {number} of the array with the same event count: one device given twice, or a copy; give one of them",

@@ -155,6 +155,11 @@ impl Assembly {
         (0u16..).zip(&self.roles).filter_map(|(role, device)| device.is_none().then_some(role)).collect()
     }
 
+    /// Whether the deciding superblock names a device for the role.
+    pub(crate) fn had(&self, role: u16) -> bool {
+        self.recorded.roles.contains(&DeviceRole::Active(role))
+    }
+
     /// Roles whose member does not hold all that it should: missing, or being recovered.
     pub fn degraded(&self) -> Vec<u16> {
         let whole = |device: Option<usize>| {

@@ -48,5 +48,6 @@ mod torn;
 mod undone_writes;
 mod unreadable;
 mod unrebuilt;
+mod updated;
 mod write_behind;
 mod zeroes;

@@ -62,6 +62,7 @@ mod sweep;
 mod too_many_clients;
 mod truncated;
 mod unusable_members;
+mod updated;
 mod watch;
 mod words;
 mod write_behind;

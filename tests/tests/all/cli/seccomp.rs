@@ -86,6 +86,7 @@ fn every_command_works(profile: &str, why: &'static str) {
         for command in ["detail", "advise", "check", "repair", "cat"] {
             seen.see(command, run(command, three), true);
         }
+        seen.see("update", run("update --update resync --dry-run", three), true);
         seen.see("zero-superblock", run("zero-superblock --dry-run", three), true);
         let pond = files::members(set.dir.path(), "p", 2, 8 * MIB);
         seen.see("pool", run("pool create pond mirror", &pond), true);
