@@ -48,6 +48,8 @@ struct One {
     missing: Vec<String>,
     outcome: Outcome,
     why: Option<String>,
+    /// The risks of its being served by force, which it is with `--force`.
+    risks: Option<Vec<String>>,
 }
 
 /// `brindle assemble`.
@@ -74,13 +76,13 @@ pub(crate) fn assemble(args: &Assemble) -> Result<ExitCode, Failure> {
             (Outcome::Served, None)
         } else if !choice.is_meant(found) {
             (Outcome::Foreign, None)
-        } else if let Some(why) = &found.problem {
+        } else if let Some(why) = found.problem.as_ref().filter(|_| !args.force || found.risks.is_none()) {
             (Outcome::Refused, Some(why.clone()))
         } else if args.dry_run {
-            (Outcome::WouldStart, None)
+            (Outcome::WouldStart, found.problem.clone())
         } else {
             match start(args, found, &name) {
-                Ok(()) => (Outcome::Started, None),
+                Ok(()) => (Outcome::Started, found.problem.clone()),
                 Err(why) => (Outcome::Failed, Some(why.to_string())),
             }
         };
@@ -114,6 +116,9 @@ fn start(args: &Assemble, found: &Findable, name: &str) -> Result<(), Failure> {
     if let Some(folder) = &args.runtime.runtime_dir {
         command.arg("--runtime-dir").arg(folder);
     }
+    if found.problem.is_some() {
+        command.arg("--force");
+    }
     command.arg("--").args(&found.members);
     command.stdin(executable::nothing()).stdout(Stdio::null()).stderr(Stdio::piped());
     let ended = command.output().map_err(|source| Failure::system(program.display().to_string(), source))?;
@@ -138,6 +143,7 @@ impl One {
             missing: found.missing.clone(),
             outcome,
             why,
+            risks: found.risks.clone(),
         }
     }
 
@@ -159,8 +165,16 @@ impl One {
             (Outcome::Refused, _) => "can't be put together".to_owned(),
             (Outcome::Failed, _) => "could not be served".to_owned(),
         };
+        let by = match (self.outcome, &self.risks) {
+            (Outcome::Started | Outcome::WouldStart, Some(_)) => " by force",
+            _ => "",
+        };
         let why = self.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
-        format!("{} ({kind}, {} devices{lacks}) {outcome}{why}\n", self.name, self.members.len())
+        let count = self.members.len();
+        let mut text = format!("{} ({kind}, {count} devices{lacks}) {outcome}{by}{why}\n", self.name);
+        let given = if by.is_empty() { "risk of --force" } else { "risk" };
+        text.extend(self.risks.iter().flatten().map(|risk| format!("  {given}: {risk}\n")));
+        text
     }
 }
 

@@ -66,7 +66,7 @@ pub(crate) fn lacking(found: &Findable) -> String {
 }
 
 /// UUIDs of all that is served here.
-fn served(folder: &Path) -> Vec<String> {
+pub(crate) fn served(folder: &Path) -> Vec<String> {
     let uuid = |report: &serde_json::Value| {
         let of = if report["pool"].is_object() { &report["pool"] } else { &report["array"] };
         of["uuid"].as_str().map(str::to_owned)

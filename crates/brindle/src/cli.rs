@@ -39,7 +39,7 @@ pub(crate) use assume::Assuming;
 pub(crate) use benching::{Bench, Format, NbdUri, TraceFormat, Traces};
 pub(crate) use bitmaps::{Bitmap, Given};
 pub(crate) use creating::{Create, Metadata};
-pub(crate) use daemon::{Config, Daemon, Reload};
+pub(crate) use daemon::{Config, Daemon, Incremental, Reload};
 pub(crate) use engine::Engine;
 pub(crate) use exports::{Attach, Detach, Disconnect, Export, Limits, Unexport};
 pub(crate) use guide::{command, sections};
@@ -309,6 +309,12 @@ pub(crate) enum Command {
     Daemon(Daemon),
     /// Write, check and explain settings files
     Config(Config),
+    /// Hand a device to the daemon, as a udev rule does when it appears
+    ///
+    /// The array that it is a member of is served once it is whole: all members are here that were there when it was used last. If some stay
+    /// away it is served without them after the wait, if it can be, and says which. Nothing is done with a device that is no member, whose
+    /// array the settings do not mean, or is served already.
+    Incremental(Incremental),
     /// Have a running server reload its files: settings, certificates and access rules
     ///
     /// A file with errors changes nothing, and is reported with the line and the reason.

@@ -74,7 +74,8 @@ impl Found {
         Ok(())
     }
 
-    fn uuid_name(&self) -> String {
+    /// The name of an array whose own name another has.
+    pub(crate) fn uuid_name(&self) -> String {
         display_uuid(self.assembly.uuid).to_string().replace(':', "-")
     }
 }

@@ -141,6 +141,7 @@ fn run(command: &mut Command) -> Result<ExitCode, Failure> {
         Command::Detach(args) => exports::detach(args)?,
         Command::Daemon(args) => return daemon::daemon(args),
         Command::Config(args) => daemon::config(args)?,
+        Command::Incremental(args) => daemon::incremental(args)?,
         Command::Reload(args) => daemon::reload(args)?,
         Command::Report(args) => bundle::bundle(args)?,
         Command::Update(args) => update::update(args)?,

@@ -37,6 +37,8 @@ pub(crate) struct Findable {
     pub(crate) spares: usize,
     /// The reason why the array can't be assembled.
     pub(crate) problem: Option<String>,
+    /// The risks of assembling it by force, if it can be.
+    pub(crate) risks: Option<Vec<String>>,
 }
 
 /// All that was found.
@@ -124,10 +126,14 @@ fn array(candidates: &[Candidate]) -> Option<Findable> {
     let (host, own) = split_name(&newest.name);
     let uuid = display_uuid(newest.set_uuid).to_string();
     let twins = twins(candidates);
+    let is_twin = twins.is_some();
     let assembled = match twins {
         Some(why) => Err(why),
         None => assemble(candidates, AssembleOptions::default()).map_err(|error| error.to_string()),
     };
+    let forced = || assemble(candidates, AssembleOptions { force: true }).ok();
+    let forced = if is_twin || assembled.is_ok() { None } else { forced() };
+    let risks = forced.map(|forced| forced.limits.iter().map(ToString::to_string).collect());
     let missing = assembled.as_ref().map_or_else(|_| absent(newest, candidates), empty);
     let filled = |role: &u16| newest.roles.contains(&DeviceRole::Active(*role));
     let newly = missing.iter().filter(|role| filled(role)).map(ToString::to_string).collect();
@@ -144,6 +150,7 @@ fn array(candidates: &[Candidate]) -> Option<Findable> {
         newly_missing: newly,
         spares: candidates.iter().filter(is_spare).count(),
         problem: assembled.err(),
+        risks,
         uuid,
     })
 }
@@ -206,6 +213,7 @@ fn pool(members: &[PathBuf]) -> Option<Findable> {
         missing,
         spares: 0,
         problem,
+        risks: None,
     })
 }
 
@@ -269,6 +277,7 @@ mod tests {
             newly_missing: Vec::new(),
             spares: 1,
             problem: None,
+            risks: None,
         };
         let line = "ARRAY /dev/md/data metadata=1.2 UUID=01234567:89abcdef:01234567:89abcdef name=host:data spares=1";
         assert_eq!(found.array_line().as_deref(), Some(line));

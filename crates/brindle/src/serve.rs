@@ -5,6 +5,7 @@ mod copied_members;
 mod detached;
 mod groups;
 mod iscsi;
+mod joining;
 mod metrics;
 mod notify;
 mod places;
@@ -25,7 +26,7 @@ use brindle_export::{Gate, nbd};
 use brindle_format::md::display_uuid;
 use brindle_host::control::{self, Control, Ended};
 use brindle_host::mailbox::{self, Sender};
-use brindle_host::opening::{MetricsConfig, Opening, Permission, UnixRights};
+use brindle_host::opening::{Config, MetricsConfig, Opening, Permission, UnixRights};
 use brindle_host::{
     Any, ControlHandler, Doors, Exported, Listener, Message, News, Order, Placed, Reload, Service, Snapshot,
 };
@@ -39,13 +40,15 @@ use crate::cli::Serve;
 use crate::failure::Failure;
 use crate::host::{self, Found, Host, Wanted};
 use crate::ring::Ring;
-use crate::settings::Settings;
+use crate::settings::{Joined, Settings};
 use crate::shutdown::{self, LastResort, Shutdown, Socket};
 use crate::world::{self, Through, World};
 use crate::{log, pools, report, runtime};
 use access::{AccessFile, NamedAccess};
 use detached::Detached;
-use places::ListenPlace;
+use joining::Door;
+pub(crate) use joining::{Joining, Joins};
+use places::{Address, ListenPlace};
 use reload::Anew;
 use tls::Certificates;
 
@@ -78,9 +81,12 @@ pub(crate) struct ServeJob<'a> {
     pub(crate) background: bool,
     /// Events are printed as JSON.
     pub(crate) json: bool,
-    /// The file of settings that it was started with.
-    pub(crate) settings: Option<Settings>,
+    /// The file of settings that it was started with, and the way by which it takes more arrays.
+    pub(crate) settings: Option<(Settings, TakeMore)>,
 }
+
+/// Finds arrays for a server that runs: the settings, the runtime folder, and the array that is meant, or all.
+pub(crate) type TakeMore = fn(&Joins, &Config, &Path, Option<&str>) -> (Vec<Joined>, Vec<String>);
 
 /// Serves in this process.
 pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
@@ -139,12 +145,17 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     let (listener, control_file) = listen(&folder, &name)?;
     let scraped = metrics.listen()?;
     let ways = Ways { places, plan, access, certificates, json: job.json };
-    let (served, mut anew, mut sockets) = start(opening, host, &pools, name, &folder, ways)?;
+    let (served, mut anew, mut sockets, joins) = start(opening, host, &pools, name, &folder, ways)?;
     let Served { service, world } = &served;
     sockets.push(Socket::new(&runtime::control_socket(&folder, service.name())));
     let locks = Arc::clone(&world.locks);
     sockets.extend(scraped.sockets());
-    anew.settings = job.settings.map(|settings| settings.of(&folder, service.name(), opening));
+    anew.settings = job.settings.map(|(settings, take)| {
+        let (own, within) = (folder.clone(), joins.clone());
+        let folder = own.clone();
+        let more = move |config: &Config, only: Option<&str>| take(&within, config, &folder, only);
+        settings.of(&own, service.name(), opening, Box::new(more))
+    });
     let anew = Arc::new(anew);
     let (ended, control, snapshot) = answer_others(opening, &served, listener, sockets, &anew)?;
     anew.watch()?;
@@ -218,7 +229,7 @@ fn answer_others(
     };
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let anew = Arc::clone(anew);
-    let reload: Reload = Arc::new(move || anew.read());
+    let reload: Reload = Arc::new(move |only| only.map_or_else(|| anew.read(), |only| anew.take(only)));
     let handler = ControlHandler {
         name: name.clone(),
         version,
@@ -290,7 +301,7 @@ fn wanted(opening: &Opening, found: Vec<Found>) -> Result<Vec<Wanted>, Failure> 
 }
 
 /// `name`: the array's name in messages, where there are several.
-fn access(opening: &Opening, found: &Found, name: Option<&str>) -> Result<DeviceAccess, Failure> {
+pub(crate) fn access(opening: &Opening, found: &Found, name: Option<&str>) -> Result<DeviceAccess, Failure> {
     let uuid = display_uuid(found.assembly.uuid).to_string();
     let said = opening.access_of(name.unwrap_or(&found.own_name()), &uuid);
     if said == Permission::ReadOnly {
@@ -348,7 +359,7 @@ fn start(
     name: String,
     folder: &Path,
     ways: Ways,
-) -> Result<(Served, Anew, Vec<Socket>), Failure> {
+) -> Result<(Served, Anew, Vec<Socket>, Joins), Failure> {
     let Ways { mut places, plan, access, certificates, json } = ways;
     let exports = &opening.exports;
     let io = &host.world.io;
@@ -423,17 +434,19 @@ fn start(
     });
     let anew = Anew { certificates, access: admission, settings: None, json };
     let service = Service::new(&io, name, devices, doors, exported, Rc::clone(&listener));
+    let addresses: Rc<[Address]> = Rc::from(addresses);
+    let (to, asked) = mailbox::mailbox(&io);
+    let joins = Joins::new(to, access.is_some());
+    let door = Door {
+        service: Rc::clone(&service),
+        world: Rc::clone(&world),
+        addresses: Rc::clone(&addresses),
+        listener: Rc::clone(&listener),
+    };
+    drop(io.spawn(joining::take_in(asked, door)));
     let gate = || if is_shared { Gate::shared() } else { Gate::default() };
-    pooled::serve(
-        opening,
-        &service,
-        opened,
-        &Rc::from(addresses),
-        access.as_ref(),
-        &listener,
-        (&gate, volumes),
-    )?;
-    Ok((Served { service, world }, anew, sockets))
+    pooled::serve(opening, &service, opened, &addresses, access.as_ref(), &listener, (&gate, volumes))?;
+    Ok((Served { service, world }, anew, sockets, joins))
 }
 
 /// Tells that the exports answer: people and programs, a process that waits for it, and a service manager.

@@ -35,11 +35,11 @@ impl Settings {
     }
 
     /// The settings of a running server, to be reloaded.
-    pub(crate) fn of(self, folder: &Path, server: &str, opening: &Opening) -> RunningSettings {
+    pub(crate) fn of(self, folder: &Path, server: &str, opening: &Opening, more: More) -> RunningSettings {
         let Self { config, file, monitor } = self;
         let members = opening.members.clone();
         let (folder, server) = (folder.to_owned(), server.to_owned());
-        RunningSettings { file, folder, server, members, monitor, current: Mutex::new(config) }
+        RunningSettings { file, folder, server, members, monitor, more, current: Mutex::new(config) }
     }
 }
 
@@ -78,6 +78,17 @@ fn parse(text: &str) -> Result<Config, String> {
     }
 }
 
+/// An array that a server took while it ran.
+pub(crate) struct Joined {
+    pub(crate) name: String,
+    pub(crate) uuid: String,
+    /// For people.
+    pub(crate) words: String,
+}
+
+/// Has the server take arrays that settings mean and it lacks, one of that UUID or all; gives those that it took, and why others not.
+pub(crate) type More = Box<dyn Fn(&Config, Option<&str>) -> (Vec<Joined>, Vec<String>) + Send + Sync>;
+
 /// Settings of a server that runs.
 pub(crate) struct RunningSettings {
     file: PathBuf,
@@ -85,6 +96,7 @@ pub(crate) struct RunningSettings {
     server: String,
     members: Vec<PathBuf>,
     monitor: Option<Receivers>,
+    more: More,
     current: Mutex<Config>,
 }
 
@@ -107,9 +119,30 @@ impl RunningSettings {
             }
             _ => {}
         }
-        reported.extend(later(&current, &new));
+        let (joined, others) = (self.more)(&new, None);
+        let is_here = |volume: &VolumeOpening| joined.iter().any(|one| volume.means(&one.name, &one.uuid));
+        reported.extend(later(&current, &new, is_here));
+        reported.extend(joined.iter().map(|one| one.words.clone()));
+        others.iter().for_each(|why| tracing::warn!("{why}"));
+        // An array that could never be served is no news.
+        if *current != new {
+            reported.extend(others);
+        }
         *current = new;
         Ok(reported)
+    }
+
+    /// Takes an array that the settings mean, though it lacks members.
+    pub(crate) fn take(&self, array: &str) -> Result<Vec<String>, Failure> {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let (joined, others) = (self.more)(&current, Some(array));
+        for one in &joined {
+            tracing::info!("{}", one.words);
+        }
+        if joined.is_empty() && !others.is_empty() {
+            return Err(Failure::Refused(others.join("; ")));
+        }
+        Ok(joined.into_iter().map(|one| one.words).collect())
     }
 
     /// Sets limits of clients that have changed.
@@ -169,7 +202,7 @@ impl RunningSettings {
 }
 
 /// Settings that have changed, and take effect when the daemon is started anew.
-fn later(old: &Config, new: &Config) -> Vec<String> {
+fn later(old: &Config, new: &Config, is_here: impl Fn(&VolumeOpening) -> bool) -> Vec<String> {
     let mut later = Vec::new();
     let mut note = |changed: bool, what: &str| {
         if changed {
@@ -197,7 +230,8 @@ fn later(old: &Config, new: &Config) -> Vec<String> {
     let plain = |volume: &VolumeOpening| VolumeOpening { limits: None, ..volume.clone() };
     let all = |config: &Config| config.volumes().map(plain).collect::<Vec<_>>();
     let (before, after) = (all(old), all(new));
-    later.extend(after.iter().filter(|volume| !before.contains(volume)).map(|volume| {
+    let is_new = |volume: &&VolumeOpening| !before.contains(volume) && !is_here(volume);
+    later.extend(after.iter().filter(is_new).map(|volume| {
         format!("{} is new or changed: it takes effect when the daemon is started anew", called(volume))
     }));
     later.extend(
@@ -250,13 +284,14 @@ mod tests {
     fn what_takes_a_restart_is_reported() {
         let old = parse("[[arrays]]\nname = \"a\"\n").unwrap();
         let new = parse("[exports]\nmax-connections = 7\n[[arrays]]\nname = \"b\"\n").unwrap();
-        let reported = later(&old, &new).join("\n");
+        let reported = later(&old, &new, |_| false).join("\n");
         for words in ["exports has changed", "'b' is new", "'a' is gone"] {
             assert!(reported.contains(words), "{reported}");
         }
-        assert!(later(&old, &old).is_empty());
+        assert!(later(&old, &old, |_| false).is_empty());
+        assert!(!later(&old, &new, |_| true).join("\n").contains("'b' is new"), "it is served");
         let limited =
             parse("[[arrays]]\nname = \"a\"\nlimits = { iops = 3 }\n[exports.limits]\niops = 9\n").unwrap();
-        assert!(later(&old, &limited).is_empty(), "limits change at once");
+        assert!(later(&old, &limited, |_| false).is_empty(), "limits change at once");
     }
 }

@@ -3,6 +3,7 @@
 
 mod assumed;
 mod bitmap;
+mod claims;
 mod emulate;
 mod geometry;
 mod joined;
@@ -166,6 +167,16 @@ impl World {
         Ok(self.io.block_on(brindle_md::open(&self.io, assembly, &ids(members), self.config()))?)
     }
 
+    /// The same beside arrays that run, for a task.
+    pub(crate) async fn begin(
+        &self,
+        assembly: Assembly,
+        members: &[MemberId],
+        access: DeviceAccess,
+    ) -> Result<Array, Failure> {
+        Ok(brindle_md::open(&self.io, assembly, members, self.config_for(access)).await?)
+    }
+
     /// The access with which arrays are started from now on.
     pub(crate) fn set_access(&mut self, access: DeviceAccess) {
         self.opening.access = access;
@@ -177,7 +188,11 @@ impl World {
     }
 
     fn config(&self) -> OpenConfig {
-        let access = match self.opening.access {
+        self.config_for(self.opening.access)
+    }
+
+    fn config_for(&self, access: DeviceAccess) -> OpenConfig {
+        let access = match access {
             DeviceAccess::Write => brindle_array::Access::ReadWrite,
             DeviceAccess::Read | DeviceAccess::Examine => brindle_array::Access::ReadOnly,
         };

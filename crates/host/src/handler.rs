@@ -13,8 +13,9 @@ use crate::mailbox::Sender;
 use crate::orders::Message;
 use crate::snapshot::{Snapshot, Stops};
 
-/// Reads all files anew that a server was started with, and says what has changed, or why nothing has.
-pub type Reload = Arc<dyn Fn() -> Result<Vec<String>, String> + Send + Sync>;
+/// Reads all files anew that a server was started with, or takes the array of this UUID, which its settings mean. Says what has changed,
+/// or why nothing has.
+pub type Reload = Arc<dyn Fn(Option<&str>) -> Result<Vec<String>, String> + Send + Sync>;
 
 /// The control thread's way to the arrays. `E` begins the end of all.
 pub struct ControlHandler<E> {
@@ -40,10 +41,10 @@ impl<E> ControlHandler<E> {
     }
 
     /// On a thread of its own, since a file system may take its time.
-    fn reload(&self, reply: Reply) {
+    fn reload(&self, only: Option<String>, reply: Reply) {
         let (reload, reply) = (Arc::clone(&self.reload), Arc::new(reply));
         let answers = Arc::clone(&reply);
-        let work = move || match reload() {
+        let work = move || match reload(only.as_deref()) {
             Ok(changed) => answers.send(Answer::Ok(serde_json::json!({ "changed": changed }))),
             Err(why) => answers.send(Answer::Error(why)),
         };
@@ -63,7 +64,8 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
         let array = match request {
             Request::Stop { array } => array,
             Request::Version => return reply.send(version()),
-            Request::Reload => return self.reload(reply),
+            Request::Reload => return self.reload(None, reply),
+            Request::Incremental { uuid } => return self.reload(Some(uuid), reply),
             Request::Metrics => return reply.send(self.metrics()),
             request => return self.arrays.send(Message::Ask(request, reply)),
         };
@@ -90,6 +92,7 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
             Request::Metrics => self.metrics(),
             Request::Status { array } => answer(self.snapshot.report(array.as_deref(), &self.name)),
             Request::Reload => late("files are read again"),
+            Request::Incremental { uuid } => late(&format!("{uuid} is served")),
             Request::Fail { member, .. } => late(&format!("{member} is failed")),
             Request::Add { devices, .. } => late(&format!("{} is added", list(devices))),
             Request::Replace { member, .. } => late(&format!("{member} is replaced")),

@@ -272,6 +272,7 @@ impl Service {
             | Request::Stop { .. }
             | Request::Metrics
             | Request::Reload
+            | Request::Incremental { .. }
             | Request::Attach { .. }
             | Request::Detach { .. }
             | Request::Version => return Ok(RequestOutcome::Volumes(self.status())),

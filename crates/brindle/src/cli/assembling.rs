@@ -16,6 +16,10 @@ pub(crate) struct Assemble {
     /// Only show the arrays that would be started
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
+    /// Serve arrays that can't be put together for certain: with as few members that are out of date as are needed, the newest first, or
+    /// dirty and degraded. --dry-run shows the risks. What members that are out of date hold is only read
+    #[arg(long, short = 'f')]
+    pub(crate) force: bool,
     /// Arrays of which host are started: its name, or any for all, pools too [default: this one's]
     #[arg(long, value_name = "HOST")]
     pub(crate) homehost: Option<String>,

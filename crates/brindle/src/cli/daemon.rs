@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::Runtime;
+use crate::units::Span;
 
 /// The settings of a machine.
 pub(crate) const CONFIG: &str = "/etc/brindle/brindle.toml";
@@ -20,6 +21,24 @@ pub(crate) struct Daemon {
     /// Report as JSON: one object a line
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Flags of `brindle incremental`.
+#[derive(Debug, Args)]
+pub(crate) struct Incremental {
+    /// The file of settings of the daemon
+    #[arg(long, short = 'c', value_name = "FILE", default_value = CONFIG)]
+    pub(crate) config: PathBuf,
+    /// How long to wait for members that were there when the array was used last
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = Span::parse)]
+    pub(crate) wait: Span,
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The disk, partition or file
+    pub(crate) device: PathBuf,
 }
 
 /// Flags of `brindle config`.

@@ -26,6 +26,7 @@ const GROUPS: [Group; 7] = [
             "daemon",
             "config",
             "reload",
+            "incremental",
             "status",
             "watch",
             "metrics",
@@ -74,7 +75,7 @@ const GROUPS: [Group; 7] = [
 ];
 
 /// Examples of single commands.
-const EXAMPLES: [(&str, &[&str]); 44] = [
+const EXAMPLES: [(&str, &[&str]); 45] = [
     (
         "create",
         &[
@@ -121,6 +122,7 @@ const EXAMPLES: [(&str, &[&str]); 44] = [
     ("daemon", &["brindle daemon", "brindle daemon --config ./brindle.toml"]),
     ("config", &["brindle config --from-running", "brindle config --check /etc/brindle/brindle.toml"]),
     ("reload", &["brindle reload"]),
+    ("incremental", &["brindle incremental /dev/sdb"]),
     ("status", &["brindle status", "brindle status --test data"]),
     ("fail", &["brindle fail data /dev/sdc"]),
     ("add", &["brindle add data /dev/sdh", "brindle add --re-add data missing"]),

@@ -54,9 +54,10 @@ const WORDS: [(&[&str], &str); 12] = [
 ];
 
 /// Modes of mdadm, as its users write them, and the command of each.
-const MODES: [(&[&str], &str); 9] = [
+const MODES: [(&[&str], &str); 10] = [
     (&["--create", "-C"], "`brindle create --level LEVEL MEMBER...`"),
-    (&["--assemble", "-A", "--incremental", "-I"], ASSEMBLED),
+    (&["--assemble", "-A"], ASSEMBLED),
+    (&["--incremental", "-I"], "`brindle incremental DEVICE`"),
     (
         &["--detail", "-D", "--query", "-Q"],
         "`brindle detail MEMBER...` for the array that members form, `brindle status ARRAY` for a running one",

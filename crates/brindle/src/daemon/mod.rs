@@ -1,6 +1,8 @@
 //! `brindle daemon`, `config` and `reload`: all that a machine serves, from a file of settings.
 
 mod config;
+mod incremental;
+mod more;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,6 +22,7 @@ use crate::settings::{Settings, called};
 use crate::world::{self, Through, World};
 use crate::{monitor, report, runtime};
 pub(crate) use config::config;
+pub(crate) use incremental::incremental;
 
 /// `brindle daemon`.
 pub(crate) fn daemon(args: &Daemon) -> Result<ExitCode, Failure> {
@@ -38,14 +41,14 @@ pub(crate) fn daemon(args: &Daemon) -> Result<ExitCode, Failure> {
         folder: args.runtime.folder(),
         background: false,
         json: args.json,
-        settings: Some(settings),
+        settings: Some((settings, more::take)),
     };
     serve_here(job).map(|()| ExitCode::SUCCESS)
 }
 
 /// Members of all that is to be served. What can't be assembled is reported, and keeps nothing else from being served.
 fn members(config: &Config, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let own = config.homehost.clone().unwrap_or_else(this_host);
+    let own = chosen_by(config);
     let is_named = |found: &Findable| config.volumes().any(|volume| means(volume, found));
     let choice = Choice {
         places: &config.devices,
@@ -82,6 +85,11 @@ fn members(config: &Config, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
         ));
     }
     Ok(members)
+}
+
+/// The host whose arrays are served without being named; `none` and `any` are words.
+fn chosen_by(config: &Config) -> String {
+    config.homehost.clone().unwrap_or_else(this_host)
 }
 
 /// The reason why an array can't be assembled from the devices that were found, for this array alone.

@@ -74,6 +74,14 @@ impl Anew {
         if kept.is_empty() { Ok(changed) } else { Err(kept.join("; ")) }
     }
 
+    /// Takes an array that its settings mean, and says so.
+    pub(super) fn take(&self, array: &str) -> Result<Vec<String>, String> {
+        match &self.settings {
+            Some(settings) => settings.take(array).map_err(|why| why.to_string()),
+            None => Err("it was started without settings, and serves what it was started with".to_owned()),
+        }
+    }
+
     /// Logs the outcome of each file, and prints it as an event.
     fn tell(&self, of: &str, read: &Result<Vec<String>, Failure>) {
         let event = match read {

@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::{look, report};
 
 /// Requests to an array that is a member, carried out at the same time.
-const NESTED_SLOTS: usize = 64;
+pub(super) const NESTED_SLOTS: usize = 64;
 
 /// Advice where too few members are left.
 const GOOD_COPY: &str = "give a good copy of what is left out, or more of the other members";
@@ -328,66 +328,6 @@ impl World {
         Ok(set)
     }
 
-    /// Opens for use what another world has only looked at. No superblock is looked for again: `brindle_md::open` makes sure
-    /// that each is still the one that was assembled. What did not answer there is asked nothing here.
-    pub(crate) fn claim(&mut self, found: Set, look: &World, access: DeviceAccess) -> Result<Set, Failure> {
-        let mut set = Set { left_out: found.left_out, bitmap: found.bitmap, ..Set::default() };
-        for nested in found.nested {
-            set.nested.push(self.claim_array(nested, look, access)?);
-        }
-        for nested in found.unused {
-            set.unused.push(self.claim_array(nested, look, DeviceAccess::Read)?);
-        }
-        for named in found.members {
-            let array = set.nested.iter().chain(&set.unused).find(|nested| nested.label == named.label);
-            let id = match array {
-                Some(nested) => nest::serve(&self.io, nested.array.clone(), NESTED_SLOTS),
-                None => self.claim_device(look.device(named.id), named.info.size, access)?,
-            };
-            set.members.push(Named { id, ..named });
-        }
-        Ok(set)
-    }
-
-    fn claim_array(&mut self, found: Nested, look: &World, access: DeviceAccess) -> Result<Nested, Failure> {
-        let mut members = Vec::with_capacity(found.members.len());
-        for named in found.members {
-            let id = self.claim_device(look.device(named.id), named.info.size, access)?;
-            members.push(Named { id, ..named });
-        }
-        self.opening.access = access;
-        let array = self.start(found.assembly.clone(), &members)?;
-        Ok(Nested { array, members, ..found })
-    }
-
-    /// `size`: the bytes that the device is assumed to have.
-    fn claim_device(
-        &mut self,
-        found: Option<Opened>,
-        size: u64,
-        access: DeviceAccess,
-    ) -> Result<MemberId, Failure> {
-        let Some(found) = found else {
-            return Err(Failure::Refused("a member is gone: it was closed after a failure".into()));
-        };
-        let (path, identity, label) = (found.path.clone(), found.identity, found.path.display().to_string());
-        let cut = self.opening.cut;
-        let opened = self.ask(&label, move || {
-            let mut device = place::open(&path, access)?;
-            if device.identity() == identity {
-                if cut {
-                    device.stretch(size);
-                }
-                return Ok(device);
-            }
-            Err(Failure::Refused(format!(
-                "{}: it was replaced by another file just now; try again",
-                path.display()
-            )))
-        })?;
-        self.add(&found.path, opened)
-    }
-
     /// The device that has this number.
     pub(super) fn device(&self, id: MemberId) -> Option<Opened> {
         self.devices.borrow().iter().find(|opened| opened.id == id).cloned()
@@ -467,7 +407,7 @@ impl World {
         Ok(Named { label, id, info, candidate, is_zero })
     }
 
-    pub(super) fn add(&self, path: &Path, device: OpenDevice) -> Result<MemberId, Failure> {
+    pub(crate) fn add(&self, path: &Path, device: OpenDevice) -> Result<MemberId, Failure> {
         let identity = device.identity();
         let locked = self.locks.add(&device);
         locked.map_err(|source| Failure::system(path.display().to_string(), source))?;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::limits::RateLimits;
 
 /// The version of the protocol: more with each request or field that an older client or server does not know.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// A request to a running server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -194,6 +194,11 @@ pub enum Request {
     Metrics,
     /// Files that it was started with are to be read anew.
     Reload,
+    /// An array that its settings mean is to be served, though members may be missing.
+    Incremental {
+        /// The array.
+        uuid: String,
+    },
 }
 
 impl Request {
@@ -218,7 +223,7 @@ impl Request {
             Self::VolumeCreate { pool, .. }
             | Self::VolumeRename { pool, .. }
             | Self::VolumeDestroy { pool, .. } => Some(pool),
-            Self::Version | Self::Metrics | Self::Reload => None,
+            Self::Version | Self::Metrics | Self::Reload | Self::Incremental { .. } => None,
         }
     }
 

@@ -314,7 +314,9 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Forced, members that missed writes are better than no array: the least behind first, and no more than needed.
+    /// Forced, members that missed writes are better than no array: the least behind first, and no more than needed. Never one
+    /// that was being recovered, since much of what it holds was never its role's; nor one whose role another device has been given
+    /// since, since what that one took is not known here.
     fn force_stale(&mut self, shape: &Shape, options: AssembleOptions) -> Result<(), AssemblyError> {
         let behind = |at: &usize| {
             let sb = self.picked[*at].superblock;
@@ -326,9 +328,16 @@ impl Draft<'_> {
                 DeviceUse::LeftOut { why: LeftOut::Stale { .. } | LeftOut::Faulty, .. }
             )
         };
-        let mut stale: Vec<usize> = (0..self.picked.len()).filter(out_of_date).collect();
+        let newest = self.chosen.freshest.superblock;
+        let was_whole = |at: &usize| {
+            let own = self.picked[*at].superblock;
+            let heir = claimed(own).and_then(|role| newest.device_in_role(role));
+            let was_filled = heir.is_some_and(|number| number != own.device_number);
+            own.recovery_offset.is_none() && !own.features.contains(Features::REPLACEMENT) && !was_filled
+        };
+        let mut stale: Vec<usize> = (0..self.picked.len()).filter(out_of_date).filter(was_whole).collect();
         stale.sort_by_key(behind);
-        let mut labels = Vec::new();
+        let mut taken = Vec::new();
         for &at in &stale {
             if !options.force || shape.can_lose(&self.lost()) {
                 break;
@@ -345,10 +354,23 @@ impl Draft<'_> {
                     choose::yields(&self.picked[rival], device, role)?;
                 }
             }
+            let before = self.chosen.usage[at];
             self.chosen.roles[usize::from(role)] = Some(at);
             self.chosen.usage[at] = choose::active(device.superblock, role);
-            labels.push(device.label.to_owned());
+            taken.push((at, usize::from(role), before));
         }
+        // One that came early may be of a mirror that is whole without it.
+        for place in (0..taken.len()).rev().filter(|_| shape.can_lose(&self.lost())).collect::<Vec<_>>() {
+            let (at, role, before) = taken[place];
+            let holder = self.chosen.roles[role].take();
+            if shape.can_lose(&self.lost()) {
+                self.chosen.usage[at] = before;
+                taken.remove(place);
+            } else {
+                self.chosen.roles[role] = holder;
+            }
+        }
+        let labels: Vec<String> = taken.iter().map(|(at, ..)| self.picked[*at].label.to_owned()).collect();
         if !labels.is_empty() {
             self.limits.push(Limitation::Stale { labels });
         }

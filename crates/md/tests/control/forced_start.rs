@@ -1,8 +1,8 @@
 //! A dirty, degraded array that was forced: what its members say is told until the run records something else.
 
-use brindle_format::md::{Features, Version};
+use brindle_format::md::{DeviceRole, Features, Superblock, Version};
 use brindle_layout::Level;
-use brindle_md::assembly::{AssembleOptions, AssemblyError, DeviceUse, assemble};
+use brindle_md::assembly::{AssembleOptions, AssemblyError, DeviceUse, Limitation, assemble};
 
 use crate::common::*;
 
@@ -46,4 +46,47 @@ fn a_half_recovered_member_of_an_array_that_is_forced_is_recovered_from_its_star
     assert!(matches!(assemble(&all, AssembleOptions::default()), Err(AssemblyError::DirtyDegraded { .. })));
     let forced = assemble(&all, AssembleOptions { force: true }).unwrap();
     assert_eq!(forced.devices[1].usage, DeviceUse::Recovering { role: 1, upto: 0 });
+}
+
+#[test]
+fn forced_a_member_that_never_was_whole_or_was_replaced_is_not_used() {
+    let spec = spec(Level::Raid5, 3, Version::V1_2);
+    // Two members lack writes: one would do.
+    let found = |edit: &dyn Fn(&mut Superblock, &mut Superblock)| {
+        let mut all = superblocks(&spec);
+        all[0].events = 30;
+        let [newest, _, last] = &mut all[..] else { panic!("three") };
+        (last.events, newest.roles[2]) = (20, DeviceRole::Faulty);
+        edit(newest, last);
+        all[1].events = 4;
+        all[0].roles[1] = DeviceRole::Faulty;
+        let named = all
+            .iter()
+            .enumerate()
+            .map(|(n, sb)| candidate(&format!("disk{n}"), sb, spec.roles[n].as_ref().unwrap().info.size));
+        assemble(&named.collect::<Vec<_>>(), AssembleOptions { force: true })
+    };
+    let used = |edit: &dyn Fn(&mut Superblock, &mut Superblock)| match found(edit).unwrap().limits.remove(0) {
+        Limitation::Stale { labels } => labels,
+        other => panic!("{other}"),
+    };
+    assert_eq!(used(&|_, _| ()), ["disk2"], "the newest");
+    assert_eq!(used(&|_, last| last.recovery_offset = Some(MIB)), ["disk1"], "half recovered");
+    assert_eq!(used(&|newest, _| newest.roles[5] = DeviceRole::Active(2)), ["disk1"], "another had its role");
+}
+
+#[test]
+fn forced_a_member_of_a_whole_mirror_is_not_used() {
+    let spec = spec(Level::Raid10, 4, Version::V1_2);
+    let mut all = superblocks(&spec);
+    all.iter_mut().zip([30, 20, 9, 4]).for_each(|(sb, events)| sb.events = events);
+    (1..4).for_each(|n| all[0].roles[n] = DeviceRole::Faulty);
+    let named: Vec<_> = all
+        .iter()
+        .enumerate()
+        .map(|(n, sb)| candidate(&format!("disk{n}"), sb, spec.roles[n].as_ref().unwrap().info.size))
+        .collect();
+    let forced = assemble(&named, AssembleOptions { force: true }).unwrap();
+    assert_eq!(forced.limits, [Limitation::Stale { labels: vec!["disk2".into()] }]);
+    assert_eq!(forced.missing(), [1, 3]);
 }

@@ -104,6 +104,29 @@ fn two_devices_that_say_that_they_are_one_member_are_never_chosen_between() {
 }
 
 #[test]
+fn members_that_are_out_of_date_are_used_by_force_alone() {
+    let set = disks();
+    let three: Vec<&str> = set.members[..3].iter().map(|member| name(member)).collect();
+    run(&format!("fail --array {} -- {}", three.join(" "), three[1]), &[]).ok();
+    // Without the third there are too few, and the second is out of date.
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::rename(&set.members[2], elsewhere.path().join("m2")).unwrap();
+    let of_a = |report: &Value| {
+        report["found"].as_array().unwrap().iter().find(|one| one["name"] == "a").unwrap().clone()
+    };
+    let refused = assemble(&set, "--homehost here --wait 1ms --json").ended(1).report();
+    are(&refused, &[("a", "refused"), ("b", "foreign")]);
+    let risks = of_a(&refused)["risks"].clone();
+    assert!(risks[0].as_str().unwrap().contains("m1.img is out of date"), "{refused}");
+    let said = assemble(&set, "--homehost here --wait 1ms --force --dry-run").ok().text();
+    assert!(said.contains("would be served by force") && said.contains("  risk: "), "{said}");
+    let forced = assemble(&set, "--homehost here --wait 1ms --force --json").ended(0).report();
+    are(&forced, &[("a", "started"), ("b", "foreign")]);
+    assert_eq!(of_a(&forced)["risks"], risks);
+    stop(&set, "a");
+}
+
+#[test]
 fn a_pool_is_found_and_started_by_name() {
     let set = Set::sparse(3, 64 * MIB);
     run("pool create tank raidz1", &set.members).ok();

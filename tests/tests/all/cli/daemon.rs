@@ -243,3 +243,82 @@ fn the_schema_is_that_of_the_docs() {
     }
     assert_eq!(std::fs::read_to_string(&file).unwrap(), printed, "BRINDLE_GOLDENS=write writes it");
 }
+
+/// New arrays of the settings are served by a reload, and those whose members come later by `incremental`.
+#[test]
+fn arrays_come_to_a_daemon_that_runs() {
+    let set = Set::sparse(7, 4 * MIB);
+    let folder = set.path("disks");
+    std::fs::create_dir(&folder).unwrap();
+    run("create -l 1 -N here:a", &set.members[..2]).ok();
+    run("create -l 5 -c 64K -N here:b", &set.members[2..5]).ok();
+    run("create -l 1 -N there:c", &set.members[5..]).ok();
+    let come = |at: usize| {
+        let (from, to) = (&set.members[at], folder.join(set.members[at].file_name().unwrap()));
+        std::fs::rename(from, &to).unwrap();
+        to
+    };
+    let file = set.path("brindle.toml");
+    let settings = |lines: &str| {
+        let head = format!("homehost = \"here\"\nwait = \"1ms\"\ndevices = [{folder:?}]\n");
+        std::fs::write(&file, head + lines).unwrap();
+    };
+    settings("");
+    (0..2).for_each(|at| drop(come(at)));
+    let server =
+        Server::start_by("daemon", &set.runtime(), words("--config", std::slice::from_ref(&file)), &[]);
+    let ask = |command: &str| run(&format!("{command} --runtime-dir {}", set.runtime().display()), &[]);
+    let hand = |flags: &str, device: &Path| {
+        run(
+            &format!(
+                "incremental --json {flags} --config {} --runtime-dir {}",
+                name(&file),
+                set.runtime().display()
+            ),
+            &[device.to_owned()],
+        )
+        .json()
+    };
+    assert_eq!(hand("", &folder.join("m0.img"))["outcome"], "served");
+    let nothing = folder.join("nothing");
+    std::fs::File::create(&nothing).unwrap().set_len(MIB).unwrap();
+    assert_eq!(hand("", &nothing)["outcome"], "no-member");
+
+    // Two of three: a reload leaves them, and who hands one over waits for the third.
+    let (second, third) = (come(2), come(3));
+    ask("reload").ok();
+    ask("status b").ended(1);
+    let late = set.members[4].clone();
+    let (last, here) = (folder.join("m4.img"), late.clone());
+    let comes = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(1500));
+        std::fs::rename(here, last).unwrap();
+    });
+    assert_eq!(hand("--wait 10m", &second)["outcome"], "started");
+    comes.join().unwrap();
+    let status = |array: &str| ask(&format!("status --json {array}")).json();
+    assert_eq!(state(&status("b")["array"]), ["clean"]);
+    assert_eq!(status("b")["server"], "brindle");
+    // It takes writes as any other does, and goes by itself.
+    ask("action b check").ok();
+    ask("wait b").ok();
+    ask("stop b").ok();
+    std::fs::rename(folder.join("m4.img"), &late).unwrap();
+    let started = hand("--wait 100ms", &third);
+    assert!(
+        started["changed"][0].as_str().unwrap().contains("b is served: member 2 of b was there"),
+        "{started}"
+    );
+    assert!(state(&status("b")["array"]).contains(&"degraded"));
+
+    // Another host's is served when the settings name it.
+    let foreign = come(5);
+    come(6);
+    assert_eq!(hand("", &foreign)["outcome"], "foreign");
+    settings("[[arrays]]\nname = \"c\"\nlimits = { iops = 9 }\n");
+    let reported = ask("reload").ok().text();
+    assert!(reported.contains("c is served\n") && !reported.contains("takes effect"), "{reported}");
+    assert_eq!(status("c")["limits"]["iops"], 9);
+    let (code, err) = server.signal(Signal::TERM);
+    assert_eq!(code, 0, "{err}");
+}

@@ -1,0 +1,119 @@
+//! `brindle incremental`: hands a device that has appeared to the daemon, as a udev rule does.
+
+use std::io::ErrorKind;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::Path;
+use std::time::Duration;
+
+use brindle_format::md::display_uuid;
+use brindle_io::device::DeviceAccess;
+use serde::Serialize;
+
+use super::{chosen_by, means};
+use crate::choice::{Choice, served};
+use crate::cli::Incremental;
+use crate::control::Request;
+use crate::failure::Failure;
+use crate::scan::Findable;
+use crate::settings::Settings;
+use crate::world::place;
+use crate::{ask, look, pools, report, runtime};
+
+/// The end of a device that was handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Outcome {
+    /// It is no member.
+    NoMember,
+    /// Its array is served already.
+    Served,
+    /// The settings do not mean its array.
+    Foreign,
+    /// Another waits for the array's other members.
+    Waiting,
+    /// Its array is served now.
+    Started,
+}
+
+/// The output of `brindle incremental --json`.
+#[derive(Debug, Serialize)]
+struct Report {
+    device: String,
+    uuid: Option<String>,
+    outcome: Outcome,
+    changed: Vec<String>,
+}
+
+/// `brindle incremental`.
+pub(crate) fn incremental(args: &Incremental) -> Result<(), Failure> {
+    let (uuid, outcome, changed) = hand_over(args)?;
+    let report = Report { device: args.device.display().to_string(), uuid, outcome, changed };
+    if args.json { report::print_json(&report) } else { report::tell(&report.text()) }
+}
+
+type End = (Option<String>, Outcome, Vec<String>);
+
+fn hand_over(args: &Incremental) -> Result<End, Failure> {
+    let config = Settings::read(&args.config)?.config;
+    let folder = runtime::folder(args.runtime.folder())?;
+    let Some(uuid) = array_of(&args.device)? else { return Ok((None, Outcome::NoMember, Vec::new())) };
+    let end = |outcome, changed| Ok((Some(uuid.clone()), outcome, changed));
+    if served(&folder).contains(&uuid) {
+        return end(Outcome::Served, Vec::new());
+    }
+    // One waits for all members of an array. The name goes with the process.
+    let of = std::fs::metadata(&folder).map_or((0, 0), |meta| (meta.dev(), meta.ino()));
+    let name = format!("brindle-incremental:{}.{}:{uuid}", of.0, of.1);
+    let only = SocketAddr::from_abstract_name(name).and_then(|name| UnixListener::bind_addr(&name));
+    if only.as_ref().is_err_and(|error| error.kind() == ErrorKind::AddrInUse) {
+        return end(Outcome::Waiting, Vec::new());
+    }
+    let own = chosen_by(&config);
+    let is_meant = |found: &Findable| {
+        let is_own = own == "any" || found.homehost.as_deref() == Some(&own);
+        found.uuid == uuid && (is_own || config.volumes().any(|volume| means(volume, found)))
+    };
+    let wait = Duration::from_millis(args.wait.0);
+    let choice = Choice { places: &config.devices, named: &is_meant, own: None, wait };
+    let (scanned, served) = choice.wait_for_members(&folder);
+    if served.contains(&uuid) {
+        return end(Outcome::Served, Vec::new());
+    }
+    if !scanned.all.iter().any(is_meant) {
+        return end(Outcome::Foreign, Vec::new());
+    }
+    let answer = ask::ask(&folder, &config.name, &Request::Incremental { uuid: uuid.clone() })?;
+    let words = answer["changed"].as_array().into_iter().flatten().filter_map(serde_json::Value::as_str);
+    end(Outcome::Started, words.map(str::to_owned).collect())
+}
+
+/// The UUID of the array or pool that a device is a member of.
+fn array_of(device: &Path) -> Result<Option<String>, Failure> {
+    if let Some(label) = pools::label_of(device) {
+        return Ok(Some(label.pool.to_string()));
+    }
+    let open = place::open(device, DeviceAccess::Examine)?;
+    let candidate = look::candidate(&device.display().to_string(), open.info(), look::reader(&open))?;
+    let superblock = candidate.superblock().ok().filter(|_| !look::is_unfit(&candidate));
+    Ok(superblock.map(|(superblock, _)| display_uuid(superblock.set_uuid).to_string()))
+}
+
+impl Report {
+    fn text(&self) -> String {
+        let device = &self.device;
+        match self.outcome {
+            Outcome::NoMember => format!("{device} is a member of no array\n"),
+            Outcome::Served => format!(
+                "{device}: its array is served already; `brindle add --re-add` gives it a member back\n"
+            ),
+            Outcome::Foreign => format!(
+                "{device}: the settings do not mean its array, {}\n",
+                self.uuid.as_deref().unwrap_or_default()
+            ),
+            Outcome::Waiting => format!("{device}: the other members of its array are waited for already\n"),
+            Outcome::Started => self.changed.iter().map(|words| format!("{words}\n")).collect(),
+        }
+    }
+}
