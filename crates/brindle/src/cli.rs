@@ -56,7 +56,7 @@ pub(crate) use predicting::{Balance, Calibrate, Simulate, Sweep, Whose};
 pub(crate) use reading::{Cat, Examine, Searching};
 pub(crate) use reliability::Reliability;
 pub(crate) use running::{
-    Action, Add, Fail, Flag, Grow, Remove, Replace, Runtime, Said, Status, Stop, Wait, Watch,
+    Action, Add, Fail, Flag, Grow, Remove, Replace, Runtime, Said, Scrub, Status, Stop, Wait, Watch,
 };
 pub(crate) use small_commands::{Bundle, Completions, Demo, Man, ZeroSuperblock};
 pub(crate) use sockets::Sockets;
@@ -232,6 +232,12 @@ pub(crate) enum Command {
     /// Shows its progress, speed and remaining time. Exits as `check` or `repair` does, if that is the process that
     /// ended.
     Wait(Wait),
+    /// Check a running array if that is due, for as long as a window lasts
+    ///
+    /// For a timer that runs each night. What the window leaves is paused, and goes on in the next, unless the server was started anew
+    /// meanwhile. Exits as `check` does when all was compared, and with 0 when nothing is due, the window is over, or a resync or
+    /// recovery runs, which comes first. The end of a check is put on record, by which it is known when the next is due.
+    Scrub(Scrub),
     /// Watch running arrays: members, rates, latencies and background work
     ///
     /// Draws itself anew on a terminal until it is interrupted, as many lines as there is room for; elsewhere, and with --once or
@@ -247,7 +253,7 @@ pub(crate) enum Command {
     ///
     /// Looks at the arrays of running servers and at the kernel's (/proc/mdstat) every minute. Events have mdadm's names: NewArray,
     /// DegradedArray, Fail, FailSpare, SpareActive, RebuildStarted, Rebuild20 and so on, RebuildFinished, DeviceDisappeared, TestMessage;
-    /// of its own are MismatchesFound, after a check, and ArrayBroken. Events that need attention are mailed, as is
+    /// of its own are MismatchesFound, after a check, ArrayBroken, DriveFailing (--smart) and ScrubOverdue (--scrub-overdue). Events that need attention are mailed, as is
     /// once a day an array that stays degraded. A program gets the event, the array and the device as arguments. A
     /// program that hangs or fails is reported, and nothing waits for it.
     Monitor(Monitor),

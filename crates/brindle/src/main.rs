@@ -46,6 +46,8 @@ mod report;
 mod ring;
 mod runtime;
 mod scan;
+mod scrub;
+mod scrubs;
 mod serve;
 mod settings;
 mod shutdown;
@@ -120,6 +122,7 @@ fn run(command: &mut Command) -> Result<ExitCode, Failure> {
         Command::Flag(args) => ask::flag(args)?,
         Command::Action(args) => action::action(args)?,
         Command::Wait(args) => return action::wait(args),
+        Command::Scrub(args) => return scrub::scrub(args),
         Command::Watch(args) => watch::watch(args)?,
         Command::Export(args) => exports::export(args)?,
         Command::Unexport(args) => exports::unexport(args)?,

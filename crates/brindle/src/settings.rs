@@ -261,6 +261,7 @@ mod tests {
             ("wait = \"1d\"\n", "line 1: unknown unit 'd'"),
             ("[exports]\nnbd = [\"nowhere\"]\n", "HOST:PORT"),
             ("[monitor]\nincrement = 0\n", "1 to 99"),
+            ("[monitor]\nwebhook = \"ftp://a\"\n", "monitor.webhook"),
             ("name = \n", "line 1"),
         ] {
             let why = parse(text).unwrap_err();

@@ -94,7 +94,7 @@ const MD: &[&[&str]] = &[
 const BRINDLE: &[&[&str]] = &[
     &["bench::flags", "deadline", "executable", "locks", "progress", "text", "units"],
     &["failure", "sync"],
-    &["health", "log", "look", "models", "next_step", "random", "reactor", "report", "runtime"],
+    &["health", "log", "look", "models", "next_step", "random", "reactor", "report", "runtime", "scrubs"],
     &["control", "findings", "world"],
     &["status"],
     &["host", "pools", "ring"],
@@ -116,6 +116,7 @@ const BRINDLE: &[&[&str]] = &[
         "plan",
         "pool",
         "reliability",
+        "scrub",
         "update",
         "watch",
         "zero",

@@ -33,6 +33,7 @@ const GROUPS: [Group; 7] = [
             "monitor",
             "action",
             "wait",
+            "scrub",
             "fail",
             "add",
             "replace",
@@ -75,7 +76,7 @@ const GROUPS: [Group; 7] = [
 ];
 
 /// Examples of single commands.
-const EXAMPLES: [(&str, &[&str]); 45] = [
+const EXAMPLES: [(&str, &[&str]); 46] = [
     (
         "create",
         &[
@@ -132,6 +133,7 @@ const EXAMPLES: [(&str, &[&str]); 45] = [
     ("flag", &["brindle flag data /dev/sdc write-mostly"]),
     ("action", &["brindle action data check", "brindle action --max-speed 50M data speed"]),
     ("wait", &["brindle wait data"]),
+    ("scrub", &["brindle scrub --window 5h --every 28 data"]),
     ("watch", &["brindle watch", "brindle watch --once data"]),
     (
         "metrics",
@@ -194,11 +196,11 @@ const STATUSES: [(u8, &str); 3] = [
 
 /// Exit statuses that single commands have beside them.
 const MORE_STATUSES: [(&[&str], u8, &str); 7] = [
-    (&["check", "wait"], 3, "mismatches were found"),
+    (&["check", "wait", "scrub"], 3, "mismatches were found"),
     (&["repair"], 3, "mismatches were left, where the wrong member is not known (--locate)"),
-    (&["check", "repair", "wait"], 4, "members have places that can't be read; all else agrees"),
+    (&["check", "repair", "wait", "scrub"], 4, "members have places that can't be read; all else agrees"),
     (&["cat"], 4, "places of the array can't be read, and are zeroes in the file (--output)"),
-    (&["check", "repair", "wait"], 5, "not all could be compared, since members are missing"),
+    (&["check", "repair", "wait", "scrub"], 5, "not all could be compared, since members are missing"),
     (&["sweep"], 6, "none of the points could be measured or simulated"),
     (&["calibrate"], 7, "a model was made that can't be trusted; the report gives the reason"),
 ];

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use brindle_host::opening::is_web_address;
 use clap::Args;
 
 use super::Runtime;
@@ -34,6 +35,18 @@ pub(crate) struct Monitor {
     /// Run FILE at each event, with its name, the array, and the device [default: PROGRAM of mdadm.conf]
     #[arg(long, short = 'p', value_name = "FILE", alias = "alert")]
     pub(crate) program: Option<PathBuf>,
+    /// Post each event to URL, as a line of JSON, by curl; tried three times
+    #[arg(long, value_name = "URL", value_parser = web_address)]
+    pub(crate) webhook: Option<String>,
+    /// Look at the health of drives each half hour, by smartctl: one that fails is an event
+    #[arg(long)]
+    pub(crate) smart: bool,
+    /// The program that is run in place of smartctl
+    #[arg(long, value_name = "FILE", requires = "smart")]
+    pub(crate) smartctl: Option<PathBuf>,
+    /// Report arrays whose redundancy was not compared for so many days
+    #[arg(long, value_name = "DAYS")]
+    pub(crate) scrub_overdue: Option<u32>,
     /// File with MAILADDR, MAILFROM and PROGRAM [default: /etc/mdadm/mdadm.conf or /etc/mdadm.conf, if one is there]
     #[arg(long, short = 'c', value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -45,4 +58,9 @@ pub(crate) struct Monitor {
     /// Names of arrays, or /dev/mdN of the kernel's
     #[arg(value_name = "ARRAY")]
     pub(crate) arrays: Vec<String>,
+}
+
+fn web_address(text: &str) -> Result<String, String> {
+    let wrong = || "an address begins with http:// or https://, and is one word".to_owned();
+    is_web_address(text).then(|| text.to_owned()).ok_or_else(wrong)
 }

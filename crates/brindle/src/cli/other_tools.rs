@@ -3,7 +3,7 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Words of other tools, with the answer to each.
-const WORDS: [(&[&str], &str); 12] = [
+const WORDS: [(&[&str], &str); 11] = [
     (
         &["import", "start", "run"],
         "arrays are put together whenever they are used: `brindle serve MEMBER...` serves one, `brindle assemble --scan` finds and serves all that \
@@ -23,11 +23,6 @@ const WORDS: [(&[&str], &str); 12] = [
         "`brindle status` lists running servers, and `brindle examine DEVICE...` tells what is on devices",
     ),
     (&["scan", "probe"], "`brindle examine DEVICE...` tells what is on devices, md or not"),
-    (
-        &["scrub"],
-        "`brindle check MEMBER...` compares the redundancy of a stopped array, and `brindle action ARRAY check` that of a running one; \
-         `repair` in their place corrects it",
-    ),
     (
         &["umount", "unmount"],
         "`brindle detach ARRAY` ends its device, and `brindle stop ARRAY` lets go of a running array",

@@ -248,6 +248,30 @@ pub(crate) struct Wait {
     pub(crate) array: Option<String>,
 }
 
+/// Flags of `brindle scrub`.
+#[derive(Debug, Args)]
+pub(crate) struct Scrub {
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    /// Time after which it is paused [default: none, it runs to its end]
+    #[arg(long, value_name = "TIME", value_parser = Span::parse)]
+    pub(crate) window: Option<Span>,
+    /// Days after a check before the next is due
+    #[arg(long, value_name = "DAYS", default_value_t = 0)]
+    pub(crate) every: u32,
+    /// Most bytes a second of each member
+    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
+    pub(crate) max_speed: Option<Bytes>,
+    /// Folder of the records [default: /var/lib/brindle/scrubs]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) state: Option<PathBuf>,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Name of the array, its UUID, or one of its members [default: the only one]
+    pub(crate) array: Option<String>,
+}
+
 /// Flags of `brindle watch`.
 #[derive(Debug, Args)]
 pub(crate) struct Watch {

@@ -36,6 +36,8 @@ impl Happened {
             "DeviceDisappeared",
             "MismatchesFound",
             "ArrayBroken",
+            "DriveFailing",
+            "ScrubOverdue",
         ];
         alerts.contains(&&*self.event)
     }
@@ -121,7 +123,17 @@ mod tests {
             devices.iter().map(|(name, usage)| ((*name).to_owned(), *usage)).collect();
         let active = devices.values().filter(|usage| **usage == Use::Active).count();
         let (drives, name) = (BTreeMap::new(), "data".to_owned());
-        Seen { name, wanted: 2, active, devices, drives, process: None, mismatches: None, broken: false }
+        Seen {
+            name,
+            wanted: 2,
+            active,
+            devices,
+            drives,
+            process: None,
+            mismatches: None,
+            broken: false,
+            compared: None,
+        }
     }
 
     fn names(before: Option<&Seen>, now: &Seen) -> Vec<String> {

@@ -25,6 +25,8 @@ pub(crate) struct MdadmConf {
     pub(crate) program: Option<PathBuf>,
     /// The program that sends mail; no line of the file names it.
     pub(crate) sendmail: Option<PathBuf>,
+    /// Where events are posted; no line of the file names it.
+    pub(crate) webhook: Option<String>,
     /// Arrays that are not to be ignored.
     pub(crate) arrays: Vec<MdadmArray>,
 }

@@ -3,6 +3,8 @@
 mod changes;
 mod conf;
 mod notify;
+mod overdue;
+mod smart;
 mod state;
 
 use std::collections::BTreeMap;
@@ -15,10 +17,13 @@ use brindle_host::opening::MonitorConfig;
 use crate::cli::{Monitor, Runtime};
 use crate::failure::Failure;
 use crate::units::Span;
+use crate::world::seconds_since_1970;
 use crate::{ask, runtime};
 use changes::{Happened, changes};
 pub(crate) use conf::MdadmConf;
 use notify::{Output, Ways};
+use overdue::Overdue;
+use smart::Smart;
 use state::Seen;
 
 /// The time after which an array that stays degraded is reported again.
@@ -41,11 +46,18 @@ pub(crate) fn monitor(args: &Monitor) -> Result<(), Failure> {
     conf.mail_to = args.mail.clone().or(conf.mail_to);
     conf.program = args.program.clone().or(conf.program);
     conf.sendmail.clone_from(&args.sendmail);
+    conf.webhook.clone_from(&args.webhook);
     let ways = Ways::new(conf, if args.json { Output::Json } else { Output::Text });
+    let mut health = Health {
+        smart: args.smart.then(|| Smart::by(args.smartctl.as_deref())),
+        overdue: Overdue::after(args.scrub_overdue.unwrap_or(0)),
+    };
     let mut watched: BTreeMap<String, Watched> = BTreeMap::new();
     loop {
         let all = look(&folder, args);
-        for happened in turn(&mut watched, all, args, Instant::now()) {
+        let now = Instant::now();
+        let more = health.turn(&all, now, args.oneshot);
+        for happened in turn(&mut watched, all, args, now).into_iter().chain(more) {
             ways.tell(&happened)?;
         }
         if args.oneshot {
@@ -56,9 +68,24 @@ pub(crate) fn monitor(args: &Monitor) -> Result<(), Failure> {
     }
 }
 
-/// Receivers of events, who may change while a daemon runs.
+/// Things that show before a member fails.
+struct Health {
+    smart: Option<Smart>,
+    overdue: Overdue,
+}
+
+impl Health {
+    /// With `wait` all that is looked at is waited for.
+    fn turn(&mut self, all: &[Seen], now: Instant, wait: bool) -> Vec<Happened> {
+        let mut happened = self.smart.as_ref().map_or_else(Vec::new, |smart| smart.turn(all, now, wait));
+        happened.extend(self.overdue.turn(all, now, seconds_since_1970()));
+        happened
+    }
+}
+
+/// Receivers of events, who may change while a daemon runs, and what is looked at for them.
 pub(crate) struct Receivers {
-    ways: Arc<Mutex<Option<Ways>>>,
+    ways: Arc<Mutex<Option<(Ways, Health)>>>,
 }
 
 impl Receivers {
@@ -68,10 +95,11 @@ impl Receivers {
     }
 }
 
-fn ways(table: &MonitorConfig) -> Ways {
-    let MonitorConfig { mail, mail_from, program, sendmail, .. } = table.clone();
-    let conf = MdadmConf { mail_to: mail, mail_from, program, sendmail, arrays: Vec::new() };
-    Ways::new(conf, Output::None)
+fn ways(table: &MonitorConfig) -> (Ways, Health) {
+    let MonitorConfig { mail, mail_from, program, sendmail, webhook, .. } = table.clone();
+    let conf = MdadmConf { mail_to: mail, mail_from, program, sendmail, webhook, arrays: Vec::new() };
+    let smart = table.smart.then(|| Smart::by(table.smartctl.as_deref()));
+    (Ways::new(conf, Output::None), Health { smart, overdue: Overdue::after(table.scrub_overdue) })
 }
 
 /// Looks at arrays beside a daemon, on a thread of its own, and tells of what happens to them.
@@ -85,6 +113,10 @@ pub(crate) fn beside(folder: &Path, table: &MonitorConfig) -> Result<Receivers, 
         mail: None,
         sendmail: None,
         program: None,
+        webhook: None,
+        smart: false,
+        smartctl: None,
+        scrub_overdue: None,
         config: None,
         runtime: Runtime { runtime_dir: Some(folder.to_owned()) },
         json: false,
@@ -97,8 +129,11 @@ pub(crate) fn beside(folder: &Path, table: &MonitorConfig) -> Result<Receivers, 
         loop {
             std::thread::sleep(Duration::from_millis(args.delay.0.max(100)));
             let all = look(&folder, &args);
-            for happened in turn(&mut watched, all, &args, Instant::now()) {
-                if let Some(ways) = &*noted.lock().unwrap_or_else(PoisonError::into_inner) {
+            let now = Instant::now();
+            let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
+            let more = noted.as_mut().map_or_else(Vec::new, |(_, health)| health.turn(&all, now, false));
+            for happened in turn(&mut watched, all, &args, now).into_iter().chain(more) {
+                if let Some((ways, _)) = &*noted {
                     // The result is ignored: these ways print nothing, and can't fail.
                     let _ = ways.tell(&happened);
                 }

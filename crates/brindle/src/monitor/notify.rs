@@ -1,6 +1,6 @@
-//! Ways to tell of events: a line of output, a program with mdadm's arguments, mail. None is waited for by the monitor.
+//! Ways to tell of events: a line of output, a program with mdadm's arguments, mail, a webhook. None is waited for by the monitor.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -16,7 +16,13 @@ use crate::{executable, report};
 
 /// Time that a program may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often mail is tried.
+/// Time that a webhook may take.
+const WEBHOOK_PATIENCE: Duration = Duration::from_secs(10);
+/// The program that speaks HTTP.
+const CURL: &str = "curl";
+/// The most bytes of a program's output that are read.
+const MOST_OUTPUT: u64 = 1 << 20;
+/// How often mail and webhooks are tried.
 const TRIES: u32 = 3;
 /// Programs that may run at a time; beyond that events are reported on the output alone.
 const MOST_RUNNING: usize = 32;
@@ -67,6 +73,10 @@ impl Ways {
             let sendmail = self.conf.sendmail.clone();
             self.begin(move || send(sendmail, &mail));
         }
+        if let Some(url) = &self.conf.webhook {
+            let words = curl(url, &line(happened)?);
+            self.begin(move || post(Path::new(CURL), &words));
+        }
         Ok(())
     }
 
@@ -83,10 +93,7 @@ impl Ways {
             return Ok(());
         }
         if self.output == Output::Json {
-            let line = Line { at: now(), event, array, device: device.as_deref(), about: about.as_deref() };
-            let text =
-                serde_json::to_string(&line).map_err(|error| Failure::output("the event", error.into()))?;
-            return report::print(&(text + "\n"));
+            return report::print(&(line(happened)? + "\n"));
         }
         let device = device.as_ref().map_or_else(String::new, |device| format!(" {}", shown(device)));
         let about = about.as_ref().map_or_else(String::new, |about| format!(" ({})", shown(about)));
@@ -113,6 +120,68 @@ impl Ways {
             self.running.fetch_sub(1, Ordering::AcqRel);
             eprintln!("brindle: no thread can be started to tell of an event");
         }
+    }
+}
+
+/// An event as JSON in one line.
+fn line(happened: &Happened) -> Result<String, Failure> {
+    let Happened { event, array, device, about } = happened;
+    let line = Line { at: now(), event, array, device: device.as_deref(), about: about.as_deref() };
+    serde_json::to_string(&line).map_err(|error| Failure::output("the event", error.into()))
+}
+
+/// The orders to curl, which it reads: an address may hold a secret, and command lines are seen by all. It follows no redirection.
+fn curl(url: &str, body: &str) -> String {
+    let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
+    format!(
+        "url = \"{}\"\nrequest = \"POST\"\nheader = \"Content-Type: application/json\"\ndata-raw = \"{}\"\nmax-time = {}\nproto = \"=http,https\"\nfail\nsilent\nshow-error\noutput = \"/dev/null\"\n",
+        quoted(url),
+        quoted(body),
+        WEBHOOK_PATIENCE.as_secs()
+    )
+}
+
+/// Posts to a webhook, and tries again if that fails.
+fn post(program: &Path, words: &str) -> Result<(), String> {
+    let mut failed = String::new();
+    for tried in 0..TRIES {
+        std::thread::sleep(Duration::from_secs(u64::from(tried) * 2));
+        match run(program, &["--config".to_owned(), "-".to_owned()], Some(words), 2 * WEBHOOK_PATIENCE) {
+            Ok(_) => return Ok(()),
+            Err(why) => failed = why,
+        }
+    }
+    Err(format!("the webhook was not told, tried {TRIES} times: {failed}"))
+}
+
+/// The output of a program, whatever its exit status; it is killed when it takes too long.
+pub(super) fn output_of(program: &Path, args: &[String], patience: Duration) -> Result<Vec<u8>, String> {
+    let name = program.display();
+    let mut child = Command::new(program)
+        .args(args)
+        .stdin(executable::nothing())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("{name} can't be run: {error}"))?;
+    let Some(pipe) = child.stdout.take() else { return Err(format!("{name} has no output")) };
+    let (tell, read) = std::sync::mpsc::channel();
+    let reads = move || {
+        let mut text = Vec::new();
+        let read = pipe.take(MOST_OUTPUT).read_to_end(&mut text);
+        let _ = tell.send(read.map(|_| text));
+    };
+    let reader = std::thread::Builder::new().name("read".into()).spawn(reads);
+    let output = match reader {
+        Ok(_) => read.recv_timeout(patience),
+        Err(error) => return Err(format!("{name}: {error}")),
+    };
+    // One that has closed its output may go on: it is not waited for.
+    let _ = child.kill();
+    let _ = child.wait();
+    match output {
+        Ok(Ok(text)) => Ok(text),
+        Ok(Err(error)) => Err(format!("{name}: {error}")),
+        Err(_) => Err(format!("{name} did not end within {} s, and was killed", patience.as_secs())),
     }
 }
 
@@ -226,6 +295,24 @@ mod tests {
         assert_eq!(head.lines().count(), 4, "{mail}");
         assert!(!mail.contains('\r') && !mail.contains('\u{1b}'), "{mail}");
         assert_eq!(arguments(&happened), ["Fail".to_owned(), evil.to_owned(), "./-rf".to_owned()]);
+    }
+
+    #[test]
+    fn an_address_and_an_event_are_words_of_curls_and_no_orders() {
+        let happened = Happened::new("Fail", "x\"\nurl = \"http://other\\");
+        let words = curl("http://here/\"a", &line(&happened).unwrap());
+        assert_eq!(words.lines().filter(|line| line.starts_with("url")).count(), 1, "{words}");
+        assert!(words.starts_with("url = \"http://here/\\\"a\"\n"), "{words}");
+    }
+
+    #[test]
+    fn output_is_read_with_patience() {
+        let shell =
+            |words: &str, patience| output_of(Path::new("sh"), &["-c".into(), words.into()], patience);
+        assert_eq!(shell("echo a; exit 3", PATIENCE), Ok(b"a\n".to_vec()));
+        let late = shell("exec sleep 600", Duration::from_millis(50)).unwrap_err();
+        assert!(late.contains("sh did not end"), "{late}");
+        assert!(output_of(Path::new("/no/such"), &[], PATIENCE).unwrap_err().contains("can't be run"));
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! An array as the monitor sees it: one of a server of ours, or one of the kernel's.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde_json::Value;
+
+use crate::scrubs::{FOLDER, Scrubbed};
 
 /// The use of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +44,9 @@ pub(super) struct Seen {
     pub(super) mismatches: Option<u64>,
     /// More is lost than the array can do without.
     pub(super) broken: bool,
+    /// When all of its redundancy was compared last, in seconds since 1970; when it was made, if it never was. None if it has none, or
+    /// that is not known.
+    pub(super) compared: Option<u64>,
 }
 
 impl Seen {
@@ -80,7 +86,8 @@ impl Seen {
         });
         let mismatches = report["last_action"]["mismatch_cnt"].as_u64();
         let broken = says(array, "broken");
-        Some(Self { name, wanted, active, devices, drives, process, mismatches, broken })
+        let compared = compared(report);
+        Some(Self { name, wanted, active, devices, drives, process, mismatches, broken, compared })
     }
 
     fn of_pool(name: String, report: &Value) -> Option<Self> {
@@ -106,8 +113,26 @@ impl Seen {
             process: None,
             mismatches: None,
             broken,
+            compared: None,
         })
     }
+}
+
+/// When the redundancy of an array was compared last.
+fn compared(report: &Value) -> Option<u64> {
+    let array = &report["array"];
+    if array["level"].as_str().is_none_or(|level| ["raid0", "linear"].contains(&level)) {
+        return None;
+    }
+    let is_check = |event: &&Value| {
+        let kind = event["kind"].as_str().unwrap_or_default();
+        ["check-ended", "repair-ended"].contains(&kind) && event["array"].is_null()
+    };
+    let events = report["events"].as_array().into_iter().flatten().filter(is_check);
+    let seen = events.filter_map(|event| event["at"].as_u64()).max();
+    let uuid = array["uuid"].as_str().unwrap_or_default();
+    let kept = Scrubbed::last(Path::new(FOLDER), uuid).map(|last| last.ended);
+    [seen, kept, array["created"].as_u64()].into_iter().flatten().max()
 }
 
 fn says(array: &Value, word: &str) -> bool {
@@ -165,6 +190,7 @@ fn first(name: &str, rest: &str) -> Seen {
         process: None,
         mismatches: None,
         broken: false,
+        compared: None,
     }
 }
 

@@ -66,6 +66,14 @@ pub struct MonitorConfig {
     pub program: Option<PathBuf>,
     /// The program that sends mail.
     pub sendmail: Option<PathBuf>,
+    /// An address that each event is posted to, as a line of JSON: http or https.
+    pub webhook: Option<String>,
+    /// Drives are looked at by smartctl, each half hour.
+    pub smart: bool,
+    /// The program that is run for that in place of smartctl.
+    pub smartctl: Option<PathBuf>,
+    /// Days after which an array with redundancy that was not compared is an event; 0 for never.
+    pub scrub_overdue: u32,
     /// Time between two looks. Milliseconds, or text such as "10s".
     #[serde(deserialize_with = "written::span")]
     #[schemars(with = "Written")]
@@ -77,7 +85,18 @@ pub struct MonitorConfig {
 
 impl Default for MonitorConfig {
     fn default() -> Self {
-        Self { mail: None, mail_from: None, program: None, sendmail: None, delay: 10_000, increment: 20 }
+        Self {
+            mail: None,
+            mail_from: None,
+            program: None,
+            sendmail: None,
+            webhook: None,
+            smart: false,
+            smartctl: None,
+            scrub_overdue: 0,
+            delay: 10_000,
+            increment: 20,
+        }
     }
 }
 
@@ -146,6 +165,19 @@ impl Config {
         {
             wrong.push(format!("monitor.increment is {}, and has to be 1 to 99", monitor.increment));
         }
+        if let Some(url) = self.monitor.as_ref().and_then(|monitor| monitor.webhook.as_ref())
+            && !is_web_address(url)
+        {
+            wrong
+                .push("monitor.webhook has to begin with http:// or https://, and to be one word".to_owned());
+        }
         wrong
     }
+}
+
+/// Whether events can be posted there.
+pub fn is_web_address(url: &str) -> bool {
+    let begins =
+        ["http://", "https://"].iter().any(|scheme| url.len() > scheme.len() && url.starts_with(scheme));
+    begins && !url.chars().any(|letter| letter.is_control() || letter.is_whitespace())
 }

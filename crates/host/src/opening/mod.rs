@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::limits::RateLimits;
 
 pub use crate::written::milliseconds;
-pub use config::{Config, MetricsConfig, MonitorConfig};
+pub use config::{Config, MetricsConfig, MonitorConfig, is_web_address};
 pub use exports::{Exports, Iscsi, Listen, TlsFiles, UnixRights};
 pub use tuning::{Patience, Tuning};
 

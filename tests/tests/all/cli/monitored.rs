@@ -106,3 +106,87 @@ fn mdadms_configuration_says_who_gets_mail() {
         .refused(1, &["--config", "none"]);
     server.stop_after_failing(1);
 }
+
+/// A folder with a program of that name.
+fn path_with(set: &Set, program: &str, text: &str) -> PathBuf {
+    let folder = set.path("bin");
+    std::fs::create_dir_all(&folder).unwrap();
+    script(set, &format!("bin/{program}"), &format!("PATH=/usr/bin:/bin\n{text}"));
+    folder
+}
+
+#[test]
+fn a_webhook_is_told_and_one_that_never_answers_holds_up_nothing() {
+    let set = Set::raid5(3);
+    let server = set.serve("");
+    server.ask("fail", &["1"]).ok();
+    let told = set.path("told");
+    let monitor = |flags: &[&str]| {
+        let mut command = Command::new(program::path());
+        command.args([
+            "monitor",
+            "--webhook",
+            "http://there/?secret",
+            "--config",
+            "/dev/null",
+            "--runtime-dir",
+        ]);
+        command.arg(set.runtime()).arg("a").args(flags).env("PATH", set.path("bin"));
+        command
+    };
+    path_with(&set, "curl", &format!("cat > {}; echo \"$@\" >> {0}", told.display()));
+    Ran::of(monitor(&["--oneshot"])).ok();
+    let words = std::fs::read_to_string(&told).unwrap();
+    assert!(words.contains("url = \"http://there/?secret\"") && words.ends_with("--config -\n"), "{words}");
+    assert!(words.contains(r#"\"event\":\"DegradedArray\",\"array\":\"a\""#), "{words}");
+
+    path_with(&set, "curl", "exec sleep 15");
+    let mut running =
+        Running(monitor(&["--json", "--delay", "100ms"]).stdout(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
+    let mut next =
+        || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap()["event"].clone();
+    assert_eq!([next(), next()], ["NewArray", "DegradedArray"]);
+    server.stop_after_failing(1);
+    assert_eq!(next(), "DeviceDisappeared");
+    assert!(run("monitor --scan --webhook nowhere", &[]).ended(2).err.contains("http://"));
+}
+
+#[test]
+fn a_drive_that_smart_calls_failing_is_an_event() {
+    let set = Set::raid5(3);
+    let server = set.serve("");
+    let text = format!(
+        "case \"$5\" in {}) echo '{{\"smart_status\": {{\"passed\": false}}, \"serial_number\": \"S1\"}}'; exit 8;; *) echo '{{\"smart_status\": {{\"passed\": true}}}}';; esac",
+        name(&set.members[1])
+    );
+    let smartctl = script(&set, "smartctl", &text);
+    let said = once(&set, &format!("a --smart --smartctl {}", smartctl.display())).ok().text();
+    assert_eq!(said, format!("DriveFailing on a {} (S1, SMART says that it fails)\n", name(&set.members[1])));
+    let wrong = script(&set, "wrong", "echo no JSON");
+    assert_eq!(once(&set, &format!("a --smart --smartctl {}", wrong.display())).ok().text(), "");
+    server.stop();
+}
+
+#[test]
+fn a_scrub_goes_on_in_the_next_window_and_is_put_on_record() {
+    let set = Set::sparse(2, 128 * MIB);
+    set.create("-l 1 -N a --assume-clean").ok();
+    let server = set.serve("");
+    let state = set.path("state");
+    let scrub = |flags: &[&str]| server.ask("scrub", &[&["--json", "--state", name(&state)], flags].concat());
+    let paused = scrub(&["--window", "200ms", "--max-speed", "8M"]).json();
+    assert_eq!((&paused["outcome"], &paused["last"]), (&"paused".into(), &Value::Null), "{paused}");
+    assert_eq!(server.ask("status", &["--json"]).json()["array"]["sync"]["paused"], true);
+    server.ask("action", &["speed", "--max-speed", "0"]).ok();
+    let finished = scrub(&["--max-speed", "0"]).json();
+    assert_eq!(
+        (&finished["outcome"], &finished["mismatch_cnt"]),
+        (&"finished".into(), &0.into()),
+        "{finished}"
+    );
+    assert!(finished["last"].as_u64().is_some(), "{finished}");
+    assert_eq!(scrub(&["--every", "1"]).json()["outcome"], "not-due");
+    assert_eq!(scrub(&["--every", "0"]).json()["outcome"], "finished");
+    server.stop();
+}
