@@ -41,7 +41,7 @@ pub(crate) use bitmaps::{Bitmap, Given};
 pub(crate) use creating::{Create, Metadata};
 pub(crate) use daemon::{Config, Daemon, Incremental, Reload};
 pub(crate) use engine::Engine;
-pub(crate) use exports::{Attach, Detach, Disconnect, Export, Limits, Unexport};
+pub(crate) use exports::{Attach, Detach, Disconnect, Export, Limits, Save, Unexport};
 pub(crate) use guide::{command, sections};
 pub(crate) use iscsi::Iscsi;
 pub(crate) use metrics::{Metrics, MetricsFlags};

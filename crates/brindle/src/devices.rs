@@ -30,6 +30,11 @@ pub(crate) fn add(args: &Add) -> Result<(), Failure> {
     refuse_missing(args)?;
     refuse_flags(&args.names)?;
     if !args.stopped.members.is_empty() {
+        if args.save.save.is_some() {
+            return Err(Failure::Usage(
+                "--save is for an array that is served: settings say what is".to_owned(),
+            ));
+        }
         return add_to_stopped(args, coming);
     }
     refuse_given(&args.given)?;
@@ -48,7 +53,13 @@ pub(crate) fn add(args: &Add) -> Result<(), Failure> {
     if !re_add {
         meant.refuse_doubtful(&folder, &devices, world::block_devices)?;
     }
-    let answer = ask(&folder, &target.server, &Request::Add { devices, force, re_add, array: target.array })?;
+    let saving = args.save.begin()?;
+    let request = Request::Add { devices: devices.clone(), force, re_add, array: target.array };
+    let answer = ask(&folder, &target.server, &request)?;
+    if let Some(mut saving) = saving {
+        saving.add(&answer, &devices)?;
+        saving.keep()?;
+    }
     let (added, array) = (list(&answer["added"]), answer["name"].as_str().unwrap_or_default());
     let text = added_text(&added, array, &answer["joined"], &answer["refused"]);
     tell(args.json, &text, || Ok(&answer))

@@ -29,12 +29,22 @@ fn tell(json: bool, answer: &Value, words: &str) -> Result<(), Failure> {
 
 pub(crate) fn export(args: &Export) -> Result<(), Failure> {
     let limits = args.limits.said();
+    let saving = args.save.begin()?;
     let answer = asked(&args.runtime, &args.array, |array| Request::Export { limits, array })?;
+    if let Some(mut saving) = saving {
+        saving.offer(&answer, limits)?;
+        saving.keep()?;
+    }
     tell(args.json, &answer, &format!("{} is offered to clients\n", args.array))
 }
 
 pub(crate) fn unexport(args: &Unexport) -> Result<(), Failure> {
+    let saving = args.save.begin()?;
     let answer = asked(&args.runtime, &args.array, |array| Request::Unexport { array })?;
+    if let Some(mut saving) = saving {
+        saving.withdraw(&answer)?;
+        saving.keep()?;
+    }
     tell(args.json, &answer, &format!("{} is offered to no client any more; it runs on\n", args.array))
 }
 

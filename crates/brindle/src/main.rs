@@ -45,6 +45,7 @@ mod reliability;
 mod report;
 mod ring;
 mod runtime;
+mod saving;
 mod scan;
 mod scrub;
 mod scrubs;

@@ -379,6 +379,7 @@ fn start(
         let uuid = display_uuid(hosted.found.assembly.uuid).to_string();
         let limits = opening.limits_of(&hosted.name, &uuid);
         gate.set_rates(io, limits.map(Into::into).unwrap_or_default());
+        gate.withdraw(opening.withdraws(&hosted.name, &uuid));
         gates.push((Rc::clone(hosted), Rc::clone(&gate)));
         let assembly = &hosted.found.assembly;
         let description = format!("{} of {} members", assembly.level().name(), assembly.roles.len());

@@ -52,7 +52,7 @@ pub(crate) fn called(volume: &VolumeOpening) -> String {
     }
 }
 
-fn read(file: &Path) -> Result<Config, Failure> {
+pub(crate) fn read(file: &Path) -> Result<Config, Failure> {
     let shown = file.display();
     let fail = |source| Failure::system(format!("{shown}"), source);
     let bytes = std::fs::metadata(file).map_err(fail)?.len();
@@ -66,7 +66,7 @@ fn read(file: &Path) -> Result<Config, Failure> {
 }
 
 /// Settings of a text; or the line where it is wrong, and why.
-fn parse(text: &str) -> Result<Config, String> {
+pub(crate) fn parse(text: &str) -> Result<Config, String> {
     let config: Config = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         let line = text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1;
@@ -124,10 +124,7 @@ impl RunningSettings {
         reported.extend(later(&current, &new, is_here));
         reported.extend(joined.iter().map(|one| one.words.clone()));
         others.iter().for_each(|why| tracing::warn!("{why}"));
-        // An array that could never be served is no news.
-        if *current != new {
-            reported.extend(others);
-        }
+        reported.extend(others);
         *current = new;
         Ok(reported)
     }

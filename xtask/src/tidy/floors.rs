@@ -102,6 +102,7 @@ const BRINDLE: &[&[&str]] = &[
     &["ask", "docs", "growth", "scan"],
     &["choice", "monitor"],
     &["settings"],
+    &["saving"],
     &["cat", "check", "create", "detail", "shutdown", "bench"],
     &["predict"],
     &[

@@ -1,6 +1,7 @@
 //! Flags of commands that change the exports of a running server.
 
 use std::num::NonZeroU64;
+use std::path::PathBuf;
 
 use brindle_host::control::RateLimits;
 use clap::Args;
@@ -34,6 +35,14 @@ impl Limits {
     }
 }
 
+/// Keeps a change for the next start.
+#[derive(Debug, Args)]
+pub(crate) struct Save {
+    /// Write it into the file of settings, too, so that the next start has it [default: /etc/brindle/brindle.toml]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = super::daemon::CONFIG)]
+    pub(crate) save: Option<PathBuf>,
+}
+
 /// Flags of `brindle export`.
 #[derive(Debug, Args)]
 pub(crate) struct Export {
@@ -41,6 +50,8 @@ pub(crate) struct Export {
     pub(crate) runtime: Runtime,
     #[command(flatten)]
     pub(crate) limits: Limits,
+    #[command(flatten)]
+    pub(crate) save: Save,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -53,6 +64,8 @@ pub(crate) struct Export {
 pub(crate) struct Unexport {
     #[command(flatten)]
     pub(crate) runtime: Runtime,
+    #[command(flatten)]
+    pub(crate) save: Save,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -6,7 +6,7 @@ use brindle_host::control::{DeviceFlag, Word};
 use brindle_host::opening::SpareGroup;
 use clap::Args;
 
-use super::{Bitmap, Given};
+use super::{Bitmap, Given, Save};
 use crate::units::{Bytes, Span};
 
 /// A word of the control protocol, said on the command line.
@@ -82,6 +82,8 @@ pub(crate) struct Add {
     /// `missing` stands for all that can be found
     #[arg(long, conflicts_with = "force")]
     pub(crate) re_add: bool,
+    #[command(flatten)]
+    pub(crate) save: Save,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,

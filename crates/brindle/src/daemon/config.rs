@@ -147,7 +147,8 @@ fn of_running(args: &cli::Config) -> Result<Config, Failure> {
             let uuid = word(&report["array"], "uuid");
             let limits = serde_json::from_value(report["limits"].clone()).ok().flatten();
             let attach = report["device"].is_string();
-            config.arrays.push(VolumeOpening { name, uuid, access, limits, attach, bitmap: None });
+            let withdrawn = report["exported"] == false;
+            config.arrays.push(VolumeOpening { name, uuid, access, limits, attach, bitmap: None, withdrawn });
         }
         let addresses = report["nbd"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let listen = |uri: &str| uri.parse::<cli::NbdUri>().ok().map(|uri| uri.place);

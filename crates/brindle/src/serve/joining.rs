@@ -109,6 +109,7 @@ impl Door {
         let uuid = display_uuid(assembly.uuid).to_string();
         let gate = Rc::new(Gate::default());
         gate.set_rates(io, opening.limits_of(&name, &uuid).map(Into::into).unwrap_or_default());
+        gate.withdraw(opening.withdraws(&name, &uuid));
         let placed = Placed {
             addresses: self.addresses.iter().map(|address| address.uri(Some(&name))).collect(),
             server: Some(self.service.name().to_owned()),

@@ -55,6 +55,7 @@ pub(super) fn serve(
         let gate = Rc::new(gate().for_those(access.map(|access| access.of(&name))));
         let limits = opening.limits_of(&name, &pool.label().pool.to_string());
         gate.set_rates(pool.io(), limits.map(Into::into).unwrap_or_default());
+        gate.withdraw(opening.withdraws(&name, &pool.label().pool.to_string()));
         let status = pool.status();
         let addresses = Rc::clone(addresses);
         let hosted = HostedPool {

@@ -81,6 +81,11 @@ impl Opening {
         let own = self.volumes.iter().filter(|volume| volume.means(name, uuid));
         own.filter_map(|volume| volume.limits).next().or(self.exports.limits)
     }
+
+    /// Whether a volume is offered to no client at the start.
+    pub fn withdraws(&self, name: &str, uuid: &str) -> bool {
+        self.volumes.iter().any(|volume| volume.withdrawn && volume.means(name, uuid))
+    }
 }
 
 /// An array or a pool, and how it differs from what is said of all.
@@ -99,6 +104,8 @@ pub struct VolumeOpening {
     pub bitmap: Option<PathBuf>,
     /// A device of the kernel is made of it at each start: /dev/nbdN, which udev names /dev/brindle/NAME.
     pub attach: bool,
+    /// It is offered to no client at the start, until `brindle export` offers it.
+    pub withdrawn: bool,
 }
 
 impl VolumeOpening {
@@ -221,6 +228,7 @@ mod tests {
                 limits: Some(RateLimits { iops: None, bandwidth: NonZeroU64::new(7), burst: 100 }),
                 bitmap: Some("/run/bits".into()),
                 attach: true,
+                withdrawn: true,
             }],
             stop_timeout_ms: 5,
         };

@@ -76,7 +76,7 @@ fn settings_are_read_anew_and_kept_where_they_are_wrong() {
     disks.settings(SETTINGS);
     let server = disks.start(&[]);
     let none = disks.ask("reload").ok().text();
-    assert!(none.contains("nothing has changed"), "{none}");
+    assert!(none.starts_with("c is not served: ") && none.lines().count() == 1, "{none}");
     disks.settings(&SETTINGS.replace("1M", "2M").replace("64M", "65M"));
     let reported = disks.ask("reload").ok().text();
     assert!(
@@ -277,7 +277,8 @@ fn arrays_come_to_a_daemon_that_runs() {
             ),
             &[device.to_owned()],
         )
-        .json()
+        .ended(0)
+        .report()
     };
     assert_eq!(hand("", &folder.join("m0.img"))["outcome"], "served");
     let nothing = folder.join("nothing");
@@ -321,4 +322,34 @@ fn arrays_come_to_a_daemon_that_runs() {
     assert_eq!(status("c")["limits"]["iops"], 9);
     let (code, err) = server.signal(Signal::TERM);
     assert_eq!(code, 0, "{err}");
+}
+
+#[test]
+fn changes_are_kept_in_the_settings_when_that_is_asked_for() {
+    let disks = Disks::new();
+    disks.settings("# mine\n[[arrays]]\nname = \"b\" # the mirror\n");
+    let server = disks.start(&[]);
+    let save = format!("--save={}", name(&disks.file));
+    let text = || std::fs::read_to_string(&disks.file).unwrap();
+    disks.ask(&format!("unexport {save} b")).ok();
+    assert!(text().contains("name = \"b\" # the mirror\nwithdrawn = true\n"), "{}", text());
+    disks.ask(&format!("export {save} --max-iops 9 a")).ok();
+    let spare = disks.set.path("spare.img");
+    std::fs::File::create(&spare).unwrap().set_len(4 * MIB).unwrap();
+    disks.ask(&format!("add {save} a {}", name(&spare))).ok();
+    server.signal(Signal::TERM);
+    let again = disks.start(&[]);
+    assert_eq!((&disks.of("b")["exported"], &disks.of("a")["exported"]), (&false.into(), &true.into()));
+    assert_eq!(disks.of("a")["limits"]["iops"], 9);
+    disks.ask(&format!("export {save} b")).ok();
+    assert!(
+        !text().contains("withdrawn") && text().starts_with("homehost") && text().contains("# mine"),
+        "{}",
+        text()
+    );
+    // A file that can't be taken is refused before anything changes.
+    disks.settings("colour = 1\n");
+    disks.ask(&format!("unexport {save} b")).refused(1, &["line 4", "colour"]);
+    assert_eq!(disks.of("b")["exported"], true);
+    again.signal(Signal::TERM);
 }

@@ -151,6 +151,7 @@ fn serves(set: &Set, seen: &mut Seen, fourth: &str, fifth: &str) {
         seen.see(command, server.ask(command, args), false);
     }
     seen.see("wait", server.ask("wait", &[]), false);
+    seen.see("scrub", server.ask("scrub", &["--state", name(&set.path("state"))]), false);
     let assemble = format!("assemble --scan --dry-run --runtime-dir {}", set.runtime().display());
     seen.see("assemble", run(&assemble, &[set.dir.path().to_owned()]), false);
     let monitor = format!("monitor --scan --oneshot --runtime-dir {}", set.runtime().display());
@@ -180,7 +181,8 @@ fn daemon(set: &Set, seen: &mut Seen) {
     let report = format!("report -o - --runtime-dir {}", set.runtime().display());
     seen.see("report", run(&report, &[set.dir.path().to_owned()]), false);
     seen.see("config", run("config --check", std::slice::from_ref(&file)), false);
-    let server = Server::start_by("daemon", &set.runtime(), words("--config", &[file]), &[]);
+    let server =
+        Server::start_by("daemon", &set.runtime(), words("--config", std::slice::from_ref(&file)), &[]);
     // No kernel of a test machine has the driver, or a user may not ask it: the server says so.
     for command in ["attach", "detach"] {
         let refused = server.ask(command, &[]);
@@ -189,6 +191,8 @@ fn daemon(set: &Set, seen: &mut Seen) {
     }
     let reload = format!("reload --runtime-dir {}", set.runtime().display());
     seen.see("reload", run(&reload, &[]), false);
+    let hand = format!("incremental --config {} --runtime-dir {}", name(&file), set.runtime().display());
+    seen.see("incremental", run(&hand, &set.members[..1]), false);
     let (code, err) = server.signal(Signal::TERM);
     assert_eq!((code, err.matches(SAID).count()), (0, 1), "{err}");
     seen.0.insert("daemon".into());
