@@ -42,6 +42,7 @@ mod progress;
 mod random;
 mod reactor;
 mod reliability;
+mod replace;
 mod report;
 mod ring;
 mod runtime;

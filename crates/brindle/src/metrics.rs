@@ -1,6 +1,5 @@
 //! `brindle metrics`: those of all running servers.
 
-use std::io::Write;
 use std::path::Path;
 
 use brindle_host::metrics::Families;
@@ -9,6 +8,7 @@ use crate::ask;
 use crate::cli::Metrics;
 use crate::control::{Request, Response};
 use crate::failure::Failure;
+use crate::replace::replace;
 use crate::{report, runtime};
 
 pub(crate) fn metrics(args: &Metrics) -> Result<(), Failure> {
@@ -38,23 +38,9 @@ pub(crate) fn metrics(args: &Metrics) -> Result<(), Failure> {
     if args.textfile == Path::new("-") {
         report::print(&text)?;
     } else {
-        replace(&args.textfile, &text)?;
+        let failed = |source| Failure::output(args.textfile.display().to_string(), source);
+        replace(&args.textfile, text.as_bytes()).map_err(failed)?;
     }
     // Servers that answered are reported all the same.
     silent.map_or(Ok(()), Err)
-}
-
-/// Puts a file in the place of another, so that readers see one or the other.
-fn replace(path: &Path, text: &str) -> Result<(), Failure> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    let new = path.with_file_name(name);
-    let failed = |source| Failure::output(path.display().to_string(), source);
-    let written = std::fs::File::create(&new)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .and_then(|()| std::fs::rename(&new, path));
-    written.map_err(|source| {
-        let _ = std::fs::remove_file(&new);
-        failed(source)
-    })
 }

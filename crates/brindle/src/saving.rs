@@ -8,6 +8,7 @@ use toml_edit::{ArrayOfTables, DocumentMut, InlineTable, Item, Table, value};
 
 use crate::cli::Save;
 use crate::failure::Failure;
+use crate::replace::replace;
 use crate::settings;
 
 /// A file of settings that is being changed.
@@ -118,22 +119,8 @@ impl Saving {
     pub(crate) fn keep(self) -> Result<(), Failure> {
         let (text, shown) = (self.document.to_string(), self.file.display().to_string());
         settings::parse(&text).map_err(|why| Failure::Refused(format!("{shown} stays as it is: {why}")))?;
-        // A link stays one.
-        let file = std::fs::canonicalize(&self.file).unwrap_or_else(|_| self.file.clone());
-        let mut new = file.clone().into_os_string();
-        new.push(".new");
-        let written = std::fs::write(&new, text).and_then(|()| {
-            let open = std::fs::File::open(&new)?;
-            if let Ok(old) = std::fs::metadata(&file) {
-                open.set_permissions(old.permissions())?;
-            }
-            open.sync_all()?;
-            std::fs::rename(&new, &file)
-        });
-        written.map_err(|source| {
-            let _ = std::fs::remove_file(&new);
-            Failure::output(format!("{shown} (the running server has the change)"), source)
-        })
+        replace(&self.file, text.as_bytes())
+            .map_err(|source| Failure::output(format!("{shown} (the running server has the change)"), source))
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
+use crate::replace::replace;
 
 /// Where the records are.
 pub(crate) const FOLDER: &str = "/var/lib/brindle/scrubs";
@@ -32,9 +33,8 @@ impl Scrubbed {
         let fail = |source| Failure::output(folder.display(), source);
         let Some(name) = file(&self.uuid) else { return Ok(()) };
         std::fs::create_dir_all(folder).map_err(fail)?;
-        let (path, new) = (folder.join(&name), folder.join(name + ".new"));
         let text = serde_json::to_vec(self).map_err(|error| fail(error.into()))?;
-        std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &path)).map_err(fail)
+        replace(&folder.join(name), &text).map_err(fail)
     }
 }
 

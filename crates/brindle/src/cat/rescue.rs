@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
-use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -21,6 +20,7 @@ use super::output::Output;
 use super::{AHEAD, PIECE, read};
 use crate::failure::Failure;
 use crate::progress;
+use crate::replace::replace;
 use crate::units::Bytes;
 
 /// How often the map is written.
@@ -219,16 +219,7 @@ impl Copying<'_> {
     /// Writes the map, after the data that it lists are stable, so that it never claims too much.
     fn keep(&mut self) -> Result<(), Failure> {
         self.output.sync()?;
-        let fresh = {
-            let mut name = self.at.as_os_str().to_owned();
-            name.push(".new");
-            PathBuf::from(name)
-        };
-        let written = fs::File::create(&fresh).and_then(|mut file| {
-            file.write_all(self.map.text(&self.of).as_bytes())?;
-            file.sync_data()
-        });
-        let moved = written.and_then(|()| fs::rename(&fresh, &self.at));
+        let moved = replace(&self.at, self.map.text(&self.of).as_bytes());
         self.kept = Instant::now();
         moved.map_err(|source| Failure::output(self.at.display(), source))
     }

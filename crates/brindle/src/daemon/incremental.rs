@@ -1,9 +1,6 @@
 //! `brindle incremental`: hands a device that has appeared to the daemon, as a udev rule does.
 
-use std::io::ErrorKind;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::time::Duration;
 
@@ -57,18 +54,20 @@ type End = (Option<String>, Outcome, Vec<String>);
 
 fn hand_over(args: &Incremental) -> Result<End, Failure> {
     let config = Settings::read(&args.config)?.config;
-    let folder = runtime::folder(args.runtime.folder())?;
+    let folder = runtime::make_folder(args.runtime.folder())?;
     let Some(uuid) = array_of(&args.device)? else { return Ok((None, Outcome::NoMember, Vec::new())) };
     let end = |outcome, changed| Ok((Some(uuid.clone()), outcome, changed));
     if served(&folder).contains(&uuid) {
         return end(Outcome::Served, Vec::new());
     }
-    // One waits for all members of an array. The name goes with the process.
-    let of = std::fs::metadata(&folder).map_or((0, 0), |meta| (meta.dev(), meta.ino()));
-    let name = format!("brindle-incremental:{}.{}:{uuid}", of.0, of.1);
-    let only = SocketAddr::from_abstract_name(name).and_then(|name| UnixListener::bind_addr(&name));
-    if only.as_ref().is_err_and(|error| error.kind() == ErrorKind::AddrInUse) {
-        return end(Outcome::Waiting, Vec::new());
+    // One waits for all members of an array. The lock goes with the process, and stands where only its user comes.
+    let lock = folder.join(format!(".incremental-{uuid}"));
+    let failed = |source| Failure::output(lock.display(), source);
+    let only = File::options().write(true).create(true).truncate(false).open(&lock).map_err(failed)?;
+    match only.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return end(Outcome::Waiting, Vec::new()),
+        Err(TryLockError::Error(source)) => return Err(failed(source)),
     }
     let own = chosen_by(&config);
     let is_meant = |found: &Findable| {

@@ -303,7 +303,7 @@ impl UringState {
                 // stay in `running`; files stay open while `begin` counts the operation.
                 unsafe { ring.push(entry, Token::Op(key)) };
                 if matches!(running.kind(), OpKind::Send { .. }) {
-                    ring.is_reply();
+                    ring.note_reply();
                 }
             }
             Engine::Threads(threads) => {

@@ -163,7 +163,7 @@ impl Ring {
 
     /// The entry that was pushed last sends a reply to a client.
     #[inline]
-    pub(super) fn is_reply(&mut self) {
+    pub(super) fn note_reply(&mut self) {
         self.replies += 1;
     }
 

@@ -155,32 +155,35 @@ impl Parity {
         self.spend_for(&self.slow_members(false));
         let slow = self.slow_members(true);
         let (row, data) = (window.rows.start, self.map.row_data_bytes());
-        let pieces = pieces(&self.map, row, offset, into.len() as u64);
-        let pieces: Pieces = pieces.filter_map(|piece| piece.within(&window.cols)).collect();
         let is_read = if window.rows.end - row > 1 {
             let at = (row * data - offset) as usize;
             let own = into.slice(at..at + ((window.rows.end - row) * data) as usize);
             self.read_around(window.rows.clone(), &own, &slow).await?
         } else {
-            self.read_row(window, &pieces, into, &slow).await?
+            self.read_row(window, &self.pieces_in(window, row, offset, into), into, &slow).await?
         };
         Ok(is_read || self.read_by_scratch(window, offset, into, &slow).await)
     }
 
-    /// The same where others use the request's memory: the wanted part is copied out of scratch.
+    /// The pieces of a request in one row of a window.
+    fn pieces_in(&self, window: &RowWindow, row: u64, offset: u64, into: &Slice) -> Pieces {
+        let all = pieces(&self.map, row, offset, into.len() as u64);
+        all.filter_map(|piece| piece.within(&window.cols)).collect()
+    }
+
+    /// The same where others use the request's memory, or that failed: the wanted part is copied out of scratch.
     async fn read_by_scratch(&self, window: &RowWindow, offset: u64, into: &Slice, bad: &Bad) -> bool {
-        let all = |row: u64| {
-            let pieces = pieces(&self.map, row, offset, into.len() as u64);
-            pieces.filter_map(|piece| piece.within(&window.cols))
-        };
-        let first: Pieces = all(window.rows.start).collect();
-        let is_wanted = |_: &Row, role: u16| {
-            window.rows.end - window.rows.start > 1 || first.iter().any(|piece| piece.role == role)
+        // Rows of a window of several are wanted whole; one row is wanted as its pieces are.
+        let many = window.rows.end - window.rows.start > 1;
+        let first = self.pieces_in(window, window.rows.start, offset, into);
+        let is_wanted = |row: &Row, role: u16| {
+            let is_data = role != row.p() && Some(role) != row.q();
+            if many { is_data } else { first.iter().any(|piece| piece.role == role) }
         };
         // The failure may lie outside the requested bytes: the window spans the columns of both ends.
         let Ok(planes) = self.load(window, 0, is_wanted, bad).await else { return false };
         for row in window.rows.clone() {
-            for piece in all(row) {
+            for piece in self.pieces_in(window, row, offset, into) {
                 let from = (piece.cols.start - window.cols.start) as usize;
                 let block = planes.block(piece.role, row);
                 let block = block.slice(from..from + (piece.cols.end - piece.cols.start) as usize);
