@@ -270,8 +270,10 @@ mod tests {
             bytes[at.index(blocks * interval)] ^= flip;
             // Headers alone say nothing of the data, and fio's SHA-512 little.
             let covers = verify.sum_len() > 0 && verify != Verify::Sha512 || verify.has_pattern() && job.verify_pattern.is_some();
-            if covers {
-                // fio's CRC-16 and CRC-7 find each change of one byte; of SHA-256 the lowest bytes of eight words are kept.
+            // The generator of CRC-7, x^7 + x^3 + 1, divides itself: CRC-7 alone misses this one change of a byte.
+            let divisible = verify == Verify::Crc7 && flip == 0x89;
+            if covers && !divisible {
+                // fio's CRC-16 finds each change of one byte; of SHA-256 the lowest bytes of eight words are kept.
                 prop_assert!(content.check(offset, &bytes, true).is_err());
             }
         }
