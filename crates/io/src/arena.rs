@@ -8,6 +8,7 @@ use std::alloc::{Layout, handle_alloc_error};
 use std::os::fd::BorrowedFd;
 
 use rustix::fs::{SealFlags, fcntl_get_seals, fstat, fstatfs};
+use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
 use crate::time::Instant;
@@ -166,7 +167,8 @@ impl Region {
         NonNull::slice_from_raw_parts(unsafe { self.base.add(at) }, len)
     }
 
-    /// Gives the pages of a part back to the kernel: they are zeroes when they are next touched.
+    /// Gives the pages of a part back to the kernel, unless they are kept or locked in memory: a server of its own host locks all that
+    /// it has. They hold anything when they are next touched.
     ///
     /// # Safety
     /// Nobody refers to the bytes of the part, and no device uses them.
@@ -180,7 +182,7 @@ impl Region {
         }
         // SAFETY: the part is of this mapping, which stays, and its bytes are nobody's: the caller's promise.
         let forgotten = unsafe { madvise(part.as_ptr().cast(), len, Advice::LinuxDontNeed) };
-        debug_assert!(forgotten.is_ok(), "{forgotten:?}");
+        debug_assert!(matches!(forgotten, Ok(()) | Err(Errno::INVAL)), "{forgotten:?}");
     }
 }
 
@@ -264,5 +266,26 @@ impl Arenas {
     /// Bytes of all arenas.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_that_are_locked_in_memory_stay() {
+        let region = Region::new(2 * PAGE);
+        let bytes = region.base().as_ptr();
+        // SAFETY: the region is mapped, and nobody else refers to it.
+        unsafe {
+            bytes.write(7);
+            rustix::mm::mlock(bytes.cast(), PAGE).expect("a page may be locked");
+            region.forget(0, PAGE);
+            assert_eq!(bytes.read(), 7);
+            rustix::mm::munlock(bytes.cast(), PAGE).expect("it was locked");
+            region.forget(0, 2 * PAGE);
+            assert_eq!(bytes.read(), 0);
+        }
     }
 }
