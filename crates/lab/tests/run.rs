@@ -253,3 +253,16 @@ fn jobs_can_be_ended_and_are_watched() {
         bench.io.block_on(run(&bench.io, &bench.devices(false), &jobs, TERMS, &live)).expect("a run");
     assert_eq!((outcomes[0].elapsed.as_millis(), outcomes[1].ios(), live.jobs()), (100, 0, 0));
 }
+
+#[test]
+fn memory_that_reads_have_used_is_filled_again() {
+    let bench = Bench::new(1);
+    let outcomes = bench.run("[job]\nrw=randrw\nbsrange=512-64k\niodepth=4\nbuffer_pattern=0xa5\n");
+    let written = outcomes[0].tallies[1].bytes;
+    let mut image = vec![0; SIZE as usize];
+    bench.sim.peek(bench.drives[0], 0, &mut image);
+    assert!((SIZE / 4..SIZE * 3 / 4).contains(&written), "{written}");
+    // No place is written twice.
+    let own = image.chunks(512).filter(|block| **block == [0xa5; 512]);
+    assert_eq!(own.count() as u64 * 512, written);
+}

@@ -72,6 +72,11 @@ impl BlockContent {
         }
     }
 
+    /// Whether all requests have the same bytes, as many as each is long.
+    pub fn is_everywhere_the_same(&self) -> bool {
+        self.verify.is_none() && self.pattern.is_some() && self.shape.compress == 0
+    }
+
     /// Bytes from one header to the next in a request of this length.
     fn interval_of(&self, len: usize) -> usize {
         usize::try_from(self.interval)
@@ -325,7 +330,10 @@ mod tests {
                 let job = Job { buffer_pattern: Some(pattern.to_vec()), ..Job::default() };
                 let content = made(&job, 1, 0);
                 let wanted: Vec<u8> = pattern.iter().copied().cycle().take(len).collect();
-                assert_eq!(filled(&content, 0, len), wanted);
+                assert!(content.is_everywhere_the_same());
+                for offset in [0, 5 * 4096] {
+                    assert_eq!(filled(&content, offset, len), wanted);
+                }
             }
         }
     }

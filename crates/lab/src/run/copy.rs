@@ -1,10 +1,11 @@
 //! One copy of a job: its slots, pass by pass.
 
+use core::cell::Cell;
 use core::future::Future;
 use core::task::Poll;
 use std::rc::Rc;
 
-use brindle_io::{Buf, Instant, Io, Pool};
+use brindle_io::{Buf, Instant, Io, Pool, Slice};
 use brindle_volume::{Volume, VolumeError};
 
 use super::outcome::{Trouble, WhyNot};
@@ -54,10 +55,38 @@ async fn pass<V: Volume + 'static>(bench: &Rc<Bench<V>>) {
     }
 }
 
+/// The memory of one slot's requests.
+struct Memory {
+    buf: Buf,
+    /// Bytes from the beginning that hold what every write of the job has there. fio, too, fills such memory once.
+    filled: Cell<usize>,
+}
+
+impl Memory {
+    async fn of<V>(bench: &Bench<V>) -> Self {
+        let len = bench.work.job.largest() as usize;
+        Self { buf: bench.pool.alloc(len).await, filled: Cell::default() }
+    }
+
+    /// The memory of a request, with the content that it writes.
+    fn of_request<V>(&self, bench: &Bench<V>, content: &BlockContent, request: &Request) -> Slice {
+        let len = request.len as usize;
+        let slice = self.buf.slice(0..len);
+        match request.direction {
+            Direction::Read => self.filled.set(0),
+            Direction::Write if !bench.hollow && self.filled.get() < len => {
+                content.fill(request.offset, &mut slice.bytes_mut());
+                self.filled.set(if content.is_everywhere_the_same() { len } else { 0 });
+            }
+            _ => {}
+        }
+        slice
+    }
+}
+
 async fn slot<V: Volume>(bench: &Bench<V>) {
     let work = &bench.work;
-    let len = work.job.largest() as usize;
-    let mut memory = bench.pool.alloc(len).await;
+    let mut memory = Memory::of(bench).await;
     while let Some(asked) = work.next(bench.io.now()) {
         if let Some(target) = work.flush_before(&asked)
             && let Err(error) = flush(bench, target).await
@@ -78,7 +107,7 @@ async fn slot<V: Volume>(bench: &Bench<V>) {
                 // it holds some. So this slot gives its own memory back first, and asks once more.
                 Err(WhyNot::Volume(VolumeError::Again)) => {
                     drop(memory);
-                    memory = bench.pool.alloc(len).await;
+                    memory = Memory::of(bench).await;
                 }
                 Err(why) => return work.fail(Trouble { request: asked.request, why }),
                 Ok(()) => break,
@@ -92,14 +121,11 @@ async fn carry<V: Volume>(
     bench: &Bench<V>,
     asked: TargetRequest,
     content: &BlockContent,
-    memory: &Buf,
+    memory: &Memory,
 ) -> Result<(), WhyNot> {
     let (work, request) = (&bench.work, asked.request);
     let volume = &bench.targets[asked.target];
-    let slice = memory.slice(0..request.len as usize);
-    if request.direction == Direction::Write && !bench.hollow {
-        content.fill(request.offset, &mut slice.bytes_mut());
-    }
+    let slice = memory.of_request(bench, content, &request);
     work.sent(&asked);
     let begun = bench.io.now();
     let (done, sent) = match request.direction {
