@@ -22,8 +22,6 @@ pub(crate) struct Scheduler {
     /// For what the operations are that the current task begins.
     class: Cell<OpClass>,
     ready: RefCell<Ready>,
-    /// Tasks that wait for any other to run.
-    bystanders: RefCell<Vec<TaskId>>,
 }
 
 #[derive(Default)]
@@ -99,28 +97,6 @@ impl Scheduler {
         self.class.set(state.class);
         self.current.set(task.0);
         Some(task)
-    }
-
-    /// Wakes a task before the next round in which any task runs.
-    pub(crate) fn wake_with_others(&self, task: TaskId) {
-        let mut bystanders = self.bystanders.borrow_mut();
-        if !bystanders.contains(&task) {
-            bystanders.push(task);
-        }
-    }
-
-    /// The tasks that are ready now, with those that wait for others to run.
-    #[inline]
-    pub(crate) fn round(&self) -> usize {
-        if self.ready_count() > 0 && !self.bystanders.borrow().is_empty() {
-            self.wake_bystanders();
-        }
-        self.ready_count()
-    }
-
-    #[cold]
-    fn wake_bystanders(&self) {
-        self.bystanders.borrow_mut().drain(..).for_each(|task| self.wake(task));
     }
 
     #[inline]
