@@ -182,6 +182,8 @@ impl Region {
         }
         // SAFETY: the part is of this mapping, which stays, and its bytes are nobody's: the caller's promise.
         let forgotten = unsafe { madvise(part.as_ptr().cast(), len, Advice::LinuxDontNeed) };
+        // Of whole pages this error says that they are locked.
+        debug_assert!((at | len).is_multiple_of(PAGE), "{len} bytes at {at} are no whole pages");
         debug_assert!(matches!(forgotten, Ok(()) | Err(Errno::INVAL)), "{forgotten:?}");
     }
 }

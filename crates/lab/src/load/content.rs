@@ -72,7 +72,7 @@ impl BlockContent {
         }
     }
 
-    /// Whether all requests have the same bytes, as many as each is long.
+    /// Whether every request has the same bytes, cut to its length: memory that holds them need not be filled again.
     pub fn is_everywhere_the_same(&self) -> bool {
         self.verify.is_none() && self.pattern.is_some() && self.shape.compress == 0
     }
