@@ -224,7 +224,7 @@ impl Io {
         self.0.core.scheduler.wake(ROOT);
         loop {
             // Only what is ready now: what becomes ready meanwhile has its turn after the reactor's.
-            for _ in 0..self.0.core.scheduler.ready_count() {
+            for _ in 0..self.0.core.scheduler.round() {
                 let Some(task) = self.0.core.scheduler.next() else { break };
                 if task == ROOT {
                     if let Poll::Ready(value) = future.as_mut().poll(&mut cx) {

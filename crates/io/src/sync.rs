@@ -1,6 +1,6 @@
 //! Waiting for one another among the tasks of one executor, and for several futures at once.
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -21,6 +21,20 @@ impl Io {
             }
             core.began.wait(core.scheduler.current());
             core.special.set(true);
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Waits until any other task runs. An executor of which nobody asks anything is not woken by it.
+    pub async fn another_task_runs(&self) {
+        let mut is_asked = false;
+        core::future::poll_fn(|_| {
+            if core::mem::replace(&mut is_asked, true) {
+                return Poll::Ready(());
+            }
+            let scheduler = &self.0.core.scheduler;
+            scheduler.wake_with_others(scheduler.current());
             Poll::Pending
         })
         .await;
@@ -99,6 +113,92 @@ impl<T> Queue<T> {
     /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+/// A number of permits for which tasks wait their turn, first come, first served.
+pub struct Semaphore {
+    io: Io,
+    free: Cell<usize>,
+    /// Tasks that wait, with their numbers in the order in which they came.
+    waiting: RefCell<VecDeque<(u64, TaskId)>>,
+    came: Cell<u64>,
+}
+
+/// One of the permits of a [`Semaphore`], which it gets back when this is dropped.
+pub struct Permit<'a>(&'a Semaphore);
+
+/// A place in the line. A permit that was given to a task that never looks at it goes on to the next.
+struct InLine<'a> {
+    of: &'a Semaphore,
+    number: u64,
+    taken: bool,
+}
+
+impl Semaphore {
+    /// So many permits for `io`'s tasks.
+    pub fn new(io: &Io, permits: usize) -> Self {
+        Self { io: io.clone(), free: Cell::new(permits), waiting: RefCell::default(), came: Cell::default() }
+    }
+
+    /// A permit if one is free, which none is while tasks wait.
+    #[inline]
+    pub fn try_acquire(&self) -> Option<Permit<'_>> {
+        self.free.set(self.free.get().checked_sub(1)?);
+        Some(Permit(self))
+    }
+
+    /// A permit, once it is this task's turn.
+    #[inline]
+    pub async fn acquire(&self) -> Permit<'_> {
+        match self.try_acquire() {
+            Some(permit) => permit,
+            None => {
+                self.wait().await;
+                Permit(self)
+            }
+        }
+    }
+
+    async fn wait(&self) {
+        let number = self.came.replace(self.came.get() + 1);
+        self.waiting.borrow_mut().push_back((number, self.io.current_task()));
+        let mut place = InLine { of: self, number, taken: false };
+        core::future::poll_fn(|_| if self.is_given(number) { Poll::Ready(()) } else { Poll::Pending }).await;
+        place.taken = true;
+    }
+
+    /// A task that is not in the line any more has a permit.
+    fn is_given(&self, number: u64) -> bool {
+        self.waiting.borrow().front().is_none_or(|(first, _)| *first > number)
+    }
+
+    #[inline]
+    fn give_back(&self) {
+        match self.waiting.borrow_mut().pop_front() {
+            Some((_, task)) => self.io.wake(task),
+            None => self.free.set(self.free.get() + 1),
+        }
+    }
+}
+
+impl Drop for Permit<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.give_back();
+    }
+}
+
+impl Drop for InLine<'_> {
+    fn drop(&mut self) {
+        if self.taken {
+            return;
+        }
+        if self.of.is_given(self.number) {
+            self.of.give_back();
+        } else {
+            self.of.waiting.borrow_mut().retain(|(number, _)| *number != self.number);
+        }
     }
 }
 

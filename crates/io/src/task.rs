@@ -22,6 +22,9 @@ pub(crate) struct Scheduler {
     /// For what the operations are that the current task begins.
     class: Cell<OpClass>,
     ready: RefCell<Ready>,
+    /// Tasks that wait for any other to run, and whether there are some: each round asks.
+    bystanders: RefCell<Vec<TaskId>>,
+    has_bystanders: Cell<bool>,
 }
 
 #[derive(Default)]
@@ -97,6 +100,32 @@ impl Scheduler {
         self.class.set(state.class);
         self.current.set(task.0);
         Some(task)
+    }
+
+    /// Wakes a task before the next round in which any task runs.
+    pub(crate) fn wake_with_others(&self, task: TaskId) {
+        self.has_bystanders.set(true);
+        let mut bystanders = self.bystanders.borrow_mut();
+        if !bystanders.contains(&task) {
+            bystanders.push(task);
+        }
+    }
+
+    /// The tasks that are ready now, with those that wait for others to run.
+    #[inline]
+    pub(crate) fn round(&self) -> usize {
+        let ready = self.ready_count();
+        if !self.has_bystanders.get() || ready == 0 {
+            return ready;
+        }
+        self.wake_bystanders();
+        self.ready_count()
+    }
+
+    #[cold]
+    fn wake_bystanders(&self) {
+        self.has_bystanders.set(false);
+        self.bystanders.borrow_mut().drain(..).for_each(|task| self.wake(task));
     }
 
     #[inline]
