@@ -27,6 +27,9 @@ use crate::world::{Coming, Devices};
 /// The greatest age of the status that is given when the arrays' thread does not answer.
 const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
 
+/// The same while nobody asks the arrays' thread for anything. An alert rests on its age being below ten seconds.
+const SNAPSHOT_IDLE: Duration = Duration::from_secs(8);
+
 /// Time for clients to leave a withdrawn array, before the answer names those that are left.
 const CLIENTS_PATIENCE: Duration = Duration::from_secs(8);
 
@@ -516,6 +519,8 @@ impl Service {
             loop {
                 service.io.sleep(SNAPSHOT_EVERY).await;
                 service.publish();
+                // Nothing changes while nothing runs.
+                race(service.io.another_task_runs(), service.io.sleep(SNAPSHOT_IDLE)).await;
             }
         });
         snapshot

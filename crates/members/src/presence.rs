@@ -14,8 +14,8 @@ use crate::set::{MemberSet, Noticed, Owner};
 /// Time between two looks.
 pub const EVERY: Duration = Duration::from_secs(1);
 
-/// The same while nobody asks the members for anything.
-pub(crate) const IDLE: Duration = Duration::from_secs(5);
+/// The same while nobody asks the members for anything: what became of a device is said within ten seconds.
+pub(crate) const IDLE: Duration = Duration::from_secs(8);
 
 /// Looks at a member, unless that is under way; one that does not answer is judged by `patience`.
 pub fn look(owner: &Rc<dyn Owner>, role: u16) {

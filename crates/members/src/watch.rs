@@ -13,7 +13,7 @@
 
 use std::rc::{Rc, Weak};
 
-use brindle_io::sync::race;
+use brindle_io::sync::{Either, race};
 use brindle_io::{Duration, Instant, Io, MemberId, OpError, OpSpan};
 
 use crate::events::{Cause, Operation};
@@ -32,18 +32,29 @@ const CLASSES: [OpSpan; 4] = [OpSpan::Read, OpSpan::Write, OpSpan::Slow, OpSpan:
 pub async fn watch(owner: Weak<dyn Owner>, io: Io, patience: Patience) {
     let (look_at, compare_at) = (io.ran().after(presence::EVERY), io.ran().after(peers::EVERY));
     let mut watch = Watch { asked: patience, look_at, compare_at, peers: Peers::default(), patience };
+    let mut rested = false;
     loop {
-        io.sleep(patience.tick()).await;
+        if !rested {
+            io.sleep(patience.tick()).await;
+        }
         let Some(owner) = owner.upgrade() else { return };
         if owner.set().ended.get() {
             return;
         }
         let idle = watch.look(&owner, io.ran());
         drop(owner);
+        rested = false;
         if idle {
-            race(io.operation_begins(), io.sleep(presence::IDLE)).await;
+            let next_look = io.sleep_until(next_common(io.now()));
+            rested = matches!(race(io.operation_begins(), next_look).await, Either::Second(()));
         }
     }
+}
+
+/// The next look of watches that are idle. All watches of a thread have the same, so that it is woken once for them.
+fn next_common(now: Instant) -> Instant {
+    let every = presence::IDLE.as_nanos() as u64;
+    Instant::from_nanos((now.as_nanos() / every + 1) * every)
 }
 
 struct Watch {

@@ -20,7 +20,7 @@ fn waits(server: &Server) -> BTreeMap<OsString, u64> {
 }
 
 #[test]
-fn a_server_without_requests_wakes_five_times_a_second_at_most() {
+fn a_server_without_requests_wakes_twice_a_second_at_most() {
     let set = Set::sparse(6, 24 * MIB);
     set.create("-l 6 -c 64K -N a").ok();
     let server = set.serve("");
@@ -32,11 +32,11 @@ fn a_server_without_requests_wakes_five_times_a_second_at_most() {
     server.wait_for_state("active", false);
     std::thread::sleep(Duration::from_secs(2));
     let before = waits(&server);
-    std::thread::sleep(Duration::from_secs(10));
+    std::thread::sleep(Duration::from_secs(16));
     // Workers of the kernel end meanwhile, and others begin.
     let since =
         |(thread, count): (OsString, u64)| count.saturating_sub(before.get(&thread).copied().unwrap_or(0));
     let waited: u64 = waits(&server).into_iter().map(since).sum();
-    assert!(waited <= 50, "{waited} times in ten seconds");
+    assert!(waited <= 32, "{waited} times in 16 seconds");
     server.stop();
 }
