@@ -29,6 +29,7 @@ use core::ops::Range;
 use std::rc::Rc;
 
 use brindle_io::PAGE as IO_PAGE;
+use brindle_io::sync::Semaphore;
 use brindle_layout::{ParityRows, Row};
 use brindle_members::door::{Door, MemberOps, Moved};
 use brindle_members::lock::{Hold, RangeGuard, RangeLock};
@@ -45,6 +46,14 @@ use crate::data::allocation::Sources;
 /// Columns are cut at multiples of this: no member has larger blocks.
 const PAGE: u64 = 4096;
 
+/// Updates of rows under way at once for each that a member takes part in: members are not busier with more, while what is kept for each
+/// leaves the caches. With 2048 in flight a 4K write of RAID 6 x6 takes 1.5 times the time of one of 32 with this, 2.1 with
+/// twice as many, and 2.3 with four times; a request of RAID 0 takes 1.15.
+const AT_A_MEMBER: usize = 64;
+
+/// The same where disks rotate. They choose among what waits: of 24 TB ten in a hundred requests more with 512 than with 64.
+const AT_A_DISK: usize = 512;
+
 /// One block per term of a parity; an empty one stands for zeroes.
 type Slots<'a> = SmallVec<[&'a [u8]; 32]>;
 
@@ -60,6 +69,8 @@ pub(crate) struct Parity {
     batches: Batches,
     /// Writes in progress.
     writers: Writers,
+    /// Updates of parts of rows under way.
+    updates: Semaphore,
 }
 
 impl Parity {
@@ -72,6 +83,7 @@ impl Parity {
             locks: RangeLock::new(&core.io),
             batches: Batches::default(),
             writers: Writers::default(),
+            updates: Semaphore::new(&core.io, updates(core, map)),
         }
     }
 
@@ -133,6 +145,15 @@ impl Parity {
     fn readable_in(&self, row: u64, role: u16) -> Option<Device> {
         self.core.members.readable(role, self.map.row_offset(row + 1))
     }
+}
+
+/// Updates of parts of rows that run at once. Each takes part in a data member and those of the row's parity.
+fn updates(core: &Core, map: &ParityRows) -> usize {
+    let (data, parity) = (map.data_members(), map.parity_members());
+    let device = |role| core.members.device(role).and_then(|device| core.io.member_info(device.id));
+    let rotates = (0..data + parity).filter_map(device).any(|info| info.rotational);
+    let each = if rotates { AT_A_DISK } else { AT_A_MEMBER };
+    usize::from(data + parity) * each / usize::from(parity + 1)
 }
 
 /// The roles that hold the row's data, in its order.

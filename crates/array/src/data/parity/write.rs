@@ -10,7 +10,7 @@ use brindle_members::lock::Hold;
 use brindle_volume::{VolumeError, bytes};
 
 use super::Parity;
-use super::batch::Part;
+use super::batch::{Open, Part};
 use crate::data::list::{self, part};
 
 /// Where a range cuts rows: a part of the first, full ones, a part of the last. Lengths in bytes.
@@ -91,21 +91,35 @@ impl Parity {
         // A write that could not join has not waited, so that `last` is still the last holder of the row's lock.
         let held = self.locks.enter_after(row..row + 1, Hold::Exclusive, last);
         let open = self.batches.open(&self.core.io, held.key(), part, fua);
-        if self.writers.expects_company() {
-            // Writers that are about to reach this row may join; the wait is repeated while some do.
-            for _ in 0..MOST_TURNS {
-                let before = open.bytes();
-                self.core.io.yield_now().await;
-                if open.bytes() == before || open.bytes() == self.map.row_data_bytes() {
-                    break;
-                }
+        // Writes enter both lines in one order: the first in the line for a row has a permit before those behind it.
+        let _permit = match self.updates.try_acquire() {
+            Some(permit) => {
+                self.await_company(&open).await;
+                permit
             }
-        }
+            // Others may join meanwhile.
+            None => self.updates.acquire().await,
+        };
         held.granted().await;
         let Some(batch) = open.close() else { return Err(VolumeError::Stopping) };
         let result = self.write_batch(row, &batch).await;
         batch.finish(result);
         result
+    }
+
+    /// Lets writers that are about to reach the row join; the wait is repeated while some do.
+    #[inline]
+    async fn await_company(&self, open: &Open<'_>) {
+        if !self.writers.expects_company() {
+            return;
+        }
+        for _ in 0..MOST_TURNS {
+            let before = open.bytes();
+            self.core.io.yield_now().await;
+            if open.bytes() == before || open.bytes() == self.map.row_data_bytes() {
+                break;
+            }
+        }
     }
 }
 
