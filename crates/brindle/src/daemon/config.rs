@@ -165,16 +165,7 @@ fn of_running(args: &cli::Config) -> Result<Config, Failure> {
 fn of_mdadm(file: &Path) -> Result<Config, Failure> {
     let conf = MdadmConf::read(Some(file))?;
     let mut config = Config { homehost: Some("none".to_owned()), ..Config::default() };
-    config.arrays = conf
-        .arrays
-        .iter()
-        .map(|array| VolumeOpening {
-            name: array.name.clone(),
-            uuid: array.uuid.clone(),
-            bitmap: array.bitmap.clone(),
-            ..VolumeOpening::default()
-        })
-        .collect();
+    config.arrays = conf.volumes();
     if conf.mail_to.is_some() || conf.program.is_some() {
         let (mail, mail_from, program) = (conf.mail_to, conf.mail_from, conf.program);
         config.monitor = Some(MonitorConfig { mail, mail_from, program, ..MonitorConfig::default() });

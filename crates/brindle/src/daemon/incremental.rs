@@ -8,7 +8,7 @@ use brindle_format::md::display_uuid;
 use brindle_io::device::DeviceAccess;
 use serde::Serialize;
 
-use super::{chosen_by, means};
+use super::Meant;
 use crate::choice::{Choice, served};
 use crate::cli::Incremental;
 use crate::control::Request;
@@ -69,11 +69,8 @@ fn hand_over(args: &Incremental) -> Result<End, Failure> {
         Err(TryLockError::WouldBlock) => return end(Outcome::Waiting, Vec::new()),
         Err(TryLockError::Error(source)) => return Err(failed(source)),
     }
-    let own = chosen_by(&config);
-    let is_meant = |found: &Findable| {
-        let is_own = own == "any" || found.homehost.as_deref() == Some(&own);
-        found.uuid == uuid && (is_own || config.volumes().any(|volume| means(volume, found)))
-    };
+    let meant = Meant::by(&config);
+    let is_meant = |found: &Findable| found.uuid == uuid && meant.is_meant(found);
     let wait = Duration::from_millis(args.wait.0);
     let choice = Choice { places: &config.devices, named: &is_meant, own: None, wait };
     let (scanned, served) = choice.wait_for_members(&folder);

@@ -16,6 +16,7 @@ use crate::cli::{Daemon, Reload};
 use crate::control::Request;
 use crate::failure::Failure;
 use crate::host::Host;
+use crate::monitor::MdadmConf;
 use crate::scan::Findable;
 use crate::serve::{ServeJob, serve_here};
 use crate::settings::{Settings, called};
@@ -48,17 +49,22 @@ pub(crate) fn daemon(args: &Daemon) -> Result<ExitCode, Failure> {
 
 /// Members of all that is to be served. What can't be assembled is reported, and keeps nothing else from being served.
 fn members(config: &Config, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let own = chosen_by(config);
-    let is_named = |found: &Findable| config.volumes().any(|volume| means(volume, found));
+    let meant = Meant::by(config);
     let choice = Choice {
         places: &config.devices,
-        named: &is_named,
-        own: (own != "none").then_some(&*own),
+        named: &|found| meant.is_meant(found),
+        own: None,
         wait: Duration::from_millis(config.wait),
     };
     let (scanned, served) = choice.wait_for_members(folder);
     for volume in config.volumes().filter(|volume| !scanned.all.iter().any(|found| means(volume, found))) {
         eprintln!("brindle: {} was not found", called(volume));
+    }
+    for found in scanned.all.iter().filter(|found| meant.is_left_to_md(found)) {
+        eprintln!(
+            "brindle: {} is left to md: mdadm.conf names it, and the settings do not",
+            found.name.escape_debug()
+        );
     }
     let mut members = Vec::new();
     for found in scanned.all.iter().filter(|found| choice.is_meant(found)) {
@@ -87,9 +93,48 @@ fn members(config: &Config, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(members)
 }
 
-/// The host whose arrays are served without being named; `none` and `any` are words.
-fn chosen_by(config: &Config) -> String {
-    config.homehost.clone().unwrap_or_else(this_host)
+/// Arrays that a daemon is to serve, among all that are found.
+struct Meant<'a> {
+    config: &'a Config,
+    /// The host whose arrays are served without being named; `none` and `any` are words.
+    own: String,
+    /// Arrays that mdadm.conf names.
+    of_md: Vec<VolumeOpening>,
+}
+
+impl<'a> Meant<'a> {
+    fn by(config: &'a Config) -> Self {
+        let own = config.homehost.clone().unwrap_or_else(this_host);
+        // A file that can't be read names nothing.
+        let of_md = MdadmConf::read(None).unwrap_or_default().volumes();
+        Self { config, own, of_md }
+    }
+
+    /// Named by the settings, or of this host and not left to md.
+    fn is_meant(&self, found: &Findable) -> bool {
+        self.is_named(found) || self.is_own(found) && !self.is_mds(found)
+    }
+
+    /// Of this host, and named by mdadm.conf alone: md assembles it, now or later, and would find its members taken.
+    fn is_left_to_md(&self, found: &Findable) -> bool {
+        !self.is_named(found) && self.is_own(found) && self.is_mds(found)
+    }
+
+    fn is_named(&self, found: &Findable) -> bool {
+        self.config.volumes().any(|volume| means(volume, found))
+    }
+
+    fn is_own(&self, found: &Findable) -> bool {
+        match self.own.as_str() {
+            "none" => false,
+            "any" => true,
+            own => found.homehost.as_deref() == Some(own),
+        }
+    }
+
+    fn is_mds(&self, found: &Findable) -> bool {
+        found.metadata != "pool" && self.of_md.iter().any(|array| means(array, found))
+    }
 }
 
 /// The reason why an array can't be assembled from the devices that were found, for this array alone.
@@ -118,4 +163,51 @@ pub(crate) fn reload(args: &Reload) -> Result<(), Failure> {
     let words = answer["changed"].as_array().into_iter().flatten().filter_map(serde_json::Value::as_str);
     let lines: Vec<String> = words.map(|words| format!("{words}\n")).collect();
     report::print(&if lines.is_empty() { format!("{server}: nothing has changed\n") } else { lines.concat() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(name: &str, host: Option<&str>, metadata: &str) -> Findable {
+        Findable {
+            uuid: "00000001:00000002:00000003:00000004".to_owned(),
+            name: name.to_owned(),
+            full_name: host.map_or(name.to_owned(), |host| format!("{host}:{name}")),
+            homehost: host.map(str::to_owned),
+            metadata: metadata.to_owned(),
+            level: None,
+            members: Vec::new(),
+            missing: Vec::new(),
+            newly_missing: Vec::new(),
+            spares: 0,
+            problem: None,
+            risks: None,
+        }
+    }
+
+    #[test]
+    fn arrays_of_this_host_that_mdadm_conf_alone_names_are_left_to_md() {
+        let named = |name: &str| VolumeOpening { name: Some(name.to_owned()), ..VolumeOpening::default() };
+        let by_uuid = |uuid: &str| VolumeOpening { uuid: Some(uuid.to_owned()), ..named("x") };
+        let config = Config { arrays: vec![named("b")], ..Config::default() };
+        let uuid = "00000001000000020000000300000004";
+        for (own, of_md, is_own) in [
+            ("here", named("a"), true),
+            ("here", by_uuid(uuid), true),
+            ("any", named("a"), true),
+            ("none", named("a"), false),
+            ("there", named("a"), false),
+        ] {
+            let meant = Meant { config: &config, own: own.to_owned(), of_md: vec![of_md] };
+            let one = found("a", Some("here"), "1.2");
+            assert_eq!((meant.is_meant(&one), meant.is_left_to_md(&one)), (false, is_own), "{own}");
+        }
+        let of = |of_md: Vec<VolumeOpening>| Meant { config: &config, own: "here".to_owned(), of_md };
+        let here = found("a", Some("here"), "1.2");
+        assert!(of(vec![by_uuid("5:6:7:8")]).is_meant(&here));
+        assert!(of(vec![named("b")]).is_meant(&found("b", Some("here"), "1.2")), "the settings name it");
+        assert!(!of(vec![named("tank")]).is_left_to_md(&found("tank", None, "pool")));
+        assert!(!of(Vec::new()).is_meant(&found("a", Some("there"), "1.2")));
+    }
 }

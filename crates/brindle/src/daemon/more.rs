@@ -6,7 +6,7 @@ use std::time::Duration;
 use brindle_host::opening::{Config, Permission};
 use brindle_io::device::DeviceAccess;
 
-use super::{chosen_by, means};
+use super::{Meant, means};
 use crate::choice::{Choice, lacking};
 use crate::failure::Failure;
 use crate::host::Host;
@@ -23,12 +23,11 @@ pub(super) fn take(
     folder: &Path,
     only: Option<&str>,
 ) -> (Vec<Joined>, Vec<String>) {
-    let is_named = |found: &Findable| config.volumes().any(|volume| means(volume, found));
-    let own = chosen_by(config);
+    let meant = Meant::by(config);
     let choice = Choice {
         places: &config.devices,
-        named: &is_named,
-        own: (own != "none").then_some(&*own),
+        named: &|found| meant.is_meant(found),
+        own: None,
         wait: Duration::ZERO,
     };
     let (scanned, served) = choice.wait_for_members(folder);

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use brindle_host::opening::VolumeOpening;
+
 use crate::failure::Failure;
 
 /// Where mdadm has its configuration: of Debian, and of others.
@@ -46,6 +48,17 @@ impl MdadmConf {
                 Ok(found.map(|text| Self::parse(&text)).unwrap_or_default())
             }
         }
+    }
+
+    /// The arrays, as settings name them.
+    pub(crate) fn volumes(&self) -> Vec<VolumeOpening> {
+        let volume = |MdadmArray { name, uuid, bitmap }: &MdadmArray| VolumeOpening {
+            name: name.clone(),
+            uuid: uuid.clone(),
+            bitmap: bitmap.clone(),
+            ..VolumeOpening::default()
+        };
+        self.arrays.iter().map(volume).collect()
     }
 
     /// Keywords in capitals or not, as mdadm takes them; a line that begins with a blank goes on with the one before.
