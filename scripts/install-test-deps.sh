@@ -101,6 +101,8 @@ readonly wanted=(
     "musl-gcc                             musl-tools"
     "zsh                                  zsh"
     "fish                                 fish"
+    "curl                                 curl"
+    "smartctl                             smartmontools"
     "cryptsetup                           cryptsetup-bin"
     "pvcreate                             lvm2"
     "busybox                              busybox-static"

@@ -41,6 +41,8 @@ echo 0 >/run/output
 
 [ ! -e /modules/order.file_system ] || load /modules/order.file_system
 
+[ ! -e /modules/order.nvme ] || load /modules/order.nvme
+
 # The address that QEMU's own network gives to its first machine.
 if [ -e /modules/order.network ]; then
     load /modules/order.network

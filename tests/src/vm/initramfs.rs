@@ -35,6 +35,9 @@ const NETWORK_MODULES: [&str; 2] = ["virtio_net", "nbd"];
 /// Modules of machines that mount the file system of a disk.
 const FILE_SYSTEM_MODULES: [&str; 1] = ["ext4"];
 
+/// Modules of machines with drives that tell of their health.
+const NVME_MODULES: [&str; 1] = ["nvme"];
+
 /// Modules of machines that are initiators: of iSCSI, and of disks that are reached by several ways.
 const INITIATOR_MODULES: [&str; 3] = ["iscsi_tcp", "dm_multipath", "dm_round_robin"];
 
@@ -80,6 +83,17 @@ pub(super) fn network(modules: &Path) -> Result<Vec<u8>, Missing> {
 pub(super) fn file_system(modules: &Path) -> Result<Vec<u8>, Missing> {
     let mut archive = Archive::default();
     add_modules(&mut archive, modules, &FILE_SYSTEM_MODULES, "modules/order.file_system")?;
+    Ok(archive.finish())
+}
+
+/// Additions for a machine with drives that tell of their health.
+///
+/// # Errors
+/// `smartctl` is not installed.
+pub(super) fn nvme(modules: &Path) -> Result<Vec<u8>, Missing> {
+    let mut archive = Archive::default();
+    add_program(&mut archive, "smartctl")?;
+    add_modules(&mut archive, modules, &NVME_MODULES, "modules/order.nvme")?;
     Ok(archive.finish())
 }
 

@@ -88,6 +88,9 @@ pub struct Vm {
     network: Option<&'static [u8]>,
     file_system: Option<&'static [u8]>,
     initiator: Option<&'static [u8]>,
+    nvme: Option<&'static [u8]>,
+    /// Critical warnings of its NVMe drives.
+    warnings: Vec<u8>,
     /// Hands the machine over to systemd.
     debian: Option<Vec<u8>>,
     limit: Duration,
@@ -129,6 +132,8 @@ impl Vm {
             network: None,
             file_system: None,
             initiator: None,
+            nvme: None,
+            warnings: Vec::new(),
             debian: None,
             limit,
         }
@@ -217,6 +222,22 @@ impl Vm {
         Ok(vm)
     }
 
+    /// Adds NVMe drives, empty ones, that keep SMART's log, and `smartctl`. Each has one of these critical warnings; 0 is none. They
+    /// appear as `/dev/nvme0n1` and so on when they like, and in no promised order: number N has the serial number NVME-N.
+    ///
+    /// # Errors
+    /// `smartctl` is not installed, or a module's package can't be unpacked.
+    pub fn nvme(mut self, warnings: &[u8]) -> Result<Self, Missing> {
+        static MORE: [OnceLock<Result<Vec<u8>, Missing>>; 2] = [const { OnceLock::new() }; 2];
+        let more = MORE[self.parts.kernel.of as usize]
+            .get_or_init(|| initramfs::nvme(&self.parts.kernel.modules))
+            .as_ref()
+            .map_err(Clone::clone)?;
+        self.nvme = Some(more);
+        self.warnings = warnings.to_vec();
+        Ok(self)
+    }
+
     /// Makes the machine a whole Debian with systemd, udev and mdadm, on a disk of [`debian::disk`], which is disk 0. The script is run by
     /// bash, as one of its services, in `/run/test`, where the files of `payload` are; then systemd powers off.
     ///
@@ -258,8 +279,9 @@ impl Vm {
         let dir = tempfile::tempdir().expect("a folder for the machine");
         let initramfs = dir.path().join("initramfs");
         let debian = self.debian.as_deref();
-        let more =
-            [self.network, self.file_system, self.initiator, debian].map(Option::unwrap_or_default).concat();
+        let more = [self.network, self.file_system, self.initiator, self.nvme, debian]
+            .map(Option::unwrap_or_default)
+            .concat();
         let script = initramfs::script(script, self.disks.len());
         std::fs::write(&initramfs, [&self.parts.initramfs[..], &more, &script].concat())
             .expect("the initramfs is written");
@@ -303,6 +325,11 @@ impl Vm {
                 "{device},serial=BRINDLE-{i},drive=d{i},logical_block_size={sector},physical_block_size={sector}",
                 sector = disk.sector
             ));
+        }
+        for (i, warning) in self.warnings.iter().enumerate() {
+            qemu.arg("-blockdev").arg(format!("null-co,node-name=nvme{i},size=16777216,read-zeroes=on"));
+            let device = format!("nvme,drive=nvme{i},serial=NVME-{i},smart_critical_warning={warning}");
+            qemu.arg("-device").arg(device);
         }
         if self.network.is_some() {
             qemu.args(["-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net"]);

@@ -1,8 +1,16 @@
 //! The monitor: events with mdadm's names, told by lines, programs and mail.
 
-use std::io::{BufRead, BufReader};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+use brindle_tests::loops::Loop;
+use brindle_tests::tools::{find, or_skip};
+use brindle_tests::vm::Vm;
+use rustix::process::Signal;
 
 use super::*;
 
@@ -152,6 +160,140 @@ fn a_webhook_is_told_and_one_that_never_answers_holds_up_nothing() {
     assert!(run("monitor --scan --webhook nowhere", &[]).ended(2).err.contains("http://"));
 }
 
+/// A request as a server gets it.
+struct Posted {
+    /// Method, address and version.
+    line: String,
+    /// Values by names in small letters. A name that comes twice has both, joined.
+    headers: BTreeMap<String, String>,
+    body: Value,
+}
+
+impl Posted {
+    fn read(stream: &mut BufReader<TcpStream>) -> Self {
+        let mut next = || {
+            let mut line = String::new();
+            stream.read_line(&mut line).unwrap();
+            line.trim_end_matches("\r\n").to_owned()
+        };
+        let line = next();
+        let mut headers = BTreeMap::<String, String>::new();
+        loop {
+            let header = next();
+            let Some((name, value)) = header.split_once(':') else { break };
+            headers.entry(name.to_lowercase()).or_default().push_str(value.trim());
+        }
+        let mut body = vec![0; headers["content-length"].parse().unwrap()];
+        stream.read_exact(&mut body).unwrap();
+        Self { line, headers, body: serde_json::from_slice(&body).unwrap() }
+    }
+}
+
+/// A server of HTTP that answers the first request by `first`, all others well: its address, and all that it gets.
+fn http_server(first: &'static str) -> (String, Receiver<Posted>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/hook?secret=a\"b\\c", listener.local_addr().unwrap());
+    let (tell, told) = channel();
+    let serve = move || {
+        for (number, stream) in listener.incoming().enumerate() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let posted = Posted::read(&mut stream);
+            let status = if number == 0 { first } else { "200 OK" };
+            write!(stream.get_mut(), "HTTP/1.1 {status}\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+                .unwrap();
+            // The test has ended, when nobody listens.
+            let _ = tell.send(posted);
+        }
+    };
+    std::thread::spawn(serve);
+    (address, told)
+}
+
+/// `brindle monitor` of the array `a`, with a webhook that the real curl tells. What the user of the test has set for curl does not count.
+fn hooked(set: &Set, address: &str, flags: &[&str]) -> Command {
+    let mut command = Command::new(program::path());
+    command
+        .args(["monitor", "--config", "/dev/null", "--webhook", address, "--runtime-dir"])
+        .arg(set.runtime());
+    command
+        .arg("a")
+        .args(flags)
+        .env("no_proxy", "*")
+        .env("HOME", set.dir.path())
+        .env("CURL_HOME", set.dir.path());
+    command
+}
+
+#[test]
+fn curl_posts_events_as_json_and_names_are_data_in_it() {
+    if or_skip(find("curl")).is_none() {
+        return;
+    }
+    let mut set = Set::sparse(3, 4 * MIB);
+    let evil = set.path("m\"\r\nX-Evil: yes\r\n\r\nurl = \"http:\\n\t@%41é");
+    std::fs::rename(&set.members[1], &evil).unwrap();
+    set.members[1] = evil;
+    set.create("-l 5 -c 64K -N a").ok();
+    let server = set.serve("");
+    let (address, told) = http_server("503 Service Unavailable");
+    let mut running = Running(
+        hooked(&set, &address, &["--json", "--delay", "100ms"]).stdout(Stdio::piped()).spawn().unwrap(),
+    );
+    let mut lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    let without_time = |mut event: Value| {
+        assert!(event["at"].take().as_u64().is_some(), "{event}");
+        event
+    };
+    // A post that was refused is tried once more.
+    let new = without_time(next());
+    for _ in 0..2 {
+        assert_eq!(without_time(told.recv().unwrap().body), new);
+    }
+    server.ask("fail", &["1"]).ok();
+    let fail = without_time(next());
+    assert_eq!((&fail["event"], &fail["device"]), (&"Fail".into(), &name(&set.members[1]).into()));
+    let posted = told.recv().unwrap();
+    assert_eq!(posted.line, "POST /hook?secret=a\"b\\c HTTP/1.1");
+    assert_eq!(posted.headers["content-type"], "application/json");
+    assert!(!posted.headers.contains_key("x-evil"), "{:?}", posted.headers);
+    assert_eq!(without_time(posted.body), fail);
+    // Its own line about the failure has as many lines as the name.
+    assert_eq!(server.signal(Signal::TERM).0, 0);
+}
+
+#[test]
+fn curl_gives_up_on_a_server_that_never_answers_and_the_monitor_goes_on_meanwhile() {
+    if or_skip(find("curl")).is_none() {
+        return;
+    }
+    let set = Set::raid5(3);
+    let server = set.serve("");
+    server.ask("fail", &["1"]).ok();
+    // The kernel takes the connections, and nobody ever takes them from it.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/", silent.local_addr().unwrap());
+    let mut once = hooked(&set, &address, &["--oneshot"]);
+    let mut once = Running(once.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(once.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "DegradedArray on a\n");
+    let mut running = Running(
+        hooked(&set, &address, &["--json", "--delay", "100ms"]).stdout(Stdio::piped()).spawn().unwrap(),
+    );
+    let mut lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
+    let mut next =
+        || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap()["event"].clone();
+    assert_eq!([next(), next()], ["NewArray", "DegradedArray"]);
+    server.stop_after_failing(1);
+    assert_eq!(next(), "DeviceDisappeared");
+    // One that ends by itself waits until all was tried: three times ten seconds, and some between them.
+    let mut said = String::new();
+    once.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("the webhook was not told, tried 3 times: curl ended with"), "{said}");
+    assert!(once.0.wait().unwrap().success());
+}
+
 #[test]
 fn a_drive_that_smart_calls_failing_is_an_event() {
     let set = Set::raid5(3);
@@ -165,6 +307,70 @@ fn a_drive_that_smart_calls_failing_is_an_event() {
     assert_eq!(said, format!("DriveFailing on a {} (S1, SMART says that it fails)\n", name(&set.members[1])));
     let wrong = script(&set, "wrong", "echo no JSON");
     assert_eq!(once(&set, &format!("a --smart --smartctl {}", wrong.display())).ok().text(), "");
+    server.stop();
+}
+
+/// It cannot even tell which kind of drive these are.
+#[test]
+fn the_real_smartctl_calls_no_drive_failing_that_has_no_smart() {
+    let Some(smartctl) = or_skip(find("smartctl")) else { return };
+    let set = Set::raid5(3);
+    let loops = set.members.iter().map(|member| Loop::over(member, 512)).collect::<Result<Vec<_>, _>>();
+    let Some(loops) = or_skip(loops) else { return };
+    let devices: Vec<PathBuf> = loops.iter().map(|device| device.path().to_owned()).collect();
+    let server = set.serve_some("--memory 32M", &devices);
+    let told = set.path("told");
+    path_with(&set, "smartctl", &format!("{} \"$@\" | tee -a {}", smartctl.display(), told.display()));
+    let mut monitor = Command::new(program::path());
+    monitor.args(["monitor", "--oneshot", "--smart", "--config", "/dev/null", "--runtime-dir"]);
+    monitor.arg(set.runtime()).arg("a").env("PATH", set.path("bin"));
+    assert_eq!(Ran::of(monitor).ok().text(), "");
+    let told = std::fs::read(told).unwrap();
+    let reports = serde_json::Deserializer::from_slice(&told).into_iter::<Value>();
+    let reports = reports.collect::<Result<Vec<_>, _>>().unwrap();
+    assert_eq!(reports.len(), devices.len());
+    for report in reports {
+        assert_eq!(report["smart_status"], Value::Null, "{report}");
+        assert_ne!(report["smartctl"]["exit_status"], 0, "{report}");
+    }
+    server.stop();
+    drop(loops);
+    // Files as well, if the program is named.
+    let server = set.serve("");
+    assert_eq!(once(&set, &format!("a --smart --smartctl {}", smartctl.display())).ok().text(), "");
+    server.stop();
+}
+
+/// Its words on drives of a machine are given to the monitor as those on members.
+#[test]
+fn the_real_smartctl_tells_which_drive_of_a_machine_fails() {
+    const WARNINGS: [u8; 3] = [0, 4, 0];
+    let Some(vm) = or_skip(Vm::new().and_then(|vm| vm.nvme(&WARNINGS))) else { return };
+    let look = "for n in 0 1 2; do
+            until [ -b /dev/nvme${n}n1 ]; do sleep 0.1; done
+            smartctl --json --health --info -- /dev/nvme${n}n1 >/tmp/said || true
+            put $n \"$(tr -d '\\n' </tmp/said)\"
+        done";
+    let report = vm.run(look).unwrap();
+    let set = Set::raid5(WARNINGS.len());
+    let server = set.serve("");
+    let mut failing = None;
+    let mut cases = String::new();
+    for (number, member) in set.members.iter().enumerate() {
+        let said = &report[&*number.to_string()];
+        let of: Value = serde_json::from_str(said).unwrap();
+        std::fs::write(set.path(&format!("said{number}")), said).unwrap();
+        cases += &format!("{}) cat {};; ", name(member), name(&set.path(&format!("said{number}"))));
+        // Nothing promises which drive is which: their serial numbers tell.
+        if of["serial_number"] == "NVME-1" {
+            assert_eq!(of["smart_status"]["passed"], false, "{said}");
+            failing = Some((name(member), of["model_name"].as_str().unwrap().to_owned()));
+        }
+    }
+    let (member, model) = failing.unwrap();
+    let smartctl = script(&set, "smartctl", &format!("case \"$5\" in {cases} esac"));
+    let said = once(&set, &format!("a --smart --smartctl {}", smartctl.display())).ok().text();
+    assert_eq!(said, format!("DriveFailing on a {member} ({model}, NVME-1, SMART says that it fails)\n"));
     server.stop();
 }
 

@@ -1,0 +1,3 @@
+# Nobody at a keyboard, and the next boot under load.
+look
+load
