@@ -5,4 +5,4 @@ mod client;
 mod tests;
 
 pub(crate) use brindle_host::control::{BitmapPlace, DeviceFlag, Request, Word};
-pub(crate) use client::{Response, ask, stop};
+pub(crate) use client::{Response, ask, stop, takeover};

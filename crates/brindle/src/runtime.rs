@@ -169,6 +169,8 @@ pub(crate) fn servers(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = entries
         .flatten()
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_socket()))
+        // Nobody answers on a socket that this process is about to take over.
+        .filter(|entry| !uring::is_unclaimed(&entry.path()))
         .filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".control")?.to_owned()))
         .collect();
     names.sort();

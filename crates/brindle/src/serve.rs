@@ -1,6 +1,7 @@
 //! `brindle serve`: serves arrays over NBD until an order to stop.
 
 mod access;
+mod announce;
 mod copied_members;
 mod detached;
 mod groups;
@@ -12,6 +13,7 @@ mod places;
 mod pooled;
 mod reload;
 mod reservation_files;
+mod takeover;
 mod tls;
 
 use std::os::unix::net::UnixListener;
@@ -33,7 +35,6 @@ use brindle_host::{
 use brindle_io::device::DeviceAccess;
 use brindle_io::sync::{Either, race};
 use brindle_io::uring::{self, ListenError, SocketFile, SocketRights};
-use brindle_volume::Volume;
 use serde_json::json;
 
 use crate::cli::Serve;
@@ -43,13 +44,16 @@ use crate::ring::Ring;
 use crate::settings::{Joined, Settings};
 use crate::shutdown::{self, LastResort, Shutdown, Socket};
 use crate::world::{self, Through, World};
-use crate::{log, pools, report, runtime};
+use crate::{log, pools, runtime};
 use access::{AccessFile, NamedAccess};
+use announce::announce;
 use detached::Detached;
 use joining::Door;
 pub(crate) use joining::{Joining, Joins};
 use places::{Address, ListenPlace};
 use reload::Anew;
+use takeover::{AskedToHandOver, Predecessor, hand_over};
+pub(crate) use takeover::{Inherited, inherit};
 use tls::Certificates;
 
 pub(crate) fn serve(args: &Serve) -> Result<ExitCode, Failure> {
@@ -59,6 +63,8 @@ pub(crate) fn serve(args: &Serve) -> Result<ExitCode, Failure> {
     world::assume(args.assuming.assume.as_ref());
     let served = serve_here(ServeJob {
         opening: args.into(),
+        find: None,
+        takes_over: false,
         metrics: (&args.metrics).into(),
         search: if args.read_only { Through::of(args.search) } else { Through::Never },
         folder: args.runtime.folder(),
@@ -72,6 +78,10 @@ pub(crate) fn serve(args: &Serve) -> Result<ExitCode, Failure> {
 /// All that a server is told before it runs.
 pub(crate) struct ServeJob<'a> {
     pub(crate) opening: Opening,
+    /// Finds the members, if `opening` does not tell them.
+    pub(crate) find: Option<FindMembers<'a>>,
+    /// A daemon that runs is to end, and leave its listening sockets to this one.
+    pub(crate) takes_over: bool,
     pub(crate) metrics: MetricsConfig,
     /// Whether devices that are no members are looked through for members that end before they do.
     pub(crate) search: Through,
@@ -85,19 +95,32 @@ pub(crate) struct ServeJob<'a> {
     pub(crate) settings: Option<(Settings, TakeMore)>,
 }
 
+/// Finds members, and is told whether this server goes on in the place of one that has ended just now.
+pub(crate) type FindMembers<'a> = &'a dyn Fn(bool) -> Result<Vec<PathBuf>, Failure>;
+
 /// Finds arrays for a server that runs: the settings, the runtime folder, and the array that is meant, or all.
 pub(crate) type TakeMore = fn(&Joins, &Config, &Path, Option<&str>) -> (Vec<Joined>, Vec<String>);
 
 /// Serves in this process.
 pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     let metrics = metrics::ScrapePlan::find(&job.metrics)?;
-    let opening = &with_patience(job.opening);
+    let mut opening = with_patience(job.opening);
     let exports = &opening.exports;
     let certificates = exports.tls.as_ref().map(Certificates::read).transpose()?;
     let places = places::find(exports, certificates.as_ref())?;
     let plan =
         exports.iscsi.as_ref().map(|iscsi| iscsi::IscsiPlan::find(iscsi, exports.insecure)).transpose()?;
     world::check_budget(opening.tuning.memory)?;
+    // All that can be known to be wrong before the other ends has been found.
+    let predecessor = match opening.name.as_ref().filter(|_| job.takes_over) {
+        Some(name) => Predecessor::take_over(&runtime::make_folder(job.folder)?, name)?,
+        None => None,
+    };
+    if let Some(find) = job.find {
+        uring::track_listeners();
+        opening.members = find(predecessor.is_some())?;
+    }
+    let (opening, exports) = (&opening, &opening.exports);
     let how = world::Opening {
         access: DeviceAccess::Examine,
         force: opening.force,
@@ -150,6 +173,7 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     sockets.push(Socket::new(&runtime::control_socket(&folder, service.name())));
     let locks = Arc::clone(&world.locks);
     sockets.extend(scraped.sockets());
+    let text = job.settings.as_ref().map(|(settings, _)| settings.text().to_owned());
     anew.settings = job.settings.map(|(settings, take)| {
         let (own, within) = (folder.clone(), joins.clone());
         let folder = own.clone();
@@ -157,13 +181,23 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
         settings.of(&own, service.name(), opening, Box::new(more))
     });
     let anew = Arc::new(anew);
-    let (ended, control, snapshot) = answer_others(opening, &served, listener, sockets, &anew)?;
+    let asked = AskedToHandOver::default();
+    let (ended, control, snapshot) =
+        answer_others(opening, &served, listener, sockets, &anew, (&asked, text.is_some()))?;
     anew.watch()?;
     let scrapes = scraped.addresses.clone();
     metrics.serve(scraped.doors, service.name(), &snapshot)?;
-    announce((job.folder, job.json), service, &scrapes, detached)?;
+    announce((job.folder, job.json), service, &scrapes, detached.as_ref())?;
+    if let Some(predecessor) = predecessor {
+        predecessor.ready()?;
+    }
+    settle(text.is_some());
+    detached.map_or(Ok(()), Detached::serves)?;
     let outcome = world.io.block_on(run(service, world, &ended, opening));
-    notify::stopping();
+    let successor = asked.get();
+    if successor.is_none() {
+        notify::stopping();
+    }
     ended.closing();
     service.tell_the_end();
     drop(served);
@@ -174,13 +208,38 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
             stuck.join(", ")
         );
     }
+    if outcome.is_err() && successor.is_some() {
+        // It is refused.
+        uring::let_listeners_go();
+    }
     // Last: who waits for the socket to go, waits for the members to be free.
     drop(control_file);
-    control.end(match &outcome {
-        Ok(()) => Ended::Well,
-        Err(failure) => Ended::Badly { why: failure.to_string() },
-    });
+    match (&outcome, successor) {
+        (Ok(()), Some(successor)) => {
+            ended.over();
+            control.hand_over(Ended::Well);
+            let held = !stuck.is_empty() || !snapshot.unanswered().is_empty();
+            return hand_over(&successor, &text.unwrap_or_default(), &ended, held);
+        }
+        (Ok(()), None) if uring::keeps_listeners() => control.hand_over(Ended::Well),
+        (Ok(()), None) => control.end(Ended::Well),
+        (Err(failure), _) => control.end(Ended::Badly { why: failure.to_string() }),
+    }
     outcome
+}
+
+/// Closes listeners of an earlier server that this one does not use, and tells a service manager that the exports answer. It
+/// keeps the listeners of a daemon.
+fn settle(is_daemon: bool) {
+    uring::keep_listeners(false);
+    let closed = uring::close_unclaimed();
+    notify::ready();
+    if is_daemon {
+        match uring::listeners() {
+            Ok(listeners) => notify::store(&listeners, &closed),
+            Err(error) => tracing::warn!("listening sockets can't be stored: {error}"),
+        }
+    }
 }
 
 /// Names and doors that can't be with pools are refused before anything is opened.
@@ -212,6 +271,7 @@ fn answer_others(
     listener: UnixListener,
     sockets: Vec<Socket>,
     anew: &Arc<Anew>,
+    (asked, is_daemon): (&AskedToHandOver, bool),
 ) -> Result<(Arc<Shutdown>, Arc<Control>, Snapshot), Failure> {
     let Served { service, world } = served;
     let (arrays, messages): (Sender<Message>, _) = mailbox::mailbox(&world.io);
@@ -236,6 +296,7 @@ fn answer_others(
         arrays,
         snapshot: snapshot.clone(),
         end,
+        takeover: asked.answers(is_daemon, Arc::clone(&ended)),
         reload,
         patience,
     };
@@ -245,7 +306,13 @@ fn answer_others(
     let locks = Arc::clone(&world.locks);
     let last = LastResort { name, locks, sockets, control: Arc::clone(&control), snapshot: snapshot.clone() };
     shutdown::watch(Arc::clone(&ended), last)?;
-    shutdown::watch_signals(Arc::clone(&ended))?;
+    // A manager that has the sockets starts the server anew, and clients wait for that.
+    let keep = || {
+        if notify::stores() {
+            uring::keep_listeners(true);
+        }
+    };
+    shutdown::watch_signals(Arc::clone(&ended), keep)?;
     Ok((ended, control, snapshot))
 }
 
@@ -448,65 +515,6 @@ fn start(
     let gate = || if is_shared { Gate::shared() } else { Gate::default() };
     pooled::serve(opening, &service, opened, &addresses, access.as_ref(), &listener, (&gate, volumes))?;
     Ok((Served { service, world }, anew, sockets, joins))
-}
-
-/// Tells that the exports answer: people and programs, a process that waits for it, and a service manager.
-fn announce(
-    (folder, json): (Option<&Path>, bool),
-    service: &Service,
-    scrapes: &[String],
-    detached: Option<Detached>,
-) -> Result<(), Failure> {
-    let (mut text, arrays) = (String::new(), service.arrays());
-    for array in &arrays {
-        let (name, addresses) = (array.name(), array.addresses());
-        if json {
-            let mut serving = json!({"event": "serving", "name": name, "nbd": addresses, "iscsi": array.targets(), "pid": std::process::id()});
-            if let Some(detached) = &detached {
-                serving["log"] = json!(detached.log());
-            }
-            text.push_str(&format!("{serving}\n"));
-            continue;
-        }
-        let state = if array.array().limits().read_only { ", read-only" } else { "" };
-        text.extend(
-            addresses.iter().chain(array.targets()).map(|at| format!("{name} serves on {at}{state}\n")),
-        );
-    }
-    for pooled in service.pools() {
-        let (name, exports) = (pooled.name().to_owned(), pooled.exports());
-        if json {
-            let exports = || exports.iter().map(|(export, _)| export);
-            let nbd: Vec<String> = exports().flat_map(|export| pooled.addresses(export)).collect();
-            let iscsi: Vec<String> = exports().flat_map(|export| pooled.uris(export)).collect();
-            let mut serving = json!({"event": "serving", "name": name, "nbd": nbd, "iscsi": iscsi, "pid": std::process::id()});
-            if let Some(detached) = &detached {
-                serving["log"] = json!(detached.log());
-            }
-            text.push_str(&format!("{serving}\n"));
-            continue;
-        }
-        for (export, _) in &exports {
-            let places = [pooled.addresses(export), pooled.uris(export)].concat();
-            text.extend(places.iter().map(|at| format!("{export} serves on {at}\n")));
-        }
-        if exports.is_empty() {
-            text.push_str(&format!(
-                "{name} is served, and has no volumes: brindle volume create {name}/NAME SIZE\n"
-            ));
-        }
-    }
-    if json && !scrapes.is_empty() {
-        text.push_str(&format!("{}\n", json!({"event": "metrics", "at": scrapes})));
-    } else {
-        text.extend(scrapes.iter().map(|at| format!("metrics are at {at}\n")));
-    }
-    if let Some(detached) = detached.as_ref().filter(|_| !json) {
-        text.push_str(&detached.text(folder, service.name(), arrays.len() > 1));
-    }
-    report::print(&text)?;
-    notify::ready();
-    detached.map_or(Ok(()), Detached::serves)
 }
 
 /// Serves until an order to stop, or until each array was stopped; then drains, flushes and marks clean.

@@ -17,6 +17,8 @@ const MOST_BYTES: u64 = 1 << 20;
 /// Settings, and the file that has them.
 pub(crate) struct Settings {
     pub(crate) config: Config,
+    /// As it was read.
+    text: String,
     file: PathBuf,
     monitor: Option<Receivers>,
 }
@@ -24,9 +26,19 @@ pub(crate) struct Settings {
 impl Settings {
     /// Reads a file.
     pub(crate) fn read(file: &Path) -> Result<Self, Failure> {
-        let config = read(file)?;
+        Self::of_text(file, text_of(file)?)
+    }
+
+    /// Settings that a file had, to which later changes are made.
+    pub(crate) fn of_text(file: &Path, text: String) -> Result<Self, Failure> {
+        let config = parsed(file, &text)?;
         let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
-        Ok(Self { config, file: absolute, monitor: None })
+        Ok(Self { config, text, file: absolute, monitor: None })
+    }
+
+    /// Its text, as it was read.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
     }
 
     /// Has the monitor of the arrays report events.
@@ -36,7 +48,7 @@ impl Settings {
 
     /// The settings of a running server, to be reloaded.
     pub(crate) fn of(self, folder: &Path, server: &str, opening: &Opening, more: More) -> RunningSettings {
-        let Self { config, file, monitor } = self;
+        let Self { config, file, monitor, .. } = self;
         let members = opening.members.clone();
         let (folder, server) = (folder.to_owned(), server.to_owned());
         RunningSettings { file, folder, server, members, monitor, more, current: Mutex::new(config) }
@@ -53,6 +65,10 @@ pub(crate) fn called(volume: &VolumeOpening) -> String {
 }
 
 pub(crate) fn read(file: &Path) -> Result<Config, Failure> {
+    parsed(file, &text_of(file)?)
+}
+
+fn text_of(file: &Path) -> Result<String, Failure> {
     let shown = file.display();
     let fail = |source| Failure::system(format!("{shown}"), source);
     let bytes = std::fs::metadata(file).map_err(fail)?.len();
@@ -61,8 +77,11 @@ pub(crate) fn read(file: &Path) -> Result<Config, Failure> {
             "{shown} has {bytes} bytes, and settings have {MOST_BYTES} at most"
         )));
     }
-    parse(&std::fs::read_to_string(file).map_err(fail)?)
-        .map_err(|why| Failure::Refused(format!("{shown}, {why}")))
+    std::fs::read_to_string(file).map_err(fail)
+}
+
+fn parsed(file: &Path, text: &str) -> Result<Config, Failure> {
+    parse(text).map_err(|why| Failure::Refused(format!("{}, {why}", file.display())))
 }
 
 /// Settings of a text; or the line where it is wrong, and why.

@@ -5,6 +5,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use signal_hook::iterator::Signals;
 
 use brindle_host::control::{Control, Ended};
 use brindle_host::{Order, Snapshot, not_stopped};
+use brindle_io::uring;
 
 use crate::failure::Failure;
 use crate::locks::Locks;
@@ -33,6 +35,8 @@ enum Phase {
     Closing {
         until: Instant,
     },
+    /// All is closed, and another process goes on.
+    Over,
 }
 
 /// The state of the shutdown, shared by the array's thread, the control thread and the signal handler.
@@ -41,6 +45,8 @@ pub(crate) struct Shutdown {
     changed: Condvar,
     /// Time that stopping may take.
     patience: Duration,
+    /// A signal has ordered the end.
+    signalled: AtomicBool,
     /// Reaches the array's thread, without waiting for it.
     tell: Box<dyn Fn(Order) + Send + Sync>,
 }
@@ -48,7 +54,7 @@ pub(crate) struct Shutdown {
 impl Shutdown {
     pub(crate) fn new(patience: Duration, tell: impl Fn(Order) + Send + Sync + 'static) -> Arc<Self> {
         let (phase, changed) = (Mutex::new(Phase::Serving), Condvar::new());
-        Arc::new(Self { phase, changed, patience, tell: Box::new(tell) })
+        Arc::new(Self { phase, changed, patience, signalled: AtomicBool::new(false), tell: Box::new(tell) })
     }
 
     /// Stops the array. A second call changes nothing.
@@ -58,6 +64,30 @@ impl Shutdown {
             other => other,
         });
         (self.tell)(Order::Stop);
+    }
+
+    /// Stops the array for another process that goes on in this one's place, after `first`; `false` if it stops already.
+    pub(crate) fn begin_hand_over(&self, first: impl FnOnce()) -> bool {
+        let mut begins = false;
+        self.advance(|phase| {
+            begins = phase == Phase::Serving;
+            if begins { Phase::Stopping { until: Instant::now() + self.patience } } else { phase }
+        });
+        if begins {
+            first();
+            (self.tell)(Order::HandOver);
+        }
+        begins
+    }
+
+    /// Members are closed, and what is left to do harms nobody.
+    pub(crate) fn over(&self) {
+        self.advance(|_| Phase::Over);
+    }
+
+    /// A signal has ordered the end, whatever ordered it first.
+    pub(crate) fn was_signalled(&self) -> bool {
+        self.signalled.load(Ordering::Acquire)
     }
 
     /// Waits no longer for the array.
@@ -94,7 +124,9 @@ impl Shutdown {
                     let waited = self.changed.wait_timeout(phase, until - now);
                     phase = waited.unwrap_or_else(PoisonError::into_inner).0;
                 }
-                Phase::Serving => phase = self.changed.wait(phase).unwrap_or_else(PoisonError::into_inner),
+                Phase::Serving | Phase::Over => {
+                    phase = self.changed.wait(phase).unwrap_or_else(PoisonError::into_inner);
+                }
             }
         }
     }
@@ -113,7 +145,9 @@ impl LastResort {
     /// Frees the resources that others wait for, and ends the process.
     fn end(self) -> ! {
         let stuck = self.locks.unlock();
-        self.sockets.iter().for_each(Socket::remove);
+        if !uring::keeps_listeners() {
+            self.sockets.iter().for_each(Socket::remove);
+        }
         let mut why = not_stopped(&self.name);
         if !stuck.is_empty() {
             why.push_str(&format!(
@@ -144,13 +178,18 @@ pub(crate) fn watch(shutdown: Arc<Shutdown>, last: LastResort) -> Result<(), Fai
     })
 }
 
-/// SIGTERM and SIGINT stop the array. The second does not wait for it.
-pub(crate) fn watch_signals(shutdown: Arc<Shutdown>) -> Result<(), Failure> {
+/// SIGTERM and SIGINT stop the array, after `first`. The second does not wait for it.
+pub(crate) fn watch_signals(
+    shutdown: Arc<Shutdown>,
+    first: impl Fn() + Send + 'static,
+) -> Result<(), Failure> {
     let mut signals = Signals::new([SIGINT, SIGTERM])
         .map_err(|source| Failure::system("signals can't be watched", source))?;
     thread("signals", move || {
         for (count, _) in signals.forever().enumerate() {
+            shutdown.signalled.store(true, Ordering::Release);
             if count == 0 {
+                first();
                 shutdown.begin();
             } else {
                 shutdown.hurry();
@@ -209,6 +248,7 @@ mod tests {
         });
         let reported: Vec<Order> = reported.iter().take(3).collect();
         assert_eq!(reported, [Order::Stop, Order::Stop, Order::GiveUp]);
+        assert!(!shutdown.begin_hand_over(|| panic!("it ends already")));
         // Another signal does not begin all over again, and the time to close is kept.
         shutdown.hurry();
         shutdown.advance(|phase| match phase {

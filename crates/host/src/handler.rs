@@ -17,6 +17,9 @@ use crate::snapshot::{Snapshot, Stops};
 /// or why nothing has.
 pub type Reload = Arc<dyn Fn(Option<&str>) -> Result<Vec<String>, String> + Send + Sync>;
 
+/// Has the server stop for a process that takes over, and waits for its listening sockets at this path. Says why not.
+pub type Takeover = Box<dyn Fn(PathBuf) -> Result<(), String> + Send>;
+
 /// The control thread's way to the arrays. `E` begins the end of all.
 pub struct ControlHandler<E> {
     /// The server's name.
@@ -29,6 +32,8 @@ pub struct ControlHandler<E> {
     pub snapshot: Snapshot,
     /// Begins the end.
     pub end: E,
+    /// Begins the end of all for another process.
+    pub takeover: Takeover,
     /// Reads files anew.
     pub reload: Reload,
     /// Time that stopping an array may take.
@@ -63,6 +68,12 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
     fn begin(&self, request: Request, reply: Reply) {
         let array = match request {
             Request::Stop { array } => array,
+            Request::Takeover { socket } => {
+                return reply.send(match (self.takeover)(socket) {
+                    Ok(()) => self.stopped(),
+                    Err(why) => Answer::Error(why),
+                });
+            }
             Request::Version => return reply.send(version()),
             Request::Reload => return self.reload(None, reply),
             Request::Incremental { uuid } => return self.reload(Some(uuid), reply),
@@ -113,6 +124,8 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
             Request::Export { .. } => late("the array is offered to clients"),
             Request::Unexport { .. } => late("the array is offered to no client any more"),
             Request::Disconnect { .. } => late("clients are disconnected"),
+            // It is answered at once: if not, the server ended in the meantime, as it was asked to.
+            Request::Takeover { .. } => self.stopped(),
             Request::Stop { array } => match self.snapshot.stops(array.as_deref(), &self.name) {
                 Ok(Stops::All) => self.stopped(),
                 Ok(Stops::One(name)) => late(&format!("{name} is stopped")),

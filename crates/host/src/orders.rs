@@ -19,6 +19,8 @@ pub enum Message {
 pub enum Order {
     /// Drain, flush, mark clean.
     Stop,
+    /// The same for a server that goes on in this one's place: devices of the kernel are left to it.
+    HandOver,
     /// End without that.
     GiveUp,
 }

@@ -1,10 +1,13 @@
 //! The NBD and iSCSI servers of a host.
 
+use std::pin::Pin;
+
 use brindle_export::access::{AccessList, Client, Proof};
 use brindle_export::iscsi::TargetStats;
 use brindle_export::nbd::ExportStats;
 use brindle_export::{ConnectionStats, Gate};
 use brindle_export::{iscsi, nbd};
+use brindle_io::sync::join_all;
 
 use crate::any::Any;
 
@@ -42,10 +45,14 @@ impl Doors {
 
     /// Ends all connections.
     pub(crate) async fn stop(&self) {
-        if let Some(iscsi) = &self.iscsi {
-            iscsi.stop().await;
-        }
-        self.nbd.stop().await;
+        let iscsi = async {
+            if let Some(iscsi) = &self.iscsi {
+                iscsi.stop().await;
+            }
+        };
+        // Side by side: a client that comes while others leave would find no export.
+        let both: [Pin<Box<dyn Future<Output = ()>>>; 2] = [Box::pin(iscsi), Box::pin(self.nbd.stop())];
+        join_all(both).await;
     }
 
     /// Ends the connections to a volume, and offers it no more.

@@ -176,9 +176,12 @@ impl Service {
         self.changed.notify();
     }
 
-    /// Waits until this order, or a stronger one, was given.
+    /// Waits until this order, or a stronger one, was given. To hand over is to stop.
     pub async fn ordered(&self, order: Order) {
-        let heard = || self.order.get().filter(|&reported| reported == order || reported == Order::GiveUp);
+        let is_it = |given: Order| {
+            given == order || given == Order::GiveUp || (order, given) == (Order::Stop, Order::HandOver)
+        };
+        let heard = || self.order.get().filter(|&given| is_it(given));
         self.changed.until(heard).await;
     }
 
@@ -278,6 +281,7 @@ impl Service {
             | Request::Incremental { .. }
             | Request::Attach { .. }
             | Request::Detach { .. }
+            | Request::Takeover { .. }
             | Request::Version => return Ok(RequestOutcome::Volumes(self.status())),
         };
         Ok(RequestOutcome::Served(Box::new(self.status_of(&array).into())))
@@ -404,8 +408,9 @@ impl Service {
         self.changed.notify();
     }
 
-    /// Reports the end of all arrays.
+    /// Reports the end of all arrays. The status that others have is that of the end from then on.
     pub fn tell_the_end(&self) {
+        self.publish();
         for array in self.arrays() {
             self.tell_the_end_of(&array);
         }
@@ -477,7 +482,9 @@ impl Service {
     /// # Errors
     /// Arrays were not marked clean, now or before.
     pub async fn stop_all(&self) -> Result<(), HostError> {
-        if let Err(why) = self.end_devices(|_| true).await {
+        if self.order.get() != Some(Order::HandOver)
+            && let Err(why) = self.end_devices(|_| true).await
+        {
             tracing::warn!("{why}; its requests wait for a server that starts anew");
         }
         let doors = self.doors.clone();

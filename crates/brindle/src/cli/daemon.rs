@@ -16,6 +16,10 @@ pub(crate) struct Daemon {
     /// The file of settings
     #[arg(long, short = 'c', value_name = "FILE", default_value = CONFIG)]
     pub(crate) config: PathBuf,
+    /// Take over from the daemon that runs: it passes its sockets when its arrays are whole on disk, so that clients that reconnect see no
+    /// error
+    #[arg(long)]
+    pub(crate) takeover: bool,
     #[command(flatten)]
     pub(crate) runtime: Runtime,
     /// Report as JSON: one object a line

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use brindle_io::uring;
@@ -53,6 +53,21 @@ pub(crate) fn stop(
         None => Err(Failure::Refused(format!(
             "the server of '{name}' ended and left no result: `brindle detail` of its members shows their state"
         ))),
+    }
+}
+
+/// Has the daemon of that name stop for this process, which waits for its listeners at `socket`. `None` if nobody listens.
+pub(crate) fn takeover(folder: &Path, name: &str, socket: PathBuf) -> Result<Option<()>, Failure> {
+    let Some(mut line) = Line::open(folder, name)? else { return Ok(None) };
+    let refused = |why| Failure::Refused(format!("'{name}' is not taken over: {why}"));
+    line.ask(&Request::Takeover { socket }).map_err(|failure| match failure {
+        Failure::Refused(why) => refused(why),
+        other => other,
+    })?;
+    match line.last_words(folder, || ())? {
+        Some(Ended::Badly { why }) => Err(refused(why)),
+        Some(Ended::Well) => Ok(Some(())),
+        None => Err(refused("it ended and left no result".to_owned())),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::host::Host;
 use crate::monitor::MdadmConf;
 use crate::scan::Findable;
-use crate::serve::{ServeJob, serve_here};
+use crate::serve::{self, ServeJob, serve_here};
 use crate::settings::{Settings, called};
 use crate::world::{self, Through, World};
 use crate::{monitor, report, runtime};
@@ -27,17 +27,24 @@ pub(crate) use incremental::incremental;
 
 /// `brindle daemon`.
 pub(crate) fn daemon(args: &Daemon) -> Result<ExitCode, Failure> {
-    let settings = Settings::read(&args.config)?;
+    let serve::Inherited { again, settings } = serve::inherit();
+    let settings = match settings {
+        Some(text) => Settings::of_text(&args.config, text)?,
+        None => Settings::read(&args.config)?,
+    };
     let config = settings.config.clone();
     let folder = runtime::folder(args.runtime.folder())?;
-    let members = members(&config, &folder)?;
+    // Another daemon had all members that there are: none is waited for then.
+    let find = |goes_on: bool| members(&config, &folder, if goes_on || again { 0 } else { config.wait });
     let settings = match &config.monitor {
         Some(table) => settings.with_monitor(monitor::beside(&folder, table)?),
         None => settings,
     };
     let job = ServeJob {
-        opening: config.opening(members),
-        metrics: config.metrics,
+        opening: config.opening(Vec::new()),
+        find: Some(&find),
+        takes_over: args.takeover && !again,
+        metrics: config.metrics.clone(),
         search: Through::Never,
         folder: args.runtime.folder(),
         background: false,
@@ -47,14 +54,15 @@ pub(crate) fn daemon(args: &Daemon) -> Result<ExitCode, Failure> {
     serve_here(job).map(|()| ExitCode::SUCCESS)
 }
 
-/// Members of all that is to be served. What can't be assembled is reported, and keeps nothing else from being served.
-fn members(config: &Config, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+/// Members of all that is to be served; those that were there last are waited for so many milliseconds. What can't be assembled is reported,
+/// and keeps nothing else from being served.
+fn members(config: &Config, folder: &Path, wait: u64) -> Result<Vec<PathBuf>, Failure> {
     let meant = Meant::by(config);
     let choice = Choice {
         places: &config.devices,
         named: &|found| meant.is_meant(found),
         own: None,
-        wait: Duration::from_millis(config.wait),
+        wait: Duration::from_millis(wait),
     };
     let (scanned, served) = choice.wait_for_members(folder);
     for volume in config.volumes().filter(|volume| !scanned.all.iter().any(|found| means(volume, found))) {

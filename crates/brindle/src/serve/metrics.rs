@@ -51,8 +51,7 @@ impl ScrapePlan {
                 }
                 ListenPlace::Tcp(addresses) => {
                     places::bind(addresses, |address| {
-                        let listener = TcpListener::bind(address)
-                            .map_err(|source| uring::ListenError::Address { address, source })?;
+                        let listener = TcpListener::from(uring::listen_tcp(address)?);
                         let bound = listener.local_addr().unwrap_or(address);
                         listening.addresses.push(format!("http://{bound}/metrics"));
                         listening.doors.push(Door::Tcp(listener));

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::limits::RateLimits;
 
 /// The version of the protocol: more with each request or field that an older client or server does not know.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// A request to a running server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -188,6 +188,11 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
+    /// Drain, flush, mark clean, then hand the listening sockets to the process that asks, and end when it serves.
+    Takeover {
+        /// The Unix socket, by its absolute path, on which that process waits for them.
+        socket: PathBuf,
+    },
     /// The version of the protocol is asked for.
     Version,
     /// Its metrics, as it publishes them.
@@ -223,7 +228,11 @@ impl Request {
             Self::VolumeCreate { pool, .. }
             | Self::VolumeRename { pool, .. }
             | Self::VolumeDestroy { pool, .. } => Some(pool),
-            Self::Version | Self::Metrics | Self::Reload | Self::Incremental { .. } => None,
+            Self::Takeover { .. }
+            | Self::Version
+            | Self::Metrics
+            | Self::Reload
+            | Self::Incremental { .. } => None,
         }
     }
 
@@ -231,9 +240,12 @@ impl Request {
     /// locks waited for. Requests to an array that may hang get a timely answer, which says that the work goes on.
     pub fn patience(&self) -> Duration {
         match self {
-            Self::Version | Self::Metrics | Self::Status { .. } | Self::Fail { .. } | Self::Stop { .. } => {
-                Duration::from_millis(800)
-            }
+            Self::Version
+            | Self::Metrics
+            | Self::Status { .. }
+            | Self::Fail { .. }
+            | Self::Stop { .. }
+            | Self::Takeover { .. } => Duration::from_millis(800),
             _ => Duration::from_secs(10),
         }
     }
@@ -319,7 +331,7 @@ pub enum Answer {
     Error(String),
 }
 
-/// The line that follows the answer to a request to stop, when all is over and the members are free.
+/// The line that follows the answer to a request to stop or to be taken over, when all is over and the members are free.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "ended")]
 pub enum Ended {

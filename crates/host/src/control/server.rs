@@ -55,8 +55,11 @@ enum News {
     Answer(u64, Answer),
     /// To one client.
     Ended(u64, Ended),
-    /// To all.
-    End(Ended),
+    /// To all. With `accepts` those that wait to be accepted are answered, too; else they wait for the next server.
+    End {
+        ended: Ended,
+        accepts: bool,
+    },
 }
 
 /// The way to the control thread.
@@ -86,8 +89,17 @@ impl Control {
     /// Sends all clients their answers, and the final outcome to those that wait for it; then closes the socket.
     /// Returns within a second or so whatever the clients do.
     pub fn end(&self, ended: Ended) {
+        self.close(ended, true);
+    }
+
+    /// As [`Control::end`], where another process goes on with the socket: clients that were not accepted yet are left to it.
+    pub fn hand_over(&self, ended: Ended) {
+        self.close(ended, false);
+    }
+
+    fn close(&self, ended: Ended, accepts: bool) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        self.post.send(News::End(ended));
+        self.post.send(News::End { ended, accepts });
         if let Some(thread) = thread {
             let _ = thread.join(); // a panic there has been printed
         }
@@ -188,14 +200,16 @@ impl House {
                         tell_end(peer, &ended, now);
                     }
                 }
-                News::End(ended) => self.close(&ended, now),
+                News::End { ended, accepts } => self.close(&ended, accepts, now),
             }
         }
     }
 
     /// Each client that has asked gets an answer, and none is waited for.
-    fn close(&mut self, ended: &Ended, now: Instant) {
-        self.accept(now);
+    fn close(&mut self, ended: &Ended, accepts: bool, now: Instant) {
+        if accepts {
+            self.accept(now);
+        }
         self.closed_at = Some(now + END_PATIENCE);
         for peer in &mut self.peers {
             if let PeerStep::Asking { .. } = peer.step
@@ -300,6 +314,7 @@ fn tell_end(peer: &mut Peer, ended: &Ended, now: Instant) {
 /// Owes the client an answer, if it waits for one.
 fn answer_to(peer: &mut Peer, answer: &Answer, now: Instant) {
     let PeerStep::Waiting { request, .. } = &peer.step else { return };
-    let stays = matches!(request, Request::Stop { .. }) && matches!(answer, Answer::Ok(_));
+    let waits = matches!(request, Request::Stop { .. } | Request::Takeover { .. });
+    let stays = waits && matches!(answer, Answer::Ok(_));
     peer.tell(message::line(answer), if stays { Then::Stay } else { Then::Close }, now);
 }

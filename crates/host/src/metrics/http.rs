@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
+use brindle_io::uring::keeps_listeners;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::text::CONTENT_TYPE;
@@ -258,6 +259,11 @@ impl Scrapes {
             return;
         }
         self.rest_until = None;
+        // Those that come while a process hands its listeners on wait for the one that has them next.
+        if keeps_listeners() {
+            self.rest_until = Some(now + REST);
+            return;
+        }
         loop {
             match self.door.accept() {
                 Ok(stream) => {

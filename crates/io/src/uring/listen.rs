@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +12,8 @@ use rustix::fs::{AtFlags, CWD, Gid, Mode, Uid};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use rustix::process::{Pid, PidfdFlags};
+
+use super::handed::{self, ListenerPlace, identity};
 
 /// Connections that wait to be accepted; more are kept waiting by the kernel.
 const BACKLOG: i32 = 1024;
@@ -71,7 +73,8 @@ pub enum ListenError {
     },
 }
 
-/// The name of a Unix listener in the file system; removed when dropped, if it still is this listener's.
+/// The name of a Unix listener in the file system; removed when dropped, if it still is this listener's and no other server is
+/// to go on with it ([`super::keep_listeners`]).
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
@@ -80,6 +83,10 @@ pub struct SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
+        if handed::keeps_listeners() {
+            return;
+        }
+        handed::forget(&ListenerPlace::Unix(handed::canonical(&self.path)));
         if self.identity.is_some() && identity(&self.path) == self.identity {
             // If it can't be removed, the next server finds that no program listens on it.
             let _ = std::fs::remove_file(&self.path);
@@ -87,17 +94,23 @@ impl Drop for SocketFile {
     }
 }
 
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    std::fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
-}
-
-/// Listens on a Unix socket without a ring. A socket file that nobody listens on any more is replaced.
+/// Listens on a Unix socket without a ring. A socket file that nobody listens on any more is replaced; the listener of an
+/// earlier server is taken over, if it was handed on ([`super::take_inherited`]).
 ///
 /// # Errors
 /// [`ListenError::InUse`], [`ListenError::NotASocket`]; [`ListenError::Path`] with what else the kernel says.
 pub fn listen_unix(path: &Path, rights: SocketRights) -> Result<(UnixListener, SocketFile), ListenError> {
     let failed = |source: Errno| ListenError::Path { path: path.to_path_buf(), source: source.into() };
     let address = SocketAddrUnix::new(path).map_err(failed)?;
+    let place = ListenerPlace::Unix(handed::canonical(path));
+    if let Some(socket) = handed::claim(&place) {
+        let file = SocketFile { path: path.to_path_buf(), identity: identity(path) };
+        give(path, rights)?;
+        // It has the credentials of its first process, which may be gone: to listen again gives it those of this one.
+        rustix::net::listen(&socket, BACKLOG).map_err(failed)?;
+        handed::note(&socket, place);
+        return Ok((socket.into(), file));
+    }
     let socket = open(AddressFamily::UNIX).map_err(failed)?;
     // The file is made with the socket's mode less the umask, so at no time may more connect than are meant to.
     rustix::fs::fchmod(&socket, Mode::from_raw_mode(rights.mode)).map_err(failed)?;
@@ -111,14 +124,21 @@ pub fn listen_unix(path: &Path, rights: SocketRights) -> Result<(UnixListener, S
     // Another server may start beside us: the name is removed only as long as it is ours.
     let file = SocketFile { path: path.to_path_buf(), identity: identity(path) };
     // No client can connect before the socket listens.
+    give(path, rights)?;
+    rustix::net::listen(&socket, BACKLOG).map_err(failed)?;
+    handed::note(&socket, place);
+    Ok((socket.into(), file))
+}
+
+/// Gives a socket's file its owner and its mode.
+fn give(path: &Path, rights: SocketRights) -> Result<(), ListenError> {
     let (owner, group) = (rights.owner.map(Uid::from_raw), rights.group.map(Gid::from_raw));
     if owner.is_some() || group.is_some() {
         let given = rustix::fs::chownat(CWD, path, owner, group, AtFlags::SYMLINK_NOFOLLOW);
         given.map_err(|source| ListenError::Owner { path: path.to_path_buf(), source: source.into() })?;
     }
-    rustix::fs::chmod(path, Mode::from_raw_mode(rights.mode)).map_err(failed)?;
-    rustix::net::listen(&socket, BACKLOG).map_err(failed)?;
-    Ok((socket.into(), file))
+    let changed = rustix::fs::chmod(path, Mode::from_raw_mode(rights.mode));
+    changed.map_err(|source| ListenError::Path { path: path.to_path_buf(), source: source.into() })
 }
 
 fn open(family: AddressFamily) -> rustix::io::Result<OwnedFd> {
@@ -167,8 +187,12 @@ fn clear(path: &Path) -> Result<(), ListenError> {
     Err(ListenError::InUse(path.to_path_buf()))
 }
 
-/// An IPv6 address is that alone: for both families give both `0.0.0.0` and `[::]`.
-pub(super) fn tcp(address: SocketAddr) -> Result<OwnedFd, ListenError> {
+/// Listens on an address without a ring. An IPv6 address is that alone: for both families give both `0.0.0.0` and `[::]`. The
+/// listener of an earlier server is taken over, if it was handed on.
+///
+/// # Errors
+/// [`ListenError::AddressInUse`]; [`ListenError::Address`] with what else the kernel says.
+pub fn listen_tcp(address: SocketAddr) -> Result<OwnedFd, ListenError> {
     bind_tcp(address).map_err(|error| match error {
         Errno::ADDRINUSE => ListenError::AddressInUse(address),
         other => ListenError::Address { address, source: other.into() },
@@ -176,6 +200,18 @@ pub(super) fn tcp(address: SocketAddr) -> Result<OwnedFd, ListenError> {
 }
 
 fn bind_tcp(address: SocketAddr) -> rustix::io::Result<OwnedFd> {
+    let socket = match handed::claim(&ListenerPlace::Tcp(address)) {
+        Some(socket) => socket,
+        None => new_tcp(address)?,
+    };
+    rustix::net::listen(&socket, BACKLOG)?;
+    if let Some(place) = handed::place_of(&socket) {
+        handed::note(&socket, place);
+    }
+    Ok(socket)
+}
+
+fn new_tcp(address: SocketAddr) -> rustix::io::Result<OwnedFd> {
     let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let socket = open(family)?;
     // A server that starts anew does not wait until the connections of the last one are forgotten.
@@ -184,14 +220,13 @@ fn bind_tcp(address: SocketAddr) -> rustix::io::Result<OwnedFd> {
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
     rustix::net::bind(&socket, &address)?;
-    rustix::net::listen(&socket, BACKLOG)?;
     Ok(socket)
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::os::unix::net::UnixStream;
     use std::process::Command;
 
@@ -256,7 +291,8 @@ mod tests {
 
     #[test]
     fn both_families_have_a_port_of_their_own() {
-        let listener = |address: &str| tcp(address.parse().expect("an address")).map(TcpListener::from);
+        let listener =
+            |address: &str| listen_tcp(address.parse().expect("an address")).map(TcpListener::from);
         let four = listener("0.0.0.0:0").expect("a free port");
         let port = four.local_addr().expect("bound").port();
         let both = format!("[::]:{port}");

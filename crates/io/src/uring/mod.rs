@@ -10,6 +10,7 @@ mod arenas;
 mod closer;
 mod engine;
 mod errno;
+mod handed;
 mod holes;
 mod listen;
 mod members;
@@ -34,8 +35,12 @@ use crate::time::{Clock, Duration, Instant};
 use arenas::Arenas;
 use engine::Engine;
 pub(crate) use errno::error as error_of;
+pub use handed::{
+    HandedListener, ListenerPlace, adopt, close_unclaimed, is_unclaimed, keep_listeners, keeps_listeners,
+    let_listeners_go, listeners, place_of, take_inherited, track_listeners,
+};
 use holes::{Answer, Holes};
-pub use listen::{ListenError, OWNER_ONLY, SocketFile, SocketRights, is_abandoned, listen_unix};
+pub use listen::{ListenError, OWNER_ONLY, SocketFile, SocketRights, is_abandoned, listen_tcp, listen_unix};
 use members::Members;
 use prepare::Running;
 pub use ring::UringError;
@@ -165,7 +170,7 @@ impl Uring {
     /// # Errors
     /// [`ListenError::AddressInUse`]; [`ListenError::Address`] with what else the kernel says.
     pub fn listen_tcp(&self, address: SocketAddr) -> Result<SocketId, ListenError> {
-        let fd = listen::tcp(address)?;
+        let fd = listen::listen_tcp(address)?;
         Ok(self.0.borrow_mut().sockets.add_listener(fd, None))
     }
 

@@ -8,6 +8,7 @@ use rustix::ioctl::{Getter, Opcode, ioctl};
 use rustix::net::{Shutdown, sockopt};
 
 use super::engine::Engine;
+use super::handed;
 use super::listen::SocketFile;
 
 use crate::op::{OpError, OpKind, SocketId};
@@ -152,9 +153,18 @@ impl Sockets {
     pub(super) fn close(&mut self, engine: &mut Engine, id: SocketId) {
         let Some(socket) = self.get_mut(id).filter(|socket| !socket.closing) else { return };
         (socket.closing, socket.stopped) = (true, true);
+        let listens = socket.tcp || socket.file.is_some();
+        // The next server goes on with a listener that is kept: only this process's descriptor of it is closed.
+        if !(listens && handed::keeps_listeners()) {
+            if socket.tcp
+                && let Some(place) = handed::place_of(&socket.fd)
+            {
+                handed::forget(&place);
+            }
+            // Ends what is under way even where the cancellation comes at a bad moment. It fails on what is not connected.
+            let _ = rustix::net::shutdown(&socket.fd, Shutdown::Both);
+        }
         socket.file = None;
-        // Ends what is under way even where the cancellation comes at a bad moment. It fails on what is not connected.
-        let _ = rustix::net::shutdown(&socket.fd, Shutdown::Both);
         self.cancel(engine, id);
         engine.forget(id);
         self.close_if_idle(id);

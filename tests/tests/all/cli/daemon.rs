@@ -109,11 +109,16 @@ fn a_service_manager_hears_that_it_works_and_that_it_ends() {
     manager.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let server = disks.start(&[("NOTIFY_SOCKET", name(&socket)), ("WATCHDOG_USEC", "200000")]);
     let hear = || {
-        let mut words = [0; 64];
+        let mut words = [0; 512];
         let length = manager.recv(&mut words).unwrap();
         String::from_utf8_lossy(&words[..length]).into_owned()
     };
     assert_eq!(hear(), "READY=1");
+    // It has the sockets kept: that for clients, and that of the control thread.
+    for socket in ["brindle.control", "brindle.nbd"] {
+        let stored = hear();
+        assert!(stored.starts_with("FDSTORE=1\nFDNAME=unix=") && stored.ends_with(socket), "{stored}");
+    }
     for _ in 0..3 {
         assert_eq!(hear(), "WATCHDOG=1");
     }

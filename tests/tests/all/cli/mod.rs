@@ -59,6 +59,7 @@ mod several;
 mod shortfalls;
 mod sparse;
 mod sweep;
+mod takeover;
 mod too_many_clients;
 mod truncated;
 mod unusable_members;

@@ -1,0 +1,68 @@
+//! The lines that tell where arrays and pools are served.
+
+use std::path::Path;
+
+use brindle_host::Service;
+use brindle_volume::Volume;
+use serde_json::json;
+
+use super::detached::Detached;
+use crate::failure::Failure;
+use crate::report;
+
+/// Tells people and programs that the exports answer.
+pub(super) fn announce(
+    (folder, json): (Option<&Path>, bool),
+    service: &Service,
+    scrapes: &[String],
+    detached: Option<&Detached>,
+) -> Result<(), Failure> {
+    let (mut text, arrays) = (String::new(), service.arrays());
+    for array in &arrays {
+        let (name, addresses) = (array.name(), array.addresses());
+        if json {
+            let mut serving = json!({"event": "serving", "name": name, "nbd": addresses, "iscsi": array.targets(), "pid": std::process::id()});
+            if let Some(detached) = &detached {
+                serving["log"] = json!(detached.log());
+            }
+            text.push_str(&format!("{serving}\n"));
+            continue;
+        }
+        let state = if array.array().limits().read_only { ", read-only" } else { "" };
+        text.extend(
+            addresses.iter().chain(array.targets()).map(|at| format!("{name} serves on {at}{state}\n")),
+        );
+    }
+    for pooled in service.pools() {
+        let (name, exports) = (pooled.name().to_owned(), pooled.exports());
+        if json {
+            let exports = || exports.iter().map(|(export, _)| export);
+            let nbd: Vec<String> = exports().flat_map(|export| pooled.addresses(export)).collect();
+            let iscsi: Vec<String> = exports().flat_map(|export| pooled.uris(export)).collect();
+            let mut serving = json!({"event": "serving", "name": name, "nbd": nbd, "iscsi": iscsi, "pid": std::process::id()});
+            if let Some(detached) = &detached {
+                serving["log"] = json!(detached.log());
+            }
+            text.push_str(&format!("{serving}\n"));
+            continue;
+        }
+        for (export, _) in &exports {
+            let places = [pooled.addresses(export), pooled.uris(export)].concat();
+            text.extend(places.iter().map(|at| format!("{export} serves on {at}\n")));
+        }
+        if exports.is_empty() {
+            text.push_str(&format!(
+                "{name} is served, and has no volumes: brindle volume create {name}/NAME SIZE\n"
+            ));
+        }
+    }
+    if json && !scrapes.is_empty() {
+        text.push_str(&format!("{}\n", json!({"event": "metrics", "at": scrapes})));
+    } else {
+        text.extend(scrapes.iter().map(|at| format!("metrics are at {at}\n")));
+    }
+    if let Some(detached) = detached.filter(|_| !json) {
+        text.push_str(&detached.text(folder, service.name(), arrays.len() > 1));
+    }
+    report::print(&text)
+}
