@@ -148,7 +148,9 @@ where
         if *about.level() > Level::WARN {
             write!(to, "[{} {}] ", about.level(), about.target())?;
         }
-        context.field_format().format_fields(to.by_ref(), event)?;
-        writeln!(to)
+        let mut fields = String::new();
+        context.field_format().format_fields(Writer::new(&mut fields), event)?;
+        // Paths and names that are told of are data, and an event is one line.
+        writeln!(to, "{}", text::shown(&fields).replace('\n', "\\n"))
     }
 }

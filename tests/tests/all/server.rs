@@ -105,6 +105,7 @@ fn a_server_has_its_array_after_a_reboot() {
     assert_eq!((&first["failed"], &first["enabled"], &first["active"]), ("", "disabled", "active"));
     assert_eq!((&first["early"], &first["errors"], &first["rights"]), ("0", "0", "0"));
     assert_eq!((&first["same"], &first["another"]), ("yes", "yes"));
+    assert_eq!((&first["kept"], &first["next"]), ("ext4 same", "yes"));
     assert!(first["device"].starts_with("/dev/nbd"), "{}", &first["device"]);
     assert_eq!(&first["taken"], &first["md_disk"]);
     assert_eq!(names(&json(&first, "unheld")), ["data"]);

@@ -35,6 +35,14 @@ struct Reported {
 #[serde(default)]
 struct Status {
     passed: Option<bool>,
+    nvme: Option<NvmeStatus>,
+}
+
+/// The critical warning of an NVMe drive, in the answer about its health.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NvmeStatus {
+    value: u64,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -46,8 +54,10 @@ struct NvmeLog {
 /// A drive that SMART calls failing: what is known of it.
 fn failing(text: &[u8]) -> Option<String> {
     let reported: Reported = serde_json::from_slice(text).ok()?;
-    let warning = reported.nvme_smart_health_information_log.map_or(0, |log| log.critical_warning);
-    let failed = reported.smart_status.is_some_and(|status| status.passed == Some(false));
+    let status = reported.smart_status.unwrap_or_default();
+    let log = reported.nvme_smart_health_information_log.unwrap_or_default();
+    let warning = log.critical_warning | status.nvme.unwrap_or_default().value;
+    let failed = status.passed == Some(false);
     if !failed && warning == 0 {
         return None;
     }
@@ -170,6 +180,8 @@ mod tests {
         assert_eq!(failing(failed).as_deref(), Some("M, S, SMART says that it fails"));
         let worn = br#"{"smart_status": {"passed": true}, "nvme_smart_health_information_log": {"critical_warning": 4}}"#;
         assert_eq!(failing(worn).as_deref(), Some("its critical warning is 0x4"));
+        let by_health = br#"{"smart_status": {"passed": false, "nvme": {"value": 1}}}"#;
+        assert_eq!(failing(by_health).as_deref(), Some("its critical warning is 0x1"));
         assert_eq!(failing(br#"{"smart_status": {"passed": true}}"#), None);
     }
 

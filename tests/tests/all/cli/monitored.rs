@@ -364,13 +364,15 @@ fn the_real_smartctl_tells_which_drive_of_a_machine_fails() {
         // Nothing promises which drive is which: their serial numbers tell.
         if of["serial_number"] == "NVME-1" {
             assert_eq!(of["smart_status"]["passed"], false, "{said}");
-            failing = Some((name(member), of["model_name"].as_str().unwrap().to_owned()));
+            let warning = of["smart_status"]["nvme"]["value"].as_u64().unwrap();
+            failing = Some((name(member), of["model_name"].as_str().unwrap().to_owned(), warning));
         }
     }
-    let (member, model) = failing.unwrap();
+    let (member, model, warning) = failing.unwrap();
     let smartctl = script(&set, "smartctl", &format!("case \"$5\" in {cases} esac"));
     let said = once(&set, &format!("a --smart --smartctl {}", smartctl.display())).ok().text();
-    assert_eq!(said, format!("DriveFailing on a {member} ({model}, NVME-1, SMART says that it fails)\n"));
+    let why = format!("its critical warning is {warning:#x}");
+    assert_eq!(said, format!("DriveFailing on a {member} ({model}, NVME-1, {why})\n"));
     server.stop();
 }
 

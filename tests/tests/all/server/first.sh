@@ -42,7 +42,7 @@ step back mdadm --assemble /dev/md/other
 until_so test -b /dev/brindle/data
 put device "$(readlink -f /dev/brindle/data)"
 step mkfs mkfs.ext4 -q /dev/brindle/data
-echo '/dev/brindle/data /srv ext4 _netdev,x-systemd.requires=brindle.service,x-systemd.device-timeout=90s 0 2' >>/etc/fstab
+echo '/dev/brindle/data /srv ext4 _netdev,x-systemd.after=brindle.service,x-systemd.device-timeout=90s 0 2' >>/etc/fstab
 systemctl daemon-reload
 step mount mount /srv
 dd if=/dev/urandom of=/srv/file bs=64k count=64 2>/dev/null
@@ -57,6 +57,14 @@ step write wait "$writes"
 put same "$(cmp /srv/file /srv/copy && echo yes)"
 until_so systemctl is-active -q brindle
 put another "$([ "$(systemctl show -p MainPID --value brindle)" != "$old" ] && echo yes)"
+# So is a restart, which keeps sockets with systemd: the file system stays mounted, and the one that writes to it waits.
+old=$(systemctl show -p MainPID --value brindle)
+dd if=/srv/file of=/srv/again bs=4k conv=fsync 2>/tmp/dd &
+writes=$!
+step restart systemctl restart brindle
+step rewrite wait "$writes"
+put kept "$(findmnt -n -o FSTYPE /srv) $(cmp /srv/file /srv/again && echo same)"
+put next "$([ "$(systemctl show -p MainPID --value brindle)" != "$old" ] && echo yes)"
 put errors "$(dmesg | grep -c 'I/O error' || true)"
 # The daemon says so if it has not the rights to serve its own host.
 put rights "$(journalctl -b -u brindle --no-pager | grep -c 'when memory is short' || true)"
