@@ -43,7 +43,7 @@ SCRIPT
 }
 
 # What checks metrics and alert rules, without the server that Debian's package starts: unpacked in a folder of its own.
-promtool() {
+unpacked_promtool() {
     local folder=$PWD/target/promtool lists
     [ ! -x "$folder/promtool" ] && ! command -v promtool >/dev/null || return 0
     echo "unpacking promtool of prometheus in target/promtool"
@@ -142,7 +142,7 @@ done
 if [ ${#missing[@]} -eq 0 ]; then
     python
     libiscsi
-    promtool
+    unpacked_promtool
     musl
     guest
     exit 0
@@ -167,6 +167,6 @@ echo "installing ${missing[*]}"
 "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}"
 python
 libiscsi
-promtool
+unpacked_promtool
 musl
 guest
