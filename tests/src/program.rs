@@ -306,7 +306,7 @@ impl Server {
         brindle(words)
     }
 
-    /// `brindle fail`, asked again while a busy machine lets the server say that its array does not answer now.
+    /// `brindle fail`, asked again while a busy machine lets the server say that its array does not answer now, or is not that far.
     ///
     /// # Panics
     /// If the member can't be failed, or that takes far too long.
@@ -315,7 +315,9 @@ impl Server {
         let begun = Instant::now();
         loop {
             let failed = self.ask("fail", &[member]);
-            if failed.code == 0 || !failed.err.contains("does not answer now") || begun.elapsed() > PATIENCE {
+            let is_late =
+                ["does not answer now", "is still in service"].iter().any(|why| failed.err.contains(why));
+            if failed.code == 0 || !is_late || begun.elapsed() > PATIENCE {
                 failed.ok();
                 return;
             }

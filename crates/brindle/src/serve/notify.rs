@@ -131,9 +131,11 @@ pub(super) fn store(listeners: &[HandedListener], closed: &[ListenerPlace]) {
         let words = format!("FDSTORE=1\nFDNAME={}", fd_name(&one.place));
         manager.send(words.as_bytes(), &[one.socket.as_fd()])
     };
-    match listeners.iter().try_for_each(send) {
-        Ok(()) => STORES.store(!listeners.is_empty(), Ordering::Release),
-        Err(error) => tracing::debug!("{SOCKET}: listening sockets can't be stored: {error}"),
+    // Before the manager has all: it may have this process end as soon as it has the last.
+    STORES.store(!listeners.is_empty(), Ordering::Release);
+    if let Err(error) = listeners.iter().try_for_each(send) {
+        STORES.store(false, Ordering::Release);
+        tracing::debug!("{SOCKET}: listening sockets can't be stored: {error}");
     }
 }
 
