@@ -212,7 +212,7 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
         // It is refused.
         uring::let_listeners_go();
     }
-    // Whoever waits for the end finds all of it in the log.
+    // Clients that wait for the end find all of it in the log.
     log::flush();
     // Last: who waits for the socket to go, waits for the members to be free.
     drop(control_file);
