@@ -152,6 +152,11 @@ fn takeovers() -> usize {
     std::env::var("BRINDLE_TAKEOVERS").ok().and_then(|count| count.parse().ok()).unwrap_or(3)
 }
 
+/// Takeovers while a member takes five seconds for a write: one, if `BRINDLE_SLOW_TAKEOVERS` does not say how many.
+fn slow_takeovers() -> usize {
+    std::env::var("BRINDLE_SLOW_TAKEOVERS").ok().and_then(|count| count.parse().ok()).unwrap_or(1)
+}
+
 /// The process that listens on a socket.
 fn listener(path: &Path) -> i32 {
     sockopt::socket_peercred(UnixStream::connect(path).unwrap()).unwrap().pid.as_raw_nonzero().get()
@@ -407,6 +412,31 @@ fn a_member_that_hangs_is_failed_on_record_before_another_goes_on() {
     let (_, err) = old.end();
     assert!(err.contains("has failed"), "{err}");
     new.signal(Signal::TERM);
+}
+
+#[test]
+fn a_member_whose_write_takes_seconds_holds_the_next_one_up_and_stays() {
+    let Some((files, scene)) = hanging("") else { return };
+    let mut old = scene.start("", &[]);
+    for _ in 0..slow_takeovers() {
+        files.hang(Hang::File(0));
+        let writer = write_behind(&scene);
+        wait(|| files.held() > 0, "nothing was asked of the member");
+        let new = thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(Duration::from_secs(5));
+                files.release();
+            });
+            scene.start("--takeover", &[])
+        });
+        writer.join().unwrap().expect("the old one has answered before it ended");
+        assert_eq!(old.end().0, 0);
+        let array = &new.status()["array"];
+        assert!(!state(array).contains(&"degraded"), "{array}");
+        old = new;
+    }
+    let (code, err) = old.signal(Signal::TERM);
+    assert_eq!((code, &*err), (0, ""));
 }
 
 #[test]
