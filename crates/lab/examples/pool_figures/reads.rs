@@ -1,0 +1,88 @@
+//! Random reads of 4 KiB beside the same drives without a pool.
+
+use crate::load::{Kind, closed, fill};
+use crate::table::{Limit, head, line};
+use crate::world::{MEMBERS, Scale, Stage, bare};
+
+/// Requests in flight: as many as the published measurement had.
+pub(crate) const DEPTH: u64 = 2048;
+/// Requests of a row.
+const COUNT: u64 = 400_000;
+
+/// Requests a second of the drives alone.
+pub(crate) fn alone(scale: &Scale, kind: Kind, depth: u64) -> f64 {
+    let (io, drives) = bare(scale);
+    let done = closed(&io, &drives, kind, depth, COUNT, 1);
+    io.shutdown();
+    done.rate
+}
+
+/// Prints the table.
+pub(crate) fn print(live: u64) {
+    let scale = Scale::of(live, 70);
+    let jbod = alone(&scale, Kind::Read, DEPTH);
+    head("4K random reads, raidz2 of twelve drives");
+    println!("| JBOD, M IOPS | | {:.2} | | the drives |", jbod / 1e6);
+    let stage = Stage::new(&scale);
+    fill(&stage.io, &stage.volume, 16);
+    closed(&stage.io, core::slice::from_ref(&stage.volume), Kind::Write, 384, live, 2);
+    stage.io.block_on(stage.pool.checkpoint()).expect("drives that are well");
+    let mut stage = stage.reopened(scale.config());
+    // Each leaf is read once.
+    read_leaves(&stage);
+    for (what, leaves, limit) in [
+        ("map in memory", 200, 90.0),
+        ("a quarter of look-ups missing", 75, 75.0),
+        ("nothing in memory", 0, 45.0),
+    ] {
+        if leaves != scale.leaves {
+            stage = stage.reopened(Scale { leaves, ..scale.clone() }.config());
+            warm(&stage, live);
+        }
+        measure(&stage, what, jbod, limit);
+    }
+    stage = stage.reopened(scale.config());
+    read_leaves(&stage);
+    for member in [3, 8] {
+        stage.io.block_on(stage.pool.fail(member)).expect("it can do without");
+    }
+    measure(&stage, "two members lost, data of before", jbod, 30.0);
+    stage.end();
+}
+
+fn read_leaves(stage: &Stage) {
+    let mut blocks = Vec::new();
+    blocks.extend((0..stage.blocks).step_by(64));
+    stage.io.block_on(async {
+        let buf = stage.io.pool(1 << 20).alloc(4096).await;
+        for block in blocks {
+            use brindle_volume::Volume as _;
+            stage.volume.read(block * 4096, buf.all()).await.expect("drives that are well");
+        }
+    });
+}
+
+/// Reads until as much of the map is in memory as may be.
+fn warm(stage: &Stage, live: u64) {
+    let count = (live / 16).max(4096);
+    closed(&stage.io, core::slice::from_ref(&stage.volume), Kind::Read, 256, count, 4);
+}
+
+fn measure(stage: &Stage, what: &str, jbod: f64, limit: f64) {
+    let before = reads(stage);
+    let done = closed(&stage.io, core::slice::from_ref(&stage.volume), Kind::Read, DEPTH, COUNT, 3);
+    let each = (reads(stage) - before) as f64 / COUNT as f64;
+    let bound = 100.0 / each;
+    let left = stage.pool.status().members.iter().filter(|member| !member.is_failed()).count() as f64;
+    let bound = bound * left / MEMBERS as f64;
+    let why = format!(
+        "{each:.2} reads of members for each, which leaves {bound:.0} %; median {:.0} us, p99.9 {:.0} us",
+        done.within(500),
+        done.within(999)
+    );
+    line(what, Limit::Least(limit), 100.0 * done.rate / jbod, " % of JBOD", &why);
+}
+
+fn reads(stage: &Stage) -> u64 {
+    stage.ids.iter().map(|id| stage.io.counters(*id).reads).sum()
+}
