@@ -128,8 +128,6 @@ pub(crate) struct Core {
     pub(crate) credit: Cell<i64>,
     /// Blocks that cleaning is about to move: the log has to have room for them.
     pub(crate) to_move: Cell<u64>,
-    /// Cleaning moves blocks at this moment.
-    pub(crate) moving: Cell<bool>,
     /// Segments beyond those that are kept, as they were counted last: see [`crate::space::Space::reserve`].
     pub(crate) reserve: Cell<u64>,
     /// Batches since then.

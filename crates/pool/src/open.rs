@@ -154,7 +154,6 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         tried: RefCell::default(),
         credit: Cell::new(0),
         to_move: Cell::new(0),
-        moving: Cell::new(false),
         reserve: Cell::new(0),
         looks: Cell::new(0),
         thin: Cell::new(false),

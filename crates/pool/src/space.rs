@@ -191,6 +191,8 @@ pub(crate) struct Space {
     pub(crate) pages: u64,
     /// Bytes of volumes.
     pub(crate) sold: u64,
+    /// Changes of the map after which a checkpoint is due.
+    pub(crate) changes: u64,
 }
 
 /// The table of segments of a checkpoint.
@@ -247,6 +249,7 @@ impl Space {
             gained: 0,
             pages: 0,
             sold: u64::MAX,
+            changes: 0,
         };
         for at in 0..space.units.len() {
             let free = |&n: &u32| space.segments[n as usize].usage == Use::Free;
@@ -543,6 +546,7 @@ impl Space {
     /// withdrawn, and others stay: one more checkpoint is due.
     pub(crate) fn withdraw_log(&mut self) -> bool {
         let mut again = false;
+        self.close_stale();
         for unit in &mut self.units {
             let segments = &self.segments;
             let is_stale = |n: &u32| segments[*n as usize].record.members != unit.present;
