@@ -150,6 +150,8 @@ pub(crate) struct Map {
     pub(crate) leaves: BTreeMap<Key, Slot>,
     /// Leaves in memory that may go.
     pub(crate) cached: usize,
+    /// The first leaf to be looked at when some are to be forgotten.
+    hand: Key,
     /// Leaves that nobody has gone through yet since they were given back.
     pub(crate) dead: Vec<Dead>,
     /// Freezes so far; leaves that changes since the last one belong to; and those of before that have not been written.
@@ -425,11 +427,12 @@ impl Map {
         }
     }
 
-    /// Forgets leaves that stand on the members, until no more than `most` are in memory.
+    /// Forgets leaves that stand on the members, until no more than `most` are in memory: goes on behind those that it looked at last.
     pub(crate) fn shrink(&mut self, most: usize) {
-        for _round in 0..2 {
-            for slot in self.leaves.values_mut() {
+        for _round in 0..3 {
+            for (&at, slot) in self.leaves.range_mut(core::mem::take(&mut self.hand)..) {
                 if self.cached <= most {
+                    self.hand = at;
                     return;
                 }
                 if slot.content.is_some() && !slot.dirty && !core::mem::take(&mut slot.used) {

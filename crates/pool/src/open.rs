@@ -130,6 +130,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         space: RefCell::new(space),
         map: RefCell::new(Map::default()),
         log: Log::new(io, last),
+        loading: RefCell::default(),
         batches: Scratch::new(io, config.memory, count),
         reads: Scratch::new(io, config.memory, count),
         record: RefCell::new(head),

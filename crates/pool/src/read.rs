@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use brindle_format::pool::place::{Address, Shape};
 use brindle_format::pool::{BLOCK, Leaf, Pointer, checksum};
-use brindle_io::sync::join_all;
+use brindle_io::sync::{Notify, join_all};
 use brindle_io::{OpError, Slice};
 use brindle_members::door::Done;
 use brindle_volume::VolumeError;
@@ -53,6 +53,32 @@ pub(crate) struct Stripe {
     /// By slots.
     pub(crate) blocks: Vec<Option<Vec<u8>>>,
     pub(crate) silent: Option<VolumeError>,
+}
+
+/// A leaf that somebody reads: others wait for it.
+struct Loading<'a> {
+    core: &'a Core,
+    at: Key,
+    ended: Rc<Notify>,
+}
+
+impl<'a> Loading<'a> {
+    fn new(core: &'a Core, at: Key) -> Self {
+        let ended = Rc::new(Notify::new(&core.set.io));
+        core.loading.borrow_mut().insert(at, Rc::clone(&ended));
+        Self { core, at, ended }
+    }
+}
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        let mut loading = self.core.loading.borrow_mut();
+        if loading.get(&self.at).is_some_and(|now| Rc::ptr_eq(now, &self.ended)) {
+            loading.remove(&self.at);
+        }
+        drop(loading);
+        self.ended.notify();
+    }
 }
 
 /// Memory of a request, and how much of it has been filled.
@@ -113,14 +139,24 @@ impl Core {
         }
     }
 
-    /// Reads a leaf into memory.
+    /// Reads a leaf into memory, or waits for somebody who does: the caller looks again. The more ask for a leaf of a member that is busy,
+    /// the busier they would make it.
     pub(crate) async fn load(&self, at: Key, pointer: Pointer) -> Result<(), VolumeError> {
+        let spot = self.space.borrow().spot(pointer.address);
+        let is_slow = spot.is_some_and(|(role, _)| self.set.members.is_slow(role));
+        let other = self.loading.borrow().get(&at).filter(|_| !is_slow).cloned();
+        if let Some(other) = other {
+            let is_over = || !self.loading.borrow().get(&at).is_some_and(|now| Rc::ptr_eq(now, &other));
+            other.until(|| is_over().then_some(())).await;
+            return Ok(());
+        }
+        let _loading = Loading::new(self, at);
         let _pin = Pin::new(&self.space, pointer.address.segment());
         let bytes = self.block(pointer.address, pointer.checksum, None).await?;
         let leaf = Leaf::parse(&bytes, at.0).map_err(|_| VolumeError::TooManyLost)?;
         let mut map = self.map.borrow_mut();
         // Else a volume that is only read would have all of its map in memory.
-        if map.cached >= 2 * self.config.leaves {
+        if map.cached > self.config.leaves + self.config.leaves / 8 {
             map.shrink(self.config.leaves);
         }
         map.loaded(at, pointer, leaf.0);

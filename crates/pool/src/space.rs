@@ -174,7 +174,7 @@ impl Unit {
     fn page_blocks(&self) -> u64 {
         let data = u64::from(self.vdev.members.saturating_sub(u16::from(self.vdev.parity)));
         let blocks = data << self.vdev.unit >> 12;
-        blocks - blocks.div_ceil(u64::from(BATCH_BLOCKS))
+        blocks - blocks.div_ceil(counts::batch_blocks(data))
     }
 }
 
@@ -394,7 +394,8 @@ impl Space {
         let shape = record.shape();
         let data = u32::from(shape.data());
         let left = shape.stripes().saturating_sub(open.next);
-        let most = BATCH_BLOCKS.div_ceil(data).max(1);
+        // More blocks than a summary has entries for would be a batch that can't be written.
+        let most = (BATCH_BLOCKS / data).max(1);
         let stripes = blocks.div_ceil(data).min(left).min(most);
         if stripes * data < 2 {
             return None;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use brindle_io::sim::{Model, Sim};
 use brindle_io::sync::join_all;
 use brindle_io::{Duration, Io};
-use brindle_pool::{How, PoolConfig, PoolVolume, open};
+use brindle_pool::{How, PoolConfig, PoolSpec, PoolVolume, create, open, plan};
 use brindle_testkit::pools::house::{House, Kind};
 use brindle_testkit::random::Random;
 use brindle_volume::{Volume, ZeroOptions};
@@ -92,6 +92,36 @@ fn cleaning_leaves_room_for_the_pages_of_checkpoints() {
             }
             let longest = overwrite_in(&io, &volume, blocks * times, 1, 1, 2048).await;
             assert!(longest < Duration::from_secs(2), "{units} units: {longest:?}");
+            pool.stop().await.expect("all are well");
+        });
+        io.shutdown();
+    }
+}
+
+/// Stripes of ten blocks don't divide what a summary has entries for: a checkpoint of more pages than that, in units that hold them in one
+/// batch, could not be written at all.
+#[test]
+fn large_units_take_large_checkpoints() {
+    for parity in [1, 2, 3] {
+        let sim = Sim::new(2);
+        let house = House::of(Kind::Raidz(parity, 12), (2 << 20) + (100 << 18), |size| {
+            sim.add_blank_drive(Model::nvme(), size)
+        });
+        let io = Io::new(Box::new(sim.clone()));
+        let spec = PoolSpec { unit: Some(256 << 10), ..house.spec() };
+        io.block_on(async {
+            let label = plan(&spec).expect("a pool that can be");
+            create(&io, &label, spec.opening, &house.ids).await.expect("members that are well");
+            let config = PoolConfig::new(|| 1_800_000_001);
+            let how = How::Writing { opening: 1 };
+            let (pool, _) = open(&io, &house.ids, how, None, config).await.expect("a pool that is well");
+            let blocks = pool.status().capacity >> 12;
+            let volume = pool.create_volume("one", blocks << 12).await.expect("it is sold");
+            for block in (0..blocks).step_by(16) {
+                write(&io, &volume, block, 16.min(blocks - block), false).await;
+            }
+            pool.checkpoint().await.expect("room for all pages");
+            overwrite_in(&io, &volume, blocks, 1, 1, 512).await;
             pool.stop().await.expect("all are well");
         });
         io.shutdown();

@@ -9,6 +9,11 @@ use super::{BATCH_BLOCKS, FOR_CLEANING, Segment, Space, Unit, Use, sold};
 /// Segments beyond those of pages below which a vdev is cleaned.
 const LEAST_LEFT: u64 = 8;
 
+/// Data blocks of a batch of whole stripes, as large as one can be.
+pub(super) fn batch_blocks(data: u64) -> u64 {
+    (u64::from(BATCH_BLOCKS) / data.max(1)).max(1) * data.max(1)
+}
+
 impl Segment {
     /// Blocks that are live as far as is known.
     fn lives(&self) -> u32 {
@@ -107,7 +112,9 @@ impl Space {
             let blocks = |stripes: u32| {
                 let blocks = u64::from(shape.data()) * u64::from(stripes);
                 // The last batch of a segment may be one that is too small for anything.
-                blocks.saturating_sub(blocks.div_ceil(u64::from(BATCH_BLOCKS)) + u64::from(shape.data()))
+                blocks.saturating_sub(
+                    blocks.div_ceil(batch_blocks(shape.data().into())) + u64::from(shape.data()),
+                )
             };
             let open = unit.pages.map_or(0, |open| {
                 let stripes = self.segments[open.segment as usize].record.shape().stripes();
