@@ -20,7 +20,7 @@ use brindle_volume::VolumeError;
 
 use crate::core::Core;
 use crate::log::add_parity;
-use crate::map::Key;
+use crate::map::{Key, Slot};
 use crate::space::{Grant, Space};
 
 /// Attempts to write one where members refuse blocks.
@@ -272,15 +272,19 @@ impl Core {
 
     /// Leaves of segments that hold few pages are written elsewhere, so that those become free.
     async fn gather_pages(&self) -> Result<(), VolumeError> {
-        let sparse = self.space.borrow().sparse_pages(SPARSE);
+        // No more than there is room for beside what has to be written.
+        let most = self.space.borrow().room_for_pages().saturating_sub(self.page_debt(0));
+        let sparse = self.space.borrow().sparse_pages(SPARSE, most);
         if sparse.is_empty() {
             return Ok(());
         }
         let leaves: Vec<Key> = {
             let map = self.map.borrow();
-            let is_sparse = |p: Pointer| sparse.contains(&p.address.segment());
-            let of = map.leaves.iter().filter(|(_, slot)| slot.pointer.is_some_and(is_sparse));
-            of.map(|(&at, _)| at).collect()
+            let is_sparse = |slot: &Slot| {
+                !slot.dirty && slot.pointer.is_some_and(|p| sparse.contains(&p.address.segment()))
+            };
+            let of = map.leaves.iter().filter(|(_, slot)| is_sparse(slot));
+            of.map(|(&at, _)| at).take(most as usize).collect()
         };
         for some in leaves.chunks(READ) {
             join_all(some.iter().map(|&at| self.in_memory(at)))
@@ -315,6 +319,7 @@ impl Core {
             .flat_map(|grant| (1..grant.blocks()).map(|n| grant.address(n)))
             .take(full + others as usize + table as usize)
             .collect();
+        let debt = self.map.borrow_mut().pay_debt();
         let old = self.old_pages(dirty, gone);
         {
             let mut space = self.space.borrow_mut();
@@ -333,6 +338,7 @@ impl Core {
         let (pointers, lists) = match done {
             Ok(done) => done,
             Err(error) => {
+                self.map.borrow_mut().owe(debt);
                 let mut space = self.space.borrow_mut();
                 places.iter().for_each(|&address| space.count(address, false));
                 old.iter().for_each(|&address| space.count(address, true));
@@ -352,7 +358,6 @@ impl Core {
                 map.cached += 1;
             }
         }
-        map.written();
         self.dropped.borrow_mut().clear();
         self.lists.replace(lists);
         Ok(())
@@ -362,7 +367,7 @@ impl Core {
     fn drop_empty(&self, dirty: &[Key]) -> Vec<Address> {
         let mut map = self.map.borrow_mut();
         for at in dirty {
-            let is_empty = |slot: &crate::map::Slot| slot.content.as_ref().is_some_and(Vec::is_empty);
+            let is_empty = |slot: &Slot| slot.content.as_ref().is_some_and(Vec::is_empty);
             if map.leaves.get(at).is_some_and(is_empty) {
                 let slot = map.leaves.remove(at);
                 let stood = slot.and_then(|slot| slot.pointer).map(|pointer| pointer.address);
@@ -492,7 +497,7 @@ impl Core {
     fn leaf_pages(&self, moved: &[(Key, Pointer)]) -> Result<Vec<Vec<u8>>, VolumeError> {
         let map = self.map.borrow();
         let moved: std::collections::BTreeMap<Key, Pointer> = moved.iter().copied().collect();
-        let of_leaf = |(&at, slot): (&Key, &crate::map::Slot)| {
+        let of_leaf = |(&at, slot): (&Key, &Slot)| {
             let pointer = moved.get(&at).copied().or(slot.pointer)?;
             let count = slot.content.as_ref().map_or(slot.count, |content| content.len() as u16);
             Some(LeafRef { volume: at.0, first: at.1, count, dead: false, pointer })

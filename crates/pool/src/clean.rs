@@ -10,7 +10,7 @@ use brindle_volume::VolumeError;
 use crate::checkpoint::Why;
 use crate::core::Core;
 use crate::map::{Dead, Key, Located};
-use crate::queue::{Item, Source, Ticket};
+use crate::queue::{Item, Lane, Source, Ticket};
 use crate::read::{Pin, Unreadable};
 use crate::space::BATCH_BLOCKS;
 
@@ -24,6 +24,11 @@ const FRUITLESS: usize = 3;
 const PATIENT: usize = 24;
 /// Blocks that users may write ahead of cleaning.
 const AHEAD: i64 = 1024;
+/// The reserve below which users wait for cleaning, in the parts of [`crate::space::Space::reserve`]. At half of it both go at one pace.
+const PACED: u64 = 768;
+/// The fewest blocks that cleaning moves at once, and pages beyond those that it counts with.
+const FEW_MOVES: u64 = 8;
+const SPARE: u64 = 16;
 /// Leaves that were given back which are gone through at a time.
 const REAPED: usize = 64;
 
@@ -53,7 +58,7 @@ impl Core {
         }
         self.looks.set(0);
         let (waiting, not_full) = self.space.borrow().waiting();
-        let due = self.is_due() || waiting * 8 >= not_full.max(8);
+        let due = self.is_due() || waiting * 3 >= not_full.max(8) * 2;
         if due && let Some(core) = self.kept().filter(|core| !core.checkpointing.replace(true)) {
             drop(self.set.io.spawn(async move {
                 let _due = core.some_checkpoint().await;
@@ -94,20 +99,39 @@ impl Core {
         self.reserve.get() < 1024
     }
 
-    /// Pages that the next checkpoint may write, and the one under way still has to, once so many more blocks have changed.
-    fn page_debt(&self, more: u64) -> u64 {
+    /// Pages that the next checkpoint may write, and the one under way still has to, once batches under way and so many more blocks have
+    /// changed the map.
+    pub(crate) fn page_debt(&self, more: u64) -> u64 {
+        let more = more + self.log.coming.get();
         self.map.borrow().debt(more as usize) as u64 + 2 * u64::from(self.list_pages(0))
+    }
+
+    /// Blocks that cleaning may move at once: each may change another leaf, for which the next checkpoint has to have room.
+    pub(crate) fn moves_with_room(&self) -> u32 {
+        let room = self.space.borrow().room_for_pages().saturating_sub(self.page_debt(0) + SPARE);
+        room.clamp(FEW_MOVES, u64::from(BATCH_BLOCKS)) as u32
+    }
+
+    /// Whether so many blocks of a lane may be written. Without room for the pages of the next checkpoint nothing would become free any
+    /// more: so cleaning waits for a checkpoint as users do, who leave it a part of that room.
+    pub(crate) fn may_write(&self, lane: Lane, blocks: u64) -> bool {
+        match lane {
+            Lane::Users => self.admits(blocks),
+            Lane::Cold => self.page_debt(blocks) <= self.space.borrow().room_for_pages(),
+            Lane::Zeroes => true,
+        }
     }
 
     /// Whether users may write so many blocks: the next checkpoint can write what it has to, has not far too much to write, and cleaning
     /// has room for what it is about to move. Segments are emptied together: else none would be empty when the log ends.
-    pub(crate) fn admits(&self, blocks: u64) -> bool {
+    fn admits(&self, blocks: u64) -> bool {
         let map = self.map.borrow().changes() < 2 * self.config.changes;
         let moves = self.to_move.get() == 0 || {
             let (to_move, space) = (self.to_move.get(), self.space.borrow());
             space.room_of_log() >= to_move + to_move / 8 + blocks.min(space.least_blocks())
         };
-        map && moves && self.page_debt(blocks) <= self.space.borrow().room_for_pages()
+        let room = self.space.borrow().room_for_pages();
+        map && moves && self.page_debt(blocks) <= room - room / 4
     }
 
     /// Notes what volumes may take, and what their map may.
@@ -116,14 +140,15 @@ impl Core {
         let leaves = (sold >> 12).div_ceil(LEAF_ENTRIES as u64 * 3 / 4);
         let changes = (self.config.changes as u64).min(leaves + leaves / 8);
         let mut space = self.space.borrow_mut();
-        space.sold = sold;
+        (space.sold, space.changes) = (sold, self.config.changes as u64);
         space.pages = changes + changes / 4 + 2 * u64::from(self.list_pages_of(leaves as usize, &space));
     }
 
     /// Waits until cleaning has earned what users are about to write, while there is less than there should be: so none of them has to
-    /// wait for long. What is asked for grows as what is left shrinks.
+    /// wait for long. What is asked for grows as what is left shrinks. Also while cleaning only looks for what it is to move: else users
+    /// take all that is left meanwhile, and each few segments cost a checkpoint.
     pub(crate) async fn pay(&self, blocks: i64) {
-        let is_paced = || self.moving.get() && self.reserve.get() < 1024;
+        let is_paced = || self.cleaning.get() && self.reserve.get() < PACED;
         self.room.until(|| (!is_paced() || self.credit.get() > 0).then_some(())).await;
         self.credit.set(if is_paced() { self.credit.get() - blocks } else { AHEAD });
     }
@@ -141,7 +166,7 @@ impl Core {
     /// wait no longer for it.
     async fn clean(self: &Rc<Self>) {
         let gained = || self.space.borrow().gained;
-        let (mut best, mut fruitless, mut idle, mut rounds) = (gained(), 0, 0, 0);
+        let (mut best, mut fruitless, mut idle, mut rounds, mut looked) = (gained(), 0, 0, 0, false);
         loop {
             if self.stopping.get() || self.broken.get() {
                 return;
@@ -156,6 +181,12 @@ impl Core {
             }
             rounds += usize::from(thin);
             let moved = match self.round(thin).await {
+                // Blocks of batches that are younger than the last checkpoint stay where they are until the next.
+                Ok(0) if thin && !looked && self.space.borrow().thin_blocks() > 0 => {
+                    looked = true;
+                    let _failed = self.some_checkpoint().await;
+                    continue;
+                }
                 Ok(moved) if thin && (moved == 0 || rounds > self.space.borrow().segments.len()) => {
                     self.thin.set(false);
                     if rounds > 1 {
@@ -165,7 +196,10 @@ impl Core {
                     continue;
                 }
                 // As long as there are segments to go through, checkpoints come when they are due.
-                Ok(moved) if moved > 0 && !self.space.borrow().is_scarce() => continue,
+                Ok(moved) if moved > 0 && !self.space.borrow().is_scarce() => {
+                    looked = false;
+                    continue;
+                }
                 Ok(moved) => self.some_checkpoint().await.map(|()| moved),
                 Err(error) => Err(error),
             };
@@ -218,11 +252,9 @@ impl Core {
         live.sort_unstable_by_key(|(key, ..)| *key);
         let all = victims.iter().map(|(victim, ..)| self.space.borrow().blocks_of(*victim)).sum();
         let count = live.len();
-        self.moving.set(true);
         self.to_move.set(count as u64);
         let moved = self.move_all(&live, all).await;
         self.to_move.set(0);
-        self.moving.set(false);
         self.room.notify();
         // Where nothing was there, it stays as it is until somebody has gone through what was given back.
         moved.map(|()| count)

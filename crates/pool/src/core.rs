@@ -1,7 +1,7 @@
 //! State that all parts of a running pool share.
 
 use core::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::{Rc, Weak};
 
 use brindle_format::pool::place::Address;
@@ -17,7 +17,7 @@ use brindle_members::turn::Turns;
 use brindle_volume::VolumeError;
 
 use crate::events::PoolEvent;
-use crate::map::{Dead, Map};
+use crate::map::{Dead, Key, Map};
 use crate::queue::Log;
 use crate::space::Space;
 
@@ -88,6 +88,8 @@ pub(crate) struct Core {
     pub(crate) space: RefCell<Space>,
     pub(crate) map: RefCell<Map>,
     pub(crate) log: Log,
+    /// Leaves that are being read.
+    pub(crate) loading: RefCell<BTreeMap<Key, Rc<Notify>>>,
     /// Memory of batches, of reads, and of rebuilding; whoever holds some of the first may wait for the next, not the other way.
     pub(crate) batches: Scratch,
     pub(crate) reads: Scratch,
@@ -128,8 +130,6 @@ pub(crate) struct Core {
     pub(crate) credit: Cell<i64>,
     /// Blocks that cleaning is about to move: the log has to have room for them.
     pub(crate) to_move: Cell<u64>,
-    /// Cleaning moves blocks at this moment.
-    pub(crate) moving: Cell<bool>,
     /// Segments beyond those that are kept, as they were counted last: see [`crate::space::Space::reserve`].
     pub(crate) reserve: Cell<u64>,
     /// Batches since then.

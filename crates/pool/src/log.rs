@@ -126,6 +126,8 @@ impl Core {
         self.log.under_way.borrow_mut().insert(sequence);
         self.log.since.set(self.log.since.get() + 1);
         self.log.flying.set(self.log.flying.get() + 1);
+        let coming = items.len() as u64;
+        self.log.coming.set(self.log.coming.get() + coming);
         self.space.borrow_mut().written(grant.segment, sequence);
         let fua = items.iter().any(|item| item.fua);
         if lane != Lane::Cold {
@@ -136,6 +138,7 @@ impl Core {
         drop(self.set.io.spawn(async move {
             core.carry_out(load).await;
             core.log.flying.set(core.log.flying.get() - 1);
+            core.log.coming.set(core.log.coming.get() - coming);
             core.log.landed.notify();
             core.look_after();
         }));
@@ -155,7 +158,9 @@ impl Core {
         let (in_vain, mut tries) = (self.in_vain.get(), 0);
         let take = || {
             let waits = lane != Lane::Cold && items.iter().any(|item| self.log.is_moving(item));
-            let may = !waits && (lane != Lane::Users || self.admits(u64::from(blocks)));
+            // Where room for pages is short, a few moves at a time are still possible.
+            let blocks = if cold { blocks.min(self.moves_with_room() + 1) } else { blocks };
+            let may = !waits && self.may_write(lane, u64::from(blocks));
             may.then(|| self.space.borrow_mut().take(stream, blocks.max(2), lane.urgency())).flatten()
         };
         // Cleaning that goes on ends; where it has nothing to do, checkpoints free what is waited for.
@@ -252,7 +257,8 @@ impl Core {
         let count = grant.stripes * u32::from(shape.stripe);
         let width = u32::from(shape.width());
         for column in 0..width {
-            for n in (0..count).filter(|n| (first + n) % width == column) {
+            let begin = (column + width - first % width) % width;
+            for n in (begin..count).step_by(width as usize) {
                 let address = brindle_format::pool::place::Address::new(segment, first + n);
                 let Some((role, offset)) = space.spot(address) else { continue };
                 if let Some(device) = self.set.members.writable(role) {
@@ -276,7 +282,6 @@ impl Core {
     fn fill(&self, load: &Load, buf: &Buf) -> Result<Vec<Entry>, VolumeError> {
         let (grant, shape) = (load.grant, load.grant.shape);
         let mut bytes = buf.bytes_mut();
-        bytes.fill(0);
         let first = grant.stripe * u32::from(shape.stripe);
         let place = |n: u32| (shape.data_place(grant.stripe, n) - first) as usize * BLOCK;
         let mut entries = Vec::with_capacity(load.items.len());
@@ -295,7 +300,7 @@ impl Core {
                         }
                     }
                     Source::Bytes(from) => block.copy_from_slice(from),
-                    Source::None => {}
+                    Source::None => block.fill(0),
                 }
                 sum = checksum(block);
             }
@@ -313,6 +318,7 @@ impl Core {
         };
         let summary = batch.encode().map_err(|_| VolumeError::NoSpace)?;
         bytes[place(0)..][..BLOCK].copy_from_slice(&summary);
+        (next..grant.blocks()).for_each(|n| bytes[place(n)..][..BLOCK].fill(0));
         add_parity(&mut bytes, grant);
         self.tally(|written| {
             let data = u64::from(next - 1);
@@ -346,16 +352,12 @@ impl Core {
 pub(crate) fn add_parity(bytes: &mut [u8], grant: Grant) {
     let shape = grant.shape;
     let wide = usize::from(shape.stripe);
-    for stripe in 0..grant.stripes {
-        let s = grant.stripe + stripe;
-        let base = stripe as usize * wide;
-        let place = |slot: u8| (base + (shape.place(s, slot) as usize) % wide) * BLOCK;
-        let mut parity = vec![vec![0; BLOCK]; usize::from(shape.parity)];
-        let data: Vec<&[u8]> = (0..shape.data()).map(|slot| &bytes[place(slot)..][..BLOCK]).collect();
+    for (s, row) in (grant.stripe..).zip(bytes.chunks_exact_mut(wide * BLOCK)) {
+        let mut blocks: Vec<Option<&mut [u8]>> = row.chunks_exact_mut(BLOCK).map(Some).collect();
+        let mut take = |slot: u8| blocks[shape.place(s, slot) as usize % wide].take();
+        let data: Vec<&[u8]> = (0..shape.data()).filter_map(|slot| take(slot).map(|block| &*block)).collect();
+        let mut parity: Vec<&mut [u8]> = (shape.data()..shape.stripe).filter_map(take).collect();
         parity_of(&data, &mut parity);
-        for (slot, block) in (shape.data()..).zip(&parity) {
-            bytes[place(slot)..][..BLOCK].copy_from_slice(block);
-        }
     }
 }
 

@@ -150,6 +150,8 @@ pub(crate) struct Map {
     pub(crate) leaves: BTreeMap<Key, Slot>,
     /// Leaves in memory that may go.
     pub(crate) cached: usize,
+    /// The first leaf to be looked at when some are to be forgotten.
+    hand: Key,
     /// Leaves that nobody has gone through yet since they were given back.
     pub(crate) dead: Vec<Dead>,
     /// Freezes so far; leaves that changes since the last one belong to; and those of before that have not been written.
@@ -193,9 +195,14 @@ impl Map {
         due + of(&self.now) + of(&self.frozen) + more / SPLIT + 2
     }
 
-    /// A checkpoint has written all that was frozen.
-    pub(crate) fn written(&mut self) {
-        self.due_before = 0;
+    /// A checkpoint has taken room for all that was frozen: it is no debt any more. Gives what was, for one that does not come to its end.
+    pub(crate) fn pay_debt(&mut self) -> usize {
+        core::mem::take(&mut self.due_before)
+    }
+
+    /// A checkpoint gave its room back.
+    pub(crate) fn owe(&mut self, due: usize) {
+        self.due_before += due;
     }
 
     /// A block is elsewhere from now on; gives where it was: among the changes, or according to what else is in memory.
@@ -355,22 +362,32 @@ impl Map {
         self.frozen.blocks.append(&mut rest);
         let Some(slot) = self.leaves.get_mut(&at) else { return Vec::new() };
         let Some(entries) = slot.content.as_mut() else { return Vec::new() };
-        let mut before = Vec::new();
-        let mut merged: BTreeMap<u64, LeafEntry> = entries.drain(..).map(|e| (e.block, e)).collect();
+        let (mut before, mut new, mut gone) = (Vec::new(), Vec::new(), Vec::new());
         for ((_, block), to) in mine {
-            let old = match to {
-                Located::Zeroes => merged.remove(&block),
-                Located::At(address, checksum) => {
-                    merged.insert(block, LeafEntry { block, node, kind: LeafKind::Plain, address, checksum })
+            let place = entries.binary_search_by_key(&block, |entry| entry.block);
+            before.extend(place.ok().map(|at| of(&entries[at])));
+            let (kind, address, checksum) = match to {
+                Located::Zeroes => {
+                    gone.extend(place.ok().map(|_| block));
+                    continue;
                 }
-                Located::Lost => {
-                    let (kind, address) = (LeafKind::Lost, Address::NONE);
-                    merged.insert(block, LeafEntry { block, node, kind, address, checksum: 0 })
-                }
+                Located::At(address, checksum) => (LeafKind::Plain, address, checksum),
+                Located::Lost => (LeafKind::Lost, Address::NONE, 0),
             };
-            before.extend(old.as_ref().map(of));
+            let entry = LeafEntry { block, node, kind, address, checksum };
+            // Most changes are of blocks that the leaf has.
+            match place {
+                Ok(at) => entries[at] = entry,
+                Err(_) => new.push(entry),
+            }
         }
-        *entries = merged.into_values().collect();
+        if !gone.is_empty() {
+            entries.retain(|entry| gone.binary_search(&entry.block).is_err());
+        }
+        if !new.is_empty() {
+            entries.append(&mut new);
+            entries.sort_by_key(|entry| entry.block);
+        }
         mark(slot, &mut self.cached);
         self.split(at, most);
         before
@@ -410,11 +427,12 @@ impl Map {
         }
     }
 
-    /// Forgets leaves that stand on the members, until no more than `most` are in memory.
+    /// Forgets leaves that stand on the members, until no more than `most` are in memory: goes on behind those that it looked at last.
     pub(crate) fn shrink(&mut self, most: usize) {
-        for _round in 0..2 {
-            for slot in self.leaves.values_mut() {
+        for _round in 0..3 {
+            for (&at, slot) in self.leaves.range_mut(core::mem::take(&mut self.hand)..) {
                 if self.cached <= most {
+                    self.hand = at;
                     return;
                 }
                 if slot.content.is_some() && !slot.dirty && !core::mem::take(&mut slot.used) {

@@ -112,6 +112,8 @@ pub(crate) struct Log {
     /// Batches up to this one are on stable storage.
     pub(crate) durable: Cell<u64>,
     pub(crate) flying: Cell<usize>,
+    /// Changes that batches under way are about to make.
+    pub(crate) coming: Cell<u64>,
     pub(crate) landed: Notify,
     /// Batches since the last checkpoint.
     pub(crate) since: Cell<u64>,
@@ -159,6 +161,7 @@ impl Log {
             given_up: RefCell::default(),
             durable: Cell::new(last),
             flying: Cell::new(0),
+            coming: Cell::new(0),
             landed: Notify::new(io),
             since: Cell::new(0),
             changing: RefCell::default(),

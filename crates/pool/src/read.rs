@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use brindle_format::pool::place::{Address, Shape};
 use brindle_format::pool::{BLOCK, Leaf, Pointer, checksum};
-use brindle_io::sync::join_all;
+use brindle_io::sync::{Notify, join_all};
 use brindle_io::{OpError, Slice};
 use brindle_members::door::Done;
 use brindle_volume::VolumeError;
@@ -55,6 +55,59 @@ pub(crate) struct Stripe {
     pub(crate) silent: Option<VolumeError>,
 }
 
+/// A leaf that somebody reads: others wait for it.
+struct Loading<'a> {
+    core: &'a Core,
+    at: Key,
+    ended: Rc<Notify>,
+}
+
+impl<'a> Loading<'a> {
+    fn new(core: &'a Core, at: Key) -> Self {
+        let ended = Rc::new(Notify::new(&core.set.io));
+        core.loading.borrow_mut().insert(at, Rc::clone(&ended));
+        Self { core, at, ended }
+    }
+}
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        let mut loading = self.core.loading.borrow_mut();
+        if loading.get(&self.at).is_some_and(|now| Rc::ptr_eq(now, &self.ended)) {
+            loading.remove(&self.at);
+        }
+        drop(loading);
+        self.ended.notify();
+    }
+}
+
+/// Memory of a request, and how much of it has been filled.
+struct Filled<'a> {
+    into: &'a [Slice],
+    slice: usize,
+    within: usize,
+}
+
+impl Filled<'_> {
+    /// Puts bytes behind those that are there.
+    fn put(&mut self, mut from: &[u8]) -> Result<(), VolumeError> {
+        while !from.is_empty() {
+            let slice = &self.into[self.slice];
+            if slice.is_pinned() {
+                return Err(VolumeError::Again);
+            }
+            let count = (slice.len() - self.within).min(from.len());
+            slice.put(self.within, &from[..count]);
+            from = &from[count..];
+            self.within += count;
+            if self.within == slice.len() {
+                (self.slice, self.within) = (self.slice + 1, 0);
+            }
+        }
+        Ok(())
+    }
+}
+
 /// A segment that somebody reads: it is not rewritten meanwhile.
 pub(crate) struct Pin<'a>(&'a RefCell<Space>, u32);
 
@@ -86,14 +139,24 @@ impl Core {
         }
     }
 
-    /// Reads a leaf into memory.
+    /// Reads a leaf into memory, or waits for somebody who does: the caller looks again. The more ask for a leaf of a member that is busy,
+    /// the busier they would make it.
     pub(crate) async fn load(&self, at: Key, pointer: Pointer) -> Result<(), VolumeError> {
+        let spot = self.space.borrow().spot(pointer.address);
+        let is_slow = spot.is_some_and(|(role, _)| self.set.members.is_slow(role));
+        let other = self.loading.borrow().get(&at).filter(|_| !is_slow).cloned();
+        if let Some(other) = other {
+            let is_over = || !self.loading.borrow().get(&at).is_some_and(|now| Rc::ptr_eq(now, &other));
+            other.until(|| is_over().then_some(())).await;
+            return Ok(());
+        }
+        let _loading = Loading::new(self, at);
         let _pin = Pin::new(&self.space, pointer.address.segment());
         let bytes = self.block(pointer.address, pointer.checksum, None).await?;
         let leaf = Leaf::parse(&bytes, at.0).map_err(|_| VolumeError::TooManyLost)?;
         let mut map = self.map.borrow_mut();
         // Else a volume that is only read would have all of its map in memory.
-        if map.cached >= 2 * self.config.leaves {
+        if map.cached > self.config.leaves + self.config.leaves / 8 {
             map.shrink(self.config.leaves);
         }
         map.loaded(at, pointer, leaf.0);
@@ -103,7 +166,10 @@ impl Core {
     /// Fills a list of slices from a byte of a volume on.
     pub(crate) async fn read(&self, volume: u32, offset: u64, into: &[Slice]) -> Result<(), VolumeError> {
         let end = offset + brindle_volume::bytes(into);
-        let (mut slice, mut within) = (0, 0);
+        if offset / BLOCK as u64 == (end - 1) / BLOCK as u64 {
+            return self.read_within(volume, offset, into).await;
+        }
+        let mut filled = Filled { into, slice: 0, within: 0 };
         let mut at = offset;
         while at < end {
             let first = at / BLOCK as u64;
@@ -111,23 +177,39 @@ impl Core {
             let blocks = (stop.div_ceil(BLOCK as u64) - first) as usize;
             let bytes = self.window(volume, first, blocks).await?;
             // Out of private memory, where it was verified.
-            let mut from = &bytes[(at - first * BLOCK as u64) as usize..][..(stop - at) as usize];
-            while !from.is_empty() {
-                let room = into[slice].len() - within;
-                let count = room.min(from.len());
-                if into[slice].is_pinned() {
-                    return Err(VolumeError::Again);
-                }
-                into[slice].put(within, &from[..count]);
-                from = &from[count..];
-                within += count;
-                if within == into[slice].len() {
-                    (slice, within) = (slice + 1, 0);
-                }
-            }
+            filled.put(&bytes[(at - first * BLOCK as u64) as usize..][..(stop - at) as usize])?;
             at = stop;
         }
         Ok(())
+    }
+
+    /// The same within one block, as most requests are: with as few copies and as little memory as can be.
+    async fn read_within(&self, volume: u32, offset: u64, into: &[Slice]) -> Result<(), VolumeError> {
+        let key = (volume, offset / BLOCK as u64);
+        let begin = (offset % BLOCK as u64) as usize;
+        let range = begin..begin + brindle_volume::bytes(into) as usize;
+        let mut filled = Filled { into, slice: 0, within: 0 };
+        let (located, _pin) = self.locate(key).await?;
+        let (address, sum) = match located {
+            Located::Zeroes => return filled.put(&[0; BLOCK][range]),
+            Located::Lost => return Err(VolumeError::TooManyLost),
+            Located::At(address, sum) => (address, sum),
+        };
+        let spot = self.space.borrow().spot(address);
+        if let Some((role, offset)) = spot.filter(|(role, _)| !self.set.members.is_slow(*role))
+            && let Some(device) = self.set.members.readable(role, u64::MAX)
+        {
+            let buf = self.reads.alloc(BLOCK).await;
+            let mut reading = self.set.door(None).ask();
+            reading.read(device, offset, &buf.all());
+            let done = reading.submit().await;
+            if !done.is_ok() {
+                self.judge_reads(&done).await;
+            } else if checksum(&buf.bytes()) == sum {
+                return filled.put(&buf.bytes()[range]);
+            }
+        }
+        filled.put(&self.block(address, sum, Some(key)).await?[range])
     }
 
     /// Some blocks of a volume, one after the other.

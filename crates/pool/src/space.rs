@@ -174,7 +174,7 @@ impl Unit {
     fn page_blocks(&self) -> u64 {
         let data = u64::from(self.vdev.members.saturating_sub(u16::from(self.vdev.parity)));
         let blocks = data << self.vdev.unit >> 12;
-        blocks - blocks.div_ceil(u64::from(BATCH_BLOCKS))
+        blocks - blocks.div_ceil(counts::batch_blocks(data))
     }
 }
 
@@ -191,6 +191,8 @@ pub(crate) struct Space {
     pub(crate) pages: u64,
     /// Bytes of volumes.
     pub(crate) sold: u64,
+    /// Changes of the map after which a checkpoint is due.
+    pub(crate) changes: u64,
 }
 
 /// The table of segments of a checkpoint.
@@ -247,6 +249,7 @@ impl Space {
             gained: 0,
             pages: 0,
             sold: u64::MAX,
+            changes: 0,
         };
         for at in 0..space.units.len() {
             let free = |&n: &u32| space.segments[n as usize].usage == Use::Free;
@@ -391,7 +394,8 @@ impl Space {
         let shape = record.shape();
         let data = u32::from(shape.data());
         let left = shape.stripes().saturating_sub(open.next);
-        let most = BATCH_BLOCKS.div_ceil(data).max(1);
+        // More blocks than a summary has entries for would be a batch that can't be written.
+        let most = (BATCH_BLOCKS / data).max(1);
         let stripes = blocks.div_ceil(data).min(left).min(most);
         if stripes * data < 2 {
             return None;
@@ -543,6 +547,7 @@ impl Space {
     /// withdrawn, and others stay: one more checkpoint is due.
     pub(crate) fn withdraw_log(&mut self) -> bool {
         let mut again = false;
+        self.close_stale();
         for unit in &mut self.units {
             let segments = &self.segments;
             let is_stale = |n: &u32| segments[*n as usize].record.members != unit.present;

@@ -5,7 +5,7 @@ use brindle_parity::kernel;
 
 /// Sets the parity blocks of a stripe, one to three, from its data blocks; an empty one stands for zeroes. One data block gives
 /// copies of itself.
-pub(crate) fn parity_of(data: &[&[u8]], parity: &mut [Vec<u8>]) {
+pub(crate) fn parity_of(data: &[&[u8]], parity: &mut [&mut [u8]]) {
     match parity {
         [] => {}
         [p] => kernel().xor(data, p),
@@ -17,7 +17,7 @@ pub(crate) fn parity_of(data: &[&[u8]], parity: &mut [Vec<u8>]) {
 /// New parity blocks for these data blocks.
 pub(crate) fn new_parity(data: &[&[u8]], count: usize) -> Vec<Vec<u8>> {
     let mut parity = vec![vec![0; BLOCK]; count];
-    parity_of(data, &mut parity);
+    parity_of(data, &mut parity.iter_mut().map(Vec::as_mut_slice).collect::<Vec<_>>());
     parity
 }
 

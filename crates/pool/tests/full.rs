@@ -6,7 +6,7 @@ use std::rc::Rc;
 use brindle_io::sim::{Model, Sim};
 use brindle_io::sync::join_all;
 use brindle_io::{Duration, Io};
-use brindle_pool::PoolVolume;
+use brindle_pool::{How, PoolConfig, PoolSpec, PoolVolume, create, open, plan};
 use brindle_testkit::pools::house::{House, Kind};
 use brindle_testkit::random::Random;
 use brindle_volume::{Volume, ZeroOptions};
@@ -14,7 +14,7 @@ use brindle_volume::{Volume, ZeroOptions};
 /// The time in which whatever gives room back is answered, however much it is.
 const AT_ONCE: Duration = Duration::from_millis(10);
 /// Shapes, and the most blocks of a write.
-const KINDS: [(Kind, u64); 8] = [
+const KINDS: [(Kind, u64); 9] = [
     (Kind::Raidz(1, 3), 1),
     (Kind::Raidz(1, 3), 12),
     (Kind::Raidz(2, 5), 12),
@@ -23,6 +23,7 @@ const KINDS: [(Kind, u64); 8] = [
     (Kind::Mirror(3), 12),
     (Kind::Two, 12),
     (Kind::Plain(2), 1),
+    (Kind::Raidz(2, 12), 1),
 ];
 
 async fn write(io: &Io, volume: &PoolVolume, block: u64, count: u64, fua: bool) {
@@ -34,23 +35,97 @@ async fn write(io: &Io, volume: &PoolVolume, block: u64, count: u64, fua: bool) 
 /// Overwrites at random, `times` times as much as the volume has, some at a time; gives the longest that one took.
 async fn overwrite(io: &Io, volume: &PoolVolume, times: u64, most: u64, seed: u64) -> Duration {
     let blocks = volume.limits().size >> 12;
-    let (left, longest) = (Rc::new(Cell::new(blocks * times)), Cell::new(Duration::from_secs(0)));
     // Few at a time fill narrow stripes, many whole rows.
-    let lanes = (0..[4, 48, 256][seed as usize % 3]).map(|lane| {
-        let (left, longest) = (&left, &longest);
-        async move {
+    overwrite_in(io, volume, blocks * times, most, seed, [4, 48, 256][seed as usize % 3]).await
+}
+
+/// The same of so many blocks in all, by so many lanes.
+async fn overwrite_in(
+    io: &Io,
+    volume: &PoolVolume,
+    count: u64,
+    most: u64,
+    seed: u64,
+    lanes: u64,
+) -> Duration {
+    let blocks = volume.limits().size >> 12;
+    let (left, longest) = (Rc::new(Cell::new(count)), Rc::new(Cell::new(Duration::from_secs(0))));
+    let lanes = (0..lanes).map(|lane| {
+        let (left, longest) = (Rc::clone(&left), Rc::clone(&longest));
+        let (io, volume) = (io.clone(), volume.clone());
+        io.clone().spawn(async move {
             let mut random = Random::stream(seed, lane);
             while left.get() > 0 {
                 let count = 1 + random.below(most.min(blocks));
                 left.set(left.get().saturating_sub(count));
                 let began = io.now();
-                write(io, volume, random.below(blocks - count + 1), count, random.one_in(8)).await;
+                write(&io, &volume, random.below(blocks - count + 1), count, random.one_in(8)).await;
                 longest.set(longest.get().max(io.now().since(began)));
             }
-        }
+        })
     });
     join_all(lanes.collect::<Vec<_>>()).await;
     longest.get()
+}
+
+/// Moves change the map as users do. So few changes are kept in memory here that one checkpoint after the other is due, and each of them
+/// has to have room for its pages whatever cleaning does meanwhile: without any nothing would become free again.
+#[test]
+fn cleaning_leaves_room_for_the_pages_of_checkpoints() {
+    // Units, per cent of the data space that is live or all that is sold, changes, and how often all is overwritten.
+    for (units, percent, changes, times) in [(515, Some(80), 256, 3), (2000, None, 500, 1)] {
+        let sim = Sim::new(1);
+        let house = House::of(Kind::Raidz(2, 12), (2 << 20) + (units << 16), |size| {
+            sim.add_blank_drive(Model::nvme(), size)
+        });
+        let io = Io::new(Box::new(sim.clone()));
+        io.block_on(house.create(&io));
+        io.block_on(async {
+            let config = PoolConfig { changes, ..PoolConfig::new(|| 1_800_000_001) };
+            let how = How::Writing { opening: 1 };
+            let (pool, _) = open(&io, &house.ids, how, None, config).await.expect("a pool that is well");
+            let all = pool.status().capacity >> 12;
+            let blocks = percent.map_or(all, |percent| units * 160 * percent / 100);
+            let volume = pool.create_volume("one", blocks << 12).await.expect("it is sold");
+            for block in (0..blocks).step_by(16) {
+                write(&io, &volume, block, 16.min(blocks - block), false).await;
+            }
+            let longest = overwrite_in(&io, &volume, blocks * times, 1, 1, 2048).await;
+            assert!(longest < Duration::from_secs(2), "{units} units: {longest:?}");
+            pool.stop().await.expect("all are well");
+        });
+        io.shutdown();
+    }
+}
+
+/// Stripes of ten blocks don't divide what a summary has entries for: a checkpoint of more pages than that, in units that hold them in one
+/// batch, could not be written at all.
+#[test]
+fn large_units_take_large_checkpoints() {
+    for parity in [1, 2, 3] {
+        let sim = Sim::new(2);
+        let house = House::of(Kind::Raidz(parity, 12), (2 << 20) + (100 << 18), |size| {
+            sim.add_blank_drive(Model::nvme(), size)
+        });
+        let io = Io::new(Box::new(sim.clone()));
+        let spec = PoolSpec { unit: Some(256 << 10), ..house.spec() };
+        io.block_on(async {
+            let label = plan(&spec).expect("a pool that can be");
+            create(&io, &label, spec.opening, &house.ids).await.expect("members that are well");
+            let config = PoolConfig::new(|| 1_800_000_001);
+            let how = How::Writing { opening: 1 };
+            let (pool, _) = open(&io, &house.ids, how, None, config).await.expect("a pool that is well");
+            let blocks = pool.status().capacity >> 12;
+            let volume = pool.create_volume("one", blocks << 12).await.expect("it is sold");
+            for block in (0..blocks).step_by(16) {
+                write(&io, &volume, block, 16.min(blocks - block), false).await;
+            }
+            pool.checkpoint().await.expect("room for all pages");
+            overwrite_in(&io, &volume, blocks, 1, 1, 512).await;
+            pool.stop().await.expect("all are well");
+        });
+        io.shutdown();
+    }
 }
 
 #[test]

@@ -29,7 +29,7 @@ const SUBJECTS: [Subject; 6] = [
 ];
 
 fn main() -> ExitCode {
-    let (mut live, mut only) = (1u64 << 18, Vec::new());
+    let (mut live, mut only) = (1u64 << 17, Vec::new());
     for arg in std::env::args().skip(1) {
         let number = arg.strip_prefix("--live=").map(str::parse);
         match (number, arg.strip_prefix("--only=")) {

@@ -19,9 +19,10 @@ pub(crate) fn alone(scale: &Scale, kind: Kind, depth: u64) -> f64 {
 
 /// Prints the table.
 pub(crate) fn print(live: u64) {
-    let scale = Scale::of(live, 70);
+    // Units of 16 rows, as the others have them, would give members 0, 1 and 11 a fifth fewer data blocks: parity goes round in twelve.
+    let scale = Scale { unit: Some(1 << 20), ..Scale::of(2 * live, 70) };
     let jbod = alone(&scale, Kind::Read, DEPTH);
-    head("4K random reads, raidz2 of twelve drives");
+    head("4K random reads, raidz2 of twelve drives, units of 1 MiB and twice as many blocks");
     println!("| JBOD, M IOPS | | {:.2} | | the drives |", jbod / 1e6);
     let stage = Stage::new(&scale);
     fill(&stage.io, &stage.volume, 16);
@@ -30,9 +31,11 @@ pub(crate) fn print(live: u64) {
     let mut stage = stage.reopened(scale.config());
     // Each leaf is read once.
     read_leaves(&stage);
+    // Requests that wait for one leaf share its reading, which so small a map makes likelier: reads of members are what counts.
     for (what, leaves, limit) in [
         ("map in memory", 200, 90.0),
-        ("a quarter of look-ups missing", 75, 75.0),
+        ("a quarter of look-ups missing", 71, 75.0),
+        ("a quarter of look-ups reading a leaf", 47, 75.0),
         ("nothing in memory", 0, 45.0),
     ] {
         if leaves != scale.leaves {

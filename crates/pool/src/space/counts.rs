@@ -9,6 +9,11 @@ use super::{BATCH_BLOCKS, FOR_CLEANING, Segment, Space, Unit, Use, sold};
 /// Segments beyond those of pages below which a vdev is cleaned.
 const LEAST_LEFT: u64 = 8;
 
+/// Data blocks of a batch of whole stripes, as large as one can be.
+pub(super) fn batch_blocks(data: u64) -> u64 {
+    (u64::from(BATCH_BLOCKS) / data.max(1)).max(1) * data.max(1)
+}
+
 impl Segment {
     /// Blocks that are live as far as is known.
     fn lives(&self) -> u32 {
@@ -107,7 +112,9 @@ impl Space {
             let blocks = |stripes: u32| {
                 let blocks = u64::from(shape.data()) * u64::from(stripes);
                 // The last batch of a segment may be one that is too small for anything.
-                blocks.saturating_sub(blocks.div_ceil(u64::from(BATCH_BLOCKS)) + u64::from(shape.data()))
+                blocks.saturating_sub(
+                    blocks.div_ceil(batch_blocks(shape.data().into())) + u64::from(shape.data()),
+                )
             };
             let open = unit.pages.map_or(0, |open| {
                 let stripes = self.segments[open.segment as usize].record.shape().stripes();
@@ -125,12 +132,16 @@ impl Space {
         (u128::from(self.sold.min(all)) * u128::from(own) / u128::from(all.max(1))) as u64
     }
 
-    /// Segments that the next checkpoint gives back, as far as that is known, and those that are not full.
+    /// Segments that the next checkpoint gives back, as far as that is known, and those that are not full, but for those of pages.
     pub(crate) fn waiting(&self) -> (usize, usize) {
         let waits = |segment: &&Segment| segment.usage == Use::Closed && segment.lives() == 0;
         let waiting = self.segments.iter().filter(waits).count();
-        let of = |unit: &Unit| unit.free.len() + unit.log() + unit.freeing.len() + unit.adding.len();
-        (waiting, waiting + self.units.iter().map(of).sum::<usize>())
+        let of = |at: usize| {
+            let unit = &self.units[at];
+            let all = unit.free.len() + unit.log() + unit.freeing.len() + unit.adding.len();
+            all.saturating_sub(unit.for_pages(self.pages_of(at)))
+        };
+        (waiting, waiting + (0..self.units.len()).map(of).sum::<usize>())
     }
 
     /// Data blocks of the unused segments of the log.
@@ -143,8 +154,9 @@ impl Space {
         all.map(blocks).sum()
     }
 
-    /// Segments of pages that hold little, or have less parity than what is written now: their pages are to be written elsewhere.
-    pub(crate) fn sparse_pages(&self, most: usize) -> Vec<u32> {
+    /// Segments of pages that hold little, or have less parity than what is written now: their pages are to be written elsewhere. Where
+    /// there is room for few more pages than have to be written, those that are nearly full are as good.
+    pub(crate) fn sparse_pages(&self, most: usize, room: u64) -> Vec<u32> {
         let mut found: Vec<(u32, u32)> = Vec::new();
         for (at, unit) in self.units.iter().enumerate() {
             let parity = self.parity_now(at);
@@ -152,7 +164,8 @@ impl Space {
                 let segment = &self.segments[n as usize];
                 let record = &segment.record;
                 let all = u32::from(record.shape().data()) * record.shape().stripes();
-                let is_due = record.live < all / 2 || unit.parity_of(segment) < parity;
+                let holds = if room < 2 * u64::from(all) { all - all / 8 } else { all / 2 };
+                let is_due = record.live < holds || unit.parity_of(segment) < parity;
                 (segment.is_pages() && is_due).then_some((record.live, n))
             }));
         }
@@ -188,9 +201,19 @@ impl Space {
         let of = |at: usize| {
             let unit = &self.units[at];
             let have = self.left(unit, tried).saturating_sub(unit.for_pages(self.pages_of(at)));
-            have as u64 * 1024 / (u64::from(unit.vdev.units) / 64).max(LEAST_LEFT)
+            have as u64 * 1024 / self.wanted(at)
         };
         (0..self.units.len()).map(of).min().unwrap_or(u64::MAX)
+    }
+
+    /// Segments beyond those of pages that a vdev should have. Users and cleaning go at one pace at half of that, which is to last from
+    /// one checkpoint to the next: each writes most of the map where changes are at random. More of them would cost more moves than
+    /// that spares pages.
+    fn wanted(&self, at: usize) -> u64 {
+        let units = u64::from(self.units[at].vdev.units);
+        let of_changes =
+            self.changes.div_ceil(u64::from(self.blocks_now(at)).max(1)) / self.units.len() as u64;
+        (2 * of_changes + LEAST_LEFT).min(units / 16).max(units / 128).max(LEAST_LEFT)
     }
 
     /// Whether all that stands on the pool can do without a member: by the record of each segment.

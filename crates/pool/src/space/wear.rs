@@ -23,4 +23,20 @@ impl Space {
             }
         }
     }
+
+    /// Open segments that lie on members which are out are written to no more: what was moved there meanwhile would have less parity for as
+    /// long as nobody fills them.
+    pub(super) fn close_stale(&mut self) {
+        for unit in &mut self.units {
+            for open in &mut unit.open {
+                let Some(segment) = open.map(|open| &mut self.segments[open.segment as usize]) else {
+                    continue;
+                };
+                if segment.record.members != unit.present {
+                    segment.usage = Use::Closed;
+                    *open = None;
+                }
+            }
+        }
+    }
 }
