@@ -34,6 +34,19 @@ struct Load {
     fua: bool,
 }
 
+/// Takes those items away that have no place in a batch of so many blocks.
+fn beyond(grant: Grant, items: &mut Vec<Item>) -> Vec<Item> {
+    let mut left = grant.blocks() - 1;
+    let fits = |item: &Item| {
+        let takes = u32::from(item.kind.has_block());
+        let fits = takes <= left;
+        left -= takes.min(left);
+        fits
+    };
+    let count = items.iter().map(fits).take_while(|fits| *fits).count();
+    items.split_off(count)
+}
+
 impl Core {
     /// Has items written. Their tickets tell when they stand in the map.
     pub(crate) fn append(&self, cold: bool, items: Vec<Item>) {
@@ -49,6 +62,22 @@ impl Core {
             return;
         }
         self.log.queues.borrow_mut().entry(lane).or_default().extend(items);
+        self.begin_pumping(lane);
+    }
+
+    /// Items of a batch that found no place in it are the next ones of their lane.
+    fn put_back(&self, lane: Lane, items: Vec<Item>) {
+        if items.is_empty() {
+            return;
+        }
+        let mut queues = self.log.queues.borrow_mut();
+        let queue = queues.entry(lane).or_default();
+        items.into_iter().rev().for_each(|item| queue.push_front(item));
+        drop(queues);
+        self.begin_pumping(lane);
+    }
+
+    fn begin_pumping(&self, lane: Lane) {
         if let Some(core) = self.kept().filter(|core| !core.log.pumping[lane as usize].replace(true)) {
             drop(self.set.io.spawn(async move { core.pump(lane).await }));
         }
@@ -108,19 +137,7 @@ impl Core {
             Ok(grant) => grant,
             Err(error) => return Err((items, error)),
         };
-        let mut left = grant.blocks() - 1;
-        let fits = |item: &Item| {
-            let takes = u32::from(item.kind.has_block());
-            let fits = takes <= left;
-            left -= takes.min(left);
-            fits
-        };
-        let count = items.iter().map(fits).take_while(|fits| *fits).count();
-        let rest = items.split_off(count);
-        let mut queues = self.log.queues.borrow_mut();
-        let queue = queues.entry(lane).or_default();
-        rest.into_iter().rev().for_each(|item| queue.push_front(item));
-        drop(queues);
+        self.put_back(lane, beyond(grant, &mut items));
         let sequence = self.log.last.get() + 1;
         self.log.last.set(sequence);
         self.log.under_way.borrow_mut().insert(sequence);
@@ -198,11 +215,16 @@ impl Core {
                     break;
                 }
                 Err(VolumeError::Member { error: OpError::Medium(_) | OpError::NoSpace, .. }) => {
-                    // The members stay; the batch goes elsewhere under the same number.
-                    let need = 1 + load.items.iter().filter(|item| item.kind.has_block()).count() as u32;
+                    // The members stay; what fits goes elsewhere under the same number.
                     match self.room_for(load.lane, &load.items).await {
-                        Ok(grant) if grant.blocks() >= need => load.grant = grant,
-                        Ok(_) => {}
+                        Ok(grant) => {
+                            load.grant = grant;
+                            let rest = beyond(grant, &mut load.items);
+                            if load.lane != Lane::Cold {
+                                self.log.ends(&rest);
+                            }
+                            self.put_back(load.lane, rest);
+                        }
                         Err(error) => {
                             result = Err(error);
                             break;
