@@ -30,7 +30,9 @@ fn give<W: World>(stage: &Stage<W>, file: &File, pages: Pages) -> Given {
 fn is_mapped(file: &File) -> bool {
     let inode = file.metadata().unwrap().ino().to_string();
     let mappings = std::fs::read_to_string("/proc/self/maps").unwrap();
-    mappings.lines().any(|line| line.contains("memfd:guest") && line.split_whitespace().nth(4) == Some(&inode))
+    mappings
+        .lines()
+        .any(|line| line.contains("memfd:guest") && line.split_whitespace().nth(4) == Some(&inode))
 }
 
 /// Waits until nothing has a page of the file. The kernel seals writes only then. It may itself still hold a page for

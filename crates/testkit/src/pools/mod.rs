@@ -5,6 +5,7 @@
 //! Something happens only to as many members of a vdev as it can do without, the same ones in all boots of a pool.
 
 mod boot;
+mod few;
 pub mod house;
 mod phase;
 mod plan;
@@ -185,6 +186,7 @@ impl Subject for Pools {
             strike::after_start(sim, id, self.dead.contains(&member));
         }
         let well = *cuts_before == Before::Well;
+        self.without_one_more(sim).map_err(|why| self.broken(&why))?;
         second(sim, house, oracle, well).map_err(|why| self.broken(&format!("second reader: {why}")))?;
         self.all.extend(self.boot.strikes.iter().copied());
         let number = self.boot.number;
@@ -197,6 +199,18 @@ impl Subject for Pools {
 }
 
 impl Pools {
+    /// After a cut during which a member was gone, now and then: one more of those that have been there all the time is pulled.
+    fn without_one_more(&self, sim: &Sim) -> Result<(), String> {
+        let Boot { plan, house, oracle, cuts_before, strikes, number, .. } = &self.boot;
+        let mut random = Random::stream(self.seed, 0x6665_7700 + number);
+        // Writes that were lost without a word may be the end of the log.
+        if *cuts_before == Before::Well || strikes.is_empty() || plan.silent || !random.one_in(2) {
+            return Ok(());
+        }
+        let left = few::some(plan, house, &mut random);
+        left.map_or(Ok(()), |left| few::read(sim, house, &left, &oracle.borrow()))
+    }
+
     /// A promise that was broken, with all that has happened.
     fn broken(&self, why: &str) -> String {
         let Boot { number, plan, cut, strikes, .. } = &self.boot;
@@ -225,10 +239,15 @@ fn strikes(
     dead: &[usize],
     random: &mut Random,
 ) -> Vec<(u64, usize, Strike)> {
-    let mut strikes = Vec::new();
+    let mut strikes: Vec<(u64, usize, Strike)> = Vec::new();
     for &member in plan.victims.iter().filter(|member| !dead.contains(member)) {
         if any && (plan.faults || plan.silent) && random.one_in(2) {
-            let strike = Strike::any(plan, house.size, random);
+            let mut strike = Strike::any(plan, house.size, random);
+            // The same place of several members: then rows are wrong in more than one block.
+            if let Strike::Rots(..) = strike {
+                strike =
+                    strikes.iter().map(|of| of.2).find(|of| matches!(of, Strike::Rots(..))).unwrap_or(strike);
+            }
             // One in two just before the power goes. Of members that go, three in four: then the failure is not on record yet.
             let last = cut.unwrap_or(400);
             let step = match random.below(4) {

@@ -1,0 +1,77 @@
+//! A pool with more members missing than it can do without, as somebody sees it who has pulled one too many. It may refuse to open, and
+//! refuse blocks; what it gives is right all the same. That holds only as long as a failure was on record before anything relied on it:
+//! else a member that came back too old stands in for one that is missing, and the end of the log is lost without a word.
+
+use brindle_io::Io;
+use brindle_io::sim::{Model, Sim};
+use brindle_pool::{How, choose, look, open_chosen};
+use brindle_volume::Volume;
+
+use super::boot::NAME;
+use super::house::House;
+use super::plan::PoolPlan;
+use crate::oracle::Oracle;
+use crate::random::Random;
+
+/// Bytes of members that are copied at a time.
+const CHUNK: usize = 64 << 10;
+
+/// Members that are left; `None` if there would be none that has been there all the time.
+pub(super) fn some(plan: &PoolPlan, house: &House, random: &mut Random) -> Option<Vec<usize>> {
+    let members = 0..house.ids.len();
+    let mut sound: Vec<usize> = members.clone().filter(|member| !plan.victims.contains(member)).collect();
+    let pulled = sound.swap_remove(random.below(sound.len() as u64) as usize);
+    (!sound.is_empty()).then(|| members.filter(|&member| member != pulled).collect())
+}
+
+/// Opens copies of these members for reading alone, and judges all that they give.
+///
+/// # Errors
+/// The bytes that are wrong.
+pub(super) fn read(sim: &Sim, house: &House, left: &[usize], oracle: &Oracle) -> Result<(), String> {
+    let copy = Sim::new(0);
+    let mut ids = Vec::new();
+    for &member in left.iter().filter(|&&member| !sim.faults(house.ids[member]).gone) {
+        let id = copy.add_blank_drive(Model::nvme(), house.size);
+        let mut bytes = vec![0; CHUNK];
+        for at in (0..house.size).step_by(CHUNK) {
+            sim.peek(house.ids[member], at, &mut bytes);
+            if bytes.iter().any(|&byte| byte != 0) {
+                copy.poke(id, at, &bytes);
+            }
+        }
+        ids.push(id);
+    }
+    let io = Io::new(Box::new(copy));
+    let judged = io.block_on(async {
+        let mut looked = Vec::new();
+        for id in ids {
+            looked.extend(look(&io, "a member", id).await.ok());
+        }
+        let Ok(chosen) = choose(&looked, None) else { return Ok(()) };
+        let Ok((pool, _)) = open_chosen(&io, chosen, How::ReadOnly, house.config()).await else {
+            return Ok(());
+        };
+        let judged = match pool.volume(NAME) {
+            Some(volume) => judge(&io, &volume, oracle).await,
+            None => Ok(()),
+        };
+        let _stopped = pool.stop().await;
+        judged
+    });
+    io.shutdown();
+    judged.map_err(|why| format!("members {left:?} alone: {why}"))
+}
+
+async fn judge(io: &Io, volume: &impl Volume, oracle: &Oracle) -> Result<(), String> {
+    // What is found here may be otherwise where all members are.
+    let mut oracle = oracle.clone();
+    let buf = io.pool(4096).alloc(4096).await;
+    for offset in (0..volume.limits().size).step_by(4096) {
+        let began = oracle.read_begins();
+        if volume.read(offset, buf.all()).await.is_ok() {
+            oracle.judge(began, offset, &buf.bytes()).map_err(|wrong| wrong.to_string())?;
+        }
+    }
+    Ok(())
+}
