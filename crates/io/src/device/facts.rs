@@ -53,6 +53,16 @@ fn queue_dir(device: u64) -> Option<PathBuf> {
     [dir.join("queue"), dir.join("../queue")].into_iter().find(|dir| dir.exists())
 }
 
+/// Whether a file system or another device stands on a block device. What is on its partitions does not count.
+pub(super) fn is_taken(device: u64) -> bool {
+    let is_held =
+        std::fs::read_dir(sys_dir(device).join("holders")).is_ok_and(|mut all| all.next().is_some());
+    let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+    // The third word of each line is the device of a mount.
+    let is_of = |line: &str| line.split_whitespace().nth(2) == Some(&number);
+    is_held || std::fs::read_to_string("/proc/self/mountinfo").is_ok_and(|mounts| mounts.lines().any(is_of))
+}
+
 fn sys_dir(device: u64) -> PathBuf {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     PathBuf::from(format!("/sys/dev/block/{major}:{minor}"))

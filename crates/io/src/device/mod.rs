@@ -19,6 +19,10 @@ pub use error::{DeviceError, DeviceErrorKind};
 
 /// Bytes of a sector, which no device is addressed by less than.
 const SECTOR: u64 = 512;
+/// The pause between attempts to get a device for itself, and how many there are: of locks, and of claims of block devices.
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(25);
+const LOCK_ATTEMPTS: u32 = 40;
+const CLAIM_ATTEMPTS: u32 = 80;
 
 /// The purpose for which a member is opened, which decides how it is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -395,13 +399,28 @@ fn open_fd(path: &Path, access: DeviceAccess, block: bool, direct: bool) -> Resu
         flags |= OFlags::EXCL;
     }
     let first = if direct { flags | OFlags::DIRECT } else { flags };
-    let opened = match rustix::fs::open(path, first, Mode::empty()) {
-        Ok(fd) => return Ok((fd, direct)),
+    match claim(path, first) {
+        Ok(fd) => Ok((fd, direct)),
         // The file system has no direct I/O.
-        Err(Errno::INVAL) => rustix::fs::open(path, flags, Mode::empty()),
+        Err(Errno::INVAL) => claim(path, flags).map(|fd| (fd, false)),
         Err(errno) => Err(errno),
-    };
-    opened.map(|fd| (fd, false))
+    }
+}
+
+/// Opens it. The kernel keeps the claim of a process that has ended until its ring has, which is a moment later; a mount or an array of the
+/// kernel keeps it for longer than anybody waits.
+fn claim(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let is_taken = || rustix::fs::stat(path).is_ok_and(|stat| facts::is_taken(stat.st_rdev));
+    let mut patience = CLAIM_ATTEMPTS;
+    loop {
+        match rustix::fs::open(path, flags, Mode::empty()) {
+            Err(Errno::BUSY) if flags.contains(OFlags::EXCL) && patience > 0 && !is_taken() => {
+                patience -= 1;
+                std::thread::sleep(PAUSE);
+            }
+            opened => return opened,
+        }
+    }
 }
 
 /// Locks against other Brindles; a lock on a block device is also udev's sign to leave it alone.
@@ -413,14 +432,14 @@ fn lock(path: &Path, fd: &OwnedFd, access: DeviceAccess) -> Result<(), DeviceErr
     };
     // udev holds a shared lock while it probes a device that has just appeared or been written to, and the kernel
     // keeps what a killed process had in its ring for a moment after the process is gone.
-    let mut patience = 40;
+    let mut patience = LOCK_ATTEMPTS;
     loop {
         match rustix::fs::flock(fd, operation) {
             Ok(()) => return Ok(()),
             Err(Errno::INTR) => {}
             Err(Errno::WOULDBLOCK) if patience > 0 => {
                 patience -= 1;
-                std::thread::sleep(std::time::Duration::from_millis(25));
+                std::thread::sleep(PAUSE);
             }
             Err(Errno::WOULDBLOCK) => return Err(DeviceError::new(path, DeviceErrorKind::Busy)),
             Err(errno) => return Err(DeviceError::from_errno(path, errno)),
