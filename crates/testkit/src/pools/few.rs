@@ -11,17 +11,16 @@ use super::boot::NAME;
 use super::house::House;
 use super::plan::PoolPlan;
 use crate::oracle::Oracle;
-use crate::random::Random;
 
 /// Bytes of members that are copied at a time.
 const CHUNK: usize = 64 << 10;
 
-/// Members that are left; `None` if there would be none that has been there all the time.
-pub(super) fn some(plan: &PoolPlan, house: &House, random: &mut Random) -> Option<Vec<usize>> {
+/// Members that are left where one of those was pulled that have been there all the time, and another of those has not.
+pub(super) fn choices(plan: &PoolPlan, house: &House) -> Vec<Vec<usize>> {
     let members = 0..house.ids.len();
-    let mut sound: Vec<usize> = members.clone().filter(|member| !plan.victims.contains(member)).collect();
-    let pulled = sound.swap_remove(random.below(sound.len() as u64) as usize);
-    (!sound.is_empty()).then(|| members.filter(|&member| member != pulled).collect())
+    let sound: Vec<usize> = members.clone().filter(|member| !plan.victims.contains(member)).collect();
+    let without = |&pulled: &usize| members.clone().filter(|&member| member != pulled).collect();
+    if sound.len() < 2 { Vec::new() } else { sound.iter().map(without).collect() }
 }
 
 /// Opens copies of these members for reading alone, and judges all that they give.

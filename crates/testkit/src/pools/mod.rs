@@ -199,16 +199,16 @@ impl Subject for Pools {
 }
 
 impl Pools {
-    /// After a cut during which a member was gone, now and then: one more of those that have been there all the time is pulled.
+    /// After a cut before which a member left that is back: one more of those that have been there all the time is pulled.
     fn without_one_more(&self, sim: &Sim) -> Result<(), String> {
-        let Boot { plan, house, oracle, cuts_before, strikes, number, .. } = &self.boot;
-        let mut random = Random::stream(self.seed, 0x6665_7700 + number);
+        let Boot { plan, house, oracle, cuts_before, strikes, .. } = &self.boot;
+        let is_back = strikes.iter().any(|(_, _, strike)| matches!(strike, Strike::Leaves | Strike::Hangs));
         // Writes that were lost without a word may be the end of the log.
-        if *cuts_before == Before::Well || strikes.is_empty() || plan.silent || !random.one_in(2) {
+        if *cuts_before == Before::Well || !is_back || plan.silent {
             return Ok(());
         }
-        let left = few::some(plan, house, &mut random);
-        left.map_or(Ok(()), |left| few::read(sim, house, &left, &oracle.borrow()))
+        let oracle = oracle.borrow();
+        few::choices(plan, house).iter().try_for_each(|left| few::read(sim, house, left, &oracle))
     }
 
     /// A promise that was broken, with all that has happened.
