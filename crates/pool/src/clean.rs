@@ -247,9 +247,9 @@ impl Core {
         self.to_move.set(victims.iter().map(|(.., blocks)| u64::from(*blocks)).sum());
         // One that a silent member keeps from being emptied is tried again after the next checkpoint.
         let gathered = join_all(victims.iter().map(|(victim, ..)| self.gather(*victim))).await;
-        let mut live: Vec<(Key, Address, u32)> = gathered.into_iter().flatten().collect();
+        let mut live: Vec<(Key, Address)> = gathered.into_iter().flatten().collect();
         // Blocks of one volume come together again, in batches that are full.
-        live.sort_unstable_by_key(|(key, ..)| *key);
+        live.sort_unstable_by_key(|(key, _)| *key);
         let all = victims.iter().map(|(victim, ..)| self.space.borrow().blocks_of(*victim)).sum();
         let count = live.len();
         self.to_move.set(count as u64);
@@ -261,7 +261,7 @@ impl Core {
     }
 
     /// Moves the live blocks of segments that have `all`.
-    async fn move_all(self: &Rc<Self>, live: &[(Key, Address, u32)], all: u32) -> Result<(), VolumeError> {
+    async fn move_all(self: &Rc<Self>, live: &[(Key, Address)], all: u32) -> Result<(), VolumeError> {
         for some in live.chunks(MOVES * (BATCH_BLOCKS as usize - 1)) {
             let moves =
                 some.chunks(BATCH_BLOCKS as usize - 1).map(|some| self.shift_of(some, live.len(), all));
@@ -279,7 +279,7 @@ impl Core {
     /// Moves some of the live blocks of segments that have `all`.
     async fn shift_of(
         self: &Rc<Self>,
-        some: &[(Key, Address, u32)],
+        some: &[(Key, Address)],
         live: usize,
         all: u32,
     ) -> Result<(), VolumeError> {
@@ -333,14 +333,14 @@ impl Core {
     }
 
     /// Finds what may be live of a segment.
-    async fn gather(&self, segment: u32) -> Vec<(Key, Address, u32)> {
+    async fn gather(&self, segment: u32) -> Vec<(Key, Address)> {
         let live = self.gather_by(segment, false).await;
         let counted = self.space.borrow().get(segment).map_or(0, |segment| segment.record.live as usize);
         // A member that lost a summary gives the one before it: what is named by neither is looked for in all that may stand there.
         if live.len() < counted { self.gather_by(segment, true).await } else { live }
     }
 
-    async fn gather_by(&self, segment: u32, thoroughly: bool) -> Vec<(Key, Address, u32)> {
+    async fn gather_by(&self, segment: u32, thoroughly: bool) -> Vec<(Key, Address)> {
         let mut live = Vec::new();
         let Some((shape, stripes)) =
             self.space.borrow().get(segment).map(|s| (s.record.shape(), s.record.stripes))
@@ -359,7 +359,7 @@ impl Core {
                     if entry.kind == EntryKind::Data
                         && matches!(self.locate(key).await, Ok((Located::At(at, _), _)) if at == address)
                     {
-                        live.push((key, address, entry.checksum));
+                        live.push((key, address));
                     }
                 }
             }
@@ -401,14 +401,17 @@ impl Core {
     }
 
     /// Moves those of these blocks that still are where they were. Those that a silent member may have stay, and are an error.
-    async fn shift(self: &Rc<Self>, blocks: &[(Key, Address, u32)]) -> Result<(), VolumeError> {
+    async fn shift(self: &Rc<Self>, blocks: &[(Key, Address)]) -> Result<(), VolumeError> {
         let (mut moving, mut there) = (self.log.mover(), Vec::new());
-        for &(key, address, sum) in blocks {
+        for &(key, address) in blocks {
             // A batch under way may be about to change it.
             if !moving.add(key) {
                 continue;
             }
-            if matches!(self.locate(key).await?.0, Located::At(at, _) if at == address) {
+            // What it sums to is the map's to say: a summary may be of an earlier use, in which the same block stood there.
+            if let Located::At(at, sum) = self.locate(key).await?.0
+                && at == address
+            {
                 there.push((key, address, sum));
             }
         }

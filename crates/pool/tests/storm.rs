@@ -33,3 +33,12 @@ fn pools_keep_what_they_were_given_while_members_fail_and_the_power_goes() {
         assert!(phases.of(phase) > 0, "{}", phases.table());
     }
 }
+
+/// What longer searches have found: a batch that was refused and found no place as large, and a block that a summary of an earlier use named
+/// at the place where it stood again.
+#[test]
+fn what_was_found_stays_mended() {
+    for (seed, cut) in [(2_030_100_124, 11_502), (2_040_000_124, 5_277)] {
+        assert_eq!(run(seed, Some(cut)).broken, None, "make storm SEED={seed} CUT={cut} ONLY=pools");
+    }
+}
