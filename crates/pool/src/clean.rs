@@ -408,7 +408,7 @@ impl Core {
             if !moving.add(key) {
                 continue;
             }
-            // What it sums to is the map's to say: a summary may be of an earlier use, in which the same block stood there.
+            // Its sum is the map's to say: a summary may be of an earlier use, in which the same block stood there.
             if let Located::At(at, sum) = self.locate(key).await?.0
                 && at == address
             {

@@ -34,7 +34,7 @@ fn pools_keep_what_they_were_given_while_members_fail_and_the_power_goes() {
     }
 }
 
-/// What longer searches have found: a batch that was refused and found no place as large, and a block that a summary of an earlier use named
+/// Finds of longer searches: a batch that was refused and found no place as large, and a block that a summary of an earlier use named
 /// at the place where it stood again.
 #[test]
 fn what_was_found_stays_mended() {

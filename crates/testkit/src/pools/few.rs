@@ -1,6 +1,6 @@
 //! A pool with more members missing than it can do without, as somebody sees it who has pulled one too many. It may refuse to open, and
-//! refuse blocks; what it gives is right all the same. That holds only as long as a failure was on record before anything relied on it:
-//! else a member that came back too old stands in for one that is missing, and the end of the log is lost without a word.
+//! refuse blocks; what it gives is right all the same. For that a failure has to be on record before anything relies on it. Else a member
+//! that came back too old stands in for one that is missing, and the end of the log is lost without a word.
 
 use brindle_io::Io;
 use brindle_io::sim::{Model, Sim};
@@ -63,7 +63,7 @@ pub(super) fn read(sim: &Sim, house: &House, left: &[usize], oracle: &Oracle) ->
 }
 
 async fn judge(io: &Io, volume: &impl Volume, oracle: &Oracle) -> Result<(), String> {
-    // What is found here may be otherwise where all members are.
+    // A block in doubt may be otherwise where all members are.
     let mut oracle = oracle.clone();
     let buf = io.pool(4096).alloc(4096).await;
     for offset in (0..volume.limits().size).step_by(4096) {

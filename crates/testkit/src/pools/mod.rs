@@ -95,8 +95,9 @@ impl Subject for Pools {
 
     fn create(sim: &mut Sim, (seed, first): (u64, Option<u64>)) -> Self {
         let plan = PoolPlan::new(seed);
-        let quick = Model { flush_latency: 150_000, ..Model::sata_ssd() };
-        let house = House::new(plan.kind, |size| sim.add_blank_drive(quick, size));
+        let flush_latency = if plan.slow { 3_000_000 } else { 150_000 };
+        let model = Model { flush_latency, ..Model::sata_ssd() };
+        let house = House::new(plan.kind, |size| sim.add_blank_drive(model, size));
         let io = Io::new(Box::new(sim.clone()));
         io.block_on(house.create(&io));
         io.shutdown();

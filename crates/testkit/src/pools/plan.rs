@@ -23,6 +23,8 @@ pub struct PoolPlan {
     pub(super) full: bool,
     /// Members hold other bytes than they were given, and say nothing.
     pub(super) silent: bool,
+    /// Members take long to flush: much is written while a checkpoint is.
+    pub(super) slow: bool,
     /// A client changes the memory that it writes from.
     pub(super) restless: bool,
     /// Members that die, hang, refuse or come back, of those in `victims`.
@@ -58,6 +60,7 @@ impl PoolPlan {
             restless: random.one_in(4),
             faults,
             victims,
+            slow: random.one_in(3),
         }
     }
 
@@ -73,6 +76,7 @@ impl fmt::Display for PoolPlan {
             (self.full, "full"),
             (self.silent, "silent faults"),
             (self.faults, "faults"),
+            (self.slow, "slow flushes"),
             (self.restless, "restless client"),
         ];
         let marks: String = marks.iter().filter(|mark| mark.0).map(|mark| format!(", {}", mark.1)).collect();
