@@ -284,7 +284,7 @@ impl Core {
                 !slot.dirty && slot.pointer.is_some_and(|p| sparse.contains(&p.address.segment()))
             };
             let of = map.leaves.iter().filter(|(_, slot)| is_sparse(slot));
-            of.map(|(&at, _)| at).take(most as usize).collect()
+            of.map(|(&at, _)| at).collect()
         };
         for some in leaves.chunks(READ) {
             join_all(some.iter().map(|&at| self.in_memory(at)))

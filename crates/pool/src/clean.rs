@@ -48,7 +48,7 @@ impl Core {
             || self.log.since.get() >= self.config.batches
             || self.reshaped.get()
             || self.space.borrow().is_scarce()
-            || self.page_debt(0) * 4 >= self.space.borrow().room_for_pages() * 3
+            || self.page_debt(0) * 4 >= self.room_for_changes() * 3
     }
 
     /// Begins what is due.
@@ -106,9 +106,16 @@ impl Core {
         self.map.borrow().debt(more as usize) as u64 + 2 * u64::from(self.list_pages(0))
     }
 
+    /// Pages that changes may cost until the next checkpoint: all there is room for, but for what that one has to gather of pages that lie
+    /// about in segments which are nearly empty. Without that these would take more and more of the room, until there is none.
+    fn room_for_changes(&self) -> u64 {
+        let space = self.space.borrow();
+        space.room_for_pages().saturating_sub(space.most_pages())
+    }
+
     /// Blocks that cleaning may move at once: each may change another leaf, for which the next checkpoint has to have room.
     pub(crate) fn moves_with_room(&self) -> u32 {
-        let room = self.space.borrow().room_for_pages().saturating_sub(self.page_debt(0) + SPARE);
+        let room = self.room_for_changes().saturating_sub(self.page_debt(0) + SPARE);
         room.clamp(FEW_MOVES, u64::from(BATCH_BLOCKS)) as u32
     }
 
@@ -117,7 +124,7 @@ impl Core {
     pub(crate) fn may_write(&self, lane: Lane, blocks: u64) -> bool {
         match lane {
             Lane::Users => self.admits(blocks),
-            Lane::Cold => self.page_debt(blocks) <= self.space.borrow().room_for_pages(),
+            Lane::Cold => self.page_debt(blocks) <= self.room_for_changes(),
             Lane::Zeroes => true,
         }
     }
@@ -130,7 +137,7 @@ impl Core {
             let (to_move, space) = (self.to_move.get(), self.space.borrow());
             space.room_of_log() >= to_move + to_move / 8 + blocks.min(space.least_blocks())
         };
-        let room = self.space.borrow().room_for_pages();
+        let room = self.room_for_changes();
         map && moves && self.page_debt(blocks) <= room - room / 4
     }
 

@@ -73,7 +73,8 @@ async fn overwrite_in(
 #[test]
 fn cleaning_leaves_room_for_the_pages_of_checkpoints() {
     // Units, per cent of the data space that is live or all that is sold, changes, and how often all is overwritten.
-    for (units, percent, changes, times) in [(515, Some(80), 256, 3), (2000, None, 500, 1)] {
+    let cases = [(515, Some(80), 256, 3), (416, Some(74), 192, 3), (2000, None, 500, 1)];
+    for (units, percent, changes, times) in cases {
         let sim = Sim::new(1);
         let house = House::of(Kind::Raidz(2, 12), (2 << 20) + (units << 16), |size| {
             sim.add_blank_drive(Model::nvme(), size)

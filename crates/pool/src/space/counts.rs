@@ -125,6 +125,11 @@ impl Space {
         (0..self.units.len()).map(of).sum()
     }
 
+    /// Pages of the segment that has most of them.
+    pub(crate) fn most_pages(&self) -> u64 {
+        self.units.iter().map(Unit::page_blocks).max().unwrap_or(0)
+    }
+
     /// Bytes of volumes that a vdev has to have room for.
     pub(super) fn sold_of(&self, unit: &Unit) -> u64 {
         let all: u64 = self.units.iter().map(|unit| sold(&unit.vdev)).sum();
@@ -170,7 +175,14 @@ impl Space {
             }));
         }
         found.sort_unstable();
-        found.into_iter().take(most).map(|(_, n)| n).collect()
+        let mut left = room;
+        let mut fits = |&(live, _): &(u32, u32)| {
+            let fits = u64::from(live) <= left;
+            left = left.saturating_sub(live.into());
+            fits
+        };
+        // Each is to become empty: some pages of many would free nothing.
+        found.into_iter().take(most).take_while(|one| fits(one)).map(|(_, n)| n).collect()
     }
 
     /// The log is about to end: a checkpoint is due.
