@@ -3,6 +3,7 @@
 mod config;
 mod incremental;
 mod more;
+mod of_md;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,7 +17,7 @@ use crate::cli::{Daemon, Reload};
 use crate::control::Request;
 use crate::failure::Failure;
 use crate::host::Host;
-use crate::monitor::MdadmConf;
+use crate::monitor::{MdadmArray, MdadmConf};
 use crate::scan::Findable;
 use crate::serve::{self, Gathered, ServeJob, serve_here};
 use crate::settings::{Settings, called};
@@ -109,14 +110,14 @@ struct Meant<'a> {
     /// The host whose arrays are served without being named; `none` and `any` are words.
     own: String,
     /// Arrays that mdadm.conf names.
-    of_md: Vec<VolumeOpening>,
+    of_md: Vec<MdadmArray>,
 }
 
 impl<'a> Meant<'a> {
     fn by(config: &'a Config) -> Self {
         let own = config.homehost.clone().unwrap_or_else(this_host);
         // A file that can't be read names nothing.
-        let of_md = MdadmConf::read(None).unwrap_or_default().volumes();
+        let of_md = MdadmConf::read(None).unwrap_or_default().arrays;
         Self { config, own, of_md }
     }
 
@@ -143,7 +144,7 @@ impl<'a> Meant<'a> {
     }
 
     fn is_mds(&self, found: &Findable) -> bool {
-        !is_pool(found) && self.of_md.iter().any(|array| means(array, found))
+        !is_pool(found) && self.of_md.iter().any(|array| of_md::is_named(array, found, &self.own))
     }
 }
 
@@ -200,7 +201,7 @@ pub(crate) fn reload(args: &Reload) -> Result<(), Failure> {
 mod tests {
     use super::*;
 
-    fn found(name: &str, host: Option<&str>, metadata: &str) -> Findable {
+    pub(super) fn found(name: &str, host: Option<&str>, metadata: &str) -> Findable {
         Findable {
             uuid: "00000001:00000002:00000003:00000004".to_owned(),
             name: name.to_owned(),
@@ -220,25 +221,28 @@ mod tests {
     #[test]
     fn arrays_of_this_host_that_mdadm_conf_alone_names_are_left_to_md() {
         let named = |name: &str| VolumeOpening { name: Some(name.to_owned()), ..VolumeOpening::default() };
-        let by_uuid = |uuid: &str| VolumeOpening { uuid: Some(uuid.to_owned()), ..named("x") };
+        let md = |name: &str| MdadmArray { name: Some(name.to_owned()), ..MdadmArray::default() };
+        let by_uuid = |uuid: &str| MdadmArray { uuid: Some(uuid.to_owned()), ..md("x") };
+        let device = MdadmArray { device: Some("/dev/md/a".to_owned()), ..MdadmArray::default() };
         let config = Config { arrays: vec![named("b")], ..Config::default() };
         let uuid = "00000001000000020000000300000004";
         for (own, of_md, is_own) in [
-            ("here", named("a"), true),
+            ("here", md("a"), true),
             ("here", by_uuid(uuid), true),
-            ("any", named("a"), true),
-            ("none", named("a"), false),
-            ("there", named("a"), false),
+            ("here", device, true),
+            ("any", md("a"), true),
+            ("none", md("a"), false),
+            ("there", md("a"), false),
         ] {
             let meant = Meant { config: &config, own: own.to_owned(), of_md: vec![of_md] };
             let one = found("a", Some("here"), "1.2");
             assert_eq!((meant.is_meant(&one), meant.is_left_to_md(&one)), (false, is_own), "{own}");
         }
-        let of = |of_md: Vec<VolumeOpening>| Meant { config: &config, own: "here".to_owned(), of_md };
+        let of = |of_md: Vec<MdadmArray>| Meant { config: &config, own: "here".to_owned(), of_md };
         let here = found("a", Some("here"), "1.2");
         assert!(of(vec![by_uuid("5:6:7:8")]).is_meant(&here));
-        assert!(of(vec![named("b")]).is_meant(&found("b", Some("here"), "1.2")), "the settings name it");
-        assert!(!of(vec![named("tank")]).is_left_to_md(&found("tank", None, "pool")));
+        assert!(of(vec![md("b")]).is_meant(&found("b", Some("here"), "1.2")), "the settings name it");
+        assert!(!of(vec![md("tank")]).is_left_to_md(&found("tank", None, "pool")));
         assert!(!of(Vec::new()).is_meant(&found("a", Some("there"), "1.2")));
     }
 }
