@@ -16,6 +16,7 @@ mod reservation_files;
 mod takeover;
 mod tls;
 
+use std::cell::RefCell;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brindle_array::Recovery;
-use brindle_export::{Gate, nbd};
+use brindle_export::nbd;
 use brindle_format::md::display_uuid;
 use brindle_host::control::{self, Control, Ended};
 use brindle_host::mailbox::{self, Sender};
@@ -41,16 +42,16 @@ use crate::cli::Serve;
 use crate::failure::Failure;
 use crate::host::{self, Found, Host, Wanted};
 use crate::ring::Ring;
-use crate::settings::{Joined, Settings};
+use crate::settings::{RunningSettings, Settings, Sought, Taken};
 use crate::shutdown::{self, LastResort, Shutdown, Socket};
 use crate::world::{self, Through, World};
 use crate::{log, pools, runtime};
-use access::{AccessFile, NamedAccess};
+use access::{AccessFile, Gates};
 use announce::announce;
 use detached::Detached;
 use joining::Door;
-pub(crate) use joining::{Joining, Joins};
-use places::{Address, ListenPlace};
+pub(crate) use joining::{Joining, JoiningArray, JoiningPool, Joins};
+use places::ListenPlace;
 use reload::Anew;
 use takeover::{AskedToHandOver, Predecessor, hand_over};
 pub(crate) use takeover::{Inherited, inherit};
@@ -95,11 +96,19 @@ pub(crate) struct ServeJob<'a> {
     pub(crate) settings: Option<(Settings, TakeMore)>,
 }
 
-/// Finds members, and is told whether this server goes on in the place of one that has ended just now.
-pub(crate) type FindMembers<'a> = &'a dyn Fn(bool) -> Result<Vec<PathBuf>, Failure>;
+/// Devices that were found for a server.
+pub(crate) struct Gathered {
+    /// Members of all that is to be served.
+    pub(crate) members: Vec<PathBuf>,
+    /// Files with write-intent bitmaps of some of it.
+    pub(crate) bitmaps: Vec<PathBuf>,
+}
 
-/// Finds arrays for a server that runs: the settings, the runtime folder, and the array that is meant, or all.
-pub(crate) type TakeMore = fn(&Joins, &Config, &Path, Option<&str>) -> (Vec<Joined>, Vec<String>);
+/// Finds members, and is told whether this server goes on in the place of one that has ended just now.
+pub(crate) type FindMembers<'a> = &'a dyn Fn(bool) -> Result<Gathered, Failure>;
+
+/// Finds arrays and pools for a server that runs: by its settings, with its runtime folder.
+pub(crate) type TakeMore = fn(&Joins, &Config, &Path, Sought<'_>) -> Taken;
 
 /// Serves in this process.
 pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
@@ -118,7 +127,8 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     };
     if let Some(find) = job.find {
         uring::track_listeners();
-        opening.members = find(predecessor.is_some())?;
+        let Gathered { members, bitmaps } = find(predecessor.is_some())?;
+        (opening.members, opening.bitmaps) = (members, bitmaps);
     }
     let (opening, exports) = (&opening, &opening.exports);
     let how = world::Opening {
@@ -152,7 +162,12 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     refuse_pools(&wanted, &pool_names)?;
     let names: Vec<&str> =
         wanted.iter().map(|wanted| &*wanted.name).chain(pool_names.iter().map(String::as_str)).collect();
-    let access = exports.access.as_deref().map(|file| AccessFile::read(file, &names)).transpose()?;
+    // More may come to a daemon.
+    let only = job.settings.is_none().then(|| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
+    let access = exports.access.as_deref().map(|file| AccessFile::read(file, only.as_deref())).transpose()?;
+    for remark in access.iter().flat_map(|access| access.remarks(&names)) {
+        eprintln!("brindle: {remark}");
+    }
     let spare_groups = &opening.policies.spare_groups;
     groups::check(spare_groups, &names)?;
     for lone in groups::lone(spare_groups, &names) {
@@ -167,23 +182,23 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     copied_members::refuse(&folder, &host.arrays())?;
     let (listener, control_file) = listen(&folder, &name)?;
     let scraped = metrics.listen()?;
-    let ways = Ways { places, plan, access, certificates, json: job.json };
+    let ways = Ways { places, plan, access, only, certificates, json: job.json };
     let (served, mut anew, mut sockets, joins) = start(opening, host, &pools, name, &folder, ways)?;
     let Served { service, world } = &served;
     sockets.push(Socket::new(&runtime::control_socket(&folder, service.name())));
     let locks = Arc::clone(&world.locks);
     sockets.extend(scraped.sockets());
-    let text = job.settings.as_ref().map(|(settings, _)| settings.text().to_owned());
+    let is_daemon = job.settings.is_some();
     anew.settings = job.settings.map(|(settings, take)| {
         let (own, within) = (folder.clone(), joins.clone());
         let folder = own.clone();
-        let more = move |config: &Config, only: Option<&str>| take(&within, config, &folder, only);
+        let more = move |config: &Config, sought: Sought<'_>| take(&within, config, &folder, sought);
         settings.of(&own, service.name(), opening, Box::new(more))
     });
     let anew = Arc::new(anew);
     let asked = AskedToHandOver::default();
     let (ended, control, snapshot) =
-        answer_others(opening, &served, listener, sockets, &anew, (&asked, text.is_some()))?;
+        answer_others(opening, &served, listener, sockets, &anew, (&asked, is_daemon))?;
     anew.watch()?;
     let scrapes = scraped.addresses.clone();
     metrics.serve(scraped.doors, service.name(), &snapshot)?;
@@ -191,7 +206,7 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     if let Some(predecessor) = predecessor {
         predecessor.ready()?;
     }
-    settle(text.is_some());
+    settle(is_daemon);
     detached.map_or(Ok(()), Detached::serves)?;
     let outcome = world.io.block_on(run(service, world, &ended, opening));
     let successor = asked.get();
@@ -221,7 +236,8 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
             ended.over();
             control.hand_over(Ended::Well);
             let held = !stuck.is_empty() || !snapshot.unanswered().is_empty();
-            return hand_over(&successor, &text.unwrap_or_default(), &ended, held);
+            let text = anew.settings.as_ref().map(RunningSettings::text).unwrap_or_default();
+            return hand_over(&successor, &text, &ended, held);
         }
         (Ok(()), None) if uring::keeps_listeners() => control.hand_over(Ended::Well),
         (Ok(()), None) => control.end(Ended::Well),
@@ -415,6 +431,8 @@ struct Ways {
     places: Vec<ListenPlace>,
     plan: Option<iscsi::IscsiPlan>,
     access: Option<AccessFile>,
+    /// All that can ever be served, if that is known.
+    only: Option<Vec<String>>,
     certificates: Option<Certificates>,
     /// Events are printed.
     json: bool,
@@ -429,7 +447,7 @@ fn start(
     folder: &Path,
     ways: Ways,
 ) -> Result<(Served, Anew, Vec<Socket>, Joins), Failure> {
-    let Ways { mut places, plan, access, certificates, json } = ways;
+    let Ways { mut places, plan, access, only, certificates, json } = ways;
     let exports = &opening.exports;
     let io = &host.world.io;
     // Each server has its share.
@@ -441,14 +459,13 @@ fn start(
     };
     let server = nbd::Server::new(io, config);
     let arrays = host.arrays();
+    let access = access.map(|access| Rc::new(RefCell::new(access)));
+    let is_shared = plan.as_ref().is_some_and(|plan| plan.shared_writers);
+    let ways_in = Gates { io: io.clone(), access: access.clone(), is_shared };
     let mut gates = Vec::new();
     for hosted in &arrays {
-        let gate = plan.as_ref().map_or_else(Gate::default, iscsi::IscsiPlan::gate);
-        let gate = Rc::new(gate.for_those(access.as_ref().map(|access| access.of(&hosted.name))));
         let uuid = display_uuid(hosted.found.assembly.uuid).to_string();
-        let limits = opening.limits_of(&hosted.name, &uuid);
-        gate.set_rates(io, limits.map(Into::into).unwrap_or_default());
-        gate.withdraw(opening.withdraws(&hosted.name, &uuid));
+        let gate = ways_in.of(opening, &hosted.name, &uuid);
         gates.push((Rc::clone(hosted), Rc::clone(&gate)));
         let assembly = &hosted.found.assembly;
         let description = format!("{} of {} members", assembly.level().name(), assembly.roles.len());
@@ -468,7 +485,6 @@ fn start(
             sockets.push(Socket::new(path));
         }
     }
-    let is_shared = plan.as_ref().is_some_and(|plan| plan.shared_writers);
     let disks = plan.map(|plan| plan.start(io, &host.world.uring, config, &gates)).transpose()?;
     let volumes = disks.as_ref().map(|disks| disks.volumes(io));
     let several = opening.own_names || arrays.len() + pools.len() > 1;
@@ -489,34 +505,29 @@ fn start(
     let world = Rc::new(host.into_world());
     let opened = pooled::open(opening, &world, pools)?;
     let devices = Rc::new(Ring(Rc::clone(&world)));
-    let kept = gates.iter().map(|(hosted, gate)| NamedAccess {
-        array: hosted.name.clone(),
-        target: disks.as_ref().map(|_| iscsi::name(hosted)),
-        gate: Rc::clone(gate),
-    });
-    let kept: Vec<NamedAccess> = kept.collect();
     let doors = Doors { nbd: server, iscsi: disks.map(|disks| disks.server) };
-    let admission = exports.access.clone().map(|file| {
-        let arrays = kept.iter().map(|kept| kept.array.clone()).collect();
+    let targets = volumes.zip(doors.iscsi.clone());
+    let service = Service::new(&io, name, devices, doors, exported, Rc::clone(&listener));
+    let admission = exports.access.clone().zip(access).map(|(file, now)| {
         let (to, files) = mailbox::mailbox(&io);
-        drop(io.spawn(access::admit(files, doors.clone(), kept)));
-        reload::Admission { file, arrays, to }
+        drop(io.spawn(access::admit(files, now, Rc::clone(&service))));
+        reload::Admission { file, only, to }
     });
     let anew = Anew { certificates, access: admission, settings: None, json };
-    let service = Service::new(&io, name, devices, doors, exported, Rc::clone(&listener));
-    let addresses: Rc<[Address]> = Rc::from(addresses);
-    let (to, asked) = mailbox::mailbox(&io);
-    let joins = Joins::new(to, access.is_some());
     let door = Door {
         service: Rc::clone(&service),
         world: Rc::clone(&world),
-        addresses: Rc::clone(&addresses),
-        listener: Rc::clone(&listener),
+        addresses: Rc::from(addresses),
+        targets,
+        gates: ways_in,
+        listener,
     };
+    for opened in opened {
+        io.block_on(door.offer_pool(opening, opened))?;
+    }
+    let (to, asked) = mailbox::mailbox(&io);
     drop(io.spawn(joining::take_in(asked, door)));
-    let gate = || if is_shared { Gate::shared() } else { Gate::default() };
-    pooled::serve(opening, &service, opened, &addresses, access.as_ref(), &listener, (&gate, volumes))?;
-    Ok((Served { service, world }, anew, sockets, joins))
+    Ok((Served { service, world }, anew, sockets, Joins::new(to)))
 }
 
 /// Serves until an order to stop, or until each array was stopped; then drains, flushes and marks clean.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use brindle_host::control::RateLimits;
 use brindle_host::opening::{Config, Opening, VolumeOpening};
 
-use crate::ask::ask;
+use crate::ask::{Target, ask, stop_here};
 use crate::control::{Request, Word};
 use crate::failure::Failure;
 use crate::monitor::Receivers;
@@ -36,11 +36,6 @@ impl Settings {
         Ok(Self { config, text, file: absolute, monitor: None })
     }
 
-    /// Its text, as it was read.
-    pub(crate) fn text(&self) -> &str {
-        &self.text
-    }
-
     /// Has the monitor of the arrays report events.
     pub(super) fn with_monitor(self, monitor: Receivers) -> Self {
         Self { monitor: Some(monitor), ..self }
@@ -48,10 +43,11 @@ impl Settings {
 
     /// The settings of a running server, to be reloaded.
     pub(crate) fn of(self, folder: &Path, server: &str, opening: &Opening, more: More) -> RunningSettings {
-        let Self { config, file, monitor, .. } = self;
+        let Self { config, text, file, monitor } = self;
         let members = opening.members.clone();
         let (folder, server) = (folder.to_owned(), server.to_owned());
-        RunningSettings { file, folder, server, members, monitor, more, current: Mutex::new(config) }
+        let (started, current) = (config.clone(), Mutex::new(CurrentSettings { config, text }));
+        RunningSettings { file, folder, server, members, monitor, more, started, current }
     }
 }
 
@@ -97,7 +93,7 @@ pub(crate) fn parse(text: &str) -> Result<Config, String> {
     }
 }
 
-/// An array that a server took while it ran.
+/// An array or a pool that a server took while it ran.
 pub(crate) struct Joined {
     pub(crate) name: String,
     pub(crate) uuid: String,
@@ -105,8 +101,28 @@ pub(crate) struct Joined {
     pub(crate) words: String,
 }
 
-/// Has the server take arrays that settings mean and it lacks, one of that UUID or all; gives those that it took, and why others not.
-pub(crate) type More = Box<dyn Fn(&Config, Option<&str>) -> (Vec<Joined>, Vec<String>) + Send + Sync>;
+/// The arrays and pools that a server is to take.
+#[derive(Clone, Copy)]
+pub(crate) enum Sought<'a> {
+    /// The one of this UUID, though it may lack members.
+    One(&'a str),
+    /// All, of settings that follow these.
+    All(&'a Config),
+}
+
+/// The outcome of the search.
+#[derive(Default)]
+pub(crate) struct Taken {
+    /// Those that are served now.
+    pub(crate) joined: Vec<Joined>,
+    /// The reasons why others are not.
+    pub(crate) others: Vec<String>,
+    /// UUIDs of those that earlier settings named, and these do not mean.
+    pub(crate) gone: Vec<String>,
+}
+
+/// Has the server take arrays and pools that settings mean and it lacks.
+pub(crate) type More = Box<dyn Fn(&Config, Sought<'_>) -> Taken + Send + Sync>;
 
 /// Settings of a server that runs.
 pub(crate) struct RunningSettings {
@@ -116,7 +132,16 @@ pub(crate) struct RunningSettings {
     members: Vec<PathBuf>,
     monitor: Option<Receivers>,
     more: More,
-    current: Mutex<Config>,
+    /// Those of its start.
+    started: Config,
+    current: Mutex<CurrentSettings>,
+}
+
+struct CurrentSettings {
+    /// As the file had them last.
+    config: Config,
+    /// Those that hold, as text.
+    text: String,
 }
 
 impl RunningSettings {
@@ -124,10 +149,11 @@ impl RunningSettings {
     /// can't be taken changes nothing.
     pub(crate) fn read_anew(&self) -> Result<Vec<String>, Failure> {
         let new = read(&self.file)?;
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = &now.config;
         let mut reported = Vec::new();
-        self.set_limits(&current, &new, &mut reported)?;
-        self.set_speeds(&current, &new, &mut reported)?;
+        self.set_limits(current, &new, &mut reported)?;
+        self.set_speeds(current, &new, &mut reported)?;
         match (&new.monitor, &self.monitor) {
             (wanted, Some(receivers)) if *wanted != current.monitor => {
                 receivers.replace(wanted.as_ref());
@@ -138,20 +164,31 @@ impl RunningSettings {
             }
             _ => {}
         }
-        let (joined, others) = (self.more)(&new, None);
-        let is_here = |volume: &VolumeOpening| joined.iter().any(|one| volume.means(&one.name, &one.uuid));
-        reported.extend(later(&current, &new, is_here));
-        reported.extend(joined.iter().map(|one| one.words.clone()));
+        let Taken { joined, mut others, gone } = (self.more)(&new, Sought::All(current));
+        let stopped = self.stop_those(&gone, &mut others);
+        let among =
+            |all: &[Joined], volume: &VolumeOpening| all.iter().any(|one| volume.means(&one.name, &one.uuid));
+        let is_here = |volume: &VolumeOpening| among(&joined, volume);
+        let is_over = |volume: &VolumeOpening| among(&stopped, volume);
+        reported.extend(later(current, &new, is_here, is_over));
+        reported.extend(joined.iter().chain(&stopped).map(|one| one.words.clone()));
         others.iter().for_each(|why| tracing::warn!("{why}"));
         reported.extend(others);
-        *current = new;
+        // Settings have been read from text, and can be written as such.
+        let text = toml::to_string(&holding(&self.started, &new)).unwrap_or_else(|_| now.text.clone());
+        *now = CurrentSettings { config: new, text };
         Ok(reported)
+    }
+
+    /// The text of the settings that hold now: by these it would serve what it serves.
+    pub(crate) fn text(&self) -> String {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).text.clone()
     }
 
     /// Takes an array that the settings mean, though it lacks members.
     pub(crate) fn take(&self, array: &str) -> Result<Vec<String>, Failure> {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let (joined, others) = (self.more)(&current, Some(array));
+        let Taken { joined, others, .. } = (self.more)(&current.config, Sought::One(array));
         for one in &joined {
             tracing::info!("{}", one.words);
         }
@@ -159,6 +196,33 @@ impl RunningSettings {
             return Err(Failure::Refused(others.join("; ")));
         }
         Ok(joined.into_iter().map(|one| one.words).collect())
+    }
+
+    /// Stops those of these UUIDs, and gives them. The last that is served goes on: the server would end with it.
+    fn stop_those(&self, gone: &[String], others: &mut Vec<String>) -> Vec<Joined> {
+        let mut stopped = Vec::new();
+        if gone.is_empty() {
+            return stopped;
+        }
+        let running = self.running();
+        for (name, uuid) in running.iter().filter(|(_, uuid)| gone.contains(uuid)) {
+            let shown = name.escape_debug();
+            if stopped.len() + 1 >= running.len() {
+                others.push(format!(
+                    "'{shown}' is gone, and all that is served: it goes on until it is stopped, and the daemon with it"
+                ));
+                continue;
+            }
+            let target = Target { server: self.server.clone(), array: Some(name.clone()) };
+            match stop_here(&self.folder, &target) {
+                Ok(()) => {
+                    let words = format!("{shown} is stopped: the settings mean it no more");
+                    stopped.push(Joined { name: name.clone(), uuid: uuid.clone(), words });
+                }
+                Err(why) => others.push(format!("{shown} is not stopped, though it is gone: {why}")),
+            }
+        }
+        stopped
     }
 
     /// Sets limits of clients that have changed.
@@ -217,8 +281,24 @@ impl RunningSettings {
     }
 }
 
+/// Settings that hold after a change: those of the start, but for what may change while a server runs.
+fn holding(started: &Config, new: &Config) -> Config {
+    let mut config = started.clone();
+    (config.homehost, config.devices) = (new.homehost.clone(), new.devices.clone());
+    (config.arrays, config.pools) = (new.arrays.clone(), new.pools.clone());
+    config.exports.limits = new.exports.limits;
+    (config.tuning.max_speed, config.tuning.min_speed) = (new.tuning.max_speed, new.tuning.min_speed);
+    config.monitor = new.monitor.clone();
+    config
+}
+
 /// Settings that have changed, and take effect when the daemon is started anew.
-fn later(old: &Config, new: &Config, is_here: impl Fn(&VolumeOpening) -> bool) -> Vec<String> {
+fn later(
+    old: &Config,
+    new: &Config,
+    is_here: impl Fn(&VolumeOpening) -> bool,
+    is_over: impl Fn(&VolumeOpening) -> bool,
+) -> Vec<String> {
     let mut later = Vec::new();
     let mut note = |changed: bool, what: &str| {
         if changed {
@@ -250,16 +330,12 @@ fn later(old: &Config, new: &Config, is_here: impl Fn(&VolumeOpening) -> bool) -
     later.extend(after.iter().filter(is_new).map(|volume| {
         format!("{} is new or changed: it takes effect when the daemon is started anew", called(volume))
     }));
-    later.extend(
-        before.iter().filter(|volume| !after.iter().any(|other| called(other) == called(volume))).map(
-            |volume| {
-                format!(
-                    "{} is gone: it is served until it is stopped, or the daemon is started anew",
-                    called(volume)
-                )
-            },
-        ),
-    );
+    let is_gone = |volume: &&VolumeOpening| {
+        !after.iter().any(|other| called(other) == called(volume)) && !is_over(volume)
+    };
+    later.extend(before.iter().filter(is_gone).map(|volume| {
+        format!("{} is gone: it is served until it is stopped, or the daemon is started anew", called(volume))
+    }));
     later
 }
 
@@ -298,17 +374,32 @@ mod tests {
     }
 
     #[test]
+    fn settings_that_hold_are_those_of_the_start_with_what_may_change() {
+        let start = parse("[tuning]\nmemory = \"64M\"\n[exports]\nmax-connections = 7\n").unwrap();
+        let new = "[[pools]]\nname = \"tank\"\n[tuning]\nmax-speed = 9\n[exports]\naccess = \"nowhere\"\nlimits = { iops = 3 }\n";
+        let held = holding(&start, &parse(new).unwrap());
+        assert_eq!(
+            (held.tuning.memory, held.exports.max_connections, &held.exports.access),
+            (64 << 20, 7, &None)
+        );
+        assert_eq!((held.pools.len(), held.tuning.max_speed.map(u64::from)), (1, Some(9)));
+        assert_eq!(parse(&toml::to_string(&held).unwrap()).unwrap(), held);
+    }
+
+    #[test]
     fn what_takes_a_restart_is_reported() {
         let old = parse("[[arrays]]\nname = \"a\"\n").unwrap();
         let new = parse("[exports]\nmax-connections = 7\n[[arrays]]\nname = \"b\"\n").unwrap();
-        let reported = later(&old, &new, |_| false).join("\n");
+        let later = |new: &Config, is: bool| super::later(&old, new, |_| is, |_| is);
+        let reported = later(&new, false).join("\n");
         for words in ["exports has changed", "'b' is new", "'a' is gone"] {
             assert!(reported.contains(words), "{reported}");
         }
-        assert!(later(&old, &old, |_| false).is_empty());
-        assert!(!later(&old, &new, |_| true).join("\n").contains("'b' is new"), "it is served");
+        assert!(later(&old, false).is_empty());
+        let reported = later(&new, true).join("\n");
+        assert!(!reported.contains("'b' is new") && !reported.contains("'a' is gone"), "{reported}");
         let limited =
             parse("[[arrays]]\nname = \"a\"\nlimits = { iops = 3 }\n[exports.limits]\niops = 9\n").unwrap();
-        assert!(later(&old, &limited, |_| false).is_empty(), "limits change at once");
+        assert!(later(&limited, false).is_empty(), "limits change at once");
     }
 }

@@ -11,6 +11,7 @@
 //!
 //! It opens no file and reads no flag and no environment.
 
+mod admission;
 mod answers;
 mod any;
 mod attach;

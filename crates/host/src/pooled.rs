@@ -140,6 +140,12 @@ impl Pooled {
         targets.get(export).zip(ways).map(|(target, ways)| (ways.uris)(target)).unwrap_or_default()
     }
 
+    /// Names of its exports, each with that of the iSCSI target that it is.
+    pub(crate) fn targeted(&self) -> Vec<(String, Option<String>)> {
+        let exports = self.exports().into_iter();
+        exports.map(|(export, _)| (export.clone(), self.target(&export))).collect()
+    }
+
     /// The name of the iSCSI target that an export is.
     pub(crate) fn target(&self, export: &str) -> Option<String> {
         self.targets.borrow().get(export).cloned()

@@ -20,10 +20,15 @@ impl Service {
     /// Serves one more pool from now on: each of its volumes is an export.
     ///
     /// # Errors
-    /// A name is no name for an export, or another has it.
-    pub fn serve_pool(&self, pooled: Rc<Pooled>) -> Result<(), HostError> {
+    /// A name is no name for an export, or another has it: none of its volumes is offered, and the pool is stopped.
+    pub async fn serve_pool(&self, pooled: Rc<Pooled>) -> Result<(), HostError> {
         for (name, _) in pooled.exports() {
-            self.offer(&pooled, &name)?;
+            if let Err(why) = self.offer(&pooled, &name) {
+                if let Err(stopping) = pooled.stop(self.clients_of_pool(&pooled)).await {
+                    tracing::warn!("{stopping}");
+                }
+                return Err(why);
+            }
         }
         self.has_pool(pooled);
         Ok(())

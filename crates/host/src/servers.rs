@@ -16,7 +16,7 @@ use crate::any::Any;
 pub struct Doors {
     /// The NBD server, which has every volume as an export.
     pub nbd: nbd::Server<Any>,
-    /// Arrays that were there at the start are targets of it, and all volumes of pools.
+    /// The iSCSI server, of which every volume is a target.
     pub iscsi: Option<iscsi::Server<Any>>,
 }
 
@@ -71,13 +71,21 @@ impl Doors {
         }
     }
 
-    /// Lets clients in to a volume by another list from now on, and ends the connections of those who had another right before; tells how
-    /// many.
-    pub fn admit(&self, name: &str, target: Option<&str>, gate: &Gate, access: AccessList) -> usize {
+    /// Lets clients in to the exports of one gate, each with its target, by another list from now on. Ends the connections of those who
+    /// had another right before, and tells how many.
+    pub(crate) fn admit(
+        &self,
+        exports: &[(String, Option<String>)],
+        gate: &Gate,
+        access: AccessList,
+    ) -> usize {
         let is_another = gate.set_access(access);
-        let ended = self.nbd.disconnect(name, |_, client| is_another(client));
-        let (Some(iscsi), Some(target)) = (&self.iscsi, target) else { return ended };
-        ended + iscsi.disconnect(target, |_, client| is_another(client))
+        let of_one = |(name, target): &(String, Option<String>)| {
+            let ended = self.nbd.disconnect(name, |_, client| is_another(client));
+            let (Some(iscsi), Some(target)) = (&self.iscsi, target) else { return ended };
+            ended + iscsi.disconnect(target, |_, client| is_another(client))
+        };
+        exports.iter().map(of_one).sum()
     }
 
     /// Ends the connections of one client, or of all, to a volume at once; gives their number.

@@ -460,11 +460,9 @@ impl Service {
 
     /// Ends the exports of a pool, and waits until its clients are gone.
     pub(crate) fn clients_of_pool(&self, pooled: &Pooled) -> impl Future<Output = ()> + 'static {
-        let exports = pooled.exports().into_iter();
-        let exports: Vec<_> = exports.map(|(export, _)| (pooled.target(&export), export)).collect();
-        let doors = self.doors.clone();
+        let (exports, doors) = (pooled.targeted(), self.doors.clone());
         async move {
-            for (target, export) in exports {
+            for (export, target) in exports {
                 doors.remove(&export, target.as_deref()).await;
             }
         }

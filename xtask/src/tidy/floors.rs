@@ -134,7 +134,7 @@ const HOST: &[&[&str]] = &[
     &["answers", "background", "names", "running"],
     &["exported", "pooled", "snapshot"],
     &["handler", "service"],
-    &["attaching", "policy", "pools"],
+    &["admission", "attaching", "policy", "pools"],
     &["bitmap_file", "devices"],
 ];
 

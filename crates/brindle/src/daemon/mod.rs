@@ -3,6 +3,7 @@
 mod config;
 mod incremental;
 mod more;
+mod of_md;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,9 +17,9 @@ use crate::cli::{Daemon, Reload};
 use crate::control::Request;
 use crate::failure::Failure;
 use crate::host::Host;
-use crate::monitor::MdadmConf;
+use crate::monitor::{MdadmArray, MdadmConf};
 use crate::scan::Findable;
-use crate::serve::{self, ServeJob, serve_here};
+use crate::serve::{self, Gathered, ServeJob, serve_here};
 use crate::settings::{Settings, called};
 use crate::world::{self, Through, World};
 use crate::{monitor, report, runtime};
@@ -54,9 +55,9 @@ pub(crate) fn daemon(args: &Daemon) -> Result<ExitCode, Failure> {
     serve_here(job).map(|()| ExitCode::SUCCESS)
 }
 
-/// Members of all that is to be served; those that were there last are waited for so many milliseconds. What can't be assembled is reported,
-/// and keeps nothing else from being served.
-fn members(config: &Config, folder: &Path, wait: u64) -> Result<Vec<PathBuf>, Failure> {
+/// Members of all that is to be served; those that were there last are waited for so many milliseconds. Arrays and pools that can't be
+/// assembled are reported, and keep nothing else from being served.
+fn members(config: &Config, folder: &Path, wait: u64) -> Result<Gathered, Failure> {
     let meant = Meant::by(config);
     let choice = Choice {
         places: &config.devices,
@@ -74,12 +75,13 @@ fn members(config: &Config, folder: &Path, wait: u64) -> Result<Vec<PathBuf>, Fa
             found.name.escape_debug()
         );
     }
-    let mut members = Vec::new();
-    for found in scanned.all.iter().filter(|found| choice.is_meant(found)) {
+    let mut gathered = Gathered { members: Vec::new(), bitmaps: Vec::new() };
+    let all: Vec<&Findable> = scanned.all.iter().filter(|found| choice.is_meant(found)).collect();
+    for (at, found) in all.iter().enumerate() {
         let why = match &found.problem {
             _ if served.contains(&found.uuid) => Some("another server has it".to_owned()),
             Some(why) => Some(why.clone()),
-            None => refused(found),
+            None => taken_name(found, &all, at).or_else(|| refused(config, found)),
         };
         let name = found.name.escape_debug();
         match why {
@@ -88,17 +90,18 @@ fn members(config: &Config, folder: &Path, wait: u64) -> Result<Vec<PathBuf>, Fa
                 if !found.newly_missing.is_empty() {
                     eprintln!("brindle: {} was there when it was used last, and is missing", lacking(found));
                 }
-                members.extend_from_slice(&found.members);
+                gathered.members.extend_from_slice(&found.members);
+                gathered.bitmaps.extend(bitmaps(config, found));
             }
         }
     }
-    if members.is_empty() {
+    if gathered.members.is_empty() {
         return Err(Failure::Refused(
             "nothing that the settings name can be served: `brindle examine --scan` lists what is there"
                 .to_owned(),
         ));
     }
-    Ok(members)
+    Ok(gathered)
 }
 
 /// Arrays that a daemon is to serve, among all that are found.
@@ -107,14 +110,14 @@ struct Meant<'a> {
     /// The host whose arrays are served without being named; `none` and `any` are words.
     own: String,
     /// Arrays that mdadm.conf names.
-    of_md: Vec<VolumeOpening>,
+    of_md: Vec<MdadmArray>,
 }
 
 impl<'a> Meant<'a> {
     fn by(config: &'a Config) -> Self {
         let own = config.homehost.clone().unwrap_or_else(this_host);
         // A file that can't be read names nothing.
-        let of_md = MdadmConf::read(None).unwrap_or_default().volumes();
+        let of_md = MdadmConf::read(None).unwrap_or_default().arrays;
         Self { config, own, of_md }
     }
 
@@ -141,17 +144,38 @@ impl<'a> Meant<'a> {
     }
 
     fn is_mds(&self, found: &Findable) -> bool {
-        found.metadata != "pool" && self.of_md.iter().any(|array| means(array, found))
+        !is_pool(found) && self.of_md.iter().any(|array| of_md::is_named(array, found, &self.own))
     }
 }
 
 /// The reason why an array can't be assembled from the devices that were found, for this array alone.
-fn refused(found: &Findable) -> Option<String> {
-    if found.metadata == "pool" {
+fn refused(config: &Config, found: &Findable) -> Option<String> {
+    if is_pool(found) {
         return None;
     }
     let mut look = World::new(world::Opening { force: false, ..world::Opening::LOOK }).ok()?;
-    Host::find(&mut look, &found.members, &[], false).err().map(|why| why.to_string())
+    let bitmaps = bitmaps(config, found);
+    Host::find(&mut look, &found.members, &bitmaps, false).err().map(|why| why.to_string())
+}
+
+/// The reason why a pool can't have its name, which has no other: an array has it, or a pool before it. Arrays that share one are called
+/// by their UUIDs.
+fn taken_name(found: &Findable, all: &[&Findable], at: usize) -> Option<String> {
+    let same = |other: &&&Findable| other.name == found.name;
+    let arrays = all.iter().filter(|other| !is_pool(other)).filter(same).count();
+    let before = all[..at].iter().filter(|other| is_pool(other)).any(|other| same(&other));
+    (is_pool(found) && (arrays == 1 || before))
+        .then(|| "there is an array or a pool of that name already".to_owned())
+}
+
+fn is_pool(found: &Findable) -> bool {
+    found.metadata == "pool"
+}
+
+/// The files that the settings name for the write-intent bitmap of what was found.
+fn bitmaps(config: &Config, found: &Findable) -> Vec<PathBuf> {
+    let own = config.volumes().filter(|volume| means(volume, found));
+    own.filter_map(|volume| volume.bitmap.clone()).collect()
 }
 
 /// Whether an entry of the settings names the array that was found.
@@ -177,7 +201,7 @@ pub(crate) fn reload(args: &Reload) -> Result<(), Failure> {
 mod tests {
     use super::*;
 
-    fn found(name: &str, host: Option<&str>, metadata: &str) -> Findable {
+    pub(super) fn found(name: &str, host: Option<&str>, metadata: &str) -> Findable {
         Findable {
             uuid: "00000001:00000002:00000003:00000004".to_owned(),
             name: name.to_owned(),
@@ -197,25 +221,28 @@ mod tests {
     #[test]
     fn arrays_of_this_host_that_mdadm_conf_alone_names_are_left_to_md() {
         let named = |name: &str| VolumeOpening { name: Some(name.to_owned()), ..VolumeOpening::default() };
-        let by_uuid = |uuid: &str| VolumeOpening { uuid: Some(uuid.to_owned()), ..named("x") };
+        let md = |name: &str| MdadmArray { name: Some(name.to_owned()), ..MdadmArray::default() };
+        let by_uuid = |uuid: &str| MdadmArray { uuid: Some(uuid.to_owned()), ..md("x") };
+        let device = MdadmArray { device: Some("/dev/md/a".to_owned()), ..MdadmArray::default() };
         let config = Config { arrays: vec![named("b")], ..Config::default() };
         let uuid = "00000001000000020000000300000004";
         for (own, of_md, is_own) in [
-            ("here", named("a"), true),
+            ("here", md("a"), true),
             ("here", by_uuid(uuid), true),
-            ("any", named("a"), true),
-            ("none", named("a"), false),
-            ("there", named("a"), false),
+            ("here", device, true),
+            ("any", md("a"), true),
+            ("none", md("a"), false),
+            ("there", md("a"), false),
         ] {
             let meant = Meant { config: &config, own: own.to_owned(), of_md: vec![of_md] };
             let one = found("a", Some("here"), "1.2");
             assert_eq!((meant.is_meant(&one), meant.is_left_to_md(&one)), (false, is_own), "{own}");
         }
-        let of = |of_md: Vec<VolumeOpening>| Meant { config: &config, own: "here".to_owned(), of_md };
+        let of = |of_md: Vec<MdadmArray>| Meant { config: &config, own: "here".to_owned(), of_md };
         let here = found("a", Some("here"), "1.2");
         assert!(of(vec![by_uuid("5:6:7:8")]).is_meant(&here));
-        assert!(of(vec![named("b")]).is_meant(&found("b", Some("here"), "1.2")), "the settings name it");
-        assert!(!of(vec![named("tank")]).is_left_to_md(&found("tank", None, "pool")));
+        assert!(of(vec![md("b")]).is_meant(&found("b", Some("here"), "1.2")), "the settings name it");
+        assert!(!of(vec![md("tank")]).is_left_to_md(&found("tank", None, "pool")));
         assert!(!of(Vec::new()).is_meant(&found("a", Some("there"), "1.2")));
     }
 }

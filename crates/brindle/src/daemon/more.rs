@@ -1,28 +1,24 @@
-//! Arrays that a daemon takes while it runs: those that its settings mean, and that it does not serve yet.
+//! Arrays and pools that a daemon takes while it runs: those that its settings mean, and that it does not serve yet.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use brindle_host::opening::{Config, Permission};
+use brindle_host::opening::{Config, Opening, Permission};
 use brindle_io::device::DeviceAccess;
 
 use super::{Meant, means};
 use crate::choice::{Choice, lacking};
 use crate::failure::Failure;
 use crate::host::Host;
+use crate::pools::or_done_without;
 use crate::scan::Findable;
-use crate::serve::{Joining, Joins, access};
-use crate::settings::Joined;
+use crate::serve::{Joining, JoiningArray, JoiningPool, Joins, access};
+use crate::settings::{Joined, Sought, Taken};
 use crate::world::{self, World};
 
-/// Finds arrays that the settings mean and nobody serves, and has the server take them; `only` names the one that is meant, which
-/// may lack members then. Gives those that it took, and the reasons why it took others not.
-pub(super) fn take(
-    joins: &Joins,
-    config: &Config,
-    folder: &Path,
-    only: Option<&str>,
-) -> (Vec<Joined>, Vec<String>) {
+/// Finds arrays and pools that the settings mean and nobody serves, and has the server take them. One that is asked for may lack
+/// members. Gives those that it took, and the reasons why it took others not.
+pub(super) fn take(joins: &Joins, config: &Config, folder: &Path, sought: Sought<'_>) -> Taken {
     let meant = Meant::by(config);
     let choice = Choice {
         places: &config.devices,
@@ -31,19 +27,20 @@ pub(super) fn take(
         wait: Duration::ZERO,
     };
     let (scanned, served) = choice.wait_for_members(folder);
+    let only = match sought {
+        Sought::One(uuid) => Some(uuid),
+        Sought::All(_) => None,
+    };
     let is_new = |found: &&Findable| {
         let is_asked = only.is_none_or(|only| found.uuid == only);
         is_asked && choice.is_meant(found) && !served.contains(&found.uuid)
     };
-    let (mut joined, mut others) = (Vec::new(), Vec::new());
+    let Taken { mut joined, mut others, mut gone } = Taken::default();
     for found in scanned.all.iter().filter(is_new) {
         let lacks = !found.newly_missing.is_empty();
         let name = found.name.escape_debug();
         let taken = match &found.problem {
             Some(why) => Err(why.clone()),
-            None if found.metadata == "pool" => {
-                Err("it is a pool, and is served when the daemon is started anew".to_owned())
-            }
             None if lacks && only.is_none() => Err(format!(
                 "{} was there when it was used last: it is served when that is here",
                 lacking(found)
@@ -64,43 +61,63 @@ pub(super) fn take(
             Err(why) => others.push(format!("{name} is not served: {why}")),
         }
     }
-    if let Some(only) =
-        only.filter(|only| joined.is_empty() && others.is_empty() && !served.iter().any(|uuid| uuid == only))
-    {
-        others.push(format!("{only} is not found, or the settings do not mean it"));
+    match sought {
+        Sought::One(uuid)
+            if joined.is_empty() && others.is_empty() && !served.iter().any(|one| one == uuid) =>
+        {
+            others.push(format!("{uuid} is not found, or the settings do not mean it"));
+        }
+        Sought::One(_) => {}
+        Sought::All(before) => {
+            let was_named = |found: &&Findable| before.volumes().any(|volume| means(volume, found));
+            let is_gone = scanned.all.iter().filter(|found| was_named(found) && !meant.is_meant(found));
+            gone.extend(is_gone.map(|found| found.uuid.clone()));
+        }
     }
-    (joined, others)
+    Taken { joined, others, gone }
 }
 
 fn one(joins: &Joins, config: &Config, found: &Findable) -> Result<String, Failure> {
-    let later =
-        |what: &str| Failure::Refused(format!("{what}: it takes effect when the daemon is started anew"));
-    if joins.has_rules {
-        return Err(later(
-            "a file says who may use what, and is read for the arrays that are there at the start",
-        ));
-    }
-    if config.volumes().any(|volume| volume.bitmap.is_some() && means(volume, found)) {
-        return Err(later("its write-intent bitmap is in a file"));
-    }
-    let opening = config.opening(found.members.clone());
+    let own = || config.volumes().filter(|volume| means(volume, found));
+    let opening = Opening { bitmaps: super::bitmaps(config, found), ..config.opening(found.members.clone()) };
+    let is_read_only = own().any(|volume| volume.access == Some(Permission::ReadOnly));
     let mut look =
         World::new(world::Opening { force: false, tuning: config.tuning, ..world::Opening::LOOK })?;
-    let mut all = Host::find(&mut look, &found.members, &[], false)?;
+    let joining = if super::is_pool(found) {
+        Joining::Pool(pool(&look, found, is_read_only)?)
+    } else {
+        Joining::Array(Box::new(array(&mut look, &opening, is_read_only)?))
+    };
+    joins.take(joining, opening)
+}
+
+fn array(look: &mut World, opening: &Opening, is_read_only: bool) -> Result<JoiningArray, Failure> {
+    let mut all = Host::find(look, &opening.members, &opening.bitmaps, false)?;
     let Some(only) = all.pop().filter(|_| all.is_empty()) else {
         return Err(Failure::Refused("its members are of several arrays".to_owned()));
     };
     let name = only.own_name();
-    let access = match config.volumes().find(|volume| means(volume, found)).and_then(|volume| volume.access) {
-        Some(Permission::ReadOnly) => DeviceAccess::Read,
-        _ => access(&opening, &only, Some(&name))?,
-    };
-    let mut members = Vec::new();
+    let access = if is_read_only { DeviceAccess::Read } else { access(opening, &only, Some(&name))? };
     let names = vec![name, only.uuid_name()];
-    let set = only.set;
+    let (set, mut members) = (only.set, Vec::new());
     for named in set.members {
         let (path, device): (PathBuf, _) = look.reopen(&named, access)?;
         members.push((named, path, device));
     }
-    joins.take(Joining { names, access, assembly: only.assembly, members, left_out: set.left_out, opening })
+    // Members are locked by now.
+    let file = set.bitmap.filter(|_| access == DeviceAccess::Write);
+    let bitmap = file.map(|path| look.keep_bitmap(&path).map(|device| (path, device))).transpose()?;
+    Ok(JoiningArray { names, access, assembly: only.assembly, members, bitmap, left_out: set.left_out })
+}
+
+fn pool(look: &World, found: &Findable, is_read_only: bool) -> Result<JoiningPool, Failure> {
+    let access = if is_read_only { DeviceAccess::Read } else { DeviceAccess::Write };
+    let (mut members, mut left_out) = (Vec::new(), Vec::new());
+    for path in &found.members {
+        match look.open_other(path, access) {
+            Ok(device) => members.push((path.clone(), device)),
+            Err(failure) => left_out.push((path.display().to_string(), or_done_without(failure)?)),
+        }
+    }
+    Ok(JoiningPool { name: found.name.clone(), access, members, left_out })
 }

@@ -20,7 +20,7 @@ use crate::units::Span;
 use crate::world::seconds_since_1970;
 use crate::{ask, runtime};
 use changes::{Happened, changes};
-pub(crate) use conf::MdadmConf;
+pub(crate) use conf::{MdadmArray, MdadmConf};
 use notify::{Output, Ways};
 use overdue::Overdue;
 use smart::Smart;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use brindle_format::pool::{CONFIG_BYTES, LABEL, Label, second_label};
 use brindle_host::opening::Tuning;
 use brindle_io::device::{DeviceAccess, OpenDevice};
+use brindle_io::{Io, MemberId};
 use brindle_pool::{Chosen, How, Looked, Pool, PoolOpenError, Recovered, choose, look, open_chosen};
 
 use crate::deadline::within;
@@ -80,8 +81,19 @@ pub(crate) struct Opened {
     pub(crate) recovered: Recovered,
     /// The members that the pool uses, by number.
     pub(crate) members: Vec<Option<String>>,
+    /// All devices that were opened for it.
+    pub(crate) devices: Vec<MemberId>,
     /// Devices that were named and are done without, and why.
     pub(crate) left_out: Vec<(String, String)>,
+}
+
+/// How a pool is opened.
+#[derive(Clone, Copy)]
+pub(crate) struct PoolUse {
+    pub(crate) access: DeviceAccess,
+    /// The side of a pool whose members went apart, and a member of it.
+    pub(crate) take: Option<(usize, u16)>,
+    pub(crate) tuning: Tuning,
 }
 
 impl Opened {
@@ -93,18 +105,28 @@ impl Opened {
         take: Option<(usize, u16)>,
         tuning: Tuning,
     ) -> Result<Self, Failure> {
-        let (mut looked, mut left_out) = (Vec::new(), Vec::new());
+        let (mut named, mut left_out) = (Vec::new(), Vec::new());
         for path in members {
             let name = path.display().to_string();
-            let id = match world.open_bare(path, access) {
-                Ok(id) => id,
-                Err(failure @ (Failure::Probe { .. } | Failure::Unfit { .. })) => {
-                    left_out.push((name, failure.to_string()));
-                    continue;
-                }
-                Err(failure) => return Err(failure),
-            };
-            match world.io.block_on(look(&world.io, &name, id)) {
+            match world.open_bare(path, access) {
+                Ok(id) => named.push((name, id)),
+                Err(failure) => left_out.push((name, or_done_without(failure)?)),
+            }
+        }
+        world.io.block_on(Self::of(&world.io, named, left_out, PoolUse { access, take, tuning }))
+    }
+
+    /// The same of devices that are open, each with its name, and of those that are done without.
+    pub(crate) async fn of(
+        io: &Io,
+        named: Vec<(String, MemberId)>,
+        mut left_out: Vec<(String, String)>,
+        PoolUse { access, take, tuning }: PoolUse,
+    ) -> Result<Self, Failure> {
+        let mut looked = Vec::new();
+        let devices = named.iter().map(|(_, id)| *id).collect();
+        for (name, id) in named {
+            match look(io, &name, id).await {
                 Ok(one) => looked.push(one),
                 Err(why @ (PoolOpenError::Unreadable { .. } | PoolOpenError::NoLabel { .. })) => {
                     left_out.push((name, why.to_string()));
@@ -124,9 +146,9 @@ impl Opened {
             DeviceAccess::Write => How::Writing { opening: random_uuid()?.as_u64_pair().0 | 1 },
             DeviceAccess::Read | DeviceAccess::Examine => How::ReadOnly,
         };
-        let opened = world.io.block_on(open_chosen(&world.io, chosen, how, tuning.pool(seconds_since_1970)));
+        let opened = open_chosen(io, chosen, how, tuning.pool(seconds_since_1970)).await;
         let (pool, recovered) = opened.map_err(|source| without(source, &left_out))?;
-        Ok(Self { pool, recovered, members, left_out })
+        Ok(Self { pool, recovered, members, devices, left_out })
     }
 
     /// Warns on standard error of members that are missing.
@@ -139,6 +161,17 @@ impl Opened {
                 self.recovered.lost, self.recovered.first_lost
             );
         }
+    }
+}
+
+/// The reason why a pool is opened without a device that could not be.
+///
+/// # Errors
+/// The failure itself, if it is for the user to put right.
+pub(crate) fn or_done_without(failure: Failure) -> Result<String, Failure> {
+    match failure {
+        Failure::Probe { .. } | Failure::Unfit { .. } => Ok(failure.to_string()),
+        failure => Err(failure),
     }
 }
 

@@ -1,43 +1,76 @@
-//! The file that says who may use which array.
+//! The file that says who may use which array or pool.
 
+use std::cell::RefCell;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use brindle_export::Gate;
 use brindle_export::access::{AccessList, Rule};
-use brindle_host::Doors;
+use brindle_host::Service;
 use brindle_host::mailbox::Receiver;
+use brindle_host::opening::Opening;
+use brindle_io::Io;
 
 use crate::failure::Failure;
 
-/// Rules, each with the array that it is for; those without one are for all.
-#[derive(Debug)]
-pub(super) struct AccessFile(Vec<(Option<String>, Rule)>);
-
-/// An array whose clients a file names.
-pub(super) struct NamedAccess {
-    pub(super) array: String,
-    pub(super) target: Option<String>,
-    pub(super) gate: Rc<Gate>,
+/// Rules, each with the array or pool that it is for; those without one are for all.
+#[derive(Clone, Debug)]
+pub(super) struct AccessFile {
+    file: PathBuf,
+    rules: Rules,
 }
 
-/// Lets clients in as each file has it that comes.
-pub(super) async fn admit(files: Receiver<AccessFile>, doors: Doors, arrays: Vec<NamedAccess>) {
-    loop {
-        let access = files.next().await;
-        for NamedAccess { array, target, gate } in &arrays {
-            let ended = doors.admit(array, target.as_deref(), gate, access.of(array));
-            tracing::info!(array, ended, "connections of those whose right is another were ended");
+type Rules = Vec<(Option<String>, Rule)>;
+
+/// The ways in for clients, each as the rules that hold now and the settings have it.
+#[derive(Clone)]
+pub(super) struct Gates {
+    pub(super) io: Io,
+    /// Rules that hold now, if a file has some.
+    pub(super) access: Option<Rc<RefCell<AccessFile>>>,
+    /// NBD clients may write, whoever holds a volume.
+    pub(super) is_shared: bool,
+}
+
+impl Gates {
+    /// The way in to the array or pool of that name and UUID.
+    pub(super) fn of(&self, opening: &Opening, name: &str, uuid: &str) -> Rc<Gate> {
+        let gate = if self.is_shared { Gate::shared() } else { Gate::default() };
+        let gate = Rc::new(gate.for_those(self.access.as_ref().map(|access| access.borrow().of(name))));
+        gate.set_rates(&self.io, opening.limits_of(name, uuid).map(Into::into).unwrap_or_default());
+        gate.withdraw(opening.withdraws(name, uuid));
+        gate
+    }
+
+    /// Warns if no line lets anybody in to an array or pool that has come.
+    pub(super) fn warn_of(&self, name: &str) {
+        let access = self.access.as_ref().map(|access| access.borrow());
+        if let Some(remark) = access.and_then(|access| access.lacks(name)) {
+            tracing::warn!("{remark}");
         }
     }
 }
 
+/// Lets clients in as each file has it that comes.
+pub(super) async fn admit(files: Receiver<AccessFile>, now: Rc<RefCell<AccessFile>>, service: Rc<Service>) {
+    loop {
+        let access = files.next().await;
+        let ended = service.admit(|name| access.of(name));
+        let names: Vec<&String> = ended.iter().map(|(name, _)| name).collect();
+        access.remarks(&names).iter().for_each(|remark| tracing::warn!("{remark}"));
+        for (array, ended) in &ended {
+            tracing::info!(array, ended, "connections of those whose right is another were ended");
+        }
+        now.replace(access);
+    }
+}
+
 impl AccessFile {
-    /// Reads the file; `arrays` are those that are served.
-    pub(super) fn read(path: &Path, arrays: &[impl AsRef<str>]) -> Result<Self, Failure> {
-        let arrays: &Vec<&str> = &arrays.iter().map(AsRef::as_ref).collect();
+    /// Reads the file; `only` are all that can ever be served, if that is known: a line for another is refused then.
+    pub(super) fn read(path: &Path, only: Option<&[impl AsRef<str>]>) -> Result<Self, Failure> {
+        let only: Option<Vec<&str>> = only.map(|only| only.iter().map(AsRef::as_ref).collect());
         let shown = path.display();
         let fail = |source| Failure::system(format!("{shown}"), source);
         let meta = fs::metadata(path).map_err(fail)?;
@@ -48,26 +81,39 @@ impl AccessFile {
             )));
         }
         let text = fs::read_to_string(path).map_err(fail)?;
-        let access = parse(&text, arrays)
+        let rules = parse(&text, only.as_deref())
             .map_err(|(line, why)| Failure::Refused(format!("{shown}, line {line}: {why}")))?;
-        for array in arrays {
-            if access.of(array).0.is_empty() {
-                eprintln!("brindle: {shown} has no line for {array}: nobody may use it");
-            }
-        }
-        Ok(access)
+        Ok(Self { file: path.to_owned(), rules })
     }
 
-    /// The rules of an array.
-    pub(super) fn of(&self, array: &str) -> AccessList {
-        let is_for = |of: &Option<String>| of.as_deref().is_none_or(|of| of == array);
-        let rules = self.0.iter().filter(|(of, _)| is_for(of));
+    /// The rules of an array or pool.
+    pub(super) fn of(&self, name: &str) -> AccessList {
+        let is_for = |of: &Option<String>| of.as_deref().is_none_or(|of| of == name);
+        let rules = self.rules.iter().filter(|(of, _)| is_for(of));
         AccessList(rules.map(|(_, rule)| rule.clone()).collect())
+    }
+
+    /// Remarks on those that are served and nobody may use, and on lines for others, which may come yet.
+    pub(super) fn remarks(&self, served: &[impl AsRef<str>]) -> Vec<String> {
+        let is_served = |name: &str| served.iter().any(|served| served.as_ref() == name);
+        let mut waiting: Vec<&str> = self.rules.iter().filter_map(|(of, _)| of.as_deref()).collect();
+        waiting.retain(|name| !is_served(name));
+        waiting.dedup();
+        let file = self.file.display();
+        let waits =
+            |name: &str| format!("{file} has lines for {name:?}, which is not served now: they wait for it");
+        let lacking = served.iter().filter_map(|name| self.lacks(name.as_ref()));
+        lacking.chain(waiting.into_iter().map(waits)).collect()
+    }
+
+    fn lacks(&self, name: &str) -> Option<String> {
+        let file = self.file.display();
+        self.of(name).0.is_empty().then(|| format!("{file} has no line for {name}: nobody may use it"))
     }
 }
 
 /// The rules of a text, or the number of the line that is none and why.
-fn parse(text: &str, arrays: &[&str]) -> Result<AccessFile, (usize, String)> {
+fn parse(text: &str, only: Option<&[&str]>) -> Result<Rules, (usize, String)> {
     let mut rules = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -75,16 +121,16 @@ fn parse(text: &str, arrays: &[&str]) -> Result<AccessFile, (usize, String)> {
             continue;
         }
         let (array, rule) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        if array != "*" && !arrays.contains(&array) {
+        if let Some(only) = only.filter(|only| array != "*" && !only.contains(&array)) {
             return Err((
                 at + 1,
-                format!("there is no array {array:?}: give one of {}, or *", arrays.join(", ")),
+                format!("there is no array {array:?}: give one of {}, or *", only.join(", ")),
             ));
         }
         let rule = rule.parse().map_err(|why| (at + 1, format!("{why}; a line is ARRAY CLIENTS RIGHT")))?;
         rules.push(((array != "*").then(|| array.to_owned()), rule));
     }
-    Ok(AccessFile(rules))
+    Ok(rules)
 }
 
 #[cfg(test)]
@@ -96,7 +142,8 @@ mod tests {
     #[test]
     fn lines_are_for_one_array_or_for_all() {
         let text = "# of a test\n\na 10.0.0.1 none\n* 10.0.0.0/8 read\nb local write\n";
-        let access = parse(text, &["a", "b", "c"]).unwrap();
+        let rules = parse(text, Some(&["a", "b", "c"])).unwrap();
+        let access = AccessFile { file: "rules".into(), rules };
         let by = |array, address: Option<&str>| {
             let address = address.map(|address| address.parse().unwrap());
             access.of(array).right(&Client { address, proved: None })
@@ -106,7 +153,17 @@ mod tests {
         assert_eq!(by("b", None), Some(Right::Write));
         assert_eq!(by("c", None), None);
         for (wrong, line) in [("d anyone read", 1), ("\na anyone", 2), ("a", 1), ("a anyone read b", 1)] {
-            assert_eq!(parse(wrong, &["a"]).unwrap_err().0, line, "{wrong}");
+            assert_eq!(parse(wrong, Some(&["a"])).unwrap_err().0, line, "{wrong}");
         }
+        assert_eq!(access.remarks(&["a", "b"]), Vec::<String>::new());
+        let remarks = AccessFile {
+            rules: parse("a local read\nd local read\nd anyone none\n", None).unwrap(),
+            ..access
+        }
+        .remarks(&["a", "b"]);
+        let [lacks, waits] = &remarks[..] else { panic!("{remarks:?}") };
+        assert!(
+            lacks.contains("no line for b: nobody") && waits.contains("lines for \"d\", which is not served")
+        );
     }
 }

@@ -31,6 +31,7 @@ pub(super) struct IscsiPlan {
     portals: Vec<ListenPlace>,
     chap: Option<Chap>,
     state: PathBuf,
+    /// NBD clients may write, whoever holds a volume.
     pub(super) shared_writers: bool,
 }
 
@@ -48,11 +49,6 @@ impl IscsiPlan {
         }
         let state = wanted.state.clone().map_or_else(reservation_files::folder, Ok)?;
         Ok(Self { portals, chap, state, shared_writers: wanted.shared_writers })
-    }
-
-    /// Whether NBD clients of an array may write.
-    pub(super) fn gate(&self) -> Gate {
-        if self.shared_writers { Gate::shared() } else { Gate::default() }
     }
 
     /// Serves arrays, each with its gate.

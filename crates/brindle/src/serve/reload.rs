@@ -17,7 +17,8 @@ use crate::settings::RunningSettings;
 /// The file of access rules, and the channel to the server that applies them.
 pub(super) struct Admission {
     pub(super) file: PathBuf,
-    pub(super) arrays: Vec<String>,
+    /// All that can ever be served, if that is known.
+    pub(super) only: Option<Vec<String>>,
     pub(super) to: Sender<AccessFile>,
 }
 
@@ -64,8 +65,8 @@ impl Anew {
             let read = certificates.read_anew();
             take("certificates", read.map(|()| vec!["certificates are read anew".to_owned()]));
         }
-        if let Some(Admission { file, arrays, to }) = &self.access {
-            let read = AccessFile::read(file, arrays).map(|access| to.send(access));
+        if let Some(Admission { file, only, to }) = &self.access {
+            let read = AccessFile::read(file, only.as_deref()).map(|access| to.send(access));
             take("access", read.map(|()| vec!["who may use what is read anew".to_owned()]));
         }
         if let Some(settings) = &self.settings {

@@ -11,7 +11,7 @@
 //! 4. The new one assembles its arrays, and says `ready`. The old one answers `go` and ends. From then on the new one answers
 //!    clients; before, it writes to no member.
 //! 5. If `ready` does not come within 10 s, the old one hangs up, ends the new one, and serves again: it runs its own
-//!    program anew, with the settings that it was started with. `BRINDLE_LISTENERS` and `BRINDLE_SETTINGS` tell the
+//!    program anew, with the settings that held. `BRINDLE_LISTENERS` and `BRINDLE_SETTINGS` tell the
 //!    descriptors that it finds open, as `PID:NUMBER,NUMBER`. Where the kernel holds a thread, with an operation on a member
 //!    that was failed, the program is run beside it (`next` in the place of `PID`): the thread would keep it from being run anew.
 //!
@@ -114,7 +114,7 @@ impl From<PlaceWords> for ListenerPlace {
 pub(crate) struct Inherited {
     /// It goes on after a process that should have taken over was not ready.
     pub(crate) again: bool,
-    /// The settings that it was started with then.
+    /// The settings that held then.
     pub(crate) settings: Option<String>,
 }
 

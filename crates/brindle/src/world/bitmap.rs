@@ -237,9 +237,13 @@ impl World {
 
     /// Opens the file of an array's bitmap, to be kept.
     pub(crate) fn open_bitmap(&self, path: &Path) -> Result<MemberId, Failure> {
+        self.add(path, self.keep_bitmap(path)?)
+    }
+
+    /// The same for another world.
+    pub(crate) fn keep_bitmap(&self, path: &Path) -> Result<OpenDevice, Failure> {
         let (label, file) = (path.display().to_string(), path.to_owned());
-        let device = self.ask(&label, move || open_kept(&file))?;
-        self.add(path, device)
+        self.ask(&label, move || open_kept(&file))
     }
 
     /// A file that was made for a bitmap is one of this world's from now on.

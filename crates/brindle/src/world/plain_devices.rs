@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use brindle_io::MemberId;
-use brindle_io::device::DeviceAccess;
+use brindle_io::device::{DeviceAccess, OpenDevice};
 
 use super::members::open_other;
 use super::{Named, PIECE, World, emulate};
@@ -12,10 +12,14 @@ use crate::failure::Failure;
 impl World {
     /// Opens a device, whatever stands on it; it must be another than those that are open.
     pub(crate) fn open_bare(&self, path: &Path, access: DeviceAccess) -> Result<MemberId, Failure> {
+        self.add(path, self.open_other(path, access)?)
+    }
+
+    /// The same for another world.
+    pub(crate) fn open_other(&self, path: &Path, access: DeviceAccess) -> Result<OpenDevice, Failure> {
         emulate::check(path)?;
         let (known, label, named) = (self.known(), path.display().to_string(), path.to_owned());
-        let device = self.ask(&label, move || open_other(&named, access, &known))?;
-        self.add(path, device)
+        self.ask(&label, move || open_other(&named, access, &known))
     }
 
     /// Writes zeroes over a range of a device, in whole logical blocks, so that they are there after a power cut.

@@ -358,3 +358,24 @@ fn changes_are_kept_in_the_settings_when_that_is_asked_for() {
     assert_eq!(disks.of("b")["exported"], true);
     again.signal(Signal::TERM);
 }
+
+/// mdadm's files are those of this machine: the daemon sees others in a mount namespace of its own.
+#[test]
+fn arrays_that_a_file_of_mdadms_folder_names_are_left_to_md() {
+    let disks = Disks::new();
+    disks.settings("");
+    std::fs::remove_file(&disks.set.members[5]).unwrap();
+    let folder = disks.set.path("mdadm/mdadm.conf.d");
+    std::fs::create_dir_all(&folder).unwrap();
+    let by_members = format!("ARRAY /dev/md9 devices={}/m[34].*\n", disks.set.dir.path().display());
+    std::fs::write(folder.join("10.conf"), format!("ARRAY /dev/md/a\n{by_members}")).unwrap();
+    let script = "mount --bind \"$1\" /etc/mdadm && shift && exec timeout 60 \"$@\"";
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--map-root-user", "--mount", "sh", "-c", script, "sh"]).arg(disks.set.path("mdadm"));
+    command.arg(program::path()).args(["daemon", "--runtime-dir"]).arg(disks.set.runtime());
+    command.arg("--config").arg(&disks.file);
+    let ran = Ran::of(command).ended(1);
+    for words in ["a is left to md", "b is left to md", "nothing that the settings name"] {
+        assert!(ran.err.contains(words), "{}", ran.err);
+    }
+}

@@ -28,6 +28,7 @@ mod groups;
 mod guards;
 mod hang;
 mod idle;
+mod joins;
 mod limits;
 mod log;
 mod lost_members;

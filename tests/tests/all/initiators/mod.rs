@@ -1,5 +1,6 @@
 //! Initiators of others on a server of ours: open-iscsi and the kernel in a machine, and QEMU's own driver.
 
+mod takeovers;
 mod way;
 
 use std::io::{BufRead, BufReader, Write};
@@ -30,19 +31,27 @@ struct Scene {
     target: String,
     /// The address that other machines are told leads to the second portal.
     way: Option<Way>,
+    /// The server is a daemon, in whose place another can go on.
+    is_daemon: bool,
 }
 
 impl Scene {
     fn new() -> Self {
+        Self::of(false)
+    }
+
+    fn of(is_daemon: bool) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let members = files::members(dir.path(), "m", 3, 24 * MIB);
         let secrets = dir.path().join("secrets");
         std::fs::write(&secrets, SECRETS).unwrap();
         std::fs::set_permissions(&secrets, PermissionsExt::from_mode(0o600)).unwrap();
-        let create = ["create", "--level", "5", "--bitmap", "internal"].map(PathBuf::from);
+        let create =
+            ["create", "--level", "5", "--bitmap", "internal", "--name", "here:a"].map(PathBuf::from);
         program::brindle(create.iter().chain(&members)).ok();
         let ports = vec!["0".to_owned(); 2];
-        let mut scene = Self { dir, members, server: None, ports, target: String::new(), way: None };
+        let mut scene =
+            Self { dir, members, server: None, ports, target: String::new(), way: None, is_daemon };
         scene.serve();
         scene
     }
@@ -57,13 +66,20 @@ impl Scene {
     }
 
     fn serve_with(&mut self, flags: &[&str]) {
+        if self.is_daemon {
+            return self.serve_by_daemon(flags);
+        }
         let portals: Vec<String> = self.ports.iter().map(|port| format!("0.0.0.0:{port}")).collect();
         let (secrets, state) = (self.path("secrets"), self.path("state"));
         let mut words = vec!["--iscsi-secrets", &secrets, "--iscsi-state", &state];
         words.extend(flags);
         words.extend(portals.iter().flat_map(|portal| ["--iscsi", portal]));
         words.extend(self.members.iter().map(|member| member.to_str().unwrap()));
-        let server = Server::start(&self.dir.path().join("run"), words);
+        self.found(Server::start(&self.dir.path().join("run"), words));
+    }
+
+    /// The server tells its portals and its target.
+    fn found(&mut self, server: Server) {
         let uris = server.said["iscsi"].as_array().expect("portals");
         // iscsi://ADDRESS:PORT/TARGET/0
         let parts = |uri: &str| {
@@ -89,6 +105,7 @@ impl Scene {
                 released(&self.members);
                 self.serve();
             }
+            "takeover" => self.take_over(),
             "close" => self.way.as_mut().expect("a way").close(),
             "open" => self.way.as_mut().expect("a way").open(),
             other => panic!("nobody can {other}"),
@@ -113,16 +130,16 @@ fn released(members: &[PathBuf]) {
 }
 
 /// Runs a machine whose script may ask for things, and gives back the scene in which they were done.
-fn played(mut scene: Scene, vm: Vm, closings: u32, least: u32) -> (Scene, brindle_tests::vm::Report) {
+fn played(mut scene: Scene, vm: Vm, script: &str) -> (Scene, brindle_tests::vm::Report) {
     scene.way = Some(Way::to(scene.second_port()));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let control = listener.local_addr().unwrap();
     let script = format!(
-        "HOST={HOST} FIRST={} SECOND={} CONTROL={} CLOSINGS={closings} LEAST={least}\n{}",
+        "HOST={HOST} FIRST={} SECOND={} CONTROL={}\n{}\n{script}",
         scene.ports[0],
         scene.way.as_ref().expect("just made").port(),
         control.port(),
-        include_str!("linux.sh")
+        include_str!("session.sh")
     );
     let acting = std::thread::spawn(move || {
         loop {
@@ -150,7 +167,8 @@ fn linux_keeps_its_data_while_the_server_is_killed_and_a_portal_closed() {
         let Some(vm) = or_skip(Vm::on(kernel).and_then(Vm::initiator)) else { return };
         let (closings, least) = if long { (50, 600) } else { (2, 0) };
         let vm = vm.limit(Duration::from_secs(if long { 3000 } else { 600 }));
-        let (scene, report) = played(Scene::new(), vm, closings, least);
+        let script = format!("CLOSINGS={closings} LEAST={least}\n{}", include_str!("linux.sh"));
+        let (scene, report) = played(Scene::new(), vm, &script);
         assert_eq!((&report["digests"], &report["targets"]), ("2", "1"), "of headers and of data");
         assert_eq!(report["closings"], closings.to_string());
         println!(
