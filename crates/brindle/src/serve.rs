@@ -169,9 +169,9 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
         eprintln!("brindle: {remark}");
     }
     let spare_groups = &opening.policies.spare_groups;
-    groups::check(spare_groups, &names)?;
-    for lone in groups::lone(spare_groups, &names) {
-        eprintln!("brindle: {lone}");
+    groups::check(spare_groups, &names, only.is_none())?;
+    if only.is_some() {
+        groups::lone(spare_groups, &names).iter().for_each(|lone| eprintln!("brindle: {lone}"));
     }
     let name = opening.name.clone().unwrap_or_else(|| names[0].to_owned());
     runtime::check_name(&name)?;

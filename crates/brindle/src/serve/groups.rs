@@ -9,9 +9,9 @@ pub(super) fn of<'a>(groups: &'a [SpareGroup], array: &str) -> Option<&'a str> {
     groups.iter().find(|group| group.has(array)).map(|group| &*group.name)
 }
 
-/// Refuses groups with arrays that are not served, and arrays in several groups.
-pub(super) fn check(groups: &[SpareGroup], arrays: &[&str]) -> Result<(), Failure> {
-    for group in groups {
+/// Refuses groups with arrays that are not served, unless more of these may come, and arrays in several groups.
+pub(super) fn check(groups: &[SpareGroup], arrays: &[&str], more_may_come: bool) -> Result<(), Failure> {
+    for group in groups.iter().filter(|_| !more_may_come) {
         if let Some(unknown) = group.arrays.iter().find(|name| !arrays.contains(&&***name)) {
             return Err(Failure::Usage(format!(
                 "--spare-group {}: there is no array '{unknown}' among those that are to be served: {}",
@@ -55,15 +55,16 @@ mod tests {
         let group = |word: &&str| word.parse::<Said<SpareGroup>>().unwrap().0;
         let groups = |words: &[&str]| words.iter().map(group).collect::<Vec<_>>();
         let two = groups(&["fast=a,b", "slow=c"]);
-        check(&two, &["a", "b", "c", "d"]).unwrap();
+        check(&two, &["a", "b", "c", "d"], false).unwrap();
         assert_eq!(
             ["a", "b", "c", "d"].map(|name| of(&two, name)),
             [Some("fast"), Some("fast"), Some("slow"), None]
         );
         assert_eq!(of(&groups(&["all"]), "a"), Some("all"));
-        let unknown = check(&groups(&["g=a,x"]), &["a", "b"]).unwrap_err().to_string();
+        let unknown = check(&groups(&["g=a,x"]), &["a", "b"], false).unwrap_err().to_string();
         assert!(unknown.contains("no array 'x'") && unknown.contains("a, b"), "{unknown}");
-        let twice = check(&groups(&["all", "g=b"]), &["a", "b"]).unwrap_err().to_string();
+        check(&groups(&["g=a,x"]), &["a", "b"], true).unwrap();
+        let twice = check(&groups(&["all", "g=b"]), &["a", "b"], true).unwrap_err().to_string();
         assert!(twice.contains("'b'") && twice.contains("all and g"), "{twice}");
         let lone = |words: &[&str], arrays: &[&str]| super::lone(&groups(words), arrays).len();
         assert_eq!(

@@ -223,8 +223,9 @@ fn an_array_comes_with_the_file_of_its_bitmap() {
     let bits = bay.set.path("bits");
     let create = format!("create -l 5 -c 64K -N here:b --bitmap {} --bitmap-chunk 64K", name(&bits));
     run(&create, &bay.set.members[2..]).ok();
-    bay.settings(&format!("[[arrays]]\nname = \"b\"\nbitmap = {bits:?}\n"));
-    // The file alone keeps nothing from being served.
+    let group = "[[policies.spare-groups]]\nname = \"g\"\narrays = [\"a\", \"b\"]\n";
+    bay.settings(&format!("{group}[[arrays]]\nname = \"b\"\nbitmap = {bits:?}\n"));
+    // Neither the file nor a group that names it keeps anything from being served.
     let server = bay.start();
     bay.ask("status b").ended(1);
     bay.come(2);
@@ -232,6 +233,7 @@ fn an_array_comes_with_the_file_of_its_bitmap() {
     let last = bay.come(4);
     let started = bay.hand("", &last).ended(0).report();
     assert_eq!(started["changed"], serde_json::json!(["b is served"]), "{started}");
+    assert_eq!(bay.status("b")["spare_group"], "g");
     let bitmap = || bay.status("b")["array"]["bitmap"].clone();
     assert_eq!((&bitmap()["file"], &bitmap()["failed"]), (&name(&bits).into(), &false.into()));
     let mut client = bay.client("b");
