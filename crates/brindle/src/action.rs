@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use indicatif::ProgressBar;
+use serde_json::Value;
 
 use crate::ask::{Meant, Target, ask};
 use crate::cli::{Action, Said, Wait};
@@ -14,6 +15,7 @@ use crate::control::{Request, Word};
 use crate::failure::Failure;
 use crate::findings;
 use crate::sync::SyncReport;
+use crate::units::Bytes;
 use crate::{progress, report, runtime};
 
 /// How often `wait` asks.
@@ -98,6 +100,27 @@ impl Waiting {
     }
 }
 
+impl Waiting {
+    /// The parity of a pool is raised: how much is left tells how far that is.
+    fn tell_of_pool(&mut self, report: &Value) {
+        let left = report["pool"]["thin"].as_u64().unwrap_or(0);
+        if std::io::stderr().is_terminal() {
+            let bar = self.bar.get_or_insert_with(|| progress::byte_bar(left));
+            bar.set_prefix("raising");
+            bar.set_length(bar.length().unwrap_or(0).max(left));
+            bar.set_position(bar.length().unwrap_or(left) - left);
+        } else if self.reported.elapsed() >= self.every {
+            self.reported = Instant::now();
+            let name = report["name"].as_str().unwrap_or_default();
+            let left = Bytes(left);
+            let _ = writeln!(
+                std::io::stderr(),
+                "brindle: {name}: {left} have less redundancy than they can have"
+            );
+        }
+    }
+}
+
 impl Drop for Waiting {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
@@ -119,8 +142,11 @@ pub(crate) fn wait(args: &Wait) -> Result<ExitCode, Failure> {
                 "'{server}' serves several arrays: name the one to wait for"
             )));
         };
-        let Some(sync) = SyncReport::of(&report["array"]["sync"]) else { break report.clone() };
-        waiting.tell(report["name"].as_str().unwrap_or(&server), &sync);
+        match SyncReport::of(&report["array"]["sync"]) {
+            Some(sync) => waiting.tell(report["name"].as_str().unwrap_or(&server), &sync),
+            None if report["pool"]["raising"] == true => waiting.tell_of_pool(report),
+            None => break report.clone(),
+        }
         std::thread::sleep(LOOK);
     };
     drop(waiting);

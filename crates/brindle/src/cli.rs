@@ -229,7 +229,7 @@ pub(crate) enum Command {
     Action(Action),
     /// Wait until a running array's check, repair or recovery has ended
     ///
-    /// Shows its progress, speed and remaining time. Exits as `check` or `repair` does, if that is the process that
+    /// Shows its progress, speed and remaining time; of a pool, until all has as much redundancy as members and room allow. Exits as `check` or `repair` does, if that is the process that
     /// ended.
     Wait(Wait),
     /// Check a running array if that is due, for as long as a window lasts

@@ -75,6 +75,8 @@ pub struct Busy {
     pub checkpoint: bool,
     /// Segments are being cleaned.
     pub cleaning: bool,
+    /// Blocks with less parity than they can have are moved.
+    pub raising: bool,
     /// Leaves of what was given back that are still to be gone through.
     pub reaping: usize,
     /// The failure of a member is not on record yet.
@@ -177,6 +179,7 @@ impl Pool {
                 batches: core.log.flying.get(),
                 checkpoint: core.begun.get() > core.ended.get(),
                 cleaning: core.cleaning.get(),
+                raising: core.thin.get(),
                 failing: core.change_pending.get(),
                 reaping: core.map.borrow().dead.len(),
                 reused: space.reused(),

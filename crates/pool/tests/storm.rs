@@ -14,7 +14,7 @@ fn storms(seeds: core::ops::Range<u64>, each: u64) -> (u64, Phases) {
         assert!(least.1 >= REUSED, "seed {seed}: segment {} was reused {} times", least.0, least.1);
         let mut random = Random::stream(seed, 0x706f_6f6c);
         for _ in 0..each {
-            let cut = random.below(calm.steps);
+            let cut = calm.cut(&mut random);
             let driven = run(seed, Some(cut));
             assert_eq!(driven.broken, None, "make storm SEED={seed} CUT={cut} ONLY=pools");
             cuts += driven.cuts;

@@ -25,6 +25,8 @@ pub struct PoolFacts {
     pub stored: u64,
     /// Bytes that have less redundancy than their vdev is to give.
     pub thin: u64,
+    /// Whether these are being given what they can have.
+    pub raising: bool,
     /// Segments that are free, of the log, and in use.
     pub segments: [usize; 3],
     /// The number of the last checkpoint.
@@ -111,6 +113,7 @@ impl PoolFacts {
             sold: status.sold,
             stored: status.stored,
             thin: status.thin,
+            raising: status.busy.raising,
             segments: status.segments,
             checkpoint: status.checkpoint,
             blocks_wrong: status.damage.found,

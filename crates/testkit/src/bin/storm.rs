@@ -298,26 +298,25 @@ fn pools_of(seed: u64, options: &Options, own: &mut Found, time_left: &dyn Fn() 
     }
     let mut random = Random::stream(seed, 0x6375_7473);
     let mut reuses = pools::Reuses::default();
-    let mut tell = |cut: Option<u64>, driven: pools::Driven| {
+    let mut tell = |cut: Option<u64>, driven: &pools::Driven| {
         own.runs += 1;
         own.cuts += driven.cuts;
         own.phases.add(&driven.phases);
         reuses.add(&driven.reuses);
-        let Some(broken) = driven.broken else { return true };
+        let Some(broken) = &driven.broken else { return true };
         own.failures += 1;
         let cut = cut.map_or("none".into(), |cut| cut.to_string());
         println!("FAILED: make storm SEED={seed} CUT={cut} ONLY={POOLS} # {broken}");
         options.keep_going
     };
     let calm = pools::run(seed, None);
-    let steps = calm.steps;
-    let mut goes_on = tell(None, calm);
+    let mut goes_on = tell(None, &calm);
     for _ in 0..CUTS {
         if !goes_on || !time_left() {
             return;
         }
-        let cut = Some(random.below(steps.max(1)));
-        goes_on = tell(cut, pools::run(seed, cut));
+        let cut = Some(calm.cut(&mut random));
+        goes_on = tell(cut, &pools::run(seed, cut));
     }
     if let Some((segment, times)) = reuses.least().filter(|_| goes_on) {
         own.least.push(times);

@@ -17,7 +17,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use brindle_io::sim::{Model, Sim};
-use brindle_io::{Duration, Io};
+use brindle_io::{Duration, Io, Task};
 use brindle_pool::Pool;
 
 use crate::oracle::Oracle;
@@ -30,6 +30,8 @@ pub use phase::{Phase, Phases, Reuses};
 pub use plan::PoolPlan;
 use strike::Strike;
 
+/// The time between two looks at what a pool is doing.
+const LOOK: Duration = Duration::from_micros(50);
 /// Lives of a pool at most, the last of which comes to its end.
 const LIVES: u64 = 5;
 /// Requests of each of three clients in the first boot, and in others.
@@ -42,6 +44,8 @@ const MANY_REQUESTS: (u64, u64) = (260, 40);
 pub struct Driven {
     /// Steps of its first boot.
     pub steps: u64,
+    /// Those of them that were taken during a checkpoint, as far as was looked; of a run without a cut.
+    pub checkpoints: Vec<u64>,
     /// Power cuts.
     pub cuts: u64,
     /// Power cuts by phase.
@@ -62,8 +66,19 @@ pub fn run(seed: u64, cut: Option<u64>) -> Driven {
     // Cuts are of steps up to the end of the load.
     let loaded = pools.as_ref().filter(|_| cut.is_none() && broken.is_none()).map(|pools| pools.loaded.get());
     let steps = loaded.unwrap_or(steps);
-    let (phases, reuses) = pools.map(|pools| (pools.phases, pools.reuses)).unwrap_or_default();
-    Driven { steps, cuts, phases, boots, reuses, broken }
+    let (phases, reuses, checkpoints) =
+        pools.map(|pools| (pools.phases, pools.reuses, pools.checkpoints.take())).unwrap_or_default();
+    Driven { steps, checkpoints, cuts, phases, boots, reuses, broken }
+}
+
+impl Driven {
+    /// The step of a cut: half of them come during checkpoints.
+    pub fn cut(&self, random: &mut Random) -> u64 {
+        match self.checkpoints.len() as u64 {
+            count if count > 0 && random.one_in(2) => self.checkpoints[random.below(count) as usize],
+            _ => random.below(self.steps.max(1)),
+        }
+    }
 }
 
 /// A pool and its members.
@@ -82,6 +97,8 @@ struct Pools {
     reuses: Reuses,
     /// Steps until the load of the last boot had ended.
     loaded: Cell<u64>,
+    /// Steps during checkpoints.
+    checkpoints: RefCell<Vec<u64>>,
 }
 
 impl Subject for Pools {
@@ -119,8 +136,9 @@ impl Subject for Pools {
             reuses: RefCell::default(),
         };
         let random = Random::stream(seed, first.map_or(u64::MAX, |cut| cut + 1));
-        let (dead, all, phases) = (Vec::new(), Vec::new(), Phases::default());
-        Self { seed, first, random, boot, dead, all, phases, reuses: Reuses::default(), loaded: Cell::new(0) }
+        let (dead, all, phases, reuses) = (Vec::new(), Vec::new(), Phases::default(), Reuses::default());
+        let (loaded, checkpoints) = (Cell::new(0), RefCell::default());
+        Self { seed, first, random, boot, dead, all, phases, reuses, loaded, checkpoints }
     }
 
     fn begin(&mut self, sim: &Sim, boot: u64) -> Option<u64> {
@@ -146,7 +164,11 @@ impl Subject for Pools {
     }
 
     async fn load(&self, open: &Pool, scene: &Scene) -> Result<(), String> {
+        let watched = self.boot.wears.then(|| watch(open, scene));
         let loaded = self.boot.load(open, &scene.io).await;
+        if let Some(watched) = watched {
+            self.checkpoints.replace(watched.end().await);
+        }
         self.loaded.set(scene.sim.steps());
         if self.boot.wears && loaded.is_ok() {
             return self.boot.wear(open, &scene.io).await.map_err(|why| self.broken(&why));
@@ -216,6 +238,35 @@ impl Pools {
     fn broken(&self, why: &str) -> String {
         let Boot { number, plan, cut, strikes, .. } = &self.boot;
         format!("boot {number} of {plan} (cut {cut:?}, {:?} {strikes:?}): {why}", self.all)
+    }
+}
+
+/// Notes the steps that are taken during checkpoints.
+struct Watched {
+    steps: Task<Vec<u64>>,
+    done: Rc<Cell<bool>>,
+}
+
+fn watch(pool: &Pool, scene: &Scene) -> Watched {
+    let done = Rc::new(Cell::new(false));
+    let (pool, sim, io, ended) = (pool.clone(), scene.sim.clone(), scene.io.clone(), Rc::clone(&done));
+    let steps = scene.io.spawn(async move {
+        let mut steps = Vec::new();
+        while !ended.get() {
+            if pool.status().busy.checkpoint && steps.last() != Some(&sim.steps()) {
+                steps.push(sim.steps());
+            }
+            io.sleep(LOOK).await;
+        }
+        steps
+    });
+    Watched { steps, done }
+}
+
+impl Watched {
+    async fn end(self) -> Vec<u64> {
+        self.done.set(true);
+        self.steps.await
     }
 }
 
