@@ -371,7 +371,7 @@ impl Core {
                 }
             }
             stripe += match &*batches {
-                [batch] => u32::from(batch.stripes),
+                [batch] if !thoroughly => u32::from(batch.stripes),
                 _ => 1,
             };
         }

@@ -226,7 +226,7 @@ impl Core {
         let mut scanned = Scanned::default();
         // Batches are written side by side: behind one that is missing there may be others.
         let apart = IN_FLIGHT as u32 * BATCH_BLOCKS.div_ceil(u32::from(shape.data())) + 1;
-        let (mut stripe, mut gap) = (0, 0);
+        let (mut stripe, mut gap, mut old) = (0, 0, 0);
         while stripe < shape.stripes() && gap <= apart {
             places.forget(stripe);
             let blocks = places.stripe(stripe).await;
@@ -246,12 +246,15 @@ impl Core {
                     break;
                 }
             }
-            if let Some(whole) = counts {
-                (stripe, gap) = (stripe + whole.grant.stripes, 0);
-                scanned.whole.extend(Some(whole).filter(|whole| whole.batch.sequence > checkpoint));
-                continue;
+            match counts {
+                Some(whole) if whole.batch.sequence > checkpoint => {
+                    (stripe, gap) = (stripe + whole.grant.stripes, 0);
+                    scanned.whole.push(whole);
+                }
+                // One of an earlier use, which a member shows that lost writes, may lie over younger ones.
+                Some(whole) => (stripe, gap, old) = (stripe + 1, 0, stripe + whole.grant.stripes),
+                None => (stripe, gap) = (stripe + 1, if stripe < old { 0 } else { gap + 1 }),
             }
-            (stripe, gap) = (stripe + 1, gap + 1);
         }
         scanned
     }

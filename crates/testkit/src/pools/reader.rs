@@ -272,11 +272,12 @@ impl Reader<'_> {
             let mut stripe = 0;
             while stripe < stripes {
                 match self.batch(n, stripe, &mut durable) {
-                    Some((batch, wide)) => {
+                    Some((batch, wide)) if batch.sequence > 0 => {
                         batches.insert(batch.sequence, batch);
                         stripe += wide;
                     }
-                    None => stripe += 1,
+                    // One that a checkpoint has may be of an earlier use, and lie over younger ones.
+                    _ => stripe += 1,
                 }
             }
         }
