@@ -342,7 +342,7 @@ impl Core {
     /// Finds what may be live of a segment.
     async fn gather(&self, segment: u32) -> Vec<(Key, Address)> {
         let live = self.gather_by(segment, false).await;
-        let counted = self.space.borrow().get(segment).map_or(0, |segment| segment.record.live as usize);
+        let counted = self.space.borrow().get(segment).map_or(0, |segment| segment.lives() as usize);
         // A member that lost a summary gives the one before it: what is named by neither is looked for in all that may stand there.
         if live.len() < counted { self.gather_by(segment, true).await } else { live }
     }

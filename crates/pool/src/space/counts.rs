@@ -16,7 +16,7 @@ pub(super) fn batch_blocks(data: u64) -> u64 {
 
 impl Segment {
     /// Blocks that are live as far as is known.
-    fn lives(&self) -> u32 {
+    pub(crate) fn lives(&self) -> u32 {
         self.record.live.saturating_sub(self.dying)
     }
 
