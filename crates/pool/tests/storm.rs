@@ -34,8 +34,8 @@ fn pools_keep_what_they_were_given_while_members_fail_and_the_power_goes() {
     }
 }
 
-/// Finds of longer searches: a batch that was refused and found no place as large, a block that a summary of an earlier use named
-/// at the place where it stood again, and batches under one of an earlier use that a member showed which lost writes.
+/// Finds of longer searches. A batch that was refused found no place as large. A summary of an earlier use named a block at the place where
+/// it stood again. A batch lay under one of an earlier use, which a member showed that had lost writes.
 #[test]
 fn what_was_found_stays_mended() {
     for (seed, cut) in [(2_030_100_124, 11_502), (2_040_000_124, 5_277), (2_050_000_617, 3_177)] {
