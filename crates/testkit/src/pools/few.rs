@@ -15,7 +15,8 @@ use crate::oracle::Oracle;
 /// Bytes of members that are copied at a time.
 const CHUNK: usize = 64 << 10;
 
-/// Members that are left where one of those was pulled that have been there all the time, and another of those has not.
+/// The members that are left when one is pulled that was there all the time: a choice for each such member. One of these stays, at least:
+/// else nobody left would know what was written last.
 pub(super) fn choices(plan: &PoolPlan, house: &House) -> Vec<Vec<usize>> {
     let members = 0..house.ids.len();
     let sound: Vec<usize> = members.clone().filter(|member| !plan.victims.contains(member)).collect();

@@ -17,7 +17,7 @@ const MEMBERS: usize = 5;
 /// More files than a machine writes before its power goes.
 const ENDLESS: usize = 1 << 20;
 
-/// up: starts the server with all members, and waits until it has the volume attached.
+/// up: starts the server with all members, and waits until it answers.
 const UP: &str = r#"
     cat /dev/member/0 >/tmp/brindle
     chmod +x /tmp/brindle
