@@ -5,7 +5,7 @@
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{
     BLOCK, Batch, CONFIG_BYTES, Entry, EntryKind, Features, Label, Leaf, LeafEntry, LeafKind, LeafRef,
-    Leaves, MemberRecord, Node, Nodes, Pointer, Pointers, PoolError, Root, Rooted, SegmentClass,
+    LeafState, Leaves, MemberRecord, Node, Nodes, Pointer, Pointers, PoolError, Root, Rooted, SegmentClass,
     SegmentRecord, SegmentState, Segments, Uberblock, Vdev, VdevKind, VolumeRecord, Volumes,
 };
 use uuid::Uuid;
@@ -16,7 +16,11 @@ const SOURCES: [(&str, &str, &[&str]); 7] = [
     ("uberblock.rs", include_str!("../src/pool/uberblock.rs"), &["RawUberblock", "RawRooted"]),
     ("page.rs", include_str!("../src/pool/page.rs"), &["RawPage", "RawPointer", "RawPointers", "RawRoot"]),
     ("batch.rs", include_str!("../src/pool/batch.rs"), &["RawBatch", "RawBatchEntry"]),
-    ("leaf.rs", include_str!("../src/pool/leaf.rs"), &["RawLeaf", "RawLeafEntry", "RawLeaves", "RawLeafRef"]),
+    (
+        "leaf.rs",
+        include_str!("../src/pool/leaf.rs"),
+        &["RawLeaf", "RawLeafEntry", "RawDense", "RawDenseEntry", "RawLeaves", "RawLeafRef"],
+    ),
     ("segment.rs", include_str!("../src/pool/segment.rs"), &["RawSegment", "RawSegments"]),
     ("volume.rs", include_str!("../src/pool/volume.rs"), &["RawVolume", "RawVolumes", "RawNode", "RawNodes"]),
 ];
@@ -152,6 +156,18 @@ fn leaf() -> Leaf {
     Leaf((0..169).map(entry).collect())
 }
 
+fn dense_leaf() -> Leaf {
+    let lost = |n: u64| n == 7;
+    let entry = |n: u64| LeafEntry {
+        block: 0x1234_5678 + n * 195 - u64::from(n == 336),
+        node: 3,
+        kind: if lost(n) { LeafKind::Lost } else { LeafKind::Plain },
+        address: if lost(n) { Address::NONE } else { Address(n << 39 | 5) },
+        checksum: n as u32,
+    };
+    Leaf((0..337).map(entry).collect())
+}
+
 fn segment(n: u32) -> SegmentRecord {
     SegmentRecord {
         state: [SegmentState::Free, SegmentState::Log, SegmentState::Closed][n as usize % 3],
@@ -163,6 +179,7 @@ fn segment(n: u32) -> SegmentRecord {
         live: n,
         stripes: n % 24,
         sequence: u64::from(n) << 33,
+        reused: n.is_multiple_of(5),
     }
 }
 
@@ -172,10 +189,20 @@ fn what_is_written_is_read_again() {
     assert_eq!(Label::parse(&label().encode().unwrap()), Ok(label()));
     assert_eq!(Uberblock::parse(&uberblock().encode().unwrap(), pool), Ok(uberblock()));
     assert_eq!(Batch::parse(&batch().encode().unwrap(), pool, batch().address), Ok(batch()));
-    assert_eq!(Leaf::parse(&leaf().encode(9).unwrap(), 9), Ok(leaf()));
+    for leaf in [leaf(), dense_leaf()] {
+        assert_eq!(Leaf::parse(&leaf.encode(9, true).unwrap(), 9), Ok(leaf));
+    }
+    assert_eq!(Leaf::parse(&leaf().encode(9, false).unwrap(), 9), Ok(leaf()));
+    let states = [LeafState::Live, LeafState::Dead, LeafState::Outlived];
     let leaves = Leaves(
         (0..127)
-            .map(|n| LeafRef { volume: 1, first: n, count: 9, dead: n == 126, pointer: pointer(n) })
+            .map(|n| LeafRef {
+                volume: 1,
+                first: n,
+                count: 9,
+                state: states[n as usize % 3],
+                pointer: pointer(n),
+            })
             .collect(),
     );
     assert_eq!(Leaves::parse(&leaves.encode(2).unwrap(), 2), Ok(leaves));
@@ -244,8 +271,12 @@ fn what_can_not_be_is_refused() {
     }
     let mut leaf = leaf();
     leaf.0.swap(2, 3);
-    assert!(leaf.encode(1).is_ok_and(|bytes| Leaf::parse(&bytes, 1).is_err()), "out of order");
-    assert!(matches!(Leaf(vec![leaf.0[0]; 170]).encode(1), Err(PoolError::TooMany { .. })));
+    assert!(leaf.encode(1, false).is_ok_and(|bytes| Leaf::parse(&bytes, 1).is_err()), "out of order");
+    assert!(matches!(Leaf(vec![leaf.0[0]; 170]).encode(1, false), Err(PoolError::TooMany { .. })));
+    assert!(matches!(Leaf(vec![leaf.0[0]; 338]).encode(1, true), Err(PoolError::TooMany { .. })));
+    let mut dense = dense_leaf();
+    dense.0.swap(2, 3);
+    assert!(dense.encode(1, true).is_ok_and(|bytes| Leaf::parse(&bytes, 1).is_err()), "out of order");
     for record in [
         SegmentRecord { stripe: 9, ..segment(1) },
         SegmentRecord { parity: 4, ..segment(1) },

@@ -8,7 +8,8 @@ use brindle_io::sync::join_all;
 use brindle_volume::VolumeError;
 
 use crate::core::Core;
-use crate::map::{Located, Next};
+use crate::leaf::Located;
+use crate::map::Next;
 use crate::read::{Absent, Pin, is_whole};
 
 /// Blocks that are read at a time.

@@ -5,12 +5,12 @@
 //! last checkpoint. All of it is flushed before the uberblock that names it is written, and what only the last
 //! checkpoint named is free once that stands everywhere.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{
-    BLOCK, Batch, Entry, EntryKind, LEAF_ENTRIES, LEAF_REFS, LINEAGE, Leaf, LeafRef, Leaves, NODES, Nodes,
+    BLOCK, Batch, Entry, EntryKind, LEAF_REFS, LINEAGE, Leaf, LeafRef, LeafState, Leaves, NODES, Nodes,
     POINTERS, Pointer, Pointers, PoolError, Root, Rooted, SEGMENTS, SegmentRecord, Segments, VOLUMES,
     Volumes, checksum,
 };
@@ -19,9 +19,11 @@ use brindle_io::sync::join_all;
 use brindle_volume::VolumeError;
 
 use crate::core::Core;
+use crate::leaf::Entries;
 use crate::log::add_parity;
 use crate::map::{Key, Slot};
 use crate::space::{Grant, Space};
+use crate::table::Table;
 
 /// Attempts to write one where members refuse blocks.
 const ATTEMPTS: usize = 4;
@@ -44,7 +46,7 @@ pub(crate) enum Why {
 }
 
 /// Pages on their way to the places that were taken for them.
-struct Pages<'a> {
+pub(crate) struct Pages<'a> {
     core: &'a Core,
     grants: VecDeque<Grant>,
     /// Pages of the batch that is being filled.
@@ -55,7 +57,18 @@ struct Pages<'a> {
     is_named: bool,
 }
 
-impl Pages<'_> {
+impl<'a> Pages<'a> {
+    pub(crate) fn new(core: &'a Core, grants: &[Grant]) -> Self {
+        let grants = grants.to_vec().into();
+        Self { core, grants, filling: Vec::new(), placed: Vec::new(), is_named: false }
+    }
+
+    /// After this error nothing names what was written, and its places can be written again. Else a member that is silent for long would
+    /// cost all room for pages.
+    pub(crate) fn are_nobodys(&self, error: VolumeError) -> bool {
+        !self.is_named && !matches!(error, VolumeError::Member { error: OpError::Medium(_), .. })
+    }
+
     async fn put(&mut self, kind: u32, number: u64, bytes: Vec<u8>) -> Result<Pointer, VolumeError> {
         let grant = *self.grants.front().ok_or(VolumeError::NoSpace)?;
         let sum = checksum(&bytes);
@@ -78,11 +91,16 @@ impl Pages<'_> {
 
     /// A list of pages, and pointers to them, up to one.
     async fn list(&mut self, kind: u32, pages: Vec<Vec<u8>>) -> Result<Root, VolumeError> {
-        let count = pages.len() as u32;
         let mut level = Vec::new();
         for (number, bytes) in (0..).zip(pages) {
             level.push(self.put(kind, number, bytes).await?);
         }
+        self.list_of(kind, level).await
+    }
+
+    /// The same of pages that are there.
+    async fn list_of(&mut self, kind: u32, mut level: Vec<Pointer>) -> Result<Root, VolumeError> {
+        let count = level.len() as u32;
         while level.len() > 1 {
             let mut above = Vec::new();
             for (number, pointers) in (0..).zip(level.chunks(POINTERS)) {
@@ -96,7 +114,7 @@ impl Pages<'_> {
 }
 
 /// Pages of a list of so many records, pointers to them included.
-fn pages_of(records: usize, fit: usize) -> u32 {
+pub(crate) fn pages_of(records: usize, fit: usize) -> u32 {
     let (mut all, mut level) = (0, records.div_ceil(fit));
     while level > 0 {
         all += level;
@@ -157,6 +175,7 @@ impl Core {
         let batches = self.log.since.get();
         let reshaped = self.reshaped.replace(false);
         let again = self.space.borrow_mut().withdraw_log();
+        self.drained.set(true);
         self.map.borrow_mut().freeze();
         self.space.borrow_mut().age();
         self.drain().await?;
@@ -173,8 +192,11 @@ impl Core {
         if again {
             self.reshaped.set(true);
         }
+        self.drained.set(false);
         self.log.passed(sequence);
         self.log.since.set(self.log.since.get() - batches);
+        let outlived = self.map.borrow().has_outlived();
+        self.space.borrow_mut().forget_reuse(outlived);
         self.space.borrow_mut().published();
         self.map.borrow_mut().shrink(self.config.leaves);
         Ok(())
@@ -209,7 +231,10 @@ impl Core {
         let mut ahead = 0;
         loop {
             let next = self.map.borrow().frozen_block();
-            let Some(key) = next else { return Ok(()) };
+            let Some(key) = next else {
+                self.map.borrow_mut().thawed();
+                return Ok(());
+            };
             if ahead == 0 {
                 let some = self.map.borrow().frozen_leaves(READ);
                 join_all(some.into_iter().map(|at| self.in_memory(at)))
@@ -223,7 +248,7 @@ impl Core {
             let (at, _) = self.map.borrow_mut().leaf_for(key);
             self.in_memory(at).await?;
             let node = self.node_of(key.0);
-            let gone = self.map.borrow_mut().merge(at, node, LEAF_ENTRIES);
+            let gone = self.map.borrow_mut().merge(at, node);
             self.uncount(gone);
         }
     }
@@ -245,10 +270,12 @@ impl Core {
         lists.into_iter().map(|(records, fit)| pages_of(records, fit)).sum()
     }
 
-    fn uncount(&self, gone: Vec<crate::map::Located>) {
-        let mut space = self.space.borrow_mut();
+    fn uncount(&self, gone: Vec<crate::leaf::Located>) {
+        let (map, mut space) = (self.map.borrow(), self.space.borrow_mut());
         for located in gone {
-            if let crate::map::Located::At(address, _) = located {
+            if let crate::leaf::Located::At(address, _) = located
+                && !map.is_of_before(address)
+            {
                 space.died(address);
             }
         }
@@ -326,25 +353,22 @@ impl Core {
             places.iter().for_each(|&address| space.count(address, true));
             old.iter().for_each(|&address| space.count(address, false));
         }
-        let records = self.space.borrow_mut().states(sequence).records;
-        let mut pages = Pages {
-            core: self,
-            grants: grants.clone().into(),
-            filling: Vec::new(),
-            placed: Vec::new(),
-            is_named: false,
+        let outlived = self.map.borrow().has_outlived();
+        let records = {
+            let mut space = self.space.borrow_mut();
+            space.turn_over(sequence);
+            space.records(sequence, outlived)
         };
+        let mut pages = Pages::new(self, &grants);
         let done = pages.write(why, sequence, dirty, records, &volumes, &nodes).await;
-        let (pointers, lists) = match done {
+        let pointers = match done {
             Ok(done) => done,
             Err(error) => {
                 self.map.borrow_mut().owe(debt);
                 let mut space = self.space.borrow_mut();
                 places.iter().for_each(|&address| space.count(address, false));
                 old.iter().for_each(|&address| space.count(address, true));
-                // Else a member that is silent for long would cost all room for pages.
-                if !pages.is_named && !matches!(error, VolumeError::Member { error: OpError::Medium(_), .. })
-                {
+                if pages.are_nobodys(error) {
                     space.give_back(&grants);
                 }
                 return Err(error);
@@ -353,13 +377,12 @@ impl Core {
         let mut map = self.map.borrow_mut();
         for (at, pointer) in pointers {
             if let Some(slot) = map.leaves.get_mut(&at) {
-                slot.count = slot.content.as_ref().map_or(0, Vec::len) as u16;
+                slot.count = slot.content.as_ref().map_or(0, Entries::len) as u16;
                 (slot.pointer, slot.dirty) = (Some(pointer), false);
                 map.cached += 1;
             }
         }
         self.dropped.borrow_mut().clear();
-        self.lists.replace(lists);
         Ok(())
     }
 
@@ -367,7 +390,7 @@ impl Core {
     fn drop_empty(&self, dirty: &[Key]) -> Vec<Address> {
         let mut map = self.map.borrow_mut();
         for at in dirty {
-            let is_empty = |slot: &Slot| slot.content.as_ref().is_some_and(Vec::is_empty);
+            let is_empty = |slot: &Slot| slot.content.as_ref().is_some_and(Entries::is_empty);
             if map.leaves.get(at).is_some_and(is_empty) {
                 let slot = map.leaves.remove(at);
                 let stood = slot.and_then(|slot| slot.pointer).map(|pointer| pointer.address);
@@ -381,7 +404,8 @@ impl Core {
     fn old_pages(&self, dirty: &[Key], gone: Vec<Address>) -> Vec<Address> {
         let map = self.map.borrow();
         let leaves = dirty.iter().filter_map(|at| Some(map.leaves.get(at)?.pointer?.address));
-        leaves.chain(gone).chain(self.lists.borrow().iter().copied()).collect()
+        let (lists, table) = (self.lists.borrow(), self.table.borrow());
+        leaves.chain(gone).chain(lists.iter().copied()).chain(table.places()).collect()
     }
 
     /// Writes a batch of pages.
@@ -426,7 +450,7 @@ impl Core {
 }
 
 impl Pages<'_> {
-    /// Writes all of a checkpoint; gives where leaves are now, and which pages are no leaves.
+    /// Writes all of a checkpoint; gives where leaves are now.
     async fn write(
         &mut self,
         why: Why,
@@ -435,23 +459,21 @@ impl Pages<'_> {
         records: Vec<SegmentRecord>,
         volumes: &[brindle_format::pool::VolumeRecord],
         nodes: &[brindle_format::pool::Node],
-    ) -> Result<(Vec<(Key, Pointer)>, Vec<Address>), VolumeError> {
+    ) -> Result<Vec<(Key, Pointer)>, VolumeError> {
         let core = self.core;
-        let mut pointers = Vec::new();
+        let (mut pointers, dense) = (Vec::new(), core.label.features.dense_leaves());
         for &at in dirty {
-            let content = core.map.borrow().leaves.get(&at).and_then(|slot| slot.content.clone());
+            let content =
+                core.map.borrow().leaves.get(&at).and_then(|slot| Some(slot.content.as_ref()?.to_vec()));
             let Some(content) = content else { continue };
-            let bytes = Leaf(content).encode(at.0).map_err(of)?;
+            let bytes = Leaf(content).encode(at.0, dense).map_err(of)?;
             pointers.push((at, self.put(at.0, at.1, bytes).await?));
         }
         let leaves_end = self.placed.len();
         let leaves = self.list(0, core.leaf_pages(&pointers)?).await?;
-        let encode = |n: usize, records: &[SegmentRecord]| Segments(records.to_vec()).encode(n as u64);
-        let table = records.chunks(SEGMENTS).enumerate().map(|(n, records)| encode(n, records));
-        let table = table.collect::<Result<Vec<_>, _>>().map_err(of)?;
-        let table_begin = self.placed.len();
-        let segments = self.list(0, table).await?;
-        let rooted = rooted(&records, &self.placed[table_begin..]);
+        let mut lists = self.placed.split_off(leaves_end);
+        let (segments, rooted, table) = self.table(records, &[]).await?;
+        self.placed.truncate(leaves_end);
         let pages = volumes.chunks(VOLUMES).enumerate();
         let pages = pages.map(|(n, v)| Volumes(v.to_vec()).encode(n as u64)).collect::<Result<Vec<_>, _>>();
         let volumes = self.list(0, pages.map_err(of)?).await?;
@@ -460,7 +482,7 @@ impl Pages<'_> {
         let nodes = self.list(0, pages.map_err(of)?).await?;
         self.finish().await?;
         core.set.flush_members().await?;
-        let lists = self.placed.split_off(leaves_end);
+        lists.append(&mut self.placed.split_off(leaves_end));
         self.is_named = true;
         core.record(move |record| {
             if let Why::Opening(opening) = why {
@@ -475,17 +497,51 @@ impl Pages<'_> {
                 (leaves, segments, volumes, nodes);
         })
         .await?;
-        Ok((pointers, lists))
+        core.lists.replace(lists);
+        core.table.replace(table);
+        Ok(pointers)
+    }
+
+    /// Writes the table of segments, but for pages that are `kept`; gives its root, and the shapes of the segments that hold it.
+    async fn table(
+        &mut self,
+        records: Vec<SegmentRecord>,
+        kept: &[Option<Pointer>],
+    ) -> Result<(Root, Vec<Rooted>, Table), VolumeError> {
+        let mut pages = Vec::new();
+        for (number, some) in (0..).zip(records.chunks(SEGMENTS)) {
+            pages.push(match kept.get(number as usize).copied().flatten() {
+                Some(kept) => kept,
+                None => self.put(0, number, Segments(some.to_vec()).encode(number).map_err(of)?).await?,
+            });
+        }
+        let begin = self.placed.len();
+        let root = self.list_of(0, pages.clone()).await?;
+        let table = Table { records, pages, above: self.placed[begin..].to_vec() };
+        Ok((root, rooted(&table), table))
+    }
+
+    /// Writes the table of segments alone, but for pages that are `kept`, and an uberblock that names it and is otherwise the last one.
+    pub(crate) async fn write_table(
+        &mut self,
+        records: Vec<SegmentRecord>,
+        kept: &[Option<Pointer>],
+    ) -> Result<(), VolumeError> {
+        let (root, rooted, table) = self.table(records, kept).await?;
+        self.finish().await?;
+        self.core.set.flush_members().await?;
+        self.is_named = true;
+        self.core.record(move |record| (record.segments, record.rooted) = (root, rooted)).await?;
+        self.core.table.replace(table);
+        Ok(())
     }
 }
 
 /// Shapes of the segments that hold pages of their own table.
-fn rooted(records: &[SegmentRecord], places: &[Address]) -> Vec<Rooted> {
-    let mut segments: Vec<u32> = places.iter().map(|address| address.segment()).collect();
-    segments.sort_unstable();
-    segments.dedup();
+fn rooted(table: &Table) -> Vec<Rooted> {
+    let segments: BTreeSet<u32> = table.places().map(|address| address.segment()).collect();
     let of = |segment: u32| {
-        let record = records.get(segment as usize)?;
+        let record = table.records.get(segment as usize)?;
         let SegmentRecord { stripe, parity, unit, members, .. } = *record;
         Some(Rooted { segment, stripe, parity, unit, members })
     };
@@ -500,11 +556,12 @@ impl Core {
         let of_leaf = |(&at, slot): (&Key, &Slot)| {
             let pointer = moved.get(&at).copied().or(slot.pointer)?;
             let count = slot.content.as_ref().map_or(slot.count, |content| content.len() as u16);
-            Some(LeafRef { volume: at.0, first: at.1, count, dead: false, pointer })
+            Some(LeafRef { volume: at.0, first: at.1, count, state: LeafState::Live, pointer })
         };
         let dead = map.dead.iter().map(|dead| {
             let (volume, first) = dead.at;
-            LeafRef { volume, first, count: dead.count, dead: true, pointer: dead.pointer }
+            let state = if dead.outlived { LeafState::Outlived } else { LeafState::Dead };
+            LeafRef { volume, first, count: dead.count, state, pointer: dead.pointer }
         });
         let refs: Vec<LeafRef> = map.leaves.iter().filter_map(of_leaf).chain(dead).collect();
         let pages = refs.chunks(LEAF_REFS).enumerate();

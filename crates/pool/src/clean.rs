@@ -3,17 +3,20 @@
 use std::rc::Rc;
 
 use brindle_format::pool::place::{Address, Shape};
-use brindle_format::pool::{BLOCK, Batch, EntryKind, LEAF_ENTRIES, Leaf, LeafKind};
+use brindle_format::pool::{BLOCK, Batch, DENSE_ENTRIES, EntryKind, LEAF_ENTRIES, Leaf, LeafKind};
 use brindle_io::sync::join_all;
 use brindle_volume::VolumeError;
 
 use crate::checkpoint::Why;
 use crate::core::Core;
-use crate::map::{Dead, Key, Located};
+use crate::leaf::Located;
+use crate::map::{Dead, Key};
 use crate::queue::{Item, Lane, Source, Ticket};
 use crate::read::{Pin, Unreadable};
 use crate::space::BATCH_BLOCKS;
 
+/// The part of all segments that so many batches are between two looks at them: these cost little beside the batches.
+const LOOKS: usize = 512;
 /// Segments that are gone through side by side.
 const ROUND: usize = 8;
 /// Batches of blocks that are moved side by side.
@@ -37,7 +40,8 @@ impl Core {
     pub(crate) fn look_after(&self) {
         let looks = self.looks.get() + 1;
         self.looks.set(looks);
-        if looks * 64 >= self.space.borrow().segments.len() || self.is_due() {
+        let segments = self.space.borrow().segments.len();
+        if looks * LOOKS >= segments || self.space.borrow().is_scarce() || self.is_due() {
             self.look_around();
         }
     }
@@ -47,7 +51,7 @@ impl Core {
         self.map.borrow().changes() >= self.config.changes
             || self.log.since.get() >= self.config.batches
             || self.reshaped.get()
-            || self.space.borrow().is_scarce()
+            || self.needs_checkpoint()
             || self.page_debt(0) * 4 >= self.room_for_changes() * 3
     }
 
@@ -57,8 +61,12 @@ impl Core {
             return;
         }
         self.looks.set(0);
+        self.begin_cleaning();
         let (waiting, not_full) = self.space.borrow().waiting();
-        let due = self.is_due() || waiting * 3 >= not_full.max(8) * 2;
+        // A checkpoint is for those that a record of the table does not gain.
+        let many = |waiting: usize| waiting * 3 >= not_full.max(8) * 2;
+        let reuses = self.begin_reuse(many(waiting) || self.space.borrow().is_scarce());
+        let due = self.is_due() || many(waiting.saturating_sub(reuses));
         if due && let Some(core) = self.kept().filter(|core| !core.checkpointing.replace(true)) {
             drop(self.set.io.spawn(async move {
                 let _due = core.some_checkpoint().await;
@@ -66,7 +74,6 @@ impl Core {
             }));
         }
         self.begin_reaping();
-        self.begin_cleaning();
     }
 
     /// Has leaves gone through that were given back.
@@ -108,7 +115,7 @@ impl Core {
 
     /// Pages that changes may cost until the next checkpoint: all there is room for, but for what that one has to gather of pages that lie
     /// about in segments which are nearly empty. Without that these would take more and more of the room, until there is none.
-    fn room_for_changes(&self) -> u64 {
+    pub(crate) fn room_for_changes(&self) -> u64 {
         let space = self.space.borrow();
         space.room_for_pages().saturating_sub(space.most_pages())
     }
@@ -144,10 +151,13 @@ impl Core {
     /// Notes what volumes may take, and what their map may.
     pub(crate) fn estimate(&self) {
         let sold: u64 = self.volumes.borrow().iter().map(|volume| volume.size.next_multiple_of(4096)).sum();
-        let leaves = (sold >> 12).div_ceil(LEAF_ENTRIES as u64 * 3 / 4);
+        let entries = if self.label.features.dense_leaves() { DENSE_ENTRIES } else { LEAF_ENTRIES };
+        let leaves = (sold >> 12).div_ceil(entries as u64 * 3 / 4);
         let changes = (self.config.changes as u64).min(leaves + leaves / 8);
         let mut space = self.space.borrow_mut();
-        (space.sold, space.changes) = (sold, self.config.changes as u64);
+        // Where segments are used again between checkpoints, none have to last from one to the next.
+        let lasts = (!self.label.features.reuse()).then_some(self.config.changes as u64);
+        (space.sold, space.changes) = (sold, lasts);
         space.pages = changes + changes / 4 + 2 * u64::from(self.list_pages_of(leaves as usize, &space));
     }
 
@@ -207,7 +217,7 @@ impl Core {
                     looked = false;
                     continue;
                 }
-                Ok(moved) => self.some_checkpoint().await.map(|()| moved),
+                Ok(moved) => self.some_room().await.map(|()| moved),
                 Err(error) => Err(error),
             };
             let has_dead = !self.map.borrow().dead.is_empty() && self.reaping.get();
@@ -269,9 +279,9 @@ impl Core {
 
     /// Moves the live blocks of segments that have `all`.
     async fn move_all(self: &Rc<Self>, live: &[(Key, Address)], all: u32) -> Result<(), VolumeError> {
-        for some in live.chunks(MOVES * (BATCH_BLOCKS as usize - 1)) {
-            let moves =
-                some.chunks(BATCH_BLOCKS as usize - 1).map(|some| self.shift_of(some, live.len(), all));
+        let batch = self.space.borrow().full_batch() - 1;
+        for some in live.chunks(MOVES * batch) {
+            let moves = some.chunks(batch).map(|some| self.shift_of(some, live.len(), all));
             for shifted in join_all(moves).await {
                 match shifted {
                     Ok(()) | Err(VolumeError::Member { .. }) => {}
@@ -329,7 +339,11 @@ impl Core {
             };
             self.dropped.borrow_mut().push(dead.pointer.address);
             let mut space = self.space.borrow_mut();
-            leaf.0.iter().filter(|e| e.kind == LeafKind::Plain).for_each(|e| space.died(e.address));
+            for entry in leaf.0.iter().filter(|entry| entry.kind == LeafKind::Plain) {
+                if !(dead.outlived && space.is_reused(entry.address.segment())) {
+                    space.died(entry.address);
+                }
+            }
         }
     }
 
@@ -409,7 +423,7 @@ impl Core {
 
     /// Moves those of these blocks that still are where they were. Those that a silent member may have stay, and are an error.
     async fn shift(self: &Rc<Self>, blocks: &[(Key, Address)]) -> Result<(), VolumeError> {
-        let (mut moving, mut there) = (self.log.mover(), Vec::new());
+        let (gathering, mut moving, mut there) = (self.log.gathers(), self.log.mover(), Vec::new());
         for &(key, address) in blocks {
             // A batch under way may be about to change it.
             if !moving.add(key) {
@@ -442,6 +456,7 @@ impl Core {
         };
         let items = moved.into_iter().map(item).collect();
         self.append(true, items);
+        drop(gathering);
         ticket.ended().await.and(stays)
     }
 

@@ -20,6 +20,7 @@ use crate::events::PoolEvent;
 use crate::map::{Dead, Key, Map};
 use crate::queue::Log;
 use crate::space::Space;
+use crate::table::Table;
 
 /// How a pool runs.
 #[derive(Clone, Copy, Debug)]
@@ -108,8 +109,14 @@ pub(crate) struct Core {
     pub(crate) opening: Cell<bool>,
     pub(crate) volumes: RefCell<Vec<VolumeRecord>>,
     pub(crate) nodes: RefCell<Vec<Node>>,
-    /// Pages of the last checkpoint that are no leaves.
+    /// Pages of the last checkpoint that are neither leaves nor the table of segments, and that.
     pub(crate) lists: RefCell<Vec<Address>>,
+    pub(crate) table: RefCell<Table>,
+    /// A checkpoint has begun to put changes into leaves since the last one that stands.
+    pub(crate) drained: Cell<bool>,
+    /// The table of segments is being recorded alone, and how often it was.
+    pub(crate) recording: Cell<bool>,
+    pub(crate) gains: Cell<u64>,
     /// Where leaves stood that hold nothing any more, and that the last checkpoint names.
     pub(crate) dropped: RefCell<Vec<Address>>,
     /// Checkpoints that have begun, and what became of the last.

@@ -143,7 +143,7 @@ pub fn plan(spec: &PoolSpec) -> Result<Label, PoolCreateError> {
         pool: spec.id,
         name: spec.name.clone(),
         created: spec.created,
-        features: Features::default(),
+        features: Features::NOW,
         member: 0,
         vdevs,
         members,

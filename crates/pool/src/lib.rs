@@ -12,6 +12,7 @@ mod clean;
 mod core;
 mod create;
 mod events;
+mod leaf;
 mod log;
 mod look;
 mod map;
@@ -21,8 +22,10 @@ mod queue;
 mod read;
 mod record;
 mod replay;
+mod reuse;
 mod space;
 mod stripe;
+mod table;
 mod volume;
 
 pub use crate::check::Checked;

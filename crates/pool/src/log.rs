@@ -13,7 +13,8 @@ use brindle_members::door::Done;
 use brindle_volume::VolumeError;
 
 use crate::core::Core;
-use crate::map::{Before, ENDLESS, Located};
+use crate::leaf::Located;
+use crate::map::{Before, ENDLESS};
 use crate::queue::{Item, Lane, Source};
 use crate::space::{BATCH_BLOCKS, Grant, IN_FLIGHT, Stream};
 use crate::stripe::parity_of;
@@ -89,6 +90,8 @@ impl Core {
             self.set.io.yield_now().await;
             let free = || (self.log.flying.get() < IN_FLIGHT).then_some(());
             self.log.landed.until(free).await;
+            let full = self.space.borrow().full_batch() - 1;
+            self.log.landed.until(|| self.log.has_enough(lane, full).then_some(())).await;
             let taken = self.take_items(lane);
             if taken.is_empty() {
                 if self.log.is_empty(lane) {
@@ -198,8 +201,8 @@ impl Core {
                 }
             } else {
                 tries += 1;
-                // A checkpoint gives the log more segments, once cleaning has emptied some.
-                self.some_checkpoint().await?;
+                // The log gets more segments, once cleaning has emptied some.
+                self.some_room().await?;
             }
         }
         // Where checkpoints fail it is not room that is missing.

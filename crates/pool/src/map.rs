@@ -3,34 +3,15 @@
 //! A look-up asks the changes first, then those that the checkpoint under way has not put into leaves yet, then the leaf. Each layer
 //! has ranges of zeroes beneath its blocks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use brindle_format::pool::place::Address;
-use brindle_format::pool::{LeafEntry, LeafKind, Pointer};
+use brindle_format::pool::{LeafEntry, LeafKind, Pointer, leaf_takes};
+
+use crate::leaf::{Entries, Located};
 
 /// A block of a volume: the volume's number, and which block.
 pub(crate) type Key = (u32, u64);
-
-/// Where a block is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Located {
-    /// It was never written, or is zeroes.
-    Zeroes,
-    /// There, and it sums to that.
-    At(Address, u32),
-    /// The block is lost.
-    Lost,
-}
-
-impl Located {
-    /// Its segment, if it has one.
-    pub(crate) fn segment(self) -> Option<u32> {
-        match self {
-            Self::At(address, _) => Some(address.segment()),
-            Self::Zeroes | Self::Lost => None,
-        }
-    }
-}
 
 /// The answer of what is in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +38,8 @@ struct Layer {
     blocks: BTreeMap<Key, Located>,
     /// Where each begins, and its end.
     zeroes: BTreeMap<Key, u64>,
+    /// Segments that were used again: what leaves name there is of before. This layer has something else for each of these blocks.
+    reused: BTreeSet<u32>,
 }
 
 impl Layer {
@@ -97,7 +80,7 @@ pub(crate) struct Slot {
     pub(crate) pointer: Option<Pointer>,
     pub(crate) count: u16,
     /// Its entries, if they are in memory.
-    pub(crate) content: Option<Vec<LeafEntry>>,
+    pub(crate) content: Option<Entries>,
     /// It is to be written.
     pub(crate) dirty: bool,
     /// It was asked for since somebody last looked for memory.
@@ -113,7 +96,7 @@ impl Slot {
     }
 
     fn fresh(content: Vec<LeafEntry>) -> Self {
-        Self { pointer: None, count: 0, content: Some(content), dirty: true, used: true, due: 0 }
+        Self { pointer: None, count: 0, content: Some(content.into()), dirty: true, used: true, due: 0 }
     }
 }
 
@@ -123,6 +106,8 @@ pub(crate) struct Dead {
     pub(crate) at: Key,
     pub(crate) count: u16,
     pub(crate) pointer: Pointer,
+    /// Its entries in segments that were used again do not count: they are of before.
+    pub(crate) outlived: bool,
 }
 
 /// The end of a leaf: of a range without one, of all that a volume can have.
@@ -145,6 +130,8 @@ const SPLIT: usize = brindle_format::pool::LEAF_ENTRIES * 3 / 4;
 /// The map.
 #[derive(Default)]
 pub(crate) struct Map {
+    /// Leaves may be dense.
+    pub(crate) dense: bool,
     now: Layer,
     frozen: Layer,
     pub(crate) leaves: BTreeMap<Key, Slot>,
@@ -175,7 +162,7 @@ impl Map {
         match (&slot.content, slot.pointer) {
             (Some(entries), _) => {
                 slot.used = true;
-                Found::Here(located(entries, key.1))
+                Found::Here(entries.located(key.1))
             }
             (None, Some(pointer)) => Found::InLeaf(at, pointer),
             (None, None) => Found::Here(Located::Zeroes),
@@ -213,8 +200,10 @@ impl Map {
         let slot = self.leaves.range_mut(..=key).next_back().filter(|(at, _)| at.0 == key.0);
         let below = slot.and_then(|(_, slot)| {
             due = usize::from(core::mem::replace(&mut slot.due, freezes) != freezes);
-            slot.content.as_ref().map(|entries| located(entries, key.1))
+            slot.content.as_ref().map(|entries| entries.located(key.1))
         });
+        // Recovery alone finds such a one here: else the layer has the block.
+        let below = below.filter(|below| below.segment().is_none_or(|n| !self.now.reused.contains(&n)));
         self.due += due;
         match now {
             Some(now) => Before::Change(now),
@@ -230,10 +219,38 @@ impl Map {
 
     /// All changes go into leaves from now on; those that come are kept apart. What was frozen before is in leaves already.
     pub(crate) fn freeze(&mut self) {
-        debug_assert!(self.frozen.blocks.is_empty() && self.frozen.zeroes.is_empty());
+        debug_assert!(self.is_thawed());
         self.frozen = core::mem::take(&mut self.now);
         self.freezes += 1;
         self.due_before += core::mem::take(&mut self.due);
+    }
+
+    /// Leaves have all that was frozen.
+    pub(crate) fn is_thawed(&self) -> bool {
+        let frozen = &self.frozen;
+        frozen.blocks.is_empty() && frozen.zeroes.is_empty() && frozen.reused.is_empty()
+    }
+
+    /// All that was frozen is in leaves: these name nothing of before any more.
+    pub(crate) fn thawed(&mut self) {
+        debug_assert!(self.frozen.blocks.is_empty() && self.frozen.zeroes.is_empty());
+        self.frozen.reused.clear();
+    }
+
+    /// There are leaves that were given back, and name blocks of before.
+    pub(crate) fn has_outlived(&self) -> bool {
+        self.dead.iter().any(|dead| dead.outlived)
+    }
+
+    /// Segments are used again, of whose blocks the changes have all elsewhere.
+    pub(crate) fn reuse(&mut self, segments: impl IntoIterator<Item = u32>) {
+        debug_assert!(self.is_thawed());
+        self.now.reused.extend(segments);
+    }
+
+    /// An address that a leaf named is in a segment that was used again since: the block counts there no more.
+    pub(crate) fn is_of_before(&self, address: Address) -> bool {
+        self.frozen.reused.contains(&address.segment())
     }
 
     /// A range of zeroes that leaves do not know yet.
@@ -293,9 +310,8 @@ impl Map {
             }
             match (&slot.content, slot.pointer) {
                 (Some(entries), _) => {
-                    let next = entries.partition_point(|entry| entry.block < from);
-                    if let Some(entry) = entries.get(next) {
-                        return Next::Block(change.map_or(entry.block, |change| change.min(entry.block)));
+                    if let Some(block) = entries.block(entries.before(from)) {
+                        return Next::Block(change.map_or(block, |change| change.min(block)));
                     }
                 }
                 (None, Some(pointer)) => return Next::InLeaf(at, pointer),
@@ -312,10 +328,11 @@ impl Map {
         match (slot.content, slot.pointer) {
             (Some(entries), pointer) => {
                 self.cached = self.cached.saturating_sub(usize::from(!slot.dirty));
-                (entries.iter().map(of).collect(), pointer.map(|pointer| pointer.address))
+                (entries.all().collect(), pointer.map(|pointer| pointer.address))
             }
             (None, Some(pointer)) => {
-                self.dead.push(Dead { at, count: slot.count, pointer });
+                let outlived = !self.frozen.reused.is_empty() || !self.now.reused.is_empty();
+                self.dead.push(Dead { at, count: slot.count, pointer, outlived });
                 (Vec::new(), None)
             }
             (None, None) => (Vec::new(), None),
@@ -334,10 +351,12 @@ impl Map {
     pub(crate) fn cut(&mut self, at: Key, from: u64, to: u64) -> Vec<Located> {
         let Some(slot) = self.leaves.get_mut(&at) else { return Vec::new() };
         let Some(entries) = slot.content.as_mut() else { return Vec::new() };
-        let begin = entries.partition_point(|entry| entry.block < from);
-        let end = entries.partition_point(|entry| entry.block < to);
-        let gone: Vec<Located> = entries.drain(begin..end).map(|entry| of(&entry)).collect();
+        let cut = entries.before(from)..entries.before(to);
+        let gone: Vec<Located> = cut.clone().map(|at| entries.at(at)).collect();
         if !gone.is_empty() {
+            let mut all = entries.to_vec();
+            all.drain(cut);
+            *entries = all.into();
             mark(slot, &mut self.cached);
         }
         gone
@@ -354,7 +373,7 @@ impl Map {
 
     /// Puts the frozen blocks that belong to a leaf into it, which is in memory; gives where they were, according to it. A leaf
     /// that becomes too large becomes several.
-    pub(crate) fn merge(&mut self, at: Key, node: u32, most: usize) -> Vec<Located> {
+    pub(crate) fn merge(&mut self, at: Key, node: u32) -> Vec<Located> {
         let next = self.leaves.range((at.0, at.1 + 1)..).next().map(|(&next, _)| next);
         let end = next.filter(|next| next.0 == at.0).unwrap_or((at.0, u64::MAX));
         let mut mine = self.frozen.blocks.split_off(&at);
@@ -364,11 +383,11 @@ impl Map {
         let Some(entries) = slot.content.as_mut() else { return Vec::new() };
         let (mut before, mut new, mut gone) = (Vec::new(), Vec::new(), Vec::new());
         for ((_, block), to) in mine {
-            let place = entries.binary_search_by_key(&block, |entry| entry.block);
-            before.extend(place.ok().map(|at| of(&entries[at])));
+            let place = entries.find(block);
+            before.extend(place.map(|at| entries.at(at)));
             let (kind, address, checksum) = match to {
                 Located::Zeroes => {
-                    gone.extend(place.ok().map(|_| block));
+                    gone.extend(place.map(|_| block));
                     continue;
                 }
                 Located::At(address, checksum) => (LeafKind::Plain, address, checksum),
@@ -376,35 +395,42 @@ impl Map {
             };
             let entry = LeafEntry { block, node, kind, address, checksum };
             // Most changes are of blocks that the leaf has.
-            match place {
-                Ok(at) => entries[at] = entry,
-                Err(_) => new.push(entry),
+            if !place.is_some_and(|at| entries.replace(at, entry)) {
+                gone.extend(place.map(|_| block));
+                new.push(entry);
             }
         }
-        if !gone.is_empty() {
-            entries.retain(|entry| gone.binary_search(&entry.block).is_err());
-        }
-        if !new.is_empty() {
-            entries.append(&mut new);
-            entries.sort_by_key(|entry| entry.block);
+        if !gone.is_empty() || !new.is_empty() {
+            let mut all = entries.to_vec();
+            all.retain(|entry| gone.binary_search(&entry.block).is_err());
+            all.append(&mut new);
+            all.sort_by_key(|entry| entry.block);
+            *entries = all.into();
         }
         mark(slot, &mut self.cached);
-        self.split(at, most);
+        self.split(at);
         before
     }
 
     /// Makes of a leaf that is too large several that are three quarters full; of one written in order, all but the last are full.
-    fn split(&mut self, at: Key, most: usize) {
+    fn split(&mut self, at: Key) {
+        let dense = self.dense;
         let Some(slot) = self.leaves.get_mut(&at) else { return };
-        let Some(entries) = slot.content.as_mut().filter(|entries| entries.len() > most) else { return };
-        let dense = entries.windows(2).all(|pair| pair[1].block == pair[0].block + 1);
-        let piece = if dense { most } else { most * 3 / 4 };
-        let all = core::mem::take(entries);
-        let mut pieces = all.chunks(piece).map(<[LeafEntry]>::to_vec);
-        *entries = pieces.next().unwrap_or_default();
-        for content in pieces {
-            let key = (at.0, content[0].block);
-            self.leaves.insert(key, Slot::fresh(content));
+        let Some(entries) = slot.content.as_mut().filter(|entries| entries.is_too_large(dense)) else {
+            return;
+        };
+        let mut rest = entries.to_vec();
+        let in_order = rest.windows(2).all(|pair| pair[1].block == pair[0].block + 1);
+        let cut = |rest: &mut Vec<LeafEntry>| {
+            let takes = leaf_takes(rest, dense);
+            let takes = if in_order || takes == rest.len() { takes } else { (takes * 3 / 4).max(1) };
+            let behind = rest.split_off(takes);
+            core::mem::replace(rest, behind)
+        };
+        *entries = cut(&mut rest).into();
+        while !rest.is_empty() {
+            let content = cut(&mut rest);
+            self.leaves.insert((at.0, content[0].block), Slot::fresh(content));
         }
     }
 
@@ -414,7 +440,7 @@ impl Map {
             && slot.content.is_none()
             && slot.pointer == Some(pointer)
         {
-            slot.content = Some(entries);
+            slot.content = Some(entries.into());
             slot.used = true;
             self.cached += 1;
         }
@@ -451,17 +477,6 @@ fn mark(slot: &mut Slot, cached: &mut usize) {
     }
 }
 
-fn of(entry: &LeafEntry) -> Located {
-    match entry.kind {
-        LeafKind::Plain => Located::At(entry.address, entry.checksum),
-        LeafKind::Lost => Located::Lost,
-    }
-}
-
-fn located(entries: &[LeafEntry], block: u64) -> Located {
-    entries.binary_search_by_key(&block, |entry| entry.block).map_or(Located::Zeroes, |at| of(&entries[at]))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -485,13 +500,19 @@ mod tests {
         }
         while let Some(key) = map.frozen_block() {
             let (leaf, _) = map.leaf_for(key);
-            let _ = map.merge(leaf, 1, 169);
+            let _ = map.merge(leaf, 1);
         }
+        map.thawed();
     }
 
     #[test]
     fn what_was_set_last_is_found_whichever_layer_it_is_in() {
-        let mut map = Map::default();
+        for (dense, most, least) in [(false, 169, 10), (true, 337, 4)] {
+            what_was_set_last_is_found(Map { dense, ..Map::default() }, most, least);
+        }
+    }
+
+    fn what_was_set_last_is_found(mut map: Map, most: usize, least: usize) {
         let mut model: BTreeMap<Key, Located> = BTreeMap::new();
         let mut state = 7u64;
         let mut next = |bound: u64| {
@@ -528,7 +549,7 @@ mod tests {
             let expected = model.get(&look).copied().unwrap_or(Located::Zeroes);
             assert_eq!(map.find(look), Found::Here(expected), "{look:?} at {step}");
         }
-        assert!(map.leaves.len() > 10);
-        assert!(map.leaves.values().all(|slot| slot.content.as_ref().is_some_and(|c| c.len() <= 169)));
+        assert!(map.leaves.len() > least);
+        assert!(map.leaves.values().all(|slot| slot.content.as_ref().is_some_and(|c| c.len() <= most)));
     }
 }

@@ -5,8 +5,8 @@ use std::rc::{Rc, Weak};
 
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{
-    BLOCK, DATA_START, LINEAGE, Leaves, Nodes, Pointer, Pointers, PoolError, Root, SegmentClass,
-    SegmentRecord, SegmentState, Segments, Uberblock, Vdev, VolumeRecord, Volumes,
+    BLOCK, DATA_START, LINEAGE, LeafRef, LeafState, Leaves, Nodes, Pointer, Pointers, PoolError, Root,
+    SegmentClass, SegmentRecord, SegmentState, Segments, Uberblock, Vdev, VolumeRecord, Volumes,
 };
 use brindle_io::sync::Notify;
 use brindle_io::{Io, MemberId};
@@ -28,6 +28,7 @@ use crate::queue::Log;
 use crate::read::Unreadable;
 use crate::replay::Recovered;
 use crate::space::Space;
+use crate::table::Table;
 
 /// How a pool is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +145,10 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         volumes: RefCell::default(),
         nodes: RefCell::default(),
         lists: RefCell::default(),
+        table: RefCell::default(),
+        drained: Cell::new(false),
+        recording: Cell::new(false),
+        gains: Cell::new(0),
         dropped: RefCell::default(),
         begun: Cell::new(0),
         last_result: Cell::new(Ok(())),
@@ -199,9 +204,9 @@ impl Core {
     async fn load_tables(&self) -> Result<(), PoolOpenError> {
         let head: Uberblock = self.record.borrow().clone();
         self.set_rooted(&head)?;
-        let mut lists = Vec::new();
+        let (mut lists, mut table) = (Vec::new(), Vec::new());
         let records =
-            self.list(head.segments, &mut lists, |bytes, n| Ok(Segments::parse(bytes, n)?.0)).await?;
+            self.list(head.segments, &mut table, |bytes, n| Ok(Segments::parse(bytes, n)?.0)).await?;
         let all: u64 = self.label.vdevs.iter().map(|vdev| u64::from(vdev.units)).sum();
         if head.segments.pages > 0 && records.len() as u64 != all {
             return Err(PoolError::Impossible { what: "uberblock", field: "segments", value: all }.into());
@@ -211,15 +216,22 @@ impl Core {
             self.check_segments(records)?;
         }
         self.space.replace(Space::new(&self.label.vdevs, records, &self.present()));
-        let leaves = self.list(head.leaves, &mut lists, |bytes, n| Ok(Leaves::parse(bytes, n)?.0)).await?;
+        let leaves: Vec<LeafRef> =
+            self.list(head.leaves, &mut lists, |bytes, n| Ok(Leaves::parse(bytes, n)?.0)).await?;
         let volumes = self.list(head.volumes, &mut lists, |bytes, n| Ok(Volumes::parse(bytes, n)?.0)).await?;
         let nodes = self.list(head.nodes, &mut lists, |bytes, n| Ok(Nodes::parse(bytes, n)?.0)).await?;
         let mut map = self.map.borrow_mut();
+        map.dense = self.label.features.dense_leaves();
+        // Such leaves are of a checkpoint behind the one that took up what these segments held before.
+        if !leaves.iter().any(|leaf| leaf.state == LeafState::Outlived) {
+            map.reuse(self.space.borrow().reused_again());
+        }
         let mut before = None;
         for leaf in leaves {
             let at = (leaf.volume, leaf.first);
-            if leaf.dead {
-                map.dead.push(Dead { at, count: leaf.count, pointer: leaf.pointer });
+            if leaf.state != LeafState::Live {
+                let outlived = leaf.state == LeafState::Outlived;
+                map.dead.push(Dead { at, count: leaf.count, pointer: leaf.pointer, outlived });
                 continue;
             }
             if before.is_some_and(|before| before >= at) {
@@ -240,6 +252,7 @@ impl Core {
         self.nodes.replace(nodes.into_iter().filter(|node| is_volume(node.volume)).collect());
         self.volumes.replace(volumes);
         self.lists.replace(lists);
+        self.table.replace(Table { above: table, ..Table::default() });
         self.estimate();
         Ok(())
     }
@@ -278,6 +291,7 @@ impl Core {
                 live: 0,
                 stripes: 0,
                 sequence: 0,
+                reused: false,
             };
             record.shape().check()?;
             if rooted.unit != vdev.unit || rooted.members & !mask != 0 {

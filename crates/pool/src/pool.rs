@@ -177,7 +177,7 @@ impl Pool {
             checkpoint: core.record.borrow().checkpoint,
             busy: Busy {
                 batches: core.log.flying.get(),
-                checkpoint: core.begun.get() > core.ended.get(),
+                checkpoint: core.begun.get() > core.ended.get() || core.recording.get(),
                 cleaning: core.cleaning.get(),
                 raising: core.thin.get(),
                 failing: core.change_pending.get(),

@@ -122,6 +122,18 @@ pub(crate) struct Log {
     /// Blocks that cleaning moves. A batch that changes one of them is not begun before that has ended: it is to have the greater number.
     /// A change that waits for room does not keep its block from being moved, since that is what makes the room.
     moving: RefCell<BTreeSet<Key>>,
+    /// Moves whose blocks are still being read.
+    gathering: Cell<usize>,
+}
+
+/// A move whose blocks are being read, as long as this lives.
+pub(crate) struct Gathering<'a>(&'a Log);
+
+impl Drop for Gathering<'_> {
+    fn drop(&mut self) {
+        self.0.gathering.set(self.0.gathering.get() - 1);
+        self.0.landed.notify();
+    }
 }
 
 /// Blocks that cleaning moves, as long as this lives.
@@ -166,7 +178,20 @@ impl Log {
             since: Cell::new(0),
             changing: RefCell::default(),
             moving: RefCell::default(),
+            gathering: Cell::new(0),
         }
+    }
+
+    /// One more move begins to read its blocks.
+    pub(crate) fn gathers(&self) -> Gathering<'_> {
+        self.gathering.set(self.gathering.get() + 1);
+        Gathering(self)
+    }
+
+    /// A batch of a lane can be begun that has so many items if it can: no more are about to come, or enough are there.
+    pub(crate) fn has_enough(&self, lane: Lane, items: usize) -> bool {
+        let waits = || self.queues.borrow().get(&lane).map_or(0, VecDeque::len) < items;
+        lane != Lane::Cold || self.gathering.get() == 0 || !waits()
     }
 
     /// Moves nothing yet.

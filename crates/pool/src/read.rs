@@ -12,7 +12,8 @@ use brindle_volume::VolumeError;
 
 use crate::core::Core;
 use crate::events::PoolEvent;
-use crate::map::{Found, Key, Located};
+use crate::leaf::Located;
+use crate::map::{Found, Key};
 use crate::space::Space;
 use crate::stripe::{new_parity, solve, suspects};
 

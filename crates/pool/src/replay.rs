@@ -15,9 +15,10 @@ use brindle_format::pool::{BLOCK, Batch, EntryKind, SegmentState, checksum};
 use brindle_io::sync::join_all;
 
 use crate::core::Core;
+use crate::leaf::Located;
 use crate::log::apply;
 use crate::look::PoolOpenError;
-use crate::map::{ENDLESS, Located};
+use crate::map::ENDLESS;
 use crate::read::candidates;
 use crate::space::{BATCH_BLOCKS, Grant, IN_FLIGHT};
 use crate::stripe::{new_parity, solve, suspects};

@@ -6,6 +6,7 @@
 
 mod counts;
 mod pages;
+mod reuse;
 mod wear;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -135,6 +136,8 @@ struct Unit {
     turn: u32,
     /// Segments that pages have taken.
     paged: u64,
+    /// Segments that short batches have begun since the log got more.
+    shorts: usize,
     rows: VecDeque<u32>,
     short: VecDeque<u32>,
     open: [Option<Open>; 3],
@@ -185,19 +188,14 @@ pub(crate) struct Space {
     turn: usize,
     /// Segments that became free since the pool was opened.
     pub(crate) freed: u64,
-    /// The same without those that cleaning and pages took.
+    /// The same without those that cleaning took, and those of pages: these take as many again.
     pub(crate) gained: i64,
     /// Pages that a checkpoint may have to write, for which room is kept.
     pub(crate) pages: u64,
     /// Bytes of volumes.
     pub(crate) sold: u64,
-    /// Changes of the map after which a checkpoint is due.
-    pub(crate) changes: u64,
-}
-
-/// The table of segments of a checkpoint.
-pub(crate) struct States {
-    pub(crate) records: Vec<SegmentRecord>,
+    /// Changes of the map after which a checkpoint is due, if segments become free by checkpoints alone.
+    pub(crate) changes: Option<u64>,
 }
 
 impl Space {
@@ -208,6 +206,7 @@ impl Space {
             free: BTreeSet::new(),
             turn: 0,
             paged: 0,
+            shorts: 0,
             rows: VecDeque::new(),
             short: VecDeque::new(),
             open: [None; 3],
@@ -229,6 +228,7 @@ impl Space {
                 live: 0,
                 stripes: 0,
                 sequence: 0,
+                reused: false,
             }
         };
         let records = records.unwrap_or_else(|| {
@@ -249,7 +249,7 @@ impl Space {
             gained: 0,
             pages: 0,
             sold: u64::MAX,
-            changes: 0,
+            changes: None,
         };
         for at in 0..space.units.len() {
             let free = |&n: &u32| space.segments[n as usize].usage == Use::Free;
@@ -382,6 +382,7 @@ impl Space {
         state.usage = Use::Open;
         state.record.class = stream.class();
         self.gained -= i64::from(stream == Stream::Cold);
+        unit.shorts += usize::from(stream == Stream::Short);
         let open = Open { segment, next: 0 };
         let grant = self.grant(open, blocks)?;
         self.units[at].open[place] = Some(Open { next: grant.stripes, ..open });
@@ -439,8 +440,8 @@ impl Space {
         (least..=parity.min(width.saturating_sub(1))).rev().find(|&p| p == least || fits(p)).unwrap_or(0)
     }
 
-    /// The record of each segment for a checkpoint: batches up to `sequence` are in its map. The log gets new ones.
-    pub(crate) fn states(&mut self, sequence: u64) -> States {
+    /// Segments that are empty become free, or the log's. Batches up to `sequence` are in the map.
+    pub(crate) fn turn_over(&mut self, sequence: u64) {
         for at in 0..self.units.len() {
             self.close_empty(at, sequence);
             let (range, mut ready) = (self.units[at].range(), Vec::new());
@@ -456,6 +457,10 @@ impl Space {
             }
             self.add_log(at, ready);
         }
+    }
+
+    /// The record of each segment: batches up to `sequence` are in the map. What was used again stays known where `keep`.
+    pub(crate) fn records(&self, sequence: u64, keep: bool) -> Vec<SegmentRecord> {
         let record = |segment: &Segment| {
             let state = match segment.usage {
                 Use::Free | Use::Freeing => SegmentState::Free,
@@ -466,14 +471,15 @@ impl Space {
                 Use::Closed => SegmentState::Closed,
             };
             let live = segment.record.live.saturating_sub(segment.young);
-            let mut record = SegmentRecord { state, live, ..segment.record };
+            let reused = keep && segment.record.reused;
+            let mut record = SegmentRecord { state, live, reused, ..segment.record };
             if state == SegmentState::Free {
                 (record.live, record.stripes, record.sequence) = (0, 0, 0);
                 record.class = SegmentClass::None;
             }
             record
         };
-        States { records: self.segments.iter().map(record).collect() }
+        self.segments.iter().map(record).collect()
     }
 
     /// Free segments that pages do not need become the log's, with the shape that their members give them. First come those that are
@@ -491,10 +497,13 @@ impl Space {
         let cleaning = cleaning.min(have.saturating_sub(FEW_PAGES / 2));
         let count = have.saturating_sub(unit.for_pages(pages)).max(cleaning).min(want);
         let (mut rows, mut short) = (unit.rows.len(), unit.short.len());
+        // As many as were asked for last time, and some for a beginning: half of such a segment is parity, whoever writes to it.
+        let shorts = core::mem::take(&mut unit.shorts) + 1;
         for _ in 0..count {
             let Some(n) = ready.pop_front().or_else(|| unit.take_free()) else { break };
             // Where narrow stripes are no others there are none: batches of few blocks take rows.
-            let narrow = short * 3 < rows && unit.shape(true, parity) != unit.shape(false, parity);
+            let narrow =
+                short < shorts.max(rows / 8) && unit.shape(true, parity) != unit.shape(false, parity);
             *(if narrow { &mut short } else { &mut rows }) += 1;
             let shape = unit.shape(narrow, parity);
             let segment = &mut self.segments[n as usize];
@@ -534,43 +543,12 @@ impl Space {
                 let held = segment.record.stripes > 0;
                 segment.reuses += u32::from(held);
                 self.freed += u64::from(held);
-                self.gained += i64::from(held);
+                self.gained += i64::from(held && segment.record.class != SegmentClass::Pages);
                 segment.usage = Use::Free;
                 (segment.record.live, segment.dying) = (0, 0);
                 unit.free.insert(n);
             }
         }
-    }
-
-    /// Unused segments of the log that lie on members which are out get another shape: they are free until the next checkpoint stands,
-    /// which gives them one. A few stay as they are until there are others, so that nobody waits for those. True if some were
-    /// withdrawn, and others stay: one more checkpoint is due.
-    pub(crate) fn withdraw_log(&mut self) -> bool {
-        let mut again = false;
-        self.close_stale();
-        for unit in &mut self.units {
-            let segments = &self.segments;
-            let is_stale = |n: &u32| segments[*n as usize].record.members != unit.present;
-            let stale = unit.rows.iter().chain(&unit.short).filter(|n| is_stale(n)).count();
-            let mut stays = stale.min(FEW_LOG.saturating_sub(unit.log() - stale));
-            let mut withdrawn = Vec::new();
-            for queue in [&mut unit.rows, &mut unit.short] {
-                queue.retain(|n| {
-                    let goes = is_stale(n) && stays == 0;
-                    stays -= usize::from(is_stale(n) && stays > 0);
-                    if goes {
-                        withdrawn.push(*n);
-                    }
-                    !goes
-                });
-            }
-            again |= !withdrawn.is_empty() && withdrawn.len() < stale;
-            for n in withdrawn {
-                self.segments[n as usize].usage = Use::Freeing;
-                unit.freeing.push(n);
-            }
-        }
-        again
     }
 }
 

@@ -9,7 +9,7 @@ use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions, first
 
 use crate::clean::lock_of;
 use crate::core::Core;
-use crate::map::Located;
+use crate::leaf::Located;
 use crate::queue::{Item, Source, Ticket};
 
 const BLOCK_BYTES: u64 = BLOCK as u64;

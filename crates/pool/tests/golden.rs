@@ -17,8 +17,11 @@ const BLOCK: usize = 4096;
 /// stand in the log alone.
 const WRITTEN: (u64, u64, u64) = (24, 4, 7);
 
-fn path() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/version-1.members")
+/// The files: of the first pools of version 1, and of those with all features that there are now.
+const FILES: [&str; 2] = ["version-1.members", "dense-leaves.members"];
+
+fn path(file: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(file)
 }
 
 /// The content of a block: little of it, so that the file is small.
@@ -99,13 +102,18 @@ async fn holds(io: &Io, pool: &Pool) {
 
 #[test]
 fn a_pool_of_version_1_opens_without_any_of_its_members_and_holds_what_it_held() {
-    if std::env::var("BRINDLE_GOLDENS").is_ok_and(|what| what == "write") && !path().exists() {
-        std::fs::write(path(), make()).expect("a folder that can be written");
+    for file in FILES {
+        if std::env::var("BRINDLE_GOLDENS").is_ok_and(|what| what == "write") && !path(file).exists() {
+            std::fs::write(path(file), make()).expect("a folder that can be written");
+        }
+        opens(&std::fs::read(path(file)).expect("a golden pool"));
     }
-    let file = std::fs::read(path()).expect("a golden pool");
+}
+
+fn opens(file: &[u8]) {
     for missing in [None, Some(0), Some(1), Some(2)] {
         for how in [How::ReadOnly, How::Writing { opening: 3 }] {
-            let (sim, house) = members(&file);
+            let (sim, house) = members(file);
             let io = Io::new(Box::new(sim));
             io.block_on(async {
                 let there = (0..3).filter(|n| Some(*n) != missing).map(|n| house.ids[n]);
@@ -125,8 +133,13 @@ fn a_pool_of_version_1_opens_without_any_of_its_members_and_holds_what_it_held()
 
 #[test]
 fn the_second_reader_reads_the_same() {
-    let file = std::fs::read(path()).expect("a golden pool");
-    let (sim, house) = members(&file);
+    for file in FILES {
+        is_read(&std::fs::read(path(file)).expect("a golden pool"));
+    }
+}
+
+fn is_read(file: &[u8]) {
+    let (sim, house) = members(file);
     for missing in [3, 0, 1, 2] {
         let peek = |device: usize, at: u64| {
             let mut bytes = vec![0; BLOCK];
@@ -147,7 +160,7 @@ fn the_second_reader_reads_the_same() {
 /// Two devices with one identity: a copy, or two ways to one device.
 #[test]
 fn a_member_that_is_there_twice_is_named_and_neither_is_taken() {
-    let file = std::fs::read(path()).expect("a golden pool");
+    let file = std::fs::read(path(FILES[0])).expect("a golden pool");
     let (sim, house) = members(&file);
     let mut whole = vec![0; MEMBER as usize];
     sim.peek(house.ids[1], 0, &mut whole);

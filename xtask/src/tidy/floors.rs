@@ -139,12 +139,13 @@ const HOST: &[&[&str]] = &[
 ];
 
 const POOL: &[&[&str]] = &[
-    &["events", "look", "map", "space", "stripe"],
+    &["events", "leaf", "look", "space", "stripe", "table"],
+    &["map"],
     &["queue"],
     &["core", "create"],
     &["log", "read", "record"],
     &["check", "checkpoint", "replay"],
-    &["clean"],
+    &["clean", "reuse"],
     &["volume"],
     &["pool"],
     &["open"],

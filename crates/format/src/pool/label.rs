@@ -16,10 +16,14 @@ pub const MAX_MEMBERS: usize = 256;
 pub const MAX_NAME: usize = 64;
 /// Compatible features that this release knows: none.
 pub const COMPATIBLE: u64 = 0;
-/// Features that allow this release to read only: none.
-pub const READ_ONLY: u64 = 0;
-/// Features without which nothing can be read: none.
-pub const INCOMPATIBLE: u64 = 0;
+/// The feature, of those that forbid others to write, that segments are used again between checkpoints.
+pub const REUSE: u64 = 1;
+/// The feature, of those that forbid others to read, that leaves may be dense.
+pub const DENSE_LEAVES: u64 = 1;
+/// Features without which a release may not write, as far as this one knows them.
+pub const READ_ONLY: u64 = REUSE;
+/// Features without which nothing can be read, as far as this release knows them.
+pub const INCOMPATIBLE: u64 = DENSE_LEAVES;
 const MAGIC: [u8; 8] = *b"BRNDPOOL";
 const CHECKSUM_AT: usize = 8;
 const TAIL: usize = CONFIG_BYTES - 256 - MAX_VDEVS * 32 - MAX_MEMBERS * 32;
@@ -75,6 +79,19 @@ pub struct Features {
 }
 
 impl Features {
+    /// Those of pools that this release makes.
+    pub const NOW: Self = Self { compatible: 0, read_only: REUSE, incompatible: DENSE_LEAVES };
+
+    /// Leaves may be dense.
+    pub const fn dense_leaves(self) -> bool {
+        self.incompatible & DENSE_LEAVES != 0
+    }
+
+    /// Segments may be used again between checkpoints.
+    pub const fn reuse(self) -> bool {
+        self.read_only & REUSE != 0
+    }
+
     /// Bits that this release does not know, of each kind.
     pub const fn unknown(self) -> Self {
         Self {

@@ -10,6 +10,10 @@ use super::place::Address;
 
 /// Entries of a leaf.
 pub const LEAF_ENTRIES: usize = 169;
+/// Entries of a dense leaf.
+pub const DENSE_ENTRIES: usize = 337;
+/// Blocks that a dense leaf may span.
+pub const DENSE_SPAN: u64 = 1 << 16;
 /// Leaves that a page names.
 pub const LEAF_REFS: usize = 127;
 const LEAF_TAIL: usize = BODY - LEAF_ENTRIES * 24;
@@ -57,7 +61,45 @@ struct RawLeaf {
     tail: [u8; LEAF_TAIL],
 }
 
+/// An entry of a dense leaf.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawDenseEntry {
+    block: U16,
+    address: [u8; 6],
+    checksum: U32,
+}
+
+#[derive(Clone, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawDense {
+    first: U64,
+    node: U32,
+    reserved: U64,
+    entries: [RawDenseEntry; DENSE_ENTRIES],
+}
+
+const _: () = assert!(size_of::<RawDense>() == BODY);
+
 impl LeafEntry {
+    /// The entry of a dense leaf that begins with block `first`.
+    fn dense(&self, first: u64) -> RawDenseEntry {
+        let [a, b, c, d, e, f, ..] = self.address.0.to_le_bytes();
+        RawDenseEntry {
+            block: (self.block.wrapping_sub(first) as u16).into(),
+            address: [a, b, c, d, e, f],
+            checksum: self.checksum.into(),
+        }
+    }
+
+    fn of_dense(raw: &RawDenseEntry, first: u64, node: u32) -> Self {
+        let [a, b, c, d, e, f] = raw.address;
+        let address = Address(u64::from_le_bytes([a, b, c, d, e, f, 0, 0]));
+        let kind = if address == Address::NONE { LeafKind::Lost } else { LeafKind::Plain };
+        let block = first.saturating_add(raw.block.get().into());
+        Self { block, node, kind, address, checksum: raw.checksum.get() }
+    }
+
     fn raw(&self) -> RawLeafEntry {
         let [a, b, c, d, e, f, ..] = self.block.to_le_bytes();
         RawLeafEntry {
@@ -99,12 +141,24 @@ impl LeafEntry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf(pub Vec<LeafEntry>);
 
+/// How many of the first of some entries one page takes: dense ones are of one node, and span few blocks.
+pub fn leaf_takes(entries: &[LeafEntry], dense: bool) -> usize {
+    let loose = entries.len().min(LEAF_ENTRIES);
+    let Some(first) = entries.first().filter(|_| dense) else { return loose };
+    let span = |entry: &LeafEntry| entry.block.saturating_sub(first.block);
+    let fits = |entry: &&LeafEntry| entry.node == first.node && span(entry) < DENSE_SPAN;
+    loose.max(entries.iter().take(DENSE_ENTRIES).take_while(fits).count())
+}
+
 impl Leaf {
-    /// The page's bytes.
+    /// The page's bytes: dense if it may be, and can.
     ///
     /// # Errors
     /// [`PoolError::TooMany`].
-    pub fn encode(&self, volume: u32) -> Result<Vec<u8>, PoolError> {
+    pub fn encode(&self, volume: u32, dense: bool) -> Result<Vec<u8>, PoolError> {
+        if dense && self.is_dense() {
+            return self.encode_dense(volume);
+        }
         let mut raw = RawLeaf::new_zeroed();
         for (place, entry) in raw.entries.iter_mut().zip(&self.0) {
             *place = entry.raw();
@@ -112,20 +166,70 @@ impl Leaf {
         fill(PageKind::Leaf, volume.into(), self.0.len(), LEAF_ENTRIES, raw.as_bytes())
     }
 
-    /// Reads a page.
+    fn is_dense(&self) -> bool {
+        let (first, last) = (self.0.first(), self.0.last());
+        let span = first.zip(last).map(|(first, last)| last.block.saturating_sub(first.block));
+        let node = first.map(|entry| entry.node);
+        self.0.len() <= DENSE_ENTRIES
+            && span.is_some_and(|span| span < DENSE_SPAN)
+            && self.0.iter().all(|entry| Some(entry.node) == node)
+    }
+
+    fn encode_dense(&self, volume: u32) -> Result<Vec<u8>, PoolError> {
+        let mut raw = RawDense::new_zeroed();
+        let first = self.0.first().map_or(0, |entry| entry.block);
+        raw.first = first.into();
+        raw.node = self.0.first().map_or(0, |entry| entry.node).into();
+        for (place, entry) in raw.entries.iter_mut().zip(&self.0) {
+            *place = entry.dense(first);
+        }
+        fill(PageKind::DenseLeaf, volume.into(), self.0.len(), DENSE_ENTRIES, raw.as_bytes())
+    }
+
+    fn parse_dense(bytes: &[u8], volume: u32) -> Result<Self, PoolError> {
+        let (count, body) = parse(bytes, PageKind::DenseLeaf, volume.into(), DENSE_ENTRIES)?;
+        let raw = RawDense::ref_from_bytes(body).map_err(|_| PoolError::Magic { what: "page" })?;
+        let (first, node) = (raw.first.get(), raw.node.get());
+        if first >= 1 << 48 {
+            return Err(impossible("leaf", "first", first));
+        }
+        let of = |raw| LeafEntry::of_dense(raw, first, node);
+        Ok(Self(raw.entries.iter().take(count).map(of).collect()))
+    }
+
+    /// Reads a page, dense or not.
     ///
     /// # Errors
     /// [`PoolError`] if it is none, not of that volume, or holds what can't be.
     pub fn parse(bytes: &[u8], volume: u32) -> Result<Self, PoolError> {
-        let (count, body) = parse(bytes, PageKind::Leaf, volume.into(), LEAF_ENTRIES)?;
-        let raw = RawLeaf::ref_from_bytes(body).map_err(|_| PoolError::Magic { what: "page" })?;
-        let leaf: Vec<_> = raw.entries.iter().take(count).map(LeafEntry::of).collect::<Result<_, _>>()?;
+        let leaf = if PageKind::DenseLeaf.is_of(bytes) {
+            Self::parse_dense(bytes, volume)?
+        } else {
+            Self::parse_loose(bytes, volume)?
+        };
         let key = |entry: &LeafEntry| (entry.block, entry.node);
-        if let Some(pair) = leaf.windows(2).find(|pair| pair.iter().map(key).is_sorted_by(|a, b| a >= b)) {
+        if let Some(pair) = leaf.0.windows(2).find(|pair| pair.iter().map(key).is_sorted_by(|a, b| a >= b)) {
             return Err(impossible("leaf", "block", pair.last().map_or(0, |entry| entry.block)));
         }
-        Ok(Self(leaf))
+        Ok(leaf)
     }
+
+    fn parse_loose(bytes: &[u8], volume: u32) -> Result<Self, PoolError> {
+        let (count, body) = parse(bytes, PageKind::Leaf, volume.into(), LEAF_ENTRIES)?;
+        let raw = RawLeaf::ref_from_bytes(body).map_err(|_| PoolError::Magic { what: "page" })?;
+        raw.entries.iter().take(count).map(LeafEntry::of).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// Whether something finds a block in a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeafState {
+    /// Blocks are found in it.
+    Live,
+    /// Its entries are zeroes by now, and still count in their segments.
+    Dead,
+    /// The same; but those in segments that were used again do not count: they are of before.
+    Outlived,
 }
 
 /// A leaf as the list of leaves has it.
@@ -137,8 +241,8 @@ pub struct LeafRef {
     pub first: u64,
     /// Its entries.
     pub count: u16,
-    /// Its entries are zeroes by now, and still count in their segments.
-    pub dead: bool,
+    /// Whether something finds a block in it.
+    pub state: LeafState,
     /// The place of the leaf.
     pub pointer: Pointer,
 }
@@ -177,7 +281,11 @@ impl Leaves {
             *place = RawLeafRef {
                 volume: leaf.volume.into(),
                 count: leaf.count.into(),
-                dead: u16::from(leaf.dead).into(),
+                dead: match leaf.state {
+                    LeafState::Live => 0.into(),
+                    LeafState::Dead => 1.into(),
+                    LeafState::Outlived => 2.into(),
+                },
                 first: leaf.first.into(),
                 address: leaf.pointer.address.0.into(),
                 checksum: leaf.pointer.checksum.into(),
@@ -200,13 +308,14 @@ impl Leaves {
                 return Err(impossible("list of leaves", "address", address.0));
             }
             let pointer = Pointer { address, checksum: raw.checksum.get() };
-            let dead = match raw.dead.get() {
-                0 => false,
-                1 => true,
+            let state = match raw.dead.get() {
+                0 => LeafState::Live,
+                1 => LeafState::Dead,
+                2 => LeafState::Outlived,
                 other => return Err(impossible("list of leaves", "dead", other)),
             };
             let (volume, first, count) = (raw.volume.get(), raw.first.get(), raw.count.get());
-            Ok(LeafRef { volume, first, count, dead, pointer })
+            Ok(LeafRef { volume, first, count, state, pointer })
         };
         raw.leaves.iter().take(count).map(of).collect::<Result<_, _>>().map(Self)
     }

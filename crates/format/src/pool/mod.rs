@@ -17,10 +17,13 @@ mod volume;
 pub use batch::{Batch, ENTRIES, Entry, EntryKind};
 pub use error::PoolError;
 pub use label::{
-    COMPATIBLE, Features, INCOMPATIBLE, Label, MAX_MEMBERS, MAX_NAME, MAX_VDEVS, MemberRecord, READ_ONLY,
-    Vdev, VdevKind,
+    COMPATIBLE, DENSE_LEAVES, Features, INCOMPATIBLE, Label, MAX_MEMBERS, MAX_NAME, MAX_VDEVS, MemberRecord,
+    READ_ONLY, REUSE, Vdev, VdevKind,
 };
-pub use leaf::{LEAF_ENTRIES, LEAF_REFS, Leaf, LeafEntry, LeafKind, LeafRef, Leaves};
+pub use leaf::{
+    DENSE_ENTRIES, DENSE_SPAN, LEAF_ENTRIES, LEAF_REFS, Leaf, LeafEntry, LeafKind, LeafRef, LeafState,
+    Leaves, leaf_takes,
+};
 pub use page::{POINTERS, PageKind, Pointer, Pointers, Root};
 pub use segment::{SEGMENTS, SegmentClass, SegmentRecord, SegmentState, Segments};
 pub use uberblock::{LINEAGE, ROOTED, Rooted, Uberblock};

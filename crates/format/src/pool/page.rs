@@ -29,6 +29,8 @@ pub enum PageKind {
     Volumes,
     /// Nodes.
     Nodes,
+    /// Blocks of volumes, of which twice as many fit.
+    DenseLeaf,
 }
 
 impl PageKind {
@@ -40,7 +42,13 @@ impl PageKind {
             Self::Segments => 4,
             Self::Volumes => 5,
             Self::Nodes => 6,
+            Self::DenseLeaf => 7,
         }
+    }
+
+    /// A page says that it is of this kind.
+    pub(super) fn is_of(self, bytes: &[u8]) -> bool {
+        bytes.get(MAGIC.len()) == Some(&self.number())
     }
 }
 

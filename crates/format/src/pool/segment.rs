@@ -47,7 +47,8 @@ struct RawSegment {
     stripe: u8,
     parity: u8,
     unit: u8,
-    reserved: [u8; 3],
+    reused: u8,
+    reserved: [u8; 2],
     members: U64,
     live: U32,
     stripes: U32,
@@ -82,6 +83,9 @@ pub struct SegmentRecord {
     pub stripes: u32,
     /// Sequence number of the last batch in the segment.
     pub sequence: u64,
+    /// It was used again since the checkpoint: leaves of that one still name what it held before, and younger batches all of these
+    /// blocks. As long as there are leaves that were outlived, it stays set.
+    pub reused: bool,
 }
 
 impl SegmentRecord {
@@ -107,7 +111,8 @@ impl SegmentRecord {
             stripe: self.stripe,
             parity: self.parity,
             unit: self.unit,
-            reserved: [0; 3],
+            reused: self.reused.into(),
+            reserved: [0; 2],
             members: self.members.into(),
             live: self.live.into(),
             stripes: self.stripes.into(),
@@ -138,6 +143,11 @@ impl SegmentRecord {
             live: raw.live.get(),
             stripes: raw.stripes.get(),
             sequence: raw.sequence.get(),
+            reused: match raw.reused {
+                0 => false,
+                1 => true,
+                other => return Err(impossible("segment", "reused", other)),
+            },
         };
         let shape = record.shape().check()?;
         if record.stripes > shape.stripes() {

@@ -8,6 +8,8 @@ use super::{BATCH_BLOCKS, FOR_CLEANING, Segment, Space, Unit, Use, sold};
 
 /// Segments beyond those of pages below which a vdev is cleaned.
 const LEAST_LEFT: u64 = 8;
+/// The same of a vdev of many units whose segments are used again between checkpoints.
+const ROUNDS_LEFT: u64 = 32;
 
 /// Data blocks of a batch of whole stripes, as large as one can be.
 pub(super) fn batch_blocks(data: u64) -> u64 {
@@ -125,6 +127,11 @@ impl Space {
         (0..self.units.len()).map(of).sum()
     }
 
+    /// Data blocks of the largest batch of whole rows that the vdev takes which is next.
+    pub(crate) fn full_batch(&self) -> usize {
+        (batch_blocks(self.row().into()) as usize).max(2)
+    }
+
     /// Pages of the segment that has most of them.
     pub(crate) fn most_pages(&self) -> u64 {
         self.units.iter().map(Unit::page_blocks).max().unwrap_or(0)
@@ -220,12 +227,12 @@ impl Space {
 
     /// Segments beyond those of pages that a vdev should have. Users and cleaning go at one pace at half of that, which is to last from
     /// one checkpoint to the next: each writes most of the map where changes are at random. More of them would cost more moves than
-    /// that spares pages.
+    /// that spares pages. Where segments are used again between checkpoints, it has to last for some rounds of cleaning.
     fn wanted(&self, at: usize) -> u64 {
         let units = u64::from(self.units[at].vdev.units);
-        let of_changes =
-            self.changes.div_ceil(u64::from(self.blocks_now(at)).max(1)) / self.units.len() as u64;
-        (2 * of_changes + LEAST_LEFT).min(units / 16).max(units / 128).max(LEAST_LEFT)
+        let blocks = u64::from(self.blocks_now(at)).max(1);
+        let lasts = |changes: u64| 2 * (changes.div_ceil(blocks) / self.units.len() as u64) + LEAST_LEFT;
+        self.changes.map_or(ROUNDS_LEFT, lasts).min(units / 16).max(units / 128).max(LEAST_LEFT)
     }
 
     /// Whether all that stands on the pool can do without a member: by the record of each segment.

@@ -24,7 +24,6 @@ impl Space {
                 let state = &mut self.segments[segment as usize];
                 (state.usage, state.record.class) = (Use::Open, SegmentClass::Pages);
                 state.record.live = 0;
-                self.gained -= 1;
                 self.units[at].paged += 1;
                 reshape(&mut state.record, shape);
                 self.units[at].pages = Some(Open { segment, next: 0 });
@@ -57,7 +56,6 @@ impl Space {
             let is_open = unit.pages.is_some_and(|open| open.segment == grant.segment);
             if grant.stripe == 0 && segment.record.live == 0 {
                 segment.usage = Use::Free;
-                self.gained += 1;
                 unit.free.insert(grant.segment);
                 unit.pages = unit.pages.filter(|_| !is_open);
             } else if is_open {

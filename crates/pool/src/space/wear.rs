@@ -1,6 +1,6 @@
 //! Segments are used in turn, so that all of them wear alike, and none is kept for nothing.
 
-use super::{Space, Unit, Use};
+use super::{FEW_LOG, Space, Unit, Use};
 
 impl Unit {
     /// The next free segment: they are taken in turn, so that all of them wear alike.
@@ -38,5 +38,36 @@ impl Space {
                 }
             }
         }
+    }
+
+    /// Unused segments of the log that lie on members which are out get another shape: they are free until the next checkpoint stands,
+    /// which gives them one. A few stay as they are until there are others, so that nobody waits for those. True if some were
+    /// withdrawn, and others stay: one more checkpoint is due.
+    pub(crate) fn withdraw_log(&mut self) -> bool {
+        let mut again = false;
+        self.close_stale();
+        for unit in &mut self.units {
+            let segments = &self.segments;
+            let is_stale = |n: &u32| segments[*n as usize].record.members != unit.present;
+            let stale = unit.rows.iter().chain(&unit.short).filter(|n| is_stale(n)).count();
+            let mut stays = stale.min(FEW_LOG.saturating_sub(unit.log() - stale));
+            let mut withdrawn = Vec::new();
+            for queue in [&mut unit.rows, &mut unit.short] {
+                queue.retain(|n| {
+                    let goes = is_stale(n) && stays == 0;
+                    stays -= usize::from(is_stale(n) && stays > 0);
+                    if goes {
+                        withdrawn.push(*n);
+                    }
+                    !goes
+                });
+            }
+            again |= !withdrawn.is_empty() && withdrawn.len() < stale;
+            for n in withdrawn {
+                self.segments[n as usize].usage = Use::Freeing;
+                unit.freeing.push(n);
+            }
+        }
+        again
     }
 }

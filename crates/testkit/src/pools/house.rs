@@ -1,6 +1,6 @@
 //! Members that carry a small pool.
 
-use brindle_format::pool::VdevKind;
+use brindle_format::pool::{Features, VdevKind};
 use brindle_io::{Io, MemberId};
 use brindle_pool::{How, Pool, PoolConfig, PoolOpenError, PoolSpec, Recovered, VdevSpec, create, open, plan};
 use uuid::Uuid;
@@ -43,6 +43,8 @@ pub struct House {
     pub size: u64,
     /// Changes in memory after which a checkpoint is due.
     pub changes: usize,
+    /// Features of the pool.
+    pub features: Features,
 }
 
 impl House {
@@ -54,7 +56,8 @@ impl House {
     /// A pool on devices of `size` bytes that `add` makes.
     pub fn of(kind: Kind, size: u64, mut add: impl FnMut(u64) -> MemberId) -> Self {
         let count = kind.vdevs(size).iter().map(|vdev| vdev.sizes.len()).sum();
-        Self { kind, ids: (0..count).map(|_| add(size)).collect(), size, changes: 200 }
+        let ids = (0..count).map(|_| add(size)).collect();
+        Self { kind, ids, size, changes: 200, features: Features::NOW }
     }
 
     /// The specification of the pool.
@@ -76,7 +79,8 @@ impl House {
     /// If a device does not take it.
     pub async fn create(&self, io: &Io) {
         let spec = self.spec();
-        let label = plan(&spec).expect("a pool that can be");
+        let mut label = plan(&spec).expect("a pool that can be");
+        label.features = self.features;
         create(io, &label, spec.opening, &self.ids).await.expect("members that are well");
     }
 

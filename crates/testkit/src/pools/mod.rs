@@ -16,6 +16,7 @@ mod strike;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use brindle_format::pool::Features;
 use brindle_io::sim::{Model, Sim};
 use brindle_io::{Duration, Io, Task};
 use brindle_pool::Pool;
@@ -114,7 +115,9 @@ impl Subject for Pools {
         let plan = PoolPlan::new(seed);
         let flush_latency = if plan.slow { 3_000_000 } else { 150_000 };
         let model = Model { flush_latency, ..Model::sata_ssd() };
-        let house = House::new(plan.kind, |size| sim.add_blank_drive(model, size));
+        let mut house = House::new(plan.kind, |size| sim.add_blank_drive(model, size));
+        house.changes = if plan.large { 2000 } else { house.changes };
+        house.features = if plan.old { Features::default() } else { house.features };
         let io = Io::new(Box::new(sim.clone()));
         io.block_on(house.create(&io));
         io.shutdown();

@@ -23,6 +23,10 @@ pub struct PoolPlan {
     pub(super) full: bool,
     /// Members hold other bytes than they were given, and say nothing.
     pub(super) silent: bool,
+    /// Many changes stay in memory: segments are used again between checkpoints, which are rare.
+    pub(super) large: bool,
+    /// The pool is of a release that knew neither dense leaves nor that.
+    pub(super) old: bool,
     /// Members take long to flush: much is written while a checkpoint is.
     pub(super) slow: bool,
     /// A client changes the memory that it writes from.
@@ -61,6 +65,8 @@ impl PoolPlan {
             faults,
             victims,
             slow: random.one_in(3),
+            large: random.one_in(2),
+            old: random.one_in(8),
         }
     }
 
@@ -77,6 +83,8 @@ impl fmt::Display for PoolPlan {
             (self.silent, "silent faults"),
             (self.faults, "faults"),
             (self.slow, "slow flushes"),
+            (self.large, "many changes"),
+            (self.old, "old features"),
             (self.restless, "restless client"),
         ];
         let marks: String = marks.iter().filter(|mark| mark.0).map(|mark| format!(", {}", mark.1)).collect();

@@ -211,6 +211,22 @@ impl Reader<'_> {
         Ok(records)
     }
 
+    /// The entries of a leaf: block, address, checksum.
+    fn leaf(&self, address: u64, expected: u32) -> Result<Vec<(u64, u64, u32)>, String> {
+        let lost = || format!("leaf {address:#x} is lost");
+        let page = self.at(address, expected).ok_or_else(lost)?;
+        let count = usize::from(u16_at(&page, 10));
+        let loose = |entry: &[u8]| (u48_at(entry, 0), u64_at(entry, 12), u32_at(entry, 20));
+        let first = u64_at(&page, 32);
+        let dense = |entry: &[u8]| (first + u64::from(u16_at(entry, 0)), u48_at(entry, 2), u32_at(entry, 8));
+        match page[8] {
+            _ if !page.starts_with(b"BRNDPAGE") => Err(lost()),
+            2 => Ok(page[32..].chunks(24).take(count).map(loose).collect()),
+            7 => Ok(page[52..].chunks(12).take(count).map(dense).collect()),
+            kind => Err(format!("page {address:#x} is no leaf but of kind {kind}")),
+        }
+    }
+
     fn content(&self) -> Result<PoolContent, String> {
         let mut own = Vec::new();
         let rooted = usize::from(u16_at(&self.head.0, 744));
@@ -232,22 +248,26 @@ impl Reader<'_> {
         }
         self.list(152, 6, 64, &mut own)?;
         let mut found: BTreeMap<(u32, u64), (u64, u32)> = BTreeMap::new();
-        // Blocks of leaves that were given back only count.
-        let mut dead = Vec::new();
-        for leaf in self.list(80, 3, 32, &mut own)? {
-            let (address, volume) = (u64_at(&leaf, 16), u32_at(&leaf, 0));
-            own.push(address);
-            let page = self.page(address, u32_at(&leaf, 24), 2)?;
-            for n in 0..usize::from(u16_at(&page, 10)) {
-                let entry = &page[32 + n * 24..][..24];
-                if u16_at(&leaf, 6) == 1 {
-                    dead.push(u64_at(entry, 12));
-                    continue;
+        let leaves = self.list(80, 3, 32, &mut own)?;
+        let is_outlived = |leaf: &[u8]| u16_at(leaf, 6) == 2;
+        let behind = leaves.iter().any(|leaf| is_outlived(leaf));
+        let mut counted = own.clone();
+        for leaf in &leaves {
+            let (address, volume, state) = (u64_at(leaf, 16), u32_at(leaf, 0), u16_at(leaf, 6));
+            counted.push(address);
+            let may_be_of_before = is_outlived(leaf) || !behind;
+            for (block, address, expected) in self.leaf(address, u32_at(leaf, 24))? {
+                let reused = table.get((address >> 20) as usize).is_some_and(|record| record[5] == 1);
+                if !(may_be_of_before && reused) {
+                    counted.push(address);
                 }
-                found.insert((volume, u48_at(entry, 0)), (u64_at(entry, 12), u32_at(entry, 20)));
+                // Blocks of leaves that were given back only count.
+                if state == 0 {
+                    found.insert((volume, block), (address, expected));
+                }
             }
         }
-        content.miscounted = miscounted(&table, found.values().map(|at| at.0).chain(own).chain(dead));
+        content.miscounted = miscounted(&table, counted.into_iter());
         if !content.stopped {
             self.replay(&table, &mut found, &mut content.volumes)?;
         }

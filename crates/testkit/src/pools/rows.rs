@@ -151,7 +151,7 @@ impl Rows {
         let cut: Vec<Option<Vec<u8>>> =
             blocks.iter().map(|b| b.as_ref().map(|b| b[..HEAD].to_vec())).collect();
         self.choices(n, &blocks, Some(wanted)).into_iter().find_map(|without| {
-            let of = |blocks| self.solved(n, blocks, &without).map(|solved| solved[wanted].clone());
+            let of = |blocks| self.slot_of(n, self.solved(n, blocks, &without)?, wanted);
             // Most choices are seen to be wrong by a few bytes.
             let head = of(&cut)?;
             if !head.starts_with(begin) || others.iter().any(|other| other.starts_with(&head)) {
@@ -215,14 +215,18 @@ impl Rows {
                 None => all.push(block.clone()?),
             }
         }
-        // The block that is asked for may be parity.
-        for which in 0..usize::from(segment.parity) {
-            let length = all.first().map_or(0, Vec::len);
-            let mut parity = vec![0; length];
-            (0..data).for_each(|n| add(&mut parity, &all[n], factor(which, n)));
-            all.push(parity);
-        }
         Some(all)
+    }
+
+    /// The block in a slot of a stripe whose data blocks these are.
+    fn slot_of(&self, n: u32, mut data: Vec<Vec<u8>>, slot: usize) -> Option<Vec<u8>> {
+        let segment = self.segments.get(&n)?;
+        let Some(which) = slot.checked_sub(usize::from(segment.stripe - segment.parity)) else {
+            return Some(data.swap_remove(slot));
+        };
+        let mut parity = vec![0; data.first().map_or(0, Vec::len)];
+        (0..).zip(&data).for_each(|(n, block)| add(&mut parity, block, factor(which, n)));
+        Some(parity)
     }
 
     /// Whether data blocks from a stripe on sum to these, and zeroes behind them, after as many as there is parity were rebuilt.

@@ -38,12 +38,12 @@ impl Strike {
         let place = |random: &mut Random| DATA + random.below((size - 2 * DATA) >> 12) * 4096;
         let loud = plan.faults && (!plan.silent || random.one_in(2));
         if loud {
-            return match random.below(8) {
-                0 | 1 => Self::Dies,
-                2 | 3 => Self::Leaves,
-                4 => Self::Hangs,
-                5 => Self::Crawls,
-                6 => Self::BadPlace(place(random)),
+            return match random.below(10) {
+                0..=2 => Self::Dies,
+                3..=5 => Self::Leaves,
+                6 => Self::Hangs,
+                7 => Self::Crawls,
+                8 => Self::BadPlace(place(random)),
                 _ => Self::Refuses(place(random)),
             };
         }
