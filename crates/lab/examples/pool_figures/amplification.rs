@@ -7,8 +7,11 @@ use crate::world::{SOLD, Scale, Stage};
 
 /// Requests in flight.
 const DEPTH: u64 = 2048;
-/// The volume is overwritten so many times before anything counts, and half as often after.
+/// The volume is overwritten so many times before anything counts, and once after.
 const TIMES: u64 = 3;
+
+/// So many times the blocks of other figures.
+pub(crate) const LARGER: u64 = 8;
 
 /// Rows: what, live per cent, live blocks to a change in memory, at most so many bytes, at least so much of the drives' writes.
 type Row = (&'static str, u64, u64, f64, Option<f64>);
@@ -41,11 +44,25 @@ pub(crate) fn print(live: u64) {
     println!(
         "| what | client | moves | map | summaries | parity | in all | to reach | |\n|---|---:|---:|---:|---:|---:|---:|---:|---|"
     );
+    let mut last: Option<(u64, Stage)> = None;
     for (what, percent, changes, limit, share) in ROWS {
-        let scale = Scale { changes, ..Scale::of(live, percent) };
-        let stage = used(&scale);
+        // As many segments as a pool of a TiB has: what is kept free is a few of them.
+        let unit = Some(64 << 10);
+        let scale = Scale { changes, unit, ..Scale::of(live * LARGER, percent) };
+        let stage = match last.take() {
+            // One that is in use already: only its settings change.
+            Some((of, stage)) if of == percent => {
+                let stage = stage.reopened(scale.config());
+                overwrite(&stage, stage.blocks / 2, 4);
+                stage
+            }
+            other => {
+                other.into_iter().for_each(|(_, stage)| stage.end());
+                used(&scale)
+            }
+        };
         let (before, moved) = (stage.pool.status().written, stage.moved());
-        let count = stage.blocks * TIMES / 2;
+        let count = stage.blocks;
         let rate = overwrite(&stage, count, 5);
         let written = stage.written_since(&before);
         let client = (count * 4096) as f64;
@@ -62,8 +79,9 @@ pub(crate) fn print(live: u64) {
         );
         let read = of(stage.moved().0 - moved.0);
         rates.push((what, rate, share, members, read));
-        stage.end();
+        last = Some((percent, stage));
     }
+    last.into_iter().for_each(|(_, stage)| stage.end());
     crate::table::head("4K random overwrites, raidz2 of twelve drives");
     println!("| JBOD, M IOPS | | {:.2} | | the drives |", jbod / 1e6);
     for (what, rate, share, members, read) in rates {

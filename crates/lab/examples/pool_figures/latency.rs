@@ -1,6 +1,6 @@
 //! How long writes take: many at an even rate while segments are cleaned, and one that is to be stable.
 
-use crate::amplification::used;
+use crate::amplification::{LARGER, used};
 use crate::load::{Kind, closed, fill, open_loop};
 use crate::table::{Limit, head, line};
 use crate::world::{Scale, Stage, bare};
@@ -16,7 +16,7 @@ const SYNC: u64 = 20_000;
 pub(crate) fn print(live: u64) {
     head("How long 4K writes take while segments are cleaned");
     for percent in [70, 80] {
-        even(live, percent);
+        even(live * LARGER, percent);
     }
     stable(live);
 }

@@ -42,12 +42,6 @@ fn members(scale: &Scale) -> (Io, Vec<MemberId>) {
     (Io::new(Box::new(memory)), ids)
 }
 
-/// Resident bytes of this process.
-fn resident() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
-}
-
 /// Prints the tables.
 pub(crate) fn print(live: u64) {
     let scale = Scale::of(live, 70);
@@ -83,7 +77,7 @@ pub(crate) fn print(live: u64) {
         " GB/s",
         "checksums, parity, and a copy into memory members",
     );
-    memory(stage, &scale);
+    stage.end();
 }
 
 fn large_writes(stage: &Stage, blocks: u64, count: u64, seed: u64) {
@@ -96,18 +90,4 @@ fn large_writes(stage: &Stage, blocks: u64, count: u64, seed: u64) {
             stage.volume.write(at * BLOCK, buf.all(), false).await.expect("members that are well");
         }
     });
-}
-
-/// The map's memory: of a pool that has none of it, and then all.
-fn memory(stage: Stage, scale: &Scale) {
-    let blocks = stage.blocks;
-    let stage = stage.reopened(Scale { leaves: 0, ..scale.clone() }.config());
-    let small = resident();
-    let stage = stage.reopened(scale.config());
-    closed(&stage.io, core::slice::from_ref(&stage.volume), Kind::Read, 32, blocks, 1);
-    let each = resident().saturating_sub(small) as f64 / blocks as f64;
-    let tib = each * f64::from(1 << 28) / f64::from(1 << 30);
-    let why = format!("{each:.1} bytes for each block, by what the process has more of");
-    line("memory of the whole map, for each TiB in random order", Limit::Most(3.6), tib, " GiB", &why);
-    stage.end();
 }

@@ -54,7 +54,7 @@ impl Scale {
 
     /// Leaves of a map that was written in order, or has been split.
     fn all_leaves(&self) -> u64 {
-        self.live.div_ceil(brindle_format::pool::LEAF_ENTRIES as u64)
+        self.live.div_ceil(brindle_format::pool::DENSE_ENTRIES as u64)
     }
 
     /// The settings of the pool.
