@@ -280,7 +280,7 @@ impl Core {
     /// Moves the live blocks of segments that have `all`.
     async fn move_all(self: &Rc<Self>, live: &[(Key, Address)], all: u32) -> Result<(), VolumeError> {
         let batch = self.space.borrow().full_batch() - 1;
-        for some in live.chunks(MOVES * batch) {
+        for some in live.chunks(MOVES * batch).take_while(|_| !self.stopping.get()) {
             let moves = some.chunks(batch).map(|some| self.shift_of(some, live.len(), all));
             for shifted in join_all(moves).await {
                 match shifted {
@@ -470,6 +470,9 @@ impl Core {
         if self.stopping.replace(true) {
             return Ok(());
         }
+        // Moves that are under way would be written to segments that the next opening gives to others.
+        self.room.until(|| (!self.cleaning.get() && !self.reaping.get()).then_some(())).await;
+        self.log.landed.until(|| (self.log.flying.get() == 0).then_some(())).await;
         let stopped = if self.read_only {
             Ok(())
         } else {

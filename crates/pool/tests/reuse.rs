@@ -143,3 +143,31 @@ fn a_pool_of_before_stays_what_it_is() {
     let (freed, checkpoints) = wears(Features::default());
     assert!(freed > 400 && checkpoints * 200 > freed, "{freed} became free by {checkpoints} checkpoints");
 }
+
+/// Moves under way come to their end before a pool has stopped: the next opening gives their segments to others.
+#[test]
+fn nothing_of_a_pool_is_written_once_it_has_stopped() {
+    let (sim, house) = house(5, Features::NOW);
+    let io = Io::new(Box::new(sim));
+    io.block_on(async {
+        house.create(&io).await;
+        let pool = opened(&io, &house, 2).await;
+        let blocks = (pool.status().capacity >> 12) / 8 * 8;
+        let mut times = vec![0; blocks as usize];
+        pool.create_volume("one", blocks << 12).await.expect("room");
+        overwrite(&io, &pool.volume("one").expect("it is there"), &mut times, blocks / 4, 1).await;
+        let (mut pool, mut cleaned) = (pool, 0);
+        for round in 0..8 {
+            overwrite(&io, &pool.volume("one").expect("it is there"), &mut times, 100, 2 + round).await;
+            cleaned += usize::from(pool.status().busy.cleaning);
+            pool.stop().await.expect("it stops");
+            let busy = pool.status().busy;
+            assert!(busy.batches == 0 && !busy.cleaning, "{busy:?}");
+            pool = opened(&io, &house, 3 + round).await;
+        }
+        assert!(cleaned > 2, "it was cleaned {cleaned} times");
+        holds(&io, &pool, &times).await;
+        pool.stop().await.expect("it stops");
+    });
+    io.shutdown();
+}
