@@ -19,7 +19,7 @@ use brindle_io::sync::join_all;
 use brindle_volume::VolumeError;
 
 use crate::core::Core;
-use crate::leaf::Entries;
+use crate::leaf::{Entries, Located};
 use crate::log::add_parity;
 use crate::map::{Key, Slot};
 use crate::space::{Grant, Space};
@@ -148,6 +148,10 @@ impl Core {
         if self.read_only {
             return Err(VolumeError::ReadOnly);
         }
+        // Others that waited for the turn meanwhile would write to a pool that has stopped.
+        if self.stopping.get() && why != Why::Stop {
+            return Err(VolumeError::Stopping);
+        }
         self.begun.set(self.begun.get() + 1);
         let mut result = Err(VolumeError::NoSpace);
         for _ in 0..ATTEMPTS {
@@ -270,10 +274,10 @@ impl Core {
         lists.into_iter().map(|(records, fit)| pages_of(records, fit)).sum()
     }
 
-    fn uncount(&self, gone: Vec<crate::leaf::Located>) {
+    fn uncount(&self, gone: Vec<Located>) {
         let (map, mut space) = (self.map.borrow(), self.space.borrow_mut());
         for located in gone {
-            if let crate::leaf::Located::At(address, _) = located
+            if let Located::At(address, _) = located
                 && !map.is_of_before(address)
             {
                 space.died(address);
@@ -341,21 +345,14 @@ impl Core {
             space.take_pages(full as u32 + others + table).ok_or(VolumeError::NoSpace)?
         };
         // Counted before the table of segments is written, which is among them.
-        let places: Vec<Address> = grants
-            .iter()
-            .flat_map(|grant| (1..grant.blocks()).map(|n| grant.address(n)))
-            .take(full + others as usize + table as usize)
-            .collect();
+        let places: Vec<Address> =
+            grants.iter().flat_map(Grant::pages).take(full + others as usize + table as usize).collect();
         let debt = self.map.borrow_mut().pay_debt();
         let old = self.old_pages(dirty, gone);
-        {
-            let mut space = self.space.borrow_mut();
-            places.iter().for_each(|&address| space.count(address, true));
-            old.iter().for_each(|&address| space.count(address, false));
-        }
         let outlived = self.map.borrow().has_outlived();
         let records = {
             let mut space = self.space.borrow_mut();
+            space.exchange(&old, &places);
             space.turn_over(sequence);
             space.records(sequence, outlived)
         };
@@ -366,8 +363,7 @@ impl Core {
             Err(error) => {
                 self.map.borrow_mut().owe(debt);
                 let mut space = self.space.borrow_mut();
-                places.iter().for_each(|&address| space.count(address, false));
-                old.iter().for_each(|&address| space.count(address, true));
+                space.exchange(&places, &old);
                 if pages.are_nobodys(error) {
                     space.give_back(&grants);
                 }

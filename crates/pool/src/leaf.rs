@@ -1,7 +1,7 @@
 //! The entries of a leaf in memory: twelve bytes each, where they are of one node and close to each other.
 
 use brindle_format::pool::place::Address;
-use brindle_format::pool::{DENSE_ENTRIES, DENSE_SPAN, LEAF_ENTRIES, LeafEntry, LeafKind, leaf_takes};
+use brindle_format::pool::{LEAF_ENTRIES, LeafEntry, LeafKind, is_dense, leaf_takes};
 
 /// Where a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,16 +66,10 @@ pub(crate) struct Entries(Held);
 
 impl From<Vec<LeafEntry>> for Entries {
     fn from(entries: Vec<LeafEntry>) -> Self {
-        let Some((head, last)) = entries.first().zip(entries.last()) else {
+        let Some(&LeafEntry { block: first, node, .. }) = entries.first().filter(|_| is_dense(&entries))
+        else {
             return Self(Held::Loose(entries));
         };
-        let (first, node) = (head.block, head.node);
-        let is_near = entries.len() <= DENSE_ENTRIES
-            && last.block - first < DENSE_SPAN
-            && entries.iter().all(|entry| entry.node == node);
-        if !is_near {
-            return Self(Held::Loose(entries));
-        }
         Self(Held::Near(first, node, entries.iter().map(|entry| Near::new(first, entry)).collect()))
     }
 }

@@ -71,7 +71,7 @@ impl PoolMember {
 pub struct Busy {
     /// Batches of the log that are under way.
     pub batches: usize,
-    /// A checkpoint is being written.
+    /// A checkpoint is being written, or the table of segments alone.
     pub checkpoint: bool,
     /// Segments are being cleaned.
     pub cleaning: bool,

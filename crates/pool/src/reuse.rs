@@ -8,14 +8,23 @@
 //! Counts of live blocks are those of the last checkpoint's leaves all the time. So there is no such record while leaves are
 //! gone through that were given back, nor behind a checkpoint that did not come to its end.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use brindle_format::pool::SEGMENTS;
+use brindle_format::pool::place::Address;
 use brindle_volume::VolumeError;
 
 use crate::checkpoint::{Pages, pages_of};
 use crate::core::Core;
 use crate::space::Grant;
+
+/// Pages of the table that are written anew, and where to.
+struct Room {
+    pages: BTreeSet<usize>,
+    grants: Vec<Grant>,
+    places: Vec<Address>,
+}
 
 impl Core {
     /// The table of segments can be recorded alone.
@@ -37,7 +46,7 @@ impl Core {
         if !space.is_scarce() || is_under_way || !self.may_reuse() {
             return space.is_scarce() && !is_under_way;
         }
-        !self.cleaning.get() && space.gains(self.record.borrow().sequence) == 0
+        !self.cleaning.get() && !space.gains(self.record.borrow().sequence).now
     }
 
     /// Begins a record if it is `due`; gives how many segments one gains, now or soon.
@@ -45,12 +54,9 @@ impl Core {
         if !self.may_reuse() {
             return 0;
         }
-        let (count, gains) = {
-            let (space, sequence) = (self.space.borrow(), self.record.borrow().sequence);
-            (space.emptied(sequence), space.gains(sequence))
-        };
+        let gains = self.space.borrow().gains(self.record.borrow().sequence);
         if due
-            && gains > 0
+            && gains.now
             && let Some(core) = self.kept().filter(|core| !core.checkpointing.replace(true))
         {
             drop(self.set.io.spawn(async move {
@@ -58,7 +64,7 @@ impl Core {
                 core.checkpointing.set(false);
             }));
         }
-        count
+        gains.emptied
     }
 
     /// Makes room: by a record of the table if that does, else by a checkpoint. What others made meanwhile will do.
@@ -80,61 +86,37 @@ impl Core {
 
     /// True if segments were gained.
     async fn reuse_in_turn(&self) -> Result<bool, VolumeError> {
-        if self.read_only || !self.may_reuse() {
+        if self.read_only || self.stopping.get() || !self.may_reuse() {
             return Ok(false);
         }
-        let sequence = self.record.borrow().sequence;
-        let (segments, count) = {
-            let space = self.space.borrow();
-            (space.reusable(sequence), space.segments.len())
-        };
+        let (sequence, count) = (self.record.borrow().sequence, self.space.borrow().segments.len());
         let most = pages_of(count, SEGMENTS);
-        if self.space.borrow().gains(sequence) == 0
-            || self.page_debt(0) + u64::from(most) > self.room_for_changes()
-        {
+        let has_room = self.page_debt(0) + u64::from(most) <= self.room_for_changes();
+        if !has_room || !self.space.borrow().gains(sequence).now {
             return Ok(false);
         }
-        self.map.borrow_mut().reuse(segments.iter().copied());
-        self.tried.borrow_mut().retain(|n| !segments.contains(n));
-        let mut changed = {
+        let segments = self.space.borrow().reusable(sequence);
+        self.tried.borrow_mut().retain(|n| segments.binary_search(n).is_err());
+        {
             let mut space = self.space.borrow_mut();
             space.reuse(&segments);
             space.turn_over(sequence);
-            self.table.borrow().changed(&space.records(sequence, true))
-        };
-        // Places that are taken change the records of their own segments.
-        let above = most as usize - count.div_ceil(SEGMENTS);
-        let (mut grants, mut places) = (Vec::new(), Vec::new());
-        while places.len() < changed.len() + above {
-            let more = (changed.len() + above - places.len()) as u32;
-            let Some(taken) = self.space.borrow_mut().take_pages(more) else {
-                self.space.borrow_mut().give_back(&grants);
-                return Ok(false);
-            };
-            let of = |grant: &Grant| (1..grant.blocks()).map(|n| grant.address(n)).collect::<Vec<_>>();
-            places.extend(taken.iter().flat_map(of));
-            grants.extend(taken);
-            changed = self.table.borrow().with(changed, &places);
         }
-        places.truncate(changed.len() + above);
-        let (kept, replaced) = {
-            let table = self.table.borrow();
-            (table.kept(&changed), table.replaced(&changed))
+        self.map.borrow_mut().reuse(segments);
+        let above = most as usize - count.div_ceil(SEGMENTS);
+        let Some(Room { pages, grants, places }) = self.room_for_table(sequence, above) else {
+            return Ok(false);
         };
-        let records = {
-            let mut space = self.space.borrow_mut();
-            places.iter().for_each(|&address| space.count(address, true));
-            replaced.iter().for_each(|&address| space.count(address, false));
-            space.records(sequence, true)
-        };
-        debug_assert!(self.table.borrow().changed(&records).is_subset(&changed));
-        let mut pages = Pages::new(self, &grants);
-        let written = pages.write_table(records, &kept).await;
+        let (kept, replaced) = (self.table.borrow().kept(&pages), self.table.borrow().replaced(&pages));
+        self.space.borrow_mut().exchange(&replaced, &places);
+        let records = self.space.borrow().records(sequence, true);
+        debug_assert!(self.table.borrow().changed(&records).is_subset(&pages));
+        let mut writing = Pages::new(self, &grants);
+        let written = writing.write_table(records, &kept).await;
         let mut space = self.space.borrow_mut();
         if let Err(error) = written {
-            places.iter().for_each(|&address| space.count(address, false));
-            replaced.iter().for_each(|&address| space.count(address, true));
-            if pages.are_nobodys(error) {
+            space.exchange(&places, &replaced);
+            if writing.are_nobodys(error) {
                 space.give_back(&grants);
             }
             return Err(error);
@@ -143,5 +125,24 @@ impl Core {
         self.gains.set(self.gains.get() + 1);
         self.room.notify();
         Ok(true)
+    }
+
+    /// Room for the pages of the table that change, and for so many `above` them.
+    fn room_for_table(&self, sequence: u64, above: usize) -> Option<Room> {
+        let (table, mut space) = (self.table.borrow(), self.space.borrow_mut());
+        let mut pages = table.changed(&space.records(sequence, true));
+        let (mut grants, mut places): (Vec<Grant>, Vec<Address>) = (Vec::new(), Vec::new());
+        // Places that are taken change the records of their own segments.
+        while places.len() < pages.len() + above {
+            let Some(taken) = space.take_pages((pages.len() + above - places.len()) as u32) else {
+                space.give_back(&grants);
+                return None;
+            };
+            places.extend(taken.iter().flat_map(Grant::pages));
+            grants.extend(taken);
+            pages = table.with(pages, &places);
+        }
+        places.truncate(pages.len() + above);
+        Some(Room { pages, grants, places })
     }
 }

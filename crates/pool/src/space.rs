@@ -2,7 +2,7 @@
 //!
 //! A segment that is free becomes one of the log by a checkpoint, which recovery reads, and is closed when it is full. It is free
 //! again by the checkpoint after which nothing names it, once that stands on all members and nobody reads it any more. The same
-//! checkpoint gives it to the log, which is written once that stands.
+//! checkpoint gives it to the log, which is written once that stands. So does a record of the table of segments alone: see `reuse`.
 
 mod counts;
 mod pages;
@@ -95,6 +95,11 @@ impl Grant {
     /// Where the `n`th data block is; the summary is the first.
     pub(crate) fn address(&self, n: u32) -> Address {
         Address::new(self.segment, self.shape.data_place(self.stripe, n))
+    }
+
+    /// Where pages stand that fill it.
+    pub(crate) fn pages(&self) -> impl Iterator<Item = Address> {
+        (1..self.blocks()).map(|n| self.address(n))
     }
 }
 
@@ -290,6 +295,12 @@ impl Space {
             let live = &mut segment.record.live;
             *live = if more { live.saturating_add(1) } else { live.saturating_sub(1) };
         }
+    }
+
+    /// Pages are named instead of others.
+    pub(crate) fn exchange(&mut self, others: &[Address], pages: &[Address]) {
+        pages.iter().for_each(|&address| self.count(address, true));
+        others.iter().for_each(|&address| self.count(address, false));
     }
 
     /// The same by a change that the next checkpoint is to take: recovery finds it in the log, and counts it again.

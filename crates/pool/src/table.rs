@@ -36,17 +36,13 @@ impl Table {
     /// Pages that differ from these records, or will, since places in segments of theirs are given back. All where pages lie about in
     /// more segments than an uberblock can name.
     pub(crate) fn changed(&self, records: &[SegmentRecord]) -> BTreeSet<usize> {
-        let all = 0..records.len().div_ceil(SEGMENTS);
         let about: BTreeSet<u32> = self.places().map(|address| address.segment()).collect();
         if self.records.len() != records.len() || about.len() > ROOTED / 2 {
-            return all.collect();
+            return (0..records.len().div_ceil(SEGMENTS)).collect();
         }
-        let page = |records: &'_ [SegmentRecord], n: usize| records[n * SEGMENTS..].len().min(SEGMENTS);
-        let differs = |&n: &usize| {
-            let range = n * SEGMENTS..n * SEGMENTS + page(records, n);
-            !self.records[range.clone()].iter().zip(&records[range]).all(|(old, new)| is_same(old, new))
-        };
-        self.with(all.filter(differs).collect(), &[])
+        let both = self.records.iter().zip(records);
+        let differ = both.enumerate().filter(|(_, (old, new))| !is_same(old, new));
+        self.with(differ.map(|(n, _)| n / SEGMENTS).collect(), &[])
     }
 
     /// Pages that change if these do, and pages are written to these places.

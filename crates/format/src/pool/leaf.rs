@@ -145,9 +145,17 @@ pub struct Leaf(pub Vec<LeafEntry>);
 pub fn leaf_takes(entries: &[LeafEntry], dense: bool) -> usize {
     let loose = entries.len().min(LEAF_ENTRIES);
     let Some(first) = entries.first().filter(|_| dense) else { return loose };
-    let span = |entry: &LeafEntry| entry.block.saturating_sub(first.block);
-    let fits = |entry: &&LeafEntry| entry.node == first.node && span(entry) < DENSE_SPAN;
-    loose.max(entries.iter().take(DENSE_ENTRIES).take_while(fits).count())
+    loose.max(entries.iter().take(DENSE_ENTRIES).take_while(|entry| is_near(first, entry)).count())
+}
+
+fn is_near(first: &LeafEntry, entry: &LeafEntry) -> bool {
+    entry.node == first.node && entry.block.saturating_sub(first.block) < DENSE_SPAN
+}
+
+/// One dense leaf takes these, which are in the order of their blocks: there are some, of one node, within few blocks.
+pub fn is_dense(entries: &[LeafEntry]) -> bool {
+    let all_near = |first: &LeafEntry| entries.iter().all(|entry| is_near(first, entry));
+    entries.len() <= DENSE_ENTRIES && entries.first().is_some_and(all_near)
 }
 
 impl Leaf {
@@ -156,7 +164,7 @@ impl Leaf {
     /// # Errors
     /// [`PoolError::TooMany`].
     pub fn encode(&self, volume: u32, dense: bool) -> Result<Vec<u8>, PoolError> {
-        if dense && self.is_dense() {
+        if dense && is_dense(&self.0) {
             return self.encode_dense(volume);
         }
         let mut raw = RawLeaf::new_zeroed();
@@ -164,15 +172,6 @@ impl Leaf {
             *place = entry.raw();
         }
         fill(PageKind::Leaf, volume.into(), self.0.len(), LEAF_ENTRIES, raw.as_bytes())
-    }
-
-    fn is_dense(&self) -> bool {
-        let (first, last) = (self.0.first(), self.0.last());
-        let span = first.zip(last).map(|(first, last)| last.block.saturating_sub(first.block));
-        let node = first.map(|entry| entry.node);
-        self.0.len() <= DENSE_ENTRIES
-            && span.is_some_and(|span| span < DENSE_SPAN)
-            && self.0.iter().all(|entry| Some(entry.node) == node)
     }
 
     fn encode_dense(&self, volume: u32) -> Result<Vec<u8>, PoolError> {
@@ -190,7 +189,7 @@ impl Leaf {
         let (count, body) = parse(bytes, PageKind::DenseLeaf, volume.into(), DENSE_ENTRIES)?;
         let raw = RawDense::ref_from_bytes(body).map_err(|_| PoolError::Magic { what: "page" })?;
         let (first, node) = (raw.first.get(), raw.node.get());
-        if first >= 1 << 48 {
+        if first >= (1 << 48) - DENSE_SPAN {
             return Err(impossible("leaf", "first", first));
         }
         let of = |raw| LeafEntry::of_dense(raw, first, node);

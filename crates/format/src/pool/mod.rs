@@ -22,7 +22,7 @@ pub use label::{
 };
 pub use leaf::{
     DENSE_ENTRIES, DENSE_SPAN, LEAF_ENTRIES, LEAF_REFS, Leaf, LeafEntry, LeafKind, LeafRef, LeafState,
-    Leaves, leaf_takes,
+    Leaves, is_dense, leaf_takes,
 };
 pub use page::{POINTERS, PageKind, Pointer, Pointers, Root};
 pub use segment::{SEGMENTS, SegmentClass, SegmentRecord, SegmentState, Segments};

@@ -4,6 +4,15 @@ use brindle_format::pool::SegmentClass;
 
 use super::{Segment, Space, Use};
 
+/// The use of a record of the table alone.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Gains {
+    /// There is something that it gives the log or makes free.
+    pub(crate) now: bool,
+    /// Segments that are used again by it, now or once nobody reads them any more.
+    pub(crate) emptied: usize,
+}
+
 impl Segment {
     /// All of its blocks are elsewhere by changes, as is known for sure.
     fn is_emptied(&self, sequence: u64) -> bool {
@@ -21,24 +30,19 @@ impl Space {
         (0..).zip(&self.segments).filter(|(_, segment)| is(segment)).map(|(n, _)| n).collect()
     }
 
-    /// How many there are with those that somebody reads.
-    pub(crate) fn emptied(&self, sequence: u64) -> usize {
-        self.segments.iter().filter(|segment| segment.is_emptied(sequence)).count()
-    }
-
-    /// Segments that a record of the table alone would give the log, or make free.
-    pub(crate) fn gains(&self, sequence: u64) -> usize {
-        let is_emptied = |segment: &&Segment| {
-            segment.usage == Use::Closed
-                && segment.record.class == SegmentClass::Pages
-                && segment.lives() == 0
-        };
-        let emptied = self.segments.iter().filter(is_emptied).count();
-        let spare = |at: usize| {
-            let unit = &self.units[at];
-            unit.free.len().saturating_sub(unit.for_pages(self.pages_of(at)))
-        };
-        self.reusable(sequence).len() + emptied + (0..self.units.len()).map(spare).sum::<usize>()
+    /// The use that a record of the table alone would have.
+    pub(crate) fn gains(&self, sequence: u64) -> Gains {
+        let mut gains = Gains::default();
+        for segment in &self.segments {
+            let is_emptied = segment.is_emptied(sequence);
+            gains.emptied += usize::from(is_emptied);
+            let is_page = segment.usage == Use::Closed && segment.record.class == SegmentClass::Pages;
+            gains.now |= is_emptied && segment.pins == 0 || is_page && segment.record.live == 0;
+        }
+        // Free ones that pages do not need.
+        gains.now |= (0..self.units.len())
+            .any(|at| self.units[at].free.len() > self.units[at].for_pages(self.pages_of(at)));
+        gains
     }
 
     /// These are used again: what the last checkpoint says of their blocks is of before.
