@@ -25,8 +25,10 @@ const MOVES: usize = 4;
 /// less than a segment where units are small.
 const FRUITLESS: usize = 3;
 const PATIENT: usize = 24;
+/// Full batches of moves beside which one that is not full is left for the next round.
+const FULL: usize = 3;
 /// Blocks that users may write ahead of cleaning.
-const AHEAD: i64 = 1024;
+const AHEAD: i64 = 2048;
 /// The reserve below which users wait for cleaning, in the parts of [`crate::space::Space::reserve`]. At half of it both go at one pace.
 const PACED: u64 = 768;
 /// The fewest blocks that cleaning moves at once, and pages beyond those that it counts with.
@@ -34,6 +36,8 @@ const FEW_MOVES: u64 = 8;
 const SPARE: u64 = 16;
 /// Leaves that were given back which are gone through at a time.
 const REAPED: usize = 64;
+/// Stripes whose summaries are read side by side where batches have one.
+const LOOKED_AT: u32 = 32;
 
 impl Core {
     /// Begins what is due: a checkpoint, cleaning. It counts segments only now and then.
@@ -182,6 +186,17 @@ impl Core {
     /// Cleans until there is room enough, and all has as much parity as it can have. Where nothing gives room, that is counted: users
     /// wait no longer for it.
     async fn clean(self: &Rc<Self>) {
+        let mut left = Vec::new();
+        self.clean_on(&mut left).await;
+        // Segments in which something is left can be chosen again.
+        let mut tried = self.tried.borrow_mut();
+        for (_, address) in left {
+            tried.remove(&address.segment());
+        }
+    }
+
+    /// The same; what was found and not moved is `left`.
+    async fn clean_on(self: &Rc<Self>, left: &mut Vec<(Key, Address)>) {
         let gained = || self.space.borrow().gained;
         let (mut best, mut fruitless, mut idle, mut rounds, mut looked) = (gained(), 0, 0, 0, false);
         loop {
@@ -197,7 +212,7 @@ impl Core {
                 let _failed = self.some_checkpoint().await;
             }
             rounds += usize::from(thin);
-            let moved = match self.round(thin).await {
+            let moved = match self.round(thin, left).await {
                 // Blocks of batches that are younger than the last checkpoint stay where they are until the next.
                 Ok(0) if thin && !looked && self.space.borrow().thin_blocks() > 0 => {
                     looked = true;
@@ -233,8 +248,13 @@ impl Core {
         }
     }
 
-    /// Empties some segments; gives how many blocks that took. Of those that are thin, if there is room enough.
-    async fn round(self: &Rc<Self>, thin: bool) -> Result<usize, VolumeError> {
+    /// Empties some segments; gives how many blocks that took, `left` of the round before among them. Of those that are thin, if there is
+    /// room enough.
+    async fn round(
+        self: &Rc<Self>,
+        thin: bool,
+        left: &mut Vec<(Key, Address)>,
+    ) -> Result<usize, VolumeError> {
         let sequence = self.record.borrow().sequence;
         let mut victims: Vec<(u32, Pin<'_>, u32)> = Vec::new();
         // Nothing is free before a checkpoint: what is moved has to fit into what the log has now.
@@ -246,14 +266,14 @@ impl Core {
             };
             let Some((victim, blocks)) = found else { break };
             match room.checked_sub(u64::from(blocks)) {
-                Some(left) => room = left,
+                Some(rest) => room = rest,
                 None if victims.is_empty() => room = 0,
                 None => break,
             }
             self.tried.borrow_mut().insert(victim);
             victims.push((victim, Pin::new(&self.space, victim), blocks));
         }
-        if victims.is_empty() {
+        if victims.is_empty() && left.is_empty() {
             if thin && self.space.borrow().has_thin_pages() {
                 self.some_checkpoint().await?;
                 return Ok(usize::from(self.space.borrow().has_thin_pages()));
@@ -261,12 +281,20 @@ impl Core {
             return Ok(0);
         }
         // Users leave room for them from now on, else none of them would be emptied.
-        self.to_move.set(victims.iter().map(|(.., blocks)| u64::from(*blocks)).sum());
+        let found: u64 = victims.iter().map(|(.., blocks)| u64::from(*blocks)).sum();
+        self.to_move.set(left.len() as u64 + found);
         // One that a silent member keeps from being emptied is tried again after the next checkpoint.
         let gathered = join_all(victims.iter().map(|(victim, ..)| self.gather(*victim))).await;
-        let mut live: Vec<(Key, Address)> = gathered.into_iter().flatten().collect();
+        let mut live = core::mem::take(left);
+        live.extend(gathered.into_iter().flatten());
+        // A rest that fills no batch waits for the next round: else each would end with a batch that is mostly filling.
+        let batch = self.space.borrow().full_batch() - 1;
+        if !thin && live.len() >= FULL * batch {
+            left.extend(live.drain(live.len() / batch * batch..));
+        }
         // Blocks of one volume come together again, in batches that are full.
-        live.sort_unstable_by_key(|(key, _)| *key);
+        live.sort_unstable();
+        live.dedup();
         let all = victims.iter().map(|(victim, ..)| self.space.borrow().blocks_of(*victim)).sum();
         let count = live.len();
         self.to_move.set(count as u64);
@@ -368,32 +396,66 @@ impl Core {
         else {
             return live;
         };
-        let mut stripe = 0;
+        let (mut stripe, mut ahead) = (0, 1);
         while stripe < stripes {
-            let Ok(batches) = self.summaries(segment, shape, stripe, thoroughly).await else { return live };
-            for batch in &batches {
-                let mut next = 1;
-                for entry in &batch.entries {
-                    let address = Address::new(segment, shape.data_place(stripe, next));
-                    next += u32::from(entry.kind.has_block());
-                    let key = (entry.volume, entry.block);
-                    if entry.kind == EntryKind::Data
-                        && matches!(self.locate(key).await, Ok((Located::At(at, _), _)) if at == address)
-                    {
-                        live.push((key, address));
-                    }
+            // Behind a small batch there are others: so many stripes are looked at side by side.
+            let end = stripes.min(stripe + ahead);
+            let look = async |at| if thoroughly { None } else { self.summary(segment, shape, at).await };
+            for (at, found) in (stripe..end).zip(join_all((stripe..end).map(look)).await) {
+                // A block of the batch before stands there.
+                if at < stripe {
+                    continue;
                 }
+                let batches = match found {
+                    Some(batch) => vec![batch],
+                    None => match self.summaries(segment, shape, at, thoroughly).await {
+                        Ok(batches) => batches,
+                        Err(_) => return live,
+                    },
+                };
+                for batch in &batches {
+                    self.live_of(batch, segment, shape, at, &mut live).await;
+                }
+                let next = match &*batches {
+                    [batch] if !thoroughly => u32::from(batch.stripes).max(1),
+                    _ => 1,
+                };
+                (stripe, ahead) = (at + next, (LOOKED_AT / next).max(1));
             }
-            stripe += match &*batches {
-                [batch] if !thoroughly => u32::from(batch.stripes),
-                _ => 1,
-            };
         }
         live
     }
 
-    /// The summary in the first slot of a stripe, if one stands there. If none does, or `thoroughly`, all that may stand there by the
-    /// other blocks.
+    /// Blocks of a batch that still are where it wrote them.
+    async fn live_of(
+        &self,
+        batch: &Batch,
+        segment: u32,
+        shape: Shape,
+        stripe: u32,
+        live: &mut Vec<(Key, Address)>,
+    ) {
+        let mut next = 1;
+        for entry in &batch.entries {
+            let address = Address::new(segment, shape.data_place(stripe, next));
+            next += u32::from(entry.kind.has_block());
+            let key = (entry.volume, entry.block);
+            if entry.kind == EntryKind::Data
+                && matches!(self.locate(key).await, Ok((Located::At(at, _), _)) if at == address)
+            {
+                live.push((key, address));
+            }
+        }
+    }
+
+    /// The summary in the first slot of a stripe, if one stands there.
+    async fn summary(&self, segment: u32, shape: Shape, stripe: u32) -> Option<Batch> {
+        let address = Address::new(segment, shape.place(stripe, 0));
+        let block = self.raw(address, false).await.ok()?;
+        Batch::parse(&block, self.label.pool, address).ok()
+    }
+
+    /// All summaries that may stand in the first slot of a stripe, by the other blocks.
     async fn summaries(
         &self,
         segment: u32,
@@ -401,13 +463,7 @@ impl Core {
         stripe: u32,
         thoroughly: bool,
     ) -> Result<Vec<Batch>, VolumeError> {
-        let (pool, address) = (self.label.pool, Address::new(segment, shape.place(stripe, 0)));
-        if !thoroughly
-            && let Ok(block) = self.raw(address, false).await
-            && let Ok(batch) = Batch::parse(&block, pool, address)
-        {
-            return Ok(vec![batch]);
-        }
+        let address = Address::new(segment, shape.place(stripe, 0));
         let mut silent = None;
         // Members that are slow are asked where the others don't suffice.
         for patiently in [false, true] {

@@ -62,7 +62,15 @@ impl Core {
         if items.is_empty() {
             return;
         }
-        self.log.queues.borrow_mut().entry(lane).or_default().extend(items);
+        let mut queues = self.log.queues.borrow_mut();
+        let queue = queues.entry(lane).or_default();
+        let had = queue.len();
+        queue.extend(items);
+        let is_full = (had + 1..=queue.len()).contains(&(BATCH_BLOCKS as usize - 1));
+        drop(queues);
+        if is_full {
+            self.log.landed.notify();
+        }
         self.begin_pumping(lane);
     }
 
@@ -91,7 +99,8 @@ impl Core {
             let free = || (self.log.flying.get() < IN_FLIGHT).then_some(());
             self.log.landed.until(free).await;
             let full = self.space.borrow().full_batch() - 1;
-            self.log.landed.until(|| self.log.has_enough(lane, full).then_some(())).await;
+            let enough = || self.log.has_enough(lane, full, self.cleaning.get()).then_some(());
+            self.log.landed.until(enough).await;
             let taken = self.take_items(lane);
             if taken.is_empty() {
                 if self.log.is_empty(lane) {
@@ -146,6 +155,8 @@ impl Core {
         self.log.under_way.borrow_mut().insert(sequence);
         self.log.since.set(self.log.since.get() + 1);
         self.log.flying.set(self.log.flying.get() + 1);
+        let of_users = usize::from(lane == Lane::Users);
+        self.log.of_users.set(self.log.of_users.get() + of_users);
         let coming = items.len() as u64;
         self.log.coming.set(self.log.coming.get() + coming);
         self.space.borrow_mut().written(grant.segment, sequence);
@@ -158,6 +169,7 @@ impl Core {
         drop(self.set.io.spawn(async move {
             core.carry_out(load).await;
             core.log.flying.set(core.log.flying.get() - 1);
+            core.log.of_users.set(core.log.of_users.get() - of_users);
             core.log.coming.set(core.log.coming.get() - coming);
             core.log.landed.notify();
             core.look_after();

@@ -112,6 +112,8 @@ pub(crate) struct Log {
     /// Batches up to this one are on stable storage.
     pub(crate) durable: Cell<u64>,
     pub(crate) flying: Cell<usize>,
+    /// Of these, those of users.
+    pub(crate) of_users: Cell<usize>,
     /// Changes that batches under way are about to make.
     pub(crate) coming: Cell<u64>,
     pub(crate) landed: Notify,
@@ -173,6 +175,7 @@ impl Log {
             given_up: RefCell::default(),
             durable: Cell::new(last),
             flying: Cell::new(0),
+            of_users: Cell::new(0),
             coming: Cell::new(0),
             landed: Notify::new(io),
             since: Cell::new(0),
@@ -188,10 +191,16 @@ impl Log {
         Gathering(self)
     }
 
-    /// A batch of a lane can be begun that has so many items if it can: no more are about to come, or enough are there.
-    pub(crate) fn has_enough(&self, lane: Lane, items: usize) -> bool {
-        let waits = || self.queues.borrow().get(&lane).map_or(0, VecDeque::len) < items;
-        lane != Lane::Cold || self.gathering.get() == 0 || !waits()
+    /// A batch of a lane can be begun that has so many items if it can: no more are about to come, or enough are there. While cleaning
+    /// has to make the room for them, users begin a batch beside another only once it is full: of one with a few blocks most is parity and
+    /// a summary.
+    pub(crate) fn has_enough(&self, lane: Lane, items: usize, cleans: bool) -> bool {
+        let has = || self.queues.borrow().get(&lane).map_or(0, VecDeque::len) >= items;
+        match lane {
+            Lane::Users => !cleans || self.of_users.get() == 0 || has(),
+            Lane::Zeroes => true,
+            Lane::Cold => self.gathering.get() == 0 || has(),
+        }
     }
 
     /// Moves nothing yet.
