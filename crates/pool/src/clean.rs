@@ -13,7 +13,7 @@ use crate::leaf::Located;
 use crate::map::{Dead, Key};
 use crate::queue::{Item, Lane, Source, Ticket};
 use crate::read::{Pin, Unreadable};
-use crate::space::BATCH_BLOCKS;
+use crate::space::{BATCH_BLOCKS, Stream};
 
 /// The part of all segments that so many batches are between two looks at them: these cost little beside the batches.
 const LOOKS: usize = 512;
@@ -258,7 +258,7 @@ impl Core {
         let sequence = self.record.borrow().sequence;
         let mut victims: Vec<(u32, Pin<'_>, u32)> = Vec::new();
         // Nothing is free before a checkpoint: what is moved has to fit into what the log has now.
-        let mut room = self.space.borrow().room_of_log() / 2;
+        let mut room = (self.space.borrow().room_of_log() / 2).saturating_sub(left.len() as u64);
         while victims.len() < ROUND {
             let found = {
                 let (space, tried) = (self.space.borrow(), self.tried.borrow());
@@ -290,7 +290,8 @@ impl Core {
         // A rest that fills no batch waits for the next round: else each would end with a batch that is mostly filling.
         let batch = self.space.borrow().full_batch() - 1;
         if !thin && live.len() >= FULL * batch {
-            left.extend(live.drain(live.len() / batch * batch..));
+            let first = self.space.borrow().open_rest(Stream::Cold).min(live.len());
+            left.extend(live.drain(first + (live.len() - first) / batch * batch..));
         }
         // Blocks of one volume come together again, in batches that are full.
         live.sort_unstable();
@@ -308,8 +309,11 @@ impl Core {
     /// Moves the live blocks of segments that have `all`.
     async fn move_all(self: &Rc<Self>, live: &[(Key, Address)], all: u32) -> Result<(), VolumeError> {
         let batch = self.space.borrow().full_batch() - 1;
-        for some in live.chunks(MOVES * batch).take_while(|_| !self.stopping.get()) {
-            let moves = some.chunks(batch).map(|some| self.shift_of(some, live.len(), all));
+        // Segments that are open are filled first, so that those behind them begin with full batches.
+        let (first, others) = live.split_at(self.space.borrow().open_rest(Stream::Cold).min(live.len()));
+        let batches: Vec<_> = first.chunks(batch).chain(others.chunks(batch)).collect();
+        for some in batches.chunks(MOVES).take_while(|_| !self.stopping.get()) {
+            let moves = some.iter().map(|some| self.shift_of(some, live.len(), all));
             for shifted in join_all(moves).await {
                 match shifted {
                     Ok(()) | Err(VolumeError::Member { .. }) => {}
@@ -417,7 +421,7 @@ impl Core {
                     self.live_of(batch, segment, shape, at, &mut live).await;
                 }
                 let next = match &*batches {
-                    [batch] if !thoroughly => u32::from(batch.stripes).max(1),
+                    [batch] if !thoroughly => u32::from(batch.stripes),
                     _ => 1,
                 };
                 (stripe, ahead) = (at + next, (LOOKED_AT / next).max(1));

@@ -66,8 +66,6 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    const ALL: [Self; 3] = [Self::Rows, Self::Short, Self::Cold];
-
     fn class(self) -> SegmentClass {
         match self {
             Self::Rows => SegmentClass::Rows,
@@ -372,7 +370,7 @@ impl Space {
     }
 
     fn take_of(&mut self, at: usize, stream: Stream, blocks: u32, urgency: Urgency) -> Option<Grant> {
-        let place = Stream::ALL.iter().position(|&s| s == stream)?;
+        let place = stream as usize;
         if let Some(open) = self.units[at].open[place] {
             if let Some(grant) = self.grant(open, blocks) {
                 self.units[at].open[place] = Some(Open { next: grant.stripe + grant.stripes, ..open });

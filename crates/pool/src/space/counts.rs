@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use brindle_format::pool::SegmentClass;
 
-use super::{BATCH_BLOCKS, FOR_CLEANING, Segment, Space, Unit, Use, sold};
+use super::{BATCH_BLOCKS, FOR_CLEANING, Segment, Space, Stream, Unit, Use, sold};
 
 /// Segments beyond those of pages below which a vdev is cleaned.
 const LEAST_LEFT: u64 = 8;
@@ -135,6 +135,18 @@ impl Space {
     /// Pages of the segment that has most of them.
     pub(crate) fn most_pages(&self) -> u64 {
         self.units.iter().map(Unit::page_blocks).max().unwrap_or(0)
+    }
+
+    /// Blocks that go into open segments of a stream before full batches do.
+    pub(crate) fn open_rest(&self, stream: Stream) -> usize {
+        let rest = |unit: &Unit| {
+            let open = unit.open[stream as usize]?;
+            let shape = self.segments[open.segment as usize].record.shape();
+            let data = u32::from(shape.data());
+            let left = (shape.stripes() - open.next) % (BATCH_BLOCKS / data).max(1) * data;
+            left.checked_sub(1)
+        };
+        self.units.iter().filter_map(rest).map(|blocks| blocks as usize).sum()
     }
 
     /// Bytes of volumes that a vdev has to have room for.
