@@ -124,6 +124,8 @@ pub struct Looked {
     pub label: Label,
     /// Its youngest uberblock.
     pub head: Option<Uberblock>,
+    /// Slots of a ring that hold what is no uberblock, a bit each.
+    pub torn: u64,
 }
 
 /// Reads the labels of a device.
@@ -169,12 +171,18 @@ pub async fn look(io: &Io, name: &str, id: MemberId) -> Result<Looked, PoolOpenE
     let none = PoolOpenError::NoLabel { device: device(), error: PoolError::Magic { what: "label" } };
     let label = label.ok_or(first.unwrap_or(none))?;
     let slots = rings.iter().flat_map(|ring| {
-        let slot = |n: u64| &ring[(RING + n * BLOCK as u64) as usize..][..BLOCK];
+        let slot = |n: u64| (n, &ring[(RING + n * BLOCK as u64) as usize..][..BLOCK]);
         (0..RING_SLOTS).map(slot)
     });
-    let all = slots.filter_map(|slot| Uberblock::parse(slot, label.pool).ok());
-    let head = all.reduce(|best, next| if is_after(&next, &best) { next } else { best });
-    Ok(Looked { name: device(), id, size, label, head })
+    let (mut head, mut torn): (Option<Uberblock>, u64) = (None, 0);
+    for (n, slot) in slots {
+        match Uberblock::parse(slot, label.pool) {
+            Ok(next) if head.as_ref().is_none_or(|best| is_after(&next, best)) => head = Some(next),
+            Ok(_) => {}
+            Err(_) => torn |= u64::from(slot.iter().any(|byte| *byte != 0)) << n,
+        }
+    }
+    Ok(Looked { name: device(), id, size, label, head, torn })
 }
 
 /// Whether one state of the pool comes from the other, by lineage.
@@ -193,6 +201,8 @@ pub struct Chosen {
     pub members: Vec<Option<MemberId>>,
     /// Openings of members that were written apart from it: the next opening records that they are of the past.
     pub overruled: Vec<u64>,
+    /// Slots that hold what is no uberblock on some member, a bit each.
+    pub torn: u64,
 }
 
 /// Chooses. `take` is the member whose half is taken where members were written apart.
@@ -240,7 +250,8 @@ pub fn choose(looked: &[Looked], take: Option<(usize, u16)>) -> Result<Chosen, P
         looked.iter().filter_map(|one| one.head.as_ref()).filter(apart).map(|own| own.opening).collect();
     overruled.sort_unstable();
     overruled.dedup();
-    Ok(Chosen { label, head, members, overruled })
+    let torn = looked.iter().fold(0, |torn, one| torn | one.torn);
+    Ok(Chosen { label, head, members, overruled, torn })
 }
 
 /// Units lie on their members, and members are vdev by vdev.

@@ -109,7 +109,7 @@ pub async fn open_chosen(
 }
 
 fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
-    let Chosen { label, head, members: ids, overruled: _ } = chosen;
+    let Chosen { label, head, members: ids, overruled: _, torn } = chosen;
     let device = |id: Option<MemberId>| id.map(|id| Device { id, data_offset: DATA_START });
     let members = Rc::new(Members::new(io, ids.into_iter().map(device)));
     let redundant = label.vdevs.iter().all(|vdev| vdev.parity > 0);
@@ -142,6 +142,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         reshaped: Cell::new(false),
         stopping: Cell::new(false),
         opening: Cell::new(true),
+        torn,
         volumes: RefCell::default(),
         nodes: RefCell::default(),
         lists: RefCell::default(),

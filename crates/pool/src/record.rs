@@ -44,7 +44,7 @@ impl Core {
             if self.broken.get() {
                 return Err(VolumeError::TooManyLost);
             }
-            next.record += 1;
+            next.record = self.next_record(next.record);
             next.time = (self.config.clock)();
             for member in (0..self.set.members.len()).filter(|&member| !self.is_in(member)) {
                 next.out[usize::from(member >> 3)] |= 1 << (member & 7);
@@ -56,6 +56,14 @@ impl Core {
                 return Ok(());
             }
         }
+    }
+
+    /// The number of the record behind one. While a pool is opened those are left out whose slots a crash has torn. A write there that is cut
+    /// off as well may put the other sectors beside those that stand. An uberblock is whole again then of which nobody knew, and what it
+    /// names may have been overwritten. Once the opening is on record, that is the younger one by its lineage.
+    fn next_record(&self, last: u64) -> u64 {
+        let is_torn = |record: &u64| self.opening.get() && self.torn >> (record % RING_SLOTS) & 1 == 1;
+        (last + 1..=last + RING_SLOTS).find(|record| !is_torn(record)).unwrap_or(last + 1)
     }
 
     /// True if it stands on all members that it says are in use.

@@ -79,7 +79,7 @@ pub struct Rooted {
 pub struct Uberblock {
     /// The pool.
     pub pool: Uuid,
-    /// Grows by one with each uberblock of an opening.
+    /// Grows with each uberblock of an opening.
     pub record: u64,
     /// The opening for writing that wrote it.
     pub opening: u64,
