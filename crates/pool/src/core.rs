@@ -107,7 +107,7 @@ pub(crate) struct Core {
     pub(crate) stopping: Cell<bool>,
     /// It is not open yet: tables are not complete, and nothing may be made of them but by the opening itself.
     pub(crate) opening: Cell<bool>,
-    /// Slots of uberblocks that held something else when it was opened, a bit each.
+    /// Slots of uberblocks that held neither one nor zeroes when it was opened, a bit each.
     pub(crate) torn: u64,
     pub(crate) volumes: RefCell<Vec<VolumeRecord>>,
     pub(crate) nodes: RefCell<Vec<Node>>,

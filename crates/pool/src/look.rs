@@ -124,7 +124,7 @@ pub struct Looked {
     pub label: Label,
     /// Its youngest uberblock.
     pub head: Option<Uberblock>,
-    /// Slots of a ring that hold what is no uberblock, a bit each.
+    /// Slots that hold neither an uberblock nor zeroes in one of its rings, a bit each.
     pub torn: u64,
 }
 
@@ -201,7 +201,7 @@ pub struct Chosen {
     pub members: Vec<Option<MemberId>>,
     /// Openings of members that were written apart from it: the next opening records that they are of the past.
     pub overruled: Vec<u64>,
-    /// Slots that hold what is no uberblock on some member, a bit each.
+    /// The same of all devices.
     pub torn: u64,
 }
 
