@@ -23,8 +23,9 @@ pub(super) const NAME: &str = "one";
 const SIZE: u64 = 2 << 20;
 const CROWD: u64 = 64 << 10;
 /// Times that each segment is reused in the storms of a seed, and times that a volume is overwritten for that at most.
+/// Segments of pages take turns slowly, when many changes in memory make few pages: a hundred and a few were seen.
 pub const REUSED: u32 = 3;
-const MOST_ROUNDS: u64 = 100;
+const MOST_ROUNDS: u64 = 200;
 /// Writes of a block between two of these times.
 const FEW: u64 = 256;
 
