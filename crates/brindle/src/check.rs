@@ -54,6 +54,7 @@ fn check_pool(args: &Check) -> Result<ExitCode, Failure> {
             "mismatches": found.mismatches,
             "uncompared": found.uncompared,
             "places": places.collect::<Vec<_>>(),
+            "labels": alone.opened.damaged.iter().map(|(device, at)| json!({"device": device, "offset": at})).collect::<Vec<_>>(),
         }))?;
     } else {
         let mut text = format!(
@@ -75,7 +76,8 @@ fn check_pool(args: &Check) -> Result<ExitCode, Failure> {
         report::print(&text)?;
     }
     let unreadable = found.unreadable + found.lost;
-    Ok(findings::status(found.wrong + found.mismatches, unreadable, found.missing + found.uncompared))
+    let wrong = found.wrong + found.mismatches + alone.opened.damaged.len() as u64;
+    Ok(findings::status(wrong, unreadable, found.missing + found.uncompared))
 }
 
 /// `brindle repair`.

@@ -32,7 +32,7 @@ pub use crate::check::Checked;
 pub use crate::core::{Damage, PoolConfig, Written};
 pub use create::{PoolCreateError, PoolSpec, VdevSpec, capacity, check_name, clear, create, plan};
 pub use events::PoolEvent;
-pub use look::{Chosen, Looked, PoolOpenError, choose, look, name_of};
+pub use look::{Chosen, DamagedLabel, Looked, PoolOpenError, choose, look, name_of};
 pub use open::{How, member_name, open, open_chosen};
 pub use pool::{Busy, Pool, PoolChangeError, PoolMember, PoolStatus};
 pub use replay::Recovered;

@@ -7,6 +7,9 @@ use brindle_format::pool::{
 use brindle_io::{Duration, Io, MemberId, OpClass, OpError};
 use thiserror::Error;
 
+/// The time in which a device answers that has labels to read or to write.
+pub(crate) const LABEL_PATIENCE: Duration = Duration::from_secs(20);
+
 /// Why a pool does not open.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PoolOpenError {
@@ -55,7 +58,7 @@ pub enum PoolOpenError {
         device: String,
     },
     /// A device is smaller than when it became a member.
-    #[error("{device}: it has {have} bytes, and had {need} when it became a member")]
+    #[error("{device}: it has {have} bytes, and had {need} when it became a member: it is truncated")]
     TooSmall {
         /// The name that was given.
         device: String,
@@ -126,18 +129,29 @@ pub struct Looked {
     pub head: Option<Uberblock>,
     /// Slots that hold neither an uberblock nor zeroes in one of its rings, a bit each.
     pub torn: u64,
+    /// A label whose config is damaged, where the other's is sound.
+    pub damaged: Option<DamagedLabel>,
+}
+
+/// A label whose config is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DamagedLabel {
+    /// Its byte on the device,
+    pub at: u64,
+    /// and that of the device's other label, which is sound.
+    pub sound: u64,
 }
 
 /// Reads the labels of a device.
 ///
 /// # Errors
-/// If it can't be read, or has none.
+/// If it can't be read, has none, or is smaller than when it became a member.
 pub async fn look(io: &Io, name: &str, id: MemberId) -> Result<Looked, PoolOpenError> {
     let device = || name.to_owned();
     let size = io.member_info(id).map_or(0, |info| info.size);
     let pool = io.pool(1 << 20);
     let (mut label, mut rings) = (None, Vec::new());
-    let mut first = None;
+    let (mut first, mut sound, mut bad) = (None, None, None);
     for at in [LABEL, second_label(size)] {
         let known: Option<Label> = label.clone();
         let at = match (&known, at) {
@@ -154,15 +168,19 @@ pub async fn look(io: &Io, name: &str, id: MemberId) -> Result<Looked, PoolOpenE
         let buf = pool.alloc(LABEL_BYTES as usize).await;
         let mut group = io.group_of(OpClass::Metadata);
         group.read(id, at, &buf.all());
-        let read = group.submit_by(io.now().after(Duration::from_secs(20))).await.ok();
+        let read = group.submit_by(io.now().after(LABEL_PATIENCE)).await.ok();
         if let Err(error) = read {
             first.get_or_insert(PoolOpenError::Unreadable { device: device(), error });
             continue;
         }
         let bytes = buf.bytes().to_vec();
         match Label::parse(&bytes[..CONFIG_BYTES]) {
-            Ok(found) => label = label.or(Some(found)),
+            Ok(found) => {
+                label = label.or(Some(found));
+                sound = sound.or(Some(at));
+            }
             Err(error) => {
+                bad = Some(at);
                 first.get_or_insert(PoolOpenError::NoLabel { device: device(), error });
             }
         }
@@ -170,6 +188,10 @@ pub async fn look(io: &Io, name: &str, id: MemberId) -> Result<Looked, PoolOpenE
     }
     let none = PoolOpenError::NoLabel { device: device(), error: PoolError::Magic { what: "label" } };
     let label = label.ok_or(first.unwrap_or(none))?;
+    let need = label.members.get(usize::from(label.member)).map_or(0, |member| member.size);
+    if size < need {
+        return Err(PoolOpenError::TooSmall { device: device(), have: size, need });
+    }
     let slots = rings.iter().flat_map(|ring| {
         let slot = |n: u64| (n, &ring[(RING + n * BLOCK as u64) as usize..][..BLOCK]);
         (0..RING_SLOTS).map(slot)
@@ -182,7 +204,8 @@ pub async fn look(io: &Io, name: &str, id: MemberId) -> Result<Looked, PoolOpenE
             Err(_) => torn |= u64::from(slot.iter().any(|byte| *byte != 0)) << n,
         }
     }
-    Ok(Looked { name: device(), id, size, label, head, torn })
+    let damaged = bad.zip(sound).map(|(at, sound)| DamagedLabel { at, sound });
+    Ok(Looked { name: device(), id, size, label, head, torn, damaged })
 }
 
 /// Whether one state of the pool comes from the other, by lineage.
@@ -203,6 +226,8 @@ pub struct Chosen {
     pub overruled: Vec<u64>,
     /// The same of all devices.
     pub torn: u64,
+    /// Labels of these members that are damaged.
+    pub damaged: Vec<(MemberId, DamagedLabel)>,
 }
 
 /// Chooses. `take` is the member whose half is taken where members were written apart.
@@ -219,10 +244,6 @@ pub fn choose(looked: &[Looked], take: Option<(usize, u16)>) -> Result<Chosen, P
         }
         if (Label { member: label.member, ..one.label.clone() }) != label {
             return Err(PoolOpenError::Contradicts { device });
-        }
-        let need = one.label.members.get(usize::from(one.label.member)).map_or(0, |member| member.size);
-        if one.size < need {
-            return Err(PoolOpenError::TooSmall { device, have: one.size, need });
         }
         let same = looked[..at].iter().find(|other| other.label.member == one.label.member);
         if let Some(other) = same {
@@ -251,7 +272,9 @@ pub fn choose(looked: &[Looked], take: Option<(usize, u16)>) -> Result<Chosen, P
     overruled.sort_unstable();
     overruled.dedup();
     let torn = looked.iter().fold(0, |torn, one| torn | one.torn);
-    Ok(Chosen { label, head, members, overruled, torn })
+    let of_those = |one: &&Looked| members.contains(&Some(one.id));
+    let damaged = looked.iter().filter(of_those).filter_map(|one| Some((one.id, one.damaged?))).collect();
+    Ok(Chosen { label, head, members, overruled, torn, damaged })
 }
 
 /// Units lie on their members, and members are vdev by vdev.

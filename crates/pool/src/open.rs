@@ -5,11 +5,12 @@ use std::rc::{Rc, Weak};
 
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{
-    BLOCK, DATA_START, LINEAGE, LeafRef, LeafState, Leaves, Nodes, Pointer, Pointers, PoolError, Root,
-    SegmentClass, SegmentRecord, SegmentState, Segments, Uberblock, Vdev, VolumeRecord, Volumes,
+    BLOCK, CONFIG_BYTES, DATA_START, LINEAGE, Label, LeafRef, LeafState, Leaves, Nodes, Pointer, Pointers,
+    PoolError, Root, SegmentClass, SegmentRecord, SegmentState, Segments, Uberblock, Vdev, VolumeRecord,
+    Volumes,
 };
 use brindle_io::sync::Notify;
-use brindle_io::{Io, MemberId};
+use brindle_io::{Io, MemberId, OpClass};
 use brindle_members::events::Events;
 use brindle_members::flushes::Flushes;
 use brindle_members::lock::RangeLock;
@@ -21,7 +22,7 @@ use brindle_members::watch::watch;
 
 use crate::checkpoint::Why;
 use crate::core::{Core, Damage, PoolConfig, Written};
-use crate::look::{Chosen, PoolOpenError, choose, look, name_of};
+use crate::look::{Chosen, DamagedLabel, LABEL_PATIENCE, PoolOpenError, choose, look, name_of};
 use crate::map::{Dead, Map, Slot};
 use crate::pool::Pool;
 use crate::queue::Log;
@@ -74,7 +75,7 @@ pub async fn open_chosen(
     if how != How::ReadOnly && unknown.read_only != 0 {
         return Err(PoolOpenError::Features(unknown));
     }
-    let overruled = chosen.overruled.clone();
+    let (overruled, damaged) = (chosen.overruled.clone(), chosen.damaged.clone());
     let core = core_of(&io.owned(), chosen, how, config);
     // From the first read on: a member that falls silent is given up then, too.
     drop(core.set.io.spawn(watch(core.me.clone(), core.set.io.clone(), config.patience)));
@@ -101,6 +102,7 @@ pub async fn open_chosen(
         core.checkpoint(Why::Opening(opening)).await?;
         // Segments that this one has freed the next gives to the log.
         core.checkpoint(Why::Due).await?;
+        mend(&core.set.io, &damaged).await;
     }
     core.opening.set(false);
     core.thin.set(core.space.borrow().thin_blocks() > 0);
@@ -108,8 +110,24 @@ pub async fn open_chosen(
     Ok((Pool::new(core), recovered))
 }
 
+/// Copies the config of a member's sound label over that of its damaged one. What does not succeed the next opening does.
+async fn mend(io: &Io, labels: &[(MemberId, DamagedLabel)]) {
+    for &(id, DamagedLabel { at, sound }) in labels {
+        let buf = io.pool(1 << 20).alloc(CONFIG_BYTES).await;
+        let mut reading = io.group_of(OpClass::Metadata);
+        reading.read(id, sound, &buf.all());
+        let read = reading.submit_by(io.now().after(LABEL_PATIENCE)).await;
+        if !read.is_ok() || Label::parse(&buf.bytes()).is_err() {
+            continue;
+        }
+        let mut writing = io.group_of(OpClass::Metadata);
+        writing.write(id, at, &buf.all(), true);
+        drop(writing.submit_by(io.now().after(LABEL_PATIENCE)).await);
+    }
+}
+
 fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
-    let Chosen { label, head, members: ids, overruled: _, torn } = chosen;
+    let Chosen { label, head, members: ids, overruled: _, torn, damaged: _ } = chosen;
     let device = |id: Option<MemberId>| id.map(|id| Device { id, data_offset: DATA_START });
     let members = Rc::new(Members::new(io, ids.into_iter().map(device)));
     let redundant = label.vdevs.iter().all(|vdev| vdev.parity > 0);

@@ -228,6 +228,40 @@ fn what_can_not_be_is_refused_and_changes_nothing() {
     program::brindle(["detail", names[0]]).ended(1);
 }
 
+#[test]
+fn a_truncated_member_is_done_without_and_a_damaged_label_is_written_anew() {
+    let tank = Tank::new("raidz1", 3);
+    tank.stopped("volume create", "tank/one 1M").ok();
+    let content = bytes(5, MIB);
+    let server = tank.serve();
+    write(&mut tank.client("one"), 0, &content);
+    server.stop();
+    let whole = std::fs::read(&tank.members[1]).unwrap();
+    std::fs::write(&tank.members[1], &whole[..whole.len() / 2]).unwrap();
+    let read = tank.run("detail", &tank.members).ended(0);
+    assert!(read.err.contains("it is truncated; going on without it"), "{}", read.err);
+    assert!(tank.cat(&tank.members) == content);
+    std::fs::write(&tank.members[1], &whole).unwrap();
+
+    let mut wrong = std::fs::read(&tank.members[2]).unwrap();
+    wrong[40 << 10] ^= 1;
+    std::fs::write(&tank.members[2], &wrong).unwrap();
+    let check = || tank.run("check --json", &tank.members);
+    let checked = check().ended(3);
+    assert!(
+        checked.err.contains("its label at byte 32768 is damaged; going on with the other"),
+        "{}",
+        checked.err
+    );
+    assert_eq!(checked.report()["labels"][0]["offset"], 32768);
+    let server = tank.serve();
+    tank.ask("stop tank").ok();
+    let (status, told) = server.signal_or_ended();
+    assert!(status == 0 && told.contains("it is written anew from the other"), "{status} {told}");
+    assert_eq!(check().ok().report()["labels"], serde_json::json!([]));
+    assert!(tank.cat(&tank.members) == content);
+}
+
 /// The type of partition that says that a disk is a member of a pool.
 const OURS: &str = "43e4d00b-a67f-4518-8936-3cb2aaa11432";
 

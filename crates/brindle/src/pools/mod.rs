@@ -8,7 +8,9 @@ use brindle_format::pool::{CONFIG_BYTES, LABEL, Label, second_label};
 use brindle_host::opening::Tuning;
 use brindle_io::device::{DeviceAccess, OpenDevice};
 use brindle_io::{Io, MemberId};
-use brindle_pool::{Chosen, How, Looked, Pool, PoolOpenError, Recovered, choose, look, open_chosen};
+use brindle_pool::{
+    Chosen, DamagedLabel, How, Looked, Pool, PoolOpenError, Recovered, choose, look, open_chosen,
+};
 
 use crate::deadline::within;
 use crate::failure::Failure;
@@ -85,6 +87,10 @@ pub(crate) struct Opened {
     pub(crate) devices: Vec<MemberId>,
     /// Devices that were named and are done without, and why.
     pub(crate) left_out: Vec<(String, String)>,
+    /// Devices with a damaged label, and its byte there.
+    pub(crate) damaged: Vec<(String, u64)>,
+    /// Damaged labels were written anew.
+    mended: bool,
 }
 
 /// How a pool is opened.
@@ -128,7 +134,11 @@ impl Opened {
         for (name, id) in named {
             match look(io, &name, id).await {
                 Ok(one) => looked.push(one),
-                Err(why @ (PoolOpenError::Unreadable { .. } | PoolOpenError::NoLabel { .. })) => {
+                Err(
+                    why @ (PoolOpenError::Unreadable { .. }
+                    | PoolOpenError::NoLabel { .. }
+                    | PoolOpenError::TooSmall { .. }),
+                ) => {
                     left_out.push((name, why.to_string()));
                 }
                 Err(why) => return Err(why.into()),
@@ -142,18 +152,25 @@ impl Opened {
         left_out.extend(stale(&looked, &chosen));
         let names = |id| looked.iter().find(|one| Some(one.id) == id).map(|one| one.name.clone());
         let members = chosen.members.iter().map(|&id| names(id)).collect();
+        let damaged = |(id, label): &(MemberId, DamagedLabel)| Some((names(Some(*id))?, label.at));
+        let damaged = chosen.damaged.iter().filter_map(damaged).collect();
         let how = match access {
             DeviceAccess::Write => How::Writing { opening: random_uuid()?.as_u64_pair().0 | 1 },
             DeviceAccess::Read | DeviceAccess::Examine => How::ReadOnly,
         };
         let opened = open_chosen(io, chosen, how, tuning.pool(seconds_since_1970)).await;
         let (pool, recovered) = opened.map_err(|source| without(source, &left_out))?;
-        Ok(Self { pool, recovered, members, devices, left_out })
+        let mended = how != How::ReadOnly;
+        Ok(Self { pool, recovered, members, devices, left_out, damaged, mended })
     }
 
-    /// Warns on standard error of members that are missing.
+    /// Warns on standard error of members that are missing, and of damaged labels.
     pub(crate) fn warn(&self) {
         self.left_out.iter().for_each(|(_, why)| eprintln!("brindle: {why}; going on without it"));
+        let then = if self.mended { "it is written anew from" } else { "going on with" };
+        for (name, at) in &self.damaged {
+            eprintln!("brindle: {name}: its label at byte {at} is damaged; {then} the other");
+        }
         if self.recovered.lost > 0 {
             eprintln!(
                 "brindle: {} batches that were on stable storage are lost, from number {} on: blocks that were written then are as they \

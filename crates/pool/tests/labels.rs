@@ -1,0 +1,80 @@
+//! Labels that are damaged: a pool does with the others, names them, and an opening for writing writes them anew.
+
+use brindle_format::pool::{CONFIG_BYTES, LABEL, second_label};
+use brindle_io::sim::{Model, Sim};
+use brindle_io::{Io, MemberId};
+use brindle_pool::{DamagedLabel, How, PoolOpenError, choose, look, open_chosen};
+use brindle_testkit::pools::house::{House, Kind, MEMBER};
+
+fn config_of(sim: &Sim, id: MemberId, at: u64) -> Vec<u8> {
+    let mut bytes = vec![0; CONFIG_BYTES];
+    sim.peek(id, at, &mut bytes);
+    bytes
+}
+
+async fn damaged(io: &Io, house: &House) -> Vec<(MemberId, DamagedLabel)> {
+    let mut looked = Vec::new();
+    for &id in &house.ids {
+        looked.push(look(io, "a member", id).await.expect("one label is enough"));
+    }
+    choose(&looked, None).expect("all are there").damaged
+}
+
+async fn open(io: &Io, house: &House, how: How) {
+    let mut looked = Vec::new();
+    for &id in &house.ids {
+        looked.push(look(io, "a member", id).await.expect("one label is enough"));
+    }
+    let chosen = choose(&looked, None).expect("all are there");
+    let (pool, recovered) = open_chosen(io, chosen, how, house.config()).await.expect("it opens");
+    assert_eq!(recovered.lost, 0);
+    pool.stop().await.expect("stopped");
+}
+
+#[test]
+fn damaged_labels_are_named_and_written_anew_by_an_opening_for_writing_alone() {
+    let places = [LABEL, second_label(MEMBER)];
+    for (first, second) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        let sim = Sim::new(11);
+        let house = House::new(Kind::Raidz(1, 3), |size| sim.add_blank_drive(Model::sata_ssd(), size));
+        let io = Io::new(Box::new(sim.clone()));
+        io.block_on(house.create(&io));
+        io.block_on(async {
+            assert_eq!(damaged(&io, &house).await, []);
+            let sound: Vec<Vec<u8>> = house.ids.iter().map(|&id| config_of(&sim, id, LABEL)).collect();
+            // The whole label with its ring, and a bit of the config.
+            sim.poke(house.ids[0], places[first], &[0x5a; 200 << 10]);
+            sim.poke(house.ids[2], places[second] + 600, &[sound[2][600] ^ 1]);
+            let label = |n: usize| DamagedLabel { at: places[n], sound: places[1 - n] };
+            let told = [(house.ids[0], label(first)), (house.ids[2], label(second))];
+            assert_eq!(damaged(&io, &house).await, told);
+            open(&io, &house, How::ReadOnly).await;
+            assert_eq!(damaged(&io, &house).await, told, "reading changes nothing");
+            open(&io, &house, How::Writing { opening: 7 }).await;
+            assert_eq!(damaged(&io, &house).await, []);
+            for (&id, sound) in house.ids.iter().zip(&sound) {
+                assert!(places.iter().all(|&at| config_of(&sim, id, at) == *sound));
+            }
+            // Either label alone is enough, with all that was written since.
+            sim.poke(house.ids[0], places[1 - first], &[0xa5; 200 << 10]);
+            open(&io, &house, How::ReadOnly).await;
+        });
+        io.shutdown();
+    }
+}
+
+#[test]
+fn a_device_that_is_smaller_than_it_was_is_named() {
+    let sim = Sim::new(12);
+    let house = House::new(Kind::Raidz(1, 3), |size| sim.add_blank_drive(Model::sata_ssd(), size));
+    let small = sim.add_blank_drive(Model::sata_ssd(), MEMBER / 2);
+    let io = Io::new(Box::new(sim.clone()));
+    io.block_on(house.create(&io));
+    let mut bytes = vec![0; 224 << 10];
+    sim.peek(house.ids[1], LABEL, &mut bytes);
+    sim.poke(small, LABEL, &bytes);
+    let looked = io.block_on(look(&io, "small", small));
+    let (have, need) = (MEMBER / 2, MEMBER);
+    assert_eq!(looked.err(), Some(PoolOpenError::TooSmall { device: "small".into(), have, need }));
+    io.shutdown();
+}
