@@ -518,7 +518,10 @@ proptest! {
             if let Ok(read) = Superblock::parse(version, &bytes, device_bytes) {
                 let mut again = vec![0; SUPERBLOCK_BYTES];
                 prop_assert_eq!(read.encode(&mut again), Ok(()));
-                let change = again.iter().zip(&bytes).position(|(a, b)| a != b);
+                // Of the checksum of 0.90 only the sum of its halves is compared, as the kernel does: it may be another one.
+                let mut summed = bytes.clone();
+                resum(version, &mut summed);
+                let change = again.iter().zip(&summed).position(|(a, b)| a != b);
                 prop_assert_eq!(change, None, "{}", fields(&read));
             }
         }
