@@ -3,7 +3,7 @@
 use brindle_format::pool::{CONFIG_BYTES, LABEL, second_label};
 use brindle_io::sim::{Model, Sim};
 use brindle_io::{Io, MemberId};
-use brindle_pool::{DamagedLabel, How, PoolOpenError, choose, look, open_chosen};
+use brindle_pool::{Chosen, DamagedLabel, How, PoolOpenError, choose, look, open_chosen};
 use brindle_testkit::pools::house::{House, Kind, MEMBER};
 
 fn config_of(sim: &Sim, id: MemberId, at: u64) -> Vec<u8> {
@@ -12,20 +12,20 @@ fn config_of(sim: &Sim, id: MemberId, at: u64) -> Vec<u8> {
     bytes
 }
 
-async fn damaged(io: &Io, house: &House) -> Vec<(MemberId, DamagedLabel)> {
+async fn chosen(io: &Io, house: &House) -> Chosen {
     let mut looked = Vec::new();
     for &id in &house.ids {
         looked.push(look(io, "a member", id).await.expect("one label is enough"));
     }
-    choose(&looked, None).expect("all are there").damaged
+    choose(&looked, None).expect("all are there")
+}
+
+async fn damaged(io: &Io, house: &House) -> Vec<(MemberId, DamagedLabel)> {
+    chosen(io, house).await.damaged
 }
 
 async fn open(io: &Io, house: &House, how: How) {
-    let mut looked = Vec::new();
-    for &id in &house.ids {
-        looked.push(look(io, "a member", id).await.expect("one label is enough"));
-    }
-    let chosen = choose(&looked, None).expect("all are there");
+    let chosen = chosen(io, house).await;
     let (pool, recovered) = open_chosen(io, chosen, how, house.config()).await.expect("it opens");
     assert_eq!(recovered.lost, 0);
     pool.stop().await.expect("stopped");
