@@ -70,6 +70,7 @@ fi
 echo 10000000 >/proc/sys/dev/raid/speed_limit_max
 echo 10000000 >/proc/sys/dev/raid/speed_limit_min
 
+echo "booted in $(cut -d ' ' -f 1 /proc/uptime) s"
 sh -eu -c '. /helpers.sh; . /script.sh'
 status=$?
 if [ "$status" -ne 0 ]; then

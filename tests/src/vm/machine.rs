@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use super::output;
 use super::report::{self, Failure, Report};
+use super::times;
 
 /// Files of a machine, in its folder: what comes over each serial line, and the disk with what `sha` handed over.
 pub(super) const CONSOLE: &str = "console";
@@ -115,5 +116,6 @@ impl Drop for Machine {
     fn drop(&mut self) {
         let _ = self.qemu.kill();
         let _ = self.qemu.wait();
+        times::keep(&self.log(), self.started.elapsed());
     }
 }

@@ -16,6 +16,7 @@ mod machine;
 mod modules;
 mod output;
 mod report;
+mod times;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
