@@ -33,6 +33,7 @@ mod racing;
 pub mod ranges;
 mod reactor;
 mod served;
+mod shortfall;
 pub mod sim;
 mod store;
 pub mod sync;

@@ -256,7 +256,8 @@ pub enum OpError {
     /// The medium could not give or take the bytes (EIO and its like).
     #[error("input/output error (errno {0})")]
     Medium(i32),
-    /// The device is gone (ENODEV, ENXIO), was failed by the sim, or is forsaken (see [`crate::Io::forsake`]).
+    /// The device is gone (ENODEV, ENXIO; a block device of size 0), was failed by the sim, or is forsaken (see
+    /// [`crate::Io::forsake`]).
     #[error("the device is gone")]
     Gone,
     /// The range is not within the size that the member was opened with.
@@ -266,7 +267,8 @@ pub enum OpError {
     #[error("the device is shorter than it was when it was opened")]
     Truncated,
     /// The file system that holds the member is full, or the user's quota or the largest size of a file is reached
-    /// (ENOSPC, EDQUOT, EFBIG). A block device may answer so too where it was made shorter.
+    /// (ENOSPC, EDQUOT, EFBIG), or a thin volume has no room. A device that is smaller than it was answers so, too: its
+    /// error is [`OpError::Gone`] or [`OpError::Truncated`], since its size is read before.
     #[error("no space left on what holds the member: free some there")]
     NoSpace,
     /// Given up at the deadline of its group (see [`crate::Group::submit_by`]). The operation itself goes on: a write

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use brindle_io::device::{DeviceAccess, OpenDevice};
 use brindle_io::uring::Uring;
-use brindle_io::{Duration, Io, MemberId, OpError, PAGE, PathTarget, Probe};
+use brindle_io::{Duration, Group, Io, MemberId, OpError, OpTag, PAGE, PathTarget, Probe, Slice};
 use brindle_testkit::skip::{Missing, or_skip};
 use tempfile::TempDir;
 
@@ -47,6 +47,32 @@ impl World {
             group.write(member, offset, &buf.all(), false);
             group.submit().await.ok()
         })
+    }
+
+    fn submit(&self, begin: impl FnOnce(&mut Group, &Slice) -> OpTag) -> Result<(), OpError> {
+        let pool = self.io.pool(SIZE as usize);
+        self.io.block_on(async {
+            let buf = pool.alloc(SIZE as usize).await;
+            let mut group = self.io.group();
+            begin(&mut group, &buf.all());
+            group.submit().await.ok()
+        })
+    }
+
+    fn write_at_end(&self, member: MemberId) -> Result<(), OpError> {
+        self.submit(|group, buf| group.write(member, SIZE / 4, &buf.slice(0..SIZE as usize * 3 / 4), false))
+    }
+
+    fn read_at_end(&self, member: MemberId) -> Result<(), OpError> {
+        self.submit(|group, buf| group.read(member, SIZE / 4, &buf.slice(0..SIZE as usize * 3 / 4)))
+    }
+
+    fn zero_at_end(&self, member: MemberId) -> Result<(), OpError> {
+        self.submit(|group, _| group.write_zeroes(member, SIZE / 4, SIZE * 3 / 4, false))
+    }
+
+    fn discard_at_end(&self, member: MemberId) -> Result<(), OpError> {
+        self.submit(|group, _| group.discard(member, SIZE / 4, SIZE * 3 / 4))
     }
 
     fn read(&self, member: MemberId, offset: u64, len: usize) -> Result<Vec<u8>, OpError> {
@@ -169,6 +195,88 @@ fn a_block_device_made_shorter_is_seen_too() {
     assert_eq!(world.read(member, SIZE / 2, PAGE), Err(OpError::Truncated));
     assert_eq!(world.read(member, 0, PAGE), Err(OpError::Truncated));
     world.uring.close_member(member);
+}
+
+#[test]
+fn what_is_beyond_the_end_of_a_smaller_block_device_is_no_lack_of_space() {
+    for on_threads in [false, true] {
+        for ask in [World::write_at_end, World::read_at_end, World::zero_at_end, World::discard_at_end] {
+            let Some(mut world) = world() else { return };
+            if on_threads {
+                world.io.shutdown();
+                world.uring = Uring::on_threads().unwrap();
+                world.io = Io::new(Box::new(world.uring.clone()));
+            }
+            let (file, kept) = (world.file("backing"), world.dir.path().join("kept"));
+            let Some(device) = or_skip(loop_over(&file)) else { return };
+            // Of a loop device whose file has a name that file is looked at; of a disk there is none.
+            fs::hard_link(&file, &kept).unwrap();
+            fs::remove_file(&file).unwrap();
+            let member = world.open(&device.0);
+            assert_eq!(ask(&world, member), Ok(()));
+            truncate(&world, &kept, SIZE / 2);
+            let set = Command::new("losetup").arg("--set-capacity").arg(&device.0).status();
+            assert!(set.unwrap().success());
+            // It crosses the end: the kernel leaves out what is beyond, and says that zeroes were written.
+            assert_eq!(ask(&world, member), Err(OpError::Truncated));
+            truncate(&world, &kept, SIZE);
+            let set = Command::new("losetup").arg("--set-capacity").arg(&device.0).status();
+            assert!(set.unwrap().success());
+            assert!(world.read(member, SIZE / 2, PAGE) == Err(OpError::Truncated), "a hole is no content");
+            world.uring.close_member(member);
+        }
+    }
+}
+
+/// A file system of 1 MiB; gone when dropped.
+struct Full(PathBuf);
+
+impl Drop for Full {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+fn full_file_system(world: &World) -> Result<Full, Missing> {
+    let dir = world.dir.path().join("full");
+    fs::create_dir(&dir).unwrap();
+    let made = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "none"]).arg(&dir).output();
+    let made = made.map_err(|error| Missing::new(format!("mount: {error}")))?;
+    match made.status.success() {
+        true => Ok(Full(dir)),
+        false => Err(Missing::new(String::from_utf8_lossy(&made.stderr).trim().to_owned())),
+    }
+}
+
+#[test]
+fn a_full_file_system_is_told_from_a_file_that_is_shorter() {
+    for on_threads in [false, true] {
+        let Some(mut world) = world() else { return };
+        if on_threads {
+            world.io.shutdown();
+            world.uring = Uring::on_threads().unwrap();
+            world.io = Io::new(Box::new(world.uring.clone()));
+        }
+        let Some(full) = or_skip(full_file_system(&world)) else { return };
+        let path = full.0.join("m");
+        File::create(&path).unwrap().set_len(SIZE).unwrap();
+        fs::write(full.0.join("filler"), vec![1; 2 * SIZE as usize]).unwrap_err();
+        // A loop device on a full file system is as large as it was, too.
+        let Some(device) = or_skip(loop_over(&path)) else { return };
+        let on_loop = world.open(&device.0);
+        assert_eq!(world.write(on_loop, 0, PAGE), Err(OpError::NoSpace));
+        world.uring.close_member(on_loop);
+        drop(device);
+        let member = world.open(&path);
+        assert_eq!(world.write(member, 0, PAGE), Err(OpError::NoSpace), "as large as it was");
+        assert_eq!(world.read(member, 0, PAGE), Ok(vec![0; PAGE]), "and of use");
+        // Nothing of the ring's own looks at the file before the write is sent: less than a millisecond has passed.
+        assert_eq!(world.write(member, 0, PAGE), Err(OpError::NoSpace));
+        File::options().write(true).open(&path).unwrap().set_len(SIZE / 2).unwrap();
+        assert_eq!(world.write(member, 0, PAGE), Err(OpError::Truncated));
+        world.uring.close_member(member);
+        world.io.shutdown();
+    }
 }
 
 #[test]

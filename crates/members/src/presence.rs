@@ -45,10 +45,13 @@ pub fn look_after_error(set: &MemberSet, role: u16) {
 async fn found(owner: &dyn Owner, role: u16, probe: Probe) {
     let set = owner.set();
     let Some(device) = set.members.writable(role) else { return };
-    if set.io.member_info(device.id).is_some_and(|info| probe.size < info.size) {
-        let why = Cause::new(Operation::Probe, OpError::Truncated);
+    if let Some(error) = set.io.member_info(device.id).and_then(|info| probe.lost(info.size)) {
+        let why = Cause::new(Operation::Probe, error);
         // The outcome need not be awaited: requests to the member will see it.
         let _recorded = set.fail_member(role, why, true).await;
+        if error == OpError::Gone {
+            return;
+        }
     }
     let noticed = match probe.place {
         place if place == set.members.place(role) => return,

@@ -61,6 +61,46 @@ fn a_member_that_is_silent_for_a_while_makes_no_block_lost() {
     io.shutdown();
 }
 
+/// The kernel's errors for a disk that was pulled are those of a full file system.
+#[test]
+fn a_member_that_was_pulled_is_failed_and_no_client_sees_an_error() {
+    let kinds = [Kind::Mirror(2), Kind::Raidz(1, 3), Kind::Raidz(2, 5), Kind::Two];
+    for (seed, kind) in (20..).zip(kinds) {
+        for reads_first in [false, true] {
+            let sim = Sim::new(seed);
+            let house = House::new(kind, |size| sim.add_blank_drive(Model::sata_ssd(), size));
+            let io = Io::new(Box::new(sim.clone()));
+            io.block_on(house.create(&io));
+            io.block_on(async {
+                let pool = house.open(&io, 1).await;
+                let volume = pool.create_volume("one", BLOCKS * 4096).await.expect("room");
+                for block in 0..BLOCKS {
+                    write(&io, &volume, block, 1).await.expect("written");
+                }
+                sim.pull(house.ids[1]);
+                for block in 0..BLOCKS {
+                    if reads_first {
+                        assert_eq!(read(&io, &volume, block).await, Ok(1), "{block}");
+                    }
+                    write(&io, &volume, block, 2).await.expect("written without it");
+                    if block == BLOCKS / 2 {
+                        volume.flush().await.expect("flushed");
+                        pool.checkpoint().await.expect("recorded");
+                    }
+                }
+                for block in 0..BLOCKS {
+                    assert_eq!(read(&io, &volume, block).await, Ok(2), "{block}");
+                }
+                let failed =
+                    pool.status().members.iter().map(|member| member.is_failed()).collect::<Vec<_>>();
+                assert!((0..).zip(&failed).all(|(n, &failed)| failed == (n == 1)), "{failed:?}");
+                pool.stop().await.expect("the others are left");
+            });
+            io.shutdown();
+        }
+    }
+}
+
 #[test]
 fn writes_go_on_while_the_log_gets_another_shape() {
     let sim = Sim::new(4);

@@ -13,6 +13,8 @@ use crate::random::Random;
 pub enum Fault {
     /// The drive is gone, for good or until the power comes back.
     Dies,
+    /// The drive is pulled, for good or until the power comes back: its size is 0, and writes find no space.
+    Pulled,
     /// The drive takes no write any more, but reads.
     RefusesWrites,
     /// A flush fails, and what it should have made stable is forgotten. Flushes after it succeed.
@@ -33,8 +35,9 @@ pub enum Fault {
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Dies,
+        Self::Pulled,
         Self::RefusesWrites,
         Self::FailsFlush,
         Self::BadSector,
@@ -48,7 +51,7 @@ impl Fault {
     /// The most that it can cost an array.
     fn cost(self) -> Cost {
         match self {
-            Self::Dies | Self::RefusesWrites | Self::FailsFlush | Self::Hangs => Cost::Member,
+            Self::Dies | Self::Pulled | Self::RefusesWrites | Self::FailsFlush | Self::Hangs => Cost::Member,
             // The data of a member that stalls are read from the others.
             Self::BadSector | Self::PassingError | Self::Stalls => Cost::Places,
             Self::Pauses | Self::Crawls => Cost::Nothing,
@@ -64,6 +67,7 @@ impl Fault {
     pub fn strike(self, faults: &mut Faults, place: core::ops::Range<u64>) {
         match self {
             Self::Dies => faults.gone = true,
+            Self::Pulled => (faults.gone, faults.pulled) = (true, true),
             Self::RefusesWrites => faults.unwritable.push(BadRange::forever(0..u64::MAX)),
             Self::FailsFlush => faults.failing_flushes += 1,
             Self::BadSector => faults.unreadable.push(BadRange::until_written(place)),
@@ -96,6 +100,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Dies => "dies",
+            Self::Pulled => "is pulled",
             Self::RefusesWrites => "refuses writes",
             Self::FailsFlush => "fails a flush",
             Self::BadSector => "bad sector",

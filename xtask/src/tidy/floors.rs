@@ -159,7 +159,7 @@ const IO: &[&[&str]] = &[
     &["store"],
     &["buf"],
     &["given", "op", "pool"],
-    &["began", "bounce", "device", "reactor", "table", "threads"],
+    &["began", "bounce", "device", "reactor", "shortfall", "table", "threads"],
     &["memory", "queues", "uring"],
     &["core"],
     &["group", "served"],

@@ -5,8 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 
 use crate::device::{DeviceAccess, DeviceError, OpenDevice};
-use crate::op::{OpError, OpKind, OpView, Segment};
-use crate::uring::error_of;
+use crate::op::{OpKind, OpView, Segment};
 
 /// A file or block device, opened a second time.
 #[derive(Debug)]
@@ -32,11 +31,12 @@ impl BufferedFile {
         Ok(Self { fd, has_nowait: true, iovecs: Vec::new() })
     }
 
-    /// Carries out a read or write at once: bytes moved, or why not. None of what is the ring's to do: all that may take long.
+    /// Carries out a read or write at once: bytes moved. None of what is the ring's to do: all that may take long, and all that
+    /// fails, since the ring knows what an error means for the member.
     ///
     /// # Safety
     /// The segments are valid, nobody else writes to them, and nobody reads them if they are filled, but for shared memory.
-    pub(super) unsafe fn carry_out(&mut self, op: OpView<'_>) -> Option<Result<u64, OpError>> {
+    pub(super) unsafe fn carry_out(&mut self, op: OpView<'_>) -> Option<u64> {
         let iovec = |segment: &Segment| libc::iovec { iov_base: segment.base.cast(), iov_len: segment.len };
         self.iovecs.clear();
         self.iovecs.extend(op.segments.iter().map(iovec));
@@ -57,16 +57,15 @@ impl BufferedFile {
             let moved = moved as u64;
             let read = matches!(op.kind, OpKind::Read { .. });
             // The rest is on the disk, or beyond an end that has come nearer: the ring tells them apart.
-            return if read && moved < op.len { None } else { Some(Ok(moved)) };
+            return if read && moved < op.len { None } else { Some(moved) };
         }
-        match std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO) {
-            libc::EAGAIN | libc::EINTR => None,
-            libc::EOPNOTSUPP if self.has_nowait && matches!(op.kind, OpKind::Read { .. }) => {
+        match std::io::Error::last_os_error().raw_os_error() {
+            Some(libc::EOPNOTSUPP) if self.has_nowait && matches!(op.kind, OpKind::Read { .. }) => {
                 self.has_nowait = false;
                 // SAFETY: the caller's promise.
                 unsafe { self.carry_out(op) }
             }
-            errno => Some(Err(error_of(op.kind, errno))),
+            _ => None,
         }
     }
 }

@@ -123,7 +123,7 @@ impl EmulatedState {
         let result = match ring.admit(op.kind, op.len) {
             Err(error) => Some(Err(error)),
             // SAFETY: the caller's promise.
-            Ok(()) => unsafe { emulated.file.carry_out(op) },
+            Ok(()) => unsafe { emulated.file.carry_out(op) }.map(Ok),
         };
         let at = key.0 as usize;
         if at >= self.flights.len() {

@@ -4,6 +4,7 @@ use core::ops::Range;
 
 use crate::arena::PAGE;
 use crate::op::{Mapped, MemberInfo, OpError, OpKind, OpView, PathTarget, Probe, Segment};
+use crate::shortfall;
 
 /// The error of an operation that does not cover whole logical blocks: EINVAL.
 pub(super) const MISALIGNED: OpError = OpError::Medium(22);
@@ -16,6 +17,8 @@ pub(super) struct RamDevice {
     /// Something of what follows is not as with a healthy device.
     pub(super) faulty: bool,
     pub(super) gone: bool,
+    /// How a device that is gone answers: as the kernel answers for a disk that was pulled.
+    pub(super) pulled: bool,
     pub(super) hangs: bool,
     /// Bytes that it holds now.
     holds: u64,
@@ -49,6 +52,7 @@ impl RamDevice {
             null: true,
             faulty: false,
             gone: false,
+            pulled: false,
             hangs: false,
             holds: size,
             place: PathTarget::There,
@@ -64,7 +68,7 @@ impl RamDevice {
     #[inline]
     pub(super) fn run(&mut self, op: &OpView<'_>) -> Result<u64, OpError> {
         if self.faulty && self.gone {
-            return Err(OpError::Gone);
+            return self.run_gone(op.kind);
         }
         match op.kind {
             OpKind::Read { offset, .. } => self.read(offset, op),
@@ -75,6 +79,21 @@ impl RamDevice {
             OpKind::Map { offset, len, .. } => self.map(offset, len).map(Mapped::to_bits),
             _ => Ok(0),
         }
+    }
+
+    #[cold]
+    fn run_gone(&self, kind: OpKind) -> Result<u64, OpError> {
+        let answer = match kind {
+            _ if !self.pulled => return Err(OpError::Gone),
+            // Nothing is in doubt.
+            OpKind::Probe { .. } => return Ok(Probe { size: 0, place: self.place }.to_bits()),
+            OpKind::Map { len, .. } => return Ok(Mapped::stored(len).to_bits()),
+            OpKind::Flush { .. } => return Ok(0),
+            OpKind::Read { .. } => Ok(0),
+            OpKind::Write { .. } => Err(OpError::NoSpace),
+            _ => Err(OpError::Unsupported),
+        };
+        shortfall::of(self.info.size, 0, true).map_or(answer, Err)
     }
 
     /// Pages of zeroes are holes.

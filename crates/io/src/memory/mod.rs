@@ -237,6 +237,12 @@ impl Memory {
         self.make_faulty(member).gone = true;
     }
 
+    /// The member is pulled: its size is 0, and the kernel's answers are taken for what they are then.
+    pub fn pull(&self, member: MemberId) {
+        let mut device = self.make_faulty(member);
+        (device.gone, device.pulled) = (true, true);
+    }
+
     /// Reads that touch `len` bytes at `offset` fail with [`OpError::Medium`] until the range has been written to.
     pub fn spoil(&self, member: MemberId, offset: u64, len: u64) {
         self.make_faulty(member).spoilt.push(offset..offset + len);

@@ -13,6 +13,7 @@ use super::stations::Stations;
 use super::timing::Timing;
 use crate::op::{Mapped, MemberInfo, OpError, OpKey, OpKind, Probe, Segment};
 use crate::ranges::{RangeKey, Ranges};
+use crate::shortfall;
 
 /// As Linux numbers it.
 const EIO: i32 = 5;
@@ -135,9 +136,38 @@ impl Drive {
         hostility: &Hostility,
         rng: &mut Rng,
     ) -> Result<u64, OpError> {
-        if self.faults.gone {
-            return Err(OpError::Gone);
+        let result =
+            if self.faults.gone { self.perform_gone(op) } else { self.perform_here(op, hostility, rng) };
+        let is_whole = match op.kind {
+            OpKind::Read { .. } | OpKind::Write { .. } => result == Ok(op.len),
+            _ => result.is_ok(),
+        };
+        let lost = if is_whole { None } else { self.lost() };
+        lost.map_or(result, Err)
+    }
+
+    /// The error of all that fails on a drive which has fewer bytes than it had: as a file if it was truncated.
+    #[cold]
+    fn lost(&self) -> Option<OpError> {
+        let pulled = self.faults.gone && self.faults.pulled;
+        shortfall::of(self.info.size, if pulled { 0 } else { self.holds }, pulled)
+    }
+
+    fn perform_gone(&self, op: &Flying) -> Result<u64, OpError> {
+        match op.kind {
+            _ if !self.faults.pulled => Err(OpError::Gone),
+            OpKind::Read { .. } => Ok(0),
+            OpKind::Write { .. } => Err(OpError::NoSpace),
+            OpKind::Flush { .. } if self.model.volatile_cache => Err(OpError::Medium(EIO)),
+            OpKind::Flush { .. } => Ok(0),
+            OpKind::Probe { .. } => Ok(Probe { size: 0, place: self.faults.place }.to_bits()),
+            OpKind::Map { len, .. } => Ok(Mapped::stored(len).to_bits()),
+            _ => Err(OpError::Unsupported),
         }
+    }
+
+    #[inline]
+    fn perform_here(&mut self, op: &Flying, hostility: &Hostility, rng: &mut Rng) -> Result<u64, OpError> {
         match op.kind {
             OpKind::WriteZeroes { .. } if !self.info.write_zeroes || self.faults.no_write_zeroes => {
                 Err(OpError::Unsupported)

@@ -12,6 +12,9 @@ use crate::op::PathTarget;
 pub struct Faults {
     /// Every operation fails with [`crate::OpError::Gone`].
     pub gone: bool,
+    /// How a drive that is gone answers: as the kernel answers for a disk that was pulled. Its size is 0, writes find no space, reads
+    /// end early, zeroes and discards are unknown, and flushes succeed where there is no cache.
+    pub pulled: bool,
     /// No operation ends until this is taken back, not even those that are under way.
     pub hangs: bool,
     /// Operations that begin now take this many times as long. 0 and 1: as the model says.

@@ -227,6 +227,11 @@ impl Sim {
         self.afflict(member, |faults| faults.gone = true);
     }
 
+    /// The drive is pulled: it is gone, and answers as [`Faults::pulled`] has it.
+    pub fn pull(&self, member: MemberId) {
+        self.afflict(member, |faults| (faults.gone, faults.pulled) = (true, true));
+    }
+
     /// Reads that touch the range fail with [`crate::OpError::Medium`] until it has been written to.
     pub fn spoil(&self, member: MemberId, offset: u64, len: u64) {
         let bad = BadRange::until_written(offset..offset + len);

@@ -10,6 +10,7 @@ use super::probe::{self, Origin};
 
 use crate::device::OpenDevice;
 use crate::op::{MemberId, MemberInfo, OpError, OpKind};
+use crate::shortfall;
 use crate::time::{Duration, Instant};
 
 /// The file of a member.
@@ -56,8 +57,10 @@ struct UringMember {
     file: AskedFile,
     in_flight: u32,
     closing: bool,
-    /// The member's file was shorter than it should be when it was last looked at.
+    /// The member's file was shorter than it should be when it was last looked at, or it is `lost`.
     shorter: bool,
+    /// The error of a block device that had fewer bytes than it should have, once: what it had there is gone, whatever it has later.
+    lost: Option<OpError>,
     /// [`Members::look`] when it was looked at.
     looked_in: u64,
 }
@@ -108,6 +111,7 @@ impl Members {
             in_flight: 0,
             closing: false,
             shorter: false,
+            lost: None,
             looked_in: 0,
         });
         MemberId::device(id)
@@ -172,7 +176,7 @@ impl Members {
             return Err(OpError::Medium(libc::EIO));
         }
         if !looks && member.is_shorter(self.look) {
-            return Err(OpError::Truncated);
+            return Err(member.lost.unwrap_or(OpError::Truncated));
         }
         member.in_flight += 1;
         Ok(())
@@ -197,6 +201,22 @@ impl Members {
     #[inline]
     pub(super) fn is_shorter(&mut self, member: MemberId) -> bool {
         self.members[member.place()].is_shorter(self.look)
+    }
+
+    /// The error that answers whatever a member with operations in flight was asked, since its device, of which the
+    /// kernel says that it has `size` bytes now, or its file is shorter than it was.
+    #[cold]
+    pub(super) fn lost(&mut self, member: MemberId, size: Option<u64>) -> Option<OpError> {
+        let look = self.look;
+        let member = &mut self.members[member.place()];
+        let device = member.device.as_ref()?;
+        let is_block = device.identity().is_block();
+        let error = size.and_then(|size| shortfall::of(device.end(), size, is_block));
+        if error.is_some() && is_block {
+            (member.lost, member.shorter) = (member.lost.or(error), true);
+        }
+        let shorter = error.is_some() || member.is_shorter(look);
+        shorter.then(|| member.lost.or(error).unwrap_or(OpError::Truncated))
     }
 
     #[inline]
@@ -251,7 +271,7 @@ impl UringMember {
             && self.looked_in != look
         {
             self.looked_in = look;
-            self.shorter = probe::lacks(device) > 0;
+            self.shorter = self.lost.is_some() || probe::lacks(device) > 0;
         }
         self.shorter
     }

@@ -17,6 +17,7 @@ mod members;
 mod prepare;
 mod probe;
 mod ring;
+mod size;
 mod sockets;
 mod wake;
 
@@ -34,7 +35,6 @@ use crate::threads::Threads;
 use crate::time::{Clock, Duration, Instant};
 use arenas::Arenas;
 use engine::Engine;
-pub(crate) use errno::error as error_of;
 pub use handed::{
     HandedListener, ListenerPlace, adopt, close_unclaimed, is_unclaimed, keep_listeners, keeps_listeners,
     let_listeners_go, listeners, place_of, take_inherited, track_listeners,
@@ -373,7 +373,7 @@ impl UringState {
         for Answer { key, member, result } in answers {
             self.in_kernel -= 1;
             // A range beyond the end of a file that was made shorter is no hole of the member's.
-            let shorter = result.is_ok() && self.members.is_shorter(member);
+            let shorter = self.members.is_shorter(member);
             self.members.end(&self.engine, member);
             let result = if shorter { Err(OpError::Truncated) } else { result.map(Mapped::to_bits) };
             done.push(Completion { key, result });
@@ -412,13 +412,18 @@ impl UringState {
         if let OpKind::Probe { member } = kind {
             return self.looked(key, member, result);
         }
+        if let Some(member) = member
+            && running.is_doubtful(result)
+        {
+            return self.doubted(key, member, result);
+        }
         let result = result.map_err(|errno| errno::error(kind, errno));
         self.in_kernel -= 1;
         let result = match member {
             Some(member) => {
                 let block = self.members.block(member);
                 let moved = result.and_then(|moved| running.moved(moved, block));
-                let shorter = moved.is_ok() && self.members.is_shorter(member);
+                let shorter = self.members.is_shorter(member);
                 self.members.end(&self.engine, member);
                 if shorter { Err(OpError::Truncated) } else { moved }
             }

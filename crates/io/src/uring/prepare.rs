@@ -11,7 +11,7 @@ use libc::{
 
 use super::errno;
 use super::members::{Members, Target};
-use super::probe::Look;
+use super::probe::{Look, Origin};
 use super::ring::Ring;
 use super::sockets::Sockets;
 use crate::device::OpenDevice;
@@ -45,6 +45,8 @@ pub(super) struct Running {
     /// The op table's array of stretches: stays in place until the completion.
     segments: *const Segment,
     count: u32,
+    /// Bytes of all stretches.
+    len: u64,
     fixed: Option<u16>,
     /// Unmapping was refused: zeroes are to be written.
     keep_mapped: bool,
@@ -52,7 +54,9 @@ pub(super) struct Running {
     given_up: bool,
     /// The I/O priority of the operation's class.
     ioprio: u16,
-    /// The state of a probe; kept for the next.
+    /// The kernel's answer, which is not believed before the size of the member's file is known: that is asked for now.
+    answer: Option<Result<u32, i32>>,
+    /// The state of a look at the member; kept for the next.
     look: Option<Box<Look>>,
     /// The header of a send of several stretches; kept for the next.
     message: Option<Box<libc::msghdr>>,
@@ -64,10 +68,12 @@ impl Default for Running {
             kind: OpKind::Accept { socket: SocketId(u32::MAX) },
             segments: ptr::null(),
             count: 0,
+            len: 0,
             fixed: None,
             keep_mapped: false,
             given_up: false,
             ioprio: 0,
+            answer: None,
             look: None,
             message: None,
         }
@@ -80,17 +86,53 @@ impl Running {
         self.kind = op.kind;
         self.segments = op.segments.as_ptr();
         self.count = op.segments.len() as u32;
+        self.len = op.len;
         self.fixed = fixed;
         self.given_up = false;
+        self.answer = None;
         self.ioprio = ioprio(op.class);
         self.keep_mapped = !matches!(op.kind, OpKind::WriteZeroes { may_unmap: true, .. });
         if let OpKind::Probe { member } = op.kind {
-            let look = Look::new(members.origin(member));
-            match &mut self.look {
-                Some(kept) => **kept = look,
-                None => self.look = Some(Box::new(look)),
-            }
+            self.set_look(Look::new(members.origin(member)));
         }
+    }
+
+    fn set_look(&mut self, look: Look) {
+        match &mut self.look {
+            Some(kept) => **kept = look,
+            None => self.look = Some(Box::new(look)),
+        }
+    }
+
+    /// Whether the answer, or its lack of bytes, may come of a device that has become smaller. Of zeroes and discards
+    /// the kernel leaves out what is beyond the end, and says that all is done.
+    #[inline]
+    pub(super) fn is_doubtful(&self, result: Result<u32, i32>) -> bool {
+        match (result, self.kind) {
+            _ if self.answer.is_some() => true,
+            (Err(_), _) | (_, OpKind::Discard { .. } | OpKind::WriteZeroes { .. }) => true,
+            (Ok(moved), OpKind::Read { .. } | OpKind::Write { .. }) => u64::from(moved) < self.len,
+            _ => false,
+        }
+    }
+
+    /// Puts an answer aside until the size of the member's file is known, which the next entry or job asks for. False if that is of no
+    /// use: nothing has failed, or nobody waits any more.
+    pub(super) fn ask_size(&mut self, origin: &Origin, answer: Result<u32, i32>) -> bool {
+        let cancelled = self.given_up || answer == Err(libc::ECANCELED);
+        let done = answer.is_ok() && matches!(self.kind, OpKind::Discard { .. } | OpKind::WriteZeroes { .. });
+        if cancelled || done {
+            return false;
+        }
+        self.set_look(Look::at_size(origin));
+        self.answer = Some(answer);
+        true
+    }
+
+    /// The answer that was put aside, and the length of the file, if `asked` says that the kernel has told it.
+    pub(super) fn take_answer(&mut self, asked: Result<u32, i32>) -> Option<(Result<u32, i32>, Option<u64>)> {
+        let answer = self.answer.take()?;
+        Some((answer, self.look.as_ref().filter(|_| asked.is_ok()).map(|look| look.size())))
     }
 
     pub(super) fn give_up(&mut self) {
@@ -121,7 +163,7 @@ impl Running {
             // fallocate answers 0.
             OpKind::Discard { len, .. } | OpKind::WriteZeroes { len, .. } => Ok(len),
             // In the middle of a block only the member ends, and the rest could not be asked for: it is not aligned.
-            OpKind::Read { .. } if !value.is_multiple_of(block) && u64::from(value) < self.bytes() => {
+            OpKind::Read { .. } if !value.is_multiple_of(block) && u64::from(value) < self.len => {
                 Err(OpError::Truncated)
             }
             _ => Ok(u64::from(value)),
@@ -135,11 +177,6 @@ impl Running {
         result: Result<u32, i32>,
     ) -> Option<Result<Probe, OpError>> {
         self.look.as_mut()?.answered(device, result)
-    }
-
-    fn bytes(&self) -> u64 {
-        // SAFETY: the array has `count` elements and is in place until the completion.
-        (0..self.count as usize).map(|at| unsafe { (*self.segments.add(at)).len as u64 }).sum()
     }
 
     /// The first stretch, or an empty one.
@@ -165,10 +202,12 @@ impl Running {
             }
             // No entry of the ring can ask that: a thread does.
             OpKind::Map { .. } => opcode::Nop::new().build(),
-            OpKind::Probe { member } => match &mut self.look {
-                Some(look) => look.entry(members.origin(member)),
-                None => opcode::Nop::new().build(),
-            },
+            OpKind::Probe { member } => self.look_entry(members.origin(member)),
+            kind if self.answer.is_some()
+                && let Some(member) = kind.member() =>
+            {
+                self.look_entry(members.origin(member))
+            }
             OpKind::Read { member, .. }
             | OpKind::Write { member, .. }
             | OpKind::Flush { member }
@@ -184,10 +223,19 @@ impl Running {
         }
     }
 
+    #[cold]
+    fn look_entry(&mut self, origin: &Origin) -> squeue::Entry {
+        match &mut self.look {
+            Some(look) => look.entry(origin),
+            None => opcode::Nop::new().build(),
+        }
+    }
+
     /// The job of a thread; `None` for sockets.
     pub(super) fn job(&mut self, key: OpKey, members: &Members) -> Option<Errand> {
         let member = self.kind.member()?;
         let work = match self.kind {
+            _ if self.answer.is_some() => self.look.as_mut()?.work(members.origin(member)),
             OpKind::Read { offset, .. } => Work::Read { offset: members.file(member).start + offset },
             OpKind::Write { offset, fua, .. } => Work::Write { offset, stable: fua },
             OpKind::Discard { offset, len, .. } => Work::Allocate { mode: PUNCH, offset, len },

@@ -56,6 +56,16 @@ impl Look {
         Self { answer, size: 0, linked: true, by_name: origin.named && origin.identity.is_block() }
     }
 
+    /// A look at how long a file is, and nothing else.
+    pub(super) fn at_size(origin: &Origin) -> Self {
+        Self { by_name: false, ..Self::new(origin) }
+    }
+
+    /// The length that the kernel has found.
+    pub(super) fn size(&self) -> u64 {
+        self.answer.stx_size
+    }
+
     /// The next entry for the kernel. The answer's memory is in use until the completion.
     pub(super) fn entry(&mut self, origin: &Origin) -> squeue::Entry {
         let into: *mut types::statx = (&raw mut self.answer).cast();
@@ -103,8 +113,7 @@ impl Look {
         };
         if origin.is_block() {
             match size_of(device) {
-                // A loop device stays as large as it is when its file is cut.
-                Ok(size) => self.size = size.min(device.end().saturating_sub(lacks(device))),
+                Ok(size) => self.size = size,
                 Err(error) => return Some(Err(error)),
             }
         }
@@ -123,8 +132,10 @@ pub(super) fn lacks(device: &OpenDevice) -> u64 {
 }
 
 /// Bytes of a block device: a number that the kernel keeps. No lock is taken and no device asked.
-fn size_of(device: &OpenDevice) -> Result<u64, OpError> {
+pub(super) fn size_of(device: &OpenDevice) -> Result<u64, OpError> {
     // SAFETY: the kernel writes 64 bits.
     let size = unsafe { ioctl(device.as_fd(), Getter::<BLKGETSIZE64, u64>::new()) };
-    size.map_err(|errno| OpError::Medium(errno.raw_os_error()))
+    let size = size.map_err(|errno| OpError::Medium(errno.raw_os_error()))?;
+    // A loop device stays as large as it is when its file is cut.
+    Ok(size.min(device.end().saturating_sub(lacks(device))))
 }

@@ -91,6 +91,30 @@ worlds!(
     emulated: crate::worlds::Drives
 );
 
+/// Disks that are pulled: of real ones only loop devices.
+mod pulled {
+    use crate::members::a_pulled_member_is_gone_not_full;
+    use crate::stage;
+    use crate::worlds::{Loops, LoopsOnThreads};
+
+    #[test]
+    fn memory() {
+        stage::<brindle_io::memory::Memory>(a_pulled_member_is_gone_not_full);
+    }
+    #[test]
+    fn sim() {
+        stage::<brindle_io::sim::Sim>(a_pulled_member_is_gone_not_full);
+    }
+    #[test]
+    fn uring_loops() {
+        stage::<Loops>(a_pulled_member_is_gone_not_full);
+    }
+    #[test]
+    fn threads_loops() {
+        stage::<LoopsOnThreads>(a_pulled_member_is_gone_not_full);
+    }
+}
+
 /// Real members are not at our command.
 mod at_command {
     use brindle_io::memory::Memory;

@@ -5,7 +5,7 @@ use brindle_io::{
 };
 
 use crate::Stage;
-use crate::worlds::{AtCommand, World};
+use crate::worlds::{AtCommand, Pulls, World};
 
 async fn write(io: &Io, member: MemberId, offset: u64, from: &Slice) -> Result<(), OpError> {
     let mut group = io.group();
@@ -205,6 +205,33 @@ pub(crate) fn short_transfers_are_carried_on<W: AtCommand>(stage: &Stage<W>) {
                 group.submit().await.ok().unwrap();
             }
             assert!(*back.bytes() == *from.bytes());
+        });
+    }
+}
+
+pub(crate) fn a_pulled_member_is_gone_not_full<W: Pulls>(stage: &Stage<W>) {
+    let Stage { io, pool, world } = stage;
+    // Each is the first that the member is asked after it was pulled.
+    for first in 0..6 {
+        let member = world.to_be_pulled(1 << 20);
+        io.block_on(async {
+            let buf = pool.alloc(64 << 10).await;
+            write(io, member, 0, &buf.all()).await.unwrap();
+            world.pull(member);
+            for n in 0..6 {
+                let mut group = io.group();
+                match (first + n) % 6 {
+                    0 => group.write(member, 4096, &buf.all(), false),
+                    1 => group.read(member, 4096, &buf.all()),
+                    2 => group.write(member, 0, &buf.slice(0..4096), true),
+                    3 => group.write_zeroes(member, 4096, 4096, true),
+                    4 => group.write_zeroes(member, 0, 128 << 10, false),
+                    _ => group.discard(member, 0, 1 << 20),
+                };
+                assert_eq!(group.submit().await.ok(), Err(OpError::Gone), "{first} {n}");
+            }
+            let until = io.now().after(brindle_io::Duration::from_secs(600));
+            assert_eq!(io.probe(member, until).await.map(|probe| probe.size), Ok(0));
         });
     }
 }

@@ -48,6 +48,56 @@ pub(crate) trait AtCommand: World {
     fn release(&self, member: MemberId);
 }
 
+/// A world in which a disk can be pulled: its size is 0 then, and its errors are those of a full file system.
+pub(crate) trait Pulls: World {
+    /// A member that will be pulled.
+    fn to_be_pulled(&self, bytes: u64) -> MemberId {
+        self.member(bytes)
+    }
+    fn pull(&self, member: MemberId);
+}
+
+impl Pulls for Memory {
+    fn pull(&self, member: MemberId) {
+        Memory::pull(self, member);
+    }
+}
+
+impl Pulls for Sim {
+    fn pull(&self, member: MemberId) {
+        Sim::pull(self, member);
+    }
+}
+
+impl Pulls for Loops {
+    fn to_be_pulled(&self, bytes: u64) -> MemberId {
+        let (file, kept) = (self.files.file(bytes), self.files.path());
+        let device = LoopDevice::new(&file).unwrap();
+        // Of a loop device whose file has a name that file is looked at; of a disk there is none.
+        std::fs::hard_link(&file, &kept).unwrap();
+        std::fs::remove_file(file).unwrap();
+        let member = self.files.open(&device.0);
+        self.pulled.borrow_mut().push((member, device.0.clone(), kept));
+        self.loops.borrow_mut().push(device);
+        member
+    }
+    fn pull(&self, member: MemberId) {
+        let pulled = self.pulled.borrow();
+        let (_, device, file) = pulled.iter().find(|(id, ..)| *id == member).unwrap();
+        File::options().write(true).open(file).unwrap().set_len(0).unwrap();
+        assert!(Command::new("losetup").arg("--set-capacity").arg(device).status().unwrap().success());
+    }
+}
+
+impl Pulls for LoopsOnThreads {
+    fn to_be_pulled(&self, bytes: u64) -> MemberId {
+        self.0.to_be_pulled(bytes)
+    }
+    fn pull(&self, member: MemberId) {
+        self.0.pull(member);
+    }
+}
+
 impl AtCommand for Memory {
     fn member_of_blocks(&self, bytes: u64, block: u32) -> MemberId {
         let member = self.add_ram(bytes);
@@ -284,6 +334,8 @@ impl World for Drives {
 pub(crate) struct Loops {
     files: Files,
     loops: RefCell<Vec<LoopDevice>>,
+    /// Members that can be pulled, each with its loop device and the file of that.
+    pulled: RefCell<Vec<(MemberId, PathBuf, PathBuf)>>,
 }
 
 struct LoopDevice(PathBuf);
@@ -313,7 +365,7 @@ impl Loops {
         // The others of this suite need no root.
         let missing = |why| Missing::new(format!("loop devices, which need root: {why}"));
         LoopDevice::new(&files.file(1 << 20)).map_err(missing)?;
-        Ok(Self { files, loops: RefCell::default() })
+        Ok(Self { files, loops: RefCell::default(), pulled: RefCell::default() })
     }
 }
 

@@ -5,7 +5,7 @@ use brindle_format::md::{Endian, Version};
 use brindle_io::sim::{BadRange, Sim};
 use brindle_io::{Duration, OpError, PathTarget};
 use brindle_layout::Level;
-use brindle_volume::VolumeError;
+use brindle_volume::{Volume, VolumeError, ZeroOptions};
 
 use crate::common::*;
 
@@ -30,6 +30,42 @@ fn a_member_that_was_cut_short_is_failed_within_ten_seconds_and_its_bytes_come_f
         assert_eq!(failed.and_then(|event| event.cause?.error), Some(OpError::Truncated), "{level}");
         assert!(world.read(&array, 0, BYTES).unwrap() == pattern(1, BYTES), "{level}");
         world.stop(&array);
+    }
+}
+
+/// The kernel's errors for a disk that was pulled are those of a full file system, and of a device that knows no zeroes.
+#[test]
+fn a_member_that_was_pulled_is_failed_and_no_client_sees_an_error() {
+    let levels =
+        [(Level::Raid1, 2), (Level::Raid4, 3), (Level::Raid5, 3), (Level::Raid6, 5), (Level::Raid10, 4)];
+    // Each is the first that is asked for after that.
+    for ((level, members), first) in
+        levels.into_iter().flat_map(|level| (0..6).map(move |first| (level, first)))
+    {
+        let (world, array) = written(level, members);
+        world.bench.pull(world.ids[1]);
+        for n in 0..6 {
+            let done = match (first + n) % 6 {
+                0 => world.write(&array, 4096, &pattern(1, BYTES)[4096..12288]),
+                1 => world.read(&array, 0, BYTES).map(drop),
+                2 => world.io.block_on(array.flush()),
+                3 => world.io.block_on(array.write_zeroes(BYTES as u64, 64 << 10, ZeroOptions::default())),
+                4 => world.io.block_on(array.discard(BYTES as u64, 64 << 10)),
+                _ => world.write(&array, 0, &pattern(1, BYTES)),
+            };
+            assert_eq!(done, Ok(()), "{level}, first {first}, then {n}");
+        }
+        idle(&world, Duration::from_millis(1250));
+        assert_eq!(array.state(1), RoleState::Failed, "{level} {first}");
+        let events = array.events_since(0);
+        assert!(events.iter().all(|event| event.kind != EventKind::Full), "{level} {first}: {events:?}");
+        let failed: Vec<_> = events.iter().filter(|event| event.kind == EventKind::MemberFailed).collect();
+        let why = failed[0].cause.and_then(|cause| cause.error);
+        assert!(matches!(why, Some(OpError::Gone | OpError::Truncated)), "{level} {first}: {why:?}");
+        assert!(failed.len() == 1 && failed[0].role == Some(1), "{failed:?}");
+        assert!(world.read(&array, 0, BYTES).unwrap() == pattern(1, BYTES), "{level}");
+        world.stop(&array);
+        assert_eq!(world.superblock(0).device_in_role(1), None, "{level}: on record");
     }
 }
 

@@ -72,7 +72,8 @@ impl Strike {
             return;
         }
         sim.schedule(when, member, move |faults: &mut Faults| match self {
-            Self::Dies | Self::Leaves => faults.gone = true,
+            Self::Dies => faults.gone = true,
+            Self::Leaves => (faults.gone, faults.pulled) = (true, true),
             Self::Hangs => faults.hangs = true,
             Self::Crawls => faults.slowness = 30,
             Self::BadPlace(at) => faults.unreadable.push(BadRange::until_written(at..at + 4096)),
