@@ -12,7 +12,7 @@ use brindle_members::direct::{read_alone, write_alone};
 use brindle_members::door::Moved;
 use brindle_members::members::{Dependence, Device, Members, RoleState};
 use brindle_members::process::Speeds;
-use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions};
+use brindle_volume::{Allocation, Limits, Volume, VolumeError, Wanted, ZeroOptions};
 
 use crate::config::{Access, OpenConfig};
 use crate::core::Core;
@@ -396,7 +396,8 @@ impl Volume for Array {
         new: &Slice,
         scratch: &Slice,
         fua: bool,
+        wanted: &Wanted,
     ) -> Result<Option<u64>, VolumeError> {
-        Box::pin(self.exchange(offset, expected, new, scratch, fua)).await
+        Box::pin(self.exchange(offset, expected, new, scratch, fua, wanted)).await
     }
 }

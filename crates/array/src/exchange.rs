@@ -1,7 +1,7 @@
 //! Atomic compare-and-write, and the changes that wait for it.
 
 use brindle_io::Slice;
-use brindle_volume::{Volume, VolumeError, first_difference};
+use brindle_volume::{Volume, VolumeError, Wanted, first_difference};
 
 use crate::array::Array;
 use crate::claims::Passage;
@@ -68,6 +68,7 @@ impl Array {
         new: &Slice,
         scratch: &Slice,
         fua: bool,
+        wanted: &Wanted,
     ) -> Result<Option<u64>, VolumeError> {
         let core = &self.0.core;
         core.limits.check_change()?;
@@ -85,6 +86,7 @@ impl Array {
         if let Some(differs) = first_difference(expected, scratch) {
             return Ok(Some(differs as u64));
         }
+        wanted.check()?;
         self.write_freely(offset, core::slice::from_ref(new), fua).await.map(|()| None)
     }
 }

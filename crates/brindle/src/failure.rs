@@ -13,6 +13,17 @@ pub(crate) enum Failure {
     /// A member could not be opened or is not to be used.
     #[error(transparent)]
     Open(#[from] brindle_io::device::DeviceError),
+    /// A task computes without end.
+    #[error(
+        "{task}: this task has used {seconds} s of processor time and let nothing else go on: the process ends, as in a crash, \
+         since it can serve nothing any more; start it again, and report this line as a fault of Brindle"
+    )]
+    Stuck {
+        /// The function that it is in.
+        task: String,
+        /// Processor time, in seconds.
+        seconds: u64,
+    },
     /// A member could not be read before the array was assembled.
     #[error("{path}: can't be read: {source}")]
     Probe {

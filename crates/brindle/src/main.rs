@@ -54,6 +54,7 @@ mod serve;
 mod settings;
 mod shutdown;
 mod status;
+mod stuck;
 mod sweep;
 mod sync;
 mod text;

@@ -25,13 +25,13 @@ use brindle_host::opening::Tuning;
 use brindle_io::device::{DeviceAccess, Identity};
 use brindle_io::emulated::Emulated;
 use brindle_io::uring::Uring;
-use brindle_io::{Io, MemberId, PAGE, Pool};
+use brindle_io::{Io, MemberId, PAGE, Pool, Watch};
 use brindle_md::assembly::{AssembleOptions, Assembly, Candidate, DeviceUse, Limitation, assemble};
 
 use crate::failure::Failure;
 use crate::locks::Locks;
-use crate::reactor;
 use crate::units::Bytes;
+use crate::{reactor, stuck};
 pub(crate) use assumed::assume;
 pub(crate) use bitmap::{MadeBitmap, Make, SeenBitmap, see_bitmap};
 pub(crate) use emulate::file_of;
@@ -94,6 +94,8 @@ struct Opened {
 
 /// A ring, its executor, and the devices on it.
 pub(crate) struct World {
+    /// Ends the process if a task has no end.
+    _watch: Watch,
     pub(crate) uring: Uring,
     pub(crate) io: Io,
     /// The ring as the executor has it: some members may answer as modelled drives do.
@@ -118,6 +120,7 @@ impl World {
         let emulated = Emulated::new(uring.clone());
         let io = Io::new(Box::new(emulated.clone()));
         Ok(Self {
+            _watch: stuck::end_if_stuck(&io, stuck::MOST)?,
             uring,
             emulated,
             metadata: io.pool(PIECE),

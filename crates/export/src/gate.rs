@@ -8,6 +8,7 @@ use std::rc::Rc;
 use brindle_io::Io;
 
 use crate::access::{AccessList, Client, Right};
+use crate::pieces::{CHARGED, Charge};
 use crate::rates::{Pacer, Rates};
 
 /// Shared by the doors of one volume.
@@ -102,11 +103,17 @@ impl Gate {
         self.pacer.borrow().is_some()
     }
 
-    /// Waits until a request of so many bytes is due.
-    pub(crate) async fn pace(&self, bytes: u64) {
+    /// Waits until so much is due. Bytes are charged part by part: a wait that is dropped has used up little of what it has not had.
+    pub(crate) async fn pace(&self, charge: Charge) {
+        let mut left = charge;
         loop {
             let Some(pacer) = self.pacer.borrow().clone() else { return };
-            if pacer.take(bytes).await {
+            let part = Charge { bytes: left.bytes.min(CHARGED), ..left };
+            if !pacer.take(part).await {
+                continue;
+            }
+            left = Charge::bytes(left.bytes - part.bytes);
+            if left.bytes == 0 {
                 return;
             }
         }

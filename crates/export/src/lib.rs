@@ -7,6 +7,7 @@ pub mod access;
 mod gate;
 pub mod iscsi;
 pub mod nbd;
+mod pieces;
 mod rates;
 pub mod scsi;
 mod session;

@@ -9,12 +9,14 @@ use core::num::NonZeroU64;
 use brindle_io::sync::{Either, Notify, race};
 use brindle_io::{Duration, Instant, Io};
 
+use crate::pieces::Charge;
+
 /// Limits of a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
     /// Requests a second.
     pub requests: Option<NonZeroU64>,
-    /// Bytes a second, read and written together.
+    /// Bytes a second that are read from members or sent to them, together. Zeroes and holes that devices make are none.
     pub bytes: Option<NonZeroU64>,
     /// Requests come at once that would be due within so long.
     pub burst: Duration,
@@ -50,10 +52,10 @@ impl Pacer {
         self.ended.notify();
     }
 
-    /// Waits until a request of so many bytes is due; `false` if other limits have come meanwhile.
-    pub(crate) async fn take(&self, bytes: u64) -> bool {
+    /// Waits until so much is due; `false` if other limits have come meanwhile.
+    pub(crate) async fn take(&self, charge: Charge) -> bool {
         let now = self.io.now();
-        let due = self.due(now, bytes);
+        let due = self.due(now, charge);
         if due.as_nanos() <= now.as_nanos() {
             return true;
         }
@@ -61,12 +63,12 @@ impl Pacer {
         matches!(race(self.io.sleep(due.since(now)), over).await, Either::First(()))
     }
 
-    /// The moment at which a request is due that comes now.
-    fn due(&self, now: Instant, bytes: u64) -> Instant {
-        let asked = [(self.rates.requests, 1), (self.rates.bytes, bytes)];
+    /// The moment at which something is due that comes now.
+    fn due(&self, now: Instant, charge: Charge) -> Instant {
+        let asked = [(self.rates.requests, charge.requests), (self.rates.bytes, charge.bytes)];
         let (mut next, mut due) = (self.next.get(), 0);
         for (next, (rate, count)) in next.iter_mut().zip(asked) {
-            let Some(rate) = rate else { continue };
+            let Some(rate) = rate.filter(|_| count > 0) else { continue };
             let begins = next.as_nanos().max(now.as_nanos());
             due = due.max(begins.saturating_sub(span(self.rates.burst)));
             let takes = u128::from(count) * 1_000_000_000 / u128::from(rate.get());
@@ -99,7 +101,12 @@ mod tests {
         let pacer = Pacer::new(&io, rates);
         io.block_on(async {
             let begun = io.now();
-            assert!(join_all((0..count).map(|_| pacer.take(bytes))).await.into_iter().all(|taken| taken));
+            assert!(
+                join_all((0..count).map(|_| pacer.take(Charge::request(bytes))))
+                    .await
+                    .into_iter()
+                    .all(|taken| taken)
+            );
             io.now().since(begun).as_nanos() / 1_000_000
         })
     }
@@ -122,14 +129,14 @@ mod tests {
         let pacer = Pacer::new(&io, rates(1, 0, 0));
         io.block_on(async {
             let begun = io.now();
-            assert!(pacer.take(0).await);
+            assert!(pacer.take(Charge::request(0)).await);
             let ending = async {
                 io.sleep(Duration::from_millis(5)).await;
                 pacer.end();
                 true
             };
             let waiting: [core::pin::Pin<Box<dyn Future<Output = bool> + '_>>; 2] =
-                [Box::pin(pacer.take(0)), Box::pin(ending)];
+                [Box::pin(pacer.take(Charge::request(0))), Box::pin(ending)];
             assert_eq!(join_all(waiting).await, [false, true]);
             assert_eq!(io.now().since(begun), Duration::from_millis(5));
         });

@@ -3,7 +3,7 @@
 use brindle_array::Array;
 use brindle_io::Slice;
 use brindle_pool::PoolVolume;
-use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions};
+use brindle_volume::{Allocation, Limits, Volume, VolumeError, Wanted, ZeroOptions};
 
 /// A volume that a host can serve. Matched where a request comes in: no `dyn`, and no future of its own on the heap.
 #[derive(Clone)]
@@ -64,10 +64,11 @@ impl Volume for Any {
         new: &Slice,
         scratch: &Slice,
         fua: bool,
+        wanted: &Wanted,
     ) -> Result<Option<u64>, VolumeError> {
         match self {
-            Self::Array(array) => array.compare_and_write(offset, expected, new, scratch, fua).await,
-            Self::Pool(volume) => volume.compare_and_write(offset, expected, new, scratch, fua).await,
+            Self::Array(array) => array.compare_and_write(offset, expected, new, scratch, fua, wanted).await,
+            Self::Pool(volume) => volume.compare_and_write(offset, expected, new, scratch, fua, wanted).await,
         }
     }
 

@@ -88,7 +88,7 @@ impl Doors {
         exports.iter().map(of_one).sum()
     }
 
-    /// Ends the connections of one client, or of all, to a volume at once; gives their number.
+    /// Ends the connections of one client, or of all, to a volume at once, and those by which it learns of targets; gives their number.
     pub(crate) fn disconnect(&self, name: &str, target: Option<&str>, client: Option<&str>) -> usize {
         let is_meant = |of: &Client| client.is_none_or(|client| is_called(of, client));
         let ended = self.nbd.disconnect(name, |_, of| is_meant(of));
@@ -98,6 +98,7 @@ impl Doors {
             let ports = stats.iter().flat_map(|stats| &stats.initiators);
             ports.filter(|(id, _)| *id == number).any(|(_, port)| port.split(',').next() == client)
         };
+        let ended = ended + iscsi.disconnect(iscsi::DISCOVERY, |_, of| is_meant(of));
         ended + iscsi.disconnect(target, |number, of| is_meant(of) || named(number))
     }
 }

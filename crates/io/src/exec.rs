@@ -189,6 +189,7 @@ impl Io {
 
     /// Spawns a task whose operations are of this class.
     pub fn spawn_as<T: 'static>(&self, class: OpClass, future: impl Future<Output = T> + 'static) -> Task<T> {
+        let name = core::any::type_name_of_val(&future);
         let shared = Rc::new(TaskResult { value: RefCell::new(None), waiter: Cell::new(None) });
         let (result, scheduler) = (Rc::clone(&shared), Rc::clone(&self.0.core.scheduler));
         let task: BoxedTask = Box::pin(async move {
@@ -211,13 +212,14 @@ impl Io {
             }
         };
         drop(tasks);
-        self.0.core.scheduler.set_class_of(id, class);
+        self.0.core.scheduler.begins(id, class, name);
         self.0.core.scheduler.wake(id);
         Task { shared, scheduler: Rc::clone(&self.0.core.scheduler) }
     }
 
     /// Drives all tasks until `future` is done. Tasks that still run are kept, and go on with the next call.
     pub fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        let _driven = self.0.core.scheduler.pulse.drive(core::any::type_name_of_val(&future));
         let mut future = core::pin::pin!(future);
         let waker = crate::waker::unusable();
         let mut cx = Context::from_waker(&waker);

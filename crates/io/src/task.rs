@@ -7,6 +7,7 @@ use core::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
 use crate::class::OpClass;
+use crate::pulse::Pulse;
 
 /// A task of one executor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,7 +19,7 @@ pub(crate) const ROOT: TaskId = TaskId(0);
 /// The tasks that are ready, in the order in which they became so.
 #[derive(Default)]
 pub(crate) struct Scheduler {
-    current: Cell<u32>,
+    pub(crate) pulse: Pulse,
     /// For what the operations are that the current task begins.
     class: Cell<OpClass>,
     ready: RefCell<Ready>,
@@ -55,7 +56,7 @@ impl Scheduler {
     /// The task being polled.
     #[inline]
     pub(crate) fn current(&self) -> TaskId {
-        TaskId(self.current.get())
+        TaskId(self.pulse.current())
     }
 
     /// For what the operations are that the current task begins; outside of tasks, for clients.
@@ -64,8 +65,14 @@ impl Scheduler {
         self.class.get()
     }
 
+    /// A task begins whose operations are of this class; `name` is its future's type.
+    pub(crate) fn begins(&self, task: TaskId, class: OpClass, name: &'static str) {
+        self.pulse.begins(task.0, name);
+        self.set_class_of(task, class);
+    }
+
     /// Sets the class of another task's operations.
-    pub(crate) fn set_class_of(&self, task: TaskId, class: OpClass) {
+    fn set_class_of(&self, task: TaskId, class: OpClass) {
         self.ready.borrow_mut().state(task).class = class;
     }
 
@@ -75,9 +82,10 @@ impl Scheduler {
         self.set_class_of(self.current(), class);
     }
 
-    /// No task is being polled.
+    /// No task is being polled: a turn begins.
     #[inline]
     pub(crate) fn between_tasks(&self) {
+        self.pulse.turned();
         self.class.set(OpClass::Client);
     }
 
@@ -98,7 +106,7 @@ impl Scheduler {
         let state = &mut tasks[task.0 as usize];
         state.queued = false;
         self.class.set(state.class);
-        self.current.set(task.0);
+        self.pulse.polls(task.0);
         Some(task)
     }
 

@@ -98,6 +98,7 @@ impl Door<'_> {
         for refused in outcome.refused() {
             let mut done = Err(refused.error);
             if refused.error == OpError::Unsupported {
+                self.set.note_sent_zeroes(options);
                 done = self.send_zeroes(refused).await;
             }
             let Err(error) = done else { continue };

@@ -5,7 +5,9 @@ use std::rc::Rc;
 use brindle_format::pool::{BLOCK, EntryKind};
 use brindle_io::Slice;
 use brindle_members::lock::Hold;
-use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions, first_difference, stretches};
+use brindle_volume::{
+    Allocation, Limits, Volume, VolumeError, Wanted, ZeroOptions, first_difference, stretches,
+};
 
 use crate::clean::lock_of;
 use crate::core::Core;
@@ -186,6 +188,7 @@ impl Volume for PoolVolume {
         new: &Slice,
         scratch: &Slice,
         fua: bool,
+        wanted: &Wanted,
     ) -> Result<Option<u64>, VolumeError> {
         self.check_change()?;
         let len = self.limits().check_list(offset, core::slice::from_ref(new))?;
@@ -196,7 +199,8 @@ impl Volume for PoolVolume {
             return Ok(None);
         }
         let volume = self.clone();
-        let (expected, new, scratch) = (expected.clone(), new.clone(), scratch.clone());
+        let (expected, new, scratch, wanted) =
+            (expected.clone(), new.clone(), scratch.clone(), wanted.clone());
         let compared = self.core.set.io.spawn(async move {
             let (first, last) = (offset / BLOCK_BYTES, (offset + len).div_ceil(BLOCK_BYTES));
             let lock = lock_of((volume.id, first));
@@ -205,6 +209,7 @@ impl Volume for PoolVolume {
             if let Some(differs) = first_difference(&expected, &scratch) {
                 return Ok(Some(differs as u64));
             }
+            wanted.check()?;
             volume.put(offset, len, Change::Write(vec![new]), fua).await.map(|()| None)
         });
         compared.await

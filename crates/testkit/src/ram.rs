@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use brindle_io::{Io, PAGE, Slice};
-use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions, stretches};
+use brindle_volume::{Allocation, Limits, Volume, VolumeError, Wanted, ZeroOptions, stretches};
 
 use crate::random::Random;
 
@@ -200,6 +200,7 @@ impl Volume for RamVolume {
         new: &Slice,
         scratch: &Slice,
         fua: bool,
+        wanted: &Wanted,
     ) -> Result<Option<u64>, VolumeError> {
         self.limits.check_change()?;
         let len = self.limits.check_list(offset, core::slice::from_ref(expected))?;
@@ -213,6 +214,7 @@ impl Volume for RamVolume {
         scratch.put(0, &self.bytes.borrow()[offset as usize..(offset + len) as usize]);
         let differs = brindle_volume::first_difference(expected, scratch);
         if differs.is_none() {
+            wanted.check()?;
             let bytes = new.bytes().to_vec();
             self.set_content(offset as usize, &bytes);
         }

@@ -14,4 +14,4 @@ pub use error::VolumeError;
 pub use limits::Limits;
 pub use lone_member::LoneMember;
 pub use slices::{bytes, stretches};
-pub use volume::{Allocation, Volume, ZeroOptions, first_difference, read_again};
+pub use volume::{Allocation, Volume, Wanted, ZeroOptions, first_difference, read_again};

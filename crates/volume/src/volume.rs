@@ -1,5 +1,7 @@
 //! The contract between servers of a range of bytes and its users.
 
+use std::rc::Rc;
+
 use brindle_io::Slice;
 
 use crate::{Limits, VolumeError};
@@ -13,6 +15,25 @@ pub struct ZeroOptions {
     pub keep_allocated: bool,
     /// Fail with [`VolumeError::Unsupported`] at once rather than write zeroes slowly (NBD's FAST_ZERO).
     pub fast_only: bool,
+}
+
+/// Asked between the look and the write of [`Volume::compare_and_write`]: whether the write is still wanted. By default it is.
+#[derive(Clone, Default)]
+pub struct Wanted(Option<Rc<dyn Fn() -> bool>>);
+
+impl Wanted {
+    /// Asks this.
+    pub fn asking(ask: impl Fn() -> bool + 'static) -> Self {
+        Self(Some(Rc::new(ask)))
+    }
+
+    /// The answer.
+    ///
+    /// # Errors
+    /// [`VolumeError::Again`] if the write is not wanted any more.
+    pub fn check(&self) -> Result<(), VolumeError> {
+        if self.0.as_ref().is_none_or(|ask| ask()) { Ok(()) } else { Err(VolumeError::Again) }
+    }
 }
 
 /// A stretch of a volume, for block status.
@@ -150,7 +171,7 @@ pub trait Volume {
     ///
     /// # Errors
     /// - [`VolumeError::Unaligned`], also where the three differ in size; as of [`Volume::read`] and of [`Volume::write`].
-    /// - [`VolumeError::Again`]: other memory is wanted for `scratch`. Nothing was written.
+    /// - [`VolumeError::Again`]: other memory is wanted for `scratch`, or the write is not [`Wanted`] any more. Nothing was written.
     /// - [`VolumeError::Unsupported`]: a volume that is not this process's alone, or of no use to initiators. The default.
     async fn compare_and_write(
         &self,
@@ -159,8 +180,9 @@ pub trait Volume {
         new: &Slice,
         scratch: &Slice,
         fua: bool,
+        wanted: &Wanted,
     ) -> Result<Option<u64>, VolumeError> {
-        let _ = (offset, expected, new, scratch, fua);
+        let _ = (offset, expected, new, scratch, fua, wanted);
         Err(VolumeError::Unsupported)
     }
 

@@ -95,7 +95,8 @@ const BRINDLE: &[&[&str]] = &[
     &["bench::flags", "deadline", "executable", "locks", "progress", "replace", "text", "units"],
     &["failure", "sync"],
     &["health", "log", "look", "models", "next_step", "random", "reactor", "report", "runtime", "scrubs"],
-    &["control", "findings", "world"],
+    &["control", "findings", "stuck"],
+    &["world"],
     &["status"],
     &["host", "pools", "ring"],
     &["cli"],
@@ -152,7 +153,7 @@ const POOL: &[&[&str]] = &[
 ];
 
 const IO: &[&[&str]] = &[
-    &["class", "racing", "ranges", "time", "waker"],
+    &["class", "pulse", "racing", "ranges", "time", "waker"],
     &["task"],
     &["arena", "patience"],
     &["blocks"],
@@ -164,7 +165,7 @@ const IO: &[&[&str]] = &[
     &["core"],
     &["group", "served"],
     &["exec"],
-    &["map", "sim", "sync"],
+    &["map", "sim", "sync", "watch"],
     &["emulated"],
 ];
 
@@ -198,7 +199,7 @@ const PLANNER: &[&[&str]] = &[
 ];
 
 const EXPORT: &[&[&str]] =
-    &[&["access", "rates"], &["gate", "tls"], &["session"], &["scsi"], &["iscsi", "nbd"]];
+    &[&["access", "pieces"], &["rates"], &["gate", "tls"], &["session"], &["scsi"], &["iscsi", "nbd"]];
 
 const FORMAT: &[&[&str]] = &[&["alignment", "kind", "pool"], &["md"], &["signature"], &["table"]];
 

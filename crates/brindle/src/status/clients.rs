@@ -45,11 +45,12 @@ pub(super) fn text(text: &mut String, report: &Value) {
         let names = list(&client["proved"]);
         let proved = if names.is_empty() { "proved nothing".to_owned() } else { format!("proved {names}") };
         let port = client["initiator"].as_str().map_or_else(String::new, |port| format!(", {port}"));
+        let only = if client["discovery"] == true { " (discovery)" } else { "" };
         let tls = if client["tls"] == true { " with TLS" } else { "" };
         push(
             text,
             format_args!(
-                "    {} from {}{tls}{port}, {proved}: {} requests, {} read, {} written\n",
+                "    {}{only} from {}{tls}{port}, {proved}: {} requests, {} read, {} written\n",
                 word(client, "protocol"),
                 word(client, "address"),
                 word(client, "requests"),

@@ -19,6 +19,6 @@ mod server;
 mod shared;
 mod target;
 
-pub use server::{Server, TargetStats};
+pub use server::{DISCOVERY, Server, TargetStats};
 pub use shared::{Chance, IscsiConfig};
 pub use target::{Keep, Keeping, TargetSpec};

@@ -151,6 +151,9 @@ impl<V: Volume + 'static> Server<V> {
     }
 }
 
+/// The name under which the statistics of connections have sessions that only ask which targets there are.
+pub const DISCOVERY: &str = "discovery";
+
 /// A listener and its portal group.
 struct Portal<V> {
     shared: Rc<Shared<V>>,
@@ -187,7 +190,7 @@ impl<V: Volume + 'static> Door for Entrance<'_, V> {
 
 impl<V: Volume + 'static> Protocol for Portal<V> {
     async fn converse(self: Rc<Self>, resources: ConnectionResources) {
-        let ConnectionResources { id, link, memory, mut inbox, outbox, refusals, .. } = resources;
+        let ConnectionResources { id, link, memory, mut inbox, outbox, refusals, visits, .. } = resources;
         let room = outbox.slice(0..outbox.len());
         let login = self.login(&link, &mut inbox, &room, &refusals);
         let logged_in = match race(login, link.interruption()).await {
@@ -202,21 +205,53 @@ impl<V: Volume + 'static> Protocol for Portal<V> {
         let (mut reply, text, logged_in) = logged_in;
         link.proved(logged_in.proved.clone().map(Proof::Chap));
         reply.0[14..16].copy_from_slice(&self.handle().to_be_bytes());
-        let Some(entry) = self.enter(id, &link, &logged_in).await else { return };
+        let waiting = Waiting::default();
+        let mut listening = Box::pin(waiting.listen(&link, &mut inbox));
+        let gone = race(&mut listening, link.interruption());
+        let Either::First(Some(entry)) = race(self.enter(id, &link, &logged_in), gone).await else { return };
+        waiting.over.set(true);
         let sent = send(&link, &outbox.slice(0..outbox.len()), &reply, &text).await;
         let target = entry.target.clone();
-        link.settle(target.as_ref().map_or("discovery", |target| &target.name));
+        link.settle(target.as_ref().map_or(DISCOVERY, |target| &target.name));
+        if target.is_none() {
+            visits.enter(&link);
+        }
         let client = link.client();
         // It may have ended meanwhile, or the right may be another.
         let stands =
             |target: &Rc<Target<V>>| !target.closing.get() && target.gate.right(&client) == Some(entry.right);
-        if sent.is_ok() && target.as_ref().is_none_or(stands) {
+        let is_there = sent.is_ok()
+            && (!waiting.begun.get()
+                || matches!(race(&mut listening, link.interruption()).await, Either::First(Ok(()))));
+        drop(listening);
+        if is_there && target.as_ref().is_none_or(stands) {
             let connection = Connection::new(&self.shared, &entry, memory, &logged_in);
             let end = connection.run(inbox, outbox).await;
             tracing::debug!(connection = id, ?end, "closed");
         }
         link.close();
         self.leave(&entry);
+    }
+}
+
+/// A client whose login waits for an earlier session to end: it has nothing to say before it is answered, but may leave.
+#[derive(Default)]
+struct Waiting {
+    begun: Cell<bool>,
+    over: Cell<bool>,
+}
+
+impl Waiting {
+    /// Receives what the client says once it has been answered; an error if it leaves, or does not wait.
+    async fn listen(&self, link: &Link, inbox: &mut Inbox) -> Result<(), ()> {
+        self.begun.set(true);
+        if inbox.len() > 0 {
+            return Err(());
+        }
+        match inbox.receive(link).await {
+            Ok(1..) if self.over.get() => Ok(()),
+            _ => Err(()),
+        }
     }
 }
 

@@ -221,7 +221,8 @@ struct Entrance<V> {
 
 impl<V: Volume + 'static> Protocol for Entrance<V> {
     async fn converse(self: Rc<Self>, resources: ConnectionResources) {
-        let ConnectionResources { id, link, memory, mut inbox, outbox, refusals, secure_buffers } = resources;
+        let ConnectionResources { id, link, memory, mut inbox, outbox, refusals, secure_buffers, visits } =
+            resources;
         let Exports { list, added, config } = &*self.exports;
         let offers = || {
             let (is_default, client) = (added.get() == 1, link.client());
@@ -263,8 +264,8 @@ impl<V: Volume + 'static> Protocol for Entrance<V> {
         if right.is_none() || right == Some(Right::Read) && !chosen.terms.limits.read_only {
             return; // it has been withdrawn meanwhile, or its right has
         }
-        let (resources, terms) =
-            (ConnectionResources { id, link, memory, inbox, outbox, refusals, secure_buffers }, chosen.terms);
-        self.exports.transmit(resources, &export, terms).await;
+        let resources =
+            ConnectionResources { id, link, memory, inbox, outbox, refusals, secure_buffers, visits };
+        self.exports.transmit(resources, &export, chosen.terms).await;
     }
 }

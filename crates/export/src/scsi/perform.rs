@@ -1,11 +1,12 @@
 //! Doing on a volume what commands come to.
 
 use brindle_io::{OpError, PAGE, Slice};
-use brindle_volume::{Allocation, Volume, VolumeError, ZeroOptions, first_difference};
+use brindle_volume::{Allocation, Volume, VolumeError, Wanted, ZeroOptions, first_difference};
 
 use super::action::Action;
 use super::copy::{CopyJob, Result as CopyResult};
 use super::sense::{Sense, Status};
+use crate::pieces::{Charge, Course, Ended, Unfinished, discard, write_zeroes};
 
 /// Bytes read at a time where they are not sent: to compare, to copy, to fill.
 const PIECE: u64 = 256 << 10;
@@ -30,6 +31,22 @@ pub(crate) enum Undone {
     Ended(Status),
     /// The read has to be repeated with other memory.
     Again,
+}
+
+impl From<Ended> for Undone {
+    fn from(Ended: Ended) -> Self {
+        Self::Ended(Status::Aborted)
+    }
+}
+
+/// A change that was not done to its end.
+impl From<Unfinished> for Undone {
+    fn from(why: Unfinished) -> Self {
+        match why {
+            Unfinished::Ended => Ended.into(),
+            Unfinished::Volume(error) => unwritten(error),
+        }
+    }
 }
 
 impl From<Sense> for Undone {
@@ -70,11 +87,24 @@ fn pieces(offset: u64, len: u64, most: u64) -> impl Iterator<Item = (u64, u64)> 
     (0..len.div_ceil(most.max(1))).map(move |n| (offset + n * most, most.min(len - n * most)))
 }
 
-/// Carries out an action; `memory` begins with the data from the initiator, or will hold the data for it.
+/// The charge for an action before it begins; the rest of its bytes are charged as it takes its course.
+pub(crate) fn charge(action: &Action) -> Charge {
+    Charge::request(match action {
+        Action::Read { len, .. } | Action::Write { len, .. } => *len,
+        // Read and written.
+        Action::CompareAndWrite { len, .. } => 2 * len,
+        _ => 0,
+    })
+}
+
+/// Carries out an action; `memory` begins with the data from the initiator, or will hold the data for it. A long one takes its `course`;
+/// one that compares and writes does so if that is still `wanted` then.
 pub(crate) async fn perform<V: Volume>(
     volume: &V,
     action: &Action,
     memory: Option<&Slice>,
+    course: &impl Course,
+    wanted: &Wanted,
 ) -> Result<Done, Undone> {
     let none = || Undone::from(Sense::FAILED);
     match *action {
@@ -97,20 +127,20 @@ pub(crate) async fn perform<V: Volume>(
                 write_part(volume, offset + whole, (whole..len, fua), memory, aligned(len as usize)).await?;
             }
             volume.write(offset, memory.slice(0..whole as usize), fua).await.map_err(unwritten)?;
-            if verify { compare(volume, offset, whole, len, memory).await } else { Ok(Done::Good) }
+            if verify { compare(volume, (offset, whole), len, memory, course).await } else { Ok(Done::Good) }
         }
         Action::Verify { offset, len, sent } if len > 0 => {
-            compare(volume, offset, len, sent, memory.ok_or_else(none)?).await
+            compare(volume, (offset, len), sent, memory.ok_or_else(none)?, course).await
         }
         Action::OrWrite { offset, len, fua } if len > 0 => {
-            or_write(volume, offset, len, fua, memory.ok_or_else(none)?).await
+            or_write(volume, (offset, len), fua, memory.ok_or_else(none)?, course).await
         }
         Action::CompareAndWrite { offset, len, fua } if len > 0 => {
             let (memory, len) = (memory.ok_or_else(none)?, len as usize);
             let scratch = aligned(2 * len);
             let (expected, new) = (memory.slice(0..len), memory.slice(len..2 * len));
             let scratch = memory.slice(scratch..scratch + len);
-            match volume.compare_and_write(offset, &expected, &new, &scratch, fua).await {
+            match volume.compare_and_write(offset, &expected, &new, &scratch, fua, wanted).await {
                 Ok(None) => Ok(Done::Good),
                 Ok(Some(at)) => Err(Sense::MISCOMPARE.with(at).into()),
                 // Nothing was written.
@@ -119,22 +149,16 @@ pub(crate) async fn perform<V: Volume>(
             }
         }
         Action::WriteSame { offset, len, sent, unmap, fua } => {
-            write_same(
-                volume,
-                offset,
-                len,
-                sent,
-                ZeroOptions { fua, keep_allocated: !unmap, fast_only: false },
-                memory,
-            )
-            .await
+            let options = ZeroOptions { fua, keep_allocated: !unmap, fast_only: false };
+            write_same(volume, (offset, len), sent, options, memory, course).await
         }
         Action::Discard(ref ranges) => {
-            for &(offset, len) in ranges {
-                match volume.discard(offset, len).await {
-                    Ok(()) | Err(VolumeError::Unsupported) => {} // a hint only
-                    Err(error) => return Err(unwritten(error)),
+            for (number, range) in ranges.iter().enumerate() {
+                // Each hole is a request, and the first one is the command's own.
+                if number > 0 {
+                    course.next(Charge::request(0)).await?;
                 }
+                discard(volume, *range, course).await?;
             }
             Ok(Done::Good)
         }
@@ -147,13 +171,14 @@ pub(crate) async fn perform<V: Volume>(
 /// Reads a range and compares it with what was sent: nothing, as many bytes, or a block over and over.
 async fn compare<V: Volume>(
     volume: &V,
-    offset: u64,
-    len: u64,
+    (offset, len): (u64, u64),
     sent: u64,
     memory: &Slice,
+    course: &impl Course,
 ) -> Result<Done, Undone> {
     let own = if sent == 0 { 0 } else { aligned(sent as usize) };
     for (at, piece) in pieces(offset, len, PIECE) {
+        course.next(Charge::bytes(piece)).await?;
         let (piece, done) = (piece as usize, at - offset);
         let found = memory.slice(own..own + piece);
         volume.read(at, found.clone()).await.map_err(reading)?;
@@ -190,7 +215,9 @@ async fn write_part<V: Volume>(
         let sent = memory.slice(sent.start as usize..sent.end as usize);
         bytes[..sent.len()].copy_from_slice(&sent.bytes());
         new.put(0, &bytes);
-        if volume.compare_and_write(offset, &old, &new, &scratch, fua).await.map_err(changing)?.is_none() {
+        let wanted = Wanted::default();
+        let written = volume.compare_and_write(offset, &old, &new, &scratch, fua, &wanted).await;
+        if written.map_err(changing)?.is_none() {
             return Ok(());
         }
     }
@@ -199,13 +226,15 @@ async fn write_part<V: Volume>(
 /// Sets the bits that were sent. Whoever else writes meanwhile comes before or after each piece.
 async fn or_write<V: Volume>(
     volume: &V,
-    offset: u64,
-    len: u64,
+    (offset, len): (u64, u64),
     fua: bool,
     memory: &Slice,
+    course: &impl Course,
 ) -> Result<Done, Undone> {
-    let own = aligned(len as usize);
+    let (own, wanted) = (aligned(len as usize), Wanted::default());
     for (at, piece) in pieces(offset, len, TRIPLE) {
+        // Read and written.
+        course.next(Charge::bytes(2 * piece)).await?;
         let (piece, done) = (piece as usize, (at - offset) as usize);
         let part = |n: usize| memory.slice(own + n * piece..own + (n + 1) * piece);
         let (old, new, scratch) = (part(0), part(1), part(2));
@@ -215,7 +244,8 @@ async fn or_write<V: Volume>(
             let sent = memory.slice(done..done + piece);
             let both: Vec<u8> = old.bytes().iter().zip(sent.bytes().iter()).map(|(a, b)| a | b).collect();
             new.put(0, &both);
-            if volume.compare_and_write(at, &old, &new, &scratch, fua).await.map_err(changing)?.is_none() {
+            let written = volume.compare_and_write(at, &old, &new, &scratch, fua, &wanted).await;
+            if written.map_err(changing)?.is_none() {
                 break;
             }
         }
@@ -225,16 +255,17 @@ async fn or_write<V: Volume>(
 
 async fn write_same<V: Volume>(
     volume: &V,
-    offset: u64,
-    len: u64,
+    (offset, len): (u64, u64),
     sent: u64,
     zeroes: ZeroOptions,
     memory: Option<&Slice>,
+    course: &impl Course,
 ) -> Result<Done, Undone> {
     let sent = sent as usize;
     let all_zero = memory.is_none_or(|memory| memory.slice(0..sent).bytes().iter().all(|&byte| byte == 0));
     if sent == 0 || all_zero {
-        return volume.write_zeroes(offset, len, zeroes).await.map_err(unwritten).map(|()| Done::Good);
+        write_zeroes(volume, (offset, len), zeroes, course).await?;
+        return Ok(Done::Good);
     }
     let Some(memory) = memory else { return Err(Sense::FAILED.into()) };
     let own = aligned(sent);
@@ -242,6 +273,7 @@ async fn write_same<V: Volume>(
     let pattern = memory.slice(own..own + PIECE.min(len) as usize);
     pattern.bytes_mut().chunks_exact_mut(sent).for_each(|to| to.copy_from_slice(&block));
     for (at, piece) in pieces(offset, len, PIECE) {
+        course.next(Charge::bytes(piece)).await?;
         volume.write(at, memory.slice(own..own + piece as usize), zeroes.fua).await.map_err(unwritten)?;
     }
     Ok(Done::Good)
@@ -280,16 +312,17 @@ async fn allocation<V: Volume>(volume: &V, offset: u64, most: usize) -> Result<D
 }
 
 /// Copies segment by segment; `volume` gives the one of a number, if it may be read or written to, with the bytes of
-/// its logical blocks.
-pub(crate) async fn copy<V: Volume>(
+/// its logical blocks. Each segment takes the `course` of the unit that is written to.
+pub(crate) async fn copy<V: Volume, C: Course>(
     job: &CopyJob,
     volume: impl Fn(usize, bool) -> Option<(std::rc::Rc<V>, u64)>,
     memory: Option<&Slice>,
+    course: impl Fn(usize) -> Option<C>,
 ) -> (CopyResult, Result<Done, Undone>) {
     let mut result = CopyResult { list: job.list, failed: true, segments: 0, bytes: 0 };
     for segment in &job.segments {
-        let (Some((source, block)), Some((target, other))) =
-            (volume(segment.source, false), volume(segment.target, true))
+        let (Some((source, block)), Some((target, other)), Some(course)) =
+            (volume(segment.source, false), volume(segment.target, true), course(segment.target))
         else {
             return (result, Err(Sense::COPY_UNREACHABLE.into()));
         };
@@ -310,7 +343,10 @@ pub(crate) async fn copy<V: Volume>(
         if backwards {
             steps.reverse();
         }
-        for (at, piece) in steps {
+        for (number, (at, piece)) in steps.into_iter().enumerate() {
+            if let Err(ended) = course.next(Charge { requests: u64::from(number == 0), bytes: piece }).await {
+                return (result, Err(ended.into()));
+            }
             let part = memory.slice(0..piece as usize);
             let read = source.read(from + at, part.clone()).await;
             let copied = if read.is_ok() { target.write(to + at, part, false).await } else { read };

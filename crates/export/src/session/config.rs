@@ -5,6 +5,11 @@ use brindle_io::{Duration, MAX_BUF, PAGE};
 /// The longest time between two looks at the progress of clients.
 const LONGEST_ROUND: Duration = Duration::from_secs(1);
 
+/// Connections of clients that only want to learn of exports: beside those that the config allows, so that they keep nobody from one.
+pub(super) const VISITS: usize = 16;
+/// Time after which one is closed that has asked nothing more.
+pub(super) const VISIT: Duration = Duration::from_secs(30);
+
 /// Bounds of a server. Bytes and times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {

@@ -38,8 +38,10 @@ pub(crate) struct Link {
     pub(super) since: Instant,
     /// When something last came from a client that has not chosen an export.
     heard: Cell<Instant>,
-    /// Rounds of the patrol in which the client had not chosen an export.
+    /// Rounds of the patrol in which the client had not chosen an export, or has said nothing though it only wants to learn of exports.
     pub(super) undecided: Cell<u32>,
+    /// The client wants to learn of exports, and uses none.
+    visits: Cell<bool>,
     export: RefCell<Option<String>>,
     client: RefCell<Client>,
     /// TLS, once it is spoken.
@@ -69,6 +71,7 @@ impl Link {
             since: io.now(),
             heard: Cell::new(io.now()),
             undecided: Cell::new(0),
+            visits: Cell::new(false),
             export: RefCell::default(),
             secure: OnceCell::new(),
             client: RefCell::new(Client { address: io.peer(socket), proved: None }),
@@ -157,6 +160,11 @@ impl Link {
         self.stopping.get().then_some(End::Orderly)
     }
 
+    /// Whether requests are no longer to be taken.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupted().is_some()
+    }
+
     /// Waits until requests are no longer to be taken.
     pub(crate) async fn interruption(&self) -> End {
         self.changed.until(|| self.interrupted()).await
@@ -165,6 +173,20 @@ impl Link {
     /// The client, which has not chosen an export yet, has said something.
     pub(crate) fn heard(&self) {
         self.heard.set(self.io.now());
+        if self.visits.get() {
+            self.undecided.set(0);
+        }
+    }
+
+    /// The client wants to learn of exports only. It has a place among its like from now on, and may not be silent for long.
+    pub(crate) fn visits(&self) {
+        self.visits.set(true);
+        self.undecided.set(0);
+    }
+
+    /// Whether the client only wants to learn of exports.
+    pub(crate) fn is_visit(&self) -> bool {
+        self.visits.get()
     }
 
     pub(super) fn last_heard(&self) -> Instant {
@@ -191,7 +213,7 @@ impl Link {
         if !self.is_closed() {
             self.unread.look(&self.taking, self.io.untaken(self.socket));
         }
-        if !self.is_settled() {
+        if !self.is_settled() || self.is_visit() {
             self.undecided.set(self.undecided.get() + 1);
         }
     }

@@ -18,7 +18,7 @@ use std::rc::Rc;
 use brindle_io::sync::{Either, Notify, race};
 use brindle_io::{Io, PAGE, Pool, Slice};
 
-use super::config::Config;
+use super::config::{Config, VISITS};
 use super::link::{End, Link};
 
 /// Bytes of a block of the reserve, and so of the largest request that has one.
@@ -50,7 +50,7 @@ impl Memory {
         Self {
             requests: config.requests,
             pool: io.pool(config.memory),
-            reserve: io.pool(config.connections * BLOCKS * SMALL),
+            reserve: io.pool((config.connections + VISITS) * BLOCKS * SMALL),
             waiting: RefCell::default(),
             next_place: Cell::new(0),
             stuck: Cell::new(0),

@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use brindle_io::sync::race;
 
+use super::config::VISIT;
 use super::roster::Roster;
 
 /// Goes round until there are no connections.
@@ -20,8 +21,8 @@ pub(super) async fn run(roster: Rc<Roster>) {
 
 fn look(roster: &Roster) {
     let config = &roster.config;
-    let [stall, deadline, handshake] =
-        [config.stall, config.deadline, config.handshake].map(|span| config.rounds(span));
+    let [stall, deadline, handshake, visit] =
+        [config.stall, config.deadline, config.handshake, VISIT].map(|span| config.rounds(span));
     let links = roster.links.borrow();
     for link in links.values() {
         link.look();
@@ -31,6 +32,12 @@ fn look(roster: &Roster) {
     for (id, link) in links.iter().filter(|(_, link)| !link.is_closed()) {
         if link.undecided.get() > handshake && !link.is_settled() {
             tracing::info!(connection = id, "closed: no export chosen in time");
+            link.close();
+        } else if link.is_visit() && link.undecided.get() > visit {
+            tracing::info!(
+                connection = id,
+                "closed: it wanted to learn of targets, and has asked nothing more"
+            );
             link.close();
         } else if wanted && link.held.get() > 0 && link.still() >= stall {
             tracing::warn!(

@@ -7,13 +7,13 @@ use std::rc::Rc;
 use brindle_io::sync::race;
 use brindle_io::{Buf, Duration, Io, OpError, Pool, SocketId, Task};
 
-use super::config::Config;
+use super::config::{Config, VISITS};
 use super::inbox::{INBOX, Inbox};
 use super::link::Link;
 use super::memory::Memory;
 use super::patrol;
 use super::refusals::Refusals;
-use super::roster::Roster;
+use super::roster::{Roster, Visits};
 use super::secure;
 use super::tally::Counters;
 use crate::access::Client;
@@ -44,6 +44,8 @@ pub(crate) struct ConnectionResources {
     pub(crate) refusals: Rc<Refusals>,
     /// For the buffers of TLS.
     pub(crate) secure_buffers: Pool,
+    /// The places of clients that only want to learn of exports.
+    pub(crate) visits: Visits,
 }
 
 /// One connection at this moment.
@@ -80,6 +82,8 @@ pub(crate) struct Sessions {
     secure_buffers: Pool,
     /// More clients come than there are places for: that has been said.
     crowded: Cell<bool>,
+    /// Clients that wait for a place.
+    waiting: Cell<usize>,
 }
 
 impl Sessions {
@@ -89,13 +93,14 @@ impl Sessions {
         Rc::new(Self {
             io: io.clone(),
             roster: Roster::new(io, config),
-            buffers: io.pool(config.connections * (INBOX + OUTBOX)),
+            buffers: io.pool((config.connections + VISITS) * (INBOX + OUTBOX)),
             listeners: RefCell::default(),
             next_id: Cell::new(0),
             stopping: Cell::new(false),
             refusals: Rc::default(),
             secure_buffers: io.pool(config.connections * secure::BUFFERS),
             crowded: Cell::new(false),
+            waiting: Cell::new(0),
         })
     }
 
@@ -124,6 +129,7 @@ impl Sessions {
         for (_, task) in listeners {
             task.await;
         }
+        self.roster.gone.until(|| (self.waiting.get() == 0).then_some(())).await;
         self.roster.emptied().await;
     }
 
@@ -175,13 +181,7 @@ impl Sessions {
     async fn accept<P: Protocol>(self: Rc<Self>, listener: SocketId, protocol: Rc<P>) {
         loop {
             match self.io.accept(listener).await {
-                Ok(socket) => {
-                    if self.has_place().await {
-                        self.begin(socket, &protocol);
-                    } else {
-                        self.io.close(socket);
-                    }
-                }
+                Ok(socket) => self.admit(socket, &protocol),
                 Err(_) if self.stopping.get() => return,
                 Err(OpError::Disconnected) => {} // it left before it was accepted
                 Err(OpError::Cancelled | OpError::Gone) => return,
@@ -193,15 +193,34 @@ impl Sessions {
         }
     }
 
-    /// Whether there is a place for one more connection. If need be, one leaves: the one that has been silent longest of
-    /// those that have not chosen an export, else the one that has read nothing of its replies for longest.
-    async fn has_place(&self) -> bool {
-        let free = || self.roster.links.borrow().len() < self.roster.config.connections;
-        if free() {
+    /// Begins a connection if there is a place. Else it waits for one in a task of its own: the next is accepted meanwhile.
+    fn admit<P: Protocol>(self: &Rc<Self>, socket: SocketId, protocol: &Rc<P>) {
+        let waiting = self.waiting.get();
+        if waiting == 0 && self.roster.has_place() && !self.stopping.get() {
             self.crowded.set(false);
-            return !self.stopping.get();
+            return self.begin(socket, protocol);
         }
-        if !self.crowded.replace(true) {
+        if waiting >= self.roster.config.connections {
+            return self.io.close(socket);
+        }
+        self.waiting.set(waiting + 1);
+        let (sessions, protocol) = (Rc::clone(self), Rc::clone(protocol));
+        self.io.spawn(async move {
+            if sessions.finds_place().await {
+                sessions.begin(socket, &protocol);
+            } else {
+                sessions.io.close(socket);
+            }
+            sessions.waiting.set(sessions.waiting.get() - 1);
+            sessions.roster.gone.notify();
+        });
+    }
+
+    /// Whether there comes to be a place for one more connection. If need be, one leaves: the one that has been silent longest of
+    /// those that have not chosen an export, else the one that has read nothing of its replies for longest.
+    async fn finds_place(&self) -> bool {
+        let free = || self.roster.has_place();
+        if !free() && !self.crowded.replace(true) {
             tracing::warn!(
                 connections = self.roster.config.connections,
                 "as many connections as are allowed: those that choose no export, or read no replies, make room; others are refused; serve --max-connections says how many there may be"
@@ -275,6 +294,7 @@ impl Sessions {
                         outbox,
                         refusals,
                         secure_buffers,
+                        visits: Visits(Rc::clone(&sessions.roster)),
                     })
                     .await;
             }

@@ -224,7 +224,7 @@ pub(super) fn io(to: &mut Families, prefix: &str, labels: Labels<'_>, io: &IoSta
 /// Clients by protocol and address, without ports: those of one address are one, and so are those beyond the first ones.
 fn clients(to: &mut Families, array: &str, clients: &[ClientStatus]) {
     let mut all: BTreeMap<(&str, &str), [u64; 5]> = BTreeMap::new();
-    for client in clients {
+    for client in clients.iter().filter(|client| !client.discovery) {
         let address = without_port(&client.address);
         let known = all.contains_key(&(client.protocol, address));
         let address = if known || all.len() < MOST_CLIENTS { address } else { "others" };
@@ -284,6 +284,7 @@ mod tests {
             address: address.to_owned(),
             tls: false,
             proved: Vec::new(),
+            discovery: false,
             initiator: None,
             seconds: 1.0,
             outstanding: 0,

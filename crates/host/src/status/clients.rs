@@ -2,7 +2,7 @@
 
 use brindle_export::ConnectionStats;
 use brindle_export::access::Proof;
-use brindle_export::iscsi::TargetStats;
+use brindle_export::iscsi::{DISCOVERY, TargetStats};
 use serde::Serialize;
 
 /// A connection that uses an array.
@@ -16,6 +16,8 @@ pub struct ClientStatus {
     pub tls: bool,
     /// Names that were proved.
     pub proved: Vec<String>,
+    /// It only asks which targets there are, and uses none of them: it is one of each target's server.
+    pub discovery: bool,
     /// The name of its port, if it is an initiator.
     pub initiator: Option<String>,
     /// Seconds since it came.
@@ -33,6 +35,11 @@ pub struct ClientStatus {
 }
 
 impl ClientStatus {
+    /// Whether a connection only asks which targets there are.
+    pub(crate) fn discovers(protocol: &str, one: &ConnectionStats) -> bool {
+        protocol == "iscsi" && one.export.as_deref() == Some(DISCOVERY)
+    }
+
     pub(crate) fn of(protocol: &'static str, one: &ConnectionStats, targets: &[TargetStats]) -> Self {
         let proved = match &one.client.proved {
             Some(Proof::Certificate(names)) => names.clone(),
@@ -46,6 +53,7 @@ impl ClientStatus {
             address: one.client.address.map_or_else(|| "local".to_owned(), |address| address.to_string()),
             tls: one.secure,
             proved,
+            discovery: Self::discovers(protocol, one),
             initiator: port.map(|(_, port)| port.clone()),
             seconds: one.age.as_secs_f64(),
             outstanding: one.outstanding,

@@ -83,6 +83,10 @@ fn a_replacement_that_makes_no_zeroes_is_sent_them() {
     each(|mut run, who| {
         run.replace().unwrap();
         run.zero(0, 40_960);
+        // From now on it is known.
+        let fast = ZeroOptions { fast_only: true, ..ZeroOptions::default() };
+        let refused = run.world.io.block_on(run.array.write_zeroes(0, 40_960, fast));
+        assert_eq!(refused, Err(VolumeError::Unsupported), "{who}");
         run.zero(65_536 + 512, 30_720);
         assert_eq!(run.count(EventKind::MemberFailed), 0, "{who}");
         run.judge(who);

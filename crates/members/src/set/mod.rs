@@ -42,6 +42,8 @@ pub struct MemberSet {
     observed: bool,
     /// Zeroes to be written, once there was need of them.
     zeroes: OnceCell<Slice>,
+    /// A device that should make zeroes by itself had to be sent them: those that may be holes, and those that may not.
+    sent_zeroes: [Cell<bool>; 2],
     owner: Weak<dyn Owner>,
 }
 
@@ -81,6 +83,7 @@ impl MemberSet {
             ended: Cell::new(false),
             observed,
             zeroes: OnceCell::new(),
+            sent_zeroes: Default::default(),
             owner,
         }
     }
@@ -127,8 +130,16 @@ impl MemberSet {
         error == OpError::NoSpace && self.waits_for_space && self.dependence.redundant
     }
 
-    /// Whether every device in use can make zeroes without being sent them.
-    pub fn zeroes_fast(&self) -> bool {
+    /// Notes that a device had to be sent zeroes.
+    pub(crate) fn note_sent_zeroes(&self, options: ZeroOptions) {
+        self.sent_zeroes[usize::from(options.keep_allocated)].set(true);
+    }
+
+    /// Whether every device in use can make zeroes without being sent them, as far as is known.
+    pub fn zeroes_fast(&self, options: ZeroOptions) -> bool {
+        if self.sent_zeroes[usize::from(options.keep_allocated)].get() {
+            return false;
+        }
         let firsts = (0..self.members.len()).filter_map(|role| self.members.writable(role));
         let seconds = (0..self.members.len()).filter_map(|role| self.members.second(role));
         let devices = firsts.chain(seconds.map(|second| second.device));
@@ -141,7 +152,7 @@ impl MemberSet {
     /// # Errors
     /// [`VolumeError::Unsupported`].
     pub fn check_zeroes(&self, options: ZeroOptions) -> Result<(), VolumeError> {
-        if options.fast_only && !self.zeroes_fast() { Err(VolumeError::Unsupported) } else { Ok(()) }
+        if options.fast_only && !self.zeroes_fast(options) { Err(VolumeError::Unsupported) } else { Ok(()) }
     }
 
     /// Zeroes to be written; made when first asked for, and kept.

@@ -1,7 +1,7 @@
 //! Comparing and writing in one step, beside others that write.
 
 use brindle_io::sync::join_all;
-use brindle_volume::{Volume, VolumeError};
+use brindle_volume::{Volume, VolumeError, Wanted};
 
 use super::Subject;
 
@@ -17,7 +17,9 @@ impl<V: Volume> Subject<'_, V> {
         let (new, scratch) = (self.memory(0..2 * block).await, self.memory(0..2 * block).await);
         let at = 2 * self.block();
         old.put(0, &self.model.borrow()[at as usize..at as usize + 2 * block]);
-        let exchange = async |old, new| self.volume.compare_and_write(at, old, new, &scratch, false).await;
+        let wanted = Wanted::default();
+        let exchange =
+            async |old, new| self.volume.compare_and_write(at, old, new, &scratch, false, &wanted).await;
         let first = exchange(&old, &new).await;
         if first == Err(VolumeError::Unsupported) {
             assert_eq!(exchange(&old, &new).await, first, "{name}");
@@ -32,6 +34,12 @@ impl<V: Volume> Subject<'_, V> {
         old.put(0, &bytes);
         let other = self.memory(0..2 * block).await;
         assert_eq!(exchange(&old, &other).await, Ok(Some(differs as u64)), "{name}");
+        self.holds().await;
+        // The write is not wanted any more once the look is over.
+        old.put(0, &self.model.borrow()[at as usize..at as usize + 2 * block]);
+        let unwanted = Wanted::asking(|| false);
+        let given_up = self.volume.compare_and_write(at, &old, &other, &scratch, false, &unwanted).await;
+        assert_eq!(given_up, Err(VolumeError::Again), "{name}: nothing is written");
         self.holds().await;
         let half = old.slice(0..block);
         assert_eq!(exchange(&old, &half).await, Err(VolumeError::Unaligned), "{name}");
@@ -98,7 +106,9 @@ impl<V: Volume> Subject<'_, V> {
             old.put(0, &found);
             new.put(0, &found);
             new.put(4, &number.to_le_bytes());
-            let written = self.volume.compare_and_write(0, &old, &new, &scratch, number % 3 == 0).await;
+            let wanted = Wanted::default();
+            let written =
+                self.volume.compare_and_write(0, &old, &new, &scratch, number % 3 == 0, &wanted).await;
             if written.unwrap_or_else(|error| panic!("{}: {error}", self.name)).is_none() {
                 return;
             }

@@ -18,7 +18,7 @@ impl Parity {
         options: ZeroOptions,
     ) -> Result<(), VolumeError> {
         let cuts = Cuts::of(&self.map, offset, len);
-        if options.fast_only && (cuts.head + cuts.tail > 0 || !self.core.zeroes_fast()) {
+        if options.fast_only && (cuts.head + cuts.tail > 0 || !self.core.zeroes_fast(options)) {
             return Err(VolumeError::Unsupported);
         }
         let _writing = self.core.begin(offset, len).await?;
@@ -31,11 +31,12 @@ impl Parity {
     /// Full rows are zeroed where that frees space on every member; the rest stays as it is.
     pub(crate) async fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
         let cuts = Cuts::of(&self.map, offset, len);
-        if cuts.full == 0 || !self.core.limits.discard || !self.core.zeroes_fast() {
+        let options = ZeroOptions::default();
+        if cuts.full == 0 || !self.core.limits.discard || !self.core.zeroes_fast(options) {
             return Ok(());
         }
         let _writing = self.core.begin(offset, len).await?;
-        self.zero_full_rows(offset + cuts.head, cuts.full, ZeroOptions::default()).await
+        self.zero_full_rows(offset + cuts.head, cuts.full, options).await
     }
 
     async fn zero_full_rows(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), VolumeError> {

@@ -3,14 +3,15 @@
 use core::cell::Cell;
 use std::rc::Rc;
 
-use brindle_io::sync::{Either, Notify, race};
-use brindle_volume::Volume;
+use brindle_io::sync::Notify;
+use brindle_volume::{Volume, Wanted};
 
 use super::Connection;
 use super::send::{Answer, Body};
 use super::task::{Abort, Command, Open, Slot, Work};
 use crate::iscsi::pdu::{FINAL, Header, response};
-use crate::scsi::perform::{Done, Undone, copy, memory, perform};
+use crate::pieces::Ended;
+use crate::scsi::perform::{Done, Undone, charge, copy, memory, perform};
 use crate::scsi::{Action, Sense, Status};
 use crate::session::{Latencies, Ticket};
 
@@ -139,13 +140,13 @@ impl<V: Volume + 'static> Connection<V> {
                 Action::Answer(bytes) => return self.bytes(command, &bytes).await,
                 _ => {}
             }
-            if !self.is_due(command, &action).await {
-                return Outcome::Dropped;
+            if let Err(ended) = self.is_due(command, &action).await {
+                return Undone::from(ended).into();
             }
             let mut ticket = command.ticket.take();
             let need = memory(&action);
             if ticket.is_none() && need > 0 {
-                let Ok(admitted) = self.memory.admit(&self.link, need).await else { return Outcome::Dropped };
+                let Some(admitted) = self.admit(command, need).await else { return Outcome::Dropped };
                 ticket = Some(admitted);
             }
             let wanted = command.wants(&action);
@@ -163,27 +164,29 @@ impl<V: Volume + 'static> Connection<V> {
                 *command.action.borrow_mut() = next;
                 continue;
             }
-            return self.done(&action, ticket).await;
+            return self.done(command, &action, ticket).await;
         }
     }
 
-    /// Waits until a command may be carried out by the limits of its disk; `false` if it was aborted meanwhile.
-    async fn is_due(&self, command: &Command, action: &Action) -> bool {
-        let Some(target) = self.target().filter(|target| target.gate.is_paced()) else { return true };
-        let bytes = match action {
-            // The result is looked at once they are here.
-            Action::Parameters { .. } => return true,
-            Action::Read { len, .. } | Action::Write { len, .. } => *len,
-            Action::Copy(job) => {
-                job.segments.iter().map(|segment| segment.blocks).sum::<u64>() * u64::from(target.block)
-            }
-            other => other.data_out(),
-        };
-        let aborted = command.changed.until(|| command.aborted().map(drop));
-        matches!(race(target.gate.pace(bytes), aborted).await, Either::First(()))
+    /// Waits until a command may be carried out by the limits of its disk; an error if it ends before.
+    async fn is_due(&self, command: &Command, action: &Action) -> Result<(), Ended> {
+        let Some(target) = self.target().filter(|target| target.gate.is_paced()) else { return Ok(()) };
+        // The result of parameters is looked at once they are here; copies are charged where they are written.
+        if matches!(action, Action::Parameters { .. } | Action::Copy(_)) {
+            return Ok(());
+        }
+        self.unless_ended(command, target.gate.pace(charge(action))).await
     }
 
-    async fn done(&self, action: &Action, mut ticket: Option<Ticket>) -> Outcome {
+    /// Memory for a command; `None` if it ends before there is some.
+    async fn admit(&self, command: &Command, len: usize) -> Option<Ticket> {
+        match self.memory.try_admit(&self.link, len) {
+            None => self.unless_ended(command, self.memory.admit(&self.link, len)).await.ok()?.ok(),
+            ticket => ticket,
+        }
+    }
+
+    async fn done(&self, command: &Rc<Command>, action: &Action, mut ticket: Option<Ticket>) -> Outcome {
         let Some(target) = self.target() else { return Outcome::Dropped };
         let memory = |ticket: &Option<Ticket>| ticket.as_ref().map(|ticket| ticket.memory().clone());
         match action {
@@ -197,8 +200,9 @@ impl<V: Volume + 'static> Connection<V> {
                 };
             }
             Action::Copy(job) => {
-                let (result, done) =
-                    copy(job, |at, writes| self.seen().volume(at, writes), memory(&ticket).as_ref()).await;
+                let course = |at| Some(self.course(command, &self.shared.target(at)?.gate));
+                let volume = |at, writes| self.seen().volume(at, writes);
+                let (result, done) = copy(job, volume, memory(&ticket).as_ref(), course).await;
                 if job.remembered {
                     target.unit.borrow_mut().copied(&self.entry.nexus, result);
                 }
@@ -209,16 +213,21 @@ impl<V: Volume + 'static> Connection<V> {
         // A member may still fill a part of the memory. Then none of it can be read.
         let exchange = ticket.as_ref().filter(|_| matches!(action, Action::CompareAndWrite { .. }));
         let sent = exchange.map(|ticket| ticket.memory().bytes()[..action.data_out() as usize].to_vec());
-        let mut done = perform(&*target.volume, action, memory(&ticket).as_ref()).await;
+        let course = self.course(command, &target.gate);
+        let wanted = if sent.is_some() { self.wanted(command) } else { Wanted::default() };
+        let mut done = perform(&*target.volume, action, memory(&ticket).as_ref(), &course, &wanted).await;
         while done == Err(Undone::Again) {
+            if self.has_ended(command) {
+                return Undone::from(Ended).into();
+            }
             let Some(held) = &mut ticket else { return Outcome::Dropped };
-            if held.renew().await.is_err() {
+            if !matches!(self.unless_ended(command, held.renew()).await, Ok(Ok(()))) {
                 return Outcome::Dropped;
             }
             if let Some(sent) = &sent {
                 held.memory().put(0, sent);
             }
-            done = perform(&*target.volume, action, memory(&ticket).as_ref()).await;
+            done = perform(&*target.volume, action, memory(&ticket).as_ref(), &course, &wanted).await;
         }
         target.look_at_gate();
         match (done, ticket) {
@@ -226,7 +235,7 @@ impl<V: Volume + 'static> Connection<V> {
                 let Action::Read { len, .. } = action else { return Outcome::Ended(Status::Good) };
                 Outcome::Data(ticket, *len as usize)
             }
-            (Ok(Done::Bytes(bytes)), _) => self.send_data(&bytes).await,
+            (Ok(Done::Bytes(bytes)), _) => self.send_data(command, &bytes).await,
             (Ok(_), _) => Outcome::Ended(Status::Good),
             (Err(undone), _) => undone.into(),
         }
@@ -239,14 +248,14 @@ impl<V: Volume + 'static> Connection<V> {
         if command.expected() == 0 || command.writes() && command.header.flags() & 0x40 == 0 {
             return Outcome::Ended(Status::Good);
         }
-        self.send_data(bytes).await
+        self.send_data(command, bytes).await
     }
 
-    async fn send_data(&self, bytes: &[u8]) -> Outcome {
+    async fn send_data(&self, command: &Command, bytes: &[u8]) -> Outcome {
         if bytes.is_empty() {
             return Outcome::Ended(Status::Good);
         }
-        let Ok(ticket) = self.memory.admit(&self.link, bytes.len()).await else { return Outcome::Dropped };
+        let Some(ticket) = self.admit(command, bytes.len()).await else { return Outcome::Dropped };
         ticket.memory().put(0, bytes);
         Outcome::Data(ticket, bytes.len())
     }

@@ -4,6 +4,7 @@
 //! it has still data to receive, so that a connection's commands can't wait for one another.
 
 mod carry;
+mod course;
 mod data;
 mod manage;
 mod receive;
@@ -45,6 +46,8 @@ pub(super) struct Connection<V> {
     rest: RefCell<Vec<u8>>,
     idle: RefCell<Vec<Rc<Slot>>>,
     tasks: RefCell<Vec<Task<()>>>,
+    /// No PDU will come any more.
+    ending: Rc<Cell<bool>>,
     /// No PDU will come any more, and no command is left.
     finished: Cell<bool>,
 }
@@ -72,6 +75,7 @@ impl<V: Volume + 'static> Connection<V> {
             rest: RefCell::default(),
             idle: RefCell::default(),
             tasks: RefCell::default(),
+            ending: Rc::default(),
             finished: Cell::new(false),
         })
     }
@@ -82,6 +86,7 @@ impl<V: Volume + 'static> Connection<V> {
         let link = &self.link;
         let sender = link.io.spawn(send::run(Rc::clone(self), outbox));
         let end = self.receive(inbox).await;
+        self.ends();
         // These commands can get no more data.
         let commands: Vec<_> = self.entry.commands.borrow().clone();
         for command in commands.iter().filter(|command| command.awaits_data()) {

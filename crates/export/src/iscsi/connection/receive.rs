@@ -42,12 +42,14 @@ impl<V: Volume + 'static> Connection<V> {
                 request::DATA => self.data_out(&header, inbox).await?,
                 request::NOP | request::TASK | request::TEXT | request::LOGOUT => {
                     let data = self.collect(&header, inbox).await?;
+                    self.link.heard();
                     if self.is_next(&header) {
                         self.other(&header, &data)?;
                     }
                 }
                 _ => {
                     self.skip(header.padded() + self.data_sum(header.data()), inbox).await?;
+                    self.link.heard();
                     self.reject(&header, reject::NOT_SUPPORTED);
                 }
             }
@@ -116,6 +118,7 @@ impl<V: Volume + 'static> Connection<V> {
         }
         if self.target().is_none() {
             self.skip(all, inbox).await?;
+            self.link.heard();
             self.reject(&header, reject::PROTOCOL);
             return Ok(());
         }

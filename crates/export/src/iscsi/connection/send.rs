@@ -99,6 +99,13 @@ impl Replies {
         !self.busy.get() && self.queue.borrow().is_empty()
     }
 
+    /// Nothing will be sent any more.
+    fn drop_all(&self) {
+        // Others may look at the queue as an answer lets go of what it holds.
+        let dropped = self.queue.take();
+        drop(dropped);
+    }
+
     async fn wait(&self) -> bool {
         let look = || {
             if self.queue.borrow().is_empty() { self.finished.get().then_some(false) } else { Some(true) }
@@ -144,10 +151,13 @@ pub(super) async fn run<V>(connection: Rc<Connection<V>>, headers: Buf) {
     };
     while batch.rest.is_some() || replies.wait().await {
         replies.busy.set(true);
-        batch.collect(&connection);
         if link.is_closed() {
             batch.rest = None;
-        } else if !batch.stretches.is_empty() {
+            replies.drop_all();
+        } else {
+            batch.collect(&connection);
+        }
+        if !batch.stretches.is_empty() {
             link.taking.begins();
             let sent = link.send(&batch.stretches).await;
             link.taking.ends();
@@ -159,7 +169,7 @@ pub(super) async fn run<V>(connection: Rc<Connection<V>>, headers: Buf) {
         batch.sent.clear();
         replies.busy.set(batch.rest.is_some());
         replies.changed.notify();
-        if batch.closes {
+        if core::mem::take(&mut batch.closes) {
             link.close();
         }
     }

@@ -4,6 +4,7 @@
 //! make us hold, and by counting them the end of a connection knows that nothing is left.
 
 mod admitted;
+mod course;
 mod receive;
 mod send;
 mod slot;

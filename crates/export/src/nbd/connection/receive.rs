@@ -11,6 +11,7 @@ use super::Transmission;
 use super::admitted::Admitted;
 use super::send::{Answer, Body, PIECE};
 use crate::nbd::proto::{Command, Errno, Request, command_code};
+use crate::pieces::Charge;
 use crate::session::{End, Inbox};
 
 /// The least length at which the rest of a write's data is received straight into its buffer. Below, one receive into
@@ -53,8 +54,10 @@ impl<V: Volume + 'static> Transmission<V> {
             _ => 0,
         };
         if self.export.gate.is_paced() {
-            // Limits apply before the request has memory, so that no other request waits for that memory.
-            let due = self.export.gate.pace(holds as u64);
+            // Limits apply before the request has memory, so that no other request waits for that memory. Zeroes that have to be sent are
+            // charged as they are.
+            let moves = if matches!(command, Command::BlockStatus { .. }) { 0 } else { holds };
+            let due = self.export.gate.pace(Charge::request(moves as u64));
             if let Either::Second(end) = race(due, self.link.interruption()).await {
                 return Err(end);
             }

@@ -9,8 +9,10 @@ use brindle_volume::{Allocation, Volume, VolumeError, ZeroOptions};
 
 use super::Transmission;
 use super::admitted::{Admitted, Slot};
+use super::course::RequestCourse;
 use super::send::{Answer, Body};
 use crate::nbd::proto::{BASE_ALLOCATION_ID, Command, Errno, StatusExtent, merge_extent};
+use crate::pieces::{Unfinished, discard, write_zeroes};
 use crate::session::{Counters, Latencies};
 
 /// Memory in which a slot's block status requests are put together.
@@ -91,20 +93,22 @@ impl<V: Volume + 'static> Transmission<V> {
     }
 
     async fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), Errno> {
-        let zeroed = self.export.volume.write_zeroes(offset, len, options).await;
-        zeroed.map_err(|error| match error {
+        let course = RequestCourse::of(self);
+        let zeroed = write_zeroes(&*self.export.volume, (offset, len), options, &course).await;
+        zeroed.map_err(|why| match why {
+            Unfinished::Ended => Errno::Shutdown,
             // Only clients that asked for speed get this error: others were promised zeroes.
-            VolumeError::Unsupported if options.fast_only => Errno::NotSupported,
-            error => errno(error, Errno::NoSpace),
+            Unfinished::Volume(VolumeError::Unsupported) if options.fast_only => Errno::NotSupported,
+            Unfinished::Volume(error) => errno(error, Errno::NoSpace),
         })
     }
 
     async fn trim(&self, offset: u64, len: u64, fua: bool) -> Result<(), Errno> {
         let volume = &self.export.volume;
-        match volume.discard(offset, len).await {
-            Ok(()) | Err(VolumeError::Unsupported) => {} // a hint only
-            Err(error) => return Err(errno(error, Errno::Invalid)),
-        }
+        discard(&**volume, (offset, len), &RequestCourse::of(self)).await.map_err(|why| match why {
+            Unfinished::Ended => Errno::Shutdown,
+            Unfinished::Volume(error) => errno(error, Errno::Invalid),
+        })?;
         if fua {
             volume.flush().await.map_err(|error| errno(error, Errno::Invalid))?;
         }
