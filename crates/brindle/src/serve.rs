@@ -21,7 +21,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use brindle_array::Recovery;
@@ -523,7 +523,8 @@ fn start(
     drop(io.spawn(access::admit(files, access, Rc::clone(&service), initiators)));
     let secrets = exports.iscsi.as_ref().and_then(|iscsi| iscsi.secrets.clone());
     let access = exports.access.clone();
-    let admission = Admission { certificates, access, only, proofs, secrets, bearer, to };
+    let reading = Mutex::default();
+    let admission = Admission { certificates, access, only, proofs, secrets, bearer, to, reading };
     let anew = Anew { admission, settings: None, json };
     let door = Door {
         service: Rc::clone(&service),

@@ -1,7 +1,7 @@
 //! Files that are read again at SIGHUP and by `brindle reload`: certificates, who may use which array, secrets, settings.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use brindle_host::mailbox::Sender;
 use serde_json::json;
@@ -31,6 +31,8 @@ pub(super) struct Admission {
     pub(super) bearer: Option<BearerFile>,
     /// The server that applies them.
     pub(super) to: Sender<Admitted>,
+    /// One reader at a time: what is read last holds.
+    pub(super) reading: Mutex<()>,
 }
 
 /// The outcome of reading some files, which are called `of`.
@@ -55,7 +57,8 @@ fn noted<T>(
 impl Admission {
     /// Reads all files; they take effect if all of them are good, else none does.
     fn read_anew(&self) -> Vec<Read> {
-        let Self { certificates, access, only, proofs, secrets: file, bearer, to } = self;
+        let Self { certificates, access, only, proofs, secrets: file, bearer, to, reading } = self;
+        let _alone = reading.lock().unwrap_or_else(PoisonError::into_inner);
         let mut read = Vec::new();
         let next = certificates.as_ref().map(Certificates::read_anew);
         let next = noted(&mut read, "certificates", "certificates are read anew", next);

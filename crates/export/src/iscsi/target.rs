@@ -104,9 +104,9 @@ impl<V: Volume> Target<V> {
         let next = self.unit.borrow().adopted(initiator, proved);
         if let Some(next) = next {
             tracing::warn!(
-                target = self.name,
-                initiator,
-                "what it has registered was nobody's: it belongs from now on to {proved:?}, who has proved that name first"
+                "{initiator} has registered with {} before there were proved names: that belongs to {proved:?} from now on, who has proved \
+                 its name first",
+                self.name
             );
             // It holds as long as this server runs, even if it can't be kept, which is said where that is tried.
             if let (Some(keep), Some(text)) = (&self.keep, next.to_file_text()) {

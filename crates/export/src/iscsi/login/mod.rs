@@ -60,7 +60,9 @@ pub enum Refusal {
     Protocol,
     #[error("it has not authenticated")]
     Authentication,
-    #[error("the initiator's name, or what was registered by it, is another's, who has proved another name")]
+    #[error(
+        "the initiator's name is another's, who has proved another name: give each initiator a secret under its own"
+    )]
     Forbidden,
     #[error("there is no such target")]
     NotFound,

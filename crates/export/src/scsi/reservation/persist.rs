@@ -99,7 +99,8 @@ impl Reservations {
             }
             _ => return None,
         };
-        let is_name = |name: &str| !name.is_empty() && name.len() <= LONGEST_NAME;
+        let is_name =
+            |name: &str| !name.is_empty() && name.len() <= LONGEST_NAME && !name.contains(char::is_control);
         if !is_name(initiator) || !owner.is_none_or(is_name) {
             return None;
         }
