@@ -21,7 +21,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use brindle_array::Recovery;
@@ -46,13 +46,13 @@ use crate::settings::{RunningSettings, Settings, Sought, Taken};
 use crate::shutdown::{self, LastResort, Shutdown, Socket};
 use crate::world::{self, Through, World};
 use crate::{log, pools, runtime};
-use access::{AccessFile, Gates};
+use access::{AccessFile, Gates, Proofs};
 use announce::announce;
 use detached::Detached;
 use joining::Door;
 pub(crate) use joining::{Joining, JoiningArray, JoiningPool, Joins};
 use places::ListenPlace;
-use reload::Anew;
+use reload::{Admission, Anew};
 use takeover::{AskedToHandOver, Predecessor, hand_over};
 pub(crate) use takeover::{Inherited, inherit};
 use tls::Certificates;
@@ -112,6 +112,7 @@ pub(crate) type TakeMore = fn(&Joins, &Config, &Path, Sought<'_>) -> Taken;
 
 /// Serves in this process.
 pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
+    let hung_up = reload::hear()?;
     let metrics = metrics::ScrapePlan::find(&job.metrics)?;
     let mut opening = with_patience(job.opening);
     let exports = &opening.exports;
@@ -164,10 +165,17 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
         wanted.iter().map(|wanted| &*wanted.name).chain(pool_names.iter().map(String::as_str)).collect();
     // More may come to a daemon.
     let only = job.settings.is_none().then(|| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
-    let access = exports.access.as_deref().map(|file| AccessFile::read(file, only.as_deref())).transpose()?;
-    for remark in access.iter().flat_map(|access| access.remarks(&names)) {
-        eprintln!("brindle: {remark}");
-    }
+    let chap = plan.as_ref().and_then(|plan| plan.chap.as_ref());
+    let proofs = Proofs {
+        secrets: chap.is_some(),
+        authorities: certificates.as_ref().is_some_and(|certificates| certificates.gives().proof),
+    };
+    let access = exports.access.as_deref().map(|file| AccessFile::read(file, only.as_deref(), proofs));
+    let access = access.transpose()?;
+    let strangers =
+        access.iter().zip(chap).flat_map(|(access, chap)| access.strangers(chap)).collect::<Vec<_>>();
+    let remarks = access.iter().flat_map(|access| access.remarks(&names));
+    remarks.chain(strangers).for_each(|remark| eprintln!("brindle: {remark}"));
     let spare_groups = &opening.policies.spare_groups;
     groups::check(spare_groups, &names, only.is_none())?;
     if only.is_some() {
@@ -182,7 +190,8 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     copied_members::refuse(&folder, &host.arrays())?;
     let (listener, control_file) = listen(&folder, &name)?;
     let scraped = metrics.listen()?;
-    let ways = Ways { places, plan, access, only, certificates, json: job.json };
+    let bearer = metrics.bearer.clone();
+    let ways = Ways { places, plan, access, only, proofs, certificates, bearer, json: job.json };
     let (served, mut anew, mut sockets, joins) = start(opening, host, &pools, name, &folder, ways)?;
     let Served { service, world } = &served;
     sockets.push(Socket::new(&runtime::control_socket(&folder, service.name())));
@@ -199,7 +208,7 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     let asked = AskedToHandOver::default();
     let (ended, control, snapshot) =
         answer_others(opening, &served, listener, sockets, &anew, (&asked, is_daemon))?;
-    anew.watch()?;
+    anew.watch(hung_up)?;
     let scrapes = scraped.addresses.clone();
     metrics.serve(scraped.doors, service.name(), &snapshot)?;
     announce((job.folder, job.json), service, &scrapes, detached.as_ref())?;
@@ -433,7 +442,9 @@ struct Ways {
     access: Option<AccessFile>,
     /// All that can ever be served, if that is known.
     only: Option<Vec<String>>,
+    proofs: Proofs,
     certificates: Option<Certificates>,
+    bearer: Option<metrics::BearerFile>,
     /// Events are printed.
     json: bool,
 }
@@ -447,7 +458,7 @@ fn start(
     folder: &Path,
     ways: Ways,
 ) -> Result<(Served, Anew, Vec<Socket>, Joins), Failure> {
-    let Ways { mut places, plan, access, only, certificates, json } = ways;
+    let Ways { mut places, plan, access, only, proofs, certificates, bearer, json } = ways;
     let exports = &opening.exports;
     let io = &host.world.io;
     // Each server has its share.
@@ -506,14 +517,15 @@ fn start(
     let opened = pooled::open(opening, &world, pools)?;
     let devices = Rc::new(Ring(Rc::clone(&world)));
     let doors = Doors { nbd: server, iscsi: disks.map(|disks| disks.server) };
-    let targets = volumes.zip(doors.iscsi.clone());
+    let (targets, initiators) = (volumes.zip(doors.iscsi.clone()), doors.iscsi.clone());
     let service = Service::new(&io, name, devices, doors, exported, Rc::clone(&listener));
-    let admission = exports.access.clone().zip(access).map(|(file, now)| {
-        let (to, files) = mailbox::mailbox(&io);
-        drop(io.spawn(access::admit(files, now, Rc::clone(&service))));
-        reload::Admission { file, only, to }
-    });
-    let anew = Anew { certificates, access: admission, settings: None, json };
+    let (to, files) = mailbox::mailbox(&io);
+    drop(io.spawn(access::admit(files, access, Rc::clone(&service), initiators)));
+    let secrets = exports.iscsi.as_ref().and_then(|iscsi| iscsi.secrets.clone());
+    let access = exports.access.clone();
+    let reading = Mutex::default();
+    let admission = Admission { certificates, access, only, proofs, secrets, bearer, to, reading };
+    let anew = Anew { admission, settings: None, json };
     let door = Door {
         service: Rc::clone(&service),
         world: Rc::clone(&world),

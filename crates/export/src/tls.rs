@@ -68,6 +68,19 @@ pub struct Tls {
     knows_clients: bool,
 }
 
+/// A server's name and key that are good, and are to take the place of others.
+pub struct NextTls(Arc<ServerConfig>);
+
+impl NextTls {
+    /// Looks at the texts.
+    ///
+    /// # Errors
+    /// As [`Tls::new`].
+    pub fn new(pems: Pems<'_>) -> Result<Self, TlsError> {
+        config(pems, SystemTime::now()).map(|config| Self(Arc::new(config)))
+    }
+}
+
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tls").field("knows_clients", &self.knows_clients).finish_non_exhaustive()
@@ -89,9 +102,13 @@ impl Tls {
     /// # Errors
     /// As [`Tls::new`]: it stays as it was.
     pub fn replace(&self, pems: Pems<'_>) -> Result<(), TlsError> {
-        let new = config(pems, SystemTime::now())?;
-        *self.config.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
+        self.become_next(NextTls::new(pems)?);
         Ok(())
+    }
+
+    /// Replaces all of it by what has been found to be good.
+    pub fn become_next(&self, next: NextTls) {
+        *self.config.lock().unwrap_or_else(PoisonError::into_inner) = next.0;
     }
 
     /// Whether clients have to prove who they are.

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use brindle_export::Rates;
 use brindle_export::iscsi::login::{Chap, Credentials, Hash};
-use brindle_export::iscsi::pdu::{FINAL, Header, request};
+use brindle_export::iscsi::pdu::{FINAL, Header, request, response};
 use brindle_export::scsi::reservation::Reservations;
 use brindle_io::Duration;
 use brindle_io::sync::join_all;
@@ -210,6 +210,122 @@ fn commands_wait_until_they_are_due_and_pings_do_not() {
         assert_eq!(client.receive().await.expect("a pong").0.word(16), 78);
         world.gate.set_rates(&world.io, Rates::default());
         assert_eq!(client.receive().await.expect("the data").0.word(16), 77);
+    });
+    world.end();
+}
+
+/// Sends a WRITE (10) of 8 blocks with some data at once; `flags` has W or not.
+async fn begin_write(client: &mut initiator::Client, task: u32, flags: u8, data: &[u8]) {
+    let mut header = Header::new(request::COMMAND, task).byte(1, FINAL | flags);
+    header.0[32..48].copy_from_slice(&cdb(&[0x2a, 0], 0, &[0, 0, 8]));
+    client.send(header.with(20, 4096).with(24, client.next), data).await;
+    client.next += 1;
+}
+
+/// The status of the next response, and its sense and residual.
+async fn ended(client: &mut initiator::Client) -> (u8, Vec<u8>, (u8, u32)) {
+    let (came, data) = client.receive().await.expect("a status");
+    assert_eq!(came.opcode(), response::COMMAND);
+    (came.0[3], data.get(2..).unwrap_or_default().to_vec(), (came.flags() & 6, came.word(44)))
+}
+
+#[test]
+fn a_write_that_sends_nothing_is_refused() {
+    let world = World::new(None, 16);
+    world.volume.set_content(0, &[1; 4096]);
+    world.io.block_on(async {
+        let mut client = world.client(1).await;
+        for flags in [0, 0x40] {
+            for data in [&[][..], &[2; 4096]] {
+                begin_write(&mut client, 77, flags, data).await;
+                let (status, sense, residual) = ended(&mut client).await;
+                assert_eq!((status, sense[2], residual), (2, 5, (4, 4096)), "{flags:#x} {}", data.len());
+            }
+        }
+        assert_eq!(world.volume.content(0, 4096), [1; 4096]);
+        assert_eq!(client.write(0, &[3; 4096]).await.status, 0);
+    });
+    world.end();
+}
+
+#[test]
+fn data_that_were_not_agreed_on_end_their_command() {
+    let world = World::new(None, 16);
+    world.io.block_on(async {
+        for (keys, len, taken) in [
+            (&["ImmediateData=No"][..], 512, false),
+            (&["FirstBurstLength=1024"], 1024, true),
+            (&["FirstBurstLength=1024"], 1028, false),
+            (&["MaxBurstLength=2048", "FirstBurstLength=4096"], 4096, false),
+        ] {
+            let mut client = world.connect(1);
+            client.login(keys).await;
+            client.command(&[0; 16], &[], 0).await;
+            begin_write(&mut client, 77, 0x20, &vec![7; len]).await;
+            if taken {
+                let (asked, _) = client.receive().await.expect("R2T");
+                assert_eq!((asked.opcode(), asked.word(40)), (response::R2T, len as u32));
+                client.give(&asked, &[7; 4096]).await;
+                assert_eq!(ended(&mut client).await.0, 0);
+                world.volume.set_content(0, &[0; 4096]);
+            } else {
+                let (status, sense, _) = ended(&mut client).await;
+                assert_eq!((status, sense[2], sense[12], sense[13]), (2, 0x0b, 0x0c, 0x0c), "{keys:?}");
+                assert_eq!(world.volume.content(0, 4096), [0; 4096], "{keys:?}");
+            }
+            // The next command is understood.
+            assert_eq!(client.read(0, 512).await.status, 0);
+        }
+    });
+    world.end();
+}
+
+#[test]
+fn data_with_a_wrong_tag_end_their_command() {
+    let world = World::new(None, 16);
+    world.io.block_on(async {
+        let mut client = world.client(1).await;
+        for (task, last) in [(77, FINAL), (78, 0)] {
+            begin_write(&mut client, task, 0x20, &[]).await;
+            let (asked, _) = client.receive().await.expect("R2T");
+            let data = Header::new(request::DATA, task).byte(1, last).with(20, asked.word(20) ^ 1);
+            client.send(data, &[9; 1024]).await;
+            let (status, sense, _) = ended(&mut client).await;
+            assert_eq!((status, sense[2], sense[12]), (2, 0x0b, 0x0c));
+            // Those that were asked for come too late.
+            client.give(&asked, &[9; 4096]).await;
+            assert_eq!(client.read(0, 512).await.data, [0; 512]);
+        }
+        // A tag of no task is nobody's.
+        client.send(Header::new(request::DATA, 5).with(20, 5), &[9; 1024]).await;
+        assert_eq!(client.read(0, 512).await.data, [0; 512]);
+    });
+    world.end();
+}
+
+#[test]
+fn immediate_commands_beyond_the_window_are_rejected() {
+    let world = World::new(None, 2);
+    let rates = Rates { requests: NonZeroU64::new(1), bytes: None, burst: Duration::from_millis(1) };
+    world.io.block_on(async {
+        let mut client = world.client(1).await;
+        world.gate.set_rates(&world.io, rates);
+        client.read(0, 512).await;
+        for task in 50..56 {
+            let mut header = Header::new(request::COMMAND, task).byte(1, FINAL | 0x40);
+            header.0[0] |= 0x40;
+            header.0[32..48].copy_from_slice(&cdb(&[0x28, 0], 0, &[0, 0, 1]));
+            client.send(header.with(20, 512).with(24, client.next), &[]).await;
+        }
+        for task in 53..56 {
+            let (came, rejected) = client.receive().await.expect("a reject");
+            assert_eq!((came.opcode(), came.0[2]), (response::REJECT, 6), "too many immediate commands");
+            assert_eq!(rejected[16..20], u32::to_be_bytes(task));
+        }
+        world.gate.set_rates(&world.io, Rates::default());
+        for _ in 50..53 {
+            assert_eq!(client.receive().await.expect("data").0.opcode(), response::DATA);
+        }
     });
     world.end();
 }

@@ -181,8 +181,7 @@ impl Io {
         self.0.core.scheduler.wake(task);
     }
 
-    /// Begins a task. Its result can be awaited; dropping the handle lets the task run on. Its operations are of its
-    /// creator's class.
+    /// Begins a task. Its result can be awaited; dropping the handle lets the task run on. Its operations are of its creator's class.
     pub fn spawn<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> Task<T> {
         self.spawn_as(self.0.core.scheduler.class(), future)
     }
@@ -375,9 +374,8 @@ impl Io {
         self.0.tasks.borrow().alive
     }
 
-    /// Gives a member up: everything in flight on it fails now with [`OpError::Gone`], and so does every later
-    /// operation at once. Operations in flight go on as orphans (see [`Group::submit_by`]). An [owned](Io::owned)
-    /// handle does so for its own operations only.
+    /// Gives a member up: everything in flight on it fails now with [`OpError::Gone`], and so does every later operation at once. Operations
+    /// in flight go on as orphans (see [`Group::submit_by`]). An [owned](Io::owned) handle does so for its own operations only.
     pub fn forsake(&self, member: MemberId) {
         self.0.core.forsake(member, self.1);
     }
@@ -476,8 +474,7 @@ impl Io {
     /// Sends all bytes of all slices (at most [`crate::MAX_SEGMENTS`]), in order. Two sends on one socket must not overlap.
     ///
     /// # Errors
-    /// [`OpError::Disconnected`] if the other end is gone, [`OpError::Cancelled`] if this end closed it,
-    /// [`OpError::Medium`] for lack of memory.
+    /// [`OpError::Disconnected`] if the other end is gone, [`OpError::Cancelled`] if this end closed it, [`OpError::Medium`] for lack of memory.
     pub async fn send(&self, socket: SocketId, from: &[Slice]) -> Result<(), OpError> {
         self.socket_op(OpKind::Send { socket }, from).await.map(|_| ())
     }
@@ -503,6 +500,11 @@ impl Io {
     /// The address of the other end of a connection over a network; `None` of a Unix socket, and where nothing tells.
     pub fn peer(&self, socket: SocketId) -> Option<core::net::IpAddr> {
         self.0.core.reactor.borrow().peer(socket)
+    }
+
+    /// The address of this end of a connection over a network, or of a listener; `None` as of a peer.
+    pub fn local(&self, socket: SocketId) -> Option<core::net::SocketAddr> {
+        self.0.core.reactor.borrow().local(socket)
     }
 
     pub(crate) fn set_timer(&self, at: Instant) -> (Instant, u64) {

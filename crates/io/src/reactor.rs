@@ -72,6 +72,11 @@ pub unsafe trait Reactor {
         None
     }
 
+    /// The address of this end of a connection over a network, or of a listener. `None` of any other, or where nothing tells.
+    fn local(&self, _socket: SocketId) -> Option<core::net::SocketAddr> {
+        None
+    }
+
     /// Calls off every operation on sockets. They, and in their own time all others, complete in the parks that follow.
     fn cancel_all(&mut self);
 

@@ -9,9 +9,9 @@ use crate::feed::Feed;
 struct Server(Option<Chap>);
 
 impl Door for Server {
-    fn target(&self, name: &str, proved: Option<&str>) -> Option<usize> {
+    fn target(&self, name: &str, _: &str, proved: Option<&str>) -> Result<usize, Refusal> {
         assert!(self.0.is_none() || proved == Some("i"), "it is asked for one who has proved nothing");
-        (name == "iqn.t").then_some(0)
+        if name == "iqn.t" { Ok(0) } else { Err(Refusal::NotFound) }
     }
     fn chap(&self) -> Option<&Chap> {
         self.0.as_ref()

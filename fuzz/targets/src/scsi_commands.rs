@@ -36,7 +36,11 @@ pub fn run(data: &[u8]) {
     let identity = Identity { uuid: [7; 16], product: "disk".to_owned(), target: "iqn.t".to_owned() };
     let units = One(identity.clone());
     let mut unit = Unit::new(identity, SHAPE, Reservations::default());
-    let nexus = |n: u8| Nexus { initiator: format!("iqn.{n},i,0x1"), port: 1 };
+    let nexus = |n: u8| Nexus {
+        initiator: format!("iqn.{n},i,0x1"),
+        port: 1,
+        owner: (n % 2 == 1).then(|| format!("n{n}")),
+    };
     (0..3).for_each(|n| unit.arrived(&nexus(n)));
     while !feed.is_empty() {
         let by = nexus(feed.u8() % 3);

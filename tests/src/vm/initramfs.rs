@@ -42,7 +42,7 @@ const NVME_MODULES: [&str; 1] = ["nvme"];
 const INITIATOR_MODULES: [&str; 3] = ["iscsi_tcp", "dm_multipath", "dm_round_robin"];
 
 /// Programs of such machines beside those of open-iscsi.
-const INITIATOR_PROGRAMS: [&str; 4] = ["fio", "mkfs.ext4", "fsck.ext4", "dmsetup"];
+const INITIATOR_PROGRAMS: [&str; 5] = ["fio", "mkfs.ext4", "fsck.ext4", "dmsetup", "perl"];
 
 /// Builds all but the script, with the kernel's modules from folder `modules`.
 ///

@@ -15,7 +15,7 @@ pub(crate) struct MetricsFlags {
     /// `brindle metrics` has them in any case]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Vec<Listen>,
-    /// A file whose first line is the secret that scrapes have to say: Authorization: Bearer SECRET
+    /// A file whose first line is the secret that scrapes have to say: Authorization: Bearer SECRET. SIGHUP reloads it
     #[arg(long, value_name = "FILE", requires = "metrics")]
     pub(crate) metrics_bearer: Option<PathBuf>,
 }

@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use brindle_export::Gate;
-use brindle_export::access::{AccessList, Rule};
-use brindle_host::Service;
+use brindle_export::access::{AccessList, Rule, Who};
+use brindle_export::iscsi::Server;
+use brindle_export::iscsi::login::Chap;
 use brindle_host::mailbox::Receiver;
 use brindle_host::opening::Opening;
+use brindle_host::{Any, Service};
 use brindle_io::Io;
 
 use crate::failure::Failure;
@@ -53,10 +55,54 @@ impl Gates {
     }
 }
 
+/// Rules and secrets that have been read, and take effect together.
+pub(super) struct Admitted {
+    pub(super) access: Option<AccessFile>,
+    pub(super) chap: Option<Chap>,
+}
+
+/// Ways in which clients can prove their names.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Proofs {
+    /// There are secrets of initiators.
+    pub(super) secrets: bool,
+    /// There are authorities that sign certificates of clients.
+    pub(super) authorities: bool,
+}
+
+impl Proofs {
+    /// The reason why nobody can be among the clients of a rule.
+    fn lack(self, who: &Who) -> Option<&'static str> {
+        match who {
+            Who::Chap(_) if !self.secrets => {
+                Some("is nobody, since no secrets prove names: give --iscsi-secrets, or leave the line out")
+            }
+            Who::Certificate(_) if !self.authorities => Some(
+                "is nobody, since no authorities vouch for names: give --tls-clients, or leave the line out",
+            ),
+            _ => None,
+        }
+    }
+}
+
 /// Lets clients in as each file has it that comes.
-pub(super) async fn admit(files: Receiver<AccessFile>, now: Rc<RefCell<AccessFile>>, service: Rc<Service>) {
+pub(super) async fn admit(
+    files: Receiver<Admitted>,
+    now: Option<Rc<RefCell<AccessFile>>>,
+    service: Rc<Service>,
+    initiators: Option<Server<Any>>,
+) {
     loop {
-        let access = files.next().await;
+        let Admitted { access, chap } = files.next().await;
+        if let Some(chap) = &chap {
+            let strangers = access.iter().flat_map(|access| access.strangers(chap));
+            strangers.for_each(|remark| tracing::warn!("{remark}"));
+        }
+        if let (Some(chap), Some(initiators)) = (chap, &initiators) {
+            let ended = initiators.set_chap(chap);
+            tracing::info!(ended, "connections of initiators whose secret is gone or another were ended");
+        }
+        let (Some(access), Some(now)) = (access, &now) else { continue };
         let ended = service.admit(|name| access.of(name));
         let names: Vec<&String> = ended.iter().map(|(name, _)| name).collect();
         access.remarks(&names).iter().for_each(|remark| tracing::warn!("{remark}"));
@@ -69,7 +115,11 @@ pub(super) async fn admit(files: Receiver<AccessFile>, now: Rc<RefCell<AccessFil
 
 impl AccessFile {
     /// Reads the file; `only` are all that can ever be served, if that is known: a line for another is refused then.
-    pub(super) fn read(path: &Path, only: Option<&[impl AsRef<str>]>) -> Result<Self, Failure> {
+    pub(super) fn read(
+        path: &Path,
+        only: Option<&[impl AsRef<str>]>,
+        proofs: Proofs,
+    ) -> Result<Self, Failure> {
         let only: Option<Vec<&str>> = only.map(|only| only.iter().map(AsRef::as_ref).collect());
         let shown = path.display();
         let fail = |source| Failure::system(format!("{shown}"), source);
@@ -81,9 +131,19 @@ impl AccessFile {
             )));
         }
         let text = fs::read_to_string(path).map_err(fail)?;
-        let rules = parse(&text, only.as_deref())
+        let rules = parse(&text, only.as_deref(), proofs)
             .map_err(|(line, why)| Failure::Refused(format!("{shown}, line {line}: {why}")))?;
         Ok(Self { file: path.to_owned(), rules })
+    }
+
+    /// Remarks on names of secrets that are none of these.
+    pub(super) fn strangers(&self, chap: &Chap) -> Vec<String> {
+        let names = self.rules.iter().filter_map(|(_, rule)| match &rule.who {
+            Who::Chap(name) if !chap.knows(name) => Some(name),
+            _ => None,
+        });
+        let file = self.file.display();
+        names.map(|name| format!("{file} names chap:{name}, which has no secret: it is nobody")).collect()
     }
 
     /// The rules of an array or pool.
@@ -113,7 +173,7 @@ impl AccessFile {
 }
 
 /// The rules of a text, or the number of the line that is none and why.
-fn parse(text: &str, only: Option<&[&str]>) -> Result<Rules, (usize, String)> {
+fn parse(text: &str, only: Option<&[&str]>, proofs: Proofs) -> Result<Rules, (usize, String)> {
     let mut rules = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -127,7 +187,11 @@ fn parse(text: &str, only: Option<&[&str]>) -> Result<Rules, (usize, String)> {
                 format!("there is no array {array:?}: give one of {}, or *", only.join(", ")),
             ));
         }
-        let rule = rule.parse().map_err(|why| (at + 1, format!("{why}; a line is ARRAY CLIENTS RIGHT")))?;
+        let rule: Rule =
+            rule.parse().map_err(|why| (at + 1, format!("{why}; a line is ARRAY CLIENTS RIGHT")))?;
+        if let Some(lack) = proofs.lack(&rule.who) {
+            return Err((at + 1, format!("{} {lack}", rule.who)));
+        }
         rules.push(((array != "*").then(|| array.to_owned()), rule));
     }
     Ok(rules)
@@ -142,7 +206,7 @@ mod tests {
     #[test]
     fn lines_are_for_one_array_or_for_all() {
         let text = "# of a test\n\na 10.0.0.1 none\n* 10.0.0.0/8 read\nb local write\n";
-        let rules = parse(text, Some(&["a", "b", "c"])).unwrap();
+        let rules = parse(text, Some(&["a", "b", "c"]), Proofs::default()).unwrap();
         let access = AccessFile { file: "rules".into(), rules };
         let by = |array, address: Option<&str>| {
             let address = address.map(|address| address.parse().unwrap());
@@ -153,11 +217,11 @@ mod tests {
         assert_eq!(by("b", None), Some(Right::Write));
         assert_eq!(by("c", None), None);
         for (wrong, line) in [("d anyone read", 1), ("\na anyone", 2), ("a", 1), ("a anyone read b", 1)] {
-            assert_eq!(parse(wrong, Some(&["a"])).unwrap_err().0, line, "{wrong}");
+            assert_eq!(parse(wrong, Some(&["a"]), Proofs::default()).unwrap_err().0, line, "{wrong}");
         }
         assert_eq!(access.remarks(&["a", "b"]), Vec::<String>::new());
         let remarks = AccessFile {
-            rules: parse("a local read\nd local read\nd anyone none\n", None).unwrap(),
+            rules: parse("a local read\nd local read\nd anyone none\n", None, Proofs::default()).unwrap(),
             ..access
         }
         .remarks(&["a", "b"]);
@@ -165,5 +229,16 @@ mod tests {
         assert!(
             lacks.contains("no line for b: nobody") && waits.contains("lines for \"d\", which is not served")
         );
+    }
+
+    #[test]
+    fn rules_for_names_that_nobody_can_prove_are_refused() {
+        let [none, both] = [false, true].map(|has| Proofs { secrets: has, authorities: has });
+        for rule in ["chap:x write", "cert:x read", "chap:x none"] {
+            let text = format!("a local read\na {rule}\n");
+            let (line, why) = parse(&text, None, none).unwrap_err();
+            assert!(line == 2 && why.contains("is nobody") && why.contains("give --"), "{why}");
+            assert!(parse(&text, None, both).is_ok());
+        }
     }
 }

@@ -29,7 +29,7 @@ const AUTHORITY: &str = "iqn.2026-11.dev.brindle";
 /// The settings of an iSCSI server, checked before anything runs.
 pub(super) struct IscsiPlan {
     portals: Vec<ListenPlace>,
-    chap: Option<Chap>,
+    pub(super) chap: Option<Chap>,
     state: PathBuf,
     /// NBD clients may write, whoever holds a volume.
     pub(super) shared_writers: bool,
@@ -160,7 +160,7 @@ fn spec_of(
 }
 
 /// Reads the file of secrets. Nothing of it is ever shown.
-fn secrets(path: &Path) -> Result<Chap, Failure> {
+pub(super) fn secrets(path: &Path) -> Result<Chap, Failure> {
     let shown = path.display();
     let fail = |source| Failure::system(format!("{shown}"), source);
     let meta = fs::metadata(path).map_err(fail)?;

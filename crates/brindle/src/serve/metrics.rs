@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use brindle_host::Snapshot;
-use brindle_host::metrics::{Door, Metrics};
+use brindle_host::metrics::{Bearer, Door, Metrics};
 use brindle_io::uring::{self, SocketFile};
 
 use super::places::{self, ListenPlace};
@@ -15,7 +15,30 @@ use brindle_host::opening::{Listen, MetricsConfig};
 /// Where metrics are to be had, checked before anything runs.
 pub(super) struct ScrapePlan {
     doors: Vec<(Listen, ListenPlace)>,
-    bearer: Option<Vec<u8>>,
+    pub(super) bearer: Option<BearerFile>,
+}
+
+/// The secret of scrapes, and the file that has it.
+#[derive(Clone)]
+pub(super) struct BearerFile {
+    file: PathBuf,
+    bearer: Bearer,
+}
+
+impl BearerFile {
+    fn read(file: &Path) -> Result<Self, Failure> {
+        Ok(Self { file: file.to_owned(), bearer: Bearer::new(secret(file)?) })
+    }
+
+    /// Reads the file anew, and changes nothing yet.
+    pub(super) fn read_anew(&self) -> Result<Vec<u8>, Failure> {
+        secret(&self.file)
+    }
+
+    /// A secret that was read anew takes effect.
+    pub(super) fn take(&self, secret: Vec<u8>) {
+        self.bearer.replace(secret);
+    }
 }
 
 /// The longest secret.
@@ -35,7 +58,7 @@ impl ScrapePlan {
             Ok((listen.clone(), place))
         };
         let doors = wanted.listen.iter().map(door).collect::<Result<_, Failure>>()?;
-        Ok(Self { doors, bearer: wanted.bearer.as_deref().map(secret).transpose()? })
+        Ok(Self { doors, bearer: wanted.bearer.as_deref().map(BearerFile::read).transpose()? })
     }
 
     /// Listens; the names of the sockets are kept as long as the result lives.
@@ -74,7 +97,8 @@ impl ScrapePlan {
         for door in doors {
             let (name, snapshot) = (name.to_owned(), snapshot.clone());
             let text = move || snapshot.metrics(&name, env!("CARGO_PKG_VERSION")).text();
-            let metrics = Metrics { text: Box::new(text), bearer: self.bearer.clone() };
+            let bearer = self.bearer.as_ref().map(|of| of.bearer.clone());
+            let metrics = Metrics { text: Box::new(text), bearer };
             metrics
                 .serve(door)
                 .map_err(|source| Failure::system("the thread for metrics can't start", source))?;

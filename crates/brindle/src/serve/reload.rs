@@ -1,45 +1,108 @@
-//! Files that are read again at SIGHUP and by `brindle reload`: certificates, who may use which array, settings.
+//! Files that are read again at SIGHUP and by `brindle reload`: certificates, who may use which array, secrets, settings.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use brindle_host::mailbox::Sender;
 use serde_json::json;
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
 
-use super::access::AccessFile;
+use super::access::{AccessFile, Admitted, Proofs};
+use super::iscsi::secrets;
+use super::metrics::BearerFile;
 use super::tls::Certificates;
 use crate::failure::Failure;
 use crate::log;
 use crate::settings::RunningSettings;
 
-/// The file of access rules, and the channel to the server that applies them.
+/// Files that say who may come in.
 pub(super) struct Admission {
-    pub(super) file: PathBuf,
+    pub(super) certificates: Option<Certificates>,
+    /// The file of access rules.
+    pub(super) access: Option<PathBuf>,
     /// All that can ever be served, if that is known.
     pub(super) only: Option<Vec<String>>,
-    pub(super) to: Sender<AccessFile>,
+    /// Ways in which clients can prove their names, which stay as they are.
+    pub(super) proofs: Proofs,
+    /// The file of secrets of initiators.
+    pub(super) secrets: Option<PathBuf>,
+    /// The secret of those who scrape metrics.
+    pub(super) bearer: Option<BearerFile>,
+    /// The server that applies them.
+    pub(super) to: Sender<Admitted>,
+    /// One reader at a time: what is read last holds.
+    pub(super) reading: Mutex<()>,
 }
 
-/// Files that are read again, each of which takes effect as a whole or not at all.
+/// The outcome of reading some files, which are called `of`.
+struct Read {
+    of: &'static str,
+    outcome: Result<&'static str, String>,
+}
+
+/// Notes an outcome, if there are such files.
+fn noted<T>(
+    read: &mut Vec<Read>,
+    of: &'static str,
+    words: &'static str,
+    outcome: Option<Result<T, Failure>>,
+) -> Option<T> {
+    let outcome = outcome?;
+    let words = outcome.as_ref().map(|_| words).map_err(ToString::to_string);
+    read.push(Read { of, outcome: words });
+    outcome.ok()
+}
+
+impl Admission {
+    /// Reads all files; they take effect if all of them are good, else none does.
+    fn read_anew(&self) -> Vec<Read> {
+        let Self { certificates, access, only, proofs, secrets: file, bearer, to, reading } = self;
+        let _alone = reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut read = Vec::new();
+        let next = certificates.as_ref().map(Certificates::read_anew);
+        let next = noted(&mut read, "certificates", "certificates are read anew", next);
+        let rules = access.as_ref().map(|file| AccessFile::read(file, only.as_deref(), *proofs));
+        let rules = noted(&mut read, "access", "who may use what is read anew", rules);
+        let chap = file.as_deref().map(secrets);
+        let chap = noted(&mut read, "secrets", "secrets are read anew", chap);
+        let said = bearer.as_ref().map(BearerFile::read_anew);
+        let said = noted(&mut read, "metrics-bearer", "the secret of metrics is read anew", said);
+        let wrong: Vec<&str> = read.iter().filter(|read| read.outcome.is_err()).map(|read| read.of).collect();
+        if wrong.is_empty() {
+            if let (Some(certificates), Some(next)) = (certificates, next) {
+                certificates.take(next);
+            }
+            if let (Some(bearer), Some(said)) = (bearer, said) {
+                bearer.take(said);
+            }
+            to.send(Admitted { access: rules, chap });
+            return read;
+        }
+        let why = format!("{} can't be taken, and all take effect together", wrong.join(" and "));
+        for good in read.iter_mut().filter(|read| read.outcome.is_ok()) {
+            good.outcome = Err(why.clone());
+        }
+        read
+    }
+}
+
+/// Takes the signal that a terminal has gone from now on: a server is never ended by it.
+pub(super) fn hear() -> Result<Signals, Failure> {
+    Signals::new([SIGHUP]).map_err(|source| Failure::system("signals can't be watched", source))
+}
+
+/// All that is read again.
 pub(super) struct Anew {
-    pub(super) certificates: Option<Certificates>,
-    pub(super) access: Option<Admission>,
+    pub(super) admission: Admission,
     pub(super) settings: Option<RunningSettings>,
     /// Events are printed.
     pub(super) json: bool,
 }
 
 impl Anew {
-    /// Reads them at each SIGHUP. On a thread of its own, since a file system may take its time. Without any file the signal ends the
-    /// program as ever.
-    pub(super) fn watch(self: &Arc<Self>) -> Result<(), Failure> {
-        if self.certificates.is_none() && self.access.is_none() && self.settings.is_none() {
-            return Ok(());
-        }
-        let mut signals =
-            Signals::new([SIGHUP]).map_err(|source| Failure::system("signals can't be watched", source))?;
+    /// Reads files at each SIGHUP. On a thread of its own, since a file system may take its time.
+    pub(super) fn watch(self: &Arc<Self>, mut signals: Signals) -> Result<(), Failure> {
         let this = Arc::clone(self);
         let work = move || {
             for _ in signals.forever() {
@@ -54,23 +117,20 @@ impl Anew {
     /// Reads them, and reports the changes; if one can't be taken, why.
     pub(super) fn read(&self) -> Result<Vec<String>, String> {
         let (mut changed, mut kept) = (Vec::new(), Vec::new());
-        let mut take = |of: &str, read: Result<Vec<String>, Failure>| {
-            self.tell(of, &read);
-            match read {
-                Ok(mut words) => changed.append(&mut words),
-                Err(why) => kept.push(why.to_string()),
+        for Read { of, outcome } in self.admission.read_anew() {
+            self.tell(of, outcome.as_ref().err());
+            match outcome {
+                Ok(words) => changed.push(words.to_owned()),
+                Err(why) => kept.push(why),
             }
-        };
-        if let Some(certificates) = &self.certificates {
-            let read = certificates.read_anew();
-            take("certificates", read.map(|()| vec!["certificates are read anew".to_owned()]));
-        }
-        if let Some(Admission { file, only, to }) = &self.access {
-            let read = AccessFile::read(file, only.as_deref()).map(|access| to.send(access));
-            take("access", read.map(|()| vec!["who may use what is read anew".to_owned()]));
         }
         if let Some(settings) = &self.settings {
-            take("settings", settings.read_anew());
+            let read = settings.read_anew().map_err(|why| why.to_string());
+            self.tell("settings", read.as_ref().err());
+            match read {
+                Ok(mut words) => changed.append(&mut words),
+                Err(why) => kept.push(why),
+            }
         }
         if kept.is_empty() { Ok(changed) } else { Err(kept.join("; ")) }
     }
@@ -83,16 +143,16 @@ impl Anew {
         }
     }
 
-    /// Logs the outcome of each file, and prints it as an event.
-    fn tell(&self, of: &str, read: &Result<Vec<String>, Failure>) {
-        let event = match read {
-            Ok(_) => {
+    /// Logs the outcome of a file, and prints it as an event.
+    fn tell(&self, of: &str, why: Option<&String>) {
+        let event = match why {
+            None => {
                 tracing::info!("{of}: read anew");
                 json!({"event": format!("{of}-replaced")})
             }
-            Err(why) => {
+            Some(why) => {
                 tracing::error!("{of}: all stays as it was: {why}");
-                json!({"event": format!("{of}-kept"), "why": why.to_string()})
+                json!({"event": format!("{of}-kept"), "why": why})
             }
         };
         if self.json {

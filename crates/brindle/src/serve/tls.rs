@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use brindle_export::Security;
-use brindle_export::tls::{Pems, Tls};
+use brindle_export::tls::{NextTls, Pems, Tls};
 use brindle_host::opening::TlsFiles;
 
 use crate::failure::Failure;
@@ -42,9 +42,14 @@ impl Certificates {
         Security { tls: Arc::clone(&self.tls), demanded }
     }
 
-    /// Reads the files anew: all of them take effect, or none.
-    pub(super) fn read_anew(&self) -> Result<(), Failure> {
-        with(&self.files, |pems| self.tls.replace(pems))
+    /// Reads the files anew, and changes nothing yet.
+    pub(super) fn read_anew(&self) -> Result<NextTls, Failure> {
+        with(&self.files, NextTls::new)
+    }
+
+    /// Certificates that were read anew take effect.
+    pub(super) fn take(&self, next: NextTls) {
+        self.tls.become_next(next);
     }
 }
 

@@ -16,7 +16,6 @@ use crate::session::Link;
 pub(super) struct SessionEntry<V> {
     pub(super) id: u64,
     pub(super) nexus: Nexus,
-    pub(super) proved: Option<String>,
     /// With its target.
     pub(super) right: Right,
     /// `None` for discovery.
@@ -52,6 +51,14 @@ impl<V> Nexuses<V> {
             entry.nexus == *nexus && entry.target.as_ref().is_some_and(|one| Rc::ptr_eq(one, target))
         };
         self.entries.borrow().iter().find(same).cloned()
+    }
+
+    /// Whether one who has proved this name, or none, may have a session of an initiator with a target beside those that there are.
+    pub(super) fn belong_to(&self, initiator: &str, proved: Option<&str>, target: &Rc<Target<V>>) -> bool {
+        let own = |entry: &Rc<SessionEntry<V>>| {
+            entry.nexus.initiator_name() != initiator || entry.nexus.owner.as_deref() == proved
+        };
+        self.of(target).iter().all(own)
     }
 
     /// Ends a session, and waits until nothing of it is left.

@@ -4,19 +4,19 @@ use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use brindle_io::sync::{Either, race};
-use brindle_io::{Histogram, Io, Slice, SocketId};
+use brindle_io::{Duration, Histogram, Io, Slice, SocketId};
 use brindle_volume::Volume;
 
 use super::connection::Connection;
 use super::login::{Chap, Door, LoggedIn, Login, LoginStep, MOST_RECEIVED, Refusal};
 use super::nexuses::{Nexuses, SessionEntry};
 use super::pdu::{BHS, Header};
-use super::shared::{IscsiConfig, Shared};
+use super::shared::{IscsiConfig, PortalAddress, Shared};
 use super::target::{Target, TargetSpec};
 use crate::access::{Client, Proof, Right};
 use crate::scsi::reservation::Nexus;
 use crate::session::{
-    ConnectionResources, ConnectionStats, Counters, Inbox, Link, Protocol, Refusals, Sessions,
+    ConnectionResources, ConnectionStats, Counters, End, Inbox, Link, Protocol, Refusals, Sessions,
 };
 
 /// An iSCSI server on an executor. A handle: cloning gives the same server.
@@ -48,15 +48,18 @@ pub struct TargetStats {
     pub latency: [Histogram; 2],
 }
 
+/// Time that a login has to hear that it is refused, or to say the rest that it is refused for.
+const LAST_WORD: Duration = Duration::from_secs(1);
 /// The most that a command transfers. Bytes.
 const MOST_TRANSFERRED: usize = 8 << 20;
 
 impl<V: Volume + 'static> Server<V> {
     /// A server without targets.
-    pub fn new(io: &Io, config: IscsiConfig) -> Self {
+    pub fn new(io: &Io, mut config: IscsiConfig) -> Self {
         let sessions = Sessions::new(io, config.session);
         let shared = Shared {
             io: io.clone(),
+            chap: RefCell::new(config.chap.take().map(Rc::new)),
             nexuses: Nexuses::new(io),
             config,
             targets: RefCell::default(),
@@ -94,6 +97,17 @@ impl<V: Volume + 'static> Server<V> {
         self.sessions.disconnect(target, which)
     }
 
+    /// Replaces the secrets by which initiators prove themselves, and ends at once the connections of those whose secret is gone or
+    /// another; returns how many.
+    pub fn set_chap(&self, chap: Chap) -> usize {
+        let new = Rc::new(chap);
+        let old = self.shared.chap.replace(Some(Rc::clone(&new)));
+        self.sessions.end_those(|client| match (&client.proved, &old) {
+            (Some(Proof::Chap(name)), Some(old)) => !new.agrees(old, name),
+            _ => false,
+        })
+    }
+
     /// Ends all sessions with a target as [`Server::stop`] does, and serves it on. When it returns they are gone.
     pub async fn dismiss(&self, name: &str) {
         let found = self.shared.targets.borrow().iter().find(|target| target.name == name).cloned();
@@ -105,7 +119,8 @@ impl<V: Volume + 'static> Server<V> {
     /// given; `None`: the address to which they connected. Each is a portal group and a target port of its own.
     pub fn serve(&self, listener: SocketId, address: Option<String>) {
         let group = self.shared.portals.borrow().len() as u16 + 1;
-        self.shared.portals.borrow_mut().push((address, group));
+        let listens = self.shared.io.local(listener);
+        self.shared.portals.borrow_mut().push(PortalAddress { given: address, listens, group });
         self.sessions.listen(listener, Rc::new(Portal { shared: Rc::clone(&self.shared), group }));
     }
 
@@ -164,19 +179,24 @@ struct Portal<V> {
 struct Entrance<'a, V> {
     portal: &'a Portal<V>,
     client: Client,
+    /// The secrets that hold at this step.
+    chap: Option<Rc<Chap>>,
 }
 
 impl<V: Volume + 'static> Door for Entrance<'_, V> {
-    fn target(&self, name: &str, proved: Option<&str>) -> Option<usize> {
-        let proved = proved.map(|name| Proof::Chap(name.to_owned()));
-        let client = Client { proved, ..self.client };
-        let targets = self.portal.shared.targets.borrow();
-        let target = targets.iter().find(|target| target.name == name)?;
-        target.gate.right(&client).map(|_| target.number)
+    fn target(&self, name: &str, initiator: &str, proved: Option<&str>) -> Result<usize, Refusal> {
+        let proof = proved.map(|name| Proof::Chap(name.to_owned()));
+        let client = Client { proved: proof, ..self.client };
+        let shared = &self.portal.shared;
+        let found = shared.targets.borrow().iter().find(|target| target.name == name).cloned();
+        let target = found.filter(|target| target.gate.right(&client).is_some());
+        let target = target.ok_or(Refusal::NotFound)?;
+        let may = shared.may_be_called(&target, initiator, proved);
+        if may { Ok(target.number) } else { Err(Refusal::Forbidden) }
     }
 
     fn chap(&self) -> Option<&Chap> {
-        self.portal.shared.config.chap.as_ref()
+        self.chap.as_deref()
     }
 
     fn random(&self, bytes: &mut [u8]) {
@@ -189,28 +209,38 @@ impl<V: Volume + 'static> Door for Entrance<'_, V> {
 }
 
 impl<V: Volume + 'static> Protocol for Portal<V> {
+    const EXPLAINS: bool = true;
+
     async fn converse(self: Rc<Self>, resources: ConnectionResources) {
         let ConnectionResources { id, link, memory, mut inbox, outbox, refusals, visits, .. } = resources;
         let room = outbox.slice(0..outbox.len());
-        let login = self.login(&link, &mut inbox, &room, &refusals);
-        let logged_in = match race(login, link.interruption()).await {
-            Either::First(Ok(logged_in)) => logged_in,
-            Either::First(Err(why)) => {
+        let (mut reply, text, logged_in) = match self.login(&link, &mut inbox, &room, &refusals).await {
+            Ok(concluded) => concluded,
+            Err(why) => {
                 tracing::info!(connection = id, why, "no session");
                 return;
             }
-            Either::Second(_) => return,
         };
-        drop(room);
-        let (mut reply, text, logged_in) = logged_in;
         link.proved(logged_in.proved.clone().map(Proof::Chap));
-        reply.0[14..16].copy_from_slice(&self.handle().to_be_bytes());
         let waiting = Waiting::default();
         let mut listening = Box::pin(waiting.listen(&link, &mut inbox));
         let gone = race(&mut listening, link.interruption());
-        let Either::First(Some(entry)) = race(self.enter(id, &link, &logged_in), gone).await else { return };
+        let entered = match race(self.enter(id, &link, &logged_in), gone).await {
+            Either::First(entered) => entered,
+            Either::Second(Either::Second(End::Orderly)) => Err(Refusal::Unavailable),
+            Either::Second(_) => return,
+        };
+        let entry = match entered {
+            Ok(entry) => entry,
+            Err(refusal) => {
+                refuse(&link, &room, &reply, refusal, &refusals).await;
+                return;
+            }
+        };
         waiting.over.set(true);
-        let sent = send(&link, &outbox.slice(0..outbox.len()), &reply, &text).await;
+        reply.0[14..16].copy_from_slice(&self.handle().to_be_bytes());
+        let sent = send(&link, &room, &reply, &text).await;
+        drop(room);
         let target = entry.target.clone();
         link.settle(target.as_ref().map_or(DISCOVERY, |target| &target.name));
         if target.is_none() {
@@ -231,6 +261,14 @@ impl<V: Volume + 'static> Protocol for Portal<V> {
         }
         link.close();
         self.leave(&entry);
+    }
+
+    async fn decline(self: Rc<Self>, link: &Link, inbox: &mut Inbox, out: &Slice) {
+        let Ok((header, _)) = receive(link, inbox).await else { return };
+        if let Some(reply) = Login::default().refuse(&header, Refusal::Full) {
+            // One that is gone need not be told.
+            let _ = send(link, out, &reply, &[]).await;
+        }
     }
 }
 
@@ -268,44 +306,108 @@ impl<V: Volume + 'static> Portal<V> {
         refusals: &Refusals,
     ) -> Result<Concluded, String> {
         let mut login = Login::default();
-        let entrance = Entrance { portal: self, client: link.client() };
+        // The secrets by which it has proved itself.
+        let mut proved_by: Option<Rc<Chap>> = None;
         loop {
-            let (header, data) = receive(link, inbox).await?;
+            let (header, came) = self.next(link, inbox, login.has_begun()).await?;
             link.heard();
-            match login.step(&header, &data, &entrance) {
-                LoginStep::More(reply, text) => send(link, out, &reply, &text).await?,
-                LoginStep::Refused(reply, refusal) => {
-                    if matches!(refusal, Refusal::Authentication | Refusal::NotFound) {
-                        refusals.refused(&entrance.client, &refusal.to_string());
-                    }
-                    send(link, out, &reply, &[]).await?;
-                    return Err(refusal.to_string());
+            let chap = self.shared.chap.borrow().clone();
+            let entrance = Entrance { portal: self, client: link.client(), chap: chap.clone() };
+            let step = match came {
+                Ok(data) => login.step(&header, &data, &entrance),
+                Err(refusal) => {
+                    let reply = login.refuse(&header, refusal).ok_or_else(|| refusal.to_string())?;
+                    LoginStep::Refused(reply, refusal)
                 }
-                LoginStep::Done(reply, text, logged_in) => return Ok((reply, text, logged_in)),
+            };
+            if proved_by.is_none() && login.proved().is_some() {
+                proved_by.clone_from(&chap);
             }
+            let (reply, refusal) = match step {
+                LoginStep::More(reply, text) if fits(out, &text) => {
+                    match race(send(link, out, &reply, &text), link.interruption()).await {
+                        Either::First(sent) => sent?,
+                        Either::Second(_) => return Err(Refusal::Unavailable.to_string()),
+                    }
+                    continue;
+                }
+                LoginStep::Done(reply, text, logged_in) if fits(out, &text) => {
+                    let stands = match (&proved_by, &chap, &logged_in.proved) {
+                        (Some(then), Some(now), Some(name)) => now.agrees(then, name),
+                        _ => true,
+                    };
+                    if stands {
+                        return Ok((reply, text, logged_in));
+                    }
+                    (reply, Refusal::Authentication)
+                }
+                LoginStep::More(reply, _) | LoginStep::Done(reply, ..) => (reply, Refusal::Protocol),
+                LoginStep::Refused(reply, refusal) => (reply, refusal),
+            };
+            refuse(link, out, &reply, refusal, refusals).await;
+            return Err(refusal.to_string());
         }
     }
 
-    /// Makes a session of a login. One of the same initiator port ends first; that has to be one who proved the same name.
-    async fn enter(&self, id: u64, link: &Rc<Link>, logged_in: &LoggedIn) -> Option<Rc<SessionEntry<V>>> {
+    /// The next PDU of a login, and its data, or why it is refused. One that has begun when the server ends is told so.
+    async fn next(
+        &self,
+        link: &Link,
+        inbox: &mut Inbox,
+        has_begun: bool,
+    ) -> Result<(Header, Result<Vec<u8>, Refusal>), String> {
+        let mut receiving = core::pin::pin!(receive(link, inbox));
+        match race(receiving.as_mut(), link.interruption()).await {
+            Either::First(received) => return received,
+            Either::Second(End::Orderly) if has_begun => {}
+            Either::Second(_) => return Err(Refusal::Unavailable.to_string()),
+        }
+        match race(receiving, race(link.is_gone(), link.io.sleep(LAST_WORD))).await {
+            Either::First(received) => received.map(|(header, _)| (header, Err(Refusal::Unavailable))),
+            Either::Second(_) => Err(Refusal::Unavailable.to_string()),
+        }
+    }
+
+    /// Makes a session of a login. One of the same initiator port ends first.
+    ///
+    /// # Errors
+    /// The target is gone, or the initiator's name is another's.
+    async fn enter(
+        &self,
+        id: u64,
+        link: &Rc<Link>,
+        logged_in: &LoggedIn,
+    ) -> Result<Rc<SessionEntry<V>>, Refusal> {
         let target = match logged_in.target {
-            Some(number) => Some(self.shared.target(number)?),
+            Some(number) => Some(self.shared.target(number).ok_or(Refusal::NotFound)?),
             None => None,
         };
-        let right = match &target {
-            Some(target) => target.gate.right(&link.client())?,
-            None => Right::Read,
-        };
         let isid: String = logged_in.isid.iter().map(|byte| format!("{byte:02x}")).collect();
-        let nexus = Nexus { initiator: format!("{},i,0x{isid}", logged_in.initiator), port: self.group };
+        let (initiator, proved) = (&logged_in.initiator, logged_in.proved.as_deref());
+        let nexus = Nexus {
+            initiator: format!("{initiator},i,0x{isid}"),
+            port: self.group,
+            owner: logged_in.proved.clone(),
+        };
+        let mut right = Right::Read;
         if let Some(target) = &target {
+            let may = || {
+                let may = self.shared.may_be_called(target, initiator, proved);
+                if may { Ok(()) } else { Err(Refusal::Forbidden) }
+            };
+            may()?;
+            if let Some(proved) = proved {
+                target.adopt(initiator, proved).await;
+            }
             while let Some(old) = self.shared.nexuses.find(&nexus, target) {
-                if old.proved != logged_in.proved {
-                    tracing::warn!(initiator = nexus.initiator, "{}", Refusal::Authentication);
-                    return None;
-                }
                 tracing::info!(connection = old.id, initiator = nexus.initiator, "its session begins anew");
                 self.shared.nexuses.end(&old).await;
+            }
+            // All that may be another since it has logged in.
+            may()?;
+            right = target.gate.right(&link.client()).ok_or(Refusal::NotFound)?;
+            if target.closing.get() {
+                return Err(Refusal::Unavailable);
             }
             target.unit.borrow_mut().arrived(&nexus);
             target.sessions.set(target.sessions.get() + 1);
@@ -313,14 +415,13 @@ impl<V: Volume + 'static> Portal<V> {
         let entry = Rc::new(SessionEntry {
             id,
             nexus,
-            proved: logged_in.proved.clone(),
             right,
             target,
             link: Rc::clone(link),
             commands: RefCell::default(),
         });
         self.shared.nexuses.add(&entry);
-        Some(entry)
+        Ok(entry)
     }
 
     fn leave(&self, entry: &Rc<SessionEntry<V>>) {
@@ -340,20 +441,20 @@ impl<V: Volume + 'static> Portal<V> {
     }
 }
 
-/// A PDU of a login.
-async fn receive(link: &Link, inbox: &mut Inbox) -> Result<(Header, Vec<u8>), String> {
+/// A PDU of a login with its data, or why it is refused.
+async fn receive(link: &Link, inbox: &mut Inbox) -> Result<(Header, Result<Vec<u8>, Refusal>), String> {
     let mut need = BHS;
     loop {
         if inbox.len() >= BHS {
             let header = Header(inbox.peek().ok_or("the inbox is too small")?);
             if header.additional() > 0 || header.data() > 8192.min(MOST_RECEIVED) {
-                return Err("a PDU of the login is longer than the protocol allows".to_owned());
+                return Ok((header, Err(Refusal::Protocol)));
             }
             need = BHS + header.padded();
             if inbox.len() >= need {
                 let data = inbox.bytes()[BHS..BHS + header.data()].to_vec();
                 inbox.consume(need);
-                return Ok((header, data));
+                return Ok((header, Ok(data)));
             }
         }
         debug_assert!(inbox.len() < need);
@@ -365,12 +466,24 @@ async fn receive(link: &Link, inbox: &mut Inbox) -> Result<(Header, Vec<u8>), St
     }
 }
 
+/// Refuses a login in place of a reply to it.
+async fn refuse(link: &Link, out: &Slice, reply: &Header, refusal: Refusal, refusals: &Refusals) {
+    if matches!(refusal, Refusal::Authentication | Refusal::Forbidden | Refusal::NotFound) {
+        refusals.refused(&link.client(), &refusal.to_string());
+    }
+    let reply = refusal.in_place_of(*reply);
+    let told = send(link, out, &reply, &[]);
+    race(told, race(link.is_gone(), link.io.sleep(LAST_WORD))).await;
+}
+
+/// Whether the text of a login's reply has room.
+fn fits(out: &Slice, text: &[u8]) -> bool {
+    BHS + text.len().next_multiple_of(4) <= out.len()
+}
+
 /// Sends a PDU of a login.
 async fn send(link: &Link, out: &Slice, header: &Header, text: &[u8]) -> Result<(), String> {
     let len = BHS + text.len().next_multiple_of(4);
-    if len > out.len() {
-        return Err("its keys make for too long an answer".to_owned());
-    }
     out.put(0, &header.0);
     out.put(BHS, text);
     out.put(BHS + text.len(), &[0; 3][..len - BHS - text.len()]);

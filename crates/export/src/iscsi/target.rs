@@ -9,7 +9,7 @@ use brindle_io::sync::Notify;
 use brindle_volume::Volume;
 
 use crate::gate::Gate;
-use crate::scsi::reservation::{Nexus, Out, Parameters, Reservations};
+use crate::scsi::reservation::{Effects, Nexus, Out, Parameters, Reservations};
 use crate::scsi::{Action, Identity, Sense, Shape, Status, Unit};
 use crate::session::{Latencies, SharedCounters};
 
@@ -93,6 +93,29 @@ impl<V: Volume> Target<V> {
         self.changed.notify();
         self.look_at_gate();
         changed
+    }
+
+    /// Gives what an initiator has registered to one who has proved a name, as far as it is nobody's: files of before don't say whose it is.
+    pub(super) async fn adopt(&self, initiator: &str, proved: &str) {
+        if self.unit.borrow().adopted(initiator, proved).is_none() {
+            return;
+        }
+        self.changed.until(|| (!self.changing.replace(true)).then_some(())).await;
+        let next = self.unit.borrow().adopted(initiator, proved);
+        if let Some(next) = next {
+            tracing::warn!(
+                "{initiator} has registered with {} before there were proved names: that belongs to {proved:?} from now on, who has proved \
+                 its name first",
+                self.name
+            );
+            // It holds as long as this server runs, even if it can't be kept, which is said where that is tried.
+            if let (Some(keep), Some(text)) = (&self.keep, next.to_file_text()) {
+                let _ = keep(Some(text)).await;
+            }
+            self.unit.borrow_mut().changed(next, &Effects::default());
+        }
+        self.changing.set(false);
+        self.changed.notify();
     }
 
     async fn change(

@@ -125,6 +125,8 @@ impl Sense {
     pub const AMOUNT: Self = Self::new(key::ILLEGAL_REQUEST, (0x0e, 0x03));
     /// The initiator sent data in another order than they were asked for.
     pub const DATA_PHASE: Self = Self::new(key::ABORTED_COMMAND, (0x4b, 0x00));
+    /// The initiator sent data that it was not asked for, or more of them than was agreed on.
+    pub const UNSOLICITED: Self = Self::new(key::ABORTED_COMMAND, (0x0c, 0x0c));
     /// Data from the initiator came damaged.
     pub const DAMAGED: Self = Self::new(key::ABORTED_COMMAND, (0x47, 0x05));
     /// Bytes differ from those that were sent to be compared.

@@ -57,6 +57,12 @@ impl Unit {
         &self.reservations
     }
 
+    /// The registrations, once those of an initiator that are nobody's belong to a name that was proved; `None` if there are none of these.
+    pub fn adopted(&self, initiator: &str, proved: &str) -> Option<Reservations> {
+        let mut next = self.reservations.clone();
+        next.adopt(initiator, proved).then_some(next)
+    }
+
     /// Somebody holds the disk: other doors must not write to it.
     pub fn is_reserved(&self) -> bool {
         self.reserved.is_some() || self.reservations.held().is_some()

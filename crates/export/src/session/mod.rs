@@ -17,6 +17,7 @@ mod config;
 mod inbox;
 mod link;
 mod memory;
+mod overflow;
 mod patrol;
 mod refusals;
 mod roster;

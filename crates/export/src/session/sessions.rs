@@ -5,12 +5,13 @@ use core::future::Future;
 use std::rc::Rc;
 
 use brindle_io::sync::race;
-use brindle_io::{Buf, Duration, Io, OpError, Pool, SocketId, Task};
+use brindle_io::{Buf, Duration, Io, OpError, Pool, Slice, SocketId, Task};
 
 use super::config::{Config, VISITS};
 use super::inbox::{INBOX, Inbox};
 use super::link::Link;
 use super::memory::Memory;
+use super::overflow::Overflow;
 use super::patrol;
 use super::refusals::Refusals;
 use super::roster::{Roster, Visits};
@@ -26,9 +27,16 @@ const REST: Duration = Duration::from_millis(100);
 
 /// The protocol that a server speaks.
 pub(crate) trait Protocol: 'static {
+    /// A client for which there is no place is told so.
+    const EXPLAINS: bool = false;
     /// Talks with a client to the end of the connection. When it returns, no task of the connection is left and its
     /// requests hold nothing any more.
     fn converse(self: Rc<Self>, resources: ConnectionResources) -> impl Future<Output = ()>;
+
+    /// Tells a client that there is no place for it, in answer to what it says first. May be dropped at any moment.
+    fn decline(self: Rc<Self>, _: &Link, _: &mut Inbox, _: &Slice) -> impl Future<Output = ()> {
+        async {}
+    }
 }
 
 /// The resources that a connection has for itself.
@@ -80,6 +88,8 @@ pub(crate) struct Sessions {
     refusals: Rc<Refusals>,
     /// Buffers of connections that speak TLS.
     secure_buffers: Pool,
+    /// Clients for which there is no place.
+    overflow: Rc<Overflow>,
     /// More clients come than there are places for: that has been said.
     crowded: Cell<bool>,
     /// Clients that wait for a place.
@@ -99,6 +109,7 @@ impl Sessions {
             stopping: Cell::new(false),
             refusals: Rc::default(),
             secure_buffers: io.pool(config.connections * secure::BUFFERS),
+            overflow: Overflow::new(io),
             crowded: Cell::new(false),
             waiting: Cell::new(0),
         })
@@ -118,6 +129,7 @@ impl Sessions {
     /// Closes the listeners, lets no client ask for more, and waits until all have ended.
     pub(crate) async fn stop(&self) {
         self.stopping.set(true);
+        self.overflow.close();
         let listeners = self.listeners.take();
         for (listener, _) in &listeners {
             self.io.close(*listener);
@@ -131,6 +143,7 @@ impl Sessions {
         }
         self.roster.gone.until(|| (self.waiting.get() == 0).then_some(())).await;
         self.roster.emptied().await;
+        self.overflow.emptied().await;
     }
 
     /// Lets no client of an export ask for more, and waits until `ended` says that all of them have left.
@@ -150,6 +163,13 @@ impl Sessions {
             !link.is_closed() && link.export().as_deref() == Some(export) && which(**id, &link.client())
         });
         meant.inspect(|(_, link)| link.close()).count()
+    }
+
+    /// Ends the connections of clients for which `which`, at once; tells how many.
+    pub(crate) fn end_those(&self, which: impl Fn(&Client) -> bool) -> usize {
+        let links = self.roster.links.borrow();
+        let meant = links.values().filter(|link| !link.is_closed() && which(&link.client()));
+        meant.inspect(|link| link.close()).count()
     }
 
     /// Every connection, oldest first.
@@ -193,6 +213,18 @@ impl Sessions {
         }
     }
 
+    /// Closes the connection of a client for which there is no place, and tells it so where its protocol has words for that.
+    fn decline<P: Protocol>(&self, socket: SocketId, protocol: &Rc<P>) {
+        if !P::EXPLAINS {
+            return self.io.close(socket);
+        }
+        let protocol = Rc::clone(protocol);
+        let tell = async move |link: &Link, inbox: &mut Inbox, out: &Slice| {
+            protocol.decline(link, inbox, out).await;
+        };
+        self.overflow.decline(&self.io, socket, tell);
+    }
+
     /// Begins a connection if there is a place. Else it waits for one in a task of its own: the next is accepted meanwhile.
     fn admit<P: Protocol>(self: &Rc<Self>, socket: SocketId, protocol: &Rc<P>) {
         let waiting = self.waiting.get();
@@ -201,7 +233,7 @@ impl Sessions {
             return self.begin(socket, protocol);
         }
         if waiting >= self.roster.config.connections {
-            return self.io.close(socket);
+            return self.decline(socket, protocol);
         }
         self.waiting.set(waiting + 1);
         let (sessions, protocol) = (Rc::clone(self), Rc::clone(protocol));
@@ -209,7 +241,7 @@ impl Sessions {
             if sessions.finds_place().await {
                 sessions.begin(socket, &protocol);
             } else {
-                sessions.io.close(socket);
+                sessions.decline(socket, &protocol);
             }
             sessions.waiting.set(sessions.waiting.get() - 1);
             sessions.roster.gone.notify();

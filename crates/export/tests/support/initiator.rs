@@ -287,6 +287,18 @@ pub(crate) async fn prove_for(
     secret: &[u8],
     theirs: Option<&str>,
 ) -> (u8, String) {
+    let (header, text) = verdict(client, introduction, name, secret, theirs).await;
+    (header.0[36], String::from_utf8(text).unwrap())
+}
+
+/// The same; the last answer as it comes.
+pub(crate) async fn verdict(
+    client: &mut Client,
+    introduction: &str,
+    name: &str,
+    secret: &[u8],
+    theirs: Option<&str>,
+) -> (Header, Vec<u8>) {
     let text = format!("{introduction}AuthMethod=CHAP,None\0");
     client.send(client.login_header(0), text.as_bytes()).await;
     client.receive().await.expect("the method");
@@ -304,6 +316,5 @@ pub(crate) async fn prove_for(
     };
     let text = format!("CHAP_N={name}\0CHAP_R=0x{answer}\0{theirs}");
     client.send(client.login_header(0x83), text.as_bytes()).await;
-    let (header, text) = client.receive().await.expect("a verdict");
-    (header.0[36], String::from_utf8(text).unwrap())
+    client.receive().await.expect("a verdict")
 }

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use brindle_io::uring::keeps_listeners;
@@ -34,12 +35,32 @@ pub enum Door {
     Tcp(TcpListener),
 }
 
+/// A secret that clients have to say, which can be replaced meanwhile. A handle: cloning gives the same.
+#[derive(Clone)]
+pub struct Bearer(Arc<Mutex<Vec<u8>>>);
+
+impl Bearer {
+    /// This secret.
+    pub fn new(secret: Vec<u8>) -> Self {
+        Self(Arc::new(Mutex::new(secret)))
+    }
+
+    /// Another secret from now on.
+    pub fn replace(&self, secret: Vec<u8>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = secret;
+    }
+
+    fn is(&self, said: &[u8]) -> bool {
+        same(said, &self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 /// Answers to scrapes.
 pub struct Metrics {
     /// All of them, as text, as they are now. It must not wait for the arrays.
     pub text: Box<dyn Fn() -> String + Send>,
     /// A secret that clients have to say.
-    pub bearer: Option<Vec<u8>>,
+    pub bearer: Option<Bearer>,
 }
 
 impl Metrics {
@@ -91,7 +112,7 @@ impl Metrics {
         let Some(bearer) = &self.bearer else { return true };
         let said = headers.iter().find(|header| header.name.eq_ignore_ascii_case("authorization"));
         let said = said.and_then(|header| header.value.split_at_checked(7));
-        said.is_some_and(|(scheme, said)| scheme.eq_ignore_ascii_case(b"bearer ") && same(said, bearer))
+        said.is_some_and(|(scheme, said)| scheme.eq_ignore_ascii_case(b"bearer ") && bearer.is(said))
     }
 }
 

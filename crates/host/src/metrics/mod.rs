@@ -12,7 +12,7 @@ mod text;
 use crate::status::Report;
 
 pub use family::{Families, Family, Kind, Sample};
-pub use http::{Door, Metrics};
+pub use http::{Bearer, Door, Metrics};
 
 /// When a server began, and when its status was made.
 #[derive(Clone, Copy, Debug)]

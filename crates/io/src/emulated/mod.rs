@@ -286,6 +286,10 @@ unsafe impl Reactor for Emulated {
         self.ring.peer(socket)
     }
 
+    fn local(&self, socket: SocketId) -> Option<core::net::SocketAddr> {
+        self.ring.local(socket)
+    }
+
     fn cancel_all(&mut self) {
         self.ring.cancel_all();
     }

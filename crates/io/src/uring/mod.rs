@@ -248,6 +248,10 @@ unsafe impl Reactor for Uring {
         self.0.borrow().sockets.peer(socket)
     }
 
+    fn local(&self, socket: SocketId) -> Option<SocketAddr> {
+        self.local_addr(socket)
+    }
+
     fn cancel_all(&mut self) {
         let state = &mut *self.0.borrow_mut();
         state.sockets.cancel_all(&mut state.engine);

@@ -26,7 +26,18 @@ fn each_address_that_others_reach_is_reported_once() {
         "--insecure --nbd 0.0.0.0:0 --nbd 127.0.0.1:0 --iscsi 0.0.0.0:0 --iscsi-secrets {secrets} --iscsi-state {}",
         state.display()
     );
-    let (code, err) = set.serve(&flags).signal(Signal::TERM);
+    let server = set.serve(&flags);
+    // One that asks for targets is told the address that it has reached.
+    if let Some(list) = or_skip(tools::find("iscsi-ls")) {
+        let uri = server.said["iscsi"][0].as_str().expect("a URI");
+        let port = uri.split('/').nth(2).and_then(|at| at.rsplit(':').next()).expect("a port");
+        let secret =
+            [("LIBISCSI_CHAP_USERNAME", "iqn.x:a"), ("LIBISCSI_CHAP_PASSWORD", "a secret of 20 bytes")];
+        let out = Command::new(list).arg(format!("iscsi://127.0.0.1:{port}")).envs(secret).output().unwrap();
+        let told = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert!(told.contains(&format!("Portal:127.0.0.1:{port},1")), "{told}");
+    }
+    let (code, err) = server.signal(Signal::TERM);
     let reported: Vec<&str> = err.lines().filter(|line| line.contains("authenticated")).collect();
     let expected = [
         "brindle: --nbd 0.0.0.0:0: not authenticated, not encrypted",
@@ -68,6 +79,10 @@ fn a_file_says_who_may_use_an_array() {
     set.serve_refused(&access("\nb anyone read\n", 0o644)).refused(1, &["line 2", "\"b\"", "a, or *"]);
     set.serve_refused(&access("a everybody read\n", 0o644)).refused(1, &["line 1", "everybody", "anyone"]);
     set.serve_refused(&access("a anyone all\n", 0o644)).refused(1, &["line 1", "all", "read, write or none"]);
+    for (rule, way_out) in [("a chap:b write", "--iscsi-secrets"), ("* cert:b read", "--tls-clients")] {
+        let refused = set.serve_refused(&access(&format!("a local read\n{rule}\n"), 0o644));
+        refused.refused(1, &["line 2", "is nobody", way_out]);
+    }
     let Some(nbdinfo) = or_skip(tools::find("nbdinfo")) else { return };
     let reported = |flags: &str| {
         let server = set.serve(&format!("{flags} --name a"));
@@ -143,4 +158,62 @@ fn the_file_is_read_anew_at_sighup_and_those_whose_right_is_another_are_ended() 
     again.close();
     let (code, err) = server.signal(Signal::TERM);
     assert!(code == 0 && err.contains("access: all stays as it was"), "{code} {err}");
+}
+
+#[test]
+fn secrets_are_read_anew_with_the_rest_or_not_at_all_and_sighup_ends_no_server() {
+    let set = Set::raid5(3);
+    // One that was given no files goes on, too.
+    let plain = set.serve("--name a");
+    plain.send(Signal::HUP);
+    let mut client = Client::connect(&plain.uri());
+    client.read(0, 4096);
+    client.close();
+    let (code, err) = plain.signal(Signal::TERM);
+    assert!(code == 0 && err.is_empty(), "{code} {err}");
+    let secrets = file(&set, "secrets", "initiator one a secret of 20 bytes\n", 0o600);
+    let access = file(&set, "access", "a local write\na chap:one write\n", 0o644);
+    let state = set.path("state");
+    let flags = format!(
+        "--name a --access {access} --iscsi 127.0.0.1:0 --iscsi-secrets {secrets} --iscsi-state {}",
+        state.display()
+    );
+    let mut server = set.serve(&flags);
+    let target = server.said["iscsi"][0].as_str().expect("a URI").to_owned();
+    let inquire = or_skip(tools::find("iscsi-inq"));
+    let comes_in = |secret: &str| {
+        let Some(inquire) = &inquire else { return None };
+        let names = ["LIBISCSI_CHAP_USERNAME", "LIBISCSI_CHAP_PASSWORD"];
+        let out = Command::new(inquire).arg(&target).envs(names.into_iter().zip(["one", secret])).output();
+        Some(String::from_utf8_lossy(&out.unwrap().stdout).contains("DIRECT_ACCESS"))
+    };
+    let is = |expected: bool| Some(expected).filter(|_| inquire.is_some());
+    assert_eq!(comes_in("a secret of 20 bytes"), is(true));
+    let mut events = |secret: &str, rules: &str| {
+        std::fs::write(&secrets, format!("initiator one {secret}\n")).unwrap();
+        std::fs::write(&access, rules).unwrap();
+        server.send(Signal::HUP);
+        let events = [server.next_event(), server.next_event()];
+        events.map(|event| {
+            (
+                event["event"].as_str().unwrap().to_owned(),
+                event["why"].as_str().unwrap_or_default().to_owned(),
+            )
+        })
+    };
+    let [access_kept, secrets_kept] = events("short", "a local read\na chap:one write\n");
+    assert_eq!((&*access_kept.0, &*secrets_kept.0), ("access-kept", "secrets-kept"));
+    assert!(access_kept.1.contains("secrets can't be taken") && secrets_kept.1.contains("12 bytes"));
+    assert_eq!(comes_in("a secret of 20 bytes"), is(true));
+    let [access_kept, secrets_kept] = events("another secret of 23", "a nobody read\n");
+    assert_eq!((&*access_kept.0, &*secrets_kept.0), ("access-kept", "secrets-kept"));
+    assert_eq!(comes_in("a secret of 20 bytes"), is(true));
+    let replaced = events("another secret of 23", "a local read\na chap:one write\n");
+    assert_eq!(replaced.map(|(event, _)| event), ["access-replaced", "secrets-replaced"]);
+    while comes_in("a secret of 20 bytes") == Some(true) {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert_eq!(comes_in("another secret of 23"), is(true));
+    let (code, err) = server.signal(Signal::TERM);
+    assert!(code == 0 && !err.contains("of 2"), "{code} {err}");
 }

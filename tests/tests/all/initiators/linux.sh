@@ -7,12 +7,31 @@ begun=$(date +%s)
 use /mnt/file
 step kill ask kill
 some_more
+
+# One that may only read has its disk reset (SG_SCSI_RESET, of the device). The server refuses, the kernel's error handling goes on to a new login,
+# and the other session knows nothing of it.
+of_reader() { iscsiadm -m node -p "$HOST:$FIRST" -I reader "$@"; }
+iscsiadm -m iface -I reader -o new
+iscsiadm -m iface -I reader -o update -n iface.initiatorname -v iqn.2026-11.example:reader
+step reader found "$FIRST" reader
+of_reader -o update -n node.session.auth.username -v reader
+of_reader -o update -n node.session.auth.password -v 'a third secret of 24 b.'
+step login of_reader -l
+until_so [ -b /dev/sdb ]
+put read_only "$(cat /sys/block/sdb/ro)"
+step reset perl -e 'open(F, "<", "/dev/sdb") or die; $device = pack("i", 1); ioctl(F, 0x2284, $device) or die "$!\n"'
+step read dd if=/dev/sdb of=/dev/null bs=4k count=1 iflag=direct
+put reset "$(dmesg | grep -c 'session reset succeeded')"
+dmesg | grep -i 'connection\|reset' | tail -20
+step logout of_reader -u
+step forget of_reader -o delete
+some_more
 step verify used
 step umount umount /mnt
 step fsck fsck.ext4 -fn /dev/sda
 
 # A path that is gone fails at once what waits for it: the other has it then.
-step discover iscsiadm -m discovery -t sendtargets -p "$HOST:$SECOND"
+step discover found "$SECOND"
 iscsiadm -m node -p "$HOST:$SECOND" -o update -n node.session.timeo.replacement_timeout -v 0
 step login iscsiadm -m node -p "$HOST:$SECOND" -l
 until_so [ -b /dev/sdb ]
@@ -22,7 +41,7 @@ step multipath dmsetup create both --noudevsync --table \
 until_so [ -b /dev/dm-0 ]
 
 is_gone() { dmsetup status both | grep -q '8:16 F'; }
-is_up() { [ "$(cat /sys/class/iscsi_session/session2/state)" = LOGGED_IN ] && [ "$(cat /sys/block/sdb/device/state)" = running ]; }
+is_up() { [ "$(cat /sys/class/iscsi_session/session3/state)" = LOGGED_IN ] && [ "$(cat /sys/block/sdb/device/state)" = running ]; }
 
 use /dev/dm-0
 for closing in $(seq "$CLOSINGS"); do

@@ -19,7 +19,10 @@ use tempfile::TempDir;
 use way::Way;
 
 /// The secrets of the initiator and of the target, as the initiators' script has them, too.
-const SECRETS: &str = "initiator guest a secret of 20 bytes\ntarget target another one of 24 bytes.\n";
+const SECRETS: &str = "initiator guest a secret of 20 bytes\ninitiator reader a third secret of 24 b.\n\
+                       target target another one of 24 bytes.\n";
+/// Rights to the array.
+const RIGHTS: &str = "a chap:guest write\na chap:reader read\n";
 
 /// An array that a server offers by two portals.
 struct Scene {
@@ -71,7 +74,9 @@ impl Scene {
         }
         let portals: Vec<String> = self.ports.iter().map(|port| format!("0.0.0.0:{port}")).collect();
         let (secrets, state) = (self.path("secrets"), self.path("state"));
-        let mut words = vec!["--iscsi-secrets", &secrets, "--iscsi-state", &state];
+        let rights = self.path("rights");
+        std::fs::write(&rights, RIGHTS).unwrap();
+        let mut words = vec!["--iscsi-secrets", &secrets, "--iscsi-state", &state, "--access", &rights];
         words.extend(flags);
         words.extend(portals.iter().flat_map(|portal| ["--iscsi", portal]));
         words.extend(self.members.iter().map(|member| member.to_str().unwrap()));
@@ -170,7 +175,10 @@ fn linux_keeps_its_data_while_the_server_is_killed_and_a_portal_closed() {
         let script = format!("CLOSINGS={closings} LEAST={least}\n{}", include_str!("linux.sh"));
         let (scene, report) = played(Scene::new(), vm, &script);
         assert_eq!((&report["digests"], &report["targets"]), ("2", "1"), "of headers and of data");
+        assert_eq!(&report["portals"], "2", "discovery names the address that it has reached");
         assert_eq!(report["closings"], closings.to_string());
+        // A reader's reset ends its own session alone.
+        assert_eq!((&report["read_only"], &report["reset"]), ("1", "1"));
         println!(
             "{kernel:?}: {closings} closings, {} verified rounds of both paths, {} s of fio, in {:?}",
             &report["rounds"], &report["seconds"], report.took

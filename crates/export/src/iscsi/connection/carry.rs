@@ -272,8 +272,8 @@ impl Command {
         }
     }
 
-    /// The action where the initiator sends less than the CDB asks for, or where it matters more: a write writes what comes,
-    /// anything else is not done.
+    /// The action where the initiator sends less than the CDB asks for, or where it matters more: a write writes what comes, if the
+    /// initiator means to write; anything else is not done.
     pub(super) fn fitted(&self) -> Action {
         let action = self.action.borrow().clone();
         let (asked, sent) = (action.data_out() as usize, self.wants(&action));
@@ -281,7 +281,9 @@ impl Command {
         if asked == sent && !(exact && asked != self.expected()) {
             return action;
         }
-        if let Action::Write { offset, fua, verify, .. } = action {
+        if let Action::Write { offset, fua, verify, .. } = action
+            && self.writes()
+        {
             return Action::Write { offset, len: sent as u64, fua, verify };
         }
         let expected = if self.writes() { self.expected() } else { 0 };

@@ -79,9 +79,14 @@ impl<V: Volume + 'static> Connection<V> {
         let trailing = trailing + if self.agreed.data_digest && len > 0 { 4 } else { 0 };
         let found = {
             let commands = self.entry.commands.borrow();
-            let mine = |one: &&Rc<Command>| one.tag_of_task() == header.task() && one.tag == header.word(20);
-            commands.iter().find(mine).cloned()
+            commands.iter().find(|one| one.tag_of_task() == header.task()).cloned()
         };
+        if let Some(command) = found.as_ref().filter(|command| command.tag != header.word(20)) {
+            // These data were not asked for, and those that were may never come.
+            command.spoiled.set(Some(Sense::UNSOLICITED));
+            command.stop_waiting(true);
+            return self.skip(len + trailing, inbox).await;
+        }
         let awaits = |command: &Rc<Command>| command.aborted().is_none() && command.awaits_data();
         let Some(command) = found.filter(awaits) else {
             return self.skip(len + trailing, inbox).await;

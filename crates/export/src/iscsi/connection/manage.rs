@@ -6,7 +6,8 @@ use brindle_volume::Volume;
 
 use super::Connection;
 use super::send::{Answer, Body, SMALL};
-use super::task::{Abort, Command};
+use super::task::{Abort, Command, Open};
+use crate::access::Right;
 use crate::iscsi::login::{Keys, put};
 use crate::iscsi::pdu::{FINAL, Header, NO_TAG, lun_index, reject, response};
 use crate::scsi::reservation::Nexus;
@@ -28,6 +29,7 @@ mod answer {
     pub(super) const NO_UNIT: u8 = 2;
     pub(super) const NO_REASSIGN: u8 = 4;
     pub(super) const NOT_SUPPORTED: u8 = 5;
+    pub(super) const NOT_AUTHORIZED: u8 = 6;
 }
 
 /// A text request that is not the continuation of another.
@@ -86,7 +88,7 @@ impl<V: Volume + 'static> Connection<V> {
                     let own = self.target().map(|target| &*target.name);
                     let wanted =
                         if value.is_empty() { own } else { Some(value).filter(|&name| name != "All") };
-                    self.shared.tell_targets(&self.link.client(), wanted, &mut text);
+                    self.shared.tell_targets(&self.link, self.entry.nexus.port, wanted, &mut text);
                 }
                 _ => put(&mut text, key, "NotUnderstood"),
             }
@@ -108,6 +110,14 @@ impl<V: Volume + 'static> Connection<V> {
         let Some(target) = self.target().cloned() else { return self.reject(header, reject::PROTOCOL) };
         let own = |command: &Rc<Command>| Rc::clone(command);
         let nexus = &self.entry.nexus;
+        let is_of_own_tasks = matches!(function, function::ABORT_TASK | function::ABORT_TASK_SET);
+        if self.entry.right == Right::Read && !is_of_own_tasks {
+            // It would end what others do.
+            return self.managed(header, answer::NOT_AUTHORIZED);
+        }
+        if self.managing.get() >= self.window {
+            return self.reject(header, reject::RESOURCES);
+        }
         if matches!(function, 1..=5) && lun_index(header.lun()) != Some(0) {
             return self.managed(header, answer::NO_UNIT);
         }
@@ -136,7 +146,9 @@ impl<V: Volume + 'static> Connection<V> {
             _ => return self.managed(header, answer::NOT_SUPPORTED),
         };
         let (this, header) = (Rc::clone(self), *header);
-        self.spawn(async move {
+        let under_way = Open::new(&self.managing);
+        // It keeps nothing once it has ended; the connection waits for it by its count.
+        drop(self.link.io.spawn(async move {
             for command in aborted {
                 command.has_ended().await;
             }
@@ -149,7 +161,9 @@ impl<V: Volume + 'static> Connection<V> {
                 }
                 this.replies.push(Answer { body: Body::Close, ticket: None, open: None });
             }
-        });
+            drop(under_way);
+            this.replies.changed.notify();
+        }));
     }
 
     fn managed(&self, header: &Header, answer: u8) {

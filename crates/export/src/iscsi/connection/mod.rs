@@ -39,6 +39,8 @@ pub(super) struct Connection<V> {
     /// Commands that may be open at a time, and those that are.
     window: u32,
     open: Rc<Cell<u32>>,
+    /// Functions of task management that wait for the end of commands.
+    managing: Rc<Cell<u32>>,
     /// Commands that wait for data.
     awaiting: Cell<usize>,
     next_tag: Cell<u32>,
@@ -70,6 +72,7 @@ impl<V: Volume + 'static> Connection<V> {
             next_command: Cell::new(logged_in.command),
             window: shared.config.session.requests.clamp(1, 1 << 15) as u32,
             open: Rc::default(),
+            managing: Rc::default(),
             awaiting: Cell::new(0),
             next_tag: Cell::new(0),
             rest: RefCell::default(),
@@ -108,6 +111,7 @@ impl<V: Volume + 'static> Connection<V> {
         for task in tasks {
             task.await;
         }
+        self.replies.changed.until(|| (self.managing.get() == 0).then_some(())).await;
         self.replies.finish();
         sender.await;
         link.drained().await;

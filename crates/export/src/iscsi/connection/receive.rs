@@ -112,9 +112,14 @@ impl<V: Volume + 'static> Connection<V> {
     /// Takes a command, with the data that come with it.
     async fn command(self: &Rc<Self>, header: Header, inbox: &mut Inbox) -> Result<(), End> {
         let all = header.padded() + self.data_sum(header.data());
-        // An immediate command has no place in the window.
-        if !self.is_next(&header) || self.open.get() > 2 * self.window {
+        if !self.is_next(&header) {
             return self.skip(all, inbox).await;
+        }
+        // An immediate command has no place in the window: one is taken beside a full one.
+        if header.is_immediate() && self.open.get() > self.window {
+            self.skip(all, inbox).await?;
+            self.reject(&header, reject::RESOURCES);
+            return Ok(());
         }
         if self.target().is_none() {
             self.skip(all, inbox).await?;
@@ -125,7 +130,16 @@ impl<V: Volume + 'static> Connection<V> {
         let action = self.plan(&header);
         let command = Rc::new(Command::new(&self.link.io, header, action, self.next_tag()));
         let open = Open::new(&self.open);
-        let refused = if header.data() > 0 { self.immediate(&command, inbox).await? } else { None };
+        let refused = match header.data() {
+            0 => None,
+            len if self.agreed.immediate && len <= self.agreed.first_burst => {
+                self.immediate(&command, inbox).await?
+            }
+            _ => {
+                self.skip(all, inbox).await?;
+                Some(Status::Check(Sense::UNSOLICITED))
+            }
+        };
         if let Some(status) = refused {
             *command.action.borrow_mut() = Action::End(status);
         }

@@ -6,8 +6,12 @@ use md5::Md5;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use super::is_name;
+
 /// The shortest secret that is taken. Bytes.
 pub const SHORTEST: usize = 12;
+/// The longest name. Bytes.
+const LONGEST_NAME: usize = 255;
 /// The longest challenge that is answered. Bytes.
 const LONGEST_CHALLENGE: usize = 1024;
 
@@ -38,6 +42,11 @@ pub enum ChapError {
     /// Two secrets for one name.
     #[error("{0:?} has two secrets: leave out one")]
     Twice(String),
+    /// A name that can't be written down in a line.
+    #[error(
+        "{0:?} can't be a name of CHAP: give one without spaces and control characters, of 255 bytes at most"
+    )]
+    Name(String),
     /// No initiator has a secret.
     #[error("there is no initiator with a secret: name one")]
     Nobody,
@@ -105,6 +114,10 @@ impl Chap {
             return Err(ChapError::Nobody);
         }
         for (at, one) in initiators.iter().enumerate() {
+            let is_plain = !one.name.contains(|c: char| c.is_whitespace() || c.is_control());
+            if !is_plain || one.name.is_empty() || one.name.len() > LONGEST_NAME {
+                return Err(ChapError::Name(one.name.clone()));
+            }
             if initiators[..at].iter().any(|other| other.name == one.name) {
                 return Err(ChapError::Twice(one.name.clone()));
             }
@@ -116,6 +129,26 @@ impl Chap {
             Some(short) => Err(ChapError::Short(short.name.clone())),
             None => Ok(Self { initiators, own }),
         }
+    }
+
+    fn secret(&self, name: &str) -> Option<&[u8]> {
+        self.initiators.iter().find(|one| one.name == name).map(|one| &*one.secret)
+    }
+
+    /// Whether a name has a secret.
+    pub fn knows(&self, name: &str) -> bool {
+        self.secret(name).is_some()
+    }
+
+    /// Whether a name is proved by the same secret there and here.
+    pub(in crate::iscsi) fn agrees(&self, other: &Self, name: &str) -> bool {
+        self.secret(name) == other.secret(name)
+    }
+
+    /// Whether an initiator may have its name by what it has proved. Names of secrets that are names of initiators are those of these alone.
+    pub(in crate::iscsi) fn lets_be_called(&self, initiator: &str, proved: &str) -> bool {
+        let is_it = |name: &str| name.eq_ignore_ascii_case(initiator);
+        is_it(proved) || !is_name(proved) && !self.initiators.iter().any(|one| is_it(&one.name))
     }
 
     /// Whether an answer proves a name. It takes as long whether there is that name or not.
@@ -159,7 +192,27 @@ mod tests {
         assert_eq!(new(&[("a", long)], Some("elevenbytes")), Err(ChapError::Short("target".into())));
         assert_eq!(new(&[("b", other), ("a", long)], Some(long)), Err(ChapError::Same("a".into())));
         assert_eq!(new(&[("a", long), ("a", other)], None), Err(ChapError::Twice("a".into())));
+        let too_long = "a".repeat(256);
+        for wrong in ["", "a b", "a\n", &too_long] {
+            assert_eq!(new(&[(wrong, long)], None), Err(ChapError::Name(wrong.into())));
+        }
         assert!(!format!("{:?}", new(&[("a", long)], None)).contains(long));
+    }
+
+    #[test]
+    fn a_name_of_an_initiator_is_proved_by_its_own_secret_alone() {
+        let known = ["iqn.x:one", "iqn.x:two", "three"].map(|name| credentials(name, "a secret of 20 bytes"));
+        let chap = Chap::new(known.to_vec(), None).unwrap();
+        for (initiator, proved, may) in [
+            ("iqn.x:one", "iqn.x:one", true),
+            ("iqn.x:ONE", "iqn.x:one", true),
+            ("iqn.x:one", "iqn.x:two", false),
+            ("iqn.x:other", "iqn.x:two", false),
+            ("iqn.x:one", "three", false),
+            ("iqn.x:other", "three", true),
+        ] {
+            assert_eq!(chap.lets_be_called(initiator, proved), may, "{initiator} {proved}");
+        }
     }
 
     #[test]

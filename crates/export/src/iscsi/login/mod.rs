@@ -20,8 +20,11 @@ const MOST_STEPS: u32 = 32;
 
 /// The questions of a login to the server.
 pub trait Door {
-    /// The number of a target, if one who has proved this name, or none, may use it.
-    fn target(&self, name: &str, proved: Option<&str>) -> Option<usize>;
+    /// The number of a target.
+    ///
+    /// # Errors
+    /// An initiator of this name that has proved that one, or none, may not use it.
+    fn target(&self, name: &str, initiator: &str, proved: Option<&str>) -> Result<usize, Refusal>;
     /// The secrets by which initiators have to prove themselves; `None` if they need not.
     fn chap(&self) -> Option<&Chap>;
     /// Fills with bytes that nobody can guess.
@@ -57,6 +60,10 @@ pub enum Refusal {
     Protocol,
     #[error("it has not authenticated")]
     Authentication,
+    #[error(
+        "the initiator's name is another's, who has proved another name: give each initiator a secret under its own"
+    )]
+    Forbidden,
     #[error("there is no such target")]
     NotFound,
     #[error("it speaks another version")]
@@ -71,6 +78,8 @@ pub enum Refusal {
     Session,
     #[error("the server ends, or is not ready")]
     Unavailable,
+    #[error("there are as many connections as may be")]
+    Full,
 }
 
 impl Refusal {
@@ -79,6 +88,7 @@ impl Refusal {
         match self {
             Self::Protocol => [2, 0x00],
             Self::Authentication => [2, 0x01],
+            Self::Forbidden => [2, 0x02],
             Self::NotFound => [2, 0x03],
             Self::Version => [2, 0x05],
             Self::Connections => [2, 0x06],
@@ -86,7 +96,16 @@ impl Refusal {
             Self::Type => [2, 0x09],
             Self::Session => [2, 0x0a],
             Self::Unavailable => [3, 0x01],
+            Self::Full => [3, 0x02],
         }
+    }
+
+    /// The reply of this refusal that takes the place of another.
+    #[must_use]
+    pub fn in_place_of(self, reply: Header) -> Header {
+        let [class, detail] = self.code();
+        let reply = reply.byte(1, 0).byte(36, class).byte(37, detail).with_data(0);
+        reply.byte(14, 0).byte(15, 0)
     }
 }
 
@@ -166,11 +185,29 @@ impl Login {
         self.steps += 1;
         match self.take(header, data, door, first) {
             Ok((text, next)) => self.reply(header, text, next),
-            Err(refusal) => {
-                let [class, detail] = refusal.code();
-                LoginStep::Refused(self.header(header, 0).byte(36, class).byte(37, detail), refusal)
-            }
+            Err(refusal) => LoginStep::Refused(refusal.in_place_of(self.header(header, 0)), refusal),
         }
+    }
+
+    /// The refusal of a PDU that is not looked at; `None` if it is none of a login, and gets no answer.
+    pub fn refuse(&mut self, header: &Header, refusal: Refusal) -> Option<Header> {
+        if header.opcode() != request::LOGIN {
+            return None;
+        }
+        if self.steps == 0 {
+            self.status = header.word(28);
+        }
+        Some(refusal.in_place_of(self.header(header, 0)))
+    }
+
+    /// Something of a login has come.
+    pub fn has_begun(&self) -> bool {
+        self.steps > 0
+    }
+
+    /// The name that was proved so far.
+    pub fn proved(&self) -> Option<&str> {
+        if let Proof::Given(name) = &self.proof { Some(name) } else { None }
     }
 
     fn reply(&mut self, header: &Header, text: Vec<u8>, next: Option<u8>) -> LoginStep {
@@ -181,7 +218,7 @@ impl Login {
         if next != Some(FULL) {
             return LoginStep::More(reply, text);
         }
-        let proved = if let Proof::Given(name) = &self.proof { Some(name.clone()) } else { None };
+        let proved = self.proved().map(str::to_owned);
         let logged_in = LoggedIn {
             initiator: self.initiator.clone().unwrap_or_default(),
             isid: self.isid,
@@ -279,7 +316,7 @@ impl Login {
                 // An initiator that proves nothing does not even learn which targets there are.
                 self.wanted = name.to_owned();
                 if door.chap().is_none() {
-                    self.target = Some(door.target(name, None).ok_or(Refusal::NotFound)?);
+                    self.target = Some(door.target(name, initiator, None)?);
                 }
                 put(answers, "TargetPortalGroupTag", &door.group().to_string());
             }
@@ -336,7 +373,8 @@ impl Login {
                 }
                 self.proof = Proof::Given(name.to_owned());
                 if !self.discovers {
-                    self.target = Some(door.target(&self.wanted, Some(name)).ok_or(Refusal::NotFound)?);
+                    let initiator = self.initiator.as_deref().unwrap_or_default();
+                    self.target = Some(door.target(&self.wanted, initiator, Some(name))?);
                 }
                 Ok(true)
             }
@@ -347,7 +385,7 @@ impl Login {
 }
 
 /// Whether a name can be an initiator's: of the forms that exist, and of characters that files and lines bear.
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     let formed = ["iqn.", "eui.", "naa."].iter().any(|form| name.starts_with(form));
     let plain = |byte: u8| byte.is_ascii_graphic() && byte != b',' || byte >= 0x80;
     formed && name.len() <= 223 && name.bytes().all(plain)

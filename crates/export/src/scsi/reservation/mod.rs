@@ -22,6 +22,15 @@ pub struct Nexus {
     pub initiator: String,
     /// The relative identifier of the target port.
     pub port: u16,
+    /// The name that the initiator has proved, if it had to: a port that one has made is not another's, though it is called the same.
+    pub owner: Option<String>,
+}
+
+impl Nexus {
+    /// The initiator's name, without what tells its ports apart.
+    pub fn initiator_name(&self) -> &str {
+        self.initiator.split(",i,0x").next().unwrap_or_default()
+    }
 }
 
 /// The types of reservations, by their numbers.
@@ -115,6 +124,25 @@ impl Reservations {
     /// Reservations are kept over a loss of power.
     pub const fn is_kept(&self) -> bool {
         self.kept
+    }
+
+    /// Whether one who has proved this name, or none, may come as an initiator: what that has registered is its own, or nobody's.
+    pub fn belong_to(&self, initiator: &str, proved: Option<&str>) -> bool {
+        let own = |owner: &Option<String>| owner.is_none() || owner.as_deref() == proved;
+        let mut those = self.registrants.iter().filter(|one| one.nexus.initiator_name() == initiator);
+        those.all(|one| own(&one.nexus.owner))
+    }
+
+    /// Gives what an initiator has registered to one who has proved a name, as far as it is nobody's; `false` if none of it is.
+    pub fn adopt(&mut self, initiator: &str, proved: &str) -> bool {
+        let registered = self.registrants.iter_mut().map(|one| &mut one.nexus);
+        let all = registered.chain(self.held.as_mut().map(|held| &mut held.nexus));
+        let mut adopted = false;
+        for nexus in all.filter(|one| one.owner.is_none() && one.initiator_name() == initiator) {
+            nexus.owner = Some(proved.to_owned());
+            adopted = true;
+        }
+        adopted
     }
 
     fn key_of(&self, nexus: &Nexus) -> Option<u64> {

@@ -7,7 +7,7 @@ use super::*;
 use crate::scsi::sense::{Attention, Sense, Status};
 
 fn nexus(n: usize) -> Nexus {
-    Nexus { initiator: format!("iqn.2026-11.example:{n},i,0x80000000000{n}"), port: 1 }
+    Nexus { initiator: format!("iqn.2026-11.example:{n},i,0x80000000000{n}"), port: 1, owner: None }
 }
 
 /// A command as a test gives it.
@@ -246,4 +246,38 @@ fn what_is_kept_comes_back() {
     }
     give(&mut state, 0, Out::RegisterIgnoring, 0, 7, false);
     assert_eq!(state.to_file_text(), None);
+}
+
+#[test]
+fn a_registration_is_that_of_the_name_that_was_proved() {
+    let of = |owner: Option<&str>| Nexus { owner: owner.map(str::to_owned), ..nexus(1) };
+    let name = "iqn.2026-11.example:1";
+    let register = Parameters { key: 0, other: 7, keep: true };
+    let reserve = Parameters { key: 7, other: 0, keep: false };
+    for (maker, other) in [(None, Some("bob")), (Some("bob"), Some("eve")), (Some("bob"), None)] {
+        let mut state = Reservations::default();
+        state.change(&of(maker), Out::Register, Ok(Kind::WriteExclusive), &register).unwrap();
+        state.change(&of(maker), Out::Reserve, Ok(Kind::WriteExclusive), &reserve).unwrap();
+        assert!(!state.allows(&of(other), Conflicts::Write), "{maker:?} {other:?}");
+        assert_eq!(
+            state.change(&of(other), Out::Clear, Ok(Kind::WriteExclusive), &reserve),
+            Err(Status::Conflict)
+        );
+        assert_eq!(state.belong_to(name, other), maker.is_none());
+        assert!(state.belong_to("iqn.2026-11.example:2", other));
+        let text = state.to_file_text().unwrap();
+        assert_eq!(text.starts_with("brindle reservations 2\n"), maker.is_some(), "{text}");
+        assert_eq!(
+            Reservations::from_file_text(&text).as_ref(),
+            Ok(&Reservations { generation: 0, ..state.clone() })
+        );
+        assert_eq!(state.adopt(name, "eve"), maker.is_none());
+        assert_eq!(state.allows(&of(Some("eve")), Conflicts::Write), maker.is_none());
+        assert!(!state.adopt(name, "mallory") && !state.adopt("iqn.2026-11.example:2", "mallory"));
+    }
+    let head = "brindle reservations 2\nregistered 0000000000000007 1 iqn.x:i,i,0x1";
+    assert!(Reservations::from_file_text(&format!("{head} chap:bob\nend\n")).is_ok());
+    for wrong in [" bob", " chap:", " chap:a b", " "] {
+        assert!(Reservations::from_file_text(&format!("{head}{wrong}\nend\n")).is_err(), "{wrong:?}");
+    }
 }
