@@ -20,6 +20,9 @@ pub(crate) fn text(report: &Value) -> String {
     if report["pool"].is_object() {
         return pools::text(report);
     }
+    if let Some(why) = report["not_served"].as_str() {
+        return absent(report, why);
+    }
     let mut text = format!(
         "{}: {}\n  serves {} (pid {})\n",
         word(report, "name"),
@@ -61,6 +64,15 @@ pub(crate) fn text(report: &Value) -> String {
     for event in &events[events.len().saturating_sub(SHOWN)..] {
         let at = Moment(event["at"].as_u64().unwrap_or(0));
         push(&mut text, format_args!("  {at}: {}\n", word(event, "text")));
+    }
+    text
+}
+
+/// An array or a pool that is not served, though it should be.
+fn absent(report: &Value, why: &str) -> String {
+    let mut text = format!("{}: not served: {}\n", word(report, "name"), why.escape_debug());
+    if let Some(command) = report["next"].as_str() {
+        push(&mut text, format_args!("  next: {}\n", command.escape_debug()));
     }
     text
 }

@@ -92,9 +92,31 @@ const MD: &[&[&str]] = &[
 
 // Modules below the flags know none.
 const BRINDLE: &[&[&str]] = &[
-    &["bench::flags", "deadline", "executable", "locks", "progress", "replace", "text", "units"],
+    &[
+        "bench::flags",
+        "deadline",
+        "descriptors",
+        "executable",
+        "locks",
+        "progress",
+        "replace",
+        "text",
+        "units",
+    ],
     &["failure", "sync"],
-    &["health", "log", "look", "models", "next_step", "random", "reactor", "report", "runtime", "scrubs"],
+    &[
+        "health",
+        "log",
+        "look",
+        "models",
+        "next_step",
+        "random",
+        "reactor",
+        "report",
+        "runtime",
+        "scrubs",
+        "unserved",
+    ],
     &["control", "findings", "world"],
     &["status"],
     &["host", "pools", "ring"],
@@ -131,10 +153,10 @@ const HOST: &[&[&str]] = &[
     &["limits"],
     &["any", "control", "mailbox", "opening", "status", "world"],
     &["error", "events", "hosted", "metrics", "orders", "servers"],
-    &["answers", "background", "names", "running"],
+    &["absent", "answers", "background", "names", "running"],
     &["exported", "pooled", "snapshot"],
     &["handler", "service"],
-    &["admission", "attaching", "policy", "pools"],
+    &["admission", "attaching", "policy", "pools", "reports"],
     &["bitmap_file", "devices"],
 ];
 

@@ -33,6 +33,9 @@ pub(super) fn announce(
             addresses.iter().chain(array.targets()).map(|at| format!("{name} serves on {at}{state}\n")),
         );
     }
+    if arrays.is_empty() && service.pools().is_empty() && !json {
+        text.push_str("nothing is served yet: what the settings mean is taken when it comes\n");
+    }
     for pooled in service.pools() {
         let (name, exports) = (pooled.name().to_owned(), pooled.exports());
         if json {
@@ -64,5 +67,12 @@ pub(super) fn announce(
     if let Some(detached) = detached.filter(|_| !json) {
         text.push_str(&detached.text(folder, service.name(), arrays.len() > 1));
     }
-    report::print(&text)
+    match report::print(&text) {
+        // Whoever waits for a server in the background has to read it.
+        Err(why) if detached.is_none() && !why.is_broken_pipe() => {
+            tracing::warn!("{why}: it serves all the same");
+            Ok(())
+        }
+        printed => printed,
+    }
 }

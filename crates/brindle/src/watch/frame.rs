@@ -65,6 +65,11 @@ fn push_text(lines: &mut Vec<Line>, style: Style, indent: &str, text: &str, view
 
 /// An array or a pool that is served, and arrays that are its members; whether latencies are shown.
 fn served(lines: &mut Vec<Line>, report: Pair<'_>, history: &History, view: &View) -> bool {
+    if let Some(why) = report.now["not_served"].as_str() {
+        let text = format!("{}: not served: {}", word(&report.now["name"]), why.escape_debug());
+        push_text(lines, Style::Bad, "", &text, view);
+        return false;
+    }
     let is_pool = report.now["pool"].is_object();
     let owner = report.part(|report| if is_pool { &report["pool"] } else { &report["array"] });
     title(lines, &word(&report.now["name"]), owner.now, &kind(report.now), view);
