@@ -27,15 +27,27 @@ impl Room {
         Self { limit: limit.maximum }
     }
 
-    /// The reason why so many members can't be served by one process.
-    pub(crate) fn lacks(self, members: usize) -> Option<String> {
-        let need = OF_A_SERVER + OF_A_MEMBER * members as u64;
-        let limit = self.limit.filter(|limit| *limit < need)?;
-        Some(format!(
-            "too few descriptors: {members} members need {need} in all, and this process may have {limit}; raise the limit \
-             (LimitNOFILE= of the service, ulimit -n)"
-        ))
+    /// The reason why so many members can't be served by one process, of `all` that there are.
+    pub(crate) fn lacks(self, members: usize, all: usize) -> Option<String> {
+        let need = |members: usize| OF_A_SERVER + OF_A_MEMBER * members as u64;
+        let limit = self.limit.filter(|limit| *limit < need(members))?;
+        Some(words(all, need(all), limit))
     }
+
+    /// The reason why so many members can't come to a server that runs.
+    pub(crate) fn lacks_more(self, members: usize) -> Option<String> {
+        let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().count();
+        let need = open as u64 + OF_A_MEMBER * members as u64;
+        let limit = self.limit.filter(|limit| *limit < need)?;
+        Some(words(members, need, limit))
+    }
+}
+
+fn words(members: usize, need: u64, limit: u64) -> String {
+    format!(
+        "too few descriptors: its server needs {need} with {members} members, and this process may have {limit}; raise the limit \
+         (LimitNOFILE= of the service, ulimit -n)"
+    )
 }
 
 #[cfg(test)]
@@ -45,9 +57,9 @@ mod tests {
     #[test]
     fn what_is_lacking_is_told_with_the_limit_and_the_need() {
         let room = Room { limit: Some(100) };
-        assert_eq!(room.lacks(15), None);
-        let why = room.lacks(16).unwrap();
-        assert!(why.contains("need 104") && why.contains("may have 100"), "{why}");
-        assert_eq!(Room { limit: None }.lacks(1_000_000), None);
+        assert_eq!(room.lacks(15, 20), None);
+        let why = room.lacks(16, 20).unwrap();
+        assert!(why.contains("needs 120") && why.contains("may have 100"), "{why}");
+        assert_eq!(Room { limit: None }.lacks(1_000_000, 1_000_000), None);
     }
 }

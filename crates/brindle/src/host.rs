@@ -263,15 +263,16 @@ impl Host {
     }
 
     /// Opens the members that another world has found, to be served with the access of each array. Nothing is
-    /// assembled again.
+    /// assembled again. Memory is shared with those that are expected to come.
     pub(crate) fn claim(
         look: &World,
         wanted: Vec<Wanted>,
         opening: Opening,
-        unserved: &Unserved,
+        (unserved, expected): (&Unserved, usize),
     ) -> Result<Self, Failure> {
         let mut world = World::new(opening)?;
-        world.share_memory(wanted.iter().map(|wanted| 1 + wanted.found.set.nested.len() as u64).sum());
+        let arrays: u64 = wanted.iter().map(|wanted| 1 + wanted.found.set.nested.len() as u64).sum();
+        world.share_memory(arrays.max(expected as u64).max(1));
         let mut claimed = Vec::with_capacity(wanted.len());
         for Wanted { name, found: Found { assembly, set }, access } in wanted {
             let uuid = display_uuid(assembly.uuid).to_string();
@@ -337,7 +338,7 @@ impl Host {
             return Err(Failure::Refused(format!("the array can't be written to: {}", reasons.join("; "))));
         }
         let wanted = Wanted { name: only.own_name(), found: only, access: DeviceAccess::Write };
-        Self::claim(&look, vec![wanted], opening, &unserved)
+        Self::claim(&look, vec![wanted], opening, (&unserved, 1))
     }
 
     /// The array of a command that has one.

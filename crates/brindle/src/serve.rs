@@ -137,7 +137,7 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
         let found = find(predecessor.is_some(), room)?;
         (opening.members, opening.bitmaps, configured) = (found.members, found.bitmaps, found.configured);
         unserved = Unserved::is_left();
-    } else if let Some(why) = room.lacks(opening.members.len()) {
+    } else if let Some(why) = room.lacks(opening.members.len(), opening.members.len()) {
         return Err(Failure::Refused(why));
     }
     let unserved = &unserved;
@@ -189,7 +189,7 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     runtime::check_name(&name)?;
     let folder = runtime::make_folder(job.folder)?;
     let detached = job.background.then(|| Detached::begin(&folder, &name)).transpose()?;
-    let host = Host::claim(&look, wanted, how, unserved)?;
+    let host = Host::claim(&look, wanted, how, (unserved, configured.len()))?;
     drop(look);
     copied_members::refuse(&folder, &host, unserved)?;
     let (listener, control_file) = listen(&folder, &name)?;

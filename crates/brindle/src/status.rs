@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::findings;
 use crate::sync::{SyncReport, bytes_per_second};
+use crate::text::shown;
 use crate::units::{Bytes, Moment};
 
 /// The most events that a status shows.
@@ -70,9 +71,9 @@ pub(crate) fn text(report: &Value) -> String {
 
 /// An array or a pool that is not served, though it should be.
 fn absent(report: &Value, why: &str) -> String {
-    let mut text = format!("{}: not served: {}\n", word(report, "name"), why.escape_debug());
+    let mut text = format!("{}: not served: {}\n", word(report, "name"), shown(why));
     if let Some(command) = report["next"].as_str() {
-        push(&mut text, format_args!("  next: {}\n", command.escape_debug()));
+        push(&mut text, format_args!("  next: {}\n", shown(command)));
     }
     text
 }

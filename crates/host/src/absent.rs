@@ -12,8 +12,8 @@ pub struct Configured {
     pub is_pool: bool,
     /// The reason why it is not served, if it is not.
     pub why: String,
-    /// Roles that had a device when it was used last, and have none now.
-    pub missing: Vec<String>,
+    /// Roles without a device; none if no part of it was found.
+    pub missing: Option<Vec<String>>,
     /// The command that goes on from here.
     pub next: Option<String>,
 }

@@ -47,7 +47,7 @@ mod written;
 pub use absent::Configured;
 pub use answers::{RequestOutcome, Served, Volumes};
 pub use any::Any;
-pub use attach::{Attached, DEAD_TIMEOUT, MOST_CONNECTIONS, is_in_use};
+pub use attach::{Attached, DEAD_TIMEOUT, MOST_CONNECTIONS, in_use, is_in_use};
 pub use brindle_layout::Size;
 pub use devices::{DETACHED, FAILED, not_replaced, removal};
 pub use error::{HostError, not_stopped};

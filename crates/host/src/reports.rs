@@ -41,9 +41,13 @@ impl Service {
 
     /// The status of what is not served and is called so.
     pub(crate) fn absent(&self, name: &str) -> Option<Report> {
+        if self.configured.borrow().is_empty() {
+            return None;
+        }
         let Volumes::List(all) = self.status() else { return None };
-        let is_it = |report: &Report| report.name() == name || !name.is_empty() && report.uuid() == name;
-        all.into_iter().filter(Report::is_absent).find(is_it)
+        let is_it = |report: &&Report| report.name() == name || !name.is_empty() && report.uuid() == name;
+        // Those that are served come first in the list, and are meant before others.
+        all.iter().find(is_it).filter(|report| report.is_absent()).cloned()
     }
 
     /// The status of one pool.

@@ -507,10 +507,12 @@ impl Service {
     /// # Errors
     /// Arrays were not marked clean, now or before.
     pub async fn stop_all(&self) -> Result<(), HostError> {
-        if self.order.get() != Some(Order::HandOver)
-            && let Err(why) = self.end_devices(|_| true).await
-        {
-            tracing::warn!("{why}; its requests wait for a server that starts anew");
+        if self.order.get() != Some(Order::HandOver) {
+            for why in self.end_all_devices().await {
+                tracing::warn!(
+                    "{why}; its requests wait for a server that starts anew (attach --dead-timeout)"
+                );
+            }
         }
         let doors = self.doors.clone();
         let closed = self.io.spawn(async move { doors.stop().await });

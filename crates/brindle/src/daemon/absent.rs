@@ -26,26 +26,26 @@ pub(super) fn configured(
     all
 }
 
-/// What was found, which is served as far as anybody knows yet.
+/// An array or a pool that was found, which is served as far as anybody knows yet.
 fn of(found: &Findable) -> Configured {
     let (name, uuid) = (Some(found.name.clone()), Some(found.uuid.clone()));
     Configured {
         volume: VolumeOpening { name, uuid, ..VolumeOpening::default() },
         is_pool: is_pool(found),
         why: STOPPED.to_owned(),
-        missing: found.newly_missing.clone(),
+        missing: Some(found.missing.clone()),
         next: None,
     }
 }
 
-/// What was not found at all.
+/// One that was not found at all.
 fn missing(volume: &VolumeOpening, is_pool: bool) -> Configured {
     let (name, uuid) = (volume.name.clone(), volume.uuid.clone());
     Configured {
         volume: VolumeOpening { name, uuid, ..VolumeOpening::default() },
         is_pool,
         why: "it was not found: no disk is there that has a part of it".to_owned(),
-        missing: Vec::new(),
+        missing: None,
         next: Some("brindle examine --scan".to_owned()),
     }
 }
@@ -55,8 +55,9 @@ pub(super) fn note(all: &mut Vec<Configured>, found: &Findable, why: &str) {
     let is_it = |one: &Configured| one.volume.uuid.as_ref() == Some(&found.uuid);
     all.retain(|one| !is_it(one));
     let forced = found.risks.is_some().then_some("brindle assemble --scan --force --dry-run");
-    let next = forced.or_else(|| (!found.newly_missing.is_empty()).then_some("brindle examine --scan"));
-    let next = next.map(str::to_owned);
+    let lacks = || (!found.newly_missing.is_empty()).then_some("brindle examine --scan");
+    // Once what is in the way has been put right.
+    let next = forced.or_else(lacks).or(Some("brindle reload")).map(str::to_owned);
     all.push(Configured { why: why.to_owned(), next, ..of(found) });
 }
 

@@ -4,7 +4,6 @@ mod absent;
 mod config;
 mod incremental;
 mod more;
-mod of_md;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,7 +18,7 @@ use crate::control::Request;
 use crate::descriptors::Room;
 use crate::failure::Failure;
 use crate::host::Host;
-use crate::monitor::{MdadmArray, MdadmConf};
+use crate::monitor::{MdadmArray, MdadmConf, is_named};
 use crate::scan::Findable;
 use crate::serve::{self, Gathered, ServeJob, serve_here};
 use crate::settings::{Settings, called};
@@ -85,12 +84,13 @@ fn members(config: &Config, folder: &Path, wait: u64, room: Room) -> Result<Gath
     let configured = absent::configured(config, &scanned, |found| choice.is_meant(found));
     let mut gathered = Gathered { members: Vec::new(), bitmaps: Vec::new(), configured };
     let all: Vec<&Findable> = scanned.all.iter().filter(|found| choice.is_meant(found)).collect();
+    let count = all.iter().map(|found| found.members.len()).sum();
     for (at, found) in all.iter().enumerate() {
         let why = match &found.problem {
             _ if served.contains(&found.uuid) => Some(absent::elsewhere(folder, &found.uuid)),
             Some(why) => Some(why.clone()),
             None => room
-                .lacks(gathered.members.len() + found.members.len())
+                .lacks(gathered.members.len() + found.members.len(), count)
                 .or_else(|| taken_name(found, &all, at))
                 .or_else(|| refused(config, found)),
         };
@@ -158,7 +158,7 @@ impl<'a> Meant<'a> {
     }
 
     fn is_mds(&self, found: &Findable) -> bool {
-        !is_pool(found) && self.of_md.iter().any(|array| of_md::is_named(array, found, &self.own))
+        !is_pool(found) && self.of_md.iter().any(|array| is_named(array, found, &self.own))
     }
 }
 

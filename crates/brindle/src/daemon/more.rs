@@ -8,6 +8,7 @@ use brindle_io::device::DeviceAccess;
 
 use super::{Meant, absent, means};
 use crate::choice::{Choice, lacking};
+use crate::descriptors::Room;
 use crate::failure::Failure;
 use crate::host::Host;
 use crate::pools::or_done_without;
@@ -50,7 +51,10 @@ pub(super) fn take(joins: &Joins, config: &Config, folder: &Path, sought: Sought
                 "{} was there when it was used last: it is served when that is here",
                 lacking(found)
             )),
-            None => one(joins, config, found).map_err(|why| with_user(&why)),
+            None => match Room::take().lacks_more(found.members.len()) {
+                Some(why) => Err(why),
+                None => one(joins, config, found).map_err(|why| with_user(&why)),
+            },
         };
         match taken {
             Ok(name) => {

@@ -247,8 +247,8 @@ pub struct AbsentStatus {
     pub uuid: Option<String>,
     /// The reason.
     pub not_served: String,
-    /// Roles that had a device when it was used last, and have none now; of a pool `VDEV.ROLE`.
-    pub missing: Vec<String>,
+    /// Roles without a device, of a pool `VDEV.ROLE`; none if no part of it was found.
+    pub missing: Option<Vec<String>>,
     /// The command that goes on from here.
     pub next: Option<String>,
     /// The number of the process.
