@@ -258,7 +258,8 @@ impl Server {
         env: &[(&str, &str)],
     ) -> Self {
         let mut command = Command::new(path());
-        command.args([by, "--json", "--runtime-dir"]).arg(runtime).args(args).envs(env.iter().copied());
+        command.args([by, "--json", "--runtime-dir"]).arg(runtime).args(args);
+        command.env("STATE_DIRECTORY", runtime.with_file_name("state")).envs(env.iter().copied());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut line = String::new();
         let mut out = BufReader::new(child.stdout.take().expect("a pipe"));

@@ -87,8 +87,8 @@ impl Target {
 
 pub(crate) fn status(args: &Status) -> Result<ExitCode, Failure> {
     match show_status(args) {
-        Ok(health) if args.test => Ok(health.exit_code()),
-        Ok(_) => Ok(ExitCode::SUCCESS),
+        Ok((health, _)) if args.test => Ok(health.exit_code()),
+        Ok((_, is_served)) => Ok(if is_served { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
         Err(why) if args.test => {
             log::complain(&why);
             Ok(Health::unknown().exit_code())
@@ -97,8 +97,8 @@ pub(crate) fn status(args: &Status) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Prints the status of arrays, and returns their health.
-fn show_status(args: &Status) -> Result<Health, Failure> {
+/// Prints the status of arrays, and returns their health, and whether the one that was named is served.
+fn show_status(args: &Status) -> Result<(Health, bool), Failure> {
     let folder = runtime::folder(args.runtime.folder())?;
     let (reports, reported, silent) = match &args.array {
         Some(name) => {
@@ -122,7 +122,10 @@ fn show_status(args: &Status) -> Result<Health, Failure> {
     match printed {
         // A reader of the status may not want the report.
         Err(why) if !args.test || !why.is_broken_pipe() => Err(why),
-        _ => Ok(Health::of_reports(&reports).and_unknown_if(silent)),
+        _ => {
+            let is_served = reported["not_served"].is_null();
+            Ok((Health::of_reports(&reports).and_unknown_if(silent), is_served))
+        }
     }
 }
 
@@ -258,18 +261,17 @@ fn refuse_used_devices(folder: &Path, server: &str, array: Option<&str>) -> Resu
         let devices: Vec<Value> = std::iter::once(report["device"].clone()).chain(volumes).collect();
         devices.into_iter().filter_map(|device| device.as_str().map(str::to_owned)).collect::<Vec<_>>()
     };
-    let mut devices = report::of_arrays(&noted).iter().flat_map(own);
+    let devices = report::of_arrays(&noted).iter().flat_map(own);
     let is_in_use = |device: &String| {
         let device = PathBuf::from(device);
         // A device that does not answer does not keep its server from being stopped.
         within(RESOLVING, move || brindle_host::is_in_use(&device)).ok().flatten().unwrap_or(false)
     };
-    match devices.find(is_in_use) {
-        Some(device) => Err(Failure::Refused(format!(
-            "{device} is in use: unmount it first, and end what has it open; nothing was stopped"
-        ))),
-        None => Ok(()),
+    let used: Vec<String> = devices.filter(is_in_use).map(|device| brindle_host::in_use(&device)).collect();
+    if used.is_empty() {
+        return Ok(());
     }
+    Err(Failure::Refused(format!("{}; nothing was stopped", used.join("; "))))
 }
 
 /// Stops the target, and waits until its members are free.

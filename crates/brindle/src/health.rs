@@ -49,6 +49,7 @@ impl Health {
         let nested = report["arrays"].as_array().into_iter().flatten().any(lacks);
         let array = if report["pool"].is_object() { &report["pool"] } else { &report["array"] };
         let own = match () {
+            () if report["not_served"].is_string() => Self::UNUSABLE,
             () if !array["state"].is_array() => Self::UNKNOWN,
             () if says(array, "broken") => Self::UNUSABLE,
             () if lacks(array) || nested => Self::DEGRADED,
@@ -88,6 +89,7 @@ mod tests {
         assert_eq!(Health::of_report(&nested).0, 1);
         let stale = json!({"array": {"state": ["active", "degraded"]}, "stale_for": 3.5});
         assert_eq!((Health::of_report(&stale).0, Health::of_report(&json!({})).0), (5, 4));
+        assert_eq!(Health::of_report(&json!({"name": "b", "not_served": "it was not found"})).0, 2);
         assert_eq!(Health::of_reports(&[]).0, 4);
         let all = [json!({"array": {"state": ["broken"]}}), nested];
         assert_eq!((Health::of_reports(&all).0, Health::of_reports(&all).and_unknown_if(true).0), (3, 7));

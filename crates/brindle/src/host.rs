@@ -8,11 +8,13 @@ use brindle_array::{Array, Recovery};
 use brindle_format::md::{display_uuid, split_name};
 use brindle_host::opening::Tuning;
 use brindle_host::status::LeftOut;
+use brindle_io::MemberId;
 use brindle_io::device::DeviceAccess;
 use brindle_md::assembly::{Assembly, ForeignArray, Limitation};
 
 use crate::failure::Failure;
 use crate::runtime;
+use crate::unserved::Unserved;
 use crate::world::{self, Named, Nested, Opening, SeenBitmap, Set, World};
 
 /// An array that was assembled from the named devices, and not opened yet.
@@ -74,14 +76,49 @@ impl Found {
         Ok(())
     }
 
+    /// Its UUID, as mdadm writes it.
+    fn uuid(&self) -> String {
+        display_uuid(self.assembly.uuid).to_string()
+    }
+
+    /// All devices that were opened for it.
+    fn devices(&self) -> Vec<MemberId> {
+        let Set { members, nested, unused, .. } = &self.set;
+        let inner = nested.iter().chain(unused).flat_map(|nested| &nested.members);
+        let file = self.assembly.bitmap_file.as_ref().and_then(|file| file.id);
+        members.iter().chain(inner).map(|named| named.id).chain(file).collect()
+    }
+
     /// The name of an array whose own name another has.
     pub(crate) fn uuid_name(&self) -> String {
         display_uuid(self.assembly.uuid).to_string().replace(':', "-")
     }
 }
 
+/// The name of an array and its UUID, as they are found on a member.
+fn called(array: &ForeignArray) -> (String, String) {
+    let uuid = display_uuid(array.uuid).to_string();
+    let own = split_name(&array.name).1;
+    (if own.is_empty() { uuid.clone() } else { own.to_owned() }, uuid)
+}
+
+/// Opens the file of an array's write-intent bitmap, if it is to be written to.
+fn open_bitmap(world: &World, found: &mut Found, access: DeviceAccess) -> Result<(), Failure> {
+    if let (DeviceAccess::Write, Some(path), Some(file)) =
+        (access, &found.set.bitmap, &mut found.assembly.bitmap_file)
+    {
+        file.id = Some(world.open_bitmap(path)?);
+    }
+    Ok(())
+}
+
 /// Has each file be the write-intent bitmap of the array of which it says it is.
-fn give_bitmaps(look: &World, found: &mut [Found], files: &[PathBuf]) -> Result<(), Failure> {
+fn give_bitmaps(
+    look: &World,
+    found: &mut [Found],
+    files: &[PathBuf],
+    unserved: &Unserved,
+) -> Result<(), Failure> {
     for path in files {
         let seen = look.look_at_bitmap(path)?;
         let of = |found: &Found| found.assembly.devices.first().map(|device| device.superblock.bitmap_uuid());
@@ -91,9 +128,10 @@ fn give_bitmaps(look: &World, found: &mut [Found], files: &[PathBuf]) -> Result<
             Some(found) => found.take_bitmap(&seen)?,
             None => {
                 let path = path.display();
-                return Err(Failure::Refused(format!(
+                let none = Failure::Refused(format!(
                     "{path}: it is the write-intent bitmap of none of the named arrays; name its array's members, or leave it out"
-                )));
+                ));
+                unserved.leave(&path.to_string(), "", none)?;
             }
         }
     }
@@ -176,7 +214,7 @@ impl Host {
         let mut set = open(&mut world, names)?;
         let assembly = world.assemble(&mut set, opening.force)?;
         let mut found = Found { assembly, set };
-        give_bitmaps(&world, std::slice::from_mut(&mut found), bitmaps)?;
+        give_bitmaps(&world, std::slice::from_mut(&mut found), bitmaps, &Unserved::ends())?;
         let host = Self { arrays: RefCell::default(), world };
         host.start(found.own_name(), found)?;
         host.warn_of_left_out();
@@ -190,6 +228,7 @@ impl Host {
         names: &[PathBuf],
         bitmaps: &[PathBuf],
         force: bool,
+        unserved: &Unserved,
     ) -> Result<Vec<Found>, Failure> {
         let sets = look.open_all(names)?.by_array();
         let several = sets.len() > 1;
@@ -197,49 +236,85 @@ impl Host {
         let mut found = Vec::with_capacity(sets.len());
         for mut set in sets {
             let array = set.array();
-            let assembly = look.assemble(&mut set, force).map_err(|failure| match array {
+            let called = array.as_ref().map(called).unwrap_or_default();
+            let assembled = look.assemble(&mut set, force).map_err(|failure| match array {
                 Some(array) if several => Failure::OneOf {
                     array: ForeignArray { members: Vec::new(), ..array }.to_string(),
                     source: Box::new(failure),
                     arrays: arrays.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
                 },
                 _ => failure,
-            })?;
+            });
+            let assembly = match assembled {
+                Ok(assembly) => assembly,
+                Err(failure) => {
+                    unserved.leave(&called.0, &called.1, failure)?;
+                    continue;
+                }
+            };
             if several && assembly.missing().is_empty() {
                 // Whatever else could not be read is not a member of this one.
                 set.left_out.retain(|left_out| left_out.is_of(assembly.uuid));
             }
             found.push(Found { assembly, set });
         }
-        give_bitmaps(look, &mut found, bitmaps)?;
+        give_bitmaps(look, &mut found, bitmaps, unserved)?;
         Ok(found)
     }
 
     /// Opens the members that another world has found, to be served with the access of each array. Nothing is
-    /// assembled again.
-    pub(crate) fn claim(look: &World, wanted: Vec<Wanted>, opening: Opening) -> Result<Self, Failure> {
+    /// assembled again. Memory is shared with those that are expected to come.
+    pub(crate) fn claim(
+        look: &World,
+        wanted: Vec<Wanted>,
+        opening: Opening,
+        (unserved, expected): (&Unserved, usize),
+    ) -> Result<Self, Failure> {
         let mut world = World::new(opening)?;
-        world.share_memory(wanted.iter().map(|wanted| 1 + wanted.found.set.nested.len() as u64).sum());
+        let arrays: u64 = wanted.iter().map(|wanted| 1 + wanted.found.set.nested.len() as u64).sum();
+        world.share_memory(arrays.max(expected as u64).max(1));
         let mut claimed = Vec::with_capacity(wanted.len());
         for Wanted { name, found: Found { assembly, set }, access } in wanted {
-            let set = world.claim(set, look, access)?;
-            claimed.push((name, Found { assembly, set }, access));
+            let uuid = display_uuid(assembly.uuid).to_string();
+            let before = world.devices();
+            match world.claim(set, look, access) {
+                Ok(set) => claimed.push((name, Found { assembly, set }, access)),
+                Err(failure) => {
+                    world.let_go_of_all_but(&before);
+                    unserved.leave(&name, &uuid, failure)?;
+                }
+            }
         }
         // Members are locked by now.
-        for (_, found, access) in &mut claimed {
-            if let (DeviceAccess::Write, Some(path), Some(file)) =
-                (*access, &found.set.bitmap, &mut found.assembly.bitmap_file)
-            {
-                file.id = Some(world.open_bitmap(path)?);
+        let mut ready = Vec::with_capacity(claimed.len());
+        for (name, mut found, access) in claimed {
+            match open_bitmap(&world, &mut found, access) {
+                Ok(()) => ready.push((name, found, access)),
+                Err(failure) => {
+                    world.let_go_of(&found.devices());
+                    unserved.leave(&name, &found.uuid(), failure)?;
+                }
             }
         }
         let mut host = Self { arrays: RefCell::default(), world };
-        for (name, found, access) in claimed {
+        for (name, found, access) in ready {
             host.world.set_access(access);
-            host.start(name, found)?;
+            let (devices, uuid) = (found.devices(), found.uuid());
+            if let Err(failure) = host.start(name.clone(), found) {
+                host.world.let_go_of(&devices);
+                unserved.leave(&name, &uuid, failure)?;
+            }
         }
         host.warn_of_left_out();
         Ok(host)
+    }
+
+    /// Lets an array go that was started, and that nobody has used.
+    pub(crate) fn let_go(&self, hosted: &Rc<Hosted>) -> Result<(), Failure> {
+        self.arrays.borrow_mut().retain(|other| !Rc::ptr_eq(other, hosted));
+        self.world.io.block_on(hosted.stop())?;
+        self.world.let_go_of(&hosted.found.devices());
+        Ok(())
     }
 
     /// Opens an array that nobody serves to change it: nothing is rebuilt unless `recovery` says so.
@@ -252,7 +327,8 @@ impl Host {
         world::check_budget(tuning.memory)?;
         let opening = Opening { force: false, tuning, recovery, ..Opening::LOOK };
         let mut look = World::new(opening)?;
-        let mut found = Self::find(&mut look, names, bitmaps, false)?;
+        let unserved = Unserved::ends();
+        let mut found = Self::find(&mut look, names, bitmaps, false, &unserved)?;
         let Some(only) = found.pop().filter(|_| found.is_empty()) else {
             return Err(Failure::Usage("these are members of several arrays: name those of one".to_owned()));
         };
@@ -262,7 +338,7 @@ impl Host {
             return Err(Failure::Refused(format!("the array can't be written to: {}", reasons.join("; "))));
         }
         let wanted = Wanted { name: only.own_name(), found: only, access: DeviceAccess::Write };
-        Self::claim(&look, vec![wanted], opening)
+        Self::claim(&look, vec![wanted], opening, (&unserved, 1))
     }
 
     /// The array of a command that has one.

@@ -1,5 +1,13 @@
 //! The program `brindle`: flags, reports, the control socket. The only place that reads flags and environment.
 
+/// Prints a line to standard error. A full disk behind that ends nothing.
+macro_rules! eprintln {
+    ($($words:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($words)*);
+    }};
+}
+
 mod action;
 mod advise;
 mod ask;
@@ -15,6 +23,7 @@ mod create;
 mod daemon;
 mod deadline;
 mod demo;
+mod descriptors;
 mod detail;
 mod devices;
 mod docs;
@@ -59,6 +68,7 @@ mod sweep;
 mod sync;
 mod text;
 mod units;
+mod unserved;
 mod update;
 mod watch;
 mod world;

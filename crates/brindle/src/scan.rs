@@ -16,7 +16,7 @@ use crate::{look, pools, runtime, world};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Something that can be served.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Findable {
     pub(crate) uuid: String,
     /// The name as an export, unless another has it.

@@ -31,7 +31,8 @@ use brindle_host::control::{self, Control, Ended};
 use brindle_host::mailbox::{self, Sender};
 use brindle_host::opening::{Config, MetricsConfig, Opening, Permission, UnixRights};
 use brindle_host::{
-    Any, ControlHandler, Doors, Exported, Listener, Message, News, Order, Placed, Reload, Service, Snapshot,
+    Any, Configured, ControlHandler, Doors, Exported, Listener, Message, News, Order, Placed, Reload,
+    Service, Snapshot,
 };
 use brindle_io::device::DeviceAccess;
 use brindle_io::sync::{Either, race};
@@ -39,11 +40,13 @@ use brindle_io::uring::{self, ListenError, SocketFile, SocketRights};
 use serde_json::json;
 
 use crate::cli::Serve;
+use crate::descriptors::Room;
 use crate::failure::Failure;
 use crate::host::{self, Found, Host, Wanted};
 use crate::ring::Ring;
 use crate::settings::{RunningSettings, Settings, Sought, Taken};
 use crate::shutdown::{self, LastResort, Shutdown, Socket};
+use crate::unserved::Unserved;
 use crate::world::{self, Through, World};
 use crate::{log, pools, runtime};
 use access::{AccessFile, Gates, Proofs};
@@ -102,10 +105,12 @@ pub(crate) struct Gathered {
     pub(crate) members: Vec<PathBuf>,
     /// Files with write-intent bitmaps of some of it.
     pub(crate) bitmaps: Vec<PathBuf>,
+    /// All that the settings mean, also what can't be served.
+    pub(crate) configured: Vec<Configured>,
 }
 
-/// Finds members, and is told whether this server goes on in the place of one that has ended just now.
-pub(crate) type FindMembers<'a> = &'a dyn Fn(bool) -> Result<Gathered, Failure>;
+/// Finds members, and is told whether this server goes on in the place of one that has ended just now, and its room for descriptors.
+pub(crate) type FindMembers<'a> = &'a dyn Fn(bool, Room) -> Result<Gathered, Failure>;
 
 /// Finds arrays and pools for a server that runs: by its settings, with its runtime folder.
 pub(crate) type TakeMore = fn(&Joins, &Config, &Path, Sought<'_>) -> Taken;
@@ -113,6 +118,7 @@ pub(crate) type TakeMore = fn(&Joins, &Config, &Path, Sought<'_>) -> Taken;
 /// Serves in this process.
 pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     let hung_up = reload::hear()?;
+    let room = Room::take();
     let metrics = metrics::ScrapePlan::find(&job.metrics)?;
     let mut opening = with_patience(job.opening);
     let exports = &opening.exports;
@@ -126,11 +132,16 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
         Some(name) => Predecessor::take_over(&runtime::make_folder(job.folder)?, name)?,
         None => None,
     };
+    let (mut unserved, mut configured) = (Unserved::ends(), Vec::new());
     if let Some(find) = job.find {
         uring::track_listeners();
-        let Gathered { members, bitmaps } = find(predecessor.is_some())?;
-        (opening.members, opening.bitmaps) = (members, bitmaps);
+        let found = find(predecessor.is_some(), room)?;
+        (opening.members, opening.bitmaps, configured) = (found.members, found.bitmaps, found.configured);
+        unserved = Unserved::is_left();
+    } else if let Some(why) = room.lacks(opening.members.len(), opening.members.len()) {
+        return Err(Failure::Refused(why));
     }
+    let unserved = &unserved;
     let (opening, exports) = (&opening, &opening.exports);
     let how = world::Opening {
         access: DeviceAccess::Examine,
@@ -145,9 +156,10 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     let find = |how: world::Opening| {
         let mut look = World::new(how)?;
         look.silent.replace(silent.clone());
-        let found = match members.is_empty() && !pools.is_empty() {
+        let is_empty = members.is_empty() && (job.find.is_some() || !pools.is_empty());
+        let found = match is_empty {
             true => Vec::new(),
-            false => Host::find(&mut look, &members, &opening.bitmaps, opening.force)?,
+            false => Host::find(&mut look, &members, &opening.bitmaps, opening.force, unserved)?,
         };
         Ok::<_, Failure>((how, look, found))
     };
@@ -158,7 +170,7 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
         }
         found => found?,
     };
-    let wanted = wanted(opening, found)?;
+    let wanted = wanted(opening, found, unserved)?;
     let pool_names = pooled::names(&pools);
     refuse_pools(&wanted, &pool_names)?;
     let names: Vec<&str> =
@@ -185,14 +197,15 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     runtime::check_name(&name)?;
     let folder = runtime::make_folder(job.folder)?;
     let detached = job.background.then(|| Detached::begin(&folder, &name)).transpose()?;
-    let host = Host::claim(&look, wanted, how)?;
+    let host = Host::claim(&look, wanted, how, (unserved, configured.len()))?;
     drop(look);
-    copied_members::refuse(&folder, &host.arrays())?;
+    copied_members::refuse(&folder, &host, unserved)?;
     let (listener, control_file) = listen(&folder, &name)?;
     let scraped = metrics.listen()?;
     let bearer = metrics.bearer.clone();
     let ways = Ways { places, plan, access, only, proofs, certificates, bearer, json: job.json };
-    let (served, mut anew, mut sockets, joins) = start(opening, host, &pools, name, &folder, ways)?;
+    let meant = (configured, unserved);
+    let (served, mut anew, mut sockets, joins) = start(opening, host, (&pools, meant), name, &folder, ways)?;
     let Served { service, world } = &served;
     sockets.push(Socket::new(&runtime::control_socket(&folder, service.name())));
     let locks = Arc::clone(&world.locks);
@@ -380,18 +393,21 @@ fn listen(folder: &Path, name: &str) -> Result<(UnixListener, SocketFile), Failu
 
 /// The arrays to be served with their names. They are opened for writing, unless the user or an array's features
 /// forbid it.
-fn wanted(opening: &Opening, found: Vec<Found>) -> Result<Vec<Wanted>, Failure> {
+fn wanted(opening: &Opening, found: Vec<Found>, unserved: &Unserved) -> Result<Vec<Wanted>, Failure> {
     let names = match &opening.name {
         // A server of several arrays has a name of its own.
         Some(name) if found.len() == 1 && !opening.own_names => vec![name.clone()],
         _ => host::names(&found),
     };
     let several = opening.own_names || found.len() > 1;
-    let wanted = names.into_iter().zip(found).map(|(name, found)| {
-        let access = access(opening, &found, several.then_some(&*name))?;
-        Ok(Wanted { name, found, access })
-    });
-    wanted.collect()
+    let mut wanted = Vec::with_capacity(found.len());
+    for (name, found) in names.into_iter().zip(found) {
+        match access(opening, &found, several.then_some(&*name)) {
+            Ok(access) => wanted.push(Wanted { name, found, access }),
+            Err(why) => unserved.leave(&name, &display_uuid(found.assembly.uuid).to_string(), why)?,
+        }
+    }
+    Ok(wanted)
 }
 
 /// `name`: the array's name in messages, where there are several.
@@ -449,11 +465,14 @@ struct Ways {
     json: bool,
 }
 
+/// All that the settings mean, and what of it can't be served.
+type Meant<'a> = (Vec<Configured>, &'a Unserved);
+
 /// The server of the arrays, and the names of its sockets in the file system.
 fn start(
     opening: &Opening,
     host: Host,
-    pools: &[Vec<PathBuf>],
+    (pools, (configured, unserved)): (&[Vec<PathBuf>], Meant<'_>),
     name: String,
     folder: &Path,
     ways: Ways,
@@ -514,7 +533,7 @@ fn start(
     });
     let (exported, io) = (exported.collect(), io.clone());
     let world = Rc::new(host.into_world());
-    let opened = pooled::open(opening, &world, pools)?;
+    let opened = pooled::open(opening, &world, pools, unserved)?;
     let devices = Rc::new(Ring(Rc::clone(&world)));
     let doors = Doors { nbd: server, iscsi: disks.map(|disks| disks.server) };
     let (targets, initiators) = (volumes.zip(doors.iscsi.clone()), doors.iscsi.clone());
@@ -535,11 +554,15 @@ fn start(
         listener,
     };
     for opened in opened {
-        io.block_on(door.offer_pool(opening, opened))?;
+        let (name, uuid) = (opened.pool.label().name.clone(), opened.pool.label().pool.to_string());
+        if let Err(why) = io.block_on(door.offer_pool(opening, opened)) {
+            unserved.leave(&name, &uuid, why)?;
+        }
     }
     let (to, asked) = mailbox::mailbox(&io);
     drop(io.spawn(joining::take_in(asked, door)));
-    Ok((Served { service, world }, anew, sockets, Joins::new(to)))
+    let joins = joining::configured(&service, to, configured, unserved);
+    Ok((Served { service, world }, anew, sockets, joins))
 }
 
 /// Serves until an order to stop, or until each array was stopped; then drains, flushes and marks clean.

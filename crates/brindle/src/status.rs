@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::findings;
 use crate::sync::{SyncReport, bytes_per_second};
+use crate::text::shown;
 use crate::units::{Bytes, Moment};
 
 /// The most events that a status shows.
@@ -19,6 +20,9 @@ const SHOWN: usize = 5;
 pub(crate) fn text(report: &Value) -> String {
     if report["pool"].is_object() {
         return pools::text(report);
+    }
+    if let Some(why) = report["not_served"].as_str() {
+        return absent(report, why);
     }
     let mut text = format!(
         "{}: {}\n  serves {} (pid {})\n",
@@ -61,6 +65,15 @@ pub(crate) fn text(report: &Value) -> String {
     for event in &events[events.len().saturating_sub(SHOWN)..] {
         let at = Moment(event["at"].as_u64().unwrap_or(0));
         push(&mut text, format_args!("  {at}: {}\n", word(event, "text")));
+    }
+    text
+}
+
+/// An array or a pool that is not served, though it should be.
+fn absent(report: &Value, why: &str) -> String {
+    let mut text = format!("{}: not served: {}\n", word(report, "name"), shown(why));
+    if let Some(command) = report["next"].as_str() {
+        push(&mut text, format_args!("  next: {}\n", shown(command)));
     }
     text
 }

@@ -255,6 +255,23 @@ impl World {
         open.map(close).collect()
     }
 
+    /// The devices that it has.
+    pub(crate) fn devices(&self) -> Vec<MemberId> {
+        self.devices.borrow().iter().map(|device| device.id).collect()
+    }
+
+    /// Closes devices of an array that does not begin, and unlocks them. Waits for that.
+    pub(crate) fn let_go_of(&self, ids: &[MemberId]) {
+        let closed = self.close_devices(ids);
+        self.locks.unlock_those(&closed);
+    }
+
+    /// Closes those that have come since, and unlocks them.
+    pub(crate) fn let_go_of_all_but(&self, before: &[MemberId]) {
+        let new: Vec<MemberId> = self.devices().into_iter().filter(|id| !before.contains(id)).collect();
+        self.let_go_of(&new);
+    }
+
     /// Ends every task, and lets the devices go. Done when it is dropped, too; what tasks hold is not dropped before.
     pub(crate) fn end(&self) {
         if self.ended.replace(true) {

@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use brindle_export::nbd::proto::Terms;
 use brindle_format::md::display_uuid;
 use brindle_io::Duration;
-use brindle_io::sync::{Either, race};
+use brindle_io::sync::{Either, join_all, race};
 
 use crate::answers::RequestOutcome;
 use crate::attach::{
-    Attached, Attaching, DEAD_TIMEOUT, Driver, MOST_CONNECTIONS, announce, devices_of, identifier, is_in_use,
-    pairs, serve_own_host, wanted,
+    Attached, Attaching, DEAD_TIMEOUT, Driver, MOST_CONNECTIONS, announce, devices_of, identifier, in_use,
+    is_in_use, pairs, serve_own_host, wanted,
 };
 use crate::error::HostError;
 use crate::mailbox;
@@ -94,7 +94,7 @@ impl Service {
         let too_late = Arc::clone(&given_up);
         let ended = mailbox::on_thread(&self.io, "detach", move || {
             if is_in_use(Path::new(&device)) {
-                return Err(format!("{device} is in use: unmount it first, and end what has it open"));
+                return Err(in_use(&device));
             }
             // The answer has been that it is left as it is.
             if too_late.load(Ordering::Acquire) {
@@ -129,6 +129,13 @@ impl Service {
             self.end_device(&attached).await?;
         }
         Ok(())
+    }
+
+    /// Ends all devices that nobody uses; gives those that stay, each with the reason.
+    pub(crate) async fn end_all_devices(&self) -> Vec<HostError> {
+        let all: Vec<Attached> = self.attached.borrow().clone();
+        let ended = join_all(all.iter().map(|attached| self.end_device(attached))).await;
+        ended.into_iter().filter_map(Result::err).collect()
     }
 
     /// Gives devices of volumes that are served here new connections, in the place of those of a server that is gone.

@@ -11,6 +11,7 @@
 //!
 //! It opens no file and reads no flag and no environment.
 
+mod absent;
 mod admission;
 mod answers;
 mod any;
@@ -34,6 +35,7 @@ mod orders;
 mod policy;
 mod pooled;
 mod pools;
+mod reports;
 mod running;
 mod servers;
 mod service;
@@ -42,9 +44,10 @@ pub mod status;
 mod world;
 mod written;
 
+pub use absent::Configured;
 pub use answers::{RequestOutcome, Served, Volumes};
 pub use any::Any;
-pub use attach::{Attached, DEAD_TIMEOUT, MOST_CONNECTIONS, is_in_use};
+pub use attach::{Attached, DEAD_TIMEOUT, MOST_CONNECTIONS, in_use, is_in_use};
 pub use brindle_layout::Size;
 pub use devices::{DETACHED, FAILED, not_replaced, removal};
 pub use error::{HostError, not_stopped};

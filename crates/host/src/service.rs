@@ -7,6 +7,7 @@ use brindle_array::BitmapSpec;
 use brindle_io::sync::{Either, Notify, join_all, race};
 use brindle_io::{Duration, Io, MemberId};
 
+use crate::absent::Configured;
 use crate::answers::{RequestOutcome, Served, Volumes, answer};
 use crate::any::Any;
 use crate::attach::{Attached, Attaching};
@@ -21,7 +22,6 @@ use crate::orders::{Message, Order};
 use crate::pooled::Pooled;
 use crate::servers::Doors;
 use crate::snapshot::Snapshot;
-use crate::status::{ExportStatus, PoolStatus, Report};
 use crate::world::{Coming, Devices};
 
 /// The greatest age of the status that is given when the arrays' thread does not answer.
@@ -36,15 +36,19 @@ const CLIENTS_PATIENCE: Duration = Duration::from_secs(8);
 /// Volumes by name, their exports, and the devices of their world. All of it lives on the reactor's thread.
 pub struct Service {
     /// The server's name; that of the array, if it has one only.
-    name: String,
+    pub(crate) name: String,
     pub(crate) devices: Rc<dyn Devices>,
     pub(crate) doors: Doors,
     /// Pools that have not been stopped.
     pools: RefCell<Vec<Rc<Pooled>>>,
     /// Arrays that have not been stopped, in the order in which they were given.
     arrays: RefCell<Vec<Rc<Exported>>>,
+    /// All that the settings mean; none of a server that was started without any.
+    pub(crate) configured: RefCell<Vec<Configured>>,
+    /// It has served something: it ends with the last of that.
+    pub(crate) has_served: Cell<bool>,
     /// The server has had several arrays at a time, and reports a list from then on.
-    several: Cell<bool>,
+    pub(crate) several: Cell<bool>,
     /// An array has not stopped in time.
     given_up: Cell<bool>,
     /// Arrays that are stopped one by one, until their devices are free.
@@ -77,6 +81,8 @@ impl Service {
             devices,
             doors,
             several: Cell::new(arrays.len() > 1),
+            has_served: Cell::new(!arrays.is_empty()),
+            configured: RefCell::default(),
             arrays: RefCell::new(arrays),
             pools: RefCell::default(),
             given_up: Cell::new(false),
@@ -90,6 +96,11 @@ impl Service {
             changed: Notify::new(io),
             io: io.clone(),
         })
+    }
+
+    /// The reactor that it runs on.
+    pub fn io(&self) -> &Io {
+        &self.io
     }
 
     /// The name of the server.
@@ -115,6 +126,7 @@ impl Service {
     /// Adds a pool to this host, which reports a list from now on.
     pub(crate) fn has_pool(&self, pooled: Rc<Pooled>) {
         self.pools.borrow_mut().push(pooled);
+        self.has_served.set(true);
         self.several.set(true);
         self.publish();
     }
@@ -128,6 +140,7 @@ impl Service {
         let gate = Rc::clone(exported.gate());
         self.doors.nbd.add_guarded(exported.name(), &exported.description(), volume, gate)?;
         self.arrays.borrow_mut().push(exported);
+        self.has_served.set(true);
         self.several.set(self.several.get() || self.arrays.borrow().len() > 1);
         self.publish();
         Ok(())
@@ -185,10 +198,21 @@ impl Service {
         self.changed.until(heard).await;
     }
 
-    /// Waits until there is nothing left to serve, and the client that stopped it has its answer.
+    /// Notes all that the settings mean. What of that is not served is part of the status from now on, and the server reports a list.
+    pub fn configure(&self, configured: Vec<Configured>) {
+        *self.configured.borrow_mut() = configured;
+        self.publish();
+    }
+
+    /// Waits until there is nothing left to serve, and the client that stopped it has its answer. A server that has had nothing to serve
+    /// so far goes on.
     pub async fn emptied(&self) {
-        let is_empty =
-            || self.arrays.borrow().is_empty() && self.pools.borrow().is_empty() && self.leaving.get() == 0;
+        let is_empty = || {
+            self.has_served.get()
+                && self.arrays.borrow().is_empty()
+                && self.pools.borrow().is_empty()
+                && self.leaving.get() == 0
+        };
         self.changed.until(|| is_empty().then_some(())).await;
     }
 
@@ -209,6 +233,9 @@ impl Service {
             return reported;
         }
         let array = match request {
+            Request::Status { array: Some(name) } if self.absent(&name).is_some() => {
+                return Ok(RequestOutcome::Volumes(Volumes::One(self.absent(&name))));
+            }
             Request::Status { array } => {
                 return Ok(match self.called(array.as_deref())? {
                     Some(array) => RequestOutcome::Served(Box::new(self.status_of(&array).into())),
@@ -480,10 +507,12 @@ impl Service {
     /// # Errors
     /// Arrays were not marked clean, now or before.
     pub async fn stop_all(&self) -> Result<(), HostError> {
-        if self.order.get() != Some(Order::HandOver)
-            && let Err(why) = self.end_devices(|_| true).await
-        {
-            tracing::warn!("{why}; its requests wait for a server that starts anew");
+        if self.order.get() != Some(Order::HandOver) {
+            for why in self.end_all_devices().await {
+                tracing::warn!(
+                    "{why}; its requests wait for a server that starts anew (attach --dead-timeout)"
+                );
+            }
         }
         let doors = self.doors.clone();
         let closed = self.io.spawn(async move { doors.stop().await });
@@ -535,38 +564,5 @@ impl Service {
         if let Some(snapshot) = &*self.snapshot.borrow() {
             snapshot.publish(self.status());
         }
-    }
-
-    /// The status of one array.
-    pub fn status_of(&self, array: &Exported) -> ExportStatus {
-        self.with_device(array.report(&self.doors.stats()))
-    }
-
-    /// The status of all.
-    pub fn status(&self) -> Volumes {
-        let stats = self.doors.stats();
-        let (arrays, pools) = (self.arrays(), self.pools());
-        let arrays =
-            arrays.iter().map(|array| Report::Array(Box::new(self.with_device(array.report(&stats)))));
-        let mut all = arrays
-            .chain(pools.iter().map(|pool| Report::Pool(Box::new(self.with_devices(pool.report(&stats))))));
-        if self.several.get() { Volumes::List(all.collect()) } else { Volumes::One(all.next()) }
-    }
-
-    /// The status of one pool.
-    pub fn status_of_pool(&self, pooled: &Pooled) -> PoolStatus {
-        self.with_devices(pooled.report(&self.doors.stats()))
-    }
-
-    fn with_device(&self, status: ExportStatus) -> ExportStatus {
-        let device = self.attached_to(&status.name).map(|attached| attached.device());
-        ExportStatus { device, ..status }
-    }
-
-    fn with_devices(&self, status: PoolStatus) -> PoolStatus {
-        let prefix = format!("{}/", status.name);
-        let attached = self.attached.borrow();
-        let own = attached.iter().filter(|one| one.export.starts_with(&prefix));
-        PoolStatus { devices: own.map(|one| (one.export.clone(), one.device())).collect(), ..status }
     }
 }

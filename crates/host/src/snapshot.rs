@@ -52,7 +52,7 @@ impl Snapshot {
         let mut reported = Volumes::clone(&reported);
         let age = made.elapsed().as_secs_f64();
         reported.all_mut().iter_mut().for_each(|status| status.set_stale(age));
-        Ok(match meant(&reported, array, server)? {
+        Ok(match meant(&reported, array, server, |_| true)? {
             Some(at) => Volumes::One(Some(reported.all()[at].clone())),
             None => reported,
         })
@@ -61,22 +61,30 @@ impl Snapshot {
     /// The array that an order to stop `array` means, or all arrays.
     pub(crate) fn stops(&self, array: Option<&str>, server: &str) -> Result<Stops, HostError> {
         let reported = self.last().0;
-        Ok(match meant(&reported, array, server)? {
+        Ok(match meant(&reported, array, server, |report| !report.is_absent())? {
             Some(at) => Stops::One(reported.all()[at].name().to_owned()),
             None => Stops::All,
         })
     }
 }
 
-/// The array that is meant; none for all of them. A server of one array is always meant as a whole.
-fn meant(reported: &Volumes, array: Option<&str>, server: &str) -> Result<Option<usize>, HostError> {
+/// The array that is meant, of those that can be; none for all of them. A server of one array is always meant as a whole.
+fn meant(
+    reported: &Volumes,
+    array: Option<&str>,
+    server: &str,
+    can_be: fn(&Report) -> bool,
+) -> Result<Option<usize>, HostError> {
     let Volumes::List(all) = reported else { return Ok(None) };
-    let names = |status: &Report| Names {
+    let (places, all): (Vec<usize>, Vec<&Report>) =
+        all.iter().enumerate().filter(|(_, report)| can_be(report)).unzip();
+    let names = |status: &&Report| Names {
         own: status.name().to_owned(),
         uuid: status.uuid().to_owned(),
         devices: status.devices().into_iter().map(|(path, _)| path.to_owned()).collect(),
     };
-    names::select(&all.iter().map(names).collect::<Vec<_>>(), array, server)
+    let found = names::select(&all.iter().map(names).collect::<Vec<_>>(), array, server)?;
+    Ok(found.map(|at| places[at]))
 }
 
 /// Seconds since 1970.

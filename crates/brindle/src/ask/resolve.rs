@@ -41,6 +41,7 @@ impl Meant {
             let name = wanted.unwrap_or(&target.server);
             report::of_arrays(&reported)
                 .iter()
+                .filter(|report| is_served(report))
                 .for_each(|array| eprintln!("brindle: {}", found(name, array)));
         }
         Ok(Self { reported, name: wanted.filter(|_| by_name_alone).map(str::to_owned) })
@@ -68,6 +69,11 @@ impl Meant {
     }
 }
 
+/// A server also reports what it should serve and does not.
+fn is_served(report: &Value) -> bool {
+    report["not_served"].is_null()
+}
+
 fn uuid(report: &Value) -> Option<&str> {
     report["array"]["uuid"].as_str()
 }
@@ -85,7 +91,8 @@ fn is_certain(reported: &Value, wanted: &str) -> bool {
 fn is_given_here(reported: &Value) -> bool {
     let here = std::env::current_dir().ok();
     let given = |report: &Value| report["folder"].as_str().map(PathBuf::from);
-    report::of_arrays(reported).iter().all(|report| here.is_some() && given(report) == here)
+    let served = report::of_arrays(reported).iter().filter(|report| is_served(report));
+    served.into_iter().all(|report| here.is_some() && given(report) == here)
 }
 
 /// `'data' is the array 01:..:ef of /srv/m0, /srv/m1, served by process 7 from /srv`.

@@ -35,7 +35,7 @@ pub(crate) struct Monitor {
     /// Run FILE at each event, with its name, the array, and the device [default: PROGRAM of mdadm.conf]
     #[arg(long, short = 'p', value_name = "FILE", alias = "alert")]
     pub(crate) program: Option<PathBuf>,
-    /// Post each event to URL, as a line of JSON, by curl; tried three times
+    /// Post each event to URL, as a line of JSON, by curl; tried until it can be reached
     #[arg(long, value_name = "URL", value_parser = web_address)]
     pub(crate) webhook: Option<String>,
     /// Look at the health of drives each half hour, by smartctl: one that fails is an event

@@ -132,7 +132,7 @@ fn of_running(args: &cli::Config) -> Result<Config, Failure> {
         return Err(Failure::NoServer(format!("no array is served (looked in {})", folder.display())));
     }
     let mut config = Config { homehost: Some("none".to_owned()), ..Config::default() };
-    for report in &reports {
+    for report in reports.iter().filter(|report| report["not_served"].is_null()) {
         let word = |of: &Value, field: &str| of[field].as_str().map(str::to_owned);
         let name = word(report, "name");
         if report["pool"].is_object() {

@@ -1,9 +1,9 @@
 //! `brindle daemon`, `config` and `reload`: all that a machine serves, from a file of settings.
 
+mod absent;
 mod config;
 mod incremental;
 mod more;
-mod of_md;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,12 +15,14 @@ use crate::ask::{self, Target};
 use crate::choice::{Choice, lacking, this_host};
 use crate::cli::{Daemon, Reload};
 use crate::control::Request;
+use crate::descriptors::Room;
 use crate::failure::Failure;
 use crate::host::Host;
-use crate::monitor::{MdadmArray, MdadmConf};
+use crate::monitor::{MdadmArray, MdadmConf, is_named};
 use crate::scan::Findable;
 use crate::serve::{self, Gathered, ServeJob, serve_here};
 use crate::settings::{Settings, called};
+use crate::unserved::{Unserved, with_user};
 use crate::world::{self, Through, World};
 use crate::{monitor, report, runtime};
 pub(crate) use config::config;
@@ -36,7 +38,10 @@ pub(crate) fn daemon(args: &Daemon) -> Result<ExitCode, Failure> {
     let config = settings.config.clone();
     let folder = runtime::folder(args.runtime.folder())?;
     // Another daemon had all members that there are: none is waited for then.
-    let find = |goes_on: bool| members(&config, &folder, if goes_on || again { 0 } else { config.wait });
+    let find = |goes_on: bool, room: Room| {
+        let wait = if goes_on || again { 0 } else { config.wait };
+        members(&config, &folder, wait, room)
+    };
     let settings = match &config.monitor {
         Some(table) => settings.with_monitor(monitor::beside(&folder, table)?),
         None => settings,
@@ -56,8 +61,9 @@ pub(crate) fn daemon(args: &Daemon) -> Result<ExitCode, Failure> {
 }
 
 /// Members of all that is to be served; those that were there last are waited for so many milliseconds. Arrays and pools that can't be
-/// assembled are reported, and keep nothing else from being served.
-fn members(config: &Config, folder: &Path, wait: u64) -> Result<Gathered, Failure> {
+/// assembled are reported, and keep nothing else from being served. With none the daemon has nothing to do if nobody is to be told and
+/// nothing can come.
+fn members(config: &Config, folder: &Path, wait: u64, room: Room) -> Result<Gathered, Failure> {
     let meant = Meant::by(config);
     let choice = Choice {
         places: &config.devices,
@@ -75,17 +81,25 @@ fn members(config: &Config, folder: &Path, wait: u64) -> Result<Gathered, Failur
             found.name.escape_debug()
         );
     }
-    let mut gathered = Gathered { members: Vec::new(), bitmaps: Vec::new() };
+    let configured = absent::configured(config, &scanned, |found| choice.is_meant(found));
+    let mut gathered = Gathered { members: Vec::new(), bitmaps: Vec::new(), configured };
     let all: Vec<&Findable> = scanned.all.iter().filter(|found| choice.is_meant(found)).collect();
+    let count = all.iter().map(|found| found.members.len()).sum();
     for (at, found) in all.iter().enumerate() {
         let why = match &found.problem {
-            _ if served.contains(&found.uuid) => Some("another server has it".to_owned()),
+            _ if served.contains(&found.uuid) => Some(absent::elsewhere(folder, &found.uuid)),
             Some(why) => Some(why.clone()),
-            None => taken_name(found, &all, at).or_else(|| refused(config, found)),
+            None => room
+                .lacks(gathered.members.len() + found.members.len(), count)
+                .or_else(|| taken_name(found, &all, at))
+                .or_else(|| refused(config, found)),
         };
         let name = found.name.escape_debug();
         match why {
-            Some(why) => eprintln!("brindle: {name} is not served: {why}"),
+            Some(why) => {
+                eprintln!("brindle: {name} is not served: {why}");
+                absent::note(&mut gathered.configured, found, &why);
+            }
             None => {
                 if !found.newly_missing.is_empty() {
                     eprintln!("brindle: {} was there when it was used last, and is missing", lacking(found));
@@ -95,7 +109,7 @@ fn members(config: &Config, folder: &Path, wait: u64) -> Result<Gathered, Failur
             }
         }
     }
-    if gathered.members.is_empty() {
+    if gathered.members.is_empty() && gathered.configured.is_empty() && config.monitor.is_none() {
         return Err(Failure::Refused(
             "nothing that the settings name can be served: `brindle examine --scan` lists what is there"
                 .to_owned(),
@@ -144,7 +158,7 @@ impl<'a> Meant<'a> {
     }
 
     fn is_mds(&self, found: &Findable) -> bool {
-        !is_pool(found) && self.of_md.iter().any(|array| of_md::is_named(array, found, &self.own))
+        !is_pool(found) && self.of_md.iter().any(|array| is_named(array, found, &self.own))
     }
 }
 
@@ -155,7 +169,7 @@ fn refused(config: &Config, found: &Findable) -> Option<String> {
     }
     let mut look = World::new(world::Opening { force: false, ..world::Opening::LOOK }).ok()?;
     let bitmaps = bitmaps(config, found);
-    Host::find(&mut look, &found.members, &bitmaps, false).err().map(|why| why.to_string())
+    Host::find(&mut look, &found.members, &bitmaps, false, &Unserved::ends()).err().map(|why| with_user(&why))
 }
 
 /// The reason why a pool can't have its name, which has no other: an array has it, or a pool before it. Arrays that share one are called

@@ -6,14 +6,16 @@ use std::time::Duration;
 use brindle_host::opening::{Config, Opening, Permission};
 use brindle_io::device::DeviceAccess;
 
-use super::{Meant, means};
+use super::{Meant, absent, means};
 use crate::choice::{Choice, lacking};
+use crate::descriptors::Room;
 use crate::failure::Failure;
 use crate::host::Host;
 use crate::pools::or_done_without;
 use crate::scan::Findable;
 use crate::serve::{Joining, JoiningArray, JoiningPool, Joins, access};
 use crate::settings::{Joined, Sought, Taken};
+use crate::unserved::{Unserved, with_user};
 use crate::world::{self, World};
 
 /// Finds arrays and pools that the settings mean and nobody serves, and has the server take them. One that is asked for may lack
@@ -35,6 +37,10 @@ pub(super) fn take(joins: &Joins, config: &Config, folder: &Path, sought: Sought
         let is_asked = only.is_none_or(|only| found.uuid == only);
         is_asked && choice.is_meant(found) && !served.contains(&found.uuid)
     };
+    if let Sought::All(_) = sought {
+        let configured = absent::configured(config, &scanned, |found| choice.is_meant(found));
+        joins.configure(|all| *all = configured);
+    }
     let Taken { mut joined, mut others, mut gone } = Taken::default();
     for found in scanned.all.iter().filter(is_new) {
         let lacks = !found.newly_missing.is_empty();
@@ -45,7 +51,10 @@ pub(super) fn take(joins: &Joins, config: &Config, folder: &Path, sought: Sought
                 "{} was there when it was used last: it is served when that is here",
                 lacking(found)
             )),
-            None => one(joins, config, found).map_err(|why| why.to_string()),
+            None => match Room::take().lacks_more(found.members.len()) {
+                Some(why) => Err(why),
+                None => one(joins, config, found).map_err(|why| with_user(&why)),
+            },
         };
         match taken {
             Ok(name) => {
@@ -56,9 +65,13 @@ pub(super) fn take(joins: &Joins, config: &Config, folder: &Path, sought: Sought
                         lacking(found)
                     ));
                 }
+                joins.configure(|all| absent::takes(all, found));
                 joined.push(Joined { name, uuid: found.uuid.clone(), words });
             }
-            Err(why) => others.push(format!("{name} is not served: {why}")),
+            Err(why) => {
+                joins.configure(|all| absent::note(all, found, &why));
+                others.push(format!("{name} is not served: {why}"));
+            }
         }
     }
     match sought {
@@ -92,7 +105,7 @@ fn one(joins: &Joins, config: &Config, found: &Findable) -> Result<String, Failu
 }
 
 fn array(look: &mut World, opening: &Opening, is_read_only: bool) -> Result<JoiningArray, Failure> {
-    let mut all = Host::find(look, &opening.members, &opening.bitmaps, false)?;
+    let mut all = Host::find(look, &opening.members, &opening.bitmaps, false, &Unserved::ends())?;
     let Some(only) = all.pop().filter(|_| all.is_empty()) else {
         return Err(Failure::Refused("its members are of several arrays".to_owned()));
     };

@@ -27,6 +27,8 @@ pub(crate) struct MdadmArray {
     pub(crate) devices: Vec<String>,
     /// The file of its write-intent bitmap.
     pub(crate) bitmap: Option<PathBuf>,
+    /// Spares that it should have.
+    pub(crate) spares: usize,
 }
 
 /// Receivers of events, and arrays.
@@ -151,6 +153,7 @@ fn array(words: &[String]) -> Option<MdadmArray> {
             "name" => array.name = Some(brindle_format::md::split_name(value).1.to_owned()),
             "devices" => array.devices.extend(value.split(',').map(str::to_owned)),
             "bitmap" => array.bitmap = Some(value.into()),
+            "spares" => array.spares = value.parse().unwrap_or_default(),
             _ => {}
         }
     }
@@ -184,8 +187,14 @@ mod tests {
         let text = "ARRAY /dev/md/data metadata=1.2 UUID=1:2:3:4 name=nas:data\n   bitmap=/var/bits\nARRAY <ignore> UUID=5:6:7:8\n";
         let bitmap = Some("/var/bits".into());
         let (name, uuid) = (Some("data".into()), Some("1:2:3:4".into()));
-        let data =
-            MdadmArray { device: Some("/dev/md/data".into()), name, uuid, bitmap, devices: Vec::new() };
+        let data = MdadmArray {
+            device: Some("/dev/md/data".into()),
+            name,
+            uuid,
+            bitmap,
+            devices: Vec::new(),
+            spares: 0,
+        };
         assert_eq!(parsed(text).arrays, [data]);
     }
 

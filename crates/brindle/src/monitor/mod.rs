@@ -1,43 +1,45 @@
 //! `brindle monitor`: looks at arrays again and again, and reports their events, as `mdadm --monitor` does.
 
+mod absent;
 mod changes;
 mod conf;
+mod kept;
+mod listed;
+mod mail;
 mod notify;
+mod of_md;
 mod overdue;
+mod programs;
+mod queue;
 mod smart;
 mod state;
+mod watched;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use brindle_host::opening::MonitorConfig;
+use serde_json::Value;
 
 use crate::cli::{Monitor, Runtime};
+use crate::control::Response;
 use crate::failure::Failure;
 use crate::units::Span;
 use crate::world::seconds_since_1970;
-use crate::{ask, runtime};
-use changes::{Happened, changes};
+use crate::{ask, report, runtime};
+use absent::Absent;
+use changes::Happened;
 pub(crate) use conf::{MdadmArray, MdadmConf};
 use notify::{Output, Ways};
+pub(crate) use of_md::is_named;
 use overdue::Overdue;
 use smart::Smart;
 use state::Seen;
-
-/// The time after which an array that stays degraded is reported again.
-const AGAIN: Duration = Duration::from_secs(24 * 60 * 60);
+use watched::Watched;
 
 /// The kernel's arrays.
 const MDSTAT: &str = "/proc/mdstat";
-
-/// An array that is watched.
-struct Watched {
-    seen: Seen,
-    /// When the array was last reported as degraded.
-    reported: Option<Instant>,
-}
 
 /// `brindle monitor`.
 pub(crate) fn monitor(args: &Monitor) -> Result<(), Failure> {
@@ -52,20 +54,28 @@ pub(crate) fn monitor(args: &Monitor) -> Result<(), Failure> {
         smart: args.smart.then(|| Smart::by(args.smartctl.as_deref())),
         overdue: Overdue::after(args.scrub_overdue.unwrap_or(0)),
     };
-    let mut watched: BTreeMap<String, Watched> = BTreeMap::new();
+    let mut watched = Watched::new();
     loop {
-        let all = look(&folder, args);
+        let looked = look(&folder, args);
         let now = Instant::now();
-        let more = health.turn(&all, now, args.oneshot);
-        for happened in turn(&mut watched, all, args, now).into_iter().chain(more) {
-            ways.tell(&happened)?;
-        }
+        let mut happened = health.turn(&looked.arrays, now, args.oneshot);
+        happened.extend(watched.turn(looked, &lines(args), args, now));
+        ways.tell(&watched.with_facts(happened))?;
         if args.oneshot {
             ways.finish();
             return Ok(());
         }
         std::thread::sleep(Duration::from_millis(args.delay.0.max(100)));
     }
+}
+
+/// The arrays that mdadm.conf lists, unless those are named that are to be watched.
+fn lines(args: &Monitor) -> Vec<MdadmArray> {
+    if !args.arrays.is_empty() {
+        return Vec::new();
+    }
+    // A file that can't be read names nothing; its head was read before.
+    MdadmConf::read(args.config.as_deref()).unwrap_or_default().arrays
 }
 
 /// Things that show before a member fails.
@@ -85,13 +95,20 @@ impl Health {
 
 /// Receivers of events, who may change while a daemon runs, and what is looked at for them.
 pub(crate) struct Receivers {
-    ways: Arc<Mutex<Option<(Ways, Health)>>>,
+    ways: Arc<Mutex<Noted>>,
+}
+
+/// The receivers, and whether they were not told yet what holds.
+struct Noted {
+    ways: Option<(Ways, Health)>,
+    is_new: bool,
 }
 
 impl Receivers {
-    /// Has these be told from now on; nobody, if there is no such table.
+    /// Has these be told from now on, and of what holds now; nobody, if there is no such table.
     pub(crate) fn replace(&self, table: Option<&MonitorConfig>) {
-        *self.ways.lock().unwrap_or_else(PoisonError::into_inner) = table.map(ways);
+        let noted = Noted { ways: table.map(ways), is_new: true };
+        *self.ways.lock().unwrap_or_else(PoisonError::into_inner) = noted;
     }
 }
 
@@ -122,21 +139,28 @@ pub(crate) fn beside(folder: &Path, table: &MonitorConfig) -> Result<Receivers, 
         json: false,
         arrays: Vec::new(),
     };
-    let receivers = Receivers { ways: Arc::new(Mutex::new(Some(ways(table)))) };
+    let noted = Noted { ways: Some(ways(table)), is_new: false };
+    let receivers = Receivers { ways: Arc::new(Mutex::new(noted)) };
     let (noted, folder) = (Arc::clone(&receivers.ways), folder.to_owned());
     let work = move || {
-        let mut watched = BTreeMap::new();
+        let mut watched = Watched::new();
         loop {
             std::thread::sleep(Duration::from_millis(args.delay.0.max(100)));
-            let all = look(&folder, &args);
+            let looked = look(&folder, &args);
+            // Nothing is known before the daemon serves.
+            let lines = if looked.is_answered { lines(&args) } else { Vec::new() };
             let now = Instant::now();
             let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
-            let more = noted.as_mut().map_or_else(Vec::new, |(_, health)| health.turn(&all, now, false));
-            for happened in turn(&mut watched, all, &args, now).into_iter().chain(more) {
-                if let Some((ways, _)) = &*noted {
-                    // The result is ignored: these ways print nothing, and can't fail.
-                    let _ = ways.tell(&happened);
-                }
+            if std::mem::take(&mut noted.is_new) {
+                watched.forget_what_was_told();
+            }
+            let health = noted.ways.as_mut().map(|(_, health)| health);
+            let mut happened = health.map_or_else(Vec::new, |health| health.turn(&looked.arrays, now, false));
+            happened.extend(watched.turn(looked, &lines, &args, now));
+            let happened = watched.with_facts(happened);
+            if let Some((ways, _)) = &noted.ways {
+                // The result is ignored: these ways print nothing, and can't fail.
+                let _ = ways.tell(&happened);
             }
         }
     };
@@ -146,81 +170,30 @@ pub(crate) fn beside(folder: &Path, table: &MonitorConfig) -> Result<Receivers, 
         .map_err(|source| Failure::system("the thread of the monitor can't start", source))
 }
 
-/// All arrays that are there, of our servers and the kernel's, as far as they are meant.
-fn look(folder: &Path, args: &Monitor) -> Vec<Seen> {
-    let ours = ask::reports(folder);
-    let ours = ours.iter().filter_map(Seen::of_report);
+/// All that is there at one moment.
+struct Looked {
+    /// Arrays of our servers and the kernel's, as far as they are meant.
+    arrays: Vec<Seen>,
+    /// Those that a server should serve, and does not.
+    absent: Vec<Absent>,
+    /// A server of ours has answered.
+    is_answered: bool,
+}
+
+fn look(folder: &Path, args: &Monitor) -> Looked {
+    let answers = ask::status_of_all(folder).into_iter().filter_map(|(_, answer)| match answer {
+        Ok(Response::Report(reported)) => Some(report::of_arrays(&reported).to_vec()),
+        _ => None,
+    });
+    let answers: Vec<Vec<Value>> = answers.collect();
+    let ours = || answers.iter().flatten();
     let kernels = state::of_mdstat(&std::fs::read_to_string(MDSTAT).unwrap_or_default());
-    let meant = |seen: &Seen| args.arrays.is_empty() || args.arrays.contains(&seen.name);
-    ours.chain(kernels).filter(meant).collect()
-}
-
-/// The events between the last look and this one.
-fn turn(
-    watched: &mut BTreeMap<String, Watched>,
-    all: Vec<Seen>,
-    args: &Monitor,
-    now: Instant,
-) -> Vec<Happened> {
-    let mut happened = Vec::new();
-    let gone = |name: &String| !all.iter().any(|seen| seen.name == *name);
-    for name in watched.keys().filter(|name| gone(name)).cloned().collect::<Vec<_>>() {
-        watched.remove(&name);
-        happened.push(Happened::new("DeviceDisappeared", &name));
-    }
-    for seen in all {
-        let before = watched.remove(&seen.name);
-        let mut events = changes(before.as_ref().map(|before| &before.seen), &seen, args.increment);
-        if args.oneshot {
-            events.retain(Happened::is_alert);
-        }
-        if args.test && before.is_none() {
-            events.push(Happened::new("TestMessage", &seen.name));
-        }
-        let mut reported = before.and_then(|before| before.reported);
-        let says =
-            |events: &[Happened]| events.iter().any(|one| matches!(&*one.event, "DegradedArray" | "Fail"));
-        if says(&events) {
-            reported = Some(now);
-        } else if seen.is_degraded() && reported.is_none_or(|reported| now.duration_since(reported) >= AGAIN)
-        {
-            events.push(Happened::new("DegradedArray", &seen.name));
-            reported = Some(now);
-        }
-        if !seen.is_degraded() {
-            reported = None;
-        }
-        happened.append(&mut events);
-        watched.insert(seen.name.clone(), Watched { seen, reported });
-    }
-    happened
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cli::{Cli, Command};
-    use clap::Parser;
-
-    #[test]
-    fn an_array_that_stays_degraded_is_reported_daily_and_one_that_goes_once() {
-        let Command::Monitor(args) = Cli::parse_from(["brindle", "monitor", "--scan"]).command else {
-            panic!("monitor")
-        };
-        let md =
-            |active: usize| state::of_mdstat(&format!("md0 : active raid1 a[0]\n 1 blocks [2/{active}]\n"));
-        let (mut watched, start) = (BTreeMap::new(), Instant::now());
-        let mut names = |all, hours: u64| -> Vec<String> {
-            let at = start + Duration::from_secs(hours * 3600);
-            turn(&mut watched, all, &args, at).into_iter().map(|one| one.event).collect()
-        };
-        assert_eq!(names(md(1), 0), ["NewArray", "DegradedArray"]);
-        assert!(names(md(1), 23).is_empty());
-        assert_eq!(names(md(1), 24), ["DegradedArray"]);
-        assert!(names(md(1), 47).is_empty());
-        assert!(names(md(2), 48).is_empty());
-        assert_eq!(names(md(1), 49), ["DegradedArray"]);
-        assert_eq!(names(Vec::new(), 50), ["DeviceDisappeared"]);
-        assert!(names(Vec::new(), 51).is_empty());
-    }
+    let meant = |name: &String| args.arrays.is_empty() || args.arrays.contains(name);
+    let arrays: Vec<Seen> =
+        ours().filter_map(Seen::of_report).chain(kernels).filter(|seen| meant(&seen.name)).collect();
+    // One that another server has is there.
+    let is_there = |absent: &Absent| arrays.iter().any(|seen| absent.is(seen));
+    let absent = ours().filter_map(Absent::of_report);
+    let absent = absent.filter(|absent| meant(&absent.name) && !is_there(absent)).collect();
+    Looked { arrays, absent, is_answered: !answers.is_empty() }
 }

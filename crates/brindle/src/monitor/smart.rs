@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 
 use super::changes::Happened;
-use super::notify::output_of;
+use super::programs::output_of;
 use super::state::Seen;
 
 /// Time between two looks at drives, as smartd has it.

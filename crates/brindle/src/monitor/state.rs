@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::next_step;
 use crate::scrubs::{FOLDER, Scrubbed};
 
 /// The use of a device.
@@ -27,7 +28,7 @@ pub(super) struct Process {
 }
 
 /// An array at one moment.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Seen {
     /// The name in events.
     pub(super) name: String,
@@ -35,6 +36,30 @@ pub(super) struct Seen {
     pub(super) wanted: usize,
     /// Roles that are filled by a whole member.
     pub(super) active: usize,
+    /// Its UUID, if that is known.
+    pub(super) uuid: String,
+    /// The name in its superblocks: `host:name`.
+    pub(super) full_name: String,
+    /// In words.
+    pub(super) state: Vec<String>,
+    /// Members that may still be lost without loss of data, if that is known.
+    pub(super) redundancy_left: Option<u64>,
+    /// Roles that no device fills; of pools `VDEV.ROLE`.
+    pub(super) missing: Vec<String>,
+    /// Roles of devices, by the names of these.
+    pub(super) roles: BTreeMap<String, String>,
+    /// The identities of drives, by the names of devices.
+    pub(super) identities: BTreeMap<String, Value>,
+    /// Spares that it should have.
+    pub(super) wanted_spares: usize,
+    /// The command to go on with, and why.
+    pub(super) next: Option<String>,
+    /// Failures of members in this run of its server: the number of the event, and the device.
+    pub(super) failures: Vec<(u64, String)>,
+    /// The process that serves it.
+    pub(super) pid: u64,
+    /// The last process was a check.
+    pub(super) has_checked: bool,
     /// By their names.
     pub(super) devices: BTreeMap<String, Use>,
     /// Words about devices that are more than their names: serial numbers and the like.
@@ -50,6 +75,16 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    /// Devices that wait to be needed.
+    pub(super) fn spares(&self) -> usize {
+        self.devices.values().filter(|usage| **usage == Use::Spare).count()
+    }
+
+    /// It has fewer than it should.
+    pub(super) fn lacks_spares(&self) -> bool {
+        self.spares() < self.wanted_spares
+    }
+
     /// Some roles lack a whole member.
     pub(super) fn is_degraded(&self) -> bool {
         self.active < self.wanted
@@ -58,13 +93,33 @@ impl Seen {
     /// The state by a server's report (docs/cli-json.md); `None` if that is not of an array or a pool.
     pub(super) fn of_report(report: &Value) -> Option<Self> {
         let name = report["name"].as_str()?.to_owned();
-        if report["pool"].is_object() { Self::of_pool(name, report) } else { Self::of_array(name, report) }
+        let seen = if report["pool"].is_object() {
+            Self::of_pool(name, report)?
+        } else {
+            Self::of_array(name, report)?
+        };
+        let of = if report["pool"].is_object() { &report["pool"] } else { &report["array"] };
+        let word = |word: &Value| word.as_str().map(str::to_owned);
+        let next = next_step::line(report, "");
+        let next = next.trim().strip_prefix("next: ").map(str::to_owned);
+        Some(Self {
+            uuid: word(&of["uuid"]).unwrap_or_default(),
+            full_name: word(&of["name"]).unwrap_or_default(),
+            state: of["state"].as_array().into_iter().flatten().filter_map(word).collect(),
+            redundancy_left: of["redundancy_left"].as_u64(),
+            has_checked: report["last_action"]["action"] == "check",
+            failures: failures(report),
+            pid: report["pid"].as_u64().unwrap_or_default(),
+            next,
+            ..seen
+        })
     }
 
     fn of_array(name: String, report: &Value) -> Option<Self> {
         let array = &report["array"];
         let wanted = usize::try_from(array["raid_devices"].as_u64()?).ok()?;
         let (mut devices, mut drives) = (BTreeMap::new(), BTreeMap::new());
+        let (mut roles, mut identities) = (BTreeMap::new(), BTreeMap::new());
         for device in array["devices"].as_array()? {
             let path = device["path"].as_str()?.to_owned();
             let usage = match device["state"].as_str()? {
@@ -77,8 +132,16 @@ impl Seen {
             if let Some(drive) = drive(&device["drive"]) {
                 drives.insert(path.clone(), drive);
             }
+            if let Some(role) = device["role"].as_u64() {
+                roles.insert(path.clone(), role.to_string());
+            }
+            if device["drive"].is_object() {
+                identities.insert(path.clone(), device["drive"].clone());
+            }
             devices.insert(path, usage);
         }
+        let missing = array["missing"].as_array().into_iter().flatten();
+        let missing = missing.filter_map(Value::as_u64).map(|role| role.to_string()).collect();
         let active = devices.values().filter(|usage| **usage == Use::Active).count();
         let process = array["sync"].as_object().map(|sync| Process {
             action: action(sync["action"].as_str().unwrap_or_default()),
@@ -87,14 +150,33 @@ impl Seen {
         let mismatches = report["last_action"]["mismatch_cnt"].as_u64();
         let broken = says(array, "broken");
         let compared = compared(report);
-        Some(Self { name, wanted, active, devices, drives, process, mismatches, broken, compared })
+        Some(Self {
+            name,
+            wanted,
+            active,
+            devices,
+            drives,
+            process,
+            mismatches,
+            broken,
+            compared,
+            missing,
+            roles,
+            identities,
+            ..Self::default()
+        })
     }
 
     fn of_pool(name: String, report: &Value) -> Option<Self> {
         let members = report["pool"]["devices"].as_array()?;
-        let mut devices = BTreeMap::new();
+        let (mut devices, mut roles, mut missing) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for member in members {
             let path = member["path"].as_str().or_else(|| member["member"].as_str())?.to_owned();
+            let role = member["member"].as_str().unwrap_or_default().to_owned();
+            if member["state"] != "online" {
+                missing.push(role.clone());
+            }
+            roles.insert(path.clone(), role);
             match member["state"].as_str()? {
                 "online" => drop(devices.insert(path, Use::Active)),
                 "failed" => drop(devices.insert(path, Use::Failed)),
@@ -103,18 +185,8 @@ impl Seen {
         }
         let active = devices.values().filter(|usage| **usage == Use::Active).count();
         let broken = says(&report["pool"], "broken");
-        let drives = BTreeMap::new();
-        Some(Self {
-            name,
-            wanted: members.len(),
-            active,
-            devices,
-            drives,
-            process: None,
-            mismatches: None,
-            broken,
-            compared: None,
-        })
+        let wanted = members.len();
+        Some(Self { name, wanted, active, devices, broken, roles, missing, ..Self::default() })
     }
 }
 
@@ -133,6 +205,15 @@ fn compared(report: &Value) -> Option<u64> {
     let uuid = array["uuid"].as_str().unwrap_or_default();
     let kept = Scrubbed::last(Path::new(FOLDER), uuid).map(|last| last.ended);
     [seen, kept, array["created"].as_u64()].into_iter().flatten().max()
+}
+
+/// Failures among the last events, but for those of arrays that are members.
+fn failures(report: &Value) -> Vec<(u64, String)> {
+    let events = report["events"].as_array().into_iter().flatten();
+    let failed = events.filter(|event| event["kind"] == "member-failed" && event["array"].is_null());
+    failed
+        .filter_map(|event| Some((event["number"].as_u64()?, event["member"].as_str()?.to_owned())))
+        .collect()
 }
 
 fn says(array: &Value, word: &str) -> bool {
@@ -181,17 +262,7 @@ fn first(name: &str, rest: &str) -> Seen {
         };
         devices.insert(format!("/dev/{device}"), usage);
     }
-    Seen {
-        name: format!("/dev/{name}"),
-        wanted: 0,
-        active: 0,
-        devices,
-        drives: BTreeMap::new(),
-        process: None,
-        mismatches: None,
-        broken: false,
-        compared: None,
-    }
+    Seen { name: format!("/dev/{name}"), devices, ..Seen::default() }
 }
 
 /// `1046528 blocks super 1.2 [2/1] [U_]` and `[==>..] recovery = 12.6% (132096/1046528) ...`.

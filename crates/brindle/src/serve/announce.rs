@@ -33,6 +33,12 @@ pub(super) fn announce(
             addresses.iter().chain(array.targets()).map(|at| format!("{name} serves on {at}{state}\n")),
         );
     }
+    if arrays.is_empty() && service.pools().is_empty() && json {
+        let waiting = json!({"event": "waiting", "name": service.name(), "pid": std::process::id()});
+        text.push_str(&format!("{waiting}\n"));
+    } else if arrays.is_empty() && service.pools().is_empty() {
+        text.push_str("nothing is served yet: what the settings mean is taken when it comes\n");
+    }
     for pooled in service.pools() {
         let (name, exports) = (pooled.name().to_owned(), pooled.exports());
         if json {
@@ -64,5 +70,12 @@ pub(super) fn announce(
     if let Some(detached) = detached.filter(|_| !json) {
         text.push_str(&detached.text(folder, service.name(), arrays.len() > 1));
     }
-    report::print(&text)
+    match report::print(&text) {
+        // Of a server in the background somebody waits for it.
+        Err(why) if detached.is_none() && !why.is_broken_pipe() => {
+            tracing::warn!("{why}: it serves all the same");
+            Ok(())
+        }
+        printed => printed,
+    }
 }

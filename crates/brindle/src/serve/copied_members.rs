@@ -3,7 +3,6 @@
 //! those of members that are one event apart.
 
 use std::path::Path;
-use std::rc::Rc;
 
 use brindle_format::md::display_uuid;
 use brindle_volume::Volume;
@@ -11,22 +10,36 @@ use serde_json::Value;
 
 use crate::control::Response;
 use crate::failure::Failure;
-use crate::host::Hosted;
+use crate::host::{Host, Hosted};
+use crate::unserved::Unserved;
 use crate::{ask, report};
 
 /// Refuses to serve for writing an array whose UUID another server here has, and warns if only that one writes; refuses
 /// names by which arrays of other servers are known, if one of the servers has several.
-pub(super) fn refuse(folder: &Path, arrays: &[Rc<Hosted>]) -> Result<(), Failure> {
-    for (server, answer) in ask::status_of_all(folder) {
+pub(super) fn refuse(folder: &Path, host: &Host, unserved: &Unserved) -> Result<(), Failure> {
+    let others = ask::status_of_all(folder);
+    let arrays = host.arrays();
+    for hosted in &arrays {
+        if let Err(failure) = refuse_one(&others, hosted, arrays.len() > 1) {
+            unserved.leave(&hosted.name, &display_uuid(hosted.found.assembly.uuid).to_string(), failure)?;
+            host.let_go(hosted)?;
+        }
+    }
+    Ok(())
+}
+
+fn refuse_one(
+    others: &[(String, Result<Response, Failure>)],
+    hosted: &Hosted,
+    several: bool,
+) -> Result<(), Failure> {
+    for (server, answer) in others {
         let Ok(Response::Report(reported)) = answer else { continue };
-        for report in report::of_arrays(&reported) {
-            for hosted in arrays {
-                refuse_copy(&server, report, hosted)?;
-            }
+        for report in report::of_arrays(reported) {
+            refuse_copy(server, report, hosted)?;
+            let name = &hosted.name;
             // Between servers of one array each the control socket tells.
-            let named = arrays.iter().find(|hosted| report["name"] == *hosted.name);
-            if let Some(name) = named.map(|hosted| &hosted.name)
-                && (reported.is_array() || arrays.len() > 1)
+            if report["name"] == **name && report["not_served"].is_null() && (reported.is_array() || several)
             {
                 return Err(Failure::Refused(format!(
                     "'{server}' (process {}) serves an array named '{name}': stop that, or serve this one by itself, \

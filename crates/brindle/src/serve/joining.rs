@@ -3,15 +3,15 @@
 
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use brindle_export::iscsi::Server;
 use brindle_format::md::display_uuid;
-use brindle_host::mailbox::{Receiver, Sender};
+use brindle_host::mailbox::{self, Receiver, Sender};
 use brindle_host::opening::Opening;
 use brindle_host::status::LeftOut as LeftOutStatus;
-use brindle_host::{Any, Exported, HostedPool, Listener, Placed, Pooled, Service, VolumeTargets};
+use brindle_host::{Any, Configured, Exported, HostedPool, Listener, Placed, Pooled, Service, VolumeTargets};
 use brindle_io::MemberId;
 use brindle_io::device::{DeviceAccess, OpenDevice};
 use brindle_md::assembly::Assembly;
@@ -21,6 +21,7 @@ use super::places::Address;
 use crate::failure::Failure;
 use crate::host::{Found, Hosted};
 use crate::pools::{Opened, PoolUse};
+use crate::unserved::Unserved;
 use crate::world::{LeftOut, Named, Set, World};
 
 /// Time within which the reactor's thread has to take an array.
@@ -58,17 +59,29 @@ pub(crate) struct Newcoming(Joining, Opening, mpsc::Sender<Result<String, String
 
 /// The way to a server for arrays and pools that come to it.
 #[derive(Clone)]
-pub(crate) struct Joins(Sender<Newcoming>);
+pub(crate) struct Joins {
+    to: Sender<Newcoming>,
+    /// All that the settings mean, with the reasons why some of it is not served.
+    configured: Arc<Mutex<Vec<Configured>>>,
+    noted: Sender<Vec<Configured>>,
+}
 
 impl Joins {
-    pub(super) fn new(to: Sender<Newcoming>) -> Self {
-        Self(to)
+    fn new(to: Sender<Newcoming>, noted: Sender<Vec<Configured>>, configured: Vec<Configured>) -> Self {
+        Self { to, configured: Arc::new(Mutex::new(configured)), noted }
+    }
+
+    /// Changes what the settings mean, and has the server report it.
+    pub(crate) fn configure(&self, change: impl FnOnce(&mut Vec<Configured>)) {
+        let mut configured = self.configured.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut configured);
+        self.noted.send(configured.clone());
     }
 
     /// Has an array or a pool be served, and gives its name.
     pub(crate) fn take(&self, joining: Joining, opening: Opening) -> Result<String, Failure> {
         let (reply, answer) = mpsc::channel();
-        self.0.send(Newcoming(joining, opening, reply));
+        self.to.send(Newcoming(joining, opening, reply));
         let late = || "the arrays' thread does not answer: it is served as soon as that does".to_owned();
         answer.recv_timeout(PATIENCE).unwrap_or_else(|_| Err(late())).map_err(Failure::Refused)
     }
@@ -83,6 +96,30 @@ pub(super) struct Door {
     pub(super) targets: Option<(VolumeTargets, Server<Any>)>,
     pub(super) gates: Gates,
     pub(super) listener: Listener,
+}
+
+/// The way to a server whose settings mean all of this; those that it could not serve have the reasons.
+pub(super) fn configured(
+    service: &Rc<Service>,
+    to: Sender<Newcoming>,
+    mut configured: Vec<Configured>,
+    unserved: &Unserved,
+) -> Joins {
+    for one in &mut configured {
+        let why = one.volume.uuid.as_ref().and_then(|uuid| unserved.why(uuid));
+        one.why = why.unwrap_or_else(|| core::mem::take(&mut one.why));
+    }
+    service.configure(configured.clone());
+    let (noted, all) = mailbox::mailbox(service.io());
+    drop(service.io().spawn(note(all, Rc::clone(service))));
+    Joins::new(to, noted, configured)
+}
+
+/// Notes what the settings mean, as long as the reactor runs.
+async fn note(configured: Receiver<Vec<Configured>>, service: Rc<Service>) {
+    loop {
+        service.configure(configured.next().await);
+    }
 }
 
 /// Takes arrays and pools as long as the reactor runs.

@@ -7,6 +7,7 @@ use brindle_io::device::DeviceAccess;
 
 use crate::failure::Failure;
 use crate::pools::{Opened, label_of};
+use crate::unserved::Unserved;
 use crate::world::World;
 
 /// Names of pools, as their labels say.
@@ -15,21 +16,45 @@ pub(super) fn names(pools: &[Vec<PathBuf>]) -> Vec<String> {
 }
 
 /// Opens pools in the world of the arrays.
-pub(super) fn open(opening: &Opening, world: &World, pools: &[Vec<PathBuf>]) -> Result<Vec<Opened>, Failure> {
+pub(super) fn open(
+    opening: &Opening,
+    world: &World,
+    pools: &[Vec<PathBuf>],
+    unserved: &Unserved,
+) -> Result<Vec<Opened>, Failure> {
     let mut opened: Vec<Opened> = Vec::new();
     for members in pools {
         let label = members.first().and_then(|member| label_of(member));
-        let said =
-            label.map_or(opening.access, |label| opening.access_of(&label.name, &label.pool.to_string()));
-        let read_only = said == Permission::ReadOnly;
-        let access = if read_only { DeviceAccess::Read } else { DeviceAccess::Write };
-        let pool = Opened::open(world, members, access, opening.take, opening.tuning)?;
-        let name = &pool.pool.label().name;
-        if opened.iter().any(|other| other.pool.label().name == *name) {
-            return Err(Failure::Refused(format!("two pools are called '{name}': serve each by itself")));
+        let (name, uuid) =
+            label.map_or_else(Default::default, |label| (label.name.clone(), label.pool.to_string()));
+        let before = world.devices();
+        match one(opening, world, members, (&name, &uuid), &opened) {
+            Ok(pool) => {
+                pool.warn();
+                opened.push(pool);
+            }
+            Err(failure) => {
+                world.let_go_of_all_but(&before);
+                unserved.leave(&name, &uuid, failure)?;
+            }
         }
-        pool.warn();
-        opened.push(pool);
     }
     Ok(opened)
+}
+
+fn one(
+    opening: &Opening,
+    world: &World,
+    members: &[PathBuf],
+    (name, uuid): (&str, &str),
+    before: &[Opened],
+) -> Result<Opened, Failure> {
+    let said = if uuid.is_empty() { opening.access } else { opening.access_of(name, uuid) };
+    let access = if said == Permission::ReadOnly { DeviceAccess::Read } else { DeviceAccess::Write };
+    let pool = Opened::open(world, members, access, opening.take, opening.tuning)?;
+    let name = &pool.pool.label().name;
+    if before.iter().any(|other| other.pool.label().name == *name) {
+        return Err(Failure::Refused(format!("two pools are called '{name}': serve each by itself")));
+    }
+    Ok(pool)
 }

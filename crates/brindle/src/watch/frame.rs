@@ -8,6 +8,7 @@ use super::rates::{Pair, Snapshot, items, word};
 use super::style::{Line, Style, wrapped};
 use super::view::View;
 use crate::sync::{SyncReport, bytes_per_second};
+use crate::text::shown;
 use crate::units::Bytes;
 
 /// Characters of the bar that tells how far something is.
@@ -65,6 +66,11 @@ fn push_text(lines: &mut Vec<Line>, style: Style, indent: &str, text: &str, view
 
 /// An array or a pool that is served, and arrays that are its members; whether latencies are shown.
 fn served(lines: &mut Vec<Line>, report: Pair<'_>, history: &History, view: &View) -> bool {
+    if let Some(why) = report.now["not_served"].as_str() {
+        let text = format!("{}: not served: {}", word(&report.now["name"]), shown(why));
+        push_text(lines, Style::Bad, "", &text, view);
+        return false;
+    }
     let is_pool = report.now["pool"].is_object();
     let owner = report.part(|report| if is_pool { &report["pool"] } else { &report["array"] });
     title(lines, &word(&report.now["name"]), owner.now, &kind(report.now), view);

@@ -89,6 +89,37 @@ pub fn is_in_use(device: &Path) -> bool {
     rustix::fs::open(device, flags, Mode::empty()).err() == Some(rustix::io::Errno::BUSY)
 }
 
+/// Where a block device, or a partition of it, is mounted.
+fn mounts_of(device: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    mounts_in(&text, &device.to_string_lossy(), |source| std::fs::canonicalize(source).ok())
+}
+
+fn mounts_in(text: &str, device: &str, real: impl Fn(&str) -> Option<PathBuf>) -> Vec<String> {
+    let is_part = |rest: &str| {
+        rest.strip_prefix('p').is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let is_it = |source: &str| {
+        let file = real(source).map(|file| file.to_string_lossy().into_owned());
+        let file = file.unwrap_or_else(|| source.to_owned());
+        file.strip_prefix(device).is_some_and(|rest| rest.is_empty() || is_part(rest))
+    };
+    let place = |line: &str| {
+        let (before, after) = line.split_once(" - ")?;
+        let source = after.split(' ').nth(1).filter(|source| source.starts_with('/'))?;
+        is_it(source).then(|| before.split(' ').nth(4).unwrap_or_default().to_owned())
+    };
+    text.lines().filter_map(place).collect()
+}
+
+/// A device that somebody has, with the places where it is mounted.
+pub fn in_use(device: &str) -> String {
+    let mounts = mounts_of(Path::new(device));
+    let mounted =
+        if mounts.is_empty() { String::new() } else { format!(" (mounted at {})", mounts.join(", ")) };
+    format!("{device} is in use{mounted}: unmount it first, and end what has it open")
+}
+
 /// Devices whose identifier begins with a word: their numbers, and the whole identifiers.
 pub(crate) fn devices_of(block: &Path, key: &str) -> Vec<(u32, String)> {
     let entries = std::fs::read_dir(block).into_iter().flatten().flatten();
@@ -119,6 +150,17 @@ mod tests {
         assert_eq!(devices_of(&block, "brindle:1:3"), [(12, "brindle:1:3".to_owned())]);
         assert_eq!(devices_of(&block, "brindle:1"), []);
         std::fs::remove_dir_all(&block).unwrap();
+    }
+
+    #[test]
+    fn mounts_of_a_device_and_its_partitions_are_found() {
+        let text = "36 28 43:0 / /srv rw,relatime shared:1 - ext4 /dev/brindle/data rw\n\
+                    37 28 43:1 / /boot rw - ext4 /dev/nbd0p1 rw\n\
+                    38 28 43:32 / /other rw - ext4 /dev/nbd01 rw\n\
+                    39 28 0:5 / /tmp rw - tmpfs /dev/nbd0 rw\nodd line\n - \n";
+        let real = |source: &str| (source == "/dev/brindle/data").then(|| PathBuf::from("/dev/nbd0"));
+        assert_eq!(mounts_in(text, "/dev/nbd0", real), ["/srv", "/boot", "/tmp"]);
+        assert!(mounts_in(text, "/dev/nbd7", real).is_empty());
     }
 
     #[test]

@@ -34,11 +34,28 @@ impl Families {
         let help = "When the server began, in seconds since 1970.";
         all.gauge("brindle_server_start_time_seconds", help, &labels[..1], moment.started);
         for report in reports {
+            served(&mut all, report);
             match report {
                 Report::Array(array) => arrays::export(&mut all, array, moment.started),
                 Report::Pool(pool) => pools::pool(&mut all, pool),
+                Report::Absent(_) => {}
             }
         }
         all
     }
+}
+
+/// Whether something is served that should be.
+fn served(to: &mut Families, report: &Report) {
+    let kind = match report {
+        Report::Array(_) => "array",
+        Report::Pool(_) => "pool",
+        Report::Absent(absent) => absent.kind,
+    };
+    let labels = [(kind, report.name())];
+    let help = "1, of all that the server serves or should serve.";
+    to.gauge(&format!("brindle_{kind}_configured"), help, &labels, 1.0);
+    let help = "1 if it is served, 0 if the settings name it and it is not.";
+    let is_served = f64::from(u8::from(!report.is_absent()));
+    to.gauge(&format!("brindle_{kind}_served"), help, &labels, is_served);
 }

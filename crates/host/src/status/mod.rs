@@ -236,7 +236,28 @@ pub struct PoolStatus {
     pub server: String,
 }
 
-/// Something that is served.
+/// An array or a pool that the settings of a server mean, and that it does not serve.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AbsentStatus {
+    /// Its name; its UUID where the settings tell no name.
+    pub name: String,
+    /// `array` or `pool`.
+    pub kind: &'static str,
+    /// Its UUID, if that is known.
+    pub uuid: Option<String>,
+    /// The reason.
+    pub not_served: String,
+    /// Roles without a device, of a pool `VDEV.ROLE`; none if no part of it was found.
+    pub missing: Option<Vec<String>>,
+    /// The command that goes on from here.
+    pub next: Option<String>,
+    /// The number of the process.
+    pub pid: u32,
+    /// The name of the server.
+    pub server: String,
+}
+
+/// Something that is served, or should be.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Report {
@@ -244,6 +265,8 @@ pub enum Report {
     Array(Box<ExportStatus>),
     /// A pool.
     Pool(Box<PoolStatus>),
+    /// Either of them, which is not served.
+    Absent(Box<AbsentStatus>),
 }
 
 impl Report {
@@ -252,6 +275,7 @@ impl Report {
         match self {
             Self::Array(array) => &array.name,
             Self::Pool(pool) => &pool.name,
+            Self::Absent(absent) => &absent.name,
         }
     }
 
@@ -260,7 +284,13 @@ impl Report {
         match self {
             Self::Array(array) => &array.array.facts.uuid,
             Self::Pool(pool) => &pool.pool.uuid,
+            Self::Absent(absent) => absent.uuid.as_deref().unwrap_or_default(),
         }
+    }
+
+    /// Whether it is not served, though it should be.
+    pub fn is_absent(&self) -> bool {
+        matches!(self, Self::Absent(_))
     }
 
     /// Its devices, as they were named, each with its unanswered operations.
@@ -274,6 +304,7 @@ impl Report {
                 let of = |device: &'_ PoolDevice| device.io.as_ref().map_or(0, |io| io.in_flight);
                 devices.filter_map(|device| Some((device.path.as_deref()?, of(device)))).collect()
             }
+            Self::Absent(_) => Vec::new(),
         }
     }
 
@@ -282,6 +313,7 @@ impl Report {
         match self {
             Self::Array(array) => array.stale_for = Some(seconds),
             Self::Pool(pool) => pool.stale_for = Some(seconds),
+            Self::Absent(_) => {}
         }
     }
 }

@@ -40,6 +40,7 @@ mod names;
 mod nas;
 mod near_words;
 mod next_step;
+mod not_served;
 mod overlay;
 mod partitioned;
 mod places;

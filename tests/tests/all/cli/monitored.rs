@@ -48,6 +48,7 @@ fn what_happens_is_told_as_it_happens() {
     let server = set.serve("");
     let mut command = Command::new(program::path());
     command.args(["monitor", "--json", "--delay", "100ms", "--config", "/dev/null", "--runtime-dir"]);
+    command.env("STATE_DIRECTORY", set.path("state"));
     let mut running = Running(command.arg(set.runtime()).arg("a").stdout(Stdio::piped()).spawn().unwrap());
     let mut lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
     let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
@@ -140,6 +141,7 @@ fn a_webhook_is_told_and_one_that_never_answers_holds_up_nothing() {
             "--runtime-dir",
         ]);
         command.arg(set.runtime()).arg("a").args(flags).env("PATH", set.path("bin"));
+        command.env("STATE_DIRECTORY", set.path("state"));
         command
     };
     path_with(&set, "curl", &format!("cat > {}; echo \"$@\" >> {0}", told.display()));
@@ -154,7 +156,7 @@ fn a_webhook_is_told_and_one_that_never_answers_holds_up_nothing() {
     let mut lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
     let mut next =
         || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap()["event"].clone();
-    assert_eq!([next(), next()], ["NewArray", "DegradedArray"]);
+    assert_eq!([next(), next()], ["DegradedArray", "NewArray"]);
     server.stop_after_failing(1);
     assert_eq!(next(), "DeviceDisappeared");
     assert!(run("monitor --scan --webhook nowhere", &[]).ended(2).err.contains("http://"));
@@ -218,6 +220,7 @@ fn hooked(set: &Set, address: &str, flags: &[&str]) -> Command {
     command
         .arg("a")
         .args(flags)
+        .env("STATE_DIRECTORY", set.path("state"))
         .env("no_proxy", "*")
         .env("HOME", set.dir.path())
         .env("CURL_HOME", set.dir.path());
@@ -284,7 +287,7 @@ fn curl_gives_up_on_a_server_that_never_answers_and_the_monitor_goes_on_meanwhil
     let mut lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
     let mut next =
         || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap()["event"].clone();
-    assert_eq!([next(), next()], ["NewArray", "DegradedArray"]);
+    assert_eq!([next(), next()], ["DegradedArray", "NewArray"]);
     server.stop_after_failing(1);
     assert_eq!(next(), "DeviceDisappeared");
     // One that ends by itself waits until all was tried: three times ten seconds, and some between them.
@@ -292,6 +295,80 @@ fn curl_gives_up_on_a_server_that_never_answers_and_the_monitor_goes_on_meanwhil
     once.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     assert!(said.contains("the webhook was not told, tried 3 times: curl ended with"), "{said}");
     assert!(once.0.wait().unwrap().success());
+}
+
+/// At boot there may be no network: the webhook is told when there is one. A redirection is not followed, and does not count as told.
+#[test]
+fn a_webhook_is_tried_until_it_is_reached_and_a_redirection_is_no_success() {
+    let set = Set::raid5(3);
+    let server = set.serve("");
+    server.ask("fail", &["1"]).ok();
+    let (told, tried) = (set.path("told"), set.path("tried"));
+    let mut command = Command::new(program::path());
+    command.args([
+        "monitor",
+        "--delay",
+        "100ms",
+        "--config",
+        "/dev/null",
+        "--webhook",
+        "http://there/",
+        "--runtime-dir",
+    ]);
+    command
+        .arg(set.runtime())
+        .arg("a")
+        .env("PATH", set.path("bin"))
+        .env("STATE_DIRECTORY", set.path("state"));
+    // Each of the first posts finds no network.
+    let text = format!(
+        "echo x >> {0}; [ $(wc -l < {0}) -gt 4 ] || exit 6; grep -o '\"event[^,]*' >> {1}; printf 200",
+        tried.display(),
+        told.display()
+    );
+    path_with(&set, "curl", &text);
+    let running = Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let begun = std::time::Instant::now();
+    let has = |word: &str| std::fs::read_to_string(&told).unwrap_or_default().contains(word);
+    while !(has("DegradedArray") && has("NewArray")) {
+        assert!(begun.elapsed().as_secs() < 60, "{:?}", std::fs::read_to_string(&tried));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    drop(running);
+    if or_skip(find("curl")).is_some() {
+        let (address, _told) = http_server("302 Found");
+        let ran = Ran::of(hooked(&set, &address, &["--oneshot"])).ended(0);
+        assert!(ran.err.contains("redirection (302)"), "{}", ran.err);
+    }
+    server.stop_after_failing(1);
+}
+
+/// Lines of mdadm.conf: arrays that nobody has, and spares.
+#[test]
+fn what_mdadms_configuration_lists_is_missed() {
+    let set = Set::raid5(3);
+    let server = set.serve("");
+    let conf = set.path("mdadm.conf");
+    let uuid = server.status()["array"]["uuid"].as_str().unwrap().to_owned();
+    let lines = format!(
+        "ARRAY /dev/md/a UUID={uuid} spares=1\nARRAY /dev/md/gone name=here:gone\nARRAY <ignore> UUID=1:2:3:4\n"
+    );
+    std::fs::write(&conf, lines).unwrap();
+    let words = format!("monitor --scan --oneshot --json --runtime-dir {} --config", set.runtime().display());
+    let text = run(&words, &[conf]).ended(0).text();
+    let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |array: &str| -> Vec<&Value> {
+        events.iter().filter(|event| event["array"] == array).map(|event| &event["event"]).collect()
+    };
+    assert_eq!(
+        (of("a"), of("gone")),
+        (vec![&"SparesMissing".into()], vec![&"DeviceDisappeared".into()]),
+        "{text}"
+    );
+    let gone = events.iter().find(|event| event["array"] == "gone").unwrap();
+    assert_eq!(gone["severity"], "critical");
+    assert!(gone["host"].as_str().is_some_and(|host| !host.is_empty()), "{gone}");
+    server.stop();
 }
 
 #[test]

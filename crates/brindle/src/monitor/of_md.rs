@@ -6,17 +6,18 @@ use std::path::{Path, PathBuf};
 
 use brindle_host::opening::VolumeOpening;
 
-use super::means;
+use super::conf::MdadmArray;
 use crate::choice::this_host;
-use crate::monitor::MdadmArray;
 use crate::scan::Findable;
 
 /// Whether a line means what was found: by UUID, else by name, else by its members, else by the name of its device alone. `own` is the
 /// host whose arrays are served here.
-pub(super) fn is_named(array: &MdadmArray, found: &Findable, own: &str) -> bool {
+pub(crate) fn is_named(array: &MdadmArray, found: &Findable, own: &str) -> bool {
     if array.uuid.is_some() || array.name.is_some() {
         let (name, uuid) = (array.name.clone(), array.uuid.clone());
-        return means(&VolumeOpening { name, uuid, ..VolumeOpening::default() }, found);
+        let volume = VolumeOpening { name, uuid, ..VolumeOpening::default() };
+        let by_full_name = || volume.uuid.is_none() && volume.name.as_ref() == Some(&found.full_name);
+        return volume.means(&found.name, &found.uuid) || by_full_name();
     }
     if !array.devices.is_empty() {
         let files: BTreeSet<PathBuf> = found.members.iter().map(|member| real(member)).collect();
@@ -116,8 +117,13 @@ fn one(pattern: &[char], letter: char) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::found;
     use super::*;
+
+    fn found(name: &str, host: Option<&str>, metadata: &str) -> Findable {
+        let full_name = host.map_or(name.to_owned(), |host| format!("{host}:{name}"));
+        let (homehost, metadata) = (host.map(str::to_owned), metadata.to_owned());
+        Findable { name: name.to_owned(), full_name, homehost, metadata, ..Findable::default() }
+    }
 
     #[test]
     fn names_match_patterns() {
