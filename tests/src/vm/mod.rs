@@ -104,6 +104,8 @@ struct Disk {
     format: &'static str,
     /// Logical and physical sector size in bytes.
     sector: u32,
+    /// A unit of the SCSI controller, however few disks there are.
+    scsi: bool,
 }
 
 impl Vm {
@@ -167,9 +169,21 @@ impl Vm {
             image: p.as_ref().to_path_buf(),
             format: "raw",
             sector,
+            scsi: false,
         }));
         assert!(self.disks.len() <= MAX_DISKS, "{} disks do not fit", self.disks.len());
         self
+    }
+
+    /// Adds raw images as disks that are units of the SCSI controller; the others stay what they are.
+    ///
+    /// # Panics
+    /// With more than [`MAX_DISKS`].
+    pub fn scsi_disks(self, images: impl IntoIterator<Item = impl AsRef<Path>>) -> Self {
+        let others = self.disks.len();
+        let mut vm = self.disks(images);
+        vm.disks[others..].iter_mut().for_each(|disk| disk.scsi = true);
+        vm
     }
 
     /// Gives all disks so far sectors of this size in bytes.
@@ -250,7 +264,7 @@ impl Vm {
     pub fn debian(self, disk: &Path, payload: &[(String, Vec<u8>)]) -> Result<Self, Missing> {
         let mut vm = self.network()?.file_system()?;
         assert!(vm.disks.is_empty(), "its own is the first disk");
-        vm.disks.push(Disk { image: disk.to_path_buf(), format: "qcow2", sector: 512 });
+        vm.disks.push(Disk { image: disk.to_path_buf(), format: "qcow2", sector: 512, scsi: false });
         vm.debian = Some(debian::handover(payload));
         Ok(vm)
     }
@@ -306,11 +320,11 @@ impl Vm {
         for line in [machine::CONSOLE, machine::RESULTS] {
             qemu.arg("-serial").arg(format!("file:{}", dir.join(line).display()));
         }
-        let few = self.disks.len() <= MAX_VIRTIO_BLK;
-        if !few {
+        let few = self.disks.iter().filter(|disk| !disk.scsi).count() <= MAX_VIRTIO_BLK;
+        if !few || self.disks.iter().any(|disk| disk.scsi) {
             qemu.args(["-device", "virtio-scsi-pci,id=scsi"]);
         }
-        let output = Disk { image: dir.join(machine::OUTPUT), format: "raw", sector: 512 };
+        let output = Disk { image: dir.join(machine::OUTPUT), format: "raw", sector: 512, scsi: false };
         for (i, disk) in self.disks.iter().chain([&output]).enumerate() {
             // No flush reaches the host's disk: it is the emulated machine that may crash, never the host.
             let path = disk.image.display().to_string().replace(',', ",,");
@@ -318,7 +332,7 @@ impl Vm {
                 "file={path},if=none,id=d{i},format={},cache=unsafe,discard=unmap",
                 disk.format
             ));
-            let device = match few {
+            let device = match few && !disk.scsi {
                 true => "virtio-blk-pci".to_owned(),
                 false => format!("scsi-hd,bus=scsi.0,scsi-id=0,lun={i}"),
             };

@@ -1,6 +1,7 @@
 //! Volumes as block devices of the kernel that serves them: made, used, found again after a crash, ended.
 
 mod pools;
+mod pulled;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -36,7 +36,7 @@ fn all_there(client: &mut Client<UnixStream>, pieces: u64) {
     }
 }
 
-fn connect(server: &Server) -> Client<UnixStream> {
+pub(super) fn connect(server: &Server) -> Client<UnixStream> {
     let uri = server.uri();
     let path = uri.split_once("?socket=").unwrap().1;
     Client::connect(UnixStream::connect(path).unwrap(), "").unwrap()

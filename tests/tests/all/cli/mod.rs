@@ -48,6 +48,7 @@ mod plan;
 mod power;
 mod predict;
 mod profile;
+mod pulled;
 mod readd;
 mod readd_together;
 mod refuse;
