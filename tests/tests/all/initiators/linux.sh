@@ -21,8 +21,9 @@ until_so [ -b /dev/sdb ]
 put read_only "$(cat /sys/block/sdb/ro)"
 step reset perl -e 'open(F, "<", "/dev/sdb") or die; $device = pack("i", 1); ioctl(F, 0x2284, $device) or die "$!\n"'
 step read dd if=/dev/sdb of=/dev/null bs=4k count=1 iflag=direct
-put reset "$(dmesg | grep -c 'session reset succeeded')"
-dmesg | grep -i 'connection\|reset' | tail -20
+# Each session's disk says so when it is new: the reader's first and after its reset, the other's first and after the server was killed.
+sessions_of() { dmesg | grep -c "sd $1:0:0:0: Power-on or device reset"; }
+put sessions "$(sessions_of 0) $(sessions_of 1)"
 step logout of_reader -u
 step forget of_reader -o delete
 some_more
