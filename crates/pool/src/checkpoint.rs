@@ -26,13 +26,14 @@ use crate::space::{Grant, Space};
 use crate::table::Table;
 
 /// Attempts to write one where members refuse blocks.
-const ATTEMPTS: usize = 4;
+const ATTEMPTS: usize = 8;
 /// Leaves that are gone over without a break.
 const AT_ONCE: usize = 256;
 /// Leaves that are read side by side.
 const READ: usize = 32;
 /// Segments of few pages that one checkpoint empties.
 const SPARSE: usize = 4;
+const MANY_SPARSE: usize = 16;
 
 /// The reason of a checkpoint, which it may record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,18 +56,26 @@ pub(crate) struct Pages<'a> {
     placed: Vec<Address>,
     /// An uberblock that names them may stand somewhere.
     is_named: bool,
+    /// A member refused a block of this.
+    refused: Option<Grant>,
 }
 
 impl<'a> Pages<'a> {
     pub(crate) fn new(core: &'a Core, grants: &[Grant]) -> Self {
         let grants = grants.to_vec().into();
-        Self { core, grants, filling: Vec::new(), placed: Vec::new(), is_named: false }
+        Self { core, grants, filling: Vec::new(), placed: Vec::new(), is_named: false, refused: None }
     }
 
-    /// After this error nothing names what was written, and its places can be written again. Else a member that is silent for long would
-    /// cost all room for pages.
-    pub(crate) fn are_nobodys(&self, error: VolumeError) -> bool {
-        !self.is_named && !matches!(error, VolumeError::Member { error: OpError::Medium(_), .. })
+    /// After an error nothing names what was written, and its places can be written again: else a member that is silent for long would cost
+    /// all room for pages. But for those of a segment up to the block that a member refused.
+    pub(crate) fn give_back(&self, space: &mut Space, grants: &[Grant]) {
+        let is_well = |grant: &&Grant| {
+            self.refused
+                .is_none_or(|refused| grant.segment != refused.segment || grant.stripe > refused.stripe)
+        };
+        if !self.is_named {
+            space.give_back(&grants.iter().filter(is_well).copied().collect::<Vec<_>>());
+        }
     }
 
     async fn put(&mut self, kind: u32, number: u64, bytes: Vec<u8>) -> Result<Pointer, VolumeError> {
@@ -86,7 +95,11 @@ impl<'a> Pages<'a> {
     async fn finish(&mut self) -> Result<(), VolumeError> {
         let Some(grant) = self.grants.pop_front() else { return Ok(()) };
         let filling = core::mem::take(&mut self.filling);
-        self.core.write_pages(grant, &filling).await
+        let written = self.core.write_pages(grant, &filling).await;
+        if matches!(written, Err(VolumeError::Member { error: OpError::Medium(_), .. })) {
+            self.refused = Some(grant);
+        }
+        written
     }
 
     /// A list of pages, and pointers to them, up to one.
@@ -201,8 +214,9 @@ impl Core {
         self.log.since.set(self.log.since.get() - batches);
         let outlived = self.map.borrow().has_outlived();
         self.space.borrow_mut().forget_reuse(outlived);
-        self.space.borrow_mut().published();
+        let _gained = self.space.borrow_mut().published();
         self.map.borrow_mut().shrink(self.config.leaves);
+        self.audit();
         Ok(())
     }
 
@@ -304,8 +318,10 @@ impl Core {
     /// Leaves of segments that hold few pages are written elsewhere, so that those become free.
     async fn gather_pages(&self) -> Result<(), VolumeError> {
         // No more than there is room for beside what has to be written.
-        let most = self.space.borrow().room_for_pages().saturating_sub(self.page_debt(0));
-        let sparse = self.space.borrow().sparse_pages(SPARSE, most);
+        let (room, kept) = (self.space.borrow().room_for_pages(), self.space.borrow().pages);
+        let most = room.saturating_sub(self.pages_owed(self.log.coming.get()));
+        // Where pages take more than is kept for them, more segments of theirs are emptied.
+        let sparse = self.space.borrow().sparse_pages(if room < kept { MANY_SPARSE } else { SPARSE }, most);
         if sparse.is_empty() {
             return Ok(());
         }
@@ -340,14 +356,10 @@ impl Core {
         let others =
             pages_of(leaves, LEAF_REFS) + pages_of(volumes.len(), VOLUMES) + pages_of(nodes.len(), NODES);
         let table = pages_of(segments, SEGMENTS);
-        let grants = {
-            let mut space = self.space.borrow_mut();
-            space.take_pages(full as u32 + others + table).ok_or(VolumeError::NoSpace)?
-        };
+        let (grants, debt) = self.take_room(full as u32 + others + table)?;
         // Counted before the table of segments is written, which is among them.
         let places: Vec<Address> =
             grants.iter().flat_map(Grant::pages).take(full + others as usize + table as usize).collect();
-        let debt = self.map.borrow_mut().pay_debt();
         let old = self.old_pages(dirty, gone);
         let outlived = self.map.borrow().has_outlived();
         let records = {
@@ -364,9 +376,7 @@ impl Core {
                 self.map.borrow_mut().owe(debt);
                 let mut space = self.space.borrow_mut();
                 space.exchange(&places, &old);
-                if pages.are_nobodys(error) {
-                    space.give_back(&grants);
-                }
+                pages.give_back(&mut space, &grants);
                 return Err(error);
             }
         };

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use brindle_format::pool::place::{Address, Shape};
-use brindle_format::pool::{BLOCK, Batch, DENSE_ENTRIES, EntryKind, LEAF_ENTRIES, Leaf, LeafKind};
+use brindle_format::pool::{BLOCK, Batch, EntryKind, Leaf, LeafKind};
 use brindle_io::sync::join_all;
 use brindle_volume::VolumeError;
 
@@ -11,9 +11,10 @@ use crate::checkpoint::Why;
 use crate::core::Core;
 use crate::leaf::Located;
 use crate::map::{Dead, Key};
-use crate::queue::{Item, Lane, Source, Ticket};
+use crate::owed::Coming;
+use crate::queue::{Item, Source, Ticket};
 use crate::read::{Pin, Unreadable};
-use crate::space::{BATCH_BLOCKS, Stream};
+use crate::space::Stream;
 
 /// The part of all segments that so many batches are between two looks at them: these cost little beside the batches.
 const LOOKS: usize = 512;
@@ -31,9 +32,6 @@ const FULL: usize = 3;
 const AHEAD: i64 = 2048;
 /// The reserve below which users wait for cleaning, in the parts of [`crate::space::Space::reserve`]. At half of it both go at one pace.
 const PACED: u64 = 768;
-/// The fewest blocks that cleaning moves at once, and pages beyond those that it counts with.
-const FEW_MOVES: u64 = 8;
-const SPARE: u64 = 16;
 /// Leaves that were given back which are gone through at a time.
 const REAPED: usize = 64;
 /// Stripes whose summaries are read side by side where batches have one.
@@ -52,11 +50,15 @@ impl Core {
 
     /// A checkpoint is due, as far as what is counted anyway tells.
     fn is_due(&self) -> bool {
+        self.is_overdue() || self.needs_checkpoint()
+    }
+
+    /// The same, and no record of the table of segments does instead.
+    fn is_overdue(&self) -> bool {
         self.map.borrow().changes() >= self.config.changes
             || self.log.since.get() >= self.config.batches
             || self.reshaped.get()
-            || self.needs_checkpoint()
-            || self.page_debt(0) * 4 >= self.room_for_changes() * 3
+            || self.page_debt(Coming::default()) * 4 >= self.room_for_changes() * 3
     }
 
     /// Begins what is due.
@@ -69,8 +71,11 @@ impl Core {
         let (waiting, not_full) = self.space.borrow().waiting();
         // A checkpoint is for those that a record of the table does not gain.
         let many = |waiting: usize| waiting * 3 >= not_full.max(8) * 2;
-        let reuses = self.begin_reuse(many(waiting) || self.space.borrow().is_scarce());
-        let due = self.is_due() || many(waiting.saturating_sub(reuses));
+        let overdue = self.is_overdue();
+        let due = overdue || {
+            let reuses = self.begin_reuse(many(waiting) || self.space.borrow().is_scarce());
+            self.needs_checkpoint() || many(waiting.saturating_sub(reuses))
+        };
         if due && let Some(core) = self.kept().filter(|core| !core.checkpointing.replace(true)) {
             drop(self.set.io.spawn(async move {
                 let _due = core.some_checkpoint().await;
@@ -110,61 +115,6 @@ impl Core {
         self.reserve.get() < 1024
     }
 
-    /// Pages that the next checkpoint may write, and the one under way still has to, once batches under way and so many more blocks have
-    /// changed the map.
-    pub(crate) fn page_debt(&self, more: u64) -> u64 {
-        let more = more + self.log.coming.get();
-        self.map.borrow().debt(more as usize) as u64 + 2 * u64::from(self.list_pages(0))
-    }
-
-    /// Pages that changes may cost until the next checkpoint: all there is room for, but for what that one has to gather of pages that lie
-    /// about in segments which are nearly empty. Without that these would take more and more of the room, until there is none.
-    pub(crate) fn room_for_changes(&self) -> u64 {
-        let space = self.space.borrow();
-        space.room_for_pages().saturating_sub(space.most_pages())
-    }
-
-    /// Blocks that cleaning may move at once: each may change another leaf, for which the next checkpoint has to have room.
-    pub(crate) fn moves_with_room(&self) -> u32 {
-        let room = self.room_for_changes().saturating_sub(self.page_debt(0) + SPARE);
-        room.clamp(FEW_MOVES, u64::from(BATCH_BLOCKS)) as u32
-    }
-
-    /// Whether so many blocks of a lane may be written. Without room for the pages of the next checkpoint nothing would become free any
-    /// more: so cleaning waits for a checkpoint as users do, who leave it a part of that room.
-    pub(crate) fn may_write(&self, lane: Lane, blocks: u64) -> bool {
-        match lane {
-            Lane::Users => self.admits(blocks),
-            Lane::Cold => self.page_debt(blocks) <= self.room_for_changes(),
-            Lane::Zeroes => true,
-        }
-    }
-
-    /// Whether users may write so many blocks: the next checkpoint can write what it has to, has not far too much to write, and cleaning
-    /// has room for what it is about to move. Segments are emptied together: else none would be empty when the log ends.
-    fn admits(&self, blocks: u64) -> bool {
-        let map = self.map.borrow().changes() < 2 * self.config.changes;
-        let moves = self.to_move.get() == 0 || {
-            let (to_move, space) = (self.to_move.get(), self.space.borrow());
-            space.room_of_log() >= to_move + to_move / 8 + blocks.min(space.least_blocks())
-        };
-        let room = self.room_for_changes();
-        map && moves && self.page_debt(blocks) <= room - room / 4
-    }
-
-    /// Notes what volumes may take, and what their map may.
-    pub(crate) fn estimate(&self) {
-        let sold: u64 = self.volumes.borrow().iter().map(|volume| volume.size.next_multiple_of(4096)).sum();
-        let entries = if self.label.features.dense_leaves() { DENSE_ENTRIES } else { LEAF_ENTRIES };
-        let leaves = (sold >> 12).div_ceil(entries as u64 * 3 / 4);
-        let changes = (self.config.changes as u64).min(leaves + leaves / 8);
-        let mut space = self.space.borrow_mut();
-        // Where segments are used again between checkpoints, none have to last from one to the next.
-        let lasts = (!self.label.features.reuse()).then_some(self.config.changes as u64);
-        (space.sold, space.changes) = (sold, lasts);
-        space.pages = changes + changes / 4 + 2 * u64::from(self.list_pages_of(leaves as usize, &space));
-    }
-
     /// Waits until cleaning has earned what users are about to write, while there is less than there should be: so none of them has to
     /// wait for long. What is asked for grows as what is left shrinks. Also while cleaning only looks for what it is to move: else users
     /// take all that is left meanwhile, and each few segments cost a checkpoint.
@@ -183,8 +133,7 @@ impl Core {
         self.room.notify();
     }
 
-    /// Cleans until there is room enough, and all has as much parity as it can have. Where nothing gives room, that is counted: users
-    /// wait no longer for it.
+    /// Cleans until there is room enough, and all has as much parity as it can have, or until nothing gives room.
     async fn clean(self: &Rc<Self>) {
         let mut left = Vec::new();
         self.clean_on(&mut left).await;
@@ -238,7 +187,6 @@ impl Core {
             let has_dead = !self.map.borrow().dead.is_empty() && self.reaping.get();
             let Some(moved) = moved.ok().filter(|_| has_dead || idle < FRUITLESS && fruitless < PATIENT)
             else {
-                self.in_vain.set(self.in_vain.get() + 1);
                 return;
             };
             // As many as before is no gain. Those that users took meanwhile were one.
@@ -274,9 +222,10 @@ impl Core {
             victims.push((victim, Pin::new(&self.space, victim), blocks));
         }
         if victims.is_empty() && left.is_empty() {
-            if thin && self.space.borrow().has_thin_pages() {
+            let pages = self.space.borrow().thin_pages();
+            if thin && pages > 0 {
                 self.some_checkpoint().await?;
-                return Ok(usize::from(self.space.borrow().has_thin_pages()));
+                return Ok(pages.saturating_sub(self.space.borrow().thin_pages()));
             }
             return Ok(0);
         }

@@ -17,6 +17,7 @@ use brindle_members::turn::Turns;
 use brindle_volume::VolumeError;
 
 use crate::events::PoolEvent;
+use crate::look::PoolOpenError;
 use crate::map::{Dead, Key, Map};
 use crate::queue::Log;
 use crate::space::Space;
@@ -126,13 +127,15 @@ pub(crate) struct Core {
     pub(crate) last_result: Cell<Result<(), VolumeError>>,
     /// Room has become free, or a checkpoint has ended.
     pub(crate) room: Notify,
+    /// The room of the next checkpoint is not sure.
+    pub(crate) cramped: Cell<bool>,
+    /// The reason why it is open for reading alone, if nobody asked for that.
+    pub(crate) shut: RefCell<Option<PoolOpenError>>,
     /// Checkpoints that have ended.
     pub(crate) ended: Cell<u64>,
     /// One is under way, or about to be; somebody cleans.
     pub(crate) checkpointing: Cell<bool>,
     pub(crate) cleaning: Cell<bool>,
-    /// How often cleaning has ended without room enough.
-    pub(crate) in_vain: Cell<u64>,
     /// Segments that cleaning went through since the last checkpoint.
     pub(crate) tried: RefCell<BTreeSet<u32>>,
     /// Blocks that users may write before cleaning has to go on.

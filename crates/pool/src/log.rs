@@ -16,15 +16,11 @@ use crate::core::Core;
 use crate::leaf::Located;
 use crate::map::{Before, ENDLESS};
 use crate::queue::{Item, Lane, Source};
-use crate::space::{BATCH_BLOCKS, Grant, IN_FLIGHT, Stream};
+use crate::space::{BATCH_BLOCKS, Grant, IN_FLIGHT};
 use crate::stripe::parity_of;
 
 /// How often a batch is written elsewhere before there is no room for it.
 const ELSEWHERE: usize = 8;
-/// Checkpoints that are waited for while nobody cleans.
-const TRIES: u32 = 64;
-/// Times that cleaning may end in vain before there is no room.
-const ENOUGH: u64 = 3;
 
 /// A batch to be written.
 struct Load {
@@ -145,7 +141,7 @@ impl Core {
         if lane == Lane::Users {
             self.pay(items.len() as i64).await;
         }
-        let grant = match self.room_for(lane, &items).await {
+        let grant = match self.room_for(lane, &items, BATCH_BLOCKS).await {
             Ok(grant) => grant,
             Err(error) => return Err((items, error)),
         };
@@ -157,8 +153,8 @@ impl Core {
         self.log.flying.set(self.log.flying.get() + 1);
         let of_users = usize::from(lane == Lane::Users);
         self.log.of_users.set(self.log.of_users.get() + of_users);
-        let coming = items.len() as u64;
-        self.log.coming.set(self.log.coming.get() + coming);
+        let coming = self.coming_of(&items);
+        self.log.coming.set(self.log.coming.get().and(coming));
         self.space.borrow_mut().written(grant.segment, sequence);
         let fua = items.iter().any(|item| item.fua);
         if lane != Lane::Cold {
@@ -170,68 +166,26 @@ impl Core {
             core.carry_out(load).await;
             core.log.flying.set(core.log.flying.get() - 1);
             core.log.of_users.set(core.log.of_users.get() - of_users);
-            core.log.coming.set(core.log.coming.get() - coming);
+            core.log.coming.set(core.log.coming.get().without(coming));
             core.log.landed.notify();
+            core.audit();
             core.look_after();
         }));
         Ok(())
     }
 
-    /// Stripes for these items; waits until there are some.
-    async fn room_for(self: &Rc<Self>, lane: Lane, items: &[Item]) -> Result<Grant, VolumeError> {
-        let cold = lane == Lane::Cold;
-        let blocks = 1 + items.iter().filter(|item| item.kind.has_block()).count() as u32;
-        let row = self.space.borrow().row();
-        let stream = match cold {
-            true => Stream::Cold,
-            false if blocks * 4 >= row * 3 => Stream::Rows,
-            false => Stream::Short,
-        };
-        let (in_vain, mut tries) = (self.in_vain.get(), 0);
-        let take = || {
-            let waits = lane != Lane::Cold && items.iter().any(|item| self.log.is_moving(item));
-            // Where room for pages is short, a few moves at a time are still possible.
-            let blocks = if cold { blocks.min(self.moves_with_room() + 1) } else { blocks };
-            let may = !waits && self.may_write(lane, u64::from(blocks));
-            may.then(|| self.space.borrow_mut().take(stream, blocks.max(2), lane.urgency())).flatten()
-        };
-        // Cleaning that goes on ends; where it has nothing to do, checkpoints free what is waited for.
-        while tries < TRIES && self.in_vain.get() < in_vain + ENOUGH {
-            if self.broken.get() {
-                return Err(VolumeError::TooManyLost);
-            }
-            if let Some(grant) = take() {
-                return Ok(grant);
-            }
-            self.look_around();
-            // Users leave checkpoints to cleaning while that goes on.
-            let is_busy = || !cold && (self.cleaning.get() || self.reaping.get());
-            if is_busy() {
-                let over = || take().map(Some).or_else(|| (!is_busy() || self.broken.get()).then_some(None));
-                if let Some(grant) = self.room.until(over).await {
-                    return Ok(grant);
-                }
-            } else {
-                tries += 1;
-                // The log gets more segments, once cleaning has emptied some.
-                self.some_room().await?;
-            }
-        }
-        // Where checkpoints fail it is not room that is missing.
-        Err(self.last_result.get().err().unwrap_or(VolumeError::NoSpace))
-    }
-
     async fn carry_out(self: &Rc<Self>, mut load: Load) {
         let mut result = Err(VolumeError::NoSpace);
-        for _ in 0..ELSEWHERE {
+        for attempt in 1..=ELSEWHERE {
             match self.write_batch(&load).await {
                 Ok(()) => {
                     result = Ok(());
                     break;
                 }
                 Err(VolumeError::Member { error: OpError::Medium(_) | OpError::NoSpace, .. }) => {
-                    // The members stay; what fits goes elsewhere under the same number.
-                    match self.room_for(load.lane, &load.items).await {
+                    // The members stay; what fits goes elsewhere under the same number, less of it each time: some of the
+                    // stripes that lie side by side are well.
+                    match self.room_for(load.lane, &load.items, BATCH_BLOCKS >> attempt).await {
                         Ok(grant) => {
                             load.grant = grant;
                             let rest = beyond(grant, &mut load.items);

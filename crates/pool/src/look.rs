@@ -103,6 +103,16 @@ pub enum PoolOpenError {
         /// The number of members.
         count: u64,
     },
+    /// Pages of its own find no room.
+    #[error(
+        "the pool has room for {has} pages of its own, and what was written to it needs {needs}: an older release filled it that far; it is open for reading alone, copy its volumes to another"
+    )]
+    NoRoom {
+        /// Pages that the next checkpoint may need.
+        needs: u64,
+        /// Pages for which there is room.
+        has: u64,
+    },
     /// A page that the uberblock names is damaged beyond repair.
     #[error("a page of the pool is damaged beyond repair")]
     Damaged,

@@ -9,6 +9,7 @@ use brindle_format::pool::place::Address;
 use brindle_format::pool::{LeafEntry, LeafKind, Pointer, leaf_takes};
 
 use crate::leaf::{Entries, Located};
+use crate::owed::{Coming, Debt, Owed};
 
 /// A block of a volume: the volume's number, and which block.
 pub(crate) type Key = (u32, u64);
@@ -124,9 +125,6 @@ pub(crate) enum Before {
     Nothing,
 }
 
-/// Entries of a leaf that came of a larger one.
-const SPLIT: usize = brindle_format::pool::LEAF_ENTRIES * 3 / 4;
-
 /// The map.
 #[derive(Default)]
 pub(crate) struct Map {
@@ -141,10 +139,12 @@ pub(crate) struct Map {
     hand: Key,
     /// Leaves that nobody has gone through yet since they were given back.
     pub(crate) dead: Vec<Dead>,
-    /// Freezes so far; leaves that changes since the last one belong to; and those of before that have not been written.
+    /// Freezes so far; what changes since the last one make due; and those of before that have not been written.
     freezes: u64,
-    due: usize,
-    due_before: usize,
+    due: Owed,
+    due_before: Owed,
+    /// Volumes without leaves that were written to since the last freeze.
+    leafless: BTreeSet<u32>,
 }
 
 impl Map {
@@ -174,42 +174,83 @@ impl Map {
         self.leaves.range_mut(..=key).next_back().filter(|(at, _)| at.0 == key.0)
     }
 
-    /// The most pages that leaves of the next checkpoint may take, and of the one under way, once so many more blocks have changed.
-    pub(crate) fn debt(&self, more: usize) -> usize {
-        let of = |layer: &Layer| layer.blocks.len() / SPLIT + 2 * layer.zeroes.len();
+    /// The most pages that leaves of the next checkpoint may take, and of the one under way, once those that come have changed the map.
+    pub(crate) fn debt(&self, coming: Coming) -> Debt {
         let all = self.leaves.len();
-        let due = (self.due + more).min(all) + self.due_before.min(all);
-        due + of(&self.now) + of(&self.frozen) + more / SPLIT + 2
+        let due = Owed { leafless: self.leafless.len(), ..self.due };
+        let now = due.debt(self.now.zeroes.len(), coming, all);
+        let before = self.due_before.debt(0, Coming::default(), all);
+        Debt { pages: now.pages + before.pages + 2, more: now.more + before.more }
     }
 
     /// A checkpoint has taken room for all that was frozen: it is no debt any more. Gives what was, for one that does not come to its end.
-    pub(crate) fn pay_debt(&mut self) -> usize {
+    pub(crate) fn pay_debt(&mut self) -> Owed {
         core::mem::take(&mut self.due_before)
     }
 
     /// A checkpoint gave its room back.
-    pub(crate) fn owe(&mut self, due: usize) {
-        self.due_before += due;
+    pub(crate) fn owe(&mut self, due: Owed) {
+        self.due_before = self.due_before.and(due);
+    }
+
+    /// The cost of changes of these blocks.
+    pub(crate) fn coming(&self, blocks: impl Iterator<Item = Key>) -> Coming {
+        let (mut coming, mut full) = (Coming::default(), (0, 0)..(0, 0));
+        for key in blocks {
+            coming.leaves += 1;
+            if full.contains(&key) {
+                continue;
+            }
+            match self.leaves.range(..=key).next_back().filter(|(at, _)| at.0 == key.0) {
+                Some((&at, slot)) if self.is_full(at, slot) => full = at..self.end_of(at),
+                Some((_, Slot { content: Some(entries), .. })) if entries.find(key.1).is_some() => {}
+                _ => coming.fresh += 1,
+            }
+        }
+        coming
+    }
+
+    fn end_of(&self, at: Key) -> Key {
+        self.leaves.range((at.0, at.1 + 1)..).next().map_or((u32::MAX, u64::MAX), |(&next, _)| next)
+    }
+
+    /// A leaf has all blocks that it can have.
+    fn is_full(&self, at: Key, slot: &Slot) -> bool {
+        let (count, end) = (slot.content.as_ref().map_or(slot.count.into(), Entries::len), self.end_of(at));
+        end.0 == at.0 && end.1 - at.1 == count as u64
     }
 
     /// A block is elsewhere from now on; gives where it was: among the changes, or according to what else is in memory.
     pub(crate) fn set(&mut self, key: Key, to: Located) -> Before {
         let (now, freezes) = (self.now.blocks.insert(key, to), self.freezes + 1);
         let zeroes = now.is_none() && self.now.is_zeroes(key);
-        let mut due = 0;
-        let slot = self.leaves.range_mut(..=key).next_back().filter(|(at, _)| at.0 == key.0);
-        let below = slot.and_then(|(_, slot)| {
-            due = usize::from(core::mem::replace(&mut slot.due, freezes) != freezes);
-            slot.content.as_ref().map(|entries| entries.located(key.1))
-        });
-        // Recovery alone finds such a one here: else the layer has the block.
-        let below = below.filter(|below| below.segment().is_none_or(|n| !self.now.reused.contains(&n)));
-        self.due += due;
+        // Recovery alone finds one in a segment that was used again: else the layer has the block.
+        let below = self
+            .touch_for(key, freezes, now.is_none())
+            .filter(|below| below.segment().is_none_or(|n| !self.now.reused.contains(&n)));
         match now {
             Some(now) => Before::Change(now),
             None if zeroes => Before::Nothing,
             None => self.frozen.find(key).or(below).map_or(Before::Nothing, Before::Below),
         }
+    }
+
+    /// The next checkpoint changes the leaf of a block; gives where the block is by it, if it is in memory.
+    fn touch_for(&mut self, key: Key, freezes: u64, is_first: bool) -> Option<Located> {
+        let Some((&at, slot)) = self.leaves.range_mut(..=key).next_back().filter(|(at, _)| at.0 == key.0)
+        else {
+            self.leafless.insert(key.0);
+            self.due.fresh += usize::from(is_first);
+            return None;
+        };
+        self.due.leaves += usize::from(core::mem::replace(&mut slot.due, freezes) != freezes);
+        let below = slot.content.as_ref().map(|entries| entries.located(key.1));
+        let is_there = match below {
+            Some(below) => below != Located::Zeroes,
+            None => self.leaves.get(&at).is_some_and(|slot| self.is_full(at, slot)),
+        };
+        self.due.fresh += usize::from(is_first && !is_there);
+        below
     }
 
     /// Blocks are zeroes from now on; gives where they were among the changes.
@@ -222,7 +263,10 @@ impl Map {
         debug_assert!(self.is_thawed());
         self.frozen = core::mem::take(&mut self.now);
         self.freezes += 1;
-        self.due_before += core::mem::take(&mut self.due);
+        let leafless = core::mem::take(&mut self.leafless).len();
+        let mut due = Owed { leafless, ..core::mem::take(&mut self.due) };
+        due.leaves += 2 * self.frozen.zeroes.len();
+        self.due_before = self.due_before.and(due);
     }
 
     /// Leaves have all that was frozen.
@@ -449,6 +493,7 @@ impl Map {
     /// A leaf is to be rewritten.
     pub(crate) fn touch(&mut self, at: Key) {
         if let Some(slot) = self.leaves.get_mut(&at).filter(|slot| slot.content.is_some()) {
+            self.due_before.leaves += usize::from(!slot.dirty);
             mark(slot, &mut self.cached);
         }
     }

@@ -61,11 +61,27 @@ pub async fn open(
     open_chosen(io, choose(&looked, take)?, how, config).await
 }
 
-/// The same of devices that have been looked at.
+/// The same of devices that have been looked at. A pool that has no room for its own pages opens for reading alone.
 ///
 /// # Errors
 /// As of [`open`].
 pub async fn open_chosen(
+    io: &Io,
+    chosen: Chosen,
+    how: How,
+    config: PoolConfig,
+) -> Result<(Pool, Recovered), PoolOpenError> {
+    match open_as(io, chosen.clone(), how, config).await {
+        Err(why @ PoolOpenError::NoRoom { .. }) => {
+            let (pool, recovered) = open_as(io, chosen, How::ReadOnly, config).await?;
+            pool.0.shut.replace(Some(why));
+            Ok((pool, recovered))
+        }
+        opened => opened,
+    }
+}
+
+async fn open_as(
     io: &Io,
     chosen: Chosen,
     how: How,
@@ -97,6 +113,10 @@ pub async fn open_chosen(
             let lineage = &mut core.record.borrow_mut().lineage;
             lineage.splice(0..0, overruled);
             lineage.truncate(LINEAGE);
+        }
+        if let Err(why) = core.has_room_to_open() {
+            core.set.ended.set(true);
+            return Err(why);
         }
         // Before anything is asked for it is on record who opened, and without whom.
         core.checkpoint(Why::Opening(opening)).await?;
@@ -172,10 +192,11 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         begun: Cell::new(0),
         last_result: Cell::new(Ok(())),
         room: Notify::new(io),
+        cramped: Cell::new(true),
+        shut: RefCell::default(),
         ended: Cell::new(0),
         checkpointing: Cell::new(false),
         cleaning: Cell::new(false),
-        in_vain: Cell::new(0),
         tried: RefCell::default(),
         credit: Cell::new(0),
         to_move: Cell::new(0),

@@ -13,6 +13,7 @@ use crate::check::Checked;
 use crate::core::{Core, Damage, Written};
 use crate::create::{capacity, check_name};
 use crate::events::PoolEvent;
+use crate::look::PoolOpenError;
 use crate::queue::{Item, Source, Ticket};
 use crate::volume::PoolVolume;
 
@@ -136,6 +137,11 @@ impl Pool {
     /// Nothing of it is written.
     pub fn is_read_only(&self) -> bool {
         self.0.read_only
+    }
+
+    /// The reason why nothing of it is written, if nobody asked for that.
+    pub fn why_read_only(&self) -> Option<PoolOpenError> {
+        self.0.shut.borrow().clone()
     }
 
     /// Its volumes.

@@ -11,6 +11,7 @@ use brindle_io::{Io, Slice};
 use brindle_volume::VolumeError;
 
 use crate::map::{ENDLESS, Key};
+use crate::owed::Coming;
 use crate::space::Urgency;
 
 /// Where the bytes of a block come from.
@@ -115,7 +116,7 @@ pub(crate) struct Log {
     /// Of these, those of users.
     pub(crate) of_users: Cell<usize>,
     /// Changes that batches under way are about to make.
-    pub(crate) coming: Cell<u64>,
+    pub(crate) coming: Cell<Coming>,
     pub(crate) landed: Notify,
     /// Batches since the last checkpoint.
     pub(crate) since: Cell<u64>,
@@ -176,7 +177,7 @@ impl Log {
             durable: Cell::new(last),
             flying: Cell::new(0),
             of_users: Cell::new(0),
-            coming: Cell::new(0),
+            coming: Cell::default(),
             landed: Notify::new(io),
             since: Cell::new(0),
             changing: RefCell::default(),

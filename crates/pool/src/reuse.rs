@@ -17,7 +17,8 @@ use brindle_volume::VolumeError;
 
 use crate::checkpoint::{Pages, pages_of};
 use crate::core::Core;
-use crate::space::Grant;
+use crate::owed::Coming;
+use crate::space::{Gains, Grant};
 
 /// Pages of the table that are written anew, and where to.
 struct Room {
@@ -46,7 +47,17 @@ impl Core {
         if !space.is_scarce() || is_under_way || !self.may_reuse() {
             return space.is_scarce() && !is_under_way;
         }
-        !self.cleaning.get() && !space.gains(self.record.borrow().sequence).now
+        drop(space);
+        !self.cleaning.get() && !self.gains().now
+    }
+
+    /// The use that a record of the table would have.
+    fn gains(&self) -> Gains {
+        let least = self.least_pages();
+        let mut space = self.space.borrow_mut();
+        space.least = least;
+        let table = pages_of(space.segments.len(), SEGMENTS);
+        space.gains(self.record.borrow().sequence, table.into())
     }
 
     /// Begins a record if it is `due`; gives how many segments one gains, now or soon.
@@ -54,7 +65,7 @@ impl Core {
         if !self.may_reuse() {
             return 0;
         }
-        let gains = self.space.borrow().gains(self.record.borrow().sequence);
+        let gains = self.gains();
         if due
             && gains.now
             && let Some(core) = self.kept().filter(|core| !core.checkpointing.replace(true))
@@ -91,8 +102,8 @@ impl Core {
         }
         let (sequence, count) = (self.record.borrow().sequence, self.space.borrow().segments.len());
         let most = pages_of(count, SEGMENTS);
-        let has_room = self.page_debt(0) + u64::from(most) <= self.room_for_changes();
-        if !has_room || !self.space.borrow().gains(sequence).now {
+        let has_room = self.page_debt(Coming::default()) + u64::from(most) <= self.room_for_changes();
+        if !has_room || !self.gains().now {
             return Ok(false);
         }
         let segments = self.space.borrow().reusable(sequence);
@@ -116,15 +127,13 @@ impl Core {
         let mut space = self.space.borrow_mut();
         if let Err(error) = written {
             space.exchange(&places, &replaced);
-            if writing.are_nobodys(error) {
-                space.give_back(&grants);
-            }
+            writing.give_back(&mut space, &grants);
             return Err(error);
         }
-        space.published();
-        self.gains.set(self.gains.get() + 1);
+        let gained = space.published() > 0;
+        self.gains.set(self.gains.get() + u64::from(gained));
         self.room.notify();
-        Ok(true)
+        Ok(gained)
     }
 
     /// Room for the pages of the table that change, and for so many `above` them.

@@ -7,12 +7,15 @@
 mod counts;
 mod pages;
 mod reuse;
+mod room;
 mod wear;
+
+pub(crate) use reuse::Gains;
 
 use std::collections::{BTreeSet, VecDeque};
 
 use brindle_format::pool::place::{Address, Shape};
-use brindle_format::pool::{BLOCK, SegmentClass, SegmentRecord, SegmentState, Vdev, VdevKind};
+use brindle_format::pool::{BLOCK, SegmentClass, SegmentRecord, SegmentState, Vdev};
 
 /// The most stripes that batches under way at a time can lie apart: recovery looks no further behind the last batch.
 pub(crate) const IN_FLIGHT: usize = 8;
@@ -25,8 +28,6 @@ const FOR_ZEROES: usize = 1;
 const FEW_LOG: usize = FOR_CLEANING + 6;
 /// The most unused segments of the log of a vdev.
 const MOST_LOG: usize = 256;
-/// Units that are kept for pages at least.
-const FEW_PAGES: usize = 6;
 /// The fewest units of a vdev.
 pub(crate) const FEWEST_UNITS: u32 = 64;
 /// The part that a pool keeps for itself: so many in a hundred units, and so many at least, beside what summaries take.
@@ -63,13 +64,15 @@ pub(crate) enum Stream {
     Short,
     /// Blocks that cleaning moves.
     Cold,
+    /// Zeroes, and the ends of volumes: nothing of such a segment is live, so that the next checkpoint gives all of it back.
+    Zeroes,
 }
 
 impl Stream {
     fn class(self) -> SegmentClass {
         match self {
             Self::Rows => SegmentClass::Rows,
-            Self::Short => SegmentClass::Short,
+            Self::Short | Self::Zeroes => SegmentClass::Short,
             Self::Cold => SegmentClass::Cold,
         }
     }
@@ -143,7 +146,7 @@ struct Unit {
     shorts: usize,
     rows: VecDeque<u32>,
     short: VecDeque<u32>,
-    open: [Option<Open>; 3],
+    open: [Option<Open>; 4],
     pages: Option<Open>,
     /// Members that are in use, a bit each.
     present: u64,
@@ -169,19 +172,6 @@ impl Unit {
     fn whole(&self) -> bool {
         self.present.count_ones() == u32::from(self.vdev.members)
     }
-
-    /// Units that pages may need beside those of the log: what the pool may have to write, as far as it can be kept.
-    fn for_pages(&self, pages: u64) -> usize {
-        let most = (self.vdev.units as usize / 8).max(FEW_PAGES);
-        (pages.div_ceil(self.page_blocks().max(1)) as usize + 2).clamp(FEW_PAGES, most)
-    }
-
-    /// Pages that a segment takes.
-    fn page_blocks(&self) -> u64 {
-        let data = u64::from(self.vdev.members.saturating_sub(u16::from(self.vdev.parity)));
-        let blocks = data << self.vdev.unit >> 12;
-        blocks - blocks.div_ceil(counts::batch_blocks(data))
-    }
 }
 
 /// All segments of a pool.
@@ -195,6 +185,8 @@ pub(crate) struct Space {
     pub(crate) gained: i64,
     /// Pages that a checkpoint may have to write, for which room is kept.
     pub(crate) pages: u64,
+    /// Of these, those without which there is no next one: of their room not even cleaning gets any.
+    pub(crate) least: u64,
     /// Bytes of volumes.
     pub(crate) sold: u64,
     /// Changes of the map after which a checkpoint is due, if segments become free by checkpoints alone.
@@ -212,7 +204,7 @@ impl Space {
             shorts: 0,
             rows: VecDeque::new(),
             short: VecDeque::new(),
-            open: [None; 3],
+            open: [None; 4],
             pages: None,
             present,
             freeing: Vec::new(),
@@ -251,6 +243,7 @@ impl Space {
             freed: 0,
             gained: 0,
             pages: 0,
+            least: 0,
             sold: u64::MAX,
             changes: None,
         };
@@ -364,8 +357,8 @@ impl Space {
         let count = self.units.len();
         let mut order: Vec<usize> = (0..count).map(|n| (self.turn + n) % count).collect();
         self.turn = (self.turn + 1) % count;
-        // Whole vdevs come first.
-        order.sort_by_key(|&at| !self.units[at].whole());
+        // Whole vdevs come first, but those whose log is about to end come last: else small ones would be full before the others.
+        order.sort_by_key(|&at| (self.is_low(at), !self.units[at].whole()));
         order.into_iter().find_map(|at| self.take_of(at, stream, blocks, urgency))
     }
 
@@ -384,14 +377,14 @@ impl Space {
             return None;
         }
         let segment = match stream {
-            Stream::Short => unit.short.pop_front().or_else(|| unit.rows.pop_front()),
+            Stream::Short | Stream::Zeroes => unit.short.pop_front().or_else(|| unit.rows.pop_front()),
             Stream::Rows | Stream::Cold => unit.rows.pop_front().or_else(|| unit.short.pop_front()),
         }?;
         let state = &mut self.segments[segment as usize];
         state.usage = Use::Open;
         state.record.class = stream.class();
         self.gained -= i64::from(stream == Stream::Cold);
-        unit.shorts += usize::from(stream == Stream::Short);
+        unit.shorts += usize::from(matches!(stream, Stream::Short | Stream::Zeroes));
         let open = Open { segment, next: 0 };
         let grant = self.grant(open, blocks)?;
         self.units[at].open[place] = Some(Open { next: grant.stripes, ..open });
@@ -430,23 +423,6 @@ impl Space {
                 self.segments[open.segment as usize].usage = Use::Closed;
             }
         }
-    }
-
-    /// The parity of what is written from now on: all of it, where what was sold still fits beside it.
-    fn parity_now(&self, at: usize) -> u8 {
-        let unit = &self.units[at];
-        let (width, parity) = (unit.present.count_ones() as u8, unit.vdev.parity);
-        let lost = unit.vdev.members as u8 - width;
-        if unit.vdev.kind == VdevKind::Mirror {
-            return width.saturating_sub(1).min(parity);
-        }
-        let least = parity.saturating_sub(lost);
-        let fits = |parity: u8| {
-            let data = u64::from(width.saturating_sub(parity));
-            let units = u64::from(unit.vdev.units) - kept(&unit.vdev) / 2;
-            (data * units) << unit.vdev.unit >= self.sold_of(unit)
-        };
-        (least..=parity.min(width.saturating_sub(1))).rev().find(|&p| p == least || fits(p)).unwrap_or(0)
     }
 
     /// Segments that are empty become free, or the log's. Batches up to `sequence` are in the map.
@@ -494,17 +470,9 @@ impl Space {
     /// Free segments that pages do not need become the log's, with the shape that their members give them. First come those that are
     /// `ready` to be free: nothing is written to them before the checkpoint stands, and nobody reads them.
     fn add_log(&mut self, at: usize, ready: Vec<u32>) {
-        let (parity, pages) = (self.parity_now(at), self.pages_of(at));
+        let (parity, count) = (self.parity_now(at), self.for_log(at, ready.len(), 0));
         let mut ready = VecDeque::from(ready);
         let unit = &mut self.units[at];
-        // Those of a checkpoint that did not succeed are the next one's.
-        let has = unit.log() + unit.adding.len();
-        let want = MOST_LOG.saturating_sub(has);
-        // Cleaning has its part even of what is kept for pages: without it nothing becomes free.
-        let cleaning = FOR_CLEANING.saturating_sub(has);
-        let have = unit.free.len() + ready.len();
-        let cleaning = cleaning.min(have.saturating_sub(FEW_PAGES / 2));
-        let count = have.saturating_sub(unit.for_pages(pages)).max(cleaning).min(want);
         let (mut rows, mut short) = (unit.rows.len(), unit.short.len());
         // As many as were asked for last time, and some for a beginning: half of such a segment is parity, whoever writes to it.
         let shorts = core::mem::take(&mut unit.shorts) + 1;
@@ -530,9 +498,11 @@ impl Space {
         unit.freeing.extend(ready);
     }
 
-    /// The checkpoint stands on all members.
-    pub(crate) fn published(&mut self) {
+    /// The checkpoint stands on all members; gives how many segments the log got by it.
+    pub(crate) fn published(&mut self) -> usize {
+        let mut gained = 0;
         for unit in &mut self.units {
+            gained += unit.adding.len();
             for n in core::mem::take(&mut unit.adding) {
                 let narrow = self.segments[n as usize].record.class == SegmentClass::Short;
                 if narrow { unit.short.push_back(n) } else { unit.rows.push_back(n) }
@@ -558,6 +528,7 @@ impl Space {
                 unit.free.insert(n);
             }
         }
+        gained
     }
 }
 

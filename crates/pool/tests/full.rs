@@ -133,7 +133,9 @@ fn large_units_take_large_checkpoints() {
 fn a_volume_that_is_all_that_a_pool_sells_is_overwritten_for_ever() {
     for ((kind, most), seed) in KINDS.into_iter().zip(0..) {
         let sim = Sim::new(seed);
-        let house = House::new(kind, |size| sim.add_blank_drive(Model::sata_ssd(), size));
+        let mut house = House::new(kind, |size| sim.add_blank_drive(Model::sata_ssd(), size));
+        // Every second one runs as a user's pool does.
+        house.usual = seed % 2 == 1;
         let io = Io::new(Box::new(sim.clone()));
         io.block_on(house.create(&io));
         io.block_on(async {
@@ -187,10 +189,11 @@ fn a_volume_that_is_all_that_a_pool_sells_is_overwritten_for_ever() {
 /// Members fail while a pool is full to the last block, and cleaned: nothing runs out of room, stalls, or is lost.
 #[test]
 fn members_may_fail_while_a_pool_is_full() {
-    for (kind, lost) in [(Kind::Raidz(2, 5), 2), (Kind::Raidz(3, 5), 2), (Kind::Mirror(3), 2), (Kind::Two, 1)]
-    {
+    let kinds = [(Kind::Raidz(2, 5), 2), (Kind::Raidz(3, 5), 2), (Kind::Mirror(3), 2), (Kind::Two, 1)];
+    for ((kind, lost), usual) in kinds.into_iter().zip([true, false].into_iter().cycle()) {
         let sim = Sim::new(lost);
-        let house = House::new(kind, |size| sim.add_blank_drive(Model::sata_ssd(), size));
+        let mut house = House::new(kind, |size| sim.add_blank_drive(Model::sata_ssd(), size));
+        house.usual = usual;
         let io = Io::new(Box::new(sim.clone()));
         io.block_on(house.create(&io));
         io.block_on(async {

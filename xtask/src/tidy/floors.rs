@@ -163,11 +163,11 @@ const HOST: &[&[&str]] = &[
 ];
 
 const POOL: &[&[&str]] = &[
-    &["events", "leaf", "look", "space", "stripe", "table"],
+    &["events", "leaf", "look", "owed", "space", "stripe", "table"],
     &["map"],
     &["queue"],
     &["core", "create"],
-    &["log", "read", "record"],
+    &["log", "read", "record", "room"],
     &["check", "checkpoint", "replay"],
     &["clean", "reuse"],
     &["volume"],

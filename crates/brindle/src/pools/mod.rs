@@ -160,7 +160,7 @@ impl Opened {
         };
         let opened = open_chosen(io, chosen, how, tuning.pool(seconds_since_1970)).await;
         let (pool, recovered) = opened.map_err(|source| without(source, &left_out))?;
-        let mended = how != How::ReadOnly;
+        let mended = !pool.is_read_only();
         Ok(Self { pool, recovered, members, devices, left_out, damaged, mended })
     }
 
@@ -170,6 +170,9 @@ impl Opened {
         let then = if self.mended { "it is written anew from" } else { "going on with" };
         for (name, at) in &self.damaged {
             eprintln!("brindle: {name}: its label at byte {at} is damaged; {then} the other");
+        }
+        if let Some(why) = self.pool.why_read_only() {
+            eprintln!("brindle: {why}");
         }
         if self.recovered.lost > 0 {
             eprintln!(

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use brindle_format::pool::SegmentClass;
 
-use super::{BATCH_BLOCKS, FOR_CLEANING, Segment, Space, Stream, Unit, Use, sold};
+use super::{BATCH_BLOCKS, FOR_CLEANING, Segment, Space, Stream, Unit, Use};
 
 /// Segments beyond those of pages below which a vdev is cleaned.
 const LEAST_LEFT: u64 = 8;
@@ -23,14 +23,14 @@ impl Segment {
     }
 
     /// A closed one of pages that something names.
-    fn is_pages(&self) -> bool {
+    pub(super) fn is_pages(&self) -> bool {
         self.usage == Use::Closed && self.record.class == SegmentClass::Pages && self.record.live > 0
     }
 }
 
 impl Unit {
     /// Members that a segment may still lose.
-    fn parity_of(&self, segment: &Segment) -> u8 {
+    pub(super) fn parity_of(&self, segment: &Segment) -> u8 {
         let gone = (segment.record.members & !self.present).count_ones() as u8;
         segment.record.parity.saturating_sub(gone)
     }
@@ -67,17 +67,6 @@ impl Space {
         Some((found, self.segments[found as usize].lives()))
     }
 
-    /// Pages have less parity than what is written now.
-    pub(crate) fn has_thin_pages(&self) -> bool {
-        (0..self.units.len()).any(|at| {
-            let parity = self.parity_now(at);
-            self.units[at].range().any(|n| {
-                let segment = &self.segments[n as usize];
-                segment.is_pages() && self.units[at].parity_of(segment) < parity
-            })
-        })
-    }
-
     fn is_movable(&self, segment: &Segment, sequence: u64) -> bool {
         let record = &segment.record;
         let is_data = !matches!(record.class, SegmentClass::Pages | SegmentClass::None);
@@ -85,7 +74,7 @@ impl Space {
     }
 
     /// Data blocks of whole rows of a segment that is written now.
-    fn blocks_now(&self, at: usize) -> u32 {
+    pub(super) fn blocks_now(&self, at: usize) -> u32 {
         let shape = self.units[at].shape(false, self.parity_now(at));
         u32::from(shape.data()) * shape.stripes()
     }
@@ -98,43 +87,9 @@ impl Space {
         })
     }
 
-    /// Pages that a vdev may have to take: all of those, if others are full.
-    pub(super) fn pages_of(&self, at: usize) -> u64 {
-        let units = |unit: &Unit| u64::from(unit.vdev.units) * unit.page_blocks();
-        let all: u64 = self.units.iter().map(units).sum();
-        let own = units(&self.units[at]);
-        (u128::from(self.pages) * u128::from(own) / u128::from(all.max(1))) as u64
-    }
-
-    /// Pages for which there is room.
-    pub(crate) fn room_for_pages(&self) -> u64 {
-        let of = |at: usize| {
-            let unit = &self.units[at];
-            let shape = unit.shape(false, self.parity_now(at));
-            let blocks = |stripes: u32| {
-                let blocks = u64::from(shape.data()) * u64::from(stripes);
-                // The last batch of a segment may be one that is too small for anything.
-                blocks.saturating_sub(
-                    blocks.div_ceil(batch_blocks(shape.data().into())) + u64::from(shape.data()),
-                )
-            };
-            let open = unit.pages.map_or(0, |open| {
-                let stripes = self.segments[open.segment as usize].record.shape().stripes();
-                blocks(stripes.saturating_sub(open.next))
-            });
-            unit.free.len() as u64 * blocks(shape.stripes()) + open
-        };
-        (0..self.units.len()).map(of).sum()
-    }
-
     /// Data blocks of the largest batch of whole rows that the vdev takes which is next.
     pub(crate) fn full_batch(&self) -> usize {
         (batch_blocks(self.row().into()) as usize).max(2)
-    }
-
-    /// Pages of the segment that has most of them.
-    pub(crate) fn most_pages(&self) -> u64 {
-        self.units.iter().map(Unit::page_blocks).max().unwrap_or(0)
     }
 
     /// Blocks that go into open segments of a stream before full batches do.
@@ -147,13 +102,6 @@ impl Space {
             left.checked_sub(1)
         };
         self.units.iter().filter_map(rest).map(|blocks| blocks as usize).sum()
-    }
-
-    /// Bytes of volumes that a vdev has to have room for.
-    pub(super) fn sold_of(&self, unit: &Unit) -> u64 {
-        let all: u64 = self.units.iter().map(|unit| sold(&unit.vdev)).sum();
-        let own = sold(&unit.vdev);
-        (u128::from(self.sold.min(all)) * u128::from(own) / u128::from(all.max(1))) as u64
     }
 
     /// Segments that the next checkpoint gives back, as far as that is known, and those that are not full, but for those of pages.
@@ -176,32 +124,6 @@ impl Space {
             u64::from(shape.data()) * u64::from(shape.stripes())
         };
         all.map(blocks).sum()
-    }
-
-    /// Segments of pages that hold little, or have less parity than what is written now: their pages are to be written elsewhere. Where
-    /// there is room for few more pages than have to be written, those that are nearly full are as good.
-    pub(crate) fn sparse_pages(&self, most: usize, room: u64) -> Vec<u32> {
-        let mut found: Vec<(u32, u32)> = Vec::new();
-        for (at, unit) in self.units.iter().enumerate() {
-            let parity = self.parity_now(at);
-            found.extend(unit.range().filter_map(|n| {
-                let segment = &self.segments[n as usize];
-                let record = &segment.record;
-                let all = u32::from(record.shape().data()) * record.shape().stripes();
-                let holds = if room < 2 * u64::from(all) { all - all / 8 } else { all / 2 };
-                let is_due = record.live < holds || unit.parity_of(segment) < parity;
-                (segment.is_pages() && is_due).then_some((record.live, n))
-            }));
-        }
-        found.sort_unstable();
-        let mut left = room;
-        let mut fits = |&(live, _): &(u32, u32)| {
-            let fits = u64::from(live) <= left;
-            left = left.saturating_sub(live.into());
-            fits
-        };
-        // Each is to become empty: some pages of many would free nothing.
-        found.into_iter().take(most).take_while(|one| fits(one)).map(|(_, n)| n).collect()
     }
 
     /// The log is about to end: a checkpoint is due.
@@ -227,14 +149,21 @@ impl Space {
             + unit.range().filter(waits).count()
     }
 
-    /// How many segments the vdev that has fewest has beyond what is kept for pages, in parts of 1024 of what it should have at least.
+    /// How many segments there are beyond those that are kept for pages, in parts of 1024 of what there should be at least: of all vdevs,
+    /// since each takes what others have no room for.
     pub(crate) fn reserve(&self, tried: &BTreeSet<u32>) -> u64 {
         let of = |at: usize| {
             let unit = &self.units[at];
             let have = self.left(unit, tried).saturating_sub(unit.for_pages(self.pages_of(at)));
-            have as u64 * 1024 / self.wanted(at)
+            [have as u64, self.wanted(at)]
         };
-        (0..self.units.len()).map(of).min().unwrap_or(u64::MAX)
+        let [have, wanted] = (0..self.units.len()).map(of).fold([0, 0], |a, b| [a[0] + b[0], a[1] + b[1]]);
+        have * 1024 / wanted.max(1)
+    }
+
+    /// The log of a vdev is about to end: others go first.
+    pub(super) fn is_low(&self, at: usize) -> bool {
+        self.units[at].log() as u64 <= self.wanted(at) / 2
     }
 
     /// Segments beyond those of pages that a vdev should have. Users and cleaning go at one pace at half of that, which is to last from

@@ -1,25 +1,24 @@
-//! Room for pages: stripes of segments that are neither of the log nor named by the last checkpoint.
+//! Pages: stripes for them, of segments that are neither of the log nor named by the last checkpoint, and those that are to move.
 
 use core::cmp::Reverse;
 
-use brindle_format::pool::SegmentClass;
+use brindle_format::pool::{SegmentClass, SegmentState};
 
-use super::{BATCH_BLOCKS, FEW_PAGES, Grant, Open, Space, Use, reshape};
+use super::room::FEW_PAGES;
+use super::{BATCH_BLOCKS, Grant, Open, Space, Use, reshape};
 
 impl Space {
     /// Stripes for that many pages; none where there is no room. Nothing of it is counted yet.
     pub(crate) fn take_pages(&mut self, mut pages: u32) -> Option<Vec<Grant>> {
-        let mut grants = Vec::new();
+        let (mut grants, is_strong) = (Vec::new(), self.has_room_for_parity(pages));
         while pages > 0 {
-            let at = (0..self.units.len()).max_by_key(|&at| {
-                let unit = &self.units[at];
-                // Vdevs take turns, so that what each keeps for pages wears alike.
-                let has_free = unit.free.len().min(FEW_PAGES / 2);
-                (unit.whole(), unit.pages.is_some(), has_free, Reverse(unit.paged))
-            })?;
+            let Some(at) = self.vdev_for_pages() else {
+                self.give_back(&grants);
+                return None;
+            };
             if self.units[at].pages.is_none() {
                 let segment = self.units[at].take_free()?;
-                let parity = self.parity_now(at);
+                let parity = if is_strong { self.parity_now(at) } else { self.least_parity(at) };
                 let shape = self.units[at].shape(false, parity);
                 let state = &mut self.segments[segment as usize];
                 (state.usage, state.record.class) = (Use::Open, SegmentClass::Pages);
@@ -44,6 +43,29 @@ impl Space {
         Some(grants)
     }
 
+    /// The vdev that pages go to next: one that has room, and a whole one where that has room enough.
+    fn vdev_for_pages(&self) -> Option<usize> {
+        let has_room = |&at: &usize| self.units[at].pages.is_some() || !self.units[at].free.is_empty();
+        (0..self.units.len()).filter(has_room).max_by_key(|&at| {
+            let unit = &self.units[at];
+            // Vdevs take turns, so that what each keeps for pages wears alike.
+            let has_free = unit.free.len().min(FEW_PAGES / 2);
+            let is_whole = unit.whole() && has_free == FEW_PAGES / 2;
+            (is_whole, unit.pages.is_some(), has_free, Reverse(unit.paged))
+        })
+    }
+
+    /// Pages may have all the parity that there is: room for the next checkpoint is left beside them.
+    fn has_room_for_parity(&self, pages: u32) -> bool {
+        let takes = |at: usize| {
+            let unit = &self.units[at];
+            let data = u64::from(unit.shape(false, self.parity_now(at)).data());
+            (u64::from(pages).div_ceil(unit.pages_with(data)) + 1) * unit.page_blocks()
+        };
+        let takes = (0..self.units.len()).map(takes).max().unwrap_or(0);
+        takes + self.least <= self.room_for_pages()
+    }
+
     /// Nothing names what was to stand in these stripes, nor will: the next pages go there. The last grants of all.
     pub(crate) fn give_back(&mut self, grants: &[Grant]) {
         for grant in grants.iter().rev() {
@@ -62,5 +84,58 @@ impl Space {
                 unit.pages = Some(Open { segment: grant.segment, next: grant.stripe });
             }
         }
+    }
+
+    /// Segments of the log in which recovery has found nothing are free. Pages in them are none of the log: they have no number.
+    pub(crate) fn free_unwritten(&mut self) {
+        for unit in &mut self.units {
+            for n in unit.range() {
+                let segment = &mut self.segments[n as usize];
+                let is_log = segment.record.state == SegmentState::Log && segment.usage == Use::Closed;
+                if is_log && segment.record.live == 0 && segment.record.stripes == 0 {
+                    segment.usage = Use::Free;
+                    unit.free.insert(n);
+                }
+            }
+        }
+    }
+
+    /// Segments of pages that have less parity than what is written now: their pages are to be written elsewhere.
+    pub(crate) fn thin_pages(&self) -> usize {
+        let of = |at: usize| {
+            let parity = self.parity_now(at);
+            let is_thin = |n: &u32| {
+                let segment = &self.segments[*n as usize];
+                segment.is_pages() && self.units[at].parity_of(segment) < parity
+            };
+            self.units[at].range().filter(is_thin).count()
+        };
+        (0..self.units.len()).map(of).sum()
+    }
+
+    /// Segments of pages that hold little, or have less parity than what is written now: their pages are to be written elsewhere. Where
+    /// there is room for few more pages than have to be written, those that are nearly full are as good.
+    pub(crate) fn sparse_pages(&self, most: usize, room: u64) -> Vec<u32> {
+        let mut found: Vec<(u32, u32)> = Vec::new();
+        for (at, unit) in self.units.iter().enumerate() {
+            let parity = self.parity_now(at);
+            found.extend(unit.range().filter_map(|n| {
+                let segment = &self.segments[n as usize];
+                let record = &segment.record;
+                let all = u32::from(record.shape().data()) * record.shape().stripes();
+                let holds = if room < 2 * u64::from(all) { all - all / 8 } else { all / 2 };
+                let is_due = record.live < holds || unit.parity_of(segment) < parity;
+                (segment.is_pages() && is_due).then_some((record.live, n))
+            }));
+        }
+        found.sort_unstable();
+        let mut left = room;
+        let mut fits = |&(live, _): &(u32, u32)| {
+            let fits = u64::from(live) <= left;
+            left = left.saturating_sub(live.into());
+            fits
+        };
+        // Each is to become empty: some pages of many would free nothing.
+        found.into_iter().take(most).take_while(|one| fits(one)).map(|(_, n)| n).collect()
     }
 }

@@ -7,7 +7,7 @@ use super::{Segment, Space, Use};
 /// The use of a record of the table alone.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Gains {
-    /// There is something that it gives the log or makes free.
+    /// The log gets segments by it. Pages that are no longer named gain nothing: each such record leaves some, and takes as many.
     pub(crate) now: bool,
     /// Segments that are used again by it, now or once nobody reads them any more.
     pub(crate) emptied: usize,
@@ -21,6 +21,13 @@ impl Segment {
         let is_empty = record.live > 0 && record.live == self.dying && self.young == 0;
         self.usage == Use::Closed && is_data && is_empty && record.sequence <= sequence
     }
+
+    /// Nothing of it is named any more.
+    fn is_dead(&self, sequence: u64) -> bool {
+        let record = &self.record;
+        let is_data = record.class != SegmentClass::Pages;
+        self.usage == Use::Closed && is_data && record.live == 0 && record.sequence <= sequence
+    }
 }
 
 impl Space {
@@ -30,18 +37,19 @@ impl Space {
         (0..).zip(&self.segments).filter(|(_, segment)| is(segment)).map(|(n, _)| n).collect()
     }
 
-    /// The use that a record of the table alone would have.
-    pub(crate) fn gains(&self, sequence: u64) -> Gains {
+    /// The use that a record of the table alone would have, which takes so many pages.
+    pub(crate) fn gains(&self, sequence: u64, pages: u64) -> Gains {
         let mut gains = Gains::default();
-        for segment in &self.segments {
-            let is_emptied = segment.is_emptied(sequence);
-            gains.emptied += usize::from(is_emptied);
-            let is_page = segment.usage == Use::Closed && segment.record.class == SegmentClass::Pages;
-            gains.now |= is_emptied && segment.pins == 0 || is_page && segment.record.live == 0;
+        for (at, unit) in self.units.iter().enumerate() {
+            let mut ready = 0;
+            for n in unit.range() {
+                let segment = &self.segments[n as usize];
+                let is_emptied = segment.is_emptied(sequence);
+                gains.emptied += usize::from(is_emptied);
+                ready += usize::from((is_emptied || segment.is_dead(sequence)) && segment.pins == 0);
+            }
+            gains.now |= self.for_log(at, ready, pages) > 0;
         }
-        // Free ones that pages do not need.
-        gains.now |= (0..self.units.len())
-            .any(|at| self.units[at].free.len() > self.units[at].for_pages(self.pages_of(at)));
         gains
     }
 

@@ -45,6 +45,8 @@ pub struct House {
     pub changes: usize,
     /// Features of the pool.
     pub features: Features,
+    /// It is run as a user's pool is, but for how long members may take.
+    pub usual: bool,
 }
 
 impl House {
@@ -57,7 +59,7 @@ impl House {
     pub fn of(kind: Kind, size: u64, mut add: impl FnMut(u64) -> MemberId) -> Self {
         let count = kind.vdevs(size).iter().map(|vdev| vdev.sizes.len()).sum();
         let ids = (0..count).map(|_| add(size)).collect();
-        Self { kind, ids, size, changes: 200, features: Features::NOW }
+        Self { kind, ids, size, changes: 200, features: Features::NOW, usual: false }
     }
 
     /// The specification of the pool.
@@ -86,18 +88,16 @@ impl House {
 
     /// The settings of the pool.
     pub fn config(&self) -> PoolConfig {
-        PoolConfig {
-            changes: self.changes,
-            batches: 300,
-            leaves: 8,
-            memory: 8 << 20,
-            patience: brindle_members::patience::Patience {
-                answer: brindle_io::Duration::from_secs(2),
-                flush: brindle_io::Duration::from_secs(4),
-                ..Default::default()
-            },
-            ..PoolConfig::new(|| 1_800_000_001)
+        let patience = brindle_members::patience::Patience {
+            answer: brindle_io::Duration::from_secs(2),
+            flush: brindle_io::Duration::from_secs(4),
+            ..Default::default()
+        };
+        let usual = PoolConfig { patience, ..PoolConfig::new(|| 1_800_000_001) };
+        if self.usual {
+            return usual;
         }
+        PoolConfig { changes: self.changes, batches: 300, leaves: 8, memory: 8 << 20, ..usual }
     }
 
     /// Opens the pool for writing, with all devices.

@@ -118,6 +118,7 @@ impl Subject for Pools {
         let mut house = House::new(plan.kind, |size| sim.add_blank_drive(model, size));
         house.changes = if plan.large { 2000 } else { house.changes };
         house.features = if plan.old { Features::default() } else { house.features };
+        house.usual = plan.usual;
         let io = Io::new(Box::new(sim.clone()));
         io.block_on(house.create(&io));
         io.shutdown();
@@ -155,7 +156,8 @@ impl Subject for Pools {
         boot.seed = self.seed.wrapping_mul(11).wrapping_add(number);
         boot.requests = if number == 0 { many } else { few };
         boot.cut = cut;
-        boot.wears = self.first.is_none() && number == 0;
+        // With the usual settings pages are written so rarely that they take turns on few segments.
+        boot.wears = self.first.is_none() && number == 0 && !boot.plan.usual;
         boot.spoilt = self.all.iter().chain(&strikes).any(|(_, _, strike)| strike.spoils());
         boot.strikes = strikes;
         boot.begin(sim);

@@ -25,6 +25,8 @@ pub struct PoolPlan {
     pub(super) silent: bool,
     /// Many changes stay in memory: segments are used again between checkpoints, which are rare.
     pub(super) large: bool,
+    /// It is run with the usual settings.
+    pub(super) usual: bool,
     /// The pool is of a release that knew neither dense leaves nor that.
     pub(super) old: bool,
     /// Members take long to flush: much is written while a checkpoint is.
@@ -67,6 +69,7 @@ impl PoolPlan {
             slow: random.one_in(3),
             large: random.one_in(2),
             old: random.one_in(8),
+            usual: random.one_in(4),
         }
     }
 
@@ -85,6 +88,7 @@ impl fmt::Display for PoolPlan {
             (self.slow, "slow flushes"),
             (self.large, "many changes"),
             (self.old, "old features"),
+            (self.usual, "usual settings"),
             (self.restless, "restless client"),
         ];
         let marks: String = marks.iter().filter(|mark| mark.0).map(|mark| format!(", {}", mark.1)).collect();

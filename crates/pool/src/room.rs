@@ -1,0 +1,241 @@
+//! Room: who may write how much, and who waits for what.
+//!
+//! A pool never refuses for want of its own room what is sold. The rules, in pages of the next checkpoint (`page_debt` is the most that it
+//! can take, `room` what free segments hold whatever member fails, see `space::room`):
+//!
+//! - Users begin a batch if afterwards `debt <= 3/4 (room - a segment)`, and take no unused segment of the last three of the log of a vdev.
+//! - Cleaning begins one if `debt <= room - a segment`, and leaves one unused segment.
+//! - Zeroes and the ends of volumes begin one if `debt <= room`, and may take the last segment. Nothing of theirs is ever live, and they
+//!   have segments of their own: the next checkpoint gives all of them back.
+//! - A record of the table alone is made if `debt` and its own pages fit into `room - a segment`, and if the log gets segments by it.
+//! - The log gets free segments as long as `room` stays above `least_pages`, and those beyond what cleaning needs as long as it stays
+//!   above what a map of full volumes takes.
+//!
+//! So `debt <= room` holds at any moment, and a checkpoint can always be written: its pages are a part of the debt, and as many are the room's
+//! that it takes. It holds when a member fails, since room is counted with the least parity, and at an opening, since recovery
+//! makes the same changes, and what pages had begun was not counted.
+//!
+//! Nobody waits for ever. Without room for pages only a checkpoint helps: it pays the debt of all changes before it, and behind it
+//! `least_pages` are left, which are more than one more batch owes. Without room in the log a record helps if the log gets something by
+//! it, else a checkpoint, behind which all that is dead is known. Else cleaning does: it has two segments of the log at least,
+//! and each segment that it goes through holds less than one that is written now. It ends where segments are nearly full. All that is sold
+//! takes fewer of these than there are, by more than pages, open segments and the last of the log take (`space::kept`).
+
+use std::rc::Rc;
+
+use brindle_format::pool::{DENSE_ENTRIES, EntryKind, LEAF_ENTRIES};
+use brindle_volume::VolumeError;
+
+use crate::core::Core;
+use crate::look::PoolOpenError;
+use crate::owed::{Coming, Owed};
+use crate::queue::{Item, Lane};
+use crate::space::{BATCH_BLOCKS, Grant, Stream};
+
+/// Times in a row that there is nothing to be had by checkpoints and cleaning, after which there is no room.
+const IN_VAIN: u32 = 12;
+/// The fewest blocks that cleaning moves at once, and pages beyond those that it counts with.
+const FEW_MOVES: u64 = 8;
+const SPARE: u64 = 16;
+
+impl Core {
+    /// Pages that the next checkpoint may write, and the one under way still has to, once batches under way and those that come have
+    /// changed the map. The lists of one more are among them: else there would be no room to gather any behind it.
+    pub(crate) fn page_debt(&self, coming: Coming) -> u64 {
+        self.pages_owed(coming.and(self.log.coming.get())) + u64::from(self.list_pages(0))
+    }
+
+    /// The same of the changes that were made, and without those lists: what a checkpoint may take that begins now.
+    pub(crate) fn pages_owed(&self, coming: Coming) -> u64 {
+        let debt = self.map.borrow().debt(coming);
+        debt.pages as u64 + u64::from(self.list_pages(debt.more))
+    }
+
+    /// Pages that changes may cost until the next checkpoint: all there is room for, but for what that one has to gather of pages that lie
+    /// about in segments which are nearly empty. Without that these would take more and more of the room, until there is none.
+    pub(crate) fn room_for_changes(&self) -> u64 {
+        let space = self.space.borrow();
+        space.room_for_pages().saturating_sub(space.most_pages())
+    }
+
+    /// Pages without which nothing goes on: those of the next checkpoint, as it is now, of a few moves behind it, and of the batch of users
+    /// that follows.
+    pub(crate) fn least_pages(&self) -> u64 {
+        let few = Coming { leaves: 2 * FEW_MOVES as usize, fresh: 1 };
+        (self.page_debt(few) + SPARE) * 4 / 3 + self.space.borrow().most_pages()
+    }
+
+    /// Holds the first rule: the next checkpoint can be written. A pool that an older release filled may break it when it is opened, and
+    /// does no more once it has held.
+    pub(crate) fn audit(&self) {
+        let (debt, room) = (self.pages_owed(Coming::default()), self.space.borrow().room_for_pages());
+        debug_assert!(debt <= room || self.cramped.get(), "a debt of {debt} pages, and room for {room}");
+        self.cramped.set(debt > room);
+    }
+
+    /// Whether the first checkpoint of this opening has room. If not, unused segments of the log are as good as free ones: recovery
+    /// has found nothing in them.
+    pub(crate) fn has_room_to_open(&self) -> Result<(), PoolOpenError> {
+        let needs = || self.pages_owed(Coming::default());
+        if needs() > self.space.borrow().room_for_pages() {
+            self.space.borrow_mut().free_unwritten();
+        }
+        let (needs, has) = (needs(), self.space.borrow().room_for_pages());
+        if needs <= has { Ok(()) } else { Err(PoolOpenError::NoRoom { needs, has }) }
+    }
+
+    /// Takes the room of a checkpoint of so many pages; gives what it has paid by that, too.
+    pub(crate) fn take_room(&self, pages: u32) -> Result<(Vec<Grant>, Owed), VolumeError> {
+        debug_assert!(
+            u64::from(pages) <= self.pages_owed(Coming::default()),
+            "a checkpoint of {pages} pages, and a debt of {}",
+            self.pages_owed(Coming::default())
+        );
+        let debt = self.map.borrow_mut().pay_debt();
+        let least = self.least_pages();
+        let mut space = self.space.borrow_mut();
+        space.least = least;
+        match space.take_pages(pages) {
+            Some(grants) => Ok((grants, debt)),
+            None => {
+                self.map.borrow_mut().owe(debt);
+                eprintln!(
+                    "DBG no pages {pages} debt {} room {} {:?}",
+                    self.page_debt(Coming::default()),
+                    space.room_for_pages(),
+                    space.usage()
+                );
+                Err(VolumeError::NoSpace)
+            }
+        }
+    }
+
+    /// Blocks that cleaning may move at once: each may change another leaf, for which the next checkpoint has to have room.
+    pub(crate) fn moves_with_room(&self) -> u32 {
+        let room = self.room_for_changes().saturating_sub(self.page_debt(Coming::default()) + SPARE);
+        room.clamp(FEW_MOVES, u64::from(BATCH_BLOCKS)) as u32
+    }
+
+    /// The cost of a batch of these.
+    pub(crate) fn coming_of(&self, items: &[Item]) -> Coming {
+        let map = self.map.borrow();
+        let blocks = items.iter().filter(|item| item.kind != EntryKind::Zeroes);
+        let coming = map.coming(blocks.map(|item| (item.volume, item.block)));
+        let zeroes = items.iter().filter(|item| item.kind == EntryKind::Zeroes).count();
+        coming.and(Coming { leaves: 2 * zeroes, fresh: 0 })
+    }
+
+    /// Whether a batch of a lane may be written that costs so much. Without room for the pages of the next checkpoint nothing would
+    /// become free any more: so cleaning waits for a checkpoint as users do, who leave it a part of that room.
+    fn may_write(&self, lane: Lane, coming: Coming) -> bool {
+        match lane {
+            Lane::Users => {
+                let room = self.room_for_changes();
+                let few = self.map.borrow().changes() < 2 * self.config.changes;
+                few && self.page_debt(coming) <= room - room / 4
+            }
+            Lane::Cold => self.page_debt(coming) <= self.room_for_changes(),
+            Lane::Zeroes => self.page_debt(coming) <= self.space.borrow().room_for_pages(),
+        }
+    }
+
+    /// Whether cleaning has room for what it is about to move beside so many blocks of users. Segments are emptied together: else none
+    /// would be empty when the log ends.
+    fn leaves_moves(&self, blocks: u64) -> bool {
+        let (to_move, space) = (self.to_move.get(), self.space.borrow());
+        to_move == 0 || space.room_of_log() >= to_move + to_move / 8 + blocks.min(space.least_blocks())
+    }
+
+    /// Notes what volumes may take, and what their map may.
+    pub(crate) fn estimate(&self) {
+        let sold: u64 = self.volumes.borrow().iter().map(|volume| volume.size.next_multiple_of(4096)).sum();
+        let entries = if self.label.features.dense_leaves() { DENSE_ENTRIES } else { LEAF_ENTRIES };
+        let leaves = (sold >> 12).div_ceil(entries as u64 * 3 / 4);
+        let changes = (self.config.changes as u64).min(leaves + leaves / 8);
+        let mut space = self.space.borrow_mut();
+        // Where segments are used again between checkpoints, none have to last from one to the next.
+        let lasts = (!self.label.features.reuse()).then_some(self.config.changes as u64);
+        (space.sold, space.changes) = (sold, lasts);
+        space.pages = changes + changes / 4 + 2 * u64::from(self.list_pages_of(leaves as usize, &space));
+    }
+
+    /// Stripes for a batch of these items, or some of them, if it may be begun now.
+    fn take_now(&self, lane: Lane, items: &[Item], most: u32, coming: Coming) -> Option<Grant> {
+        let mut blocks = 1 + items.iter().filter(|item| item.kind.has_block()).count() as u32;
+        blocks = blocks.min(most).max(2);
+        let row = self.space.borrow().row();
+        let stream = match lane {
+            Lane::Cold => Stream::Cold,
+            Lane::Zeroes => Stream::Zeroes,
+            Lane::Users if blocks * 4 >= row * 3 => Stream::Rows,
+            Lane::Users => Stream::Short,
+        };
+        if lane != Lane::Cold && items.iter().any(|item| self.log.is_moving(item)) {
+            return None;
+        }
+        let mut cost = coming;
+        // Where room for pages is short, a few blocks at a time are still possible.
+        if lane == Lane::Cold {
+            blocks = blocks.min(self.moves_with_room() + 1);
+            cost = coming.at_most(blocks as usize);
+        }
+        while !self.may_write(lane, cost) {
+            if lane != Lane::Users || blocks <= 2 {
+                return None;
+            }
+            blocks = (blocks / 2).max(2);
+            cost = coming.at_most(blocks as usize - 1);
+        }
+        if lane == Lane::Users && !self.leaves_moves(blocks.into()) {
+            return None;
+        }
+        self.space.borrow_mut().take(stream, blocks, lane.urgency())
+    }
+
+    /// Stripes for these items, of so many blocks at most; waits until there are some.
+    pub(crate) async fn room_for(
+        self: &Rc<Self>,
+        lane: Lane,
+        items: &[Item],
+        most: u32,
+    ) -> Result<Grant, VolumeError> {
+        let coming = self.coming_of(items);
+        let take = || self.take_now(lane, items, most, coming);
+        let mut vain = 0;
+        while vain < IN_VAIN {
+            if self.broken.get() {
+                return Err(VolumeError::TooManyLost);
+            }
+            if let Some(grant) = take() {
+                return Ok(grant);
+            }
+            let (freed, passed) = (self.space.borrow().freed, self.map.borrow().changes());
+            self.look_around();
+            // Users leave checkpoints to cleaning while that goes on, unless they wait for nothing else.
+            let is_owed = !self.may_write(lane, coming.at_most(1));
+            let is_busy = || lane != Lane::Cold && (self.cleaning.get() || self.reaping.get());
+            if is_owed {
+                self.some_checkpoint().await?;
+            } else if is_busy() {
+                let over = || take().map(Some).or_else(|| (!is_busy() || self.broken.get()).then_some(None));
+                if let Some(grant) = self.room.until(over).await {
+                    return Ok(grant);
+                }
+            } else {
+                // The log gets more segments, once cleaning has emptied some.
+                self.some_room().await?;
+            }
+            let gained = self.space.borrow().freed > freed || self.map.borrow().changes() < passed;
+            vain = if gained { 0 } else { vain + 1 };
+        }
+        eprintln!(
+            "DBG refused {lane:?} {coming:?} debt {} room {} log {:?} {:?}",
+            self.page_debt(Coming::default()),
+            self.room_for_changes(),
+            self.space.borrow().usage(),
+            self.last_result.get()
+        );
+        // Where checkpoints fail it is not room that is missing.
+        Err(self.last_result.get().err().unwrap_or(VolumeError::NoSpace))
+    }
+}
