@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use brindle_array::Recovery;
@@ -139,7 +140,9 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
         tuning: opening.tuning,
         recovery: Recovery::Automatic,
     };
-    let pools::Sorted { pools, others: members, silent } = pools::sort(&opening.members, &opening.tuning);
+    let mut sorted = pools::sort(&opening.members, &opening.tuning);
+    sorted.give_lost_devices();
+    let pools::Sorted { pools, others: members, silent } = sorted;
     // Looked at in a world of its own, in which nothing is locked, and which is gone before the arrays run.
     let find = |how: world::Opening| {
         let mut look = World::new(how)?;
@@ -200,6 +203,9 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     let (ended, control, snapshot) =
         answer_others(opening, &served, listener, sockets, &anew, (&asked, is_daemon))?;
     anew.watch()?;
+    if service.pools().iter().any(|pool| pool.waits()) {
+        anew.look_for_members();
+    }
     let scrapes = scraped.addresses.clone();
     metrics.serve(scraped.doors, service.name(), &snapshot)?;
     announce((job.folder, job.json), service, &scrapes, detached.as_ref())?;
@@ -307,7 +313,11 @@ fn answer_others(
     };
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let anew = Arc::clone(anew);
-    let reload: Reload = Arc::new(move |only| only.map_or_else(|| anew.read(), |only| anew.take(only)));
+    let reload: Reload = Arc::new(move |only| {
+        let done = only.map_or_else(|| anew.read(), |only| anew.take(only));
+        anew.look_for_members();
+        done
+    });
     let handler = ControlHandler {
         name: name.clone(),
         version,
@@ -450,6 +460,8 @@ fn start(
     let Ways { mut places, plan, access, only, certificates, json } = ways;
     let exports = &opening.exports;
     let io = &host.world.io;
+    // Before anybody can come: whoever finds the sockets finds all exports.
+    let opened = pooled::open(opening, &host.world, pools, host.arrays().is_empty())?;
     // Each server has its share.
     let share = opening.tuning.for_requests() >> u32::from(plan.is_some());
     let config = nbd::Config {
@@ -503,7 +515,6 @@ fn start(
     });
     let (exported, io) = (exported.collect(), io.clone());
     let world = Rc::new(host.into_world());
-    let opened = pooled::open(opening, &world, pools)?;
     let devices = Rc::new(Ring(Rc::clone(&world)));
     let doors = Doors { nbd: server, iscsi: disks.map(|disks| disks.server) };
     let targets = volumes.zip(doors.iscsi.clone());
@@ -513,7 +524,8 @@ fn start(
         drop(io.spawn(access::admit(files, now, Rc::clone(&service))));
         reload::Admission { file, only, to }
     });
-    let anew = Anew { certificates, access: admission, settings: None, json };
+    let looks = AtomicBool::new(false);
+    let anew = Anew { certificates, access: admission, settings: None, looks, json };
     let door = Door {
         service: Rc::clone(&service),
         world: Rc::clone(&world),
@@ -522,9 +534,12 @@ fn start(
         gates: ways_in,
         listener,
     };
-    for opened in opened {
-        io.block_on(door.offer_pool(opening, opened))?;
-    }
+    io.block_on(async {
+        for opened in opened {
+            door.offer_pool(opening, opened).await?;
+        }
+        Ok::<_, Failure>(())
+    })?;
     let (to, asked) = mailbox::mailbox(&io);
     drop(io.spawn(joining::take_in(asked, door)));
     Ok((Served { service, world }, anew, sockets, Joins::new(to)))

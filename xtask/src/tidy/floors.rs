@@ -139,13 +139,13 @@ const HOST: &[&[&str]] = &[
 ];
 
 const POOL: &[&[&str]] = &[
-    &["events", "leaf", "look", "space", "stripe", "table"],
+    &["events", "leaf", "look", "refusals", "space", "stripe", "table"],
     &["map"],
     &["queue"],
     &["core", "create"],
     &["log", "read", "record"],
     &["check", "checkpoint", "replay"],
-    &["clean", "reuse"],
+    &["clean", "returned", "reuse"],
     &["volume"],
     &["pool"],
     &["open"],
