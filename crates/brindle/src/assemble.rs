@@ -119,6 +119,9 @@ fn start(args: &Assemble, found: &Findable, name: &str) -> Result<(), Failure> {
     if found.problem.is_some() {
         command.arg("--force");
     }
+    if args.degraded {
+        command.arg("--degraded");
+    }
     command.arg("--").args(&found.members);
     command.stdin(executable::nothing()).stdout(Stdio::null()).stderr(Stdio::piped());
     let ended = command.output().map_err(|source| Failure::system(program.display().to_string(), source))?;

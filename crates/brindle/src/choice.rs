@@ -73,3 +73,45 @@ pub(crate) fn served(folder: &Path) -> Vec<String> {
     };
     ask::reports(folder).iter().filter_map(uuid).collect()
 }
+
+/// A pool that a server has for reading alone until members are here that were in use.
+pub(crate) struct Waiting {
+    pub(crate) uuid: String,
+    /// These members, as `VDEV.ROLE`.
+    missing: Vec<String>,
+    /// The devices that it has.
+    held: Vec<PathBuf>,
+}
+
+/// Pools that are served here and wait.
+pub(crate) fn waiting(folder: &Path) -> Vec<Waiting> {
+    let words = |list: &serde_json::Value, field: &str| {
+        let word = |one: &serde_json::Value| one.get(field).unwrap_or(one).as_str().map(str::to_owned);
+        list.as_array().into_iter().flatten().filter_map(word).collect::<Vec<_>>()
+    };
+    let waits = |report: &serde_json::Value| {
+        let missing = words(&report["waits_for"], "");
+        let here = Path::new(report["folder"].as_str().unwrap_or("."));
+        let held = words(&report["pool"]["devices"], "path");
+        let held = held.into_iter().chain(words(&report["left_out"], "path")).map(|path| here.join(path));
+        let uuid = report["pool"]["uuid"].as_str().filter(|_| !missing.is_empty())?.to_owned();
+        Some(Waiting { uuid, missing, held: held.map(|path| real(&path)).collect() })
+    };
+    ask::reports(folder).iter().filter_map(waits).collect()
+}
+
+impl Waiting {
+    /// Members for which it waits, and which were not found.
+    pub(crate) fn lacks<'a>(&'a self, found: &'a Findable) -> impl Iterator<Item = &'a String> {
+        self.missing.iter().filter(|member| found.missing.contains(member))
+    }
+
+    /// Whether it has a device.
+    pub(crate) fn holds(&self, path: &Path) -> bool {
+        self.held.contains(&real(path))
+    }
+}
+
+fn real(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}

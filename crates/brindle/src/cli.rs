@@ -56,7 +56,8 @@ pub(crate) use predicting::{Balance, Calibrate, Simulate, Sweep, Whose};
 pub(crate) use reading::{Cat, Examine, Searching};
 pub(crate) use reliability::Reliability;
 pub(crate) use running::{
-    Action, Add, Fail, Flag, Grow, Remove, Replace, Runtime, Said, Scrub, Status, Stop, Wait, Watch,
+    Action, Add, Fail, Flag, Grow, Remove, Replace, Runtime, Said, Scrub, Status, Stop, StoppedPool, Wait,
+    Watch,
 };
 pub(crate) use small_commands::{Bundle, Completions, Demo, Man, ZeroSuperblock};
 pub(crate) use sockets::Sockets;
@@ -485,6 +486,10 @@ pub(crate) struct Serve {
     /// Serve arrays of which some bytes may be wrong: dirty and degraded, with writes left in its journal, in a reshape
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
+    /// Go on with pools that lack members which were in use: they are out of use from then on, until they are back and nothing on
+    /// them is out of date
+    #[arg(long, conflicts_with = "read_only")]
+    pub(crate) degraded: bool,
     /// The side of a pool to believe, by one of its members, where members were written apart from each other: the others are out
     /// of date from then on, for good
     #[arg(long, value_name = "VDEV.ROLE", value_parser = pools::role)]

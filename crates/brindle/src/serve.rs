@@ -21,6 +21,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -151,7 +152,9 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
         tuning: opening.tuning,
         recovery: Recovery::Automatic,
     };
-    let pools::Sorted { pools, others: members, silent } = pools::sort(&opening.members, &opening.tuning);
+    let mut sorted = pools::sort(&opening.members, &opening.tuning);
+    sorted.give_lost_devices();
+    let pools::Sorted { pools, others: members, silent } = sorted;
     // Looked at in a world of its own, in which nothing is locked, and which is gone before the arrays run.
     let find = |how: world::Opening| {
         let mut look = World::new(how)?;
@@ -222,6 +225,9 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     let (ended, control, snapshot) =
         answer_others(opening, &served, listener, sockets, &anew, (&asked, is_daemon))?;
     anew.watch(hung_up)?;
+    if service.pools().iter().any(|pool| pool.waits()) {
+        anew.look_for_members();
+    }
     let scrapes = scraped.addresses.clone();
     metrics.serve(scraped.doors, service.name(), &snapshot)?;
     announce((job.folder, job.json), service, &scrapes, detached.as_ref())?;
@@ -329,7 +335,11 @@ fn answer_others(
     };
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let anew = Arc::clone(anew);
-    let reload: Reload = Arc::new(move |only| only.map_or_else(|| anew.read(), |only| anew.take(only)));
+    let reload: Reload = Arc::new(move |only| {
+        let done = only.map_or_else(|| anew.read(), |only| anew.take(only));
+        anew.look_for_members();
+        done
+    });
     let handler = ControlHandler {
         name: name.clone(),
         version,
@@ -480,6 +490,8 @@ fn start(
     let Ways { mut places, plan, access, only, proofs, certificates, bearer, json } = ways;
     let exports = &opening.exports;
     let io = &host.world.io;
+    // Before anybody can come: whoever finds the sockets finds all exports.
+    let opened = pooled::open(opening, &host.world, pools, unserved)?;
     // Each server has its share.
     let share = opening.tuning.for_requests() >> u32::from(plan.is_some());
     let config = nbd::Config {
@@ -533,7 +545,6 @@ fn start(
     });
     let (exported, io) = (exported.collect(), io.clone());
     let world = Rc::new(host.into_world());
-    let opened = pooled::open(opening, &world, pools, unserved)?;
     let devices = Rc::new(Ring(Rc::clone(&world)));
     let doors = Doors { nbd: server, iscsi: disks.map(|disks| disks.server) };
     let (targets, initiators) = (volumes.zip(doors.iscsi.clone()), doors.iscsi.clone());
@@ -544,7 +555,7 @@ fn start(
     let access = exports.access.clone();
     let reading = Mutex::default();
     let admission = Admission { certificates, access, only, proofs, secrets, bearer, to, reading };
-    let anew = Anew { admission, settings: None, json };
+    let anew = Anew { admission, settings: None, looks: AtomicBool::new(false), json };
     let door = Door {
         service: Rc::clone(&service),
         world: Rc::clone(&world),
@@ -553,12 +564,15 @@ fn start(
         gates: ways_in,
         listener,
     };
-    for opened in opened {
-        let (name, uuid) = (opened.pool.label().name.clone(), opened.pool.label().pool.to_string());
-        if let Err(why) = io.block_on(door.offer_pool(opening, opened)) {
-            unserved.leave(&name, &uuid, why)?;
+    io.block_on(async {
+        for opened in opened {
+            let (name, uuid) = (opened.pool.label().name.clone(), opened.pool.label().pool.to_string());
+            if let Err(why) = door.offer_pool(opening, opened).await {
+                unserved.leave(&name, &uuid, why)?;
+            }
         }
-    }
+        Ok::<_, Failure>(())
+    })?;
     let (to, asked) = mailbox::mailbox(&io);
     drop(io.spawn(joining::take_in(asked, door)));
     let joins = joining::configured(&service, to, configured, unserved);

@@ -7,6 +7,7 @@ use brindle_host::control::RateLimits;
 use brindle_host::opening::{Config, Opening, VolumeOpening};
 
 use crate::ask::{Target, ask, stop_here};
+use crate::choice::waiting;
 use crate::control::{Request, Word};
 use crate::failure::Failure;
 use crate::monitor::Receivers;
@@ -196,6 +197,13 @@ impl RunningSettings {
             return Err(Failure::Refused(others.join("; ")));
         }
         Ok(joined.into_iter().map(|one| one.words).collect())
+    }
+
+    /// Takes members that pools wait for, if they are here. True if a pool waits still.
+    pub(crate) fn take_waiting(&self) -> bool {
+        let waiting = waiting(&self.folder);
+        // The reason why one waits still is told in its status.
+        waiting.iter().map(|one| self.take(&one.uuid)).filter(Result::is_err).count() > 0
     }
 
     /// Stops those of these UUIDs, and gives them. The last that is served goes on: the server would end with it.

@@ -58,8 +58,10 @@ pub struct HostedPool {
     pub members: Vec<Option<String>>,
     /// Devices that were named and are done without.
     pub left_out: Vec<LeftOut>,
-    /// All devices that were opened for it.
-    pub devices: Vec<MemberId>,
+    /// All devices that were opened for it, with their names.
+    pub devices: Vec<(String, MemberId)>,
+    /// Members that were in use and are missing, for which it waits, as `VDEV.ROLE`; until then it is for reading alone.
+    pub waits_for: Vec<String>,
     /// NBD URIs of exports.
     pub addresses: Addresses,
     /// The way in for clients of all its volumes: each volume has one like it.
@@ -120,6 +122,16 @@ impl Pooled {
     /// The pool that is served.
     pub fn pool(&self) -> &Pool {
         &self.hosted.pool
+    }
+
+    /// It is for reading alone until members are here that were in use.
+    pub fn waits(&self) -> bool {
+        !self.hosted.waits_for.is_empty()
+    }
+
+    /// All devices that were opened for it, with their names.
+    pub fn devices(&self) -> &[(String, MemberId)] {
+        &self.hosted.devices
     }
 
     /// Names of its exports, each with its volume.
@@ -284,6 +296,7 @@ impl Pooled {
             volumes,
             devices: Vec::new(),
             left_out: self.hosted.left_out.clone(),
+            waits_for: self.hosted.waits_for.clone(),
             connections: used.iter().map(|stats| stats.connections).sum::<usize>() + sessions,
             requests: totals().map(|total| total.requests).sum(),
             bytes_read: totals().map(|total| total.read_bytes).sum(),

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use brindle_io::sync::{Either, race};
 use brindle_io::{Duration, MemberId};
+use brindle_pool::PoolVolume;
 
 use crate::answers::RequestOutcome;
 use crate::any::Any;
@@ -22,8 +23,9 @@ impl Service {
     /// # Errors
     /// A name is no name for an export, or another has it: none of its volumes is offered, and the pool is stopped.
     pub async fn serve_pool(&self, pooled: Rc<Pooled>) -> Result<(), HostError> {
-        for (name, _) in pooled.exports() {
-            if let Err(why) = self.offer(&pooled, &name) {
+        // Nothing is waited for in between: who finds one of them finds all.
+        for (name, volume) in pooled.exports() {
+            if let Err(why) = self.offer_volume(&pooled, name, volume) {
                 if let Err(stopping) = pooled.stop(self.clients_of_pool(&pooled)).await {
                     tracing::warn!("{stopping}");
                 }
@@ -36,17 +38,21 @@ impl Service {
 
     /// Offers a volume of a pool to clients.
     fn offer(&self, pooled: &Pooled, export: &str) -> Result<(), HostError> {
-        let Some((name, volume)) = pooled.exports().into_iter().find(|(name, _)| name == export) else {
-            return Ok(());
-        };
+        match pooled.exports().into_iter().find(|(name, _)| name == export) {
+            Some((name, volume)) => self.offer_volume(pooled, name, volume),
+            None => Ok(()),
+        }
+    }
+
+    fn offer_volume(&self, pooled: &Pooled, name: String, volume: PoolVolume) -> Result<(), HostError> {
         let description = format!("volume of pool {}", pooled.name());
         let gate = Rc::new(pooled.hosted.gate.of_another());
         let (uuid, volume) = (pooled.uuid_of(&volume), Rc::new(Any::Pool(volume)));
         let target = match (&pooled.hosted.targets, &self.doors.iscsi) {
             (Some(ways), Some(server)) => {
-                let spec = (ways.spec)(export, uuid, Rc::clone(&volume), Rc::clone(&gate));
+                let spec = (ways.spec)(&name, uuid, Rc::clone(&volume), Rc::clone(&gate));
                 let spec = spec.map_err(|why| HostError::Refused { name: name.clone(), why })?;
-                Some((spec, (ways.name)(export, uuid), server))
+                Some((spec, (ways.name)(&name, uuid), server))
             }
             _ => None,
         };
@@ -178,17 +184,43 @@ impl Service {
     /// # Errors
     /// Not all is stable, or it has not stopped in time.
     pub async fn stop_pool(&self, pooled: &Rc<Pooled>, patience: Duration) -> Result<(), HostError> {
-        let prefix = format!("{}/", pooled.name());
-        self.end_devices(|export| export.starts_with(&prefix)).await?;
+        self.end_devices_of(pooled).await?;
         let leaving = self.leave();
+        let stopped = self.end_pool(pooled, patience).await;
+        let devices: Vec<MemberId> = pooled.devices().iter().map(|(_, id)| *id).collect();
+        self.devices.close(&devices).await;
+        drop(leaving);
+        stopped
+    }
+
+    /// Has another take the place of a pool, on the same devices: `open` opens it once this one has stopped.
+    ///
+    /// # Errors
+    /// It has not stopped in time.
+    pub async fn exchange_pool<T>(
+        &self,
+        pooled: &Rc<Pooled>,
+        patience: Duration,
+        open: impl AsyncFnOnce() -> T,
+    ) -> Result<T, HostError> {
+        self.end_devices_of(pooled).await?;
+        // The server does not end meanwhile, though it may serve nothing else.
+        let _leaving = self.leave();
+        self.end_pool(pooled, patience).await?;
+        Ok(open().await)
+    }
+
+    async fn end_devices_of(&self, pooled: &Pooled) -> Result<(), HostError> {
+        let prefix = format!("{}/", pooled.name());
+        self.end_devices(|export| export.starts_with(&prefix)).await
+    }
+
+    async fn end_pool(&self, pooled: &Rc<Pooled>, patience: Duration) -> Result<(), HostError> {
         let stopped = match race(pooled.stop(self.clients_of_pool(pooled)), self.io.sleep(patience)).await {
             Either::First(stopped) => stopped,
             Either::Second(()) => Err(HostError::NotStopped(pooled.name().to_owned())),
         };
         self.let_pool_go(pooled, stopped.as_ref().err());
-        let devices: Vec<MemberId> = pooled.hosted.devices.clone();
-        self.devices.close(&devices).await;
-        drop(leaving);
         stopped
     }
 }

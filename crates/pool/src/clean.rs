@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use brindle_format::pool::place::{Address, Shape};
 use brindle_format::pool::{BLOCK, Batch, EntryKind, Leaf, LeafKind};
+use brindle_io::OpError;
 use brindle_io::sync::join_all;
 use brindle_volume::VolumeError;
 
@@ -149,7 +150,7 @@ impl Core {
         let gained = || self.space.borrow().gained;
         let (mut best, mut fruitless, mut idle, mut rounds, mut looked) = (gained(), 0, 0, 0, false);
         loop {
-            if self.stopping.get() || self.broken.get() {
+            if self.stopping.get() || self.broken.get() || self.refusals.is_held(self.set.io.now()) {
                 return;
             }
             let thin = !self.needs_cleaning();
@@ -486,7 +487,11 @@ impl Core {
             Ok(())
         } else {
             match self.flush().await {
-                Ok(()) => self.checkpoint(Why::Stop).await,
+                Ok(()) => match self.checkpoint(Why::Stop).await {
+                    // All is stable in the log, which needs no room: the next opening finds it there.
+                    Err(VolumeError::Member { error: OpError::NoSpace, .. }) => Ok(()),
+                    stopped => stopped,
+                },
                 failed => failed,
             }
         };

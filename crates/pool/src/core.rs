@@ -20,6 +20,7 @@ use crate::events::PoolEvent;
 use crate::look::PoolOpenError;
 use crate::map::{Dead, Key, Map};
 use crate::queue::Log;
+use crate::refusals::Refusals;
 use crate::space::Space;
 use crate::table::Table;
 
@@ -36,6 +37,8 @@ pub struct PoolConfig {
     pub leaves: usize,
     /// Bytes of memory for requests.
     pub memory: usize,
+    /// A member without room for a write stays in use, and the write is refused; else it fails, if the pool can do without it.
+    pub waits_for_space: bool,
     /// The time, in seconds since 1970.
     pub clock: fn() -> u64,
 }
@@ -49,6 +52,7 @@ impl PoolConfig {
             batches: 512 << 10,
             leaves: 1 << 15,
             memory: 32 << 20,
+            waits_for_space: true,
             clock,
         }
     }
@@ -99,6 +103,8 @@ pub(crate) struct Core {
     pub(crate) record: RefCell<Uberblock>,
     pub(crate) records: Turns,
     pub(crate) checkpoints: Turns,
+    /// Writes that members refused.
+    pub(crate) refusals: Refusals,
     /// Somebody is out of use of whom the record does not say so.
     pub(crate) change_pending: Cell<bool>,
     /// More is lost than the pool can do without.

@@ -205,6 +205,9 @@ pub async fn create(io: &Io, label: &Label, opening: u64, ids: &[MemberId]) -> R
     // A pool that stood there is none any more, and this one is not there yet.
     let zeroes = vec![0; CONFIG_BYTES];
     put(io, &pool, label, ids, 0, |_| zeroes.clone()).await?;
+    // Each slot has its room from now on, however full what holds the device will be; and none has what was there before.
+    let ring = vec![0; RING_SLOTS as usize * BLOCK];
+    put(io, &pool, label, ids, RING, |_| ring.clone()).await?;
     put(io, &pool, label, ids, 0, |member| {
         Label { member, ..label.clone() }.encode().unwrap_or_else(|_| zeroes.clone())
     })

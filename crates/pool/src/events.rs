@@ -8,6 +8,12 @@ use brindle_members::set::Noticed;
 pub enum PoolEvent {
     /// A member is out of use.
     MemberFailed,
+    /// A member that was out of use is in use again.
+    MemberReturned,
+    /// A member has no room for a write.
+    Full,
+    /// A member that had none has room again.
+    SpaceAgain,
     /// Something was noticed of a member in use.
     Noticed(Noticed),
     /// More is lost than the pool can do without.
@@ -23,6 +29,9 @@ impl PoolEvent {
     pub fn name(self) -> &'static str {
         match self {
             Self::MemberFailed => "member-failed",
+            Self::MemberReturned => "member-returned",
+            Self::Full => "member-full",
+            Self::SpaceAgain => "space-again",
             Self::Noticed(Noticed::Slow) => "member-slow",
             Self::Noticed(Noticed::Slower) => "member-slower",
             Self::Noticed(Noticed::AsFastAgain) => "member-as-fast-again",
@@ -40,6 +49,9 @@ impl Kind for PoolEvent {
     fn words(self, _why: Option<&Cause>) -> &'static str {
         match self {
             Self::MemberFailed => "failed: it is out of use",
+            Self::MemberReturned => "is in use again: nothing on it is out of date",
+            Self::Full => "has no space: writes are refused until there is some",
+            Self::SpaceAgain => "has space again",
             Self::Noticed(Noticed::Slow) => "is slow: others answer for it",
             Self::Noticed(Noticed::Slower) => "has grown slower than the others",
             Self::Noticed(Noticed::AsFastAgain) => "is as fast as the others again",

@@ -9,7 +9,8 @@ use std::rc::Rc;
 
 use brindle_format::pool::{BLOCK, Batch, ENTRIES, Entry, EntryKind, checksum};
 use brindle_io::{Buf, OpError, Slice};
-use brindle_members::door::Done;
+use brindle_members::door::{Done, Refused};
+use brindle_members::set::Owner as _;
 use brindle_volume::VolumeError;
 
 use crate::core::Core;
@@ -21,6 +22,8 @@ use crate::stripe::parity_of;
 
 /// How often a batch is written elsewhere before there is no room for it.
 const ELSEWHERE: usize = 8;
+/// The same where members have no room.
+const FULL: usize = 2;
 
 /// A batch to be written.
 struct Load {
@@ -138,6 +141,10 @@ impl Core {
         lane: Lane,
         mut items: Vec<Item>,
     ) -> Result<(), (Vec<Item>, VolumeError)> {
+        // A batch that has no number leaves nothing behind.
+        if let Some(role) = self.refusals.holds(self.set.io.now()) {
+            return Err((items, VolumeError::of_member(role, OpError::NoSpace)));
+        }
         if lane == Lane::Users {
             self.pay(items.len() as i64).await;
         }
@@ -182,7 +189,13 @@ impl Core {
                     result = Ok(());
                     break;
                 }
-                Err(VolumeError::Member { error: OpError::Medium(_) | OpError::NoSpace, .. }) => {
+                // A few other places may have their room already; of all of them a file system that is full would leave the log nothing.
+                Err(error @ VolumeError::Member { error: OpError::NoSpace, .. }) if attempt > FULL => {
+                    result = Err(error);
+                    break;
+                }
+                Err(error @ VolumeError::Member { error: OpError::Medium(_) | OpError::NoSpace, .. }) => {
+                    result = Err(error);
                     // The members stay; what fits goes elsewhere under the same number, less of it each time: some of the
                     // stripes that lie side by side are well.
                     match self.room_for(load.lane, &load.items, BATCH_BLOCKS >> attempt).await {
@@ -261,12 +274,59 @@ impl Core {
     }
 
     /// Members that failed a batch are out of use, on record, before it is acknowledged.
+    ///
+    /// # Errors
+    /// A member refused it that stays in use: what was to stand there goes elsewhere.
     pub(crate) async fn landed(&self, done: &Done) -> Result<(), VolumeError> {
-        let stays = |error: OpError| matches!(error, OpError::Medium(_) | OpError::NoSpace);
-        if let Some(refused) = done.refused().iter().find(|refused| stays(refused.error)) {
-            return Err(VolumeError::of_member(refused.role, refused.error));
+        if done.is_ok() {
+            self.note_taken();
+        }
+        let all = done.refused();
+        // Those that are done without whatever they refused.
+        let mut fails: Vec<&Refused> = all.iter().filter(|refused| !self.may_stay(refused)).collect();
+        let gone = fails.len();
+        let mut stays = None;
+        for (n, refused) in all.iter().enumerate().filter(|(_, refused)| self.may_stay(refused)) {
+            // However many parts a write has, it is one.
+            if all[..n].iter().any(|other| other.role == refused.role) {
+                continue;
+            }
+            if self.stays(refused, &fails) {
+                stays.get_or_insert(VolumeError::of_member(refused.role, refused.error));
+            } else {
+                fails.push(refused);
+            }
+        }
+        if let Some(error) = stays {
+            return Err(error);
+        }
+        // At once: others may refuse something while this is recorded.
+        for refused in &fails[gone..] {
+            drop(self.begin_failing(refused.role, (*refused).into())?);
         }
         self.set.settle_writes(done, false).await
+    }
+
+    /// A member in use refused a write in a way that may be no reason to do without it.
+    fn may_stay(&self, refused: &Refused) -> bool {
+        let members = &self.set.members;
+        let is_in = refused.is_of(members) && members.writable(refused.role).is_some();
+        is_in && matches!(refused.error, OpError::Medium(_) | OpError::NoSpace)
+    }
+
+    /// Whether a member that refused a write stays in use: as one does that has a bad place, but not one that refuses all, if the pool can do
+    /// without it beside others that fail.
+    fn stays(&self, refused: &Refused, fails: &[&Refused]) -> bool {
+        let role = refused.role;
+        let roles: Vec<u16> = fails.iter().map(|refused| refused.role).chain([role]).collect();
+        if refused.error == OpError::NoSpace {
+            let waits = self.config.waits_for_space || !self.can_lose(&roles);
+            if waits {
+                self.note_full(role, refused.into());
+            }
+            return waits;
+        }
+        !self.refusals.count(role) || !self.can_lose(&roles)
     }
 
     /// Puts blocks, their summary and parity into memory as they are to stand, in the order of places.

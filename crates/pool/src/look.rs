@@ -93,6 +93,14 @@ pub enum PoolOpenError {
         /// The missing members, as `VDEV.ROLE`.
         missing: String,
     },
+    /// Members are missing that were in use.
+    #[error(
+        "members that were in use are missing: {missing}; name them with the others, or go on without them by --degraded"
+    )]
+    Degraded {
+        /// The missing members, as `VDEV.ROLE`.
+        missing: String,
+    },
     /// Batches that were on stable storage are gone.
     #[error(
         "{count} batches that were on stable storage are lost, from number {first} on: open it read-only to save what is left"
@@ -141,6 +149,8 @@ pub struct Looked {
     pub torn: u64,
     /// A label whose config is damaged, where the other's is sound.
     pub damaged: Option<DamagedLabel>,
+    /// Slots of each ring that have held nothing yet, a bit each, behind the byte of its label.
+    pub blank: Vec<(u64, u64)>,
 }
 
 /// A label whose config is damaged.
@@ -194,7 +204,7 @@ pub async fn look(io: &Io, name: &str, id: MemberId) -> Result<Looked, PoolOpenE
                 first.get_or_insert(PoolOpenError::NoLabel { device: device(), error });
             }
         }
-        rings.push(bytes);
+        rings.push((at, bytes));
     }
     let none = PoolOpenError::NoLabel { device: device(), error: PoolError::Magic { what: "label" } };
     let label = label.ok_or(first.unwrap_or(none))?;
@@ -202,10 +212,7 @@ pub async fn look(io: &Io, name: &str, id: MemberId) -> Result<Looked, PoolOpenE
     if size < need {
         return Err(PoolOpenError::TooSmall { device: device(), have: size, need });
     }
-    let slots = rings.iter().flat_map(|ring| {
-        let slot = |n: u64| (n, &ring[(RING + n * BLOCK as u64) as usize..][..BLOCK]);
-        (0..RING_SLOTS).map(slot)
-    });
+    let slots = rings.iter().flat_map(|(_, ring)| slots_of(ring));
     let (mut head, mut torn): (Option<Uberblock>, u64) = (None, 0);
     for (n, slot) in slots {
         match Uberblock::parse(slot, label.pool) {
@@ -215,7 +222,15 @@ pub async fn look(io: &Io, name: &str, id: MemberId) -> Result<Looked, PoolOpenE
         }
     }
     let damaged = bad.zip(sound).map(|(at, sound)| DamagedLabel { at, sound });
-    Ok(Looked { name: device(), id, size, label, head, torn, damaged })
+    let is_blank = |(_, slot): &(u64, &[u8])| slot.iter().all(|byte| *byte == 0);
+    let mask = |ring: &[u8]| slots_of(ring).filter(is_blank).fold(0, |mask, (n, _)| mask | 1 << n);
+    let blank = rings.iter().map(|(at, ring)| (*at, mask(ring))).collect();
+    Ok(Looked { name: device(), id, size, label, head, torn, damaged, blank })
+}
+
+/// The slots of a label's ring, with their numbers.
+fn slots_of(label: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
+    (0..RING_SLOTS).map(|n| (n, &label[(RING + n * BLOCK as u64) as usize..][..BLOCK]))
 }
 
 /// Whether one state of the pool comes from the other, by lineage.
@@ -232,12 +247,29 @@ pub struct Chosen {
     pub head: Uberblock,
     /// Devices by member: those that are there and to be believed.
     pub members: Vec<Option<MemberId>>,
+    /// Members that were in use, and that no device is.
+    pub missing: Vec<u16>,
+    /// Members that are out of use, and have a device again.
+    pub returning: Vec<Returning>,
     /// Openings of members that were written apart from it: the next opening records that they are of the past.
     pub overruled: Vec<u64>,
     /// The same of all devices.
     pub torn: u64,
     /// Labels of these members that are damaged.
     pub damaged: Vec<(MemberId, DamagedLabel)>,
+    /// Slots of their rings that have held nothing yet: the device, the byte of the label, and a bit for each slot.
+    pub blank: Vec<(MemberId, u64, u64)>,
+}
+
+/// A member that is out of use and there again, of a past that the pool knows all of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Returning {
+    /// Its number.
+    pub member: u16,
+    /// Its device.
+    pub id: MemberId,
+    /// It had all batches up to this one when its youngest uberblock was written.
+    pub sequence: u64,
 }
 
 /// Chooses. `take` is the member whose half is taken where members were written apart.
@@ -275,6 +307,15 @@ pub fn choose(looked: &[Looked], take: Option<(usize, u16)>) -> Result<Chosen, P
             members[usize::from(one.label.member)] = Some(one.id);
         }
     }
+    let is_claimed = |member: u16| looked.iter().any(|one| one.label.member == member);
+    let is_missing = |&member: &u16| !head.is_out(member) && !is_claimed(member);
+    let missing = (0..label.members.len() as u16).filter(is_missing).collect();
+    let returns = |one: &Looked| {
+        let (member, id, own) = (one.label.member, one.id, one.head.as_ref()?);
+        let knows = head.is_out(member) && head.descends_from(own);
+        knows.then_some(Returning { member, id, sequence: own.sequence })
+    };
+    let returning = looked.iter().filter_map(returns).collect();
     // Members that went another way without being told so are known to have been overruled from the next opening on.
     let apart = |own: &&Uberblock| own.opening != head.opening && !head.comes_from(own.opening);
     let mut overruled: Vec<u64> =
@@ -284,7 +325,17 @@ pub fn choose(looked: &[Looked], take: Option<(usize, u16)>) -> Result<Chosen, P
     let torn = looked.iter().fold(0, |torn, one| torn | one.torn);
     let of_those = |one: &&Looked| members.contains(&Some(one.id));
     let damaged = looked.iter().filter(of_those).filter_map(|one| Some((one.id, one.damaged?))).collect();
-    Ok(Chosen { label, head, members, overruled, torn, damaged })
+    let blank = looked.iter().flat_map(|one| one.blank.iter().map(|&(at, slots)| (one.id, at, slots)));
+    let blank = blank.filter(|&(.., slots)| slots != 0).collect();
+    Ok(Chosen { label, head, members, missing, returning, overruled, torn, damaged, blank })
+}
+
+impl Chosen {
+    /// A member that is out of use is in use again, once that is on record.
+    pub(crate) fn take(&mut self, one: Returning) {
+        self.members[usize::from(one.member)] = Some(one.id);
+        self.head.out[usize::from(one.member >> 3)] &= !(1 << (one.member & 7));
+    }
 }
 
 /// Units lie on their members, and members are vdev by vdev.

@@ -5,12 +5,12 @@ use std::rc::{Rc, Weak};
 
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{
-    BLOCK, CONFIG_BYTES, DATA_START, LINEAGE, Label, LeafRef, LeafState, Leaves, Nodes, Pointer, Pointers,
-    PoolError, Root, SegmentClass, SegmentRecord, SegmentState, Segments, Uberblock, Vdev, VolumeRecord,
-    Volumes,
+    BLOCK, CONFIG_BYTES, DATA_START, LINEAGE, Label, LeafRef, LeafState, Leaves, Nodes, OVERRULED, Pointer,
+    Pointers, PoolError, Root, SegmentClass, SegmentRecord, SegmentState, Segments, Uberblock, Vdev,
+    VolumeRecord, Volumes,
 };
 use brindle_io::sync::Notify;
-use brindle_io::{Io, MemberId, OpClass};
+use brindle_io::{Io, MemberId, OpClass, OpError};
 use brindle_members::events::Events;
 use brindle_members::flushes::Flushes;
 use brindle_members::lock::RangeLock;
@@ -19,14 +19,17 @@ use brindle_members::scratch::Scratch;
 use brindle_members::set::{MemberSet, Treatment};
 use brindle_members::turn::Turns;
 use brindle_members::watch::watch;
+use brindle_volume::VolumeError;
 
 use crate::checkpoint::Why;
 use crate::core::{Core, Damage, PoolConfig, Written};
-use crate::look::{Chosen, DamagedLabel, LABEL_PATIENCE, PoolOpenError, choose, look, name_of};
+use crate::events::PoolEvent;
+use crate::look::{Chosen, DamagedLabel, LABEL_PATIENCE, PoolOpenError, Returning, choose, look, name_of};
 use crate::map::{Dead, Map, Slot};
 use crate::pool::Pool;
 use crate::queue::Log;
 use crate::read::Unreadable;
+use crate::refusals::Refusals;
 use crate::replay::Recovered;
 use crate::space::Space;
 use crate::table::Table;
@@ -40,7 +43,30 @@ pub enum How {
     Writing {
         /// The number.
         opening: u64,
+        /// Members that may be missing though they were in use: they are out of use from then on.
+        lacking: Lacking,
     },
+}
+
+impl How {
+    /// For writing, with all members that were in use.
+    pub fn writing(opening: u64) -> Self {
+        Self::Writing { opening, lacking: Lacking::AtMost(0) }
+    }
+
+    /// For writing, with those members that there are.
+    pub fn degraded(opening: u64) -> Self {
+        Self::Writing { opening, lacking: Lacking::Any }
+    }
+}
+
+/// Members that were in use, without which a pool is opened for writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lacking {
+    /// So many: devices were named that are no members any more.
+    AtMost(usize),
+    /// All that are missing.
+    Any,
 }
 
 /// Opens the pool that stands on these devices.
@@ -71,63 +97,155 @@ pub async fn open_chosen(
     how: How,
     config: PoolConfig,
 ) -> Result<(Pool, Recovered), PoolOpenError> {
-    match open_as(io, chosen.clone(), how, config).await {
-        Err(why @ PoolOpenError::NoRoom { .. }) => {
-            let (pool, recovered) = open_as(io, chosen, How::ReadOnly, config).await?;
-            pool.0.shut.replace(Some(why));
-            Ok((pool, recovered))
-        }
-        opened => opened,
-    }
+    prepare(io, chosen, how, config).await?.open().await
 }
 
-async fn open_as(
+/// A pool that is about to be opened: all that it holds is known, and no opening is on record yet.
+pub struct Prepared {
+    core: Rc<Core>,
+    how: How,
+    recovered: Recovered,
+    /// Blocks of the log that are wrong on their members.
+    wrong: Vec<(Address, Vec<u8>)>,
+    overruled: Vec<u64>,
+    damaged: Vec<(MemberId, DamagedLabel)>,
+    blank: Vec<(MemberId, u64, u64)>,
+    /// Members that are taken again.
+    returned: Vec<Returning>,
+}
+
+/// Reads what a pool holds, and whether it can be opened so. Of its members those are written to at most that are out of use and come
+/// back.
+///
+/// # Errors
+/// As of [`open`].
+pub async fn prepare(
     io: &Io,
     chosen: Chosen,
     how: How,
     config: PoolConfig,
-) -> Result<(Pool, Recovered), PoolOpenError> {
+) -> Result<Prepared, PoolOpenError> {
+    match prepare_as(io, chosen.clone(), how, config).await {
+        Err(why @ PoolOpenError::NoRoom { .. }) => {
+            let prepared = prepare_as(io, chosen, How::ReadOnly, config).await?;
+            prepared.core.shut.replace(Some(why));
+            Ok(prepared)
+        }
+        prepared => prepared,
+    }
+}
+
+async fn prepare_as(
+    io: &Io,
+    mut chosen: Chosen,
+    how: How,
+    config: PoolConfig,
+) -> Result<Prepared, PoolOpenError> {
     let unknown = chosen.label.features.unknown();
     if how != How::ReadOnly && unknown.read_only != 0 {
         return Err(PoolOpenError::Features(unknown));
     }
+    let returned =
+        if how == How::ReadOnly { Vec::new() } else { taken_again(io, &chosen, how, config).await };
+    returned.iter().for_each(|&one| chosen.take(one));
     let (overruled, damaged) = (chosen.overruled.clone(), chosen.damaged.clone());
+    let (missing, blank) = (chosen.missing.clone(), chosen.blank.clone());
+    let core = begin(io, chosen, how, config);
+    let known = core.known(how, &missing).await;
+    let known = known.and_then(|known| match how {
+        How::ReadOnly => Ok(known),
+        How::Writing { .. } => core.has_room_to_open().map(|()| known),
+    });
+    match known {
+        Ok((recovered, wrong)) => {
+            Ok(Prepared { core, how, recovered, wrong, overruled, damaged, blank, returned })
+        }
+        Err(why) => {
+            core.set.ended.set(true);
+            Err(why)
+        }
+    }
+}
+
+/// Those of the members which come back that have nothing old on them any more.
+async fn taken_again(io: &Io, chosen: &Chosen, how: How, config: PoolConfig) -> Vec<Returning> {
+    let mut taken = Vec::new();
+    if chosen.returning.is_empty() {
+        return taken;
+    }
+    let core = begin(io, chosen.clone(), How::ReadOnly, config);
+    // Faults of the others are told when the pool is opened.
+    if core.known(how, &chosen.missing).await.is_ok() {
+        for &one in &chosen.returning {
+            if core.is_brought_up(one).await {
+                taken.push(one);
+            }
+        }
+    }
+    core.set.ended.set(true);
+    taken
+}
+
+/// A pool of which nothing is known yet.
+fn begin(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
     let core = core_of(&io.owned(), chosen, how, config);
     // From the first read on: a member that falls silent is given up then, too.
     drop(core.set.io.spawn(watch(core.me.clone(), core.set.io.clone(), config.patience)));
-    // By the number of members, then by what lies on them.
-    core.refuse_missing()?;
-    if let Err(why) = core.load_tables().await {
-        // Pages that can't be read are on those.
-        core.refuse_many_missing()?;
-        return Err(why);
+    core
+}
+
+impl Prepared {
+    /// The pool as it would be; it takes no requests.
+    pub fn pool(&self) -> Pool {
+        Pool::new(Rc::clone(&self.core))
     }
-    core.refuse_missing()?;
-    let recovered = core.replay().await?;
-    if let How::Writing { opening } = how {
-        if recovered.lost > 0 {
-            core.set.ended.set(true);
-            return Err(PoolOpenError::Lost { first: recovered.first_lost, count: recovered.lost });
-        }
+
+    /// Leaves the pool as it was.
+    pub fn give_up(self) {
+        self.core.set.ended.set(true);
+    }
+
+    /// Opens it.
+    ///
+    /// # Errors
+    /// [`PoolOpenError`].
+    pub async fn open(self) -> Result<(Pool, Recovered), PoolOpenError> {
+        let core = Rc::clone(&self.core);
+        if let How::Writing { opening, .. } = self.how
+            && let Err(why) = self.record(opening).await
         {
-            let lineage = &mut core.record.borrow_mut().lineage;
-            lineage.splice(0..0, overruled);
-            lineage.truncate(LINEAGE);
-        }
-        if let Err(why) = core.has_room_to_open() {
             core.set.ended.set(true);
             return Err(why);
         }
-        // Before anything is asked for it is on record who opened, and without whom.
-        core.checkpoint(Why::Opening(opening)).await?;
-        // Segments that this one has freed the next gives to the log.
-        core.checkpoint(Why::Due).await?;
-        mend(&core.set.io, &damaged).await;
+        core.opening.set(false);
+        core.thin.set(core.space.borrow().thin_blocks() > 0);
+        core.look_around();
+        Ok((Pool::new(core), self.recovered))
     }
-    core.opening.set(false);
-    core.thin.set(core.space.borrow().thin_blocks() > 0);
-    core.look_around();
-    Ok((Pool::new(core), recovered))
+
+    /// Before anything is asked for it is on record who opened, and without whom.
+    async fn record(&self, opening: u64) -> Result<(), PoolOpenError> {
+        let core = &self.core;
+        core.allocate(&self.blank).await?;
+        core.set_right(&self.wrong).await;
+        {
+            let lineage = &mut core.record.borrow_mut().lineage;
+            lineage.splice(0..0, self.overruled.iter().flat_map(|&opening| [OVERRULED, opening]));
+            lineage.truncate(LINEAGE);
+        }
+        core.checkpoint(Why::Opening(opening)).await?;
+        let is_in = |one: &&Returning| core.set.members.writable(one.member).is_some();
+        for one in self.returned.iter().filter(is_in) {
+            core.happened(PoolEvent::MemberReturned, Some(one.member), None);
+        }
+        // Segments that this one has freed the next gives to the log.
+        match core.checkpoint(Why::Due).await {
+            Ok(()) | Err(VolumeError::Member { error: OpError::NoSpace, .. }) => {}
+            Err(why) => return Err(why.into()),
+        }
+        mend(&core.set.io, &self.damaged).await;
+        Ok(())
+    }
 }
 
 /// Copies the config of a member's sound label over that of its damaged one. What does not succeed the next opening does.
@@ -147,7 +265,7 @@ async fn mend(io: &Io, labels: &[(MemberId, DamagedLabel)]) {
 }
 
 fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
-    let Chosen { label, head, members: ids, overruled: _, torn, damaged: _ } = chosen;
+    let Chosen { label, head, members: ids, torn, .. } = chosen;
     let device = |id: Option<MemberId>| id.map(|id| Device { id, data_offset: DATA_START });
     let members = Rc::new(Members::new(io, ids.into_iter().map(device)));
     let redundant = label.vdevs.iter().all(|vdev| vdev.parity > 0);
@@ -175,6 +293,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         record: RefCell::new(head),
         records: Turns::new(io),
         checkpoints: Turns::new(io),
+        refusals: Refusals::new(count),
         change_pending: Cell::new(false),
         broken: Cell::new(false),
         reshaped: Cell::new(false),
@@ -215,6 +334,42 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
 }
 
 impl Core {
+    /// Reads what the pool holds, and which blocks of the log are wrong on their members; refuses what can't be opened so.
+    async fn known(
+        &self,
+        how: How,
+        missing: &[u16],
+    ) -> Result<(Recovered, Vec<(Address, Vec<u8>)>), PoolOpenError> {
+        // By the number of members, then by what lies on them.
+        self.refuse_missing()?;
+        if let Err(why) = self.load_tables().await {
+            // Pages that can't be read are on those.
+            self.refuse_many_missing()?;
+            return Err(why);
+        }
+        self.refuse_missing()?;
+        self.refuse_lacking(how, missing)?;
+        let (recovered, wrong) = self.replay().await;
+        if how != How::ReadOnly && recovered.lost > 0 {
+            return Err(PoolOpenError::Lost { first: recovered.first_lost, count: recovered.lost });
+        }
+        Ok((recovered, wrong))
+    }
+
+    fn refuse_lacking(&self, how: How, missing: &[u16]) -> Result<(), PoolOpenError> {
+        match how {
+            How::Writing { lacking: Lacking::AtMost(most), .. } if missing.len() > most => {
+                Err(PoolOpenError::Degraded { missing: self.names_of(missing.iter().copied()) })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn names_of(&self, members: impl Iterator<Item = u16>) -> String {
+        let names = members.map(|member| self.name_of(member)).map(|(v, r)| format!("{v}.{r}"));
+        names.collect::<Vec<_>>().join(", ")
+    }
+
     fn refuse_missing(&self) -> Result<(), PoolOpenError> {
         let is_missing = |member: u16| self.set.members.readable(member, u64::MAX).is_none();
         if self.space.borrow().can_lose(is_missing) {
@@ -226,9 +381,7 @@ impl Core {
     fn too_many_missing(&self) -> PoolOpenError {
         let is_missing = |member: u16| self.set.members.readable(member, u64::MAX).is_none();
         let missing = (0..self.set.members.len()).filter(|&member| is_missing(member));
-        let names: Vec<String> =
-            missing.map(|member| self.name_of(member)).map(|(v, r)| format!("{v}.{r}")).collect();
-        PoolOpenError::TooManyMissing { missing: names.join(", ") }
+        PoolOpenError::TooManyMissing { missing: self.names_of(missing) }
     }
 
     /// The same by the number of members.

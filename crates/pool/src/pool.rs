@@ -216,21 +216,7 @@ impl Pool {
     /// [`PoolChangeError`]; there is none then.
     pub async fn create_volume(&self, name: &str, size: u64) -> Result<PoolVolume, PoolChangeError> {
         let core = &self.0;
-        check_name(name)?;
-        if core.read_only {
-            return Err(VolumeError::ReadOnly.into());
-        }
-        if size == 0 || !size.is_multiple_of(512) || size >= 1 << 56 {
-            return Err(PoolChangeError::Size(size));
-        }
-        if self.volume(name).is_some() {
-            return Err(PoolChangeError::Exists(name.to_owned()));
-        }
-        let status = self.status();
-        let left = status.capacity.saturating_sub(status.sold);
-        if size.next_multiple_of(4096) > left {
-            return Err(PoolChangeError::TooLarge { size, left });
-        }
+        self.check_create(name, size)?;
         let (id, node) = {
             let mut record = core.record.borrow_mut();
             let (id, node) = (record.next_volume, record.next_node);
@@ -258,22 +244,56 @@ impl Pool {
         Ok(PoolVolume { core: Rc::clone(core), id, size })
     }
 
+    /// Whether such a volume can be made.
+    ///
+    /// # Errors
+    /// As of [`Pool::create_volume`].
+    pub fn check_create(&self, name: &str, size: u64) -> Result<(), PoolChangeError> {
+        check_name(name)?;
+        if self.0.read_only {
+            return Err(VolumeError::ReadOnly.into());
+        }
+        if size == 0 || !size.is_multiple_of(512) || size >= 1 << 56 {
+            return Err(PoolChangeError::Size(size));
+        }
+        if self.volume(name).is_some() {
+            return Err(PoolChangeError::Exists(name.to_owned()));
+        }
+        let status = self.status();
+        let left = status.capacity.saturating_sub(status.sold);
+        if size.next_multiple_of(4096) > left {
+            return Err(PoolChangeError::TooLarge { size, left });
+        }
+        Ok(())
+    }
+
     /// Gives a volume another name.
     ///
     /// # Errors
     /// [`PoolChangeError`]; it has its old name then.
     pub async fn rename_volume(&self, from: &str, to: &str) -> Result<(), PoolChangeError> {
-        check_name(to)?;
-        if self.volume(to).is_some() {
-            return Err(PoolChangeError::Exists(to.to_owned()));
-        }
-        let id = self.volume(from).ok_or_else(|| PoolChangeError::NoVolume(from.to_owned()))?.id;
+        let id = self.check_rename(from, to)?;
         self.set_name(id, to);
         let renamed = self.0.checkpoint(crate::checkpoint::Why::Due).await;
         if renamed.is_err() {
             self.set_name(id, from);
         }
         Ok(renamed?)
+    }
+
+    /// Whether a volume can have another name; gives the volume's number.
+    ///
+    /// # Errors
+    /// As of [`Pool::rename_volume`].
+    pub fn check_rename(&self, from: &str, to: &str) -> Result<u32, PoolChangeError> {
+        check_name(to)?;
+        if self.0.read_only {
+            return Err(VolumeError::ReadOnly.into());
+        }
+        if self.volume(to).is_some() {
+            return Err(PoolChangeError::Exists(to.to_owned()));
+        }
+        Ok(self.volume(from).ok_or_else(|| PoolChangeError::NoVolume(from.to_owned()))?.id)
     }
 
     fn set_name(&self, id: u32, name: &str) {
@@ -288,10 +308,7 @@ impl Pool {
     /// [`PoolChangeError`].
     pub async fn destroy_volume(&self, name: &str) -> Result<(), PoolChangeError> {
         let core = &self.0;
-        if core.read_only {
-            return Err(VolumeError::ReadOnly.into());
-        }
-        let volume = self.volume(name).ok_or_else(|| PoolChangeError::NoVolume(name.to_owned()))?;
+        let volume = self.check_destroy(name)?;
         // Requests that are under way come to their end first.
         let lock = crate::clean::lock_of((volume.id, 0));
         let held = core.locks.acquire(lock..lock + (1 << 44), brindle_members::lock::Hold::Exclusive).await;
@@ -315,6 +332,17 @@ impl Pool {
         core.thin.set(core.space.borrow().thin_blocks() > 0);
         core.look_around();
         Ok(())
+    }
+
+    /// Whether a volume can be destroyed; gives the volume.
+    ///
+    /// # Errors
+    /// As of [`Pool::destroy_volume`].
+    pub fn check_destroy(&self, name: &str) -> Result<PoolVolume, PoolChangeError> {
+        if self.0.read_only {
+            return Err(VolumeError::ReadOnly.into());
+        }
+        self.volume(name).ok_or_else(|| PoolChangeError::NoVolume(name.to_owned()))
     }
 
     fn set_destroyed(&self, id: u32, destroyed: bool) {

@@ -8,7 +8,7 @@
 use std::rc::Rc;
 
 use brindle_format::pool::{BLOCK, LABEL, RING, RING_SLOTS, Uberblock, second_label};
-use brindle_io::{Duration, OpClass};
+use brindle_io::{Duration, MemberId, OpClass, OpError};
 use brindle_members::events::Cause;
 use brindle_members::members::RoleState;
 use brindle_members::set::{MemberSet, Noticed, Owner, Recording};
@@ -17,6 +17,8 @@ use brindle_volume::VolumeError;
 
 use crate::core::Core;
 use crate::events::PoolEvent;
+use crate::look::LABEL_PATIENCE;
+use crate::refusals::PAUSE;
 
 impl Core {
     fn is_in(&self, member: u16) -> bool {
@@ -80,13 +82,72 @@ impl Core {
             group.write(device.id, second_label(size) + slot, &buf.all(), true);
         }
         let outcome = group.submit().await;
+        let mut full = None;
         for failure in outcome.failures() {
             let role = failure.kind.member().and_then(|id| members.role_of(id));
-            if let Some(role) = role.filter(|&role| self.is_in(role)) {
+            let Some(role) = role.filter(|&role| self.is_in(role)) else { continue };
+            if failure.error == OpError::NoSpace && self.waits_for(role) {
+                self.note_full(role, Cause::from(failure));
+                full = Some(role);
+            } else {
                 self.lose(role, Cause::from(failure))?;
             }
         }
+        if let Some(role) = full {
+            // Slots have their room since the pool was made. A file system that writes nothing in place needs more.
+            if self.opening.get() || self.stopping.get() {
+                return Err(VolumeError::of_member(role, OpError::NoSpace));
+            }
+            self.set.io.sleep(PAUSE).await;
+        }
         Ok(outcome.is_ok() && (0..members.len()).all(|member| self.is_in(member) != uberblock.is_out(member)))
+    }
+
+    /// Gives slots of uberblocks their room that have held nothing yet: else a file system that is full would keep what matters most from
+    /// being recorded.
+    ///
+    /// # Errors
+    /// A member has no room for them.
+    pub(crate) async fn allocate(&self, blank: &[(MemberId, u64, u64)]) -> Result<(), VolumeError> {
+        let members = &self.set.members;
+        let buf = self.set.scratch.alloc(BLOCK).await;
+        buf.bytes_mut().fill(0);
+        let mut group = self.set.io.group_of(OpClass::Metadata);
+        for &(id, label, slots) in blank.iter().filter(|(id, ..)| members.role_of(*id).is_some()) {
+            for n in (0..RING_SLOTS).filter(|n| slots >> n & 1 == 1) {
+                group.write(id, label + RING + n * BLOCK as u64, &buf.all(), false);
+            }
+        }
+        if group.is_empty() {
+            return Ok(());
+        }
+        // Others are judged by the record that follows.
+        let outcome = group.submit_by(self.set.io.now().after(LABEL_PATIENCE)).await;
+        let full = outcome.failures().iter().find(|failure| failure.error == OpError::NoSpace);
+        let role = full.and_then(|failure| members.role_of(failure.kind.member()?));
+        match role.filter(|&role| self.waits_for(role)) {
+            Some(role) => Err(VolumeError::of_member(role, OpError::NoSpace)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a member without room stays in use.
+    pub(crate) fn waits_for(&self, role: u16) -> bool {
+        self.config.waits_for_space || !self.can_lose(&[role])
+    }
+
+    /// A member had no room for a write.
+    pub(crate) fn note_full(&self, role: u16, why: Cause) {
+        if self.refusals.is_full(role, self.set.io.now()) {
+            self.happened(PoolEvent::Full, Some(role), Some(why));
+        }
+    }
+
+    /// Members have taken a write, all of them.
+    pub(crate) fn note_taken(&self) {
+        for role in self.refusals.taken(|| self.set.io.now()) {
+            self.happened(PoolEvent::SpaceAgain, Some(role), None);
+        }
     }
 
     /// A member is out of use from now on.

@@ -17,7 +17,6 @@ use brindle_io::sync::join_all;
 use crate::core::Core;
 use crate::leaf::Located;
 use crate::log::apply;
-use crate::look::PoolOpenError;
 use crate::map::ENDLESS;
 use crate::read::candidates;
 use crate::space::{BATCH_BLOCKS, Grant, IN_FLIGHT};
@@ -59,17 +58,17 @@ pub struct Recovered {
 }
 
 /// Blocks of a segment, in the order of places, as far as they have been read and are needed.
-struct Places<'a> {
-    core: &'a Core,
-    segment: u32,
-    shape: Shape,
-    first: u32,
-    blocks: VecDeque<Option<Vec<u8>>>,
+pub(crate) struct Places<'a> {
+    pub(crate) core: &'a Core,
+    pub(crate) segment: u32,
+    pub(crate) shape: Shape,
+    pub(crate) first: u32,
+    pub(crate) blocks: VecDeque<Option<Vec<u8>>>,
 }
 
 impl Places<'_> {
     /// The blocks of a stripe, by slots.
-    async fn stripe(&mut self, stripe: u32) -> Vec<Option<Vec<u8>>> {
+    pub(crate) async fn stripe(&mut self, stripe: u32) -> Vec<Option<Vec<u8>>> {
         let wide = u32::from(self.shape.stripe);
         let end = (stripe + 1) * wide;
         while self.first + (self.blocks.len() as u32) < end {
@@ -81,7 +80,7 @@ impl Places<'_> {
     }
 
     /// Nothing before this stripe is wanted any more.
-    fn forget(&mut self, stripe: u32) {
+    pub(crate) fn forget(&mut self, stripe: u32) {
         let to = stripe * u32::from(self.shape.stripe);
         while self.first < to && self.blocks.pop_front().is_some() {
             self.first += 1;
@@ -131,11 +130,11 @@ impl Core {
         blocks
     }
 
-    /// Puts batches of the log into the map.
-    pub(crate) async fn replay(&self) -> Result<Recovered, PoolOpenError> {
+    /// Puts batches of the log into the map. Gives the blocks of these that are wrong on their members, and what they should be.
+    pub(crate) async fn replay(&self) -> (Recovered, Vec<(Address, Vec<u8>)>) {
         // Nothing was written after its end.
         if self.record.borrow().stopped {
-            return Ok(Recovered::default());
+            return Default::default();
         }
         let logs: Vec<u32> = {
             let space = self.space.borrow();
@@ -176,11 +175,9 @@ impl Core {
         self.forget_others(whole.values().flat_map(|one| &one.batch.entries).map(|entry| entry.volume));
         self.log.last.set(last);
         self.log.durable.set(last);
-        for one in whole.into_values() {
-            recovered.rebuilt += one.wrong.len() as u64;
-            self.set_right(one.wrong).await?;
-        }
-        Ok(recovered)
+        let wrong: Vec<(Address, Vec<u8>)> = whole.into_values().flat_map(|one| one.wrong).collect();
+        recovered.rebuilt = wrong.len() as u64;
+        (recovered, wrong)
     }
 
     /// Blocks that were written to volumes that are gone are nobody's.
@@ -197,23 +194,19 @@ impl Core {
     }
 
     /// Writes blocks of the log anew that are wrong on their members.
-    async fn set_right(&self, wrong: Vec<(Address, Vec<u8>)>) -> Result<(), PoolOpenError> {
-        if self.read_only {
-            return Ok(());
-        }
+    pub(crate) async fn set_right(&self, wrong: &[(Address, Vec<u8>)]) {
         for (address, block) in wrong {
-            let spot = self.space.borrow().spot(address);
+            let spot = self.space.borrow().spot(*address);
             let Some((role, offset)) = spot else { continue };
             let Some(device) = self.set.members.writable(role) else { continue };
             let buf = self.reads.alloc(BLOCK).await;
-            buf.bytes_mut().copy_from_slice(&block);
+            buf.bytes_mut().copy_from_slice(block);
             let mut writing = self.set.door(None).ask();
             writing.write(device, offset, &buf.all(), false);
             // A bad place stays what it is: others of the stripe make up for it.
             let done = writing.submit().await;
             let _stays = self.landed(&done).await;
         }
-        Ok(())
     }
 
     async fn scan(&self, segment: u32) -> Scanned {
@@ -275,7 +268,11 @@ impl Core {
 }
 
 /// Holds all blocks of a batch against its summary; gives those that are wrong on their members, or nothing if it is not whole.
-async fn verify(places: &mut Places<'_>, batch: &Batch, grant: Grant) -> Option<Vec<(Address, Vec<u8>)>> {
+pub(crate) async fn verify(
+    places: &mut Places<'_>,
+    batch: &Batch,
+    grant: Grant,
+) -> Option<Vec<(Address, Vec<u8>)>> {
     let shape = grant.shape;
     let mut sums = batch.entries.iter().filter(|entry| entry.kind.has_block()).map(|entry| entry.checksum);
     let mut wrong = Vec::new();

@@ -56,9 +56,7 @@ fn what_was_written_is_there_when_the_pool_is_opened_again_without_members() {
         });
         sim.cut_power();
         io.shutdown();
-        for (number, how) in
-            [How::ReadOnly, How::Writing { opening: 2 }, How::ReadOnly].into_iter().enumerate()
-        {
+        for (number, how) in [How::ReadOnly, How::degraded(2), How::ReadOnly].into_iter().enumerate() {
             sim = sim.restart(number as u64);
             let io = Io::new(Box::new(sim.clone()));
             io.block_on(async {

@@ -224,7 +224,7 @@ fn parity_is_raised_on_the_members_that_are_left() {
     io.shutdown();
     let io = Io::new(Box::new(sim.restart(11)));
     io.block_on(async {
-        let opened = house.open_without(&io, 2, How::Writing { opening: 2 }).await;
+        let opened = house.open_without(&io, 2, How::writing(2)).await;
         let volume = opened.expect("it has all").0.volume("one").expect("it is there");
         assert_eq!((read(&io, &volume, 0).await, read(&io, &volume, 1).await), (Ok(4), Ok(3)));
     });
@@ -284,7 +284,7 @@ async fn used(
         looked.push(look(io, "a member", id).await?);
     }
     let chosen = choose(&looked, take)?;
-    let (pool, _) = open_chosen(io, chosen, How::Writing { opening }, house.config()).await?;
+    let (pool, _) = open_chosen(io, chosen, How::degraded(opening), house.config()).await?;
     work(&pool).await;
     pool.stop().await.expect("stopped");
     Ok(())

@@ -83,7 +83,7 @@ fn cleaning_leaves_room_for_the_pages_of_checkpoints() {
         io.block_on(house.create(&io));
         io.block_on(async {
             let config = PoolConfig { changes, ..PoolConfig::new(|| 1_800_000_001) };
-            let how = How::Writing { opening: 1 };
+            let how = How::writing(1);
             let (pool, _) = open(&io, &house.ids, how, None, config).await.expect("a pool that is well");
             let all = pool.status().capacity >> 12;
             let blocks = percent.map_or(all, |percent| units * 160 * percent / 100);
@@ -114,7 +114,7 @@ fn large_units_take_large_checkpoints() {
             let label = plan(&spec).expect("a pool that can be");
             create(&io, &label, spec.opening, &house.ids).await.expect("members that are well");
             let config = PoolConfig::new(|| 1_800_000_001);
-            let how = How::Writing { opening: 1 };
+            let how = How::writing(1);
             let (pool, _) = open(&io, &house.ids, how, None, config).await.expect("a pool that is well");
             let blocks = pool.status().capacity >> 12;
             let volume = pool.create_volume("one", blocks << 12).await.expect("it is sold");

@@ -112,7 +112,7 @@ fn a_pool_of_version_1_opens_without_any_of_its_members_and_holds_what_it_held()
 
 fn opens(file: &[u8]) {
     for missing in [None, Some(0), Some(1), Some(2)] {
-        for how in [How::ReadOnly, How::Writing { opening: 3 }] {
+        for how in [How::ReadOnly, How::degraded(3)] {
             let (sim, house) = members(file);
             let io = Io::new(Box::new(sim));
             io.block_on(async {
@@ -167,7 +167,7 @@ fn a_member_that_is_there_twice_is_named_and_neither_is_taken() {
     sim.poke(house.ids[2], 0, &whole);
     let io = Io::new(Box::new(sim.clone()));
     let opened = io.block_on(async {
-        brindle_pool::open(&io, &house.ids, How::Writing { opening: 3 }, None, house.config()).await.map(drop)
+        brindle_pool::open(&io, &house.ids, How::writing(3), None, house.config()).await.map(drop)
     });
     let reported = opened.map_err(|why| why.to_string());
     assert!(

@@ -50,7 +50,7 @@ fn damaged_labels_are_named_and_written_anew_by_an_opening_for_writing_alone() {
             assert_eq!(damaged(&io, &house).await, told);
             open(&io, &house, How::ReadOnly).await;
             assert_eq!(damaged(&io, &house).await, told, "reading changes nothing");
-            open(&io, &house, How::Writing { opening: 7 }).await;
+            open(&io, &house, How::writing(7)).await;
             assert_eq!(damaged(&io, &house).await, []);
             for (&id, sound) in house.ids.iter().zip(&sound) {
                 assert!(places.iter().all(|&at| config_of(&sim, id, at) == *sound));

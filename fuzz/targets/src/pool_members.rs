@@ -79,7 +79,7 @@ pub fn run(data: &[u8]) {
         let whole = (*member, *place);
         seal(&mut held, which, whole, old, 0);
     }
-    for how in [How::ReadOnly, How::Writing { opening: 3 }] {
+    for how in [How::ReadOnly, How::degraded(3)] {
         let (sim, house) = house(2, &held);
         let io = Io::new(Box::new(sim.clone()));
         sim.cut_power_at(When::Moment(io.now().after(Duration::from_secs(36_000))));

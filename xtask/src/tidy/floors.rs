@@ -163,13 +163,13 @@ const HOST: &[&[&str]] = &[
 ];
 
 const POOL: &[&[&str]] = &[
-    &["events", "leaf", "look", "owed", "space", "stripe", "table"],
+    &["events", "leaf", "look", "owed", "refusals", "space", "stripe", "table"],
     &["map"],
     &["queue"],
     &["core", "create"],
     &["log", "read", "record", "room"],
     &["check", "checkpoint", "replay"],
-    &["clean", "reuse"],
+    &["clean", "returned", "reuse"],
     &["volume"],
     &["pool"],
     &["open"],

@@ -20,6 +20,9 @@ pub(crate) struct Assemble {
     /// dirty and degraded. --dry-run shows the risks. What members that are out of date hold is only read
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
+    /// Serve pools that lack members which were in use, once the wait is over: they are out of use from then on
+    #[arg(long)]
+    pub(crate) degraded: bool,
     /// Arrays of which host are started: its name, or any for all, pools too [default: this one's]
     #[arg(long, value_name = "HOST")]
     pub(crate) homehost: Option<String>,

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use brindle_array as array;
-use brindle_host::opening::{self, Exports, MetricsConfig, Opening, Permission, Policies, TlsFiles};
+use brindle_host::opening::{self, Exports, Lacking, MetricsConfig, Opening, Permission, Policies, TlsFiles};
 
 use super::{Iscsi, MetricsFlags, OnFull, Patience, ReadPolicy, Serve, TlsFlags, Tuning};
 use crate::units::Bytes;
@@ -62,6 +62,7 @@ impl From<&Serve> for Opening {
             bitmaps: flags.given.bitmaps.clone(),
             access,
             force: flags.force,
+            lacking: if flags.degraded { Lacking::Degraded } else { Lacking::Refused },
             take: flags.take,
             tuning: opening::Tuning {
                 on_full: flags.on_full.into(),

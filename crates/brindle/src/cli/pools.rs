@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 
 use super::Runtime;
-use super::running::Stopped;
+use super::running::{Stopped, StoppedPool};
 use crate::units::Bytes;
 
 /// Flags of `brindle pool`.
@@ -81,7 +81,7 @@ pub(crate) struct PoolDestroy {
     #[command(flatten)]
     pub(crate) runtime: Runtime,
     #[command(flatten)]
-    pub(crate) stopped: Stopped,
+    pub(crate) pool: StoppedPool,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -119,7 +119,7 @@ pub(crate) struct VolumeCreate {
     #[command(flatten)]
     pub(crate) runtime: Runtime,
     #[command(flatten)]
-    pub(crate) stopped: Stopped,
+    pub(crate) pool: StoppedPool,
     /// A property of zfs: volblocksize is taken, and not needed
     #[arg(short = 'o', value_name = "PROPERTY=VALUE")]
     pub(crate) properties: Vec<String>,
@@ -143,7 +143,7 @@ pub(crate) struct VolumeRename {
     #[command(flatten)]
     pub(crate) runtime: Runtime,
     #[command(flatten)]
-    pub(crate) stopped: Stopped,
+    pub(crate) pool: StoppedPool,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -164,7 +164,7 @@ pub(crate) struct VolumeDestroy {
     #[command(flatten)]
     pub(crate) runtime: Runtime,
     #[command(flatten)]
-    pub(crate) stopped: Stopped,
+    pub(crate) pool: StoppedPool,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,

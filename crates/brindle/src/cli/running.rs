@@ -194,6 +194,16 @@ pub(crate) struct Stopped {
     pub(crate) members: Vec<PathBuf>,
 }
 
+/// A pool that nobody serves, to be changed.
+#[derive(Debug, Args)]
+pub(crate) struct StoppedPool {
+    #[command(flatten)]
+    pub(crate) stopped: Stopped,
+    /// Change it though members are missing that were in use: they are out of use from then on
+    #[arg(long, requires = "stopped")]
+    pub(crate) degraded: bool,
+}
+
 /// Flags of `brindle flag`.
 #[derive(Debug, Args)]
 pub(crate) struct Flag {

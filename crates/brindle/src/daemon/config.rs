@@ -148,7 +148,8 @@ fn of_running(args: &cli::Config) -> Result<Config, Failure> {
             let limits = serde_json::from_value(report["limits"].clone()).ok().flatten();
             let attach = report["device"].is_string();
             let withdrawn = report["exported"] == false;
-            config.arrays.push(VolumeOpening { name, uuid, access, limits, attach, bitmap: None, withdrawn });
+            let usual = VolumeOpening::default();
+            config.arrays.push(VolumeOpening { name, uuid, access, limits, attach, withdrawn, ..usual });
         }
         let addresses = report["nbd"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let listen = |uri: &str| uri.parse::<cli::NbdUri>().ok().map(|uri| uri.place);

@@ -9,7 +9,7 @@ use brindle_io::device::DeviceAccess;
 use serde::Serialize;
 
 use super::Meant;
-use crate::choice::{Choice, served};
+use crate::choice::{Choice, served, waiting};
 use crate::cli::Incremental;
 use crate::control::Request;
 use crate::failure::Failure;
@@ -57,7 +57,9 @@ fn hand_over(args: &Incremental) -> Result<End, Failure> {
     let folder = runtime::make_folder(args.runtime.folder())?;
     let Some(uuid) = array_of(&args.device)? else { return Ok((None, Outcome::NoMember, Vec::new())) };
     let end = |outcome, changed| Ok((Some(uuid.clone()), outcome, changed));
-    if served(&folder).contains(&uuid) {
+    // One that is served and waits for members takes them.
+    let waits = || waiting(&folder).iter().any(|one| one.uuid == uuid);
+    if served(&folder).contains(&uuid) && !waits() {
         return end(Outcome::Served, Vec::new());
     }
     // One waits for all members of an array. The lock goes with the process, and stands where only its user comes.
@@ -74,7 +76,7 @@ fn hand_over(args: &Incremental) -> Result<End, Failure> {
     let wait = Duration::from_millis(args.wait.0);
     let choice = Choice { places: &config.devices, named: &is_meant, own: None, wait };
     let (scanned, served) = choice.wait_for_members(&folder);
-    if served.contains(&uuid) {
+    if served.contains(&uuid) && !waits() {
         return end(Outcome::Served, Vec::new());
     }
     if !scanned.all.iter().any(is_meant) {

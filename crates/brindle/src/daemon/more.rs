@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use brindle_host::opening::{Config, Opening, Permission};
+use brindle_host::opening::{Config, Lacking, Opening, Permission};
 use brindle_io::device::DeviceAccess;
 
 use super::{Meant, absent, means};
-use crate::choice::{Choice, lacking};
+use crate::choice::{Choice, Waiting, lacking, waiting};
 use crate::descriptors::Room;
 use crate::failure::Failure;
 use crate::host::Host;
@@ -29,13 +29,15 @@ pub(super) fn take(joins: &Joins, config: &Config, folder: &Path, sought: Sought
         wait: Duration::ZERO,
     };
     let (scanned, served) = choice.wait_for_members(folder);
+    let waiting = waiting(folder);
+    let waits = |found: &Findable| waiting.iter().find(|one| one.uuid == found.uuid);
     let only = match sought {
         Sought::One(uuid) => Some(uuid),
         Sought::All(_) => None,
     };
     let is_new = |found: &&Findable| {
         let is_asked = only.is_none_or(|only| found.uuid == only);
-        is_asked && choice.is_meant(found) && !served.contains(&found.uuid)
+        is_asked && choice.is_meant(found) && (!served.contains(&found.uuid) || waits(found).is_some())
     };
     if let Sought::All(_) = sought {
         let configured = absent::configured(config, &scanned, |found| choice.is_meant(found));
@@ -45,15 +47,21 @@ pub(super) fn take(joins: &Joins, config: &Config, folder: &Path, sought: Sought
     for found in scanned.all.iter().filter(is_new) {
         let lacks = !found.newly_missing.is_empty();
         let name = found.name.escape_debug();
+        let waiting = waits(found);
+        let still = waiting.map(|one| one.lacks(found).map(String::as_str).collect::<Vec<_>>());
+        let still = still.filter(|still| !still.is_empty() && !goes_on_without(config, found));
         let taken = match &found.problem {
             Some(why) => Err(why.clone()),
-            None if lacks && only.is_none() => Err(format!(
+            None if let Some(still) = still => {
+                Err(format!("it is read-only until {} is here", still.join(", ")))
+            }
+            None if waiting.is_none() && lacks && only.is_none() => Err(format!(
                 "{} was there when it was used last: it is served when that is here",
                 lacking(found)
             )),
             None => match Room::take().lacks_more(found.members.len()) {
                 Some(why) => Err(why),
-                None => one(joins, config, found).map_err(|why| with_user(&why)),
+                None => one(joins, config, found, waiting).map_err(|why| with_user(&why)),
             },
         };
         match taken {
@@ -90,14 +98,24 @@ pub(super) fn take(joins: &Joins, config: &Config, folder: &Path, sought: Sought
     Taken { joined, others, gone }
 }
 
-fn one(joins: &Joins, config: &Config, found: &Findable) -> Result<String, Failure> {
+/// Whether the settings say that a pool is written to without members that were in use.
+fn goes_on_without(config: &Config, found: &Findable) -> bool {
+    config.opening(Vec::new()).lacking_of(&found.name, &found.uuid) == Lacking::Degraded
+}
+
+fn one(
+    joins: &Joins,
+    config: &Config,
+    found: &Findable,
+    waiting: Option<&Waiting>,
+) -> Result<String, Failure> {
     let own = || config.volumes().filter(|volume| means(volume, found));
     let opening = Opening { bitmaps: super::bitmaps(config, found), ..config.opening(found.members.clone()) };
     let is_read_only = own().any(|volume| volume.access == Some(Permission::ReadOnly));
     let mut look =
         World::new(world::Opening { force: false, tuning: config.tuning, ..world::Opening::LOOK })?;
     let joining = if super::is_pool(found) {
-        Joining::Pool(pool(&look, found, is_read_only)?)
+        Joining::Pool(pool(&look, found, is_read_only, waiting)?)
     } else {
         Joining::Array(Box::new(array(&mut look, &opening, is_read_only)?))
     };
@@ -123,14 +141,21 @@ fn array(look: &mut World, opening: &Opening, is_read_only: bool) -> Result<Join
     Ok(JoiningArray { names, access, assembly: only.assembly, members, bitmap, left_out: set.left_out })
 }
 
-fn pool(look: &World, found: &Findable, is_read_only: bool) -> Result<JoiningPool, Failure> {
+/// A pool that was found, but for devices that are open for it already.
+fn pool(
+    look: &World,
+    found: &Findable,
+    is_read_only: bool,
+    waiting: Option<&Waiting>,
+) -> Result<JoiningPool, Failure> {
     let access = if is_read_only { DeviceAccess::Read } else { DeviceAccess::Write };
     let (mut members, mut left_out) = (Vec::new(), Vec::new());
-    for path in &found.members {
+    let is_held = |path: &&PathBuf| waiting.is_some_and(|one| one.holds(path));
+    for path in found.members.iter().filter(|path| !is_held(path)) {
         match look.open_other(path, access) {
             Ok(device) => members.push((path.clone(), device)),
             Err(failure) => left_out.push((path.display().to_string(), or_done_without(failure)?)),
         }
     }
-    Ok(JoiningPool { name: found.name.clone(), access, members, left_out })
+    Ok(JoiningPool { name: found.name.clone(), uuid: found.uuid.clone(), access, members, left_out })
 }

@@ -118,7 +118,7 @@ pub(super) fn refuse_other(is: &str, named: Option<&str>) -> Result<(), Failure>
 }
 
 fn destroy(args: &PoolDestroy) -> Result<(), Failure> {
-    let members = if args.stopped.members.is_empty() {
+    let members = if args.pool.stopped.members.is_empty() {
         let folder = runtime::folder(args.runtime.folder())?;
         let (server, report) = served(&folder, &args.name)?;
         let here = PathBuf::from(report["folder"].as_str().unwrap_or("."));
@@ -127,10 +127,10 @@ fn destroy(args: &PoolDestroy) -> Result<(), Failure> {
         stop_here(&folder, &Target { server, array: Some(args.name.clone()) })?;
         paths
     } else {
-        args.stopped.members.clone()
+        args.pool.stopped.members.clone()
     };
-    let alone = Alone::open(&members, DeviceAccess::Write, Tuning::USUAL)?;
-    refuse_other(&alone.opened.pool.label().name, Some(&args.name))?;
+    let check = |pool: &brindle_pool::Pool| refuse_other(&pool.label().name, Some(&args.name));
+    let alone = Alone::open_to_change(&members, args.pool.degraded, &check)?;
     let label = alone.opened.pool.label().clone();
     let status = alone.opened.pool.status();
     let there = (0..).zip(&status.members).filter_map(|(number, member)| Some((number, member.device?)));

@@ -1,11 +1,12 @@
 //! `brindle volume`: volumes of a pool that is served, or of one that is not.
 
-use brindle_host::opening::Tuning;
-use brindle_io::device::DeviceAccess;
+use brindle_pool::{Pool, PoolChangeError};
 use serde_json::{Value, json};
 
 use super::{order, refuse_other, reports, served};
-use crate::cli::{PoolReportArgs, Runtime, Volume, VolumeCommand, VolumeCreate, VolumeDestroy, VolumeRename};
+use crate::cli::{
+    PoolReportArgs, Runtime, StoppedPool, Volume, VolumeCommand, VolumeCreate, VolumeDestroy, VolumeRename,
+};
 use crate::control::Request;
 use crate::failure::Failure;
 use crate::pools::{Alone, split};
@@ -33,22 +34,31 @@ fn ask_server(runtime: &Runtime, pool: &str, request: &Request) -> Result<Value,
     order(&folder, &server, request)
 }
 
-fn open(members: &[std::path::PathBuf], pool: &str) -> Result<Alone, Failure> {
-    let alone = Alone::open(members, DeviceAccess::Write, Tuning::USUAL)?;
-    refuse_other(&alone.opened.pool.label().name, Some(pool))?;
-    Ok(alone)
+/// Changes a pool that nobody serves. It is left as it was, if `check` refuses that.
+fn change(
+    of: &StoppedPool,
+    name: &str,
+    check: impl Fn(&Pool) -> Result<(), PoolChangeError>,
+    change: impl AsyncFnOnce(&Pool) -> Result<(), PoolChangeError>,
+) -> Result<(), Failure> {
+    let check = |pool: &Pool| {
+        refuse_other(&pool.label().name, Some(name))?;
+        Ok(check(pool)?)
+    };
+    let alone = Alone::open_to_change(&of.stopped.members, of.degraded, &check)?;
+    alone.finish(async |pool| Ok(change(pool).await?))
 }
 
 fn create(args: &VolumeCreate) -> Result<(), Failure> {
     super::create::take_properties(&args.properties, &["volblocksize"])?;
     let (pool, name) = split(&args.name)?;
     let size = args.size.0;
-    let reported = if args.stopped.members.is_empty() {
+    let reported = if args.pool.stopped.members.is_empty() {
         let request = Request::VolumeCreate { pool: pool.to_owned(), name: name.to_owned(), size };
         ask_server(&args.runtime, pool, &request)?
     } else {
-        open(&args.stopped.members, pool)?
-            .finish(async |pool| Ok(pool.create_volume(name, size).await.map(drop)?))?;
+        let make = async |pool: &Pool| pool.create_volume(name, size).await.map(drop);
+        change(&args.pool, pool, |pool| pool.check_create(name, size), make)?;
         json!({"name": args.name, "size": size})
     };
     tell(args.json, &reported, &format!("volume {} of {} created\n", args.name, Bytes(size)))
@@ -82,11 +92,12 @@ fn rename(args: &VolumeRename) -> Result<(), Failure> {
     if other != pool {
         return Err(Failure::Usage(format!("a volume stays in its pool: give {pool}/{to}")));
     }
-    let reported = if args.stopped.members.is_empty() {
+    let reported = if args.pool.stopped.members.is_empty() {
         let (pool, name, to) = (pool.to_owned(), name.to_owned(), to.to_owned());
         ask_server(&args.runtime, other, &Request::VolumeRename { pool, name, to })?
     } else {
-        open(&args.stopped.members, pool)?.finish(async |pool| Ok(pool.rename_volume(name, to).await?))?;
+        let rename = async |pool: &Pool| pool.rename_volume(name, to).await;
+        change(&args.pool, pool, |pool| pool.check_rename(name, to).map(drop), rename)?;
         json!({"name": args.to})
     };
     tell(args.json, &reported, &format!("volume {} is {} from now on\n", args.name, args.to))
@@ -94,11 +105,12 @@ fn rename(args: &VolumeRename) -> Result<(), Failure> {
 
 fn destroy(args: &VolumeDestroy) -> Result<(), Failure> {
     let (pool, name) = split(&args.name)?;
-    let reported = if args.stopped.members.is_empty() {
+    let reported = if args.pool.stopped.members.is_empty() {
         let request = Request::VolumeDestroy { pool: pool.to_owned(), name: name.to_owned() };
         ask_server(&args.runtime, pool, &request)?
     } else {
-        open(&args.stopped.members, pool)?.finish(async |pool| Ok(pool.destroy_volume(name).await?))?;
+        let destroy = async |pool: &Pool| pool.destroy_volume(name).await;
+        change(&args.pool, pool, |pool| pool.check_destroy(name).map(drop), destroy)?;
         json!({"name": args.name, "destroyed": true})
     };
     tell(args.json, &reported, &format!("volume {} is destroyed\n", args.name))

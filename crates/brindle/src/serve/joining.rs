@@ -42,6 +42,7 @@ pub(crate) struct JoiningArray {
 /// A pool that was found, with its members open.
 pub(crate) struct JoiningPool {
     pub(crate) name: String,
+    pub(crate) uuid: String,
     pub(crate) access: DeviceAccess,
     pub(crate) members: Vec<(PathBuf, OpenDevice)>,
     /// Devices that are done without, and why.
@@ -208,20 +209,41 @@ impl Door {
     }
 
     async fn take_pool(&self, joining: JoiningPool, opening: &Opening) -> Result<String, Failure> {
-        let JoiningPool { name, access, members, left_out } = joining;
-        self.free(std::slice::from_ref(&name))?;
-        let (mut ids, mut named) = (Vec::with_capacity(members.len()), Vec::with_capacity(members.len()));
+        let is_meant =
+            |pool: &Rc<Pooled>| pool.waits() && pool.pool().label().pool.to_string() == joining.uuid;
+        let waiting = self.service.pools().into_iter().find(is_meant);
+        let Some(waiting) = waiting else {
+            self.free(std::slice::from_ref(&joining.name))?;
+            return self.open_pool(joining, Vec::new(), opening).await;
+        };
+        // Its devices are locked, and stay so.
+        let held = waiting.devices().to_vec();
+        let patience = brindle_io::Duration::from_millis(opening.stop_timeout_ms);
+        let open = async || self.open_pool(joining, held, opening).await;
+        let opened = self.service.exchange_pool(&waiting, patience, open).await;
+        opened.map_err(|why| Failure::Refused(why.to_string()))?
+    }
+
+    /// Opens a pool on devices that are `held`, and those that come.
+    async fn open_pool(
+        &self,
+        joining: JoiningPool,
+        held: Vec<(String, MemberId)>,
+        opening: &Opening,
+    ) -> Result<String, Failure> {
+        let JoiningPool { name, uuid, access, members, left_out } = joining;
+        let mut named = held;
+        let ids = |named: &[(String, MemberId)]| named.iter().map(|(_, id)| *id).collect::<Vec<_>>();
         for (path, device) in members {
             match self.world.add(&path, device) {
-                Ok(id) => {
-                    ids.push(id);
-                    named.push((path.display().to_string(), id));
-                }
-                Err(why) => return self.refuse(&ids, why),
+                Ok(id) => named.push((path.display().to_string(), id)),
+                Err(why) => return self.refuse(&ids(&named), why),
             }
         }
-        let how = PoolUse { access, take: opening.take, tuning: opening.tuning };
-        let opened = match Opened::of(&self.world.io, named, left_out, how).await {
+        let ids = ids(&named);
+        let lacking = opening.lacking_of(&name, &uuid);
+        let how = PoolUse { access, lacking, take: opening.take, tuning: opening.tuning };
+        let opened = match Opened::of(&self.world.io, named, left_out, how, &|_| Ok(())).await {
             Ok(opened) => opened,
             Err(why) => return self.refuse(&ids, why),
         };
@@ -234,12 +256,13 @@ impl Door {
 
     /// Offers the volumes of a pool to clients, and gives its name.
     pub(super) async fn offer_pool(&self, opening: &Opening, opened: Opened) -> Result<String, Failure> {
-        let Opened { pool, members, devices, left_out, .. } = opened;
+        let Opened { pool, members, devices, left_out, waits_for, .. } = opened;
         let (name, uuid) = (pool.label().name.clone(), pool.label().pool.to_string());
         let addresses = Rc::clone(&self.addresses);
         let hosted = HostedPool {
             name: name.clone(),
             devices,
+            waits_for,
             members,
             left_out: left_out.into_iter().map(|(path, why)| LeftOutStatus { path, why }).collect(),
             addresses: Rc::new(move |export| {

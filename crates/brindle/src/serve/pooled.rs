@@ -6,7 +6,7 @@ use brindle_host::opening::{Opening, Permission};
 use brindle_io::device::DeviceAccess;
 
 use crate::failure::Failure;
-use crate::pools::{Opened, label_of};
+use crate::pools::{Opened, PoolUse, label_of};
 use crate::unserved::Unserved;
 use crate::world::World;
 
@@ -39,7 +39,10 @@ pub(super) fn open(
             }
         }
     }
-    Ok(opened)
+    match refused {
+        Some(why) if opened.is_empty() && is_alone => Err(why),
+        _ => Ok(opened),
+    }
 }
 
 fn one(
@@ -51,7 +54,13 @@ fn one(
 ) -> Result<Opened, Failure> {
     let said = if uuid.is_empty() { opening.access } else { opening.access_of(name, uuid) };
     let access = if said == Permission::ReadOnly { DeviceAccess::Read } else { DeviceAccess::Write };
-    let pool = Opened::open(world, members, access, opening.take, opening.tuning)?;
+    let how = PoolUse {
+        access,
+        lacking: opening.lacking_of(name, uuid),
+        take: opening.take,
+        tuning: opening.tuning,
+    };
+    let pool = Opened::open(world, members, how, &|_| Ok(()))?;
     let name = &pool.pool.label().name;
     if before.iter().any(|other| other.pool.label().name == *name) {
         return Err(Failure::Refused(format!("two pools are called '{name}': serve each by itself")));

@@ -1,7 +1,9 @@
 //! Files that are read again at SIGHUP and by `brindle reload`: certificates, who may use which array, secrets, settings.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use brindle_host::mailbox::Sender;
 use serde_json::json;
@@ -34,6 +36,9 @@ pub(super) struct Admission {
     /// One reader at a time: what is read last holds.
     pub(super) reading: Mutex<()>,
 }
+
+/// The time between two looks for members that a pool waits for.
+const REST: Duration = Duration::from_secs(3);
 
 /// The outcome of reading some files, which are called `of`.
 struct Read {
@@ -96,6 +101,8 @@ pub(super) fn hear() -> Result<Signals, Failure> {
 pub(super) struct Anew {
     pub(super) admission: Admission,
     pub(super) settings: Option<RunningSettings>,
+    /// Pools wait for members, and a thread looks for these.
+    pub(super) looks: AtomicBool,
     /// Events are printed.
     pub(super) json: bool,
 }
@@ -112,6 +119,24 @@ impl Anew {
         };
         let started = std::thread::Builder::new().name("files".into()).spawn(work);
         started.map(drop).map_err(|source| Failure::system("the thread of files can't start", source))
+    }
+
+    /// Takes members that pools wait for once they are here, as long as any pool waits.
+    pub(super) fn look_for_members(self: &Arc<Self>) {
+        if self.settings.is_none() || self.looks.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let this = Arc::clone(self);
+        let look = move || {
+            std::thread::sleep(REST);
+            while this.settings.as_ref().is_some_and(RunningSettings::take_waiting) {
+                std::thread::sleep(REST);
+            }
+            this.looks.store(false, Ordering::Relaxed);
+        };
+        if let Err(error) = std::thread::Builder::new().name("waiting".into()).spawn(look) {
+            tracing::warn!("members are not looked for before `brindle reload`: {error}");
+        }
     }
 
     /// Reads them, and reports the changes; if one can't be taken, why.

@@ -39,6 +39,16 @@ pub(super) fn text(report: &Value) -> String {
         let [found, mended, lost] = wrong;
         push(&mut text, format_args!("  {found} blocks were found wrong: {mended} mended, {lost} lost\n"));
     }
+    if !items(&report["waits_for"]).is_empty() {
+        let missing = list(&report["waits_for"]);
+        push(
+            &mut text,
+            format_args!(
+                "  members that were in use are missing: {missing}; it is read-only until they are here, unless its settings say \
+                 degraded = true\n"
+            ),
+        );
+    }
     for left_out in items(&report["left_out"]) {
         push(&mut text, format_args!("  left out: {}\n", word(left_out, "why")));
     }

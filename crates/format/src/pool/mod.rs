@@ -26,7 +26,7 @@ pub use leaf::{
 };
 pub use page::{POINTERS, PageKind, Pointer, Pointers, Root};
 pub use segment::{SEGMENTS, SegmentClass, SegmentRecord, SegmentState, Segments};
-pub use uberblock::{LINEAGE, ROOTED, Rooted, Uberblock};
+pub use uberblock::{LINEAGE, OVERRULED, ROOTED, Rooted, Uberblock};
 pub use volume::{NODES, Node, Nodes, VOLUMES, VolumeRecord, Volumes};
 
 /// Bytes of a block: of all that is read and written.

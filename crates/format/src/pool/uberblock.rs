@@ -12,6 +12,8 @@ use uuid::Uuid;
 pub const ROOTED: usize = 128;
 /// Openings that an uberblock remembers.
 pub const LINEAGE: usize = 64;
+/// The entry of a lineage that says that the next one was overruled. No opening has this number.
+pub const OVERRULED: u64 = 0;
 const MAGIC: [u8; 8] = *b"BRNDUBER";
 const CHECKSUM_AT: usize = 8;
 const TAIL: usize = BLOCK - 752 - ROOTED * 16;
@@ -105,7 +107,7 @@ pub struct Uberblock {
     pub out: [u8; 32],
     /// The pool was stopped in order: nothing was written after this checkpoint.
     pub stopped: bool,
-    /// Openings that this one comes from, the youngest first.
+    /// Openings that this one comes from, and those that were overruled, each behind an [`OVERRULED`]; the youngest first.
     pub lineage: Vec<u64>,
     /// Shapes of the segments that hold the list of segments.
     pub rooted: Vec<Rooted>,
@@ -118,9 +120,19 @@ impl Uberblock {
         byte & (1 << (member & 7)) != 0
     }
 
-    /// Whether it comes from that opening, or is it.
+    /// Whether it comes from that opening, is it, or overruled it.
     pub fn comes_from(&self, opening: u64) -> bool {
-        self.opening == opening || self.lineage.contains(&opening)
+        self.opening == opening || opening != OVERRULED && self.lineage.contains(&opening)
+    }
+
+    /// Whether another is of its past, all of which it knows: not of an opening that was overruled.
+    pub fn descends_from(&self, other: &Self) -> bool {
+        if self.opening == other.opening {
+            return self.record >= other.record;
+        }
+        let is_overruled = |at: usize| at.checked_sub(1).is_some_and(|at| self.lineage[at] == OVERRULED);
+        let is_own = |at: usize| self.lineage[at] == other.opening && !is_overruled(at);
+        other.opening != OVERRULED && (0..self.lineage.len()).any(is_own)
     }
 
     /// The block's bytes.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::written::{self, Written};
 
-use super::{Exports, Listen, Opening, Policies, Tuning, VolumeOpening};
+use super::{Exports, Lacking, Listen, Opening, Policies, Tuning, VolumeOpening};
 
 /// All that a daemon serves, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -131,6 +131,7 @@ impl Config {
         Opening {
             name: Some(self.name.clone()),
             own_names: true,
+            lacking: Lacking::ReadOnly,
             members,
             bitmaps: self.volumes().filter_map(|volume| volume.bitmap.clone()).collect(),
             tuning: self.tuning,

@@ -36,6 +36,8 @@ pub struct Opening {
     pub access: Permission,
     /// Use arrays of which some bytes may be wrong.
     pub force: bool,
+    /// The treatment of a pool that lacks members which were in use.
+    pub lacking: Lacking,
     /// The vdev and role of a member whose side is believed where members of a pool were written apart from each other.
     pub take: Option<(usize, u16)>,
     /// How arrays and pools run.
@@ -59,6 +61,7 @@ impl Default for Opening {
             bitmaps: Vec::new(),
             access: Permission::default(),
             force: false,
+            lacking: Lacking::default(),
             take: None,
             tuning: Tuning::default(),
             exports: Exports::default(),
@@ -74,6 +77,12 @@ impl Opening {
     pub fn access_of(&self, name: &str, uuid: &str) -> Permission {
         let own = self.volumes.iter().filter(|volume| volume.means(name, uuid));
         own.filter_map(|volume| volume.access).next().unwrap_or(self.access)
+    }
+
+    /// The treatment of the pool of that name and UUID if it lacks members which were in use.
+    pub fn lacking_of(&self, name: &str, uuid: &str) -> Lacking {
+        let goes_on = self.volumes.iter().any(|volume| volume.degraded && volume.means(name, uuid));
+        if goes_on { Lacking::Degraded } else { self.lacking }
     }
 
     /// Limits of its clients.
@@ -106,6 +115,9 @@ pub struct VolumeOpening {
     pub attach: bool,
     /// It is offered to no client at the start, until `brindle export` offers it.
     pub withdrawn: bool,
+    /// A pool is written to though members are missing that were in use, which are out of use from then on. Without it, it is read-only
+    /// until they are here. Arrays are started so in any case, once the wait is over.
+    pub degraded: bool,
 }
 
 impl VolumeOpening {
@@ -143,6 +155,19 @@ pub enum Permission {
     ReadOnly,
     /// An array that can't be written to is refused.
     ReadWrite,
+}
+
+/// The opening of a pool that lacks members which were in use: they would be out of use from then on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lacking {
+    /// It is refused.
+    #[default]
+    Refused,
+    /// It is for reading alone, until they are here.
+    ReadOnly,
+    /// It goes on without them.
+    Degraded,
 }
 
 /// Decisions that a host takes unasked.
@@ -191,6 +216,7 @@ mod tests {
             bitmaps: vec!["/run/bits".into()],
             access: Permission::ReadWrite,
             force: true,
+            lacking: Lacking::Degraded,
             take: Some((0, 2)),
             tuning: Tuning {
                 memory: 32 << 20,
@@ -229,6 +255,7 @@ mod tests {
                 bitmap: Some("/run/bits".into()),
                 attach: true,
                 withdrawn: true,
+                degraded: true,
             }],
             stop_timeout_ms: 5,
         };

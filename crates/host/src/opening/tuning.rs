@@ -156,6 +156,7 @@ impl Tuning {
             changes: (share / CHANGE) as usize,
             leaves: (share / LEAF / 2) as usize,
             memory: (share as usize).max(LEAST),
+            waits_for_space: self.on_full == OnFull::Wait,
             ..PoolConfig::new(clock)
         }
     }

@@ -214,6 +214,9 @@ pub struct PoolStatus {
     pub devices: Vec<(String, String)>,
     /// Devices that were named and are done without.
     pub left_out: Vec<LeftOut>,
+    /// Members that were in use and are missing, as `VDEV.ROLE`: it is for reading alone until they are here.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waits_for: Vec<String>,
     /// Clients.
     pub connections: usize,
     /// Requests of all clients that there were.

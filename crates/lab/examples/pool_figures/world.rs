@@ -183,7 +183,7 @@ pub(crate) const SOLD: u64 = 85;
 
 /// Opens the pool that stands on these.
 pub(crate) async fn opened(io: &Io, ids: &[MemberId], opening: u64, config: PoolConfig) -> Pool {
-    open(io, ids, How::Writing { opening }, None, config).await.expect("a pool that is well").0
+    open(io, ids, How::writing(opening), None, config).await.expect("a pool that is well").0
 }
 
 /// The drives by themselves, in a world of their own, which keep nothing.

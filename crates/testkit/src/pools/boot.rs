@@ -8,6 +8,7 @@ use brindle_io::{Duration, Io};
 use brindle_pool::{How, Pool, PoolVolume, choose, look, open_chosen};
 use brindle_volume::Volume;
 
+use super::aside;
 use super::house::House;
 use super::phase::Phase;
 use super::plan::PoolPlan;
@@ -44,6 +45,8 @@ pub(super) struct Boot {
     pub(super) strikes: Vec<(u64, usize, Strike)>,
     /// Places of members have gone bad: what recovery can't write there stays wrong.
     pub(super) spoilt: bool,
+    /// Members that are not there yet when the pool is opened, and have all that they had when they are back.
+    pub(super) late: Vec<usize>,
     /// How the boot before ended.
     pub(super) cuts_before: Before,
     pub(super) pool: RefCell<Option<Pool>>,
@@ -71,7 +74,7 @@ impl Boot {
         for &(step, member, strike) in &self.strikes {
             strike.plan(sim, self.house.ids[member], When::Step(step));
         }
-        if !self.strikes.is_empty() {
+        if !self.strikes.is_empty() || !self.late.is_empty() {
             self.oracle.borrow_mut().upset();
         }
     }
@@ -91,9 +94,9 @@ impl Boot {
 
     /// Opens the pool, of which nothing may be lost.
     pub(super) async fn open(&self, io: &Io) -> Result<Pool, String> {
-        let how = How::Writing { opening: 0x2000 + self.number };
+        let how = How::degraded(0x2000 + self.number);
         let mut looked = Vec::new();
-        for (member, &id) in self.house.ids.iter().enumerate() {
+        for (member, &id) in self.house.ids.iter().enumerate().filter(|(n, _)| !self.late.contains(n)) {
             match look(io, "a member", id).await {
                 Ok(one) => looked.push(one),
                 Err(_) if self.plan.victims.contains(&member) => {}
@@ -125,6 +128,11 @@ impl Boot {
             client.write_all().await.map_err(served)?;
         }
         let done = Rc::new(Cell::new(false));
+        aside::is_true(pool, io).await?;
+        let aside = (!self.plan.full).then(|| {
+            let (pool, other, seed, done) = (pool.clone(), io.clone(), self.seed, Rc::clone(&done));
+            io.spawn(async move { aside::change(&pool, &other, seed, &done).await })
+        });
         let restless = self.plan.restless.then(|| {
             let other = Rc::new(Restless { io: io.clone(), volume, oracle: Rc::clone(&self.oracle) });
             let (seed, done) = (self.seed, Rc::clone(&done));
@@ -136,6 +144,9 @@ impl Boot {
         done.set(true);
         if let Some(restless) = restless {
             restless.await?;
+        }
+        if let Some(aside) = aside {
+            aside.await?;
         }
         troubles.into_iter().next().map_or(Ok(()), |trouble| Err(served(trouble)))?;
         client.read_all().await.map_err(served)

@@ -2,8 +2,8 @@
 //! refuse blocks; what it gives is right all the same. For that a failure has to be on record before anything relies on it. Else a member
 //! that came back too old stands in for one that is missing, and the end of the log is lost without a word.
 
-use brindle_io::Io;
 use brindle_io::sim::{Model, Sim};
+use brindle_io::{Io, MemberId};
 use brindle_pool::{How, choose, look, open_chosen};
 use brindle_volume::Volume;
 
@@ -32,15 +32,7 @@ pub(super) fn read(sim: &Sim, house: &House, left: &[usize], oracle: &Oracle) ->
     let copy = Sim::new(0);
     let mut ids = Vec::new();
     for &member in left.iter().filter(|&&member| !sim.faults(house.ids[member]).gone) {
-        let id = copy.add_blank_drive(Model::nvme(), house.size);
-        let mut bytes = vec![0; CHUNK];
-        for at in (0..house.size).step_by(CHUNK) {
-            sim.peek(house.ids[member], at, &mut bytes);
-            if bytes.iter().any(|&byte| byte != 0) {
-                copy.poke(id, at, &bytes);
-            }
-        }
-        ids.push(id);
+        ids.push(copy_of(sim, house.ids[member], &copy, Model::nvme(), house.size));
     }
     let io = Io::new(Box::new(copy));
     let judged = io.block_on(async {
@@ -61,6 +53,19 @@ pub(super) fn read(sim: &Sim, house: &House, left: &[usize], oracle: &Oracle) ->
     });
     io.shutdown();
     judged.map_err(|why| format!("members {left:?} alone: {why}"))
+}
+
+/// A drive of another world that holds what a member does.
+pub(super) fn copy_of(sim: &Sim, member: MemberId, copy: &Sim, model: Model, size: u64) -> MemberId {
+    let id = copy.add_blank_drive(model, size);
+    let mut bytes = vec![0; CHUNK];
+    for at in (0..size).step_by(CHUNK) {
+        sim.peek(member, at, &mut bytes);
+        if bytes.iter().any(|&byte| byte != 0) {
+            copy.poke(id, at, &bytes);
+        }
+    }
+    id
 }
 
 async fn judge(io: &Io, volume: &impl Volume, oracle: &Oracle) -> Result<(), String> {

@@ -105,7 +105,7 @@ impl House {
     /// # Panics
     /// If it does not open.
     pub async fn open(&self, io: &Io, opening: u64) -> Pool {
-        self.open_without(io, 0, How::Writing { opening }).await.expect("a pool that is well").0
+        self.open_without(io, 0, How::writing(opening)).await.expect("a pool that is well").0
     }
 
     /// Opens the pool without the first devices.

@@ -4,8 +4,10 @@
 //!
 //! Something happens only to as many members of a vdev as it can do without, the same ones in all boots of a pool.
 
+mod aside;
 mod boot;
 mod few;
+mod halves;
 pub mod house;
 mod phase;
 mod plan;
@@ -135,6 +137,7 @@ impl Subject for Pools {
             wears: false,
             strikes: Vec::new(),
             spoilt: false,
+            late: Vec::new(),
             cuts_before: Before::Well,
             pool: RefCell::default(),
             reuses: RefCell::default(),
@@ -151,6 +154,7 @@ impl Subject for Pools {
         let Self { boot, random, dead, .. } = self;
         let any = self.first.is_some() && number < LIVES - 1;
         let strikes = strikes(&boot.plan, &boot.house, any, cut, dead, random);
+        boot.late = late(&boot.plan, any && number > 0, dead, random);
         let (many, few) = if boot.plan.full { MANY_REQUESTS } else { REQUESTS };
         boot.number = number;
         boot.seed = self.seed.wrapping_mul(11).wrapping_add(number);
@@ -208,7 +212,7 @@ impl Subject for Pools {
     }
 
     fn restarted(&mut self, sim: &Sim) -> Result<bool, String> {
-        let Boot { strikes, house, oracle, cuts_before, .. } = &self.boot;
+        let Boot { strikes, house, oracle, cuts_before, plan, .. } = &self.boot;
         self.dead.extend(strikes.iter().filter(|(_, _, strike)| strike.is_death()).map(|strike| strike.1));
         for (member, &id) in house.ids.iter().enumerate() {
             strike::after_start(sim, id, self.dead.contains(&member));
@@ -216,6 +220,11 @@ impl Subject for Pools {
         let well = *cuts_before == Before::Well;
         self.without_one_more(sim).map_err(|why| self.broken(&why))?;
         second(sim, house, oracle, well).map_err(|why| self.broken(&format!("second reader: {why}")))?;
+        if well && self.dead.is_empty() && !plan.silent && !self.boot.spoilt {
+            let went =
+                halves::apart(sim, house, &oracle.borrow(), &mut Random::stream(self.seed, 0x6861_6c66));
+            went.map_err(|why| self.broken(&why))?;
+        }
         self.all.extend(self.boot.strikes.iter().copied());
         let number = self.boot.number;
         Ok(number + 1 < LIVES && !(well && (self.first.is_none() || number > 0)))
@@ -229,8 +238,9 @@ impl Subject for Pools {
 impl Pools {
     /// After a cut before which a member left that is back: one more of those that have been there all the time is pulled.
     fn without_one_more(&self, sim: &Sim) -> Result<(), String> {
-        let Boot { plan, house, oracle, cuts_before, strikes, .. } = &self.boot;
-        let is_back = strikes.iter().any(|(_, _, strike)| matches!(strike, Strike::Leaves | Strike::Hangs));
+        let Boot { plan, house, oracle, cuts_before, strikes, late, .. } = &self.boot;
+        let is_back = !late.is_empty()
+            || strikes.iter().any(|(_, _, strike)| matches!(strike, Strike::Leaves | Strike::Hangs));
         // Writes that were lost without a word may be the end of the log.
         if *cuts_before == Before::Well || !is_back || plan.silent {
             return Ok(());
@@ -241,8 +251,8 @@ impl Pools {
 
     /// A promise that was broken, with all that has happened.
     fn broken(&self, why: &str) -> String {
-        let Boot { number, plan, cut, strikes, .. } = &self.boot;
-        format!("boot {number} of {plan} (cut {cut:?}, {:?} {strikes:?}): {why}", self.all)
+        let Boot { number, plan, cut, strikes, late, .. } = &self.boot;
+        format!("boot {number} of {plan} (cut {cut:?}, {:?} {strikes:?}, late {late:?}): {why}", self.all)
     }
 }
 
@@ -319,6 +329,13 @@ fn strikes(
         }
     }
     strikes
+}
+
+/// Chooses the members that come too late for a boot.
+fn late(plan: &PoolPlan, any: bool, dead: &[usize], random: &mut Random) -> Vec<usize> {
+    let may = any && plan.faults;
+    let is_late = |member: &&usize| may && !dead.contains(member) && random.one_in(4);
+    plan.victims.iter().filter(is_late).copied().collect()
 }
 
 /// Has the second reader read what the members hold, and holds it against what the volume may hold.

@@ -24,6 +24,8 @@ pub(super) enum Strike {
     BadPlace(u64),
     /// A place can't be written.
     Refuses(u64),
+    /// No write is taken any more, though all can be read.
+    RefusesAll,
     /// Some of the next writes are lost, land elsewhere, or are torn.
     Loses(u32),
     Misdirects(u32, u64),
@@ -38,12 +40,13 @@ impl Strike {
         let place = |random: &mut Random| DATA + random.below((size - 2 * DATA) >> 12) * 4096;
         let loud = plan.faults && (!plan.silent || random.one_in(2));
         if loud {
-            return match random.below(10) {
+            return match random.below(11) {
                 0..=2 => Self::Dies,
                 3..=5 => Self::Leaves,
                 6 => Self::Hangs,
                 7 => Self::Crawls,
                 8 => Self::BadPlace(place(random)),
+                9 => Self::RefusesAll,
                 _ => Self::Refuses(place(random)),
             };
         }
@@ -62,7 +65,7 @@ impl Strike {
 
     /// Whether the fault makes a place bad.
     pub(super) fn spoils(self) -> bool {
-        matches!(self, Self::BadPlace(_) | Self::Refuses(_))
+        matches!(self, Self::BadPlace(_) | Self::Refuses(_) | Self::RefusesAll)
     }
 
     /// Schedules the fault.
@@ -78,6 +81,7 @@ impl Strike {
             Self::Crawls => faults.slowness = 30,
             Self::BadPlace(at) => faults.unreadable.push(BadRange::until_written(at..at + 4096)),
             Self::Refuses(at) => faults.unwritable.push(BadRange::forever(at..at + 4096)),
+            Self::RefusesAll => faults.unwritable.push(BadRange::forever(0..u64::MAX)),
             Self::Loses(writes) => faults.losing_writes += writes,
             Self::Misdirects(writes, by) => {
                 (faults.misdirected_writes, faults.misdirection) = (writes, by);
