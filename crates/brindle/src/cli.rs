@@ -562,6 +562,11 @@ mod tests {
             let uri: NbdUri = text.parse().expect("a URI");
             assert_eq!(uri.to_string(), text);
         }
+        for text in ["nbd+unix:///tank%2Fv?socket=/a%20b/100%25", "nbd://h:1/tank%2Fv", "nbd://h:1/tank/v"] {
+            let uri: NbdUri = text.parse().expect("a URI");
+            assert_eq!((&*uri.export, uri.to_string()), ("tank/v", text.replace("tank/v", "tank%2Fv")));
+            assert!(!matches!(uri.place, Listen::Unix(path) if path != std::path::Path::new("/a b/100%")));
+        }
         assert_eq!("nbd://h".parse::<NbdUri>().map(|uri| uri.to_string()), Ok("nbd://h:10809/".to_owned()));
         for wrong in
             ["", "nbd:", "nbd://", "nbd+unix:///a", "nbd+unix:///?socket=", "http://h/", "nbd://unix:/a/b"]

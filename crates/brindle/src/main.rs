@@ -59,6 +59,7 @@ mod sync;
 mod text;
 mod units;
 mod update;
+mod uri;
 mod watch;
 mod world;
 mod zero;

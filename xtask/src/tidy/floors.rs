@@ -92,7 +92,7 @@ const MD: &[&[&str]] = &[
 
 // Modules below the flags know none.
 const BRINDLE: &[&[&str]] = &[
-    &["bench::flags", "deadline", "executable", "locks", "progress", "replace", "text", "units"],
+    &["bench::flags", "deadline", "executable", "locks", "progress", "replace", "text", "units", "uri"],
     &["failure", "sync"],
     &["health", "log", "look", "models", "next_step", "random", "reactor", "report", "runtime", "scrubs"],
     &["control", "findings", "world"],
