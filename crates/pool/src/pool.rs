@@ -168,7 +168,7 @@ impl Pool {
         PoolStatus {
             capacity: capacity(&core.label),
             sold: core.volumes.borrow().iter().map(|record| record.size.next_multiple_of(4096)).sum(),
-            stored: space.live_blocks() << 12,
+            stored: space.live_blocks().saturating_sub(core.map.borrow().hidden()) << 12,
             thin: space.thin_blocks() << 12,
             segments: space.usage(),
             broken: core.broken.get(),

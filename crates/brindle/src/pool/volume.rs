@@ -2,6 +2,7 @@
 
 use brindle_host::opening::Tuning;
 use brindle_io::device::DeviceAccess;
+use brindle_pool::check_name;
 use serde_json::{Value, json};
 
 use super::{order, refuse_other, reports, served};
@@ -42,6 +43,8 @@ fn open(members: &[std::path::PathBuf], pool: &str) -> Result<Alone, Failure> {
 fn create(args: &VolumeCreate) -> Result<(), Failure> {
     super::create::take_properties(&args.properties, &["volblocksize"])?;
     let (pool, name) = split(&args.name)?;
+    // Before the pool is opened.
+    check_name(name)?;
     let size = args.size.0;
     let reported = if args.stopped.members.is_empty() {
         let request = Request::VolumeCreate { pool: pool.to_owned(), name: name.to_owned(), size };
@@ -82,6 +85,7 @@ fn rename(args: &VolumeRename) -> Result<(), Failure> {
     if other != pool {
         return Err(Failure::Usage(format!("a volume stays in its pool: give {pool}/{to}")));
     }
+    check_name(to)?;
     let reported = if args.stopped.members.is_empty() {
         let (pool, name, to) = (pool.to_owned(), name.to_owned(), to.to_owned());
         ask_server(&args.runtime, other, &Request::VolumeRename { pool, name, to })?
@@ -95,7 +99,8 @@ fn rename(args: &VolumeRename) -> Result<(), Failure> {
 fn destroy(args: &VolumeDestroy) -> Result<(), Failure> {
     let (pool, name) = split(&args.name)?;
     let reported = if args.stopped.members.is_empty() {
-        let request = Request::VolumeDestroy { pool: pool.to_owned(), name: name.to_owned() };
+        let request =
+            Request::VolumeDestroy { pool: pool.to_owned(), name: name.to_owned(), force: args.force };
         ask_server(&args.runtime, pool, &request)?
     } else {
         open(&args.stopped.members, pool)?.finish(async |pool| Ok(pool.destroy_volume(name).await?))?;

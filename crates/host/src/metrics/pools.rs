@@ -58,8 +58,8 @@ pub(super) fn pool(to: &mut Families, status: &PoolStatus) {
     ] {
         let labels: Labels<'_> = &[("pool", name), ("for", what)];
         to.counter(
-            "brindle_pool_member_written_bytes_total",
-            "Bytes written to members, by what for.",
+            "brindle_pool_log_written_bytes_total",
+            "Bytes written to all members, by what for.",
             labels,
             bytes,
         );
