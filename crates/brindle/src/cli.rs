@@ -253,7 +253,8 @@ pub(crate) enum Command {
     ///
     /// Looks at the arrays of running servers and at the kernel's (/proc/mdstat) every minute. Events have mdadm's names: NewArray,
     /// DegradedArray, Fail, FailSpare, SpareActive, RebuildStarted, Rebuild20 and so on, RebuildFinished, DeviceDisappeared, TestMessage;
-    /// of its own are MismatchesFound, after a check, ArrayBroken, DriveFailing (--smart) and ScrubOverdue (--scrub-overdue). Events that need attention are mailed, as is
+    /// of its own are MismatchesFound, after a check, ArrayBroken, DriveFailing (--smart) and ScrubOverdue (--scrub-overdue). A member that gave
+    /// wrong blocks, or could not read them, is BlocksCorrected, once an hour at most. Lost blocks of a pool are BlocksLost. Events that need attention are mailed, as is
     /// once a day an array that stays degraded. A program gets the event, the array and the device as arguments. A
     /// program that hangs or fails is reported, and nothing waits for it.
     Monitor(Monitor),

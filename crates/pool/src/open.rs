@@ -21,7 +21,7 @@ use brindle_members::turn::Turns;
 use brindle_members::watch::watch;
 
 use crate::checkpoint::Why;
-use crate::core::{Core, Damage, PoolConfig, Written};
+use crate::core::{Core, PoolConfig, Written};
 use crate::look::{Chosen, DamagedLabel, LABEL_PATIENCE, PoolOpenError, choose, look, name_of};
 use crate::map::{Dead, Map, Slot};
 use crate::pool::Pool;
@@ -184,8 +184,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         thin: Cell::new(false),
         reaped: RefCell::default(),
         reaping: Cell::new(false),
-        damage: Cell::new(Damage::default()),
-        places: RefCell::default(),
+        damage: RefCell::default(),
         written: Cell::new(Written::default()),
         events: Events::new(io),
         label,

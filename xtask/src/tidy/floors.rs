@@ -139,7 +139,7 @@ const HOST: &[&[&str]] = &[
 ];
 
 const POOL: &[&[&str]] = &[
-    &["events", "leaf", "look", "space", "stripe", "table"],
+    &["damage", "events", "leaf", "look", "space", "stripe", "table"],
     &["map"],
     &["queue"],
     &["core", "create"],

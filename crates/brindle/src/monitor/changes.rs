@@ -38,6 +38,8 @@ impl Happened {
             "ArrayBroken",
             "DriveFailing",
             "ScrubOverdue",
+            "BlocksCorrected",
+            "BlocksLost",
         ];
         alerts.contains(&&*self.event)
     }
@@ -133,6 +135,8 @@ mod tests {
             mismatches: None,
             broken: false,
             compared: None,
+            corrected: BTreeMap::new(),
+            lost: None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod changes;
 mod conf;
+mod damage;
 mod notify;
 mod overdue;
 mod smart;
@@ -21,6 +22,7 @@ use crate::world::seconds_since_1970;
 use crate::{ask, runtime};
 use changes::{Happened, changes};
 pub(crate) use conf::{MdadmArray, MdadmConf};
+use damage::Damage;
 use notify::{Output, Ways};
 use overdue::Overdue;
 use smart::Smart;
@@ -37,6 +39,7 @@ struct Watched {
     seen: Seen,
     /// When the array was last reported as degraded.
     reported: Option<Instant>,
+    damage: Damage,
 }
 
 /// `brindle monitor`.
@@ -177,7 +180,9 @@ fn turn(
         if args.test && before.is_none() {
             events.push(Happened::new("TestMessage", &seen.name));
         }
-        let mut reported = before.and_then(|before| before.reported);
+        let (mut reported, mut damage) =
+            before.map_or_else(Default::default, |before| (before.reported, before.damage));
+        events.extend(damage.turn(&seen, now));
         let says =
             |events: &[Happened]| events.iter().any(|one| matches!(&*one.event, "DegradedArray" | "Fail"));
         if says(&events) {
@@ -191,7 +196,7 @@ fn turn(
             reported = None;
         }
         happened.append(&mut events);
-        watched.insert(seen.name.clone(), Watched { seen, reported });
+        watched.insert(seen.name.clone(), Watched { seen, reported, damage });
     }
     happened
 }
