@@ -107,6 +107,12 @@ impl Client {
         content
     }
 
+    /// Reads; none if the server answers with an error.
+    pub fn try_read(&mut self, offset: u64, len: u64) -> Option<Vec<u8>> {
+        let mut content = vec![0; len as usize];
+        self.0.read(offset, &mut content).ok().map(|()| content)
+    }
+
     /// Says good-bye.
     ///
     /// # Panics

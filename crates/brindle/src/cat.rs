@@ -4,11 +4,11 @@ mod map;
 mod output;
 mod partitions;
 mod rescue;
+mod volume;
 
 use std::io::{self, Write};
 use std::ops::Range;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use brindle_array::Array;
@@ -20,7 +20,7 @@ use brindle_volume::{Volume, VolumeError, read_again};
 use crate::cli::Cat;
 use crate::failure::Failure;
 use crate::host::Host;
-use crate::pools::{self, Alone};
+use crate::pools;
 use crate::world::{self, Opening, Through, place};
 use crate::{UNREADABLE, progress, report};
 use rescue::Wanted;
@@ -38,7 +38,7 @@ pub(crate) fn cat(args: &Cat) -> Result<ExitCode, Failure> {
             ));
         }
         if pools::are_of_pool(members) {
-            return cat_volume(args, &first.to_string_lossy(), members);
+            return volume::cat(args, &first.to_string_lossy(), members);
         }
     }
     let asked = partitions::of(args)?;
@@ -69,10 +69,18 @@ pub(crate) fn cat(args: &Cat) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     };
     let members: Vec<Identity> = host.world.known().iter().map(|(identity, _)| identity.of_whole()).collect();
-    let (array, assembly) = (&running.array, &running.found.assembly);
-    let (map, overwrite) = (args.map.as_deref(), args.overwrite);
-    let wanted = Wanted { array, assembly, range, to, map, overwrite, members: &members };
-    let (reported, whole) = rescue::copy(io, &pool, &wanted)?;
+    let (array, of) = (&running.array, rescue::of(&running.found.assembly, range));
+    let (map, overwrite, hopeless) = (args.map.as_deref(), args.overwrite, rescue::HOPELESS);
+    save(io, &pool, &Wanted { array, of, hopeless, to, map, overwrite, members: &members })
+}
+
+/// Copies into a file, and reports.
+fn save<V: Volume + Clone + 'static>(
+    io: &Io,
+    pool: &Pool,
+    wanted: &Wanted<'_, V>,
+) -> Result<ExitCode, Failure> {
+    let (reported, whole) = rescue::copy(io, pool, wanted)?;
     report::print(&reported)?;
     Ok(if whole { ExitCode::SUCCESS } else { ExitCode::from(UNREADABLE) })
 }
@@ -118,28 +126,6 @@ fn partition(io: &Io, array: &Array, pool: &Pool, number: u32) -> Result<Range<u
     })?;
     let found = all.iter().find(|one| one.number == number);
     found.map(|one| one.start..one.end).ok_or_else(|| place::none("the array", number, &all))
-}
-
-/// The content of a volume of a pool: up to as many members may be missing as it has parity.
-fn cat_volume(args: &Cat, name: &str, members: &[PathBuf]) -> Result<ExitCode, Failure> {
-    if args.output.is_some() || args.partition.is_some() {
-        return Err(Failure::Usage(
-            "--output and --partition are for arrays: a volume of a pool goes to standard output".to_owned(),
-        ));
-    }
-    let (pool, volume) = pools::split(name)?;
-    let alone = Alone::open(members, DeviceAccess::Read, args.tuning.into())?;
-    let opened = &alone.opened.pool;
-    let (is, has) = (&opened.label().name, opened.volumes());
-    let Some(volume) = opened.volume(volume).filter(|_| is == pool) else {
-        let has: Vec<String> = has.iter().map(|volume| format!("{is}/{}", volume.name)).collect();
-        let has = if has.is_empty() { "no volumes".to_owned() } else { has.join(", ") };
-        return Err(Failure::Usage(format!("there is no volume {name}: the pool {is} has {has}")));
-    };
-    let range = part(args, 0..volume.limits().size, "volume")?;
-    let pool = alone.world.io.pool(PIECE * (AHEAD as usize + 1));
-    alone.world.io.block_on(copy(&alone.world.io, &volume, &pool, range))?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Tells on standard error of members that are not read, since they missed writes or have failed.

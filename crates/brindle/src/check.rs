@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use brindle_array::{Recovery, SyncMode};
+use brindle_host::status::DamagedStatus;
 use brindle_io::device::DeviceAccess;
 use serde_json::json;
 
@@ -12,7 +13,7 @@ use crate::findings::{self, Report};
 use crate::host::Host;
 use crate::pools::{self, Alone};
 use crate::world::{self, Opening, Through};
-use crate::{progress, report};
+use crate::{UNREADABLE, progress, report};
 
 /// `brindle check`.
 pub(crate) fn check(args: &Check) -> Result<ExitCode, Failure> {
@@ -49,6 +50,8 @@ fn check_pool(args: &Check) -> Result<ExitCode, Failure> {
             "wrong": found.wrong,
             "unreadable": found.unreadable,
             "lost": found.lost,
+            "damaged": DamagedStatus::all(&pool.label().name, &found.damaged),
+            "damaged_beyond": found.damaged_beyond,
             "missing": found.missing,
             "stripes": found.stripes,
             "mismatches": found.mismatches,
@@ -73,11 +76,20 @@ fn check_pool(args: &Check) -> Result<ExitCode, Failure> {
             let path = path(member).unwrap_or_default();
             text.push_str(&format!("  {path}: wrong at byte {offset} of its data area\n"));
         }
+        for DamagedStatus { volume, offset, length } in DamagedStatus::all(&pool.label().name, &found.damaged)
+        {
+            text.push_str(&format!("  lost: {volume}: {length} bytes from byte {offset} on\n"));
+        }
+        if found.damaged_beyond > 0 {
+            text.push_str(&format!("  lost: {} blocks more, in other places\n", found.damaged_beyond));
+        }
         report::print(&text)?;
     }
-    let unreadable = found.unreadable + found.lost;
+    if found.lost > 0 {
+        return Ok(ExitCode::from(UNREADABLE));
+    }
     let wrong = found.wrong + found.mismatches + alone.opened.damaged.len() as u64;
-    Ok(findings::status(wrong, unreadable, found.missing + found.uncompared))
+    Ok(findings::status(wrong, found.unreadable, found.missing + found.uncompared))
 }
 
 /// `brindle repair`.

@@ -255,7 +255,8 @@ pub(crate) enum Command {
     /// Looks at the arrays of running servers and at the kernel's (/proc/mdstat) every minute. Events have mdadm's names: NewArray,
     /// DegradedArray, Fail, FailSpare, SpareActive, SparesMissing, MoveSpare, RebuildStarted, Rebuild20 and so on, RebuildFinished,
     /// DeviceDisappeared, TestMessage; of its own are MismatchesFound, after a check, ArrayBroken, DriveFailing (--smart) and ScrubOverdue
-    /// (--scrub-overdue). DeviceDisappeared is also an array or a pool that a daemon's settings name and that is not served, and an ARRAY line of
+    /// (--scrub-overdue). A member that gave wrong blocks, or could not read them, is BlocksCorrected, once an hour at most. Lost blocks of a
+    /// pool are BlocksLost. DeviceDisappeared is also an array or a pool that a daemon's settings name and that is not served, and an ARRAY line of
     /// mdadm.conf whose array nobody has. Events that need attention are mailed, all that came together in one mail; so is once a day what stays
     /// so, and in the end that the array is whole again. A program gets the event, the array and the device as arguments. A program that
     /// hangs or fails is reported, and nothing waits for it; mail and webhooks are tried until they are taken.
@@ -568,6 +569,11 @@ mod tests {
         {
             let uri: NbdUri = text.parse().expect("a URI");
             assert_eq!(uri.to_string(), text);
+        }
+        for text in ["nbd+unix:///tank%2Fv?socket=/a%20b/100%25", "nbd://h:1/tank%2Fv", "nbd://h:1/tank/v"] {
+            let uri: NbdUri = text.parse().expect("a URI");
+            assert_eq!((&*uri.export, uri.to_string()), ("tank/v", text.replace("tank/v", "tank%2Fv")));
+            assert!(!matches!(uri.place, Listen::Unix(path) if path != std::path::Path::new("/a b/100%")));
         }
         assert_eq!("nbd://h".parse::<NbdUri>().map(|uri| uri.to_string()), Ok("nbd://h:10809/".to_owned()));
         for wrong in

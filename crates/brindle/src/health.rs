@@ -18,6 +18,10 @@ impl Health {
     const UNUSABLE: u8 = 2;
     /// The status is unknown.
     const UNKNOWN: u8 = 4;
+    /// A member gave blocks that were wrong, or could not read them: there are read errors that count still. Not of mdadm.
+    const CORRECTED: u8 = 8;
+    /// Blocks of a pool's volumes are lost. Not of mdadm.
+    const DAMAGED: u8 = 16;
 
     /// The health of a server that did not answer.
     pub(crate) fn unknown() -> Self {
@@ -55,7 +59,15 @@ impl Health {
             () if lacks(array) || nested => Self::DEGRADED,
             () => 0,
         };
-        Self(own | if report["stale_for"].is_null() { 0 } else { Self::UNKNOWN })
+        let arrays = report["arrays"].as_array().into_iter().flatten().chain([array]);
+        let devices = arrays.flat_map(|array| array["devices"].as_array().into_iter().flatten());
+        let errs = |device: &Value| device["read_errors"].as_u64().is_some_and(|errors| errors > 0);
+        let more = [
+            (!report["stale_for"].is_null(), Self::UNKNOWN),
+            (devices.into_iter().any(errs), Self::CORRECTED),
+            (says(array, "damaged"), Self::DAMAGED),
+        ];
+        Self(more.into_iter().filter(|(is, _)| *is).fold(own, |all, (_, bit)| all | bit))
     }
 
     /// The joined health of several arrays; unknown if there are none.
@@ -90,6 +102,11 @@ mod tests {
         let stale = json!({"array": {"state": ["active", "degraded"]}, "stale_for": 3.5});
         assert_eq!((Health::of_report(&stale).0, Health::of_report(&json!({})).0), (5, 4));
         assert_eq!(Health::of_report(&json!({"name": "b", "not_served": "it was not found"})).0, 2);
+        let errs = |errors: u64| json!({"array": {"state": ["clean"], "devices": [{"read_errors": errors}, {"read_errors": null}]}});
+        assert_eq!([errs(0), errs(3)].map(|report| Health::of_report(&report).0), [0, 8]);
+        let rots =
+            json!({"pool": {"state": ["online", "damaged", "degraded"], "devices": [{"read_errors": 1}]}});
+        assert_eq!(Health::of_report(&rots).0, 1 | 8 | 16);
         assert_eq!(Health::of_reports(&[]).0, 4);
         let all = [json!({"array": {"state": ["broken"]}}), nested];
         assert_eq!((Health::of_reports(&all).0, Health::of_reports(&all).and_unknown_if(true).0), (3, 7));

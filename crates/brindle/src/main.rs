@@ -70,6 +70,7 @@ mod text;
 mod units;
 mod unserved;
 mod update;
+mod uri;
 mod watch;
 mod world;
 mod zero;

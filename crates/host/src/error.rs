@@ -102,6 +102,16 @@ pub enum HostError {
         "{0} is offered to no client any more, but some of its clients are not gone yet: their requests have not ended"
     )]
     ClientsStay(String),
+    /// Clients have a volume open that is to be destroyed.
+    #[error(
+        "{name} is open: it has {clients} clients; unmount it where it is mounted, `brindle detach` it or have them leave, or give --force"
+    )]
+    Open {
+        /// The volume.
+        name: String,
+        /// How many.
+        clients: usize,
+    },
     /// A bitmap does not come or go.
     #[error("{name}: {source}")]
     Bitmap {

@@ -17,6 +17,9 @@ use crate::service::Service;
 /// Time that a change of a pool's volumes may take before the answer is that it goes on.
 const PATIENCE: Duration = Duration::from_secs(8);
 
+/// Looks at the clients of a volume that is to be destroyed: the end of a connection may be on its way.
+const LOOKS: u32 = 20;
+
 impl Service {
     /// Serves one more pool from now on: each of its volumes is an export.
     ///
@@ -62,6 +65,28 @@ impl Service {
             let _old = pooled.targets.borrow_mut().insert(name, target);
         }
         Ok(())
+    }
+
+    /// Clients that have a volume of a pool open: connections, or the kernel's device where its connection is gone for now.
+    fn users_of(&self, pooled: &Pooled, export: &str) -> usize {
+        let (stats, target) = (self.doors.stats(), pooled.target(export));
+        let nbd = stats.nbd.iter().filter(|stats| stats.name == export).map(|stats| stats.connections);
+        let is_its = |name: &str| target.as_deref() == Some(name);
+        let iscsi =
+            stats.iscsi.iter().filter(|stats| is_its(&stats.name)).map(|stats| stats.initiators.len());
+        let connected = nbd.chain(iscsi).sum::<usize>();
+        connected.max(usize::from(self.attached_to(export).is_some()))
+    }
+
+    /// The same, once those have gone that are about to.
+    async fn users_left(&self, pooled: &Pooled, export: &str) -> usize {
+        for _look in 0..LOOKS {
+            if self.users_of(pooled, export) == 0 {
+                break;
+            }
+            self.io.sleep(Duration::from_millis(50)).await;
+        }
+        self.users_of(pooled, export)
     }
 
     /// Offers a volume of a pool no more, and waits until its clients are gone.
@@ -163,10 +188,14 @@ impl Service {
                 self.offer(pooled, &now)?;
                 Ok(renamed?)
             }
-            Request::VolumeDestroy { name, .. } => {
+            Request::VolumeDestroy { name, force, .. } => {
                 let export = pooled.export_of(&name);
                 if pool.is_read_only() || pool.volume(&name).is_none() {
                     return Ok(pool.destroy_volume(&name).await?);
+                }
+                let clients = if force { 0 } else { self.users_left(pooled, &export).await };
+                if clients > 0 {
+                    return Err(HostError::Open { name: export, clients });
                 }
                 self.withhold(pooled, &export).await;
                 let destroyed = pool.destroy_volume(&name).await;

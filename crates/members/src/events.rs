@@ -152,6 +152,8 @@ pub struct Event<K> {
     pub array: Option<Range<u64>>,
     /// Sectors of 512 bytes that disagreed, as md counts them, of what went over the whole array.
     pub mismatch_sectors: Option<u64>,
+    /// Blocks of 4096 bytes concerned, of events that are told together.
+    pub blocks: Option<u64>,
 }
 
 impl<K: Kind> fmt::Display for Event<K> {
@@ -169,6 +171,9 @@ impl<K: Kind> fmt::Display for Event<K> {
         }
         if let Some(array) = &self.array {
             write!(f, ", which the array has at bytes {} to {}", array.start, array.end)?;
+        }
+        if let Some(blocks) = self.blocks {
+            write!(f, ": {blocks} blocks of 4096 bytes")?;
         }
         if let Some(sectors) = self.mismatch_sectors {
             write!(f, ": mismatch_cnt {sectors} (sectors of 512 bytes)")?;
@@ -196,12 +201,15 @@ pub struct Note<K> {
     pub array: Option<Range<u64>>,
     /// Sectors that disagreed, as of [`Event::mismatch_sectors`].
     pub mismatch_sectors: Option<u64>,
+    /// Blocks, as of [`Event::blocks`].
+    pub blocks: Option<u64>,
 }
 
 impl<K> Note<K> {
     /// Something that concerns the owner as a whole.
     pub fn of(kind: K) -> Self {
-        Self { kind, role: None, label: None, cause: None, range: None, array: None, mismatch_sectors: None }
+        let (role, label, cause) = (None, None, None);
+        Self { kind, role, label, cause, range: None, array: None, mismatch_sectors: None, blocks: None }
     }
 }
 
@@ -222,10 +230,11 @@ impl<K: Copy> Events<K> {
 
     /// Remembers an event that happened at `at` (seconds since 1970).
     pub fn note(&self, at: u64, note: Note<K>) -> Event<K> {
-        let Note { kind, role, label, cause, range, array, mismatch_sectors } = note;
+        let Note { kind, role, label, cause, range, array, mismatch_sectors, blocks } = note;
         let number = self.newest.get() + 1;
         let moment = self.io.now();
-        let event = Event { number, at, moment, kind, role, label, cause, range, array, mismatch_sectors };
+        let event =
+            Event { number, at, moment, kind, role, label, cause, range, array, mismatch_sectors, blocks };
         self.newest.set(number);
         let mut ring = self.ring.borrow_mut();
         if ring.len() == MOST {

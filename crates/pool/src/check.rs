@@ -8,14 +8,17 @@ use brindle_io::sync::join_all;
 use brindle_volume::VolumeError;
 
 use crate::core::Core;
+use crate::damage::{Blocks, DamagedRange};
 use crate::leaf::Located;
-use crate::map::Next;
-use crate::read::{Absent, Pin, is_whole};
+use crate::map::{Key, Next};
+use crate::read::{Absent, Pin, Unreadable, is_whole};
 
 /// Blocks that are read at a time.
 const SIDE_BY_SIDE: usize = 32;
-/// The most places in a report.
+/// The most places in a report,
 const PLACES: usize = 16;
+/// and ranges of volumes.
+const RANGES: usize = 1024;
 
 /// The outcome of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,8 +29,13 @@ pub struct Checked {
     pub wrong: u64,
     /// Blocks that their member can't read.
     pub unreadable: u64,
-    /// Blocks that are lost.
+    /// Blocks of volumes that are lost: of those that are wrong, unreadable or missing, those that can't be rebuilt; and what pages of the
+    /// map named that are lost.
     pub lost: u64,
+    /// Where these are, the first 1024 ranges,
+    pub damaged: Vec<DamagedRange>,
+    /// and lost blocks for which there was no room there.
+    pub damaged_beyond: u64,
     /// Blocks on members that are missing, or did not answer.
     pub missing: u64,
     /// Stripes whose parity was compared.
@@ -67,10 +75,22 @@ impl Marks {
     }
 }
 
+/// The next block of a volume that something is said of.
+enum Named {
+    Block(u64),
+    /// The leaf with these is lost, and `count` blocks with it.
+    Lost {
+        from: u64,
+        to: u64,
+        count: u64,
+    },
+    Nothing,
+}
+
 impl Core {
     /// Reads all that counts, and tells what of it is wrong; nothing is written. `reported` is called with the bytes gone over.
     pub(crate) async fn check(&self, mut reported: impl FnMut(u64)) -> Result<Checked, VolumeError> {
-        let (mut checked, mut marks) = (Checked::default(), Marks::default());
+        let (mut checked, mut marks, mut lost) = (Checked::default(), Marks::default(), Blocks::new(RANGES));
         let pages: Vec<(Address, u32)> = {
             let map = self.map.borrow();
             let leaves = map.leaves.values().filter_map(|slot| slot.pointer);
@@ -83,7 +103,8 @@ impl Core {
             pins.entry(segment).or_insert_with(|| Pin::new(&self.space, segment));
         }
         for some in pages.chunks(SIDE_BY_SIDE) {
-            self.check_blocks(some, &mut checked, &mut marks).await;
+            let some: Vec<_> = some.iter().map(|&(address, sum)| (None, address, sum)).collect();
+            self.check_blocks(&some, &mut checked, &mut marks, &mut lost).await;
         }
         let volumes = self.volumes.borrow().clone();
         let mut gone = 0;
@@ -93,9 +114,21 @@ impl Core {
             while from.is_some() {
                 let mut blocks = Vec::new();
                 while blocks.len() < SIDE_BY_SIDE {
-                    let Some(block) = self.next_of(volume.id, from).await? else {
-                        from = None;
-                        break;
+                    let block = match self.next_of(volume.id, from).await? {
+                        Named::Block(block) => block,
+                        Named::Lost { from: at, to, count } => {
+                            checked.lost += count;
+                            lost.add(volume.id, at..to);
+                            from = Some(to).filter(|&to| to < volume.size.div_ceil(BLOCK as u64));
+                            if from.is_none() {
+                                break;
+                            }
+                            continue;
+                        }
+                        Named::Nothing => {
+                            from = None;
+                            break;
+                        }
                     };
                     from = Some(block + 1);
                     let (located, pin) = self.locate((volume.id, block)).await?;
@@ -104,13 +137,16 @@ impl Core {
                             if let Some(pin) = pin {
                                 pins.entry(address.segment()).or_insert(pin);
                             }
-                            blocks.push((address, sum));
+                            blocks.push((Some((volume.id, block)), address, sum));
                         }
-                        Located::Lost => checked.lost += 1,
+                        Located::Lost => {
+                            checked.lost += 1;
+                            lost.add(volume.id, block..block + 1);
+                        }
                         Located::Zeroes => {}
                     }
                 }
-                self.check_blocks(&blocks, &mut checked, &mut marks).await;
+                self.check_blocks(&blocks, &mut checked, &mut marks, &mut lost).await;
                 reported(gone + from.map_or(volume.size, |from| from * BLOCK as u64));
             }
             gone += volume.size;
@@ -119,25 +155,52 @@ impl Core {
             self.check_stripe(segment, stripe, &mut checked).await;
         }
         drop(pins);
+        (checked.damaged, checked.damaged_beyond) = (self.damaged(&lost), lost.beyond());
         Ok(checked)
     }
 
     /// The next block of a volume from one on that there is something of.
-    async fn next_of(&self, volume: u32, from: Option<u64>) -> Result<Option<u64>, VolumeError> {
-        let Some(from) = from else { return Ok(None) };
+    async fn next_of(&self, volume: u32, from: Option<u64>) -> Result<Named, VolumeError> {
+        let Some(from) = from else { return Ok(Named::Nothing) };
         loop {
             let next = self.map.borrow().next_of(volume, from);
             match next {
-                Next::Block(block) => return Ok(Some(block)),
-                Next::InLeaf(at, pointer) => self.load(at, pointer).await?,
-                Next::Nothing => return Ok(None),
+                Next::Block(block) => return Ok(Named::Block(block)),
+                Next::InLeaf(at, pointer) => match self.load(at, pointer).await {
+                    Err(VolumeError::TooManyLost) => {
+                        let map = self.map.borrow();
+                        let count = map.leaves.get(&at).map_or(0, |slot| u64::from(slot.count));
+                        return Ok(Named::Lost { from: at.1.max(from), to: map.end_of(at), count });
+                    }
+                    loaded => loaded?,
+                },
+                Next::Nothing => return Ok(Named::Nothing),
             }
         }
     }
 
-    async fn check_blocks(&self, blocks: &[(Address, u32)], checked: &mut Checked, marks: &mut Marks) {
-        let found = join_all(blocks.iter().map(|&(address, _)| self.raw(address, true))).await;
-        for (&(address, sum), found) in blocks.iter().zip(found) {
+    /// Whether nobody has a block any more that its member does not give.
+    async fn is_beyond_repair(&self, address: Address, sum: u32) -> bool {
+        matches!(self.rebuilt(address, |block| checksum(block) == sum).await, Err(Unreadable::Lost))
+    }
+
+    /// Holds blocks of volumes, or pages, against their checksums.
+    async fn check_blocks(
+        &self,
+        blocks: &[(Option<Key>, Address, u32)],
+        checked: &mut Checked,
+        marks: &mut Marks,
+        lost: &mut Blocks,
+    ) {
+        let found = join_all(blocks.iter().map(|&(_, address, _)| self.raw(address, true))).await;
+        for (&(key, address, sum), found) in blocks.iter().zip(found) {
+            let is_right = found.as_ref().is_ok_and(|block| checksum(block) == sum);
+            if let Some((volume, block)) = key.filter(|_| !is_right)
+                && self.is_beyond_repair(address, sum).await
+            {
+                checked.lost += 1;
+                lost.add(volume, block..block + 1);
+            }
             let (spot, slot) = {
                 let space = self.space.borrow();
                 let slot = space.get(address.segment()).and_then(|s| s.record.shape().slot(address.place()));

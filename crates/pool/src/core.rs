@@ -1,11 +1,12 @@
 //! State that all parts of a running pool share.
 
 use core::cell::{Cell, RefCell};
+use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::{Rc, Weak};
 
 use brindle_format::pool::place::Address;
-use brindle_format::pool::{Label, Leaf, Node, Uberblock, VolumeRecord};
+use brindle_format::pool::{BLOCK, Label, Leaf, Node, Uberblock, VolumeRecord};
 use brindle_io::Duration;
 use brindle_io::sync::Notify;
 use brindle_members::events::{Cause, Events, Note};
@@ -16,6 +17,7 @@ use brindle_members::set::MemberSet;
 use brindle_members::turn::Turns;
 use brindle_volume::VolumeError;
 
+use crate::damage::{Blocks, DamagedRange, Known};
 use crate::events::PoolEvent;
 use crate::look::PoolOpenError;
 use crate::map::{Dead, Key, Map};
@@ -23,6 +25,10 @@ use crate::queue::Log;
 use crate::refusals::Refusals;
 use crate::space::Space;
 use crate::table::Table;
+
+/// Seconds after which damage is told that was found since some was told last: more each time, up to the latter.
+const FIRST_WAIT: u64 = 1;
+const LONGEST_WAIT: u64 = 64;
 
 /// How a pool runs.
 #[derive(Clone, Copy, Debug)]
@@ -56,17 +62,6 @@ impl PoolConfig {
             clock,
         }
     }
-}
-
-/// Damage to blocks of members since the pool was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Damage {
-    /// Blocks that were not what the map says, or could not be read.
-    pub found: u64,
-    /// Of these, those that were rebuilt and written in place.
-    pub mended: u64,
-    /// Of these, those that nobody has any more.
-    pub lost: u64,
 }
 
 /// Bytes written to members, by what for.
@@ -158,9 +153,7 @@ pub(crate) struct Core {
     pub(crate) reaped: RefCell<Vec<(Dead, Option<Leaf>)>>,
     /// Somebody goes through leaves that were given back.
     pub(crate) reaping: Cell<bool>,
-    pub(crate) damage: Cell<Damage>,
-    /// Places that were found wrong, by member: the first few.
-    pub(crate) places: RefCell<Vec<(u16, u64)>>,
+    pub(crate) damage: RefCell<Known>,
     pub(crate) written: Cell<Written>,
     pub(crate) events: Events<PoolEvent>,
     pub(crate) me: Weak<Core>,
@@ -188,11 +181,16 @@ impl Core {
     }
 
     pub(crate) fn happened(&self, kind: PoolEvent, role: Option<u16>, cause: Option<Cause>) {
-        let label = role.map(|member| {
-            let (vdev, role) = self.name_of(member);
-            format!("{} {vdev}.{role}", self.label.name)
-        });
-        let note = Note { role, label, cause, ..Note::of(kind) };
+        let label = role.map(|member| self.label_of(member));
+        self.note(Note { role, label, cause, ..Note::of(kind) });
+    }
+
+    fn label_of(&self, member: u16) -> String {
+        let (vdev, role) = self.name_of(member);
+        format!("{} {vdev}.{role}", self.label.name)
+    }
+
+    fn note(&self, note: Note<PoolEvent>) {
         let _event = self.events.note((self.config.clock)(), note);
     }
 
@@ -202,9 +200,65 @@ impl Core {
         self.written.set(written);
     }
 
-    pub(crate) fn harm(&self, count: impl FnOnce(&mut Damage)) {
-        let mut damage = self.damage.get();
-        count(&mut damage);
-        self.damage.set(damage);
+    /// Blocks of a volume are lost, as somebody who reads finds out.
+    pub(crate) fn lost(&self, volume: u32, blocks: Range<u64>) {
+        let new = self.damage.borrow_mut().lost(volume, blocks);
+        if new {
+            self.tell_damage();
+        }
+    }
+
+    /// Tells damage at once, and that which comes soon after it together: a member that rots has thousands of bad places.
+    pub(crate) fn tell_damage(&self) {
+        if core::mem::replace(&mut self.damage.borrow_mut().telling, true) {
+            return;
+        }
+        self.tell_untold();
+        let (core, io) = (self.me.clone(), self.set.io.clone());
+        drop(self.set.io.spawn(async move {
+            let mut wait = FIRST_WAIT;
+            loop {
+                io.sleep(Duration::from_secs(wait)).await;
+                let Some(core) = core.upgrade() else { return };
+                if !core.tell_untold() {
+                    core.damage.borrow_mut().telling = false;
+                    return;
+                }
+                wait = (2 * wait).min(LONGEST_WAIT);
+            }
+        }));
+    }
+
+    /// Notes events of all damage that none has told yet; whether there was any.
+    pub(crate) fn tell_untold(&self) -> bool {
+        let (members, lost) = self.damage.borrow_mut().take_untold();
+        let any = !members.is_empty() || !lost.is_empty();
+        for ((role, mended), untold) in members {
+            let kind = if mended { PoolEvent::Mended } else { PoolEvent::Wrong };
+            let (label, blocks) = (Some(self.label_of(role)), Some(untold.blocks));
+            self.note(Note { role: Some(role), label, range: untold.range, blocks, ..Note::of(kind) });
+        }
+        for range in self.damaged(&lost) {
+            let bytes = range.offset..range.offset + range.length;
+            let label = Some(format!("{}/{}", self.label.name, range.volume));
+            self.note(Note { label, range: Some(bytes), ..Note::of(PoolEvent::Lost) });
+        }
+        if lost.beyond() > 0 {
+            let (label, blocks) = (Some(self.label.name.clone()), Some(lost.beyond()));
+            self.note(Note { label, blocks, ..Note::of(PoolEvent::Lost) });
+        }
+        any
+    }
+
+    /// Ranges of blocks, by the names of their volumes. Those of volumes that are gone are left out.
+    pub(crate) fn damaged(&self, blocks: &Blocks) -> Vec<DamagedRange> {
+        let volumes = self.volumes.borrow();
+        let named = |(volume, blocks): (u32, Range<u64>)| {
+            let record = volumes.iter().find(|record| record.id == volume && !record.destroyed)?;
+            let bytes = blocks.start.saturating_mul(BLOCK as u64)..blocks.end.saturating_mul(BLOCK as u64);
+            let length = bytes.end.min(record.size).saturating_sub(bytes.start);
+            (length > 0).then(|| DamagedRange { volume: record.name.clone(), offset: bytes.start, length })
+        };
+        blocks.ranges().filter_map(named).collect()
     }
 }

@@ -45,7 +45,7 @@ pub struct PoolSpec {
 pub enum PoolCreateError {
     /// A name that no pool, and no volume, can have.
     #[error(
-        "{0:?} is not a name: give one of 1 to {MAX_NAME} bytes without '/', '@', spaces and control characters, that does not begin with '-'"
+        "{0:?} is not a name: give one of 1 to {MAX_NAME} bytes without '/', '@', spaces and control characters, that does not begin with '-', and neither . nor .."
     )]
     Name(String),
     /// No vdev, or one without devices.
@@ -102,7 +102,12 @@ pub enum PoolCreateError {
 /// [`PoolCreateError::Name`].
 pub fn check_name(name: &str) -> Result<(), PoolCreateError> {
     let wrong = |c: char| c.is_control() || c.is_whitespace() || c == '/' || c == '@';
-    let sound = !name.is_empty() && name.len() <= MAX_NAME && !name.starts_with('-') && !name.contains(wrong);
+    let is_folder = name == "." || name == "..";
+    let sound = !is_folder
+        && !name.is_empty()
+        && name.len() <= MAX_NAME
+        && !name.starts_with('-')
+        && !name.contains(wrong);
     if sound { Ok(()) } else { Err(PoolCreateError::Name(name.to_owned())) }
 }
 

@@ -18,9 +18,11 @@ pub enum PoolEvent {
     Noticed(Noticed),
     /// More is lost than the pool can do without.
     Broken,
-    /// A block was found wrong, rebuilt, and written in place.
+    /// Blocks of a member were found wrong or could not be read, were rebuilt, and written in place; `range` holds them all.
     Mended,
-    /// A block is lost: nobody has it any more.
+    /// The same, but they stand there still.
+    Wrong,
+    /// Blocks of the volume that the label names are lost: no member has them any more. `range` is of the volume.
     Lost,
 }
 
@@ -40,6 +42,7 @@ impl PoolEvent {
             Self::Noticed(Noticed::Replaced) => "file-replaced",
             Self::Broken => "broken",
             Self::Mended => "block-mended",
+            Self::Wrong => "block-wrong",
             Self::Lost => "block-lost",
         }
     }
@@ -59,8 +62,13 @@ impl Kind for PoolEvent {
             Self::Noticed(Noticed::Deleted) => "its file was deleted",
             Self::Noticed(Noticed::Replaced) => "another file has taken the place of its own",
             Self::Broken => "more is lost than the pool can do without",
-            Self::Mended => "a block was wrong, and has been rebuilt",
-            Self::Lost => "a block is lost",
+            Self::Mended => "gave wrong blocks or could not read them: they were rebuilt, and written anew",
+            Self::Wrong => {
+                "gives wrong blocks or can't read them: they were rebuilt for reads, and not written anew"
+            }
+            Self::Lost => {
+                "has lost blocks: no member has them any more, and reads of them fail until they are written anew"
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ mod checkpoint;
 mod clean;
 mod core;
 mod create;
+mod damage;
 mod events;
 mod leaf;
 mod log;
@@ -33,8 +34,9 @@ mod table;
 mod volume;
 
 pub use crate::check::Checked;
-pub use crate::core::{Damage, PoolConfig, Written};
+pub use crate::core::{PoolConfig, Written};
 pub use create::{PoolCreateError, PoolSpec, VdevSpec, capacity, check_name, clear, create, plan};
+pub use damage::{Damage, DamagedRange};
 pub use events::PoolEvent;
 pub use look::{Chosen, DamagedLabel, Looked, PoolOpenError, Returning, choose, look, name_of};
 pub use open::{How, Lacking, Prepared, member_name, open, open_chosen, prepare};

@@ -388,6 +388,7 @@ impl Core {
     fn apply(&self, load: &Load, entries: &[Entry]) {
         let (mut map, mut space) = (self.map.borrow_mut(), self.space.borrow_mut());
         apply(&mut map, &mut space, load.grant, entries);
+        self.damage.borrow_mut().written(entries);
     }
 
     /// Makes all stable that was acknowledged.

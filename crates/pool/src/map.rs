@@ -3,6 +3,8 @@
 //! A look-up asks the changes first, then those that the checkpoint under way has not put into leaves yet, then the leaf. Each layer
 //! has ranges of zeroes beneath its blocks.
 
+mod hidden;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use brindle_format::pool::place::Address;
@@ -145,6 +147,9 @@ pub(crate) struct Map {
     due_before: Owed,
     /// Volumes without leaves that were written to since the last freeze.
     leafless: BTreeSet<u32>,
+    /// Blocks in leaves that the changes say are zeroes; and those that the checkpoint under way takes out.
+    hidden_now: u64,
+    hidden_before: u64,
 }
 
 impl Map {
@@ -255,6 +260,7 @@ impl Map {
 
     /// Blocks are zeroes from now on; gives where they were among the changes.
     pub(crate) fn clear(&mut self, volume: u32, from: u64, to: u64) -> Vec<Located> {
+        self.hide(volume, from, to);
         self.now.clear(volume, from, to)
     }
 
@@ -263,6 +269,7 @@ impl Map {
         debug_assert!(self.is_thawed());
         self.frozen = core::mem::take(&mut self.now);
         self.freezes += 1;
+        self.hidden_is_frozen();
         let leafless = core::mem::take(&mut self.leafless).len();
         let mut due = Owed { leafless, ..core::mem::take(&mut self.due) };
         due.leaves += 2 * self.frozen.zeroes.len();
@@ -279,6 +286,7 @@ impl Map {
     pub(crate) fn thawed(&mut self) {
         debug_assert!(self.frozen.blocks.is_empty() && self.frozen.zeroes.is_empty());
         self.frozen.reused.clear();
+        self.hidden_before = 0;
     }
 
     /// There are leaves that were given back, and name blocks of before.
@@ -372,10 +380,12 @@ impl Map {
         match (slot.content, slot.pointer) {
             (Some(entries), pointer) => {
                 self.cached = self.cached.saturating_sub(usize::from(!slot.dirty));
+                self.hidden_before = self.hidden_before.saturating_sub(entries.len() as u64);
                 (entries.all().collect(), pointer.map(|pointer| pointer.address))
             }
             (None, Some(pointer)) => {
                 let outlived = !self.frozen.reused.is_empty() || !self.now.reused.is_empty();
+                self.hidden_before = self.hidden_before.saturating_sub(u64::from(slot.count));
                 self.dead.push(Dead { at, count: slot.count, pointer, outlived });
                 (Vec::new(), None)
             }
@@ -397,6 +407,7 @@ impl Map {
         let Some(entries) = slot.content.as_mut() else { return Vec::new() };
         let cut = entries.before(from)..entries.before(to);
         let gone: Vec<Located> = cut.clone().map(|at| entries.at(at)).collect();
+        self.hidden_before = self.hidden_before.saturating_sub(gone.len() as u64);
         if !gone.is_empty() {
             let mut all = entries.to_vec();
             all.drain(cut);

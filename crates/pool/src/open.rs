@@ -22,7 +22,7 @@ use brindle_members::watch::watch;
 use brindle_volume::VolumeError;
 
 use crate::checkpoint::Why;
-use crate::core::{Core, Damage, PoolConfig, Written};
+use crate::core::{Core, PoolConfig, Written};
 use crate::events::PoolEvent;
 use crate::look::{Chosen, DamagedLabel, LABEL_PATIENCE, PoolOpenError, Returning, choose, look, name_of};
 use crate::map::{Dead, Map, Slot};
@@ -324,8 +324,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         thin: Cell::new(false),
         reaped: RefCell::default(),
         reaping: Cell::new(false),
-        damage: Cell::new(Damage::default()),
-        places: RefCell::default(),
+        damage: RefCell::default(),
         written: Cell::new(Written::default()),
         events: Events::new(io),
         label,

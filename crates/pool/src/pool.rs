@@ -10,8 +10,9 @@ use brindle_volume::VolumeError;
 use thiserror::Error;
 
 use crate::check::Checked;
-use crate::core::{Core, Damage, Written};
+use crate::core::{Core, Written};
 use crate::create::{capacity, check_name};
+use crate::damage::{Damage, DamagedRange, MemberDamage};
 use crate::events::PoolEvent;
 use crate::look::PoolOpenError;
 use crate::queue::{Item, Source, Ticket};
@@ -56,8 +57,12 @@ pub struct PoolMember {
     pub device: Option<MemberId>,
     /// How it does.
     pub state: RoleState,
-    /// Blocks of it that were found wrong since the pool was opened.
-    pub wrong: usize,
+    /// Blocks of it that were found wrong, or could not be read, since the pool was opened,
+    pub wrong: u64,
+    /// of these those that were rebuilt and written in place,
+    pub mended: u64,
+    /// and places of it that count as read errors now: half of them are forgotten each hour.
+    pub read_errors: u32,
 }
 
 impl PoolMember {
@@ -105,6 +110,10 @@ pub struct PoolStatus {
     pub broken: bool,
     /// Blocks that were not what they should be.
     pub damage: Damage,
+    /// Ranges of volumes that are known to be beyond repair, the first 1024 of them,
+    pub damaged: Vec<DamagedRange>,
+    /// and blocks beyond repair that there was no room for there.
+    pub damaged_beyond: u64,
     /// Bytes written since it was opened.
     pub written: Written,
     /// The number of the last checkpoint.
@@ -144,6 +153,13 @@ impl Pool {
         self.0.shut.borrow().clone()
     }
 
+    /// The opening for writing that its members have on record, and the number of the last record and of all batches since: both are the same
+    /// only as long as nothing was written.
+    pub fn version(&self, replayed: u64) -> (u64, u64) {
+        let record = self.0.record.borrow();
+        (record.opening, record.record.saturating_add(replayed))
+    }
+
     /// Its volumes.
     pub fn volumes(&self) -> Vec<VolumeRecord> {
         self.0.volumes.borrow().iter().filter(|record| !record.destroyed).cloned().collect()
@@ -160,25 +176,31 @@ impl Pool {
     pub fn status(&self) -> PoolStatus {
         let core = &self.0;
         let members = &core.set.members;
+        let damage = core.damage.borrow();
         let member = |member: u16| {
             let (vdev, role) = core.name_of(member);
+            let MemberDamage { found, mended } = damage.members.get(&member).copied().unwrap_or_default();
             PoolMember {
                 vdev,
                 role,
                 device: members.device(member).map(|device| device.id),
                 state: members.state(member),
-                wrong: core.places.borrow().iter().filter(|(of, _)| *of == member).count(),
+                wrong: found,
+                mended,
+                read_errors: members.errors(member).counted(core.set.io.now()),
             }
         };
         let space = core.space.borrow();
         PoolStatus {
             capacity: capacity(&core.label),
             sold: core.volumes.borrow().iter().map(|record| record.size.next_multiple_of(4096)).sum(),
-            stored: space.live_blocks() << 12,
+            stored: space.live_blocks().saturating_sub(core.map.borrow().hidden()) << 12,
             thin: space.thin_blocks() << 12,
             segments: space.usage(),
             broken: core.broken.get(),
-            damage: core.damage.get(),
+            damage: damage.total,
+            damaged: core.damaged(&damage.lost),
+            damaged_beyond: damage.lost.beyond(),
             written: core.written.get(),
             checkpoint: core.record.borrow().checkpoint,
             busy: Busy {
@@ -389,6 +411,8 @@ impl Pool {
     /// # Errors
     /// If not all is stable.
     pub async fn stop(&self) -> Result<(), VolumeError> {
-        self.0.stop().await
+        let stopped = self.0.stop().await;
+        let _told = self.0.tell_untold();
+        stopped
     }
 }

@@ -11,7 +11,7 @@ use brindle_members::door::Done;
 use brindle_volume::VolumeError;
 
 use crate::core::Core;
-use crate::events::PoolEvent;
+use crate::damage::WrongBlock;
 use crate::leaf::Located;
 use crate::map::{Found, Key};
 use crate::space::Space;
@@ -19,8 +19,6 @@ use crate::stripe::{new_parity, solve, suspects};
 
 /// Blocks that are read at a time.
 const WINDOW: usize = 64;
-/// Places that were found wrong which are remembered.
-const PLACES: usize = 1024;
 
 /// Why a member does not give a block.
 #[derive(Clone, Copy, Debug)]
@@ -153,7 +151,15 @@ impl Core {
         }
         let _loading = Loading::new(self, at);
         let _pin = Pin::new(&self.space, pointer.address.segment());
-        let bytes = self.block(pointer.address, pointer.checksum, None).await?;
+        let bytes = match self.block(pointer.address, pointer.checksum, None).await {
+            Err(Unreadable::Lost) => {
+                // Nobody knows any more where its blocks are.
+                let end = self.map.borrow().end_of(at);
+                self.lost(at.0, at.1..end);
+                return Err(VolumeError::TooManyLost);
+            }
+            read => read?,
+        };
         let leaf = Leaf::parse(&bytes, at.0).map_err(|_| VolumeError::TooManyLost)?;
         let mut map = self.map.borrow_mut();
         // Else a volume that is only read would have all of its map in memory.
@@ -193,7 +199,7 @@ impl Core {
         let (located, _pin) = self.locate(key).await?;
         let (address, sum) = match located {
             Located::Zeroes => return filled.put(&[0; BLOCK][range]),
-            Located::Lost => return Err(VolumeError::TooManyLost),
+            Located::Lost => return Err(self.is_lost(key)),
             Located::At(address, sum) => (address, sum),
         };
         let spot = self.space.borrow().spot(address);
@@ -255,7 +261,7 @@ impl Core {
             let block = &mut out[n * BLOCK..][..BLOCK];
             match *located {
                 Located::Zeroes => block.fill(0),
-                Located::Lost => return Err(VolumeError::TooManyLost),
+                Located::Lost => return Err(self.is_lost((volume, first + n as u64))),
                 Located::At(_, sum) if well && asked[n] && checksum(block) == sum => {}
                 Located::At(address, sum) => {
                     let key = (volume, first + n as u64);
@@ -332,15 +338,20 @@ impl Core {
         match self.rebuilt(address, |block| checksum(block) == sum).await {
             Ok(block) => {
                 if is_wrong {
-                    self.found_wrong(role, offset);
-                    self.mend(address, &block, key).await;
+                    let mended = self.mend(address, &block, key).await;
+                    let outcome = if mended { WrongBlock::Mended } else { WrongBlock::Stays };
+                    self.found_wrong(role, offset, outcome);
                 }
                 Ok(block)
             }
             Err(Unreadable::Lost) => {
-                self.found_wrong(role, offset);
-                self.harm(|damage| damage.lost += 1);
-                self.happened(PoolEvent::Lost, Some(role), None);
+                // Else it is elsewhere by now.
+                if let Some(key) = key.filter(|&key| self.is_at(key, address)) {
+                    let _error = self.is_lost(key);
+                }
+                if self.set.members.readable(role, u64::MAX).is_some() {
+                    self.found_wrong(role, offset, WrongBlock::Lost);
+                }
                 Err(Unreadable::Lost)
             }
             Err(silent) => Err(silent),
@@ -419,35 +430,39 @@ impl Core {
         Err(refused.map_or(Unreadable::Lost, Unreadable::Silent))
     }
 
-    /// Writes a block anew where it was found wrong, if the map still says that it is there.
-    async fn mend(&self, address: Address, block: &Rc<[u8]>, key: Option<Key>) {
-        if self.read_only {
-            return;
-        }
-        if let Some(key) = key {
-            let found = self.map.borrow_mut().find(key);
-            if !matches!(found, Found::Here(Located::At(at, _)) if at == address) {
-                return;
-            }
+    /// The map says that a block is there.
+    fn is_at(&self, key: Key, address: Address) -> bool {
+        let found = self.map.borrow_mut().find(key);
+        matches!(found, Found::Here(Located::At(at, _)) if at == address)
+    }
+
+    /// Notes that a block is lost; the error for those who ask for it.
+    fn is_lost(&self, (volume, block): Key) -> VolumeError {
+        self.lost(volume, block..block + 1);
+        VolumeError::TooManyLost
+    }
+
+    /// Writes a block anew where it was found wrong, if the map still says that it is there; whether it stands there.
+    async fn mend(&self, address: Address, block: &Rc<[u8]>, key: Option<Key>) -> bool {
+        if self.read_only || key.is_some_and(|key| !self.is_at(key, address)) {
+            return false;
         }
         let spot = self.space.borrow().spot(address);
-        let Some((role, offset)) = spot else { return };
-        let Some(device) = self.set.members.writable(role) else { return };
+        let Some((role, offset)) = spot else { return false };
+        let Some(device) = self.set.members.writable(role) else { return false };
         let buf = self.reads.alloc(BLOCK).await;
         buf.bytes_mut().copy_from_slice(block);
         let mut writing = self.set.door(None).ask();
         writing.write(device, offset, &buf.all(), false);
-        if self.landed(&writing.submit().await).await.is_ok() {
-            self.harm(|damage| damage.mended += 1);
-            self.happened(PoolEvent::Mended, Some(role), None);
-        }
+        self.landed(&writing.submit().await).await.is_ok()
     }
 
-    fn found_wrong(&self, role: u16, offset: u64) {
-        self.harm(|damage| damage.found += 1);
-        let mut places = self.places.borrow_mut();
-        if places.len() < PLACES && !places.contains(&(role, offset)) {
-            places.push((role, offset));
+    /// A member gave something else than it should, or nothing.
+    fn found_wrong(&self, role: u16, offset: u64, outcome: WrongBlock) {
+        let new = self.damage.borrow_mut().wrong(role, offset, outcome);
+        if new {
+            let _borne = self.set.members.errors(role).note(self.set.io.now(), offset, u32::MAX);
+            self.tell_damage();
         }
     }
 }

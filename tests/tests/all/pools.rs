@@ -138,6 +138,9 @@ fn changes_while_it_runs(tank: &Tank) {
     tank.ask("volume create tank/two 1M").ok();
     let mut client = tank.client("two");
     write(&mut client, 64 * KIB, &[5; 8192]);
+    tank.ask("volume destroy tank/two").refused(1, &["tank/two is open", "1 clients", "--force"]);
+    tank.ask("pool destroy tank").refused(1, &["tank is open", "1 clients", "--force"]);
+    assert_eq!(client.read(64 * KIB, 8192), [5; 8192], "nothing has happened to it");
     client.close();
     tank.ask("volume rename tank/two tank/three").ok();
     assert_eq!(tank.client("three").read(64 * KIB, 8192), [5; 8192]);
@@ -145,7 +148,8 @@ fn changes_while_it_runs(tank: &Tank) {
     assert_eq!(listed[1]["name"], "tank/three");
     tank.ask("volume create tank/three 1M").refused(1, &["there is a volume three"]);
     tank.ask("volume create tank/four 1T").refused(1, &["does not fit"]);
-    tank.ask("volume destroy tank/three").ok();
+    let _open = tank.client("three");
+    tank.ask("volume destroy --force tank/three").ok();
     tank.ask("volume destroy tank/three").refused(1, &["no volume three"]);
     tank.ask("volume create pond/one 1M").refused(1, &["no server", "pond"]);
 }
@@ -183,6 +187,120 @@ fn a_flipped_bit_is_found_by_check_and_healed_by_a_read() {
     tank.run("check", &tank.members).ok();
 }
 
+#[test]
+fn lost_blocks_are_told_by_volume_and_place() {
+    let tank = Tank::new("mirror", 2);
+    tank.stopped("volume create", "tank/one 1M").ok();
+    let mut content = bytes(3, MIB);
+    let server = tank.serve();
+    write(&mut tank.client("one"), 0, &content);
+    server.stop();
+    // Blocks 16, 17 and 64 on both; 32 on one.
+    let lost = [16, 17, 64];
+    for block in lost {
+        let at = place(&tank.members[0], &content[block * 4096..][..4096]);
+        tank.members.iter().for_each(|member| flip(member, at));
+    }
+    flip(&tank.members[0], place(&tank.members[0], &content[32 * 4096..][..4096]));
+    let ranges = serde_json::json!([
+        {"volume": "tank/one", "offset": 65536, "length": 8192}, {"volume": "tank/one", "offset": 262_144, "length": 4096}]);
+
+    let server = tank.serve();
+    tank.ask("status -t tank").ended(0);
+    let mut client = tank.client("one");
+    for block in 0..256 {
+        let read = client.try_read(block * 4096, 4096);
+        assert_eq!(read.is_none(), lost.contains(&(block as usize)), "{block}");
+    }
+    let status = tank.ask("status tank --json").json();
+    assert_eq!((&status["pool"]["damaged"], &status["pool"]["damaged_beyond"]), (&ranges, &0.into()));
+    assert_eq!((&status["pool"]["state"][1], &status["pool"]["blocks_lost"]), (&"damaged".into(), &3.into()));
+    let events = status["events"].as_array().unwrap();
+    let of = |kind: &str| events.iter().find(|event| event["kind"] == kind);
+    assert_eq!(of("block-lost").expect("it is an event")["damaged"]["volume"], "tank/one");
+    // The rotten copy is not asked where the pool reads the other one.
+    let rotten: u64 = status["pool"]["devices"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|device| device["wrong"].as_u64())
+        .sum();
+    assert_eq!(status["pool"]["blocks_wrong"], rotten);
+    let text = tank.ask("status tank").ended(0).text();
+    assert!(text.contains("lost: tank/one: 8192 bytes from byte 65536 on"), "{text}");
+    tank.ask("status -t tank").ended(16 | 8);
+    let told = tank.ask("monitor --oneshot --config /dev/null tank").ended(0).text();
+    assert!(
+        told.contains("BlocksLost on tank") && told.contains("tank/one: 8192 bytes from byte 65536"),
+        "{told}"
+    );
+    assert!(told.contains("BlocksCorrected on tank"), "{told}");
+    // Metrics are made of the status of the last second.
+    let begun = std::time::Instant::now();
+    let mut metrics = tank.ask("metrics").ended(0).text();
+    while metrics.contains("brindle_volume_damaged_bytes{pool=\"tank\",volume=\"one\"} 0")
+        && begun.elapsed().as_secs() < 60
+    {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        metrics = tank.ask("metrics").ended(0).text();
+    }
+    for sample in [
+        "brindle_volume_damaged_bytes{pool=\"tank\",volume=\"one\"} 12288",
+        "brindle_pool_state{pool=\"tank\",state=\"damaged\"} 1",
+    ] {
+        assert!(metrics.contains(sample), "{metrics}");
+    }
+    // It ends where it is written anew.
+    content[64 * 4096..][..4096].fill(9);
+    write(&mut client, 64 * 4096, &[9; 4096]);
+    client.close();
+    let status = tank.ask("status tank --json").json();
+    assert_eq!(status["pool"]["damaged"], serde_json::json!([ranges[0]]));
+    tank.ask("stop tank").ok();
+    let _told = server.signal_or_ended();
+
+    let checked = tank.run("check --json", &tank.members).ended(4).report();
+    assert_eq!((&checked["lost"], &checked["damaged"]), (&2.into(), &serde_json::json!([ranges[0]])));
+    let checked = tank.run("check", &tank.members).ended(4);
+    assert!(checked.text().contains("lost: tank/one: 8192 bytes from byte 65536 on"));
+    let ran = tank.run("cat tank/one", &tank.members).ended(4);
+    assert!(ran.err.contains("tank/one: ") && ran.err.contains("from byte 65536 on are lost"), "{}", ran.err);
+    // A copy goes on behind them, and the same command goes on with it.
+    let copy = tank.dir.path().join("copy");
+    let words = format!("cat --output {} tank/one", copy.display());
+    for _again in 0..2 {
+        let ran = tank.run(&words, &tank.members).ended(4);
+        assert!(ran.text().contains("bytes 65536 to 73728"), "{}", ran.text());
+        let mut had = content.clone();
+        had[65536..73728].fill(0);
+        assert!(std::fs::read(&copy).unwrap() == had);
+    }
+    let map = std::fs::read_to_string(tank.dir.path().join("copy.map")).unwrap();
+    assert!(map.contains("0x00010000  0x00002000  -"), "{map}");
+    // Not of another state of the pool.
+    tank.stopped("volume create", "tank/two 1M").ok();
+    tank.run(&words, &tank.members).refused(1, &["copy.map", "the members have changed since"]);
+    tank.run(&format!("cat --overwrite --output {} tank/one", tank.members[0].display()), &tank.members)
+        .refused(1, &["it is a member"]);
+}
+
+/// Every sample of a metric has the labels that the others have, but for the bounds of histograms.
+fn one_metric_has_one_set_of_labels(text: &str) {
+    let mut labels = std::collections::BTreeMap::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (name, rest) = line.split_once('{').unwrap_or((line, ""));
+        let names: Vec<&str> = rest
+            .split("=\"")
+            .filter_map(|part| part.rsplit(['{', ',', ' ']).next())
+            .filter(|name| *name != "le")
+            .collect();
+        let names = names[..names.len().saturating_sub(1)].to_vec();
+        let others = labels.entry(name).or_insert_with(|| names.clone());
+        assert_eq!(*others, names, "{line}");
+    }
+    assert!(labels.keys().any(|name| name.starts_with("brindle_pool_member_")), "{labels:?}");
+}
+
 /// Where a file holds a block.
 fn place(path: &Path, block: &[u8]) -> usize {
     let bytes = std::fs::read(path).unwrap();
@@ -208,6 +326,22 @@ fn what_can_not_be_is_refused_and_changes_nothing() {
     create(&["a/b", "mirror", names[0], names[1]]).refused(2, &["is not a name"]);
     create(&["-o", "compression=on", "tank", "mirror", names[0], names[1]]).refused(2, &["no such property"]);
     create(&["tank", "mirror", names[0], "log", names[1]]).refused(2, &["'log'"]);
+    for name in [".", ".."] {
+        create(&["-f", name, "mirror", names[0], names[1]]).refused(2, &["is not a name"]);
+    }
+    let unlike = ["tank", "mirror", names[0], names[1], "raidz1", names[2]];
+    create(&unlike).refused(2, &["unlike redundancy", "a mirror of 2", "raidz1", "--force"]);
+    let larger = dir.path().join("larger");
+    std::fs::File::create(&larger).unwrap().set_len(64 * MIB).unwrap();
+    let told = create(&["-n", "tank", "mirror", names[0], larger.to_str().unwrap()]).ended(0);
+    assert!(
+        told.err.contains("16 MiB to 64 MiB") && told.err.contains("48 MiB of them stay unused"),
+        "{}",
+        told.err
+    );
+    let wide = files::members(dir.path(), "w", 25, 16 * MIB);
+    let wide = ["pool", "create", "-n", "tank", "raidz3"].map(PathBuf::from).into_iter().chain(wide);
+    assert!(program::brindle(wide).ended(0).err.contains("vdev 0 has 25 devices"));
     create(&["-n", "tank", "raidz", names[0], names[1], names[2]]).ok();
     assert!(members.iter().all(|path| std::fs::read(path).unwrap().iter().all(|byte| *byte == 0)));
 
@@ -216,6 +350,10 @@ fn what_can_not_be_is_refused_and_changes_nothing() {
     create(&["pond", "mirror", names[0], names[1]]).refused(1, &["Brindle pool member", "--force"]);
     program::brindle(["create", "-l", "1", names[0], names[1]]).refused(1, &["Brindle pool member"]);
     program::brindle(["cat", names[0], names[1]]).refused(2, &["POOL/VOLUME"]);
+    for name in ["tank/.", "tank/.."] {
+        let volume = ["volume", "create", "--array", names[0], names[1], names[2], "--", name, "1M"];
+        program::brindle(volume).refused(2, &["is not a name"]);
+    }
     // A copy beside its original is named, and neither is taken.
     let copy = dir.path().join("copy");
     std::fs::copy(&members[0], &copy).unwrap();
@@ -383,6 +521,12 @@ fn an_array_and_a_pool_are_served_by_one_process_over_both_protocols() {
     }
     let uri = of("tank")["nbd"][1].as_str().unwrap().replace("%2F", "/");
     assert_eq!(Client::connect(&uri).read(4608, 66048), [2; 66048], "NBD has the same");
+    one_metric_has_one_set_of_labels(&tank.ask("metrics").ended(0).text());
+    // The URI that the status prints is one for our own client, too.
+    let uri = of("tank")["nbd"][1].as_str().unwrap();
+    assert!(uri.contains("tank%2Ftwo"), "{uri}");
+    program::brindle(["bench", "--nbd", uri, "--name", "x", "--rw", "read", "--bs", "4k", "--size", "64k"])
+        .ended(0);
     // A volume that is renamed is another target, and one that is destroyed is none.
     tank.ask("volume rename tank/two tank/three").ok();
     tank.ask("volume destroy tank/one").ok();

@@ -102,6 +102,7 @@ const BRINDLE: &[&[&str]] = &[
         "replace",
         "text",
         "units",
+        "uri",
     ],
     &["failure", "sync"],
     &[
@@ -163,7 +164,7 @@ const HOST: &[&[&str]] = &[
 ];
 
 const POOL: &[&[&str]] = &[
-    &["events", "leaf", "look", "owed", "refusals", "space", "stripe", "table"],
+    &["damage", "events", "leaf", "look", "owed", "refusals", "space", "stripe", "table"],
     &["map"],
     &["queue"],
     &["core", "create"],

@@ -1,4 +1,4 @@
-//! `brindle cat --output`: an array into a file, with a map of what has been read, so that an interrupted copy goes on, and places that
+//! `brindle cat --output`: an array or a volume of a pool into a file, with a map of what has been read, so that an interrupted copy goes on, and places that
 //! can't be read don't end it.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -7,7 +7,6 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use brindle_array::Array;
 use brindle_format::md::display_uuid;
 use brindle_io::device::Identity;
 use brindle_io::{Io, Pool};
@@ -28,16 +27,17 @@ const KEEP: Duration = Duration::from_secs(5);
 /// Where a piece can't be read, so much is tried at a time.
 const BLOCK: u64 = 4096;
 /// Unreadable bytes in a row after which the array itself counts as gone.
-const HOPELESS: u64 = 256 << 20;
+pub(super) const HOPELESS: u64 = 256 << 20;
 /// The most unreadable places that are listed one by one.
 const MAX_LISTED: usize = 20;
 
 /// A copy that is asked for.
-pub(super) struct Wanted<'a> {
-    pub(super) array: &'a Array,
-    pub(super) assembly: &'a Assembly,
-    /// Bytes of the array.
-    pub(super) range: Range<u64>,
+pub(super) struct Wanted<'a, V> {
+    pub(super) array: &'a V,
+    /// The array or volume that it is, at which event, and its bytes that are wanted.
+    pub(super) of: Of,
+    /// Unreadable bytes in a row after which the rest counts as gone.
+    pub(super) hopeless: u64,
     pub(super) to: &'a Path,
     pub(super) map: Option<&'a Path>,
     pub(super) overwrite: bool,
@@ -45,11 +45,12 @@ pub(super) struct Wanted<'a> {
     pub(super) members: &'a [Identity],
 }
 
-struct Copying<'a> {
+struct Copying<'a, V> {
     io: &'a Io,
     pool: &'a Pool,
-    array: &'a Array,
+    array: &'a V,
     of: Of,
+    hopeless: u64,
     map: Map,
     /// Where the map is kept.
     at: PathBuf,
@@ -59,14 +60,19 @@ struct Copying<'a> {
 }
 
 /// Copies the parts that have not been copied yet. Gives the report, and whether all could be read.
-pub(super) fn copy(io: &Io, pool: &Pool, wanted: &Wanted<'_>) -> Result<(String, bool), Failure> {
-    let size = wanted.range.end - wanted.range.start;
+pub(super) fn copy<V: Volume + Clone + 'static>(
+    io: &Io,
+    pool: &Pool,
+    wanted: &Wanted<'_, V>,
+) -> Result<(String, bool), Failure> {
+    let Range { start, end } = wanted.of.range;
+    let size = end - start;
     let block = u64::from(wanted.array.limits().block);
-    if !wanted.range.start.is_multiple_of(block) {
+    if !start.is_multiple_of(block) {
         return Err(Failure::Usage(format!("--offset has to be a multiple of {block} bytes with --output")));
     }
     let at = wanted.map.map_or_else(|| beside(wanted.to), Path::to_owned);
-    let of = of(wanted.assembly, wanted.range.clone());
+    let (of, hopeless) = (wanted.of.clone(), wanted.hopeless);
     let before = kept(&at, wanted.to, size, &of)?;
     let output = Output::open(wanted.to, size, wanted.overwrite || before.is_some(), wanted.members)?;
     let map = before.unwrap_or_else(|| Map::new(size));
@@ -75,10 +81,10 @@ pub(super) fn copy(io: &Io, pool: &Pool, wanted: &Wanted<'_>) -> Result<(String,
     // A part that was read before says nothing of how fast it goes now.
     bar.reset_eta();
     let mut copying =
-        Copying { io, pool, array: wanted.array, of, map, at, output, kept: Instant::now(), bar };
+        Copying { io, pool, array: wanted.array, of, hopeless, map, at, output, kept: Instant::now(), bar };
     // The map exists before the first byte, so that an interrupted copy can go on.
     copying.keep()?;
-    let copied = io.block_on(copying.go(wanted.range.start));
+    let copied = io.block_on(copying.go(start));
     let kept = copying.keep();
     copying.bar.finish_and_clear();
     copied.and(kept)?;
@@ -93,7 +99,7 @@ fn beside(to: &Path) -> PathBuf {
 }
 
 /// Array and members that a map is of.
-fn of(assembly: &Assembly, range: Range<u64>) -> Of {
+pub(super) fn of(assembly: &Assembly, range: Range<u64>) -> Of {
     let member = |superblock: &brindle_format::md::Superblock| match superblock.version.is_v1() {
         true => display_uuid(superblock.device_uuid).to_string(),
         false => format!("number {}", superblock.device_number),
@@ -144,7 +150,7 @@ fn kept(at: &Path, to: &Path, size: u64, of: &Of) -> Result<Option<Map>, Failure
     Ok(Some(map))
 }
 
-impl Copying<'_> {
+impl<V: Volume + Clone + 'static> Copying<'_, V> {
     /// Goes over all parts that are not in the file, unreadable ones last.
     async fn go(&mut self, base: u64) -> Result<(), Failure> {
         for wanted in [CopyState::Untried, CopyState::Bad] {
@@ -178,7 +184,7 @@ impl Copying<'_> {
                 Err(error) if is_of_a_place(error) => {
                     let last = self.blocks(base, piece.clone()).await?;
                     hopeless = if last.is_some() { hopeless + len as u64 } else { 0 };
-                    if let Some(source) = last.filter(|_| hopeless >= HOPELESS) {
+                    if let Some(source) = last.filter(|_| hopeless >= self.hopeless) {
                         return Err(Failure::Volume { doing: "reading the array", source });
                     }
                 }

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use super::Tuning;
 use crate::bench::flags::JobFlags;
 use crate::units::Span;
+use crate::uri;
 
 /// Flags of `brindle bench`.
 #[derive(Debug, Args)]
@@ -137,17 +138,21 @@ impl std::str::FromStr for NbdUri {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || "give nbd+unix:///EXPORT?socket=PATH or nbd://HOST:PORT/EXPORT".to_owned();
+        let name = |export: &str| uri::name_of(export).ok_or_else(wrong);
         if let Some(rest) = text.strip_prefix("nbd+unix:///") {
             let (export, path) = rest.split_once("?socket=").ok_or_else(wrong)?;
-            let place = format!("unix:{path}").parse().map_err(|_| wrong())?;
-            return Ok(Self { place, export: export.to_owned() });
+            let path = uri::path_of(path);
+            if path.as_os_str().is_empty() {
+                return Err(wrong());
+            }
+            return Ok(Self { place: Listen::Unix(path), export: name(export)? });
         }
         let rest = text.strip_prefix("nbd://").ok_or_else(wrong)?;
         let (host, export) = rest.split_once('/').unwrap_or((rest, ""));
         // The protocol's own port.
         let place = host.parse().or_else(|_| format!("{host}:10809").parse()).map_err(|_| wrong())?;
         match place {
-            Listen::Tcp(_) => Ok(Self { place, export: export.to_owned() }),
+            Listen::Tcp(_) => Ok(Self { place, export: name(export)? }),
             Listen::Unix(_) => Err(wrong()),
         }
     }
@@ -155,9 +160,10 @@ impl std::str::FromStr for NbdUri {
 
 impl std::fmt::Display for NbdUri {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let export = uri::name(&self.export);
         match &self.place {
-            Listen::Unix(path) => write!(f, "nbd+unix:///{}?socket={}", self.export, path.display()),
-            Listen::Tcp(address) => write!(f, "nbd://{address}/{}", self.export),
+            Listen::Unix(path) => write!(f, "nbd+unix:///{export}?socket={}", uri::path(path)),
+            Listen::Tcp(address) => write!(f, "nbd://{address}/{export}"),
         }
     }
 }

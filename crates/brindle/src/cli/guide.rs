@@ -94,6 +94,7 @@ const EXAMPLES: [(&str, &[&str]); 46] = [
             "brindle cat -o data.img disk1.img#3 disk2.img#3 disk4.img#3",
             "brindle cat -o part1.img disk1.img+disk2.img+disk3.img#1",
             "brindle cat --length 1G m0 m1 m2 | sha256sum",
+            "brindle cat -o vm1.img tank/vm1 /dev/sd[a-f]",
         ],
     ),
     ("check", &["brindle check m0 m1 m2"]),
@@ -198,16 +199,20 @@ const STATUSES: [(u8, &str); 3] = [
 const MORE_STATUSES: [(&[&str], u8, &str); 7] = [
     (&["check", "wait", "scrub"], 3, "mismatches were found"),
     (&["repair"], 3, "mismatches were left, where the wrong member is not known (--locate)"),
-    (&["check", "repair", "wait", "scrub"], 4, "members have places that can't be read; all else agrees"),
-    (&["cat"], 4, "places of the array can't be read, and are zeroes in the file (--output)"),
+    (
+        &["check", "repair", "wait", "scrub"],
+        4,
+        "members have places that can't be read, and all else agrees; blocks of a pool are lost",
+    ),
+    (&["cat"], 4, "places of the array or volume can't be read, and are zeroes in the file (--output)"),
     (&["check", "repair", "wait", "scrub"], 5, "not all could be compared, since members are missing"),
     (&["sweep"], 6, "none of the points could be measured or simulated"),
     (&["calibrate"], 7, "a model was made that can't be trusted; the report gives the reason"),
 ];
 
 /// The status with `--test`.
-const TESTED: &str =
-    "With --test it is that of mdadm --detail --test: 0 whole, 1 degraded, 2 unusable, 4 nothing is known.";
+const TESTED: &str = "With --test it is that of mdadm --detail --test: 0 whole, 1 degraded, 2 unusable, 4 nothing is known; status adds 8 for read errors or wrong \
+     blocks that count still, and 16 for lost blocks of a pool.";
 
 const FILES: [(&str, &str); 3] = [
     ("/run/brindle", "control sockets of root's servers, and logs of those in the background"),

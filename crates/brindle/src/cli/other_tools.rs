@@ -29,7 +29,8 @@ const WORDS: [(&[&str], &str); 11] = [
     ),
     (
         &["online", "offline"],
-        "`brindle fail ARRAY MEMBER` takes a member out, and `brindle add ARRAY DEVICE` takes it in again",
+        "of an array `brindle fail ARRAY MEMBER` takes a member out, and `brindle add ARRAY DEVICE` takes it in again; a member of a pool that was \
+         failed does not come back",
     ),
     (
         &["resilver", "rebuild", "recover"],
@@ -46,6 +47,38 @@ const WORDS: [(&[&str], &str); 11] = [
          `brindle serve --background` named",
     ),
     (&["fio"], "`brindle bench JOBFILE --array MEMBER...` runs fio's job files and options on an array"),
+];
+
+/// Words behind `pool` and `volume` that zpool and zfs have, with the answer to each.
+const POOL_WORDS: [(&[&str], &str); 6] = [
+    (
+        &["offline", "online"],
+        "members of a pool are not taken out for a while. To work on a disk, `brindle stop POOL` first, and serve the pool with all of its members \
+         again. `brindle fail POOL MEMBER` is for a disk that is not to be used again",
+    ),
+    (
+        &["import", "mount"],
+        "`brindle serve MEMBER...` serves a pool, `brindle assemble --scan` finds and serves all that are this host's, and `brindle attach \
+         POOL/VOLUME` makes a volume a device of the kernel",
+    ),
+    (&["export", "unmount", "umount"], "`brindle stop POOL` lets go of a pool that is served"),
+    (
+        &["scrub"],
+        "`brindle stop POOL`, then `brindle check MEMBER...` holds all that counts against its checksums; what is found wrong is rebuilt when it is \
+         read",
+    ),
+    (
+        &["iostat", "events"],
+        "`brindle watch` shows pools as they change, `brindle monitor --scan` tells of what happens to them",
+    ),
+    (
+        &[
+            "replace", "attach", "detach", "add", "remove", "upgrade", "resilver", "reopen", "clear",
+            "snapshot", "rollback",
+        ],
+        "pools can't do that yet: a member that failed is done without. `brindle status POOL` tells how it fares, and a volume can be copied to \
+         another pool with `brindle cat POOL/VOLUME MEMBER...`",
+    ),
 ];
 
 /// Modes of mdadm, as its users write them, and the command of each.
@@ -90,7 +123,10 @@ fn answer(error: &clap::Error, words: &[String]) -> Option<String> {
                 return None;
             };
             let word = word.to_lowercase();
-            let (_, answer) = WORDS.iter().find(|(words, _)| words.contains(&&*word))?;
+            let is_of_pools = ["pool", "volume"].contains(&&**first);
+            let answers = if is_of_pools { &POOL_WORDS[..] } else { &WORDS[..] };
+            let (_, answer) = answers.iter().find(|(words, _)| words.contains(&&*word))?;
+            let word = if is_of_pools { format!("{first} {word}") } else { word };
             Some(format!("brindle: there is no command '{word}': {answer}"))
         }
         ErrorKind::UnknownArgument => {
@@ -134,7 +170,15 @@ mod tests {
             assert!(command.find_subcommand(word).is_none(), "{word} is a command of our own");
             assert!(named(&said(&[word]).unwrap()) > 0, "{word}");
         }
-        assert_eq!(said(&["nonsense"]), None);
+        for (first, word) in POOL_WORDS
+            .iter()
+            .flat_map(|(words, _)| *words)
+            .flat_map(|word| [("pool", word), ("volume", word)])
+        {
+            let answer = said(&[first, word, "tank", "m0"]).unwrap();
+            assert!(named(&answer) > 0 && !answer.contains("`brindle add"), "{answer}");
+        }
+        assert_eq!((said(&["nonsense"]), said(&["pool", "nonsense"])), (None, None));
     }
 
     #[test]

@@ -25,7 +25,8 @@ pub(crate) enum PoolCommand {
     List(PoolReportArgs),
     /// Destroy a pool with all of its volumes; its members are no longer members of a pool
     ///
-    /// One that is served is stopped first. The content of its members is not overwritten.
+    /// One that is served is stopped first; while clients have volumes of it open that is refused without --force. The content of its
+    /// members is not overwritten.
     Destroy(PoolDestroy),
 }
 
@@ -35,7 +36,7 @@ pub(crate) struct PoolCreate {
     /// Only show the pool that would be created
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
-    /// Overwrite the devices' content: all that the refusal names, with its copies
+    /// Overwrite the devices' content, all that the refusal names, with its copies; and take vdevs of unlike redundancy
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
     /// Write no partition table to whole disks: without it each gets a GUID table with a partition of Brindle's own type, so that other
@@ -82,6 +83,9 @@ pub(crate) struct PoolDestroy {
     pub(crate) runtime: Runtime,
     #[command(flatten)]
     pub(crate) pool: StoppedPool,
+    /// Destroy the pool though clients have volumes of it open
+    #[arg(long, short = 'f')]
+    pub(crate) force: bool,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -106,7 +110,7 @@ pub(crate) enum VolumeCommand {
     List(PoolReportArgs),
     /// Rename a volume; the connections of its clients end
     Rename(VolumeRename),
-    /// Destroy a volume and its content; the connections of its clients end
+    /// Destroy a volume and its content; refused while clients have it open, without --force
     Destroy(VolumeDestroy),
 }
 
@@ -165,6 +169,9 @@ pub(crate) struct VolumeDestroy {
     pub(crate) runtime: Runtime,
     #[command(flatten)]
     pub(crate) pool: StoppedPool,
+    /// Destroy the volume though clients have it open; their connections end
+    #[arg(long, short = 'f')]
+    pub(crate) force: bool,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -36,8 +36,9 @@ pub(crate) struct Status {
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Exit as mdadm --detail --test does: 0 whole, 1 degraded, 2 too many members are lost, 4 nothing is known; of
-    /// several arrays the sum of the different ones
+    /// Exit as mdadm --detail --test does: 0 whole, 1 degraded, 2 too many members are lost, 4 nothing is known. It
+    /// is 8 more if members had read errors or wrong blocks that count still, 16 more if blocks of a pool are lost. Of several arrays it is the
+    /// sum of the different ones
     #[arg(long, short = 't')]
     pub(crate) test: bool,
     /// Name of the array, its UUID or one of its members [default: all that run]

@@ -64,7 +64,7 @@ impl Happened {
 
     pub(super) fn severity(&self) -> Severity {
         match &*self.event {
-            "Fail" | "DegradedArray" | "DeviceDisappeared" | "ArrayBroken" => Severity::Critical,
+            "Fail" | "DegradedArray" | "DeviceDisappeared" | "ArrayBroken" | "BlocksLost" => Severity::Critical,
             _ if self.is_alert() => Severity::Warning,
             _ => Severity::Info,
         }
@@ -93,6 +93,8 @@ impl Happened {
             "ArrayBroken",
             "DriveFailing",
             "ScrubOverdue",
+            "BlocksCorrected",
+            "BlocksLost",
         ];
         alerts.contains(&&*self.event)
     }

@@ -3,6 +3,7 @@
 mod absent;
 mod changes;
 mod conf;
+mod damage;
 mod kept;
 mod listed;
 mod mail;

@@ -8,6 +8,9 @@ use serde_json::Value;
 use crate::next_step;
 use crate::scrubs::{FOLDER, Scrubbed};
 
+/// Ranges of volumes that an event names.
+const NAMED: usize = 8;
+
 /// The use of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
@@ -25,6 +28,15 @@ pub(super) struct Process {
     /// `recovery`, `resync`, `check`, `repair`, `reshape`: mdadm's words.
     pub(super) action: String,
     pub(super) percent: f64,
+}
+
+/// Lost blocks of a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LostBlocks {
+    /// As often as blocks came to be lost.
+    pub(super) count: u64,
+    /// Where they are.
+    pub(super) places: String,
 }
 
 /// An array at one moment.
@@ -72,6 +84,10 @@ pub(super) struct Seen {
     /// When all of its redundancy was compared last, in seconds since 1970; when it was made, if it never was. None if it has none, or
     /// that is not known.
     pub(super) compared: Option<u64>,
+    /// Blocks of devices that were put right, of those that have errors which count still.
+    pub(super) corrected: BTreeMap<String, u64>,
+    /// Blocks that are lost now.
+    pub(super) lost: Option<LostBlocks>,
 }
 
 impl Seen {
@@ -150,6 +166,7 @@ impl Seen {
         let mismatches = report["last_action"]["mismatch_cnt"].as_u64();
         let broken = says(array, "broken");
         let compared = compared(report);
+        let corrected = corrected(&array["devices"]);
         Some(Self {
             name,
             wanted,
@@ -160,6 +177,7 @@ impl Seen {
             mismatches,
             broken,
             compared,
+            corrected,
             missing,
             roles,
             identities,
@@ -186,8 +204,49 @@ impl Seen {
         let active = devices.values().filter(|usage| **usage == Use::Active).count();
         let broken = says(&report["pool"], "broken");
         let wanted = members.len();
-        Some(Self { name, wanted, active, devices, broken, roles, missing, ..Self::default() })
+        let (corrected, lost) = (corrected(&report["pool"]["devices"]), lost(&report["pool"]));
+        Some(Self {
+            name,
+            wanted,
+            active,
+            devices,
+            broken,
+            roles,
+            missing,
+            corrected,
+            lost,
+            ..Self::default()
+        })
     }
+}
+
+/// Blocks of each device that were put right, of those that have errors which count still.
+fn corrected(devices: &Value) -> BTreeMap<String, u64> {
+    let counts = devices.as_array().into_iter().flatten().filter_map(|device| {
+        let path = device["path"].as_str().or_else(|| device["member"].as_str())?;
+        let count = device["wrong"].as_u64().or_else(|| device["io"]["corrected"].as_u64())?;
+        let errs = device["read_errors"].as_u64().is_some_and(|errors| errors > 0);
+        (errs && count > 0).then(|| (path.to_owned(), count))
+    });
+    counts.collect()
+}
+
+/// Blocks of a pool that are lost now.
+fn lost(pool: &Value) -> Option<LostBlocks> {
+    let ranges = pool["damaged"].as_array()?;
+    let beyond = pool["damaged_beyond"].as_u64().unwrap_or_default();
+    if ranges.is_empty() && beyond == 0 {
+        return None;
+    }
+    let of = |range: &Value| {
+        let [offset, length] = ["offset", "length"].map(|field| range[field].as_u64().unwrap_or_default());
+        format!("{}: {length} bytes from byte {offset} on", range["volume"].as_str().unwrap_or("-"))
+    };
+    let mut places: Vec<String> = ranges.iter().take(NAMED).map(of).collect();
+    if ranges.len() > NAMED || beyond > 0 {
+        places.push("more in other places, which `brindle status` lists".to_owned());
+    }
+    Some(LostBlocks { count: pool["blocks_lost"].as_u64().unwrap_or_default(), places: places.join("; ") })
 }
 
 /// When the redundancy of an array was compared last.

@@ -7,6 +7,7 @@ use super::Looked;
 use super::absent::Absent;
 use super::changes::{Happened, changes};
 use super::conf::MdadmArray;
+use super::damage::Damage;
 use super::kept::Kept;
 use super::listed::Listed;
 use super::state::{Seen, Use};
@@ -31,6 +32,7 @@ struct Array {
     seen: Seen,
     /// When the array was last reported as degraded.
     reported: Option<Instant>,
+    damage: Damage,
 }
 
 impl Watched {
@@ -46,7 +48,9 @@ impl Watched {
 
     /// Has all that holds be told again.
     pub(super) fn forget_what_was_told(&mut self) {
-        self.arrays.values_mut().for_each(|array| array.reported = None);
+        for array in self.arrays.values_mut() {
+            (array.reported, array.damage) = Default::default();
+        }
         self.absent.values_mut().for_each(|(_, told)| *told = None);
         self.gone.clear();
     }
@@ -149,7 +153,9 @@ impl Watched {
         if args.test && before.is_none() {
             events.push(Happened::new("TestMessage", &seen.name));
         }
-        let mut reported = before.and_then(|before| before.reported);
+        let (mut reported, mut damage) =
+            before.map_or_else(Default::default, |before| (before.reported, before.damage));
+        events.extend(damage.turn(&seen, now));
         let says =
             |events: &[Happened]| events.iter().any(|one| matches!(&*one.event, "DegradedArray" | "Fail"));
         if says(&events) {
@@ -162,7 +168,7 @@ impl Watched {
         if !seen.is_degraded() {
             reported = None;
         }
-        self.arrays.insert(seen.name.clone(), Array { seen, reported });
+        self.arrays.insert(seen.name.clone(), Array { seen, reported, damage });
         events
     }
 

@@ -18,6 +18,9 @@ use crate::report;
 use crate::units::Bytes;
 use crate::world::{Named, Opening, World, seconds_since_1970};
 
+/// Devices of a vdev beyond which it is told that these are many.
+const WIDE: usize = 24;
+
 /// A vdev in words.
 struct Vdev {
     kind: VdevKind,
@@ -91,6 +94,9 @@ pub(super) fn create(args: &PoolCreate) -> Result<(), Failure> {
     let access = if args.dry_run { DeviceAccess::Examine } else { DeviceAccess::Write };
     let mut world = World::new(Opening { access, tuning: Tuning::USUAL, ..Opening::LOOK })?;
     let set = world.open_each(&devices)?;
+    if !args.force {
+        refuse_unlike(&vdevs)?;
+    }
     let label = plan(&spec(args, &vdevs, &set.members)?)?;
     if !args.force {
         refuse_occupied(&world, &set.members)?;
@@ -110,7 +116,66 @@ pub(super) fn create(args: &PoolCreate) -> Result<(), Failure> {
             disks::write_table(&world, disk)?;
         }
     }
-    tell(args, &label, disks.len())
+    let sizes: Vec<u64> = set.members.iter().map(|member| member.info.size).collect();
+    tell(args, &label, disks.len(), &notes(&label, &sizes))
+}
+
+/// Vdevs that bear the loss of unlike numbers of members: the pool bears no more than the least of them does.
+fn refuse_unlike(vdevs: &[Vdev]) -> Result<(), Failure> {
+    let named: Vec<(String, usize)> = vdevs.iter().map(in_words).collect();
+    let Some(((first, most), other)) = named.first().zip(named.iter().find(|one| **one != named[0])) else {
+        return Ok(());
+    };
+    let least = other.1.min(*most);
+    Err(Failure::Usage(format!(
+        "the vdevs have unlike redundancy, {first} and {}: volumes are striped over all of them, and the loss of {} members of the wrong vdev \
+         would take all with it; give vdevs of one kind, or --force",
+        other.0,
+        least + 1
+    )))
+}
+
+/// A vdev's kind in zpool's words, and the members that it may lose.
+fn in_words(vdev: &Vdev) -> (String, usize) {
+    match (vdev.kind, vdev.parity) {
+        (VdevKind::Raidz, parity) => {
+            let parity = parity.unwrap_or(1);
+            (format!("raidz{parity}"), usize::from(parity))
+        }
+        (VdevKind::Mirror, _) => {
+            let count = vdev.devices.len();
+            (format!("a mirror of {count}"), count.saturating_sub(1))
+        }
+        (VdevKind::Plain, _) => ("a device that stands for itself".to_owned(), 0),
+    }
+}
+
+/// Wastes and risks of a pool that can be, in words.
+fn notes(label: &Label, sizes: &[u64]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (n, vdev) in label.vdevs.iter().enumerate() {
+        let first = usize::from(vdev.first_member);
+        let sizes = sizes.get(first..first + usize::from(vdev.members)).unwrap_or_default();
+        let (least, most) =
+            (sizes.iter().min().copied().unwrap_or(0), sizes.iter().max().copied().unwrap_or(0));
+        let unused: u64 = sizes.iter().map(|size| size - least).sum();
+        if unused > least / 100 {
+            notes.push(format!(
+                "the devices of vdev {n} have {} to {}: each counts as the smallest, and {} of them stay unused",
+                Bytes(least),
+                Bytes(most),
+                Bytes(unused)
+            ));
+        }
+        if usize::from(vdev.members) > WIDE {
+            notes.push(format!(
+                "vdev {n} has {} devices: one that is wider than {WIDE} is rebuilt from so many that another may well fail meanwhile, and its \
+                 smallest write is a whole stripe of them; several vdevs of fewer devices are better",
+                vdev.members
+            ));
+        }
+    }
+    notes
 }
 
 fn spec(args: &PoolCreate, vdevs: &[Vdev], members: &[Named]) -> Result<PoolSpec, Failure> {
@@ -132,7 +197,7 @@ fn spec(args: &PoolCreate, vdevs: &[Vdev], members: &[Named]) -> Result<PoolSpec
     })
 }
 
-fn tell(args: &PoolCreate, label: &Label, tables: usize) -> Result<(), Failure> {
+fn tell(args: &PoolCreate, label: &Label, tables: usize, notes: &[String]) -> Result<(), Failure> {
     let capacity = capacity(label);
     if args.json {
         return report::print_json(&json!({
@@ -142,8 +207,10 @@ fn tell(args: &PoolCreate, label: &Label, tables: usize) -> Result<(), Failure> 
             "capacity": capacity,
             "partition_tables": tables,
             "created": !args.dry_run,
+            "notes": notes,
         }));
     }
+    notes.iter().for_each(|note| eprintln!("brindle: {note}"));
     let done = if args.dry_run { "would be created" } else { "created" };
     report::print(&format!(
         "pool {} of {} devices {done}: volumes may have {} in all\npools are experimental: keep a copy of what is in them\n",

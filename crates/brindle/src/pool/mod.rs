@@ -6,6 +6,7 @@ mod erase;
 mod volume;
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use brindle_host::opening::Tuning;
 use brindle_io::device::DeviceAccess;
@@ -120,6 +121,9 @@ pub(super) fn refuse_other(is: &str, named: Option<&str>) -> Result<(), Failure>
 fn destroy(args: &PoolDestroy) -> Result<(), Failure> {
     let members = if args.pool.stopped.members.is_empty() {
         let folder = runtime::folder(args.runtime.folder())?;
+        if !args.force {
+            refuse_open(&folder, &args.name)?;
+        }
         let (server, report) = served(&folder, &args.name)?;
         let here = PathBuf::from(report["folder"].as_str().unwrap_or("."));
         let paths = report["pool"]["devices"].as_array().into_iter().flatten();
@@ -147,6 +151,29 @@ fn destroy(args: &PoolDestroy) -> Result<(), Failure> {
         return report::print_json(&json!({"name": args.name, "destroyed": true}));
     }
     report::print(&format!("{} is destroyed: {} devices are members no more\n", args.name, there.len()))
+}
+
+/// Refuses to destroy a pool of which clients have volumes open.
+fn refuse_open(folder: &Path, name: &str) -> Result<(), Failure> {
+    let clients = || {
+        let (_, report) = served(folder, name)?;
+        let devices = report["devices"].as_array().map_or(0, Vec::len) as u64;
+        Ok::<_, Failure>(report["connections"].as_u64().unwrap_or(0).max(devices))
+    };
+    // The end of a connection may be on its way.
+    let begun = Instant::now();
+    let mut left = clients()?;
+    while left > 0 && begun.elapsed() < Duration::from_secs(1) {
+        std::thread::sleep(Duration::from_millis(100));
+        left = clients()?;
+    }
+    if left == 0 {
+        return Ok(());
+    }
+    Err(Failure::Refused(format!(
+        "{name} is open: its volumes have {left} clients; unmount them where they are mounted, `brindle detach` them or have the clients \
+         leave, or give --force"
+    )))
 }
 
 /// Asks the server of a pool, which answers with how the pool is.

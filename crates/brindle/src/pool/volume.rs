@@ -1,6 +1,6 @@
 //! `brindle volume`: volumes of a pool that is served, or of one that is not.
 
-use brindle_pool::{Pool, PoolChangeError};
+use brindle_pool::{Pool, PoolChangeError, check_name};
 use serde_json::{Value, json};
 
 use super::{order, refuse_other, reports, served};
@@ -52,6 +52,8 @@ fn change(
 fn create(args: &VolumeCreate) -> Result<(), Failure> {
     super::create::take_properties(&args.properties, &["volblocksize"])?;
     let (pool, name) = split(&args.name)?;
+    // Before the pool is opened.
+    check_name(name)?;
     let size = args.size.0;
     let reported = if args.pool.stopped.members.is_empty() {
         let request = Request::VolumeCreate { pool: pool.to_owned(), name: name.to_owned(), size };
@@ -92,6 +94,7 @@ fn rename(args: &VolumeRename) -> Result<(), Failure> {
     if other != pool {
         return Err(Failure::Usage(format!("a volume stays in its pool: give {pool}/{to}")));
     }
+    check_name(to)?;
     let reported = if args.pool.stopped.members.is_empty() {
         let (pool, name, to) = (pool.to_owned(), name.to_owned(), to.to_owned());
         ask_server(&args.runtime, other, &Request::VolumeRename { pool, name, to })?
@@ -106,7 +109,8 @@ fn rename(args: &VolumeRename) -> Result<(), Failure> {
 fn destroy(args: &VolumeDestroy) -> Result<(), Failure> {
     let (pool, name) = split(&args.name)?;
     let reported = if args.pool.stopped.members.is_empty() {
-        let request = Request::VolumeDestroy { pool: pool.to_owned(), name: name.to_owned() };
+        let request =
+            Request::VolumeDestroy { pool: pool.to_owned(), name: name.to_owned(), force: args.force };
         ask_server(&args.runtime, pool, &request)?
     } else {
         let destroy = async |pool: &Pool| pool.destroy_volume(name).await;

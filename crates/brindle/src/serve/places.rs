@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use super::tls::{Certificates, Gives};
 use crate::failure::Failure;
+use crate::uri;
 
 /// Where to listen.
 #[derive(Debug)]
@@ -33,10 +34,10 @@ pub(super) enum Address {
 impl Address {
     /// The URI for NBD clients. `export` is the name that has to be chosen, where there are several.
     pub(super) fn uri(&self, export: Option<&str>) -> String {
-        let export = export.map(escaped);
+        let export = export.map(uri::name);
         match (self, export) {
             (Self::Unix(path), export) => {
-                format!("nbd+unix:///{}?socket={}", export.unwrap_or_default(), path.display())
+                format!("nbd+unix:///{}?socket={}", export.unwrap_or_default(), uri::path(path))
             }
             (Self::Tcp(address), None) => format!("nbd://{address}"),
             (Self::Tcp(address), Some(export)) => format!("nbd://{address}/{export}"),
@@ -44,13 +45,6 @@ impl Address {
             (Self::Tls(address), Some(export)) => format!("nbds://{address}/{export}"),
         }
     }
-}
-
-/// A name as part of a URI (RFC 3986).
-fn escaped(name: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let escape = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    name.bytes().map(escape).collect()
 }
 
 impl ListenPlace {

@@ -5,6 +5,9 @@ use serde_json::Value;
 use super::{SHOWN, bytes, counters, items, list, push, word};
 use crate::units::Moment;
 
+/// Ranges of volumes that are listed.
+const RANGES: usize = 16;
+
 /// A pool that is served, or one whose members were given.
 pub(super) fn text(report: &Value) -> String {
     let (name, pool) = (word(report, "name"), &report["pool"]);
@@ -37,7 +40,12 @@ pub(super) fn text(report: &Value) -> String {
         ["blocks_wrong", "blocks_mended", "blocks_lost"].map(|field| pool[field].as_u64().unwrap_or(0));
     if wrong != [0; 3] {
         let [found, mended, lost] = wrong;
-        push(&mut text, format_args!("  {found} blocks were found wrong: {mended} mended, {lost} lost\n"));
+        push(
+            &mut text,
+            format_args!(
+                "  {found} blocks were found wrong: {mended} mended; {lost} blocks of volumes are or were lost\n"
+            ),
+        );
     }
     if !items(&report["waits_for"]).is_empty() {
         let missing = list(&report["waits_for"]);
@@ -49,6 +57,7 @@ pub(super) fn text(report: &Value) -> String {
             ),
         );
     }
+    damaged(&mut text, pool);
     for left_out in items(&report["left_out"]) {
         push(&mut text, format_args!("  left out: {}\n", word(left_out, "why")));
     }
@@ -57,6 +66,16 @@ pub(super) fn text(report: &Value) -> String {
         push(&mut text, format_args!("  {member:>5}  {kind:<8}  {state:<8}  {}\n", word(device, "path")));
         if device["io"].is_object() {
             push(&mut text, format_args!("{:27}{}\n", "", counters(&device["io"])));
+        }
+        if device["wrong"].as_u64().is_some_and(|wrong| wrong > 0) {
+            let [wrong, mended] = ["wrong", "mended"].map(|field| word(device, field));
+            push(
+                &mut text,
+                format_args!(
+                    "{:27}{wrong} blocks of it were wrong or could not be read: {mended} mended\n",
+                    ""
+                ),
+            );
         }
     }
     for volume in items(&report["volumes"]) {
@@ -68,4 +87,23 @@ pub(super) fn text(report: &Value) -> String {
         push(&mut text, format_args!("  {at}: {}\n", word(event, "text")));
     }
     text
+}
+
+/// Where volumes are beyond repair.
+fn damaged(text: &mut String, pool: &Value) {
+    let ranges = items(&pool["damaged"]);
+    for range in ranges.iter().take(RANGES) {
+        let [volume, offset, length] = ["volume", "offset", "length"].map(|field| word(range, field));
+        push(text, format_args!("  lost: {volume}: {length} bytes from byte {offset} on\n"));
+    }
+    if ranges.len() > RANGES {
+        let more = ranges.len() - RANGES;
+        push(text, format_args!("  lost: {more} ranges more, which `brindle status --json` lists\n"));
+    }
+    if let Some(beyond @ 1..) = pool["damaged_beyond"].as_u64() {
+        push(
+            text,
+            format_args!("  lost: {beyond} blocks more, which are not listed: `brindle check` finds all\n"),
+        );
+    }
 }

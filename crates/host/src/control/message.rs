@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::limits::RateLimits;
 
 /// The version of the protocol: more with each request or field that an older client or server does not know.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// A request to a running server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -181,6 +181,9 @@ pub enum Request {
         pool: String,
         /// The volume's name in it.
         name: String,
+        /// Even if clients have it open.
+        #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+        force: bool,
     },
     /// Drain, flush, mark clean, end.
     Stop {

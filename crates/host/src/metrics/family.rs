@@ -104,6 +104,7 @@ impl Families {
     fn sample(&mut self, name: &str, help: &str, kind: Kind, suffix: &str, labels: Labels<'_>, value: f64) {
         let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let sample = Sample { suffix: suffix.to_owned(), labels, value };
+        debug_assert!(self.fits(name, &sample), "samples of {name} with unlike labels");
         match self.0.iter_mut().find(|family| family.name == name) {
             Some(family) => family.samples.push(sample),
             None => self.0.push(Family {
@@ -113,6 +114,16 @@ impl Families {
                 samples: vec![sample],
             }),
         }
+    }
+
+    /// One metric has one set of labels, but for the bounds of histograms: else no query finds all of its samples.
+    fn fits(&self, name: &str, sample: &Sample) -> bool {
+        let names = |sample: &Sample| -> Vec<String> {
+            sample.labels.iter().map(|(name, _)| name.clone()).filter(|name| name != "le").collect()
+        };
+        let other =
+            self.0.iter().find(|family| family.name == name).and_then(|family| family.samples.first());
+        other.is_none_or(|other| names(other) == names(sample))
     }
 
     /// Takes in those of another server. A volume that has the name of one that is known already is called `SERVER/NAME`.
@@ -157,6 +168,14 @@ mod tests {
             [bucket("0.000001", 1.0), bucket("0.000002", 1.0), bucket("0.000004", 3.0), bucket("+Inf", 7.0)];
         assert_eq!(all[..4], buckets);
         assert_eq!(all[4], ("_count".to_owned(), "y".to_owned(), 7.0));
+    }
+
+    #[test]
+    #[should_panic(expected = "unlike labels")]
+    fn one_metric_has_one_set_of_labels() {
+        let mut families = Families::default();
+        families.gauge("a", "a", &[("pool", "tank"), ("for", "pages")], 1.0);
+        families.gauge("a", "a", &[("pool", "tank"), ("member", "0.0")], 1.0);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::status::PoolStatus;
 const MEMBER_STATES: [&str; 3] = ["online", "failed", "missing"];
 
 /// States of pools; several may be true at once.
-const STATES: [&str; 5] = ["online", "broken", "degraded", "thin", "read-only"];
+const STATES: [&str; 6] = ["online", "broken", "damaged", "degraded", "thin", "read-only"];
 
 pub(super) fn pool(to: &mut Families, status: &PoolStatus) {
     let (name, pool) = (&*status.name, &status.pool);
@@ -33,7 +33,11 @@ pub(super) fn pool(to: &mut Families, status: &PoolStatus) {
         to.gauge(name, help, labels, value as f64);
     }
     let counters = [
-        ("brindle_pool_blocks_wrong_total", "Blocks that were found wrong.", pool.blocks_wrong),
+        (
+            "brindle_pool_blocks_wrong_total",
+            "Blocks that were found wrong, or could not be read.",
+            pool.blocks_wrong,
+        ),
         (
             "brindle_pool_blocks_repaired_total",
             "Of these those that were rebuilt in place.",
@@ -58,8 +62,8 @@ pub(super) fn pool(to: &mut Families, status: &PoolStatus) {
     ] {
         let labels: Labels<'_> = &[("pool", name), ("for", what)];
         to.counter(
-            "brindle_pool_member_written_bytes_total",
-            "Bytes written to members, by what for.",
+            "brindle_pool_log_written_bytes_total",
+            "Bytes written to all members, by what for.",
             labels,
             bytes,
         );
@@ -67,12 +71,10 @@ pub(super) fn pool(to: &mut Families, status: &PoolStatus) {
     for device in &pool.devices {
         let path = device.path.as_deref().unwrap_or_default();
         let labels: Labels<'_> = &[("pool", name), ("member", &device.member), ("path", path)];
-        to.gauge(
-            "brindle_pool_member_wrong_places",
-            "Places of it that were found wrong.",
-            labels,
-            device.wrong as f64,
-        );
+        let help = "Blocks of it that were found wrong, or could not be read.";
+        to.counter("brindle_pool_member_blocks_wrong_total", help, labels, device.wrong);
+        let errors = f64::from(device.read_errors);
+        to.gauge("brindle_pool_member_read_errors", "Read errors that count now.", labels, errors);
         if let Some(counters) = &device.io {
             io(to, "brindle_pool_member", labels, counters);
         }
@@ -80,5 +82,9 @@ pub(super) fn pool(to: &mut Families, status: &PoolStatus) {
     for volume in &status.volumes {
         let labels: Labels<'_> = &[("pool", name), ("volume", &volume.name)];
         to.gauge("brindle_volume_size_bytes", "Bytes of the volume.", labels, volume.size as f64);
+        let own = format!("{}/{}", pool.name, volume.name);
+        let damaged = pool.damaged.iter().filter(|range| range.volume == own).map(|range| range.length);
+        let help = "Bytes of the volume that are known to be beyond repair.";
+        to.gauge("brindle_volume_damaged_bytes", help, labels, damaged.sum::<u64>() as f64);
     }
 }

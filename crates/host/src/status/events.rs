@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::drive::DriveStatus;
 use super::findings::Bounds;
+use super::pools::DamagedStatus;
 
 /// Something that happened to an array.
 #[derive(Clone, Debug, Serialize)]
@@ -41,6 +42,12 @@ pub struct EventStatus {
     pub array_range: Option<Bounds>,
     /// Sectors of 512 bytes that disagreed.
     pub mismatch_cnt: Option<u64>,
+    /// Blocks of 4096 bytes concerned, of pools.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<u64>,
+    /// The range of a volume that is lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub damaged: Option<DamagedStatus>,
 }
 
 impl EventStatus {
@@ -51,6 +58,7 @@ impl EventStatus {
         member: Option<String>,
     ) -> Self {
         let cause = event.cause;
+        let bounds = |range: &Range<u64>| Bounds { from: range.start, to: range.end };
         Self {
             number: event.number,
             at: event.at,
@@ -63,9 +71,11 @@ impl EventStatus {
             offset: cause.and_then(|cause| cause.offset),
             error: cause.and_then(|cause| cause.error).map(|error| error.to_string()),
             text: event.to_string(),
-            range: None,
+            range: event.range.as_ref().filter(|_| event.role.is_some()).map(bounds),
             array_range: None,
             mismatch_cnt: None,
+            blocks: event.blocks,
+            damaged: damaged_range(event),
         }
     }
 
@@ -88,6 +98,15 @@ impl EventStatus {
             range: event.range.as_ref().map(bounds),
             array_range: event.array.as_ref().map(bounds),
             mismatch_cnt: event.mismatch_sectors,
+            blocks: None,
+            damaged: None,
         }
     }
+}
+
+/// The range of a volume that an event is about: such an event names no member.
+fn damaged_range<K>(event: &members::Event<K>) -> Option<DamagedStatus> {
+    let (range, volume) = (event.range.as_ref()?, event.label.clone()?);
+    let damaged = DamagedStatus { volume, offset: range.start, length: range.end - range.start };
+    event.role.is_none().then_some(damaged)
 }

@@ -22,7 +22,7 @@ pub use drive::DriveStatus;
 pub use events::EventStatus;
 pub use facts::{ArrayFacts, ReshapeFacts, consistency, flags, homehost, left_out};
 pub use findings::{Bad, Bounds, Findings, FoundPlace, Outcome, mode_of_locating};
-pub use pools::{PoolDevice, PoolFacts, VolumeFacts, WrittenStatus};
+pub use pools::{DamagedStatus, PoolDevice, PoolFacts, VolumeFacts, WrittenStatus};
 
 /// A running array at one moment.
 #[derive(Clone, Debug, Serialize)]

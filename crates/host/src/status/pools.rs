@@ -1,7 +1,7 @@
 //! Pools and their volumes.
 
 use brindle_format::pool::VdevKind;
-use brindle_pool::{Pool, PoolMember};
+use brindle_pool::{DamagedRange, Pool, PoolMember};
 use serde::Serialize;
 
 use super::devices::IoStatus;
@@ -35,8 +35,12 @@ pub struct PoolFacts {
     pub blocks_wrong: u64,
     /// of these those that were rebuilt and written in place,
     pub blocks_mended: u64,
-    /// and those that nobody has any more.
+    /// and blocks of volumes that nobody has any more, each as often as it came to be so.
     pub blocks_lost: u64,
+    /// Where volumes are known to be beyond repair, the first 1024 ranges,
+    pub damaged: Vec<DamagedStatus>,
+    /// and blocks beyond repair that are not listed there.
+    pub damaged_beyond: u64,
     /// Bytes written to members since it was opened, by what for.
     pub written: WrittenStatus,
     /// Its members, vdev by vdev.
@@ -54,6 +58,17 @@ pub struct WrittenStatus {
     pub parity: u64,
 }
 
+/// A range of a volume that nobody has any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DamagedStatus {
+    /// `POOL/VOLUME`.
+    pub volume: String,
+    /// Its first byte.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
 /// A member of a pool.
 #[derive(Clone, Debug, Serialize)]
 pub struct PoolDevice {
@@ -65,8 +80,12 @@ pub struct PoolDevice {
     pub path: Option<String>,
     /// `online`, `failed` or `missing`.
     pub state: &'static str,
-    /// Places of it that were found wrong since the pool was opened.
-    pub wrong: usize,
+    /// Blocks of it that were found wrong, or could not be read, since the pool was opened,
+    pub wrong: u64,
+    /// of these those that were rebuilt and written in place,
+    pub mended: u64,
+    /// and places of it that count as read errors now: half of them are forgotten each hour.
+    pub read_errors: u32,
     /// Operations and how they were answered.
     pub io: Option<IoStatus>,
 }
@@ -97,12 +116,20 @@ impl PoolFacts {
             path: path(number),
             state: member_word(member),
             wrong: member.wrong,
-            io: member.device.map(|id| IoStatus::of(&pool.io().counters(id), 0, 0)),
+            mended: member.mended,
+            read_errors: member.read_errors,
+            io: member.device.map(|id| IoStatus::of(&pool.io().counters(id), member.mended, 0)),
         };
         let devices: Vec<PoolDevice> = (0..).zip(&status.members).map(device).collect();
         let degraded = devices.iter().any(|device| device.state != "online");
         let first = if status.broken { "broken" } else { "online" };
-        let also = [(degraded, "degraded"), (status.thin > 0, "thin"), (pool.is_read_only(), "read-only")];
+        let is_damaged = !status.damaged.is_empty() || status.damaged_beyond > 0;
+        let also = [
+            (is_damaged, "damaged"),
+            (degraded, "degraded"),
+            (status.thin > 0, "thin"),
+            (pool.is_read_only(), "read-only"),
+        ];
         let also = also.into_iter().filter_map(|(on, word)| on.then_some(word));
         Self {
             uuid: label.pool.to_string(),
@@ -119,6 +146,8 @@ impl PoolFacts {
             blocks_wrong: status.damage.found,
             blocks_mended: status.damage.mended,
             blocks_lost: status.damage.lost,
+            damaged: DamagedStatus::all(&label.name, &status.damaged),
+            damaged_beyond: status.damaged_beyond,
             written: WrittenStatus {
                 client: status.written.client,
                 moved: status.written.moved,
@@ -128,6 +157,18 @@ impl PoolFacts {
             },
             devices,
         }
+    }
+}
+
+impl DamagedStatus {
+    /// Ranges of volumes of the pool of that name.
+    pub fn all(pool: &str, ranges: &[DamagedRange]) -> Vec<Self> {
+        let of = |range: &DamagedRange| Self {
+            volume: format!("{pool}/{}", range.volume),
+            offset: range.offset,
+            length: range.length,
+        };
+        ranges.iter().map(of).collect()
     }
 }
 
