@@ -64,10 +64,10 @@ fn in_full(happened: &Happened) -> String {
     }
     match redundancy_left {
         Some(left) => {
-            text.push_str(&format!("Redundancy left: {left} more may be lost without loss of data\n"))
+            text.push_str(&format!("Redundancy left: {left} more may be lost without loss of data\n"));
         }
         None if state.iter().any(|word| word == "broken") => {
-            text.push_str("Redundancy left: none, and data are lost\n")
+            text.push_str("Redundancy left: none, and data are lost\n");
         }
         None => {}
     }

@@ -209,7 +209,7 @@ mod tests {
         assert!(names(md(1), 23).is_empty());
         assert_eq!(names(md(1), 24), ["DegradedArray"]);
         assert!(names(md(1), 47).is_empty());
-        assert!(names(md(2), 48).is_empty());
+        assert_eq!(names(md(2), 48), ["SpareActive"], "it is whole again");
         assert_eq!(names(md(1), 49), ["DegradedArray"]);
         assert_eq!(names(Vec::new(), 50), ["DeviceDisappeared"]);
         assert!(names(Vec::new(), 51).is_empty());

@@ -221,7 +221,9 @@ fn rounds() -> Vec<Round> {
     let levels = ["1", "4", "5", "6", "10", "pool"];
     let each = std::env::var("BRINDLE_PULLS").ok().and_then(|each| each.parse().ok()).unwrap_or(PULLS);
     let round = |n: usize| {
-        levels.map(|level| Round::new(["pci", "scsi", "loop"][n % 3], level, n % 2 == 0, n / 2 + n / 3))
+        levels.map(|level| {
+            Round::new(["pci", "scsi", "loop"][n % 3], level, n.is_multiple_of(2), n / 2 + n / 3)
+        })
     };
     (0..each).flat_map(round).collect()
 }
