@@ -153,7 +153,7 @@ mod tests {
             while at < end {
                 let stop = piece(at, end, most, unit);
                 assert!(stop > at && stop <= end && stop - at <= most.max(unit), "{at} {stop}");
-                assert!(stop == end || stop % unit == 0, "{at} {stop}");
+                assert!(stop == end || stop.is_multiple_of(unit), "{at} {stop}");
                 at = stop;
             }
             assert_eq!(at, end);

@@ -6,6 +6,7 @@ mod initiator;
 mod slow;
 
 use std::num::NonZeroU64;
+use std::rc::Rc;
 
 use brindle_export::Rates;
 use brindle_export::iscsi::pdu::{FINAL, Header, request, response};
@@ -322,6 +323,19 @@ fn zeroes_of_nbd_clients_are_charged_as_they_are_sent_and_end_with_the_server() 
             assert!(took < 1.5, "{took} s");
             assert!(zeroing.await.is_err());
         }
+    });
+    // One that is gone without a word is not served on.
+    doors.gate.set_rates(&doors.io, limit(1));
+    doors.io.block_on(async {
+        let remote = Rc::new(doors.remote().await);
+        let client = Rc::clone(&remote);
+        let zeroing =
+            doors.io.spawn(async move { client.write_zeroes(0, 1 << 30, ZeroOptions::default()).await });
+        doors.rest(500).await;
+        remote.close();
+        assert!(zeroing.await.is_err());
+        doors.rest(100).await;
+        assert_eq!(doors.nbd.connection_stats().len(), 0);
     });
     assert!(doors.volume.longest.get() <= 512 * MIB, "all of it goes piece by piece");
     doors.end();

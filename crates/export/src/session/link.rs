@@ -49,6 +49,7 @@ pub(crate) struct Link {
     /// The reactor may give a closed socket's number to another connection: after this is set, `socket` is not used.
     closed: Cell<bool>,
     stopping: Cell<bool>,
+    hung_up: Cell<bool>,
     pub(super) outstanding: Cell<usize>,
     /// Bytes of the common memory that its requests hold.
     pub(super) held: Cell<usize>,
@@ -77,6 +78,7 @@ impl Link {
             client: RefCell::new(Client { address: io.peer(socket), proved: None }),
             closed: Cell::new(false),
             stopping: Cell::new(false),
+            hung_up: Cell::new(false),
             outstanding: Cell::new(0),
             held: Cell::new(0),
             reserved: Cell::new(0),
@@ -160,9 +162,20 @@ impl Link {
         self.stopping.get().then_some(End::Orderly)
     }
 
-    /// Whether requests are no longer to be taken.
-    pub(crate) fn is_interrupted(&self) -> bool {
-        self.interrupted().is_some()
+    /// The client has closed its side without taking its leave.
+    pub(crate) fn hangs_up(&self) {
+        self.hung_up.set(true);
+        self.changed.notify();
+    }
+
+    /// Whether requests that take long are to end: none are taken any more, or nobody waits for this one.
+    pub(crate) fn is_over(&self) -> bool {
+        self.interrupted().is_some() || self.hung_up.get()
+    }
+
+    /// Waits until requests that take long are to end.
+    pub(crate) async fn over(&self) {
+        self.changed.until(|| self.is_over().then_some(())).await;
     }
 
     /// Waits until requests are no longer to be taken.

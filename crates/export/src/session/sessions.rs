@@ -261,7 +261,9 @@ impl Sessions {
         let place_or_end = || (free() || self.stopping.get()).then_some(());
         while !free() && !self.stopping.get() {
             if self.evict_undecided() {
-                self.roster.gone.until(place_or_end).await;
+                // Another that waits may take the place of the one that leaves.
+                let over = || place_or_end().or_else(|| (!self.one_leaves()).then_some(()));
+                self.roster.gone.until(over).await;
             } else if self.evict_deaf() {
                 // It leaves when its last request has been carried out, which may take as long as a member likes.
                 race(self.roster.gone.until(place_or_end), self.io.sleep(self.roster.config.round())).await;
@@ -273,14 +275,18 @@ impl Sessions {
         free() && !self.stopping.get()
     }
 
+    /// Whether a client that has not chosen an export is leaving.
+    fn one_leaves(&self) -> bool {
+        self.roster.links.borrow().values().any(|link| !link.is_settled() && link.is_closed())
+    }
+
     /// Makes a client leave that has not chosen an export; `false` if all have.
     fn evict_undecided(&self) -> bool {
-        let links = self.roster.links.borrow();
-        let undecided = || links.values().filter(|link| !link.is_settled());
-        if undecided().any(|link| link.is_closed()) {
-            return true; // one is leaving already
+        if self.one_leaves() {
+            return true;
         }
-        let silent = undecided().min_by_key(|link| link.last_heard());
+        let links = self.roster.links.borrow();
+        let silent = links.values().filter(|link| !link.is_settled()).min_by_key(|link| link.last_heard());
         silent.inspect(|link| link.close()).is_some()
     }
 

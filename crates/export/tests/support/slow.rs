@@ -99,7 +99,7 @@ impl Volume for SlowVolume {
     }
 
     async fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), VolumeError> {
-        let whole = [offset, len].iter().all(|of| of % self.limits().optimal == 0);
+        let whole = [offset, len].iter().all(|of| of.is_multiple_of(self.limits().optimal));
         if self.makes_zeroes.get() && whole {
             self.takes(len, MADE_AT_ONCE).await;
             self.made.borrow_mut().push((offset, len));

@@ -27,17 +27,17 @@ impl<V> Course for RequestCourse<'_, V> {
 
     async fn next(&self, charge: Charge) -> Result<(), Ended> {
         let Transmission { link, export, .. } = self.connection;
-        if export.gate.is_paced() && charge != Charge::default() {
-            let due = export.gate.pace(charge);
-            if let Either::Second(_) = race(due, link.interruption()).await {
-                return Err(Ended);
-            }
+        if export.gate.is_paced()
+            && charge != Charge::default()
+            && let Either::Second(()) = race(export.gate.pace(charge), link.over()).await
+        {
+            return Err(Ended);
         }
         if !self.begun.replace(true) {
             return Ok(()); // a request of one piece that is due is carried out
         }
         // A volume may answer without waiting for anything.
         link.io.yield_now().await;
-        if link.is_interrupted() { Err(Ended) } else { Ok(()) }
+        if link.is_over() { Err(Ended) } else { Ok(()) }
     }
 }

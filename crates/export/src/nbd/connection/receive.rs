@@ -128,8 +128,11 @@ impl<V: Volume + 'static> Transmission<V> {
     /// buffer until the socket is closed.
     async fn received(&self, receiving: impl Future<Output = Result<usize, OpError>>) -> Result<usize, End> {
         match race(receiving, self.link.interruption()).await {
-            // A client that closes its side may still want the replies to its earlier requests.
-            Either::First(Ok(0)) => Err(End::Orderly),
+            // A client that closes its side may still want the replies to its earlier requests, but for those that take long.
+            Either::First(Ok(0)) => {
+                self.link.hangs_up();
+                Err(End::Orderly)
+            }
             Either::First(Ok(count)) => Ok(count),
             Either::First(Err(_)) => Err(End::Broken),
             Either::Second(end) => Err(end),
