@@ -164,7 +164,8 @@ pub(crate) enum Command {
     /// blocks of half-written stripes held: such an array is exposed. It starts again only with --force, and what it
     /// then gives of those that were being written may be wrong. After something has been written to it, it is clean
     /// when it is stopped. If nothing has, it stays as it was: a missing member that turns up is used as it is, and
-    /// the next start needs --force, too. mdadm marks it clean at once, and rebuilds that member from the others. The
+    /// the next start needs --force, too. mdadm marks it clean at once, and rebuilds that member from the others. A
+    /// RAID 6 that lacks one member is resynced before it is clean: its P and Q may disagree. The
     /// log says so when the array begins to be served, or becomes so, and `brindle status` as long as it is so.
     Serve(Box<Serve>),
     /// Find arrays and pools among many devices, and serve those that are this host's

@@ -7,7 +7,7 @@ use brindle_format::md::bitmap::BitmapSuper;
 use brindle_format::md::display_uuid;
 use brindle_host::status::{ArrayFacts, DriveStatus, consistency};
 pub(crate) use brindle_host::status::{ReshapeFacts, flags, homehost, left_out};
-use brindle_md::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation};
+use brindle_md::assembly::{AssembledDevice, Assembly, DeviceUse};
 use brindle_md::treatment;
 use serde::Serialize;
 use serde_json::Value;
@@ -372,7 +372,7 @@ impl DeviceReport {
 /// Where redundancy stops being known to be in sync. Forced, the array counts as clean; the state of its members is
 /// another matter.
 fn resync_offset(assembly: &Assembly) -> Option<u64> {
-    assembly.in_doubt().or_else(|| assembly.limits.iter().find_map(Limitation::forced_from))
+    assembly.in_doubt().or_else(|| assembly.overruled())
 }
 
 /// mdadm's words.

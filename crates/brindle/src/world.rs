@@ -160,7 +160,7 @@ impl World {
         if !force {
             members::refuse_older(left_out, &assembly)?;
         }
-        self.io.block_on(assembly.look_into_journal(&self.io, &ids(members)))?;
+        self.io.block_on(assembly.look_into_logs(&self.io, &ids(members)))?;
         self.io.block_on(assembly.look_into_bitmap(&self.io, &ids(members)));
         Ok(assembly)
     }

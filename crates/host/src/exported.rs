@@ -194,6 +194,8 @@ impl Exported {
         let array = &self.hosted.array;
         if array.limits().read_only {
             "stopped, nothing was written"
+        } else if array.needs_resync() && array.detail().exposed {
+            "stopped; the resync goes on when it is served again, which needs --force while members are missing"
         } else if array.needs_resync() {
             "stopped; the resync goes on when it is served again"
         } else if array.detail().forced_offset.is_some() {

@@ -26,13 +26,15 @@ const BLOCK: u64 = JOURNAL_BLOCK_BYTES as u64;
 const PIECE: u64 = 16;
 
 impl Assembly {
-    /// Looks whether the array's journal holds writes that its members don't. `devices` are the reactor's numbers of
-    /// the assembly's devices, in their order. Forced, what it finds becomes a limitation; without a journal, or the
-    /// second time, there is nothing to do.
+    /// Looks whether the array's journal holds writes that its members don't, and replays partial parity logs in memory where
+    /// they tell what a missing member holds. `devices` are the reactor's numbers of the assembly's devices, in their
+    /// order. Forced, what it finds becomes a limitation; without logs, or the second time, there is nothing to do.
     ///
     /// # Errors
-    /// [`OpenError::Journal`] if the journal holds such writes, or can't be understood.
-    pub async fn look_into_journal(&mut self, io: &Io, devices: &[MemberId]) -> Result<(), OpenError> {
+    /// [`OpenError::Journal`] if the journal holds such writes, or can't be understood; [`OpenError::Ppl`] if a partial
+    /// parity log can't be replayed.
+    pub async fn look_into_logs(&mut self, io: &Io, devices: &[MemberId]) -> Result<(), OpenError> {
+        self.replay_parity(io, devices).await?;
         if self.journal_seen {
             return Ok(());
         }

@@ -10,6 +10,7 @@ mod flags;
 mod journal;
 mod ledger;
 mod open;
+mod ppl;
 mod refusal;
 mod reshape_sides;
 pub mod update;

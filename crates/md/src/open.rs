@@ -21,7 +21,7 @@ use brindle_array::{Array, Opening};
 /// - [`OpenError::Count`]: of devices; [`OpenError::ReadOnly`]: what was assembled can't be written to.
 /// - [`OpenError::Read`], [`OpenError::Changed`], [`OpenError::Misaligned`]: of a device.
 /// - [`OpenError::BadBlocks`]: a member's log of bad blocks can't be read.
-/// - [`OpenError::Journal`]: as of [`Assembly::look_into_journal`].
+/// - [`OpenError::Journal`], [`OpenError::Ppl`]: as of [`Assembly::look_into_logs`].
 /// - [`OpenError::Bitmap`]: of the file that was given for the bitmap. It is not looked at where nothing is to be written.
 /// - [`OpenError::Encode`]: a superblock can't be encoded.
 pub async fn open(
@@ -48,7 +48,7 @@ pub async fn open(
         check_alignment(io, device, id)?;
     }
     read_bad_logs(io, &mut assembly, devices).await?;
-    assembly.look_into_journal(io, devices).await?;
+    assembly.look_into_logs(io, devices).await?;
     let bitmap = if writable { bits(io, &assembly, devices).await? } else { None };
     let (geometry, members, border) = sides(io, &assembly, devices);
     let bitmap = bitmap.map(|bits| bits.keep(io, &geometry, config.patience));
@@ -95,7 +95,7 @@ async fn check_identity(
     group.read(id, device.super_offset, &buf.all());
     group.submit_by(io.now().after(Patience::default().answer)).await.ok().map_err(read_error)?;
     let found = Found::parse(device.superblock.version, device.super_offset, &buf.bytes(), info.size);
-    if info.size != device.bytes || found.superblock.as_ref() != Ok(&device.superblock) {
+    if info.size != device.bytes || found.superblock.as_ref() != Ok(device.found()) {
         return Err(OpenError::Changed { label: label() });
     }
     Ok(())

@@ -3,7 +3,7 @@
 use brindle_format::md::EncodeError;
 use brindle_io::OpError;
 
-use crate::assembly::{BitmapFault, Limitation};
+use crate::assembly::{BitmapFault, Limitation, PplFault};
 
 /// Why an assembled array can't be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -66,6 +66,16 @@ pub enum OpenError {
     Journal {
         /// The journal device.
         label: String,
+    },
+    /// A partial parity log that tells what a missing member holds is damaged.
+    #[error(
+        "{label}: its partial parity log (feature ppl) tells what the missing member holds, and is damaged: {why}; find that member, or use --force to read without what is damaged"
+    )]
+    Ppl {
+        /// The member.
+        label: String,
+        /// The damage.
+        why: PplFault,
     },
     /// The file that was given with the members can't be the array's write-intent bitmap.
     #[error(

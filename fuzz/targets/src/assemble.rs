@@ -115,8 +115,8 @@ fn run_array(set: &Set, assembly: &Assembly, access: Access) {
     };
     let array = match io.block_on(brindle_md::open(&io, assembly.clone(), &ids, config)) {
         Ok(array) => array,
-        // Only what the journal's blocks and the bitmap tell is not known before.
-        Err(OpenError::Journal { .. }) => return io.shutdown(),
+        // Only what logs and the bitmap tell is not known before.
+        Err(OpenError::Journal { .. } | OpenError::Ppl { .. }) => return io.shutdown(),
         Err(OpenError::ReadOnly { limits })
             if limits.iter().all(|limit| matches!(limit, Limitation::Bitmap { .. })) =>
         {

@@ -1,5 +1,7 @@
 //! Small sets of members with superblocks, and changes to them that keep the checksums true.
 
+use brindle_format::SECTOR;
+use brindle_format::md::ppl::{self, PPL_HEADER_BYTES, PplEntry, PplHeader};
 use brindle_format::md::{
     DeviceRole, Endian, Features, SUPERBLOCK_BYTES, Superblock, Uuid, Version, probe_offsets,
 };
@@ -301,6 +303,7 @@ impl Set {
                 14 if self.members.len() > 1 => {
                     self.members.remove(member);
                 }
+                15 if op & 0x10 != 0 => self.log(member, feed),
                 _ => {
                     let cut = usize::from(feed.u16());
                     if let Some(member) = self.members.get_mut(member) {
@@ -310,6 +313,41 @@ impl Set {
             }
         }
         self.seal();
+    }
+
+    /// Gives each member the feature of partial parity logs, and one of them an entry in its log.
+    fn log(&mut self, member: usize, feed: &mut Feed<'_>) {
+        let (size, sectors) = (u64::from(feed.u8() % 32), |n: u16| u64::from(n) * SECTOR);
+        let entry = PplEntry {
+            data_offset: sectors(feed.u16()),
+            data_bytes: sectors(feed.u16() % 64) as u32,
+            parity_bytes: sectors(feed.u16() % 16) as u32,
+            parity_role: u32::from(feed.u8() % 8),
+            checksum: feed.u8().into(),
+        };
+        for n in 0..self.members.len() {
+            // Dirty, with a log of so many sectors behind a page.
+            self.set(n, (8, 4), 512);
+            self.set(n, (96, 4), 8 | (8 + size) << 16);
+            self.set(n, (208, 8), 0);
+        }
+        let Some(offset) = self.version.superblock_offset(self.members[member].image.len() as u64) else {
+            return;
+        };
+        let Some(block) = self.block(member) else { return };
+        let uuid = Uuid::from_bytes(block[16..32].try_into().unwrap_or_default());
+        let (start, image) = (offset as usize + 4096, &mut self.members[member].image);
+        let behind = start + PPL_HEADER_BYTES;
+        let own = image.get(behind..behind + entry.parity_bytes as usize).map(ppl::parity_checksum);
+        let checksum = own.filter(|_| entry.checksum % 4 != 0).unwrap_or(entry.checksum);
+        let header = PplHeader {
+            signature: ppl::signature(uuid),
+            generation: 1,
+            entries: vec![PplEntry { checksum, ..entry }],
+        };
+        if let (Some(place), Ok(header)) = (image.get_mut(start..behind), header.encode()) {
+            place.copy_from_slice(&header);
+        }
     }
 
     /// Makes the superblocks those of `other`, a set of the same shape. Cheaper than a new set.

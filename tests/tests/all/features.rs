@@ -229,9 +229,17 @@ fn one_member_less_is_fine_if_md_stopped_the_array_and_refused_if_not() {
     for (name, feature) in [("ppl", "feature ppl"), ("journal", "feature journal")] {
         is_read_only(&Copy::of(named(&made, name)).without(&[1]), feature, &DEGRADED);
     }
-    for (name, feature) in
-        [("ppl-dirty", "feature ppl"), ("ppl-torn", "feature ppl"), ("journal-dirty", "feature journal")]
-    {
+    // Its logs tell what the missing member held.
+    for lost in 0..3 {
+        let copy = Copy::of(named(&made, "ppl-dirty")).without(&[lost]);
+        copy.unchanged(|| {
+            copy.cat_is_mds("feature ppl");
+            copy.is_served_read_only("feature ppl");
+            copy.run(&copy.serve_arguments("--force --read-write"))
+                .refused(1, &["can't be written to", "feature ppl"]);
+        });
+    }
+    for (name, feature) in [("journal-dirty", "feature journal")] {
         let copy = Copy::of(named(&made, name)).without(&[1]);
         copy.unchanged(|| {
             for command in ["cat", "check", &copy.serve_arguments("--read-only")] {
@@ -252,7 +260,7 @@ fn one_member_less_is_fine_if_md_stopped_the_array_and_refused_if_not() {
 }
 
 #[test]
-fn a_row_that_a_killed_machine_tore_is_read_whole_and_refused_with_a_member_less_though_its_log_knows_it() {
+fn a_row_that_a_killed_machine_tore_is_read_by_its_log_as_md_does_with_a_member_less() {
     let Some(made) = made() else { return };
     let torn = named(&made, "ppl-torn");
     let copy = Copy::of(torn);
@@ -268,16 +276,42 @@ fn a_row_that_a_killed_machine_tore_is_read_whole_and_refused_with_a_member_less
         checksum: ppl::parity_checksum(&content[beside.clone()]),
     };
     assert_eq!(newest_log(&copy.devices[2]).entries, [entry]);
-    for lost in 0..3 {
-        let left = Copy::of(torn).without(&[lost]);
-        let role = format!("role {lost}");
-        left.unchanged(|| left.run("cat").refused(1, &["not stopped cleanly", &role, "--force"]));
-    }
-    // Without the log nothing true comes of that parity; md, which has it, makes the second member's bytes of it.
-    let forced = copy.without(&[1]).run("cat --force").ended(0).out;
-    let wrong: Vec<usize> = (0..content.len()).filter(|&at| forced[at] != content[at]).collect();
-    assert!(wrong.len() > 4000 && wrong.iter().all(|at| beside.contains(at)), "{} bytes", wrong.len());
+    // md makes the second member's bytes of it, and so do we; without parity nothing is to be made.
     assert_eq!(torn.recovered, torn.sha256);
+    for lost in [1, 2] {
+        let left = Copy::of(torn).without(&[lost]);
+        left.unchanged(|| {
+            assert!(left.run("cat").ended(0).out == content, "without {lost}");
+            assert!(left.run("cat --force").ended(0).out == content, "without {lost}");
+            left.cat_is_mds("feature ppl");
+            left.is_served_read_only("feature ppl");
+        });
+    }
+    // No log can tell what the first member itself was being given: parity gives the new block.
+    let left = Copy::of(torn).without(&[0]);
+    let read = left.run("cat").ended(0).out;
+    let differs: Vec<usize> = (0..content.len()).filter(|&at| read[at] != content[at]).collect();
+    assert!(differs.iter().all(|at| (0..4096).contains(at)), "{} bytes", differs.len());
+    // A log that is damaged needs force, and then nothing true comes of that parity.
+    let left = Copy::of(torn).without(&[1]);
+    let sb = superblock(&left.devices[1]);
+    let log = sb.super_offset.checked_add_signed(sb.ppl.unwrap().offset).unwrap();
+    let device = std::fs::File::options().read(true).write(true).open(&left.devices[1]).unwrap();
+    let mut places = vec![0; sb.ppl.unwrap().size as usize];
+    device.read_exact_at(&mut places, log).unwrap();
+    let newest = newest_log(&left.devices[1]).generation;
+    let is_newest =
+        |place: &[u8]| PplHeader::parse(place, sb.set_uuid).is_ok_and(|header| header.generation == newest);
+    let at =
+        places.chunks(PPL_HEADER_BYTES).position(is_newest).unwrap() * PPL_HEADER_BYTES + PPL_HEADER_BYTES;
+    device.write_all_at(&[0xbd; 512], log + at as u64).unwrap();
+    left.unchanged(|| {
+        left.run("cat").refused(1, &["d2.img", "partial parity log", "checksum", "--force"]);
+        let forced = left.run("cat --force").ended(0);
+        assert!(forced.err.contains("is damaged"), "{}", forced.err);
+        let wrong: Vec<usize> = (0..content.len()).filter(|&at| forced.out[at] != content[at]).collect();
+        assert!(wrong.len() > 4000 && wrong.iter().all(|at| beside.contains(at)), "{} bytes", wrong.len());
+    });
 }
 
 #[test]

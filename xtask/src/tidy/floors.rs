@@ -86,6 +86,7 @@ const MD: &[&[&str]] = &[
     &["assembly"],
     &["bitmap", "refusal", "reshape_sides"],
     &["create"],
+    &["ppl"],
     &["journal", "ledger", "update"],
     &["bitmap::superblocks", "open"],
 ];

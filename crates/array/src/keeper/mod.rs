@@ -4,6 +4,7 @@
 pub(crate) mod change;
 mod commit;
 mod exposed;
+mod presumed;
 mod roles;
 mod stop;
 mod sync_map;
@@ -27,6 +28,7 @@ use crate::no_space::ranges::AwaitingSpace;
 use crate::row_log::{LogHost, OnRecord};
 use change::Changing;
 pub use change::StateChange;
+use presumed::Presumed;
 pub(crate) use stop::MaintenanceGuard;
 use stop::StopPhase;
 pub(crate) use sync_map::SyncMap;
@@ -77,6 +79,7 @@ pub(crate) struct Keeper {
     /// The change to dirty or clean that is being written.
     changing: Cell<Option<StateChange>>,
     pub(crate) sync_map: SyncMap,
+    pub(crate) presumed: Presumed,
     events: Events,
     flushes: Rc<Flushes>,
     pub(crate) awaiting_space: AwaitingSpace,
@@ -95,6 +98,7 @@ impl Keeper {
         config: OpenConfig,
     ) -> Rc<Self> {
         let found = State { dirty: false, resync_offset: ledger.in_doubt() };
+        let presumed = Presumed::of(ledger.presumed());
         let keeper = Rc::new_cyclic(|me: &Weak<Self>| Self {
             me: me.clone(),
             io: io.clone(),
@@ -120,6 +124,7 @@ impl Keeper {
             drained: Notify::new(io),
             changing: Cell::new(None),
             sync_map,
+            presumed,
         });
         let me = Rc::downgrade(&keeper);
         keeper.ledger.when_lost(Rc::new(move |device, why| {

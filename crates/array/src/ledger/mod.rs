@@ -5,6 +5,7 @@
 
 mod add;
 pub(crate) mod limit;
+mod logged;
 mod null;
 mod usage;
 
@@ -25,6 +26,7 @@ pub use crate::bitmap::Refusals;
 pub use crate::bitmap::error::{BitmapError, BitmapSpec, MAX_WRITE_BEHIND};
 pub use add::{AddError, Joined, NewDevice, NotTaken};
 pub use limit::Limit;
+pub use logged::LoggedParity;
 pub use null::Nothing;
 pub use usage::{DeviceUse, LeftOut};
 
@@ -96,7 +98,7 @@ pub struct Description {
     pub component_size: u64,
     /// How often the record has changed, as the format counts.
     pub events: u64,
-    /// From where on the record says that redundancy is in doubt, where that was overruled by force.
+    /// From where on the record says that redundancy is in doubt, where that was overruled by force or by a log.
     pub forced_offset: Option<u64>,
     /// Reasons why the array is not written to, or why its content is less certain.
     pub limits: Vec<Limit>,
@@ -176,6 +178,17 @@ pub trait Ledger {
     /// From where on redundancy was in doubt when the ledger was opened, counted as
     /// [`Array::sync_len`](crate::Array::sync_len) does; `None`: it was true everywhere.
     fn in_doubt(&self) -> Option<u64>;
+
+    /// The one role that the array lacks and was started by force without: its data are taken to be what P gives, also where
+    /// redundancy is in doubt. `None` where nothing is taken so.
+    fn presumed(&self) -> Option<u16> {
+        None
+    }
+
+    /// Parity that a log has in place of the members', for an array that is only read.
+    fn logged_parity(&self) -> Option<&LoggedParity> {
+        None
+    }
 
     /// Writes `state`, and which devices are lost, to the devices.
     fn record<'a>(&'a self, state: State, bears: Bears<'a>) -> Recording<'a>;

@@ -13,8 +13,15 @@ impl Keeper {
     /// unknown from now on. True if no task tries to bring it in sync yet: the caller begins one.
     #[must_use]
     pub(crate) fn note_no_space(&self, range: Range<u64>, members: &[(u16, Cause)]) -> bool {
+        self.presumed.void_in(range.clone());
+        self.await_space(range, members)
+    }
+
+    /// The same, where what is lost is given by P as before.
+    #[must_use]
+    pub(crate) fn await_space(&self, range: Range<u64>, members: &[(u16, Cause)]) -> bool {
         self.sync_map.doubt_range(range.clone());
-        self.awaiting_space.add(range);
+        self.awaiting_space.ranges.add(range);
         for &(role, why) in members {
             // A member that did not answer gets its event when it is given up.
             if why.error != Some(OpError::TimedOut) {
@@ -33,7 +40,7 @@ impl Keeper {
 
     /// The ranges that still have to be brought in sync once there is space.
     pub(crate) fn awaiting_space(&self) -> Vec<Range<u64>> {
-        let mut ranges = self.awaiting_space.ranges.borrow_mut();
+        let mut ranges = self.awaiting_space.ranges.all.borrow_mut();
         ranges.retain(|range| !self.sync_map.holds(range));
         ranges.clone()
     }

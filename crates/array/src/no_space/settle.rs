@@ -33,6 +33,15 @@ impl Core {
         self.settle_failed_writes(outcome, for_good).await
     }
 
+    /// Has a range brought in sync once members have room that had none for a correction of it.
+    pub(crate) fn await_space(&self, range: Range<u64>, outcome: &Done) {
+        let without_space: Vec<(u16, Cause)> =
+            outcome.refused().iter().map(|refused| (refused.role, refused.into())).collect();
+        if self.keeper.await_space(range, &without_space) {
+            self.on_no_space.get().into_iter().for_each(|begin| begin());
+        }
+    }
+
     /// Tells that members had no room, where nothing is left to be brought in sync.
     pub(crate) fn report_full(&self, outcome: &Done) {
         outcome.refused().iter().for_each(|refused| self.keeper.report_full(refused.role, refused.into()));

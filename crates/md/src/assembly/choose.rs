@@ -12,6 +12,8 @@ pub(super) struct Picked<'a> {
     pub(super) label: &'a str,
     pub(super) bytes: u64,
     pub(super) superblock: &'a Superblock,
+    /// The same as it stands there, where another counts: see [`super::cut`].
+    pub(super) found: &'a Superblock,
     pub(super) super_offset: u64,
     /// See [`super::Found::torn`].
     pub(super) torn: bool,
@@ -50,6 +52,7 @@ pub(super) fn superblocks(candidates: &[Candidate]) -> Result<Vec<Picked<'_>>, A
                 label: &candidate.label,
                 bytes: candidate.member.size,
                 superblock,
+                found: superblock,
                 super_offset: found.offset,
                 torn: found.torn,
             })

@@ -1,6 +1,7 @@
 //! Reasons why this release does not write to an array.
 
 use brindle_format::md::bitmap::{BitmapError, BitmapVersion};
+use brindle_format::md::ppl::PplError;
 use brindle_format::md::{DeviceRole, Features, Uuid};
 use brindle_io::OpError;
 
@@ -93,6 +94,27 @@ pub enum Limitation {
         /// Forced: bytes near the reshape position may be wrong.
         in_doubt: bool,
     },
+    /// The first or the last record of a change of the array's shape stands on some members only.
+    #[error(
+        "a record by which the shape of the array changes was cut short: {}; copy what you need to another array, since mdadm does not read this one as it is",
+        cut(labels, *began)
+    )]
+    CutReshape {
+        /// The members whose superblocks are not taken as they are.
+        labels: Vec<String>,
+        /// It is the first record, and the array is read as it was; else the last, and the array is read as it is to be.
+        began: bool,
+    },
+    /// Forced: a partial parity log can't be replayed in full.
+    #[error(
+        "{label}: its partial parity log (feature ppl) is damaged, since {why}: what the missing member held is worked out without that, and may be wrong where the array was being written"
+    )]
+    PplDamaged {
+        /// The member.
+        label: String,
+        /// The damage.
+        why: PplFault,
+    },
     /// Feature bits that this release does not know.
     #[error("the array uses feature bits {bits:#x}, which this release does not know; use a newer one")]
     Unknown {
@@ -119,11 +141,14 @@ pub enum Limitation {
     },
     /// Not stopped cleanly with members missing, and forced: the data of the missing ones may be wrong.
     #[error(
-        "the array was not stopped cleanly and members are missing: what they held, from byte {from} of their data on, is worked out from parity that may be wrong"
+        "the array was not stopped cleanly and members are missing: what they held, from byte {from} of their data on, is worked out from parity that may be wrong{}", compared(*presumed)
     )]
     DirtyDegraded {
         /// Bytes of the members' data areas: below, parity is known to be in sync.
         from: u64,
+        /// The one role that a RAID 6 lacks: its data are what P gives, and Q is brought in agreement with that. `None` where
+        /// nothing is left to compare them with.
+        presumed: Option<u16>,
     },
 }
 
@@ -189,6 +214,48 @@ pub enum BitmapFault {
     },
 }
 
+/// Why a partial parity log can't be replayed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PplFault {
+    /// It can't be read, or a member whose data it needs.
+    #[error("it can't be read: {0}")]
+    Unread(#[from] OpError),
+    /// It has no header that can be trusted.
+    #[error(transparent)]
+    Header(#[from] PplError),
+    /// It is not where a log can be.
+    #[error("there is no room for it where it is said to be")]
+    Place,
+    /// The parity of an entry is not what was written.
+    #[error("the parity of its entry {entry} does not match its checksum")]
+    Checksum {
+        /// The entry, from 0 on.
+        entry: usize,
+    },
+    /// An entry says of bytes that are not in one row of the array, or not with parity on this member.
+    #[error(
+        "its entry {entry} is of {bytes} bytes at byte {offset}, which is no part of a row whose parity this member has"
+    )]
+    Outside {
+        /// The entry, from 0 on.
+        entry: usize,
+        /// Byte of the array.
+        offset: u64,
+        /// Bytes of data.
+        bytes: u64,
+    },
+    /// Two entries stand for one place.
+    #[error("its entry {entry} is of a place that another one is of, too")]
+    Overlap {
+        /// The later of them.
+        entry: usize,
+    },
+    /// The entries are of more than any log is of.
+    #[error("its entries are of more parity than a log can be of")]
+    TooMuch,
+}
+
 fn kept(version: BitmapVersion) -> &'static str {
     match version {
         BitmapVersion::HostEndian => "in the byte order of some host",
@@ -207,7 +274,7 @@ impl Limitation {
     /// For a dirty, degraded array that was forced to start: from where on its members' data are in doubt, in bytes.
     pub fn forced_from(&self) -> Option<u64> {
         match self {
-            Self::DirtyDegraded { from } => Some(*from),
+            Self::DirtyDegraded { from, .. } => Some(*from),
             _ => None,
         }
     }
@@ -252,6 +319,24 @@ pub(super) fn of_journal(
     }
     let stale = picked.iter().find(|device| device.superblock.role() == DeviceRole::Journal);
     Err(AssemblyError::JournalMissing { stale: stale.map(|device| device.label.to_owned()) })
+}
+
+fn compared(presumed: Option<u16>) -> &'static str {
+    match presumed {
+        Some(_) => {
+            ". That is P; a resync makes Q agree with it, and until then no second member can be done without"
+        }
+        None => ", and nothing is left to compare that with",
+    }
+}
+
+fn cut(labels: &[String], began: bool) -> String {
+    let names = labels.join(", ");
+    if began {
+        format!("{names} alone may say what was to come, nothing had moved, and the array is read as it was")
+    } else {
+        format!("{names} may lack it, all had moved, and the array is read as it is to be")
+    }
 }
 
 fn doubtful(in_doubt: bool) -> &'static str {

@@ -7,6 +7,7 @@
 
 mod candidate;
 mod choose;
+mod cut;
 mod diverged;
 mod error;
 mod limits;
@@ -22,10 +23,11 @@ pub(crate) use candidate::read_bad_log;
 pub use candidate::{Candidate, Claim, Found};
 pub(crate) use error::Roles;
 pub use error::{AssemblyError, ForeignArray, ReshapeError};
-pub use limits::{BitmapFault, Limitation};
+pub use limits::{BitmapFault, Limitation, PplFault};
 pub use reshape::Reshaping;
 
 use brindle_array::bitmap::BitmapFile;
+use brindle_array::ledger::LoggedParity;
 pub use brindle_array::ledger::{DeviceUse, LeftOut};
 use choose::{Chosen, Picked};
 pub(crate) use choose::{differing, filled};
@@ -47,6 +49,8 @@ pub struct AssembledDevice {
     pub label: String,
     /// Its superblock.
     pub superblock: Superblock,
+    /// The superblock that stands there instead, if the array is read by the other side of a record that was cut short.
+    pub(crate) untrue: Option<Box<Superblock>>,
     /// Byte of the device at which the superblock stands.
     pub super_offset: u64,
     /// The device's use.
@@ -59,6 +63,13 @@ pub struct AssembledDevice {
     pub(crate) number: u32,
     /// Its log of bad blocks, once it was read: where the superblock says that there is something in it.
     pub(crate) bad_log: Option<Vec<u8>>,
+}
+
+impl AssembledDevice {
+    /// The superblock that stands on the device.
+    pub(crate) fn found(&self) -> &Superblock {
+        self.untrue.as_deref().unwrap_or(&self.superblock)
+    }
 }
 
 /// The largest log of bad blocks that is read, in bytes; mdadm makes one of 4 KiB.
@@ -101,9 +112,12 @@ pub struct Assembly {
     pub component_size: u64,
     /// The highest event count.
     pub events: u64,
-    /// Where redundancy stops being known to be in sync: bytes of the members' data area (of the array for RAID 10);
-    /// `None` if it is in sync everywhere (clean), or must be taken as true (forced).
+    /// Where redundancy stops being known to be in sync: bytes of the members' data area (of the array for RAID 10).
+    /// `None` if it is in sync everywhere (clean), or must be taken as true: forced, and nothing is left to compare it with.
     pub resync_offset: Option<u64>,
+    /// The one role that a RAID 6 lacks which was not stopped cleanly, and forced: its data are what P gives, and the array is
+    /// resynced by that.
+    pub presumed: Option<u16>,
     /// Indexed by role: the index in [`Assembly::devices`] of the device that fills it.
     pub roles: Vec<Option<usize>>,
     /// The given devices, in the given order.
@@ -121,6 +135,10 @@ pub struct Assembly {
     pub(crate) forced: bool,
     /// Whether the journal holds what the members don't is known.
     pub(crate) journal_seen: bool,
+    /// Partial parity logs tell what the missing member holds.
+    pub(crate) replays: bool,
+    /// The parity of these logs, once they were replayed.
+    pub(crate) logged: Option<LoggedParity>,
 }
 
 impl Assembly {
@@ -148,6 +166,13 @@ impl Assembly {
         };
         let last = self.level() == Level::Raid1 && self.roles.iter().flatten().filter(holds).count() == 1;
         self.resync_offset.filter(|_| !last)
+    }
+
+    /// From where on the superblocks say that redundancy may be untrue, where that is not taken so: by force, or since partial
+    /// parity logs tell what is true.
+    pub fn overruled(&self) -> Option<u64> {
+        let is_kept = self.resync_offset.is_some() || !self.level().is_redundant();
+        self.recorded.resync_offset.filter(|_| !is_kept)
     }
 
     /// Roles that no device fills.
@@ -181,7 +206,14 @@ impl Assembly {
 /// # Errors
 /// Each kind of [`AssemblyError`]; it names the devices at fault.
 pub fn assemble(candidates: &[Candidate], options: AssembleOptions) -> Result<Assembly, AssemblyError> {
-    let picked = choose::superblocks(candidates)?;
+    let mut picked = choose::superblocks(candidates)?;
+    let (turned, cut) = match cut::one_side(&picked) {
+        Some(one) => (one.superblocks, Some(one.limit)),
+        None => (Vec::new(), None),
+    };
+    for (device, turned) in picked.iter_mut().zip(&turned) {
+        device.superblock = turned.as_ref().unwrap_or(device.superblock);
+    }
     let chosen = choose::devices(&picked)?;
     let freshest = chosen.freshest.superblock;
     let level = Level::from_md(freshest.level)?;
@@ -191,7 +223,8 @@ pub fn assemble(candidates: &[Candidate], options: AssembleOptions) -> Result<As
         .zip(&chosen.usage)
         .filter(|(_, usage)| !matches!(usage, DeviceUse::LeftOut { .. }))
         .fold(Features::NONE, |all, (device, _)| all | device.superblock.features);
-    let mut draft = Draft { level, layout, picked: &picked, chosen, limits: limits::of_features(features) };
+    let limits = limits::of_features(features).into_iter().chain(cut).collect();
+    let mut draft = Draft { level, layout, picked: &picked, chosen, limits, replays: false };
     draft.limit_replacements();
     draft.limits.extend(limits::of_events(freshest.events));
     draft.check_missing()?;
@@ -232,6 +265,8 @@ struct Draft<'a> {
     picked: &'a [Picked<'a>],
     chosen: Chosen<'a>,
     limits: Vec<Limitation>,
+    /// See [`Assembly::replays`].
+    replays: bool,
 }
 
 impl Draft<'_> {
@@ -422,10 +457,19 @@ impl Draft<'_> {
         let lost = self.lost();
         let parity = matches!(self.level, Level::Raid4 | Level::Raid5 | Level::Raid6);
         let Some(from) = self.resync_offset().filter(|_| parity && !lost.is_empty()) else { return Ok(()) };
+        // Its logs tell what the missing member holds, as md has it.
+        if self.level == Level::Raid5 && lost.len() == 1 && self.chosen.freshest.superblock.ppl.is_some() {
+            self.replays = true;
+            return Ok(());
+        }
         if !options.force {
             return Err(AssemblyError::DirtyDegraded { roles: lost });
         }
-        self.limits.push(Limitation::DirtyDegraded { from });
+        let presumed = match lost[..] {
+            [role] if self.level == Level::Raid6 => Some(role),
+            _ => None,
+        };
+        self.limits.push(Limitation::DirtyDegraded { from, presumed });
         Ok(())
     }
 
@@ -455,14 +499,19 @@ impl Draft<'_> {
     }
 
     fn finish(self, shape: Shape, options: AssembleOptions) -> Assembly {
-        // Forced, what parity gives is taken as true, as mdadm does.
-        let forced = self.limits.iter().any(|limit| limit.forced_from().is_some());
-        let resync_offset = self.resync_offset().filter(|_| self.level.is_redundant() && !forced);
+        let by_force = self.limits.iter().find_map(|limit| match limit {
+            Limitation::DirtyDegraded { presumed, .. } => Some(*presumed),
+            _ => None,
+        });
+        let (forced, presumed) = (by_force.is_some(), by_force.flatten());
+        // Forced, what parity gives is taken as true, as mdadm does; but not where redundancy is left that may differ from it.
+        let is_doubted = self.level.is_redundant() && (!forced || presumed.is_some()) && !self.replays;
+        let resync_offset = self.resync_offset().filter(|_| is_doubted);
         let freshest = self.chosen.freshest.superblock;
         let events = choose::events(self.picked, &self.chosen);
         let recorded = self.recorded();
         // Writes were under way on both devices of a role: what reached one need not have reached the other.
-        let apart = forced || resync_offset.is_some();
+        let apart = forced || self.replays || resync_offset.is_some();
         let usage = |usage| match usage {
             DeviceUse::Replacement { role, .. } if apart => DeviceUse::Replacement { role, upto: 0 },
             // In rows that were being written it is unknown which members have the new data.
@@ -472,6 +521,7 @@ impl Draft<'_> {
         let devices = self.picked.iter().zip(self.chosen.usage).map(|(device, now)| AssembledDevice {
             label: device.label.to_owned(),
             superblock: device.superblock.clone(),
+            untrue: (device.found != device.superblock).then(|| Box::new(device.found.clone())),
             number: choose::number(device, self.chosen.freshest),
             super_offset: device.super_offset,
             usage: usage(now),
@@ -487,6 +537,7 @@ impl Draft<'_> {
             events,
             recorded,
             resync_offset,
+            presumed,
             roles: self.chosen.roles,
             devices: devices.collect(),
             limits: self.limits,
@@ -496,6 +547,8 @@ impl Draft<'_> {
             reshaping: shape.reshaping,
             forced: options.force,
             journal_seen: false,
+            replays: self.replays,
+            logged: None,
         }
     }
 }

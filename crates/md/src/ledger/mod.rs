@@ -63,12 +63,12 @@ use bad_log::BadLog;
 use brindle_array::bitmap::IntentBitmap;
 use brindle_array::ledger::{
     AddError, Bears, BitmapError, BitmapSpec, Description, Failed, Joined, KnownDevice, Ledger, Limit,
-    Looking, Named, NewDevice, Recording, State,
+    LoggedParity, Looking, Named, NewDevice, Recording, State,
 };
 use brindle_array::sync_len::sync_len;
 use brindle_array::{Access, OpenConfig};
 use newcomer::Found;
-use service::Service;
+use service::{Service, in_service};
 
 /// A device of the array, whatever it is in it.
 pub(crate) struct DeviceRecord {
@@ -189,6 +189,12 @@ pub(crate) struct Superblocks {
     stale_events: Cell<Option<u64>>,
     /// See [`Ledger::in_doubt`].
     in_doubt: Option<u64>,
+    /// See [`Ledger::presumed`].
+    presumed: Option<u16>,
+    /// See [`Ledger::logged_parity`].
+    logged: Option<LoggedParity>,
+    /// From where on the superblocks say that redundancy is in doubt, where that is not taken so.
+    overruled: Option<u64>,
     /// Roles that devices have come into in this run: which did last, and the event count before that.
     filled: RefCell<BTreeMap<u16, (Uuid, u64)>>,
     /// Devices that were looked at, and have not come yet.
@@ -211,6 +217,7 @@ impl Superblocks {
         let behind = stale_events(&assembly);
         let absent_file = absent_file(&assembly, bitmap.as_deref());
         let service = in_service(&assembly);
+        let overruled = assembly.overruled();
         let devices = assembly.devices.into_iter().zip(ids);
         let superblocks = Self {
             io: io.clone(),
@@ -244,6 +251,9 @@ impl Superblocks {
             numbering: Cell::new(false),
             stale_events: Cell::new(behind),
             in_doubt: assembly.resync_offset,
+            presumed: assembly.presumed,
+            logged: assembly.logged,
+            overruled,
             filled: RefCell::default(),
             found: RefCell::default(),
             service: RefCell::new(service),
@@ -296,12 +306,10 @@ impl Superblocks {
         self.stale_file_events.set(self.stale_file_events.get().max(Some(count)));
     }
 
-    /// Where superblocks say that redundancy stops being known to be in sync, if that was overruled by force, and as long as
-    /// this run has not recorded otherwise.
+    /// Where superblocks say that redundancy stops being known to be in sync, if that was overruled by force or by a log, and as
+    /// long as this run has not recorded otherwise.
     fn forced_offset(&self) -> Option<u64> {
-        let forced = self.identity.limits.iter().find_map(Limitation::forced_from)?;
-        let untouched = self.recorded.borrow().resync_offset == Some(forced);
-        untouched.then_some(forced)
+        self.overruled.filter(|&from| self.recorded.borrow().resync_offset == Some(from))
     }
 
     /// When to give up on devices that [`brindle_members::patience`] does not look at: spares.
@@ -322,6 +330,14 @@ impl Superblocks {
 impl Ledger for Superblocks {
     fn in_doubt(&self) -> Option<u64> {
         self.in_doubt
+    }
+
+    fn presumed(&self) -> Option<u16> {
+        self.presumed
+    }
+
+    fn logged_parity(&self) -> Option<&LoggedParity> {
+        self.logged.as_ref()
     }
 
     fn record<'a>(&'a self, state: State, bears: Bears<'a>) -> Recording<'a> {
@@ -558,19 +574,6 @@ fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>, bitmap: bool
 /// The limitation in the engine's form.
 fn limit(of: &Limitation) -> Limit {
     Limit { text: of.to_string(), forbids_writes: of.forbids_writes() }
-}
-
-/// Whole members have been in service for an unknown time; others, not before now.
-fn in_service(assembly: &Assembly) -> Service {
-    let mut service = Service::since(assembly.events);
-    for device in &assembly.devices {
-        match device.usage {
-            DeviceUse::Active { role } => service.begin(role, 0),
-            DeviceUse::Recovering { role, .. } => service.begin(role, assembly.events.saturating_add(1)),
-            _ => {}
-        }
-    }
-    service
 }
 
 /// The highest count of a device that is here but out of use, where that could be taken for one in sync. It is the

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::assembly::{Assembly, DeviceUse};
+
 /// Indexed by role, the event counts at which the record had a member in it: each stretch from its first count to the one at which it was
 /// empty again.
 #[derive(Default)]
@@ -42,6 +44,19 @@ impl Service {
         let holds = |(begin, end): &(u64, Option<u64>)| *begin <= count && end.is_none_or(|end| count < end);
         self.stretches.get(&role).is_some_and(|stretches| stretches.iter().any(holds))
     }
+}
+
+/// Whole members have been in service for an unknown time; others, not before now.
+pub(super) fn in_service(assembly: &Assembly) -> Service {
+    let mut service = Service::since(assembly.events);
+    for device in &assembly.devices {
+        match device.usage {
+            DeviceUse::Active { role } => service.begin(role, 0),
+            DeviceUse::Recovering { role, .. } => service.begin(role, assembly.events.saturating_add(1)),
+            _ => {}
+        }
+    }
+    service
 }
 
 #[cfg(test)]

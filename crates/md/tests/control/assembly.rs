@@ -349,11 +349,11 @@ fn dirty_and_degraded_parity_needs_force() {
          find them, or use --force to take what parity gives"
     );
     let forced = assemble(&all[1..], AssembleOptions { force: true }).unwrap();
-    assert_eq!(forced.limits, [Limitation::DirtyDegraded { from: 0 }]);
+    assert_eq!(forced.limits, [Limitation::DirtyDegraded { from: 0, presumed: Some(0) }]);
     assert!(forced.writable());
     let half = edited(&raid(Level::Raid5, 3), |_, sb| sb.resync_offset = Some(MIB));
     let forced = assemble(&half[1..], AssembleOptions { force: true }).unwrap();
-    assert_eq!(forced.limits, [Limitation::DirtyDegraded { from: MIB }]);
+    assert_eq!(forced.limits, [Limitation::DirtyDegraded { from: MIB, presumed: None }]);
     assert!(forced.is_clean());
     // A mirror's copies are each whole, and the last one differs from no other.
     for (lost, offset) in [(1, Some(0)), (2, None)] {

@@ -37,7 +37,9 @@ pub(crate) const METADATA: [(Version, usize); 5] = [
 
 /// All that an array holds.
 pub(crate) fn whole<B: Bench>(world: &World<B>, array: &Array) -> Vec<u8> {
-    world.read(array, 0, array.limits().size as usize).unwrap()
+    let size = array.limits().size;
+    let piece = |at: u64| world.read(array, at, MIB.min(size - at) as usize).unwrap();
+    (0..size).step_by(MIB as usize).flat_map(piece).collect()
 }
 
 /// The array's devices as candidates, in their order.

@@ -185,6 +185,9 @@ fn a_member_that_comes_back_stale_is_left_out() {
         let array = found.try_open(assembly, patient()).unwrap();
         assert_eq!(found.read(&array, 0, 65536).unwrap(), pattern(2, 65536));
         found.write(&array, 4096, &pattern(3, 4096)).unwrap();
+        // Of the others there is something left to compare.
+        assert_eq!(array.needs_resync(), level != Level::Raid5);
+        found.io.block_on(array.resync(|_| ())).unwrap();
         found.stop(&array);
         assert_eq!(array.detail().devices[1].state, DeviceState::LeftOut(why));
         let stale = found.reboot().assembly().unwrap().devices[1].usage;

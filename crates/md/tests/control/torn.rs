@@ -142,7 +142,11 @@ fn a_torn_superblock_decides_only_if_all_whole_ones_missed_writes() {
     assert!(array.devices[0].torn && array.devices[4].usage == DeviceUse::Active { role: 4 });
     let why = LeftOut::Stale { events: 9 };
     assert_eq!(array.devices[2].usage, DeviceUse::LeftOut { role: Some(2), why });
-    assert_eq!(array.limits, [Limitation::DirtyDegraded { from: 0 }], "the whole ones say so");
+    assert_eq!(
+        array.limits,
+        [Limitation::DirtyDegraded { from: 0, presumed: Some(2) }],
+        "the whole ones say so"
+    );
     // Two behind: they missed writes that the torn one's member has.
     let mut found = candidates(&spec(Level::Raid1, 3, version));
     let first = superblocks(&spec(Level::Raid1, 3, version)).remove(0);

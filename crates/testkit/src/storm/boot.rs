@@ -249,7 +249,7 @@ impl Running {
         if self.forced {
             run.read_forced(client).await?;
             doing("what was forced is made whole");
-            run.resync_forced(array).await?;
+            run.resync_forced(client).await?;
             return Ok(End::Forced);
         }
         doing("resync and check");

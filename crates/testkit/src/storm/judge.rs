@@ -67,6 +67,11 @@ pub enum Failure {
     },
     /// Redundancy differs where it is known to be in sync.
     Mismatch(SyncReport),
+    /// An array that was started by force gives other bytes than it went on with, once a second member is lost.
+    NotKept {
+        /// Byte of the array.
+        offset: u64,
+    },
     /// After a stop the superblocks do not say clean.
     NotClean,
     /// The two devices of a role differ.
@@ -145,6 +150,9 @@ impl fmt::Display for Failure {
                     report.mismatch_sectors,
                     report.places.first()
                 )
+            }
+            Self::NotKept { offset } => {
+                write!(f, "started by force, and other bytes at {offset} once a second member is lost")
             }
             Self::NotClean => f.write_str("stopped, but not clean"),
             Self::SecondsDiffer { role, offset } => {

@@ -14,7 +14,7 @@ use super::client::Client;
 use super::{Shape, Victim, shape, state};
 
 /// Each with the number of acknowledged writes after which its server is killed: some at once, some later.
-const SHAPES: [(Shape, usize); 15] = [
+const SHAPES: [(Shape, usize); 16] = [
     (shape("1", "0.90", 2, &[]), 8),
     (shape("1", "1.2", 3, &[]), 100),
     (shape("4", "1.0", 3, &[]), 50),
@@ -31,7 +31,11 @@ const SHAPES: [(Shape, usize); 15] = [
     (shape("5", "1.2", 4, &[1]), 50),
     (shape("6", "0.90", 5, &[0]), 100),
     (shape("6", "1.2", 5, &[1, 3]), 50),
+    (shape("6", "1.1", 5, &[2]), 50),
 ];
+
+/// Of these, the one that is started by force, and killed again before its resync: md resyncs it.
+const FORCED: usize = 15;
 
 /// Room for the content of one array on the disk that takes what md reads, in MiB.
 const ROOM: usize = 12;
@@ -61,6 +65,14 @@ fn kill(victim: &mut Victim, client: &Client, dir: &Path, writes: usize) {
     panic!("{victim}: ten servers were killed under writes, and all left it clean");
 }
 
+/// Starts it by force, as slow in its resync as can be, and kills that server too.
+fn kill_forced(victim: &mut Victim, client: &Client, dir: &Path, writes: usize) {
+    let words = ["--memory", "16M", "--force", "--max-speed", "1K"].map(PathBuf::from);
+    let server = Server::start(&dir.join("forced"), words.into_iter().chain(victim.left()));
+    client.write_until_killed(server, writes, &mut victim.oracle.borrow_mut());
+    victim.released();
+}
+
 /// The reports of Brindle about the array that it left; they change nothing.
 fn look(victim: &Victim) {
     let detail = victim.detail();
@@ -86,7 +98,26 @@ fn script(victim: &Victim, first: usize) -> String {
          put examine{n} \"$(mdadm --examine /dev/member/{first} | sed -n 's/^ *State : //p')\"\n"
     );
     let (before, after) = (2 * n * ROOM, (2 * n + 1) * ROOM);
-    if shape.hopeless() {
+    if n == FORCED {
+        let fewer = disks.trim_start().split_once(' ').map_or("", |(_, rest)| rest);
+        let _ = writeln!(
+            script,
+            "put refused{n} \"$(mdadm --assemble $md {disks} 2>&1 | tr '\\n' ' ')\"
+             mdadm --stop $md || true
+             echo 1 >/sys/module/md_mod/parameters/start_dirty_degraded
+             step 'start {victim}, dirty' mdadm --assemble --run $md {disks}
+             put start{n} $(cat $sys/resync_start)
+             give {before}
+             step 'let {victim} be written to' mdadm --readwrite $md
+             until grep -q none $sys/resync_start; do
+                 sleep 0.05
+             done
+             idle $md
+             step 'stop {victim}' mdadm --stop $md
+             step 'assemble {victim} without another member' mdadm --assemble --run $md {fewer}
+             give {after}"
+        );
+    } else if shape.hopeless() {
         let _ = writeln!(
             script,
             "put refused{n} \"$(mdadm --assemble $md {disks} 2>&1 | tr '\\n' ' ')\"
@@ -128,6 +159,13 @@ fn judge(victim: &Victim, report: &Report, out: &File) {
     };
     assert_eq!(value("examine"), "active", "{victim}");
     victim.judge(&content(0), "what md reads before it does anything");
+    if n == FORCED {
+        assert!(value("refused").contains("not clean"), "{victim}: {}", value("refused"));
+        assert!(value("start").parse::<u64>().is_ok(), "{victim}: md is to resync: {}", value("start"));
+        assert!(content(0) == content(1), "{victim}: P and Q do not agree");
+        assert_eq!(state(&victim.detail()), ["clean", "degraded"], "{victim}");
+        return;
+    }
     if victim.shape.hopeless() {
         assert!(value("refused").contains("not clean"), "{victim}: {}", value("refused"));
         assert_eq!(value("start"), "none", "{victim}: forced, parity counts as true");
@@ -161,6 +199,10 @@ fn what_a_killed_server_left_is_resynced_by_md_and_all_flushed_data_are_there() 
                 kill(&mut victim, &client, dir.path(), writes);
             }
             look(&victim);
+            if number == FORCED {
+                kill_forced(&mut victim, &client, dir.path(), writes);
+                look(&victim);
+            }
             victim
         })
         .collect();

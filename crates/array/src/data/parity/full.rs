@@ -99,7 +99,10 @@ impl Parity {
     async fn write_full_degraded(&self, full: Full<'_>) -> Result<(), VolumeError> {
         let (map, window) = (full.map, full.window);
         let lost = |row| data_roles(&map.row(row)).filter(|&r| self.readable_in(row, r).is_none()).count();
-        if window.rows.clone().any(|row| lost(row) > 1) {
+        // Nor may it be written before the data where it is all that says what is lost.
+        let is_presumed =
+            |row| !self.is_in_sync(row, &window.cols) && self.given_by_p(row, &window.cols).is_some();
+        if window.rows.clone().any(|row| lost(row) > 1 || is_presumed(row)) {
             let (first, from, fua) = (full.first, full.from, full.fua);
             drop(full);
             for row in window.rows.clone() {

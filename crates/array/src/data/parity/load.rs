@@ -40,8 +40,8 @@ impl Parity {
         let mut group = self.ask();
         for row in window.rows.clone() {
             let roles = self.map.row(row);
-            let known = self.is_in_sync(row, &window.cols);
-            let needs = solve::needs(&roles, |role| there(row, role), |role| wanted(&roles, role), known)?;
+            let trust = self.trust(row, &window.cols);
+            let needs = solve::needs(&roles, |role| there(row, role), |role| wanted(&roles, role), trust)?;
             computed |= needs.data;
             for role in 0..self.width() {
                 let needed = match role {
@@ -87,6 +87,7 @@ impl Parity {
                     continue;
                 }
                 let mut blocks = planes.blocks(&mut bytes, *row);
+                self.put_logged(*row, window.cols.start, &mut blocks);
                 solve::rebuild_data(self.kernel, &roles, &mut blocks, lost, p);
                 if parity != (None, None) {
                     solve::generate_into(self.kernel, &roles, &mut blocks, parity);

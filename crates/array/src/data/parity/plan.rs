@@ -80,6 +80,9 @@ pub(super) struct Health {
     pub(super) lost: LostData,
     /// Parity is known to be in sync in all the columns that are written.
     pub(super) known: bool,
+    /// It is not, and P is [presumed](super::solve::Trust::Presumed) to give the one block that is lost: P and Q need not agree
+    /// about it, so that both are made anew.
+    pub(super) presumed: bool,
     /// The array lacks something, and parity has to stay true in all the columns, or what was written before is lost.
     pub(super) careful: bool,
 }
@@ -119,19 +122,25 @@ impl Parity {
                 writable: parity,
                 lost: LostData::new(),
                 known,
+                presumed: false,
                 careful: false,
             });
         }
         self.check_row(number)?;
         let there = |role: u16| !unreadable.has(role) && self.readable_in(number, role).is_some();
         let lost = super::solve::lost_data(row, there).map_err(|_| VolumeError::TooManyLost)?;
+        let readable = [there(row.p()), row.q().is_some_and(there)];
+        let presumed = !known
+            && readable[0]
+            && matches!(*lost, [index] if self.presumed_in(number, cols) == Some(row.data_member(index)));
         let takes = |role: u16| self.core.members.writable(role).is_some();
         Ok(Health {
-            readable: [there(row.p()), row.q().is_some_and(there)],
+            readable,
             writable: [takes(row.p()), row.q().is_some_and(takes)],
             lost,
             known,
-            careful: known,
+            presumed,
+            careful: known || presumed,
         })
     }
 }
@@ -149,12 +158,13 @@ pub(super) fn plan(row: &Row, health: &Health, pieces: &[WritePiece]) -> Result<
         let lost_written = health.lost.iter().any(|&index| written(index));
         let lost_kept = health.lost.iter().any(|&index| !written(index));
         // With two lost, parity that was written in part can be given back only what was there.
-        rebuild |=
-            health.known && (lost_kept && health.recovering() || lost_written && health.lost.len() > 1);
+        rebuild |= health.presumed
+            || health.known && (lost_kept && health.recovering() || lost_written && health.lost.len() > 1);
         (band.way, band.free) = match () {
             // No parity is left: there is nothing to compute, and so nothing to read.
             () if health.writable == [false, false] => (Way::Leave, false),
             () if lost_kept && health.known => (Way::Modify, false),
+            () if health.presumed => (Way::Reconstruct, false),
             () if lost_kept && lost_written => return Err(VolumeError::TooManyLost),
             () if lost_kept => (Way::Leave, false),
             () if lost_written || !health.known || health.recovering() => (Way::Reconstruct, false),

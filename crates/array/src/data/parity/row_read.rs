@@ -45,8 +45,8 @@ impl Parity {
             let roles = self.map.row(row);
             let there = |role: u16| self.readable_in(row, role).is_some() && !bad.has(role);
             let is_data = |role: u16| parity_roles(&roles).all(|parity| parity != role);
-            let known = self.is_in_sync(row, &(0..self.map.chunk()));
-            let Ok(needs) = solve::needs(&roles, there, is_data, known) else { return Ok(false) };
+            let trust = self.trust(row, &(0..self.map.chunk()));
+            let Ok(needs) = solve::needs(&roles, there, is_data, trust) else { return Ok(false) };
             let mut read = |role: u16, into: Slice| {
                 if let Some(device) = self.core.members.device(role).filter(|_| there(role)) {
                     group.read(device, self.map.row_offset(row), &into);
@@ -78,6 +78,7 @@ impl Parity {
         for ((row, lack), (data, parity)) in rows.zip(lacks).zip(of_rows.zip(parity_of_rows)) {
             let roles = self.map.row(row);
             let mut blocks = blocks(&roles, data, parity, chunk);
+            self.put_logged(row, 0, &mut blocks);
             solve::rebuild_data(self.kernel, &roles, &mut blocks, &lack.lost, lack.p);
         }
         Ok(true)
@@ -106,8 +107,8 @@ impl Parity {
             (0..self.width()).map(|role| self.readable_in(row, role).is_some() && !bad.has(role)).collect();
         let there = |role: u16| there[usize::from(role)];
         let is_wanted = |role: u16| pieces.iter().any(|piece| piece.role == role);
-        let known = self.is_in_sync(row, &window.cols);
-        let Ok(needs) = solve::needs(&roles, there, is_wanted, known) else { return Ok(false) };
+        let trust = self.trust(row, &window.cols);
+        let Ok(needs) = solve::needs(&roles, there, is_wanted, trust) else { return Ok(false) };
         let bands = bands(pieces, there);
         let mut group = self.ask();
         let mut read = |role: u16, column: u64, into: &Slice| {
@@ -138,6 +139,7 @@ impl Parity {
             let mut blocks: Blocks<'_> =
                 others.chunks_exact_mut(width).map(|plane| &mut plane[within.clone()]).collect();
             put_pieces(pieces, band, &mut wanted, &mut blocks);
+            self.put_logged(row, band.start, &mut blocks);
             solve::rebuild_data(self.kernel, &roles, &mut blocks, &lost, needs.p);
         }
         Ok(true)
@@ -163,8 +165,8 @@ impl Parity {
             .map(|other| other != role && self.readable_in(row, other).is_some() && !bad.has(other))
             .collect();
         let there = |other: u16| there[usize::from(other)];
-        let known = self.is_in_sync(row, &cols);
-        let Ok(needs) = solve::needs(&roles, there, |other| other == role, known) else { return false };
+        let trust = self.trust(row, &cols);
+        let Ok(needs) = solve::needs(&roles, there, |other| other == role, trust) else { return false };
         let Ok(lost) = solve::lost_data(&roles, there) else { return false };
         let mut group = self.ask();
         let offset = self.map.row_offset(row) + cols.start;
@@ -182,6 +184,7 @@ impl Parity {
         let mut others = scratch.bytes_mut();
         let mut blocks: Blocks<'_> = others.chunks_exact_mut(len).collect();
         blocks[usize::from(role)] = &mut wanted;
+        self.put_logged(row, cols.start, &mut blocks);
         solve::rebuild_data(self.kernel, &roles, &mut blocks, &lost, needs.p);
         true
     }

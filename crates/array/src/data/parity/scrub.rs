@@ -38,8 +38,8 @@ impl Parity {
         let rows = pos / chunk..(pos + len).div_ceil(chunk).min(self.map.rows());
         for window in self.windows(rows, 0..chunk, 2, self.scrub_budget()) {
             let _held = self.locks.acquire(window.rows.clone(), Hold::Exclusive).await;
-            let first = window.rows.start;
-            let wanted = |_: &Row, role: u16| self.readable_in(first, role).is_some();
+            let given = self.given_in(&window);
+            let wanted = |row: &Row, role: u16| self.is_compared(window.rows.start, given, row, role);
             match self.load(&window, 2, wanted, &Bad::default()).await {
                 Ok(planes) => self.sync_planes(&window, &planes, mode, report).await?,
                 Err(LoadError::Members(_)) => self.sync_steps(&window, mode, report).await?,
@@ -58,7 +58,8 @@ impl Parity {
         report: &mut SyncReport,
     ) -> Result<(), VolumeError> {
         let mut whole: SmallVec<[u64; 8]> = SmallVec::new();
-        let there = |row: u64, role: u16| self.readable_in(row, role).is_some();
+        let given = self.given_in(window);
+        let there = |row: u64, role: u16| self.is_compared(row, given, &self.map.row(row), role);
         let repairs = self.compare(window, planes, there, mode, report, &mut whole);
         let written = self.write_repairs(window, repairs, report).await?;
         if written && mode != SyncMode::Check {
@@ -67,6 +68,19 @@ impl Parity {
             whole.iter().for_each(note);
         }
         Ok(())
+    }
+
+    /// The one role whose data P is presumed to give in a window: they are compared with Q.
+    fn given_in(&self, window: &RowWindow) -> Option<u16> {
+        let role = self.core.keeper.presumed.role_in(&window.range(&self.map))?;
+        let is_lost = |role: &u16| self.readable_in(window.rows.start, *role).is_none();
+        (0..self.width()).filter(is_lost).eq([role]).then_some(role)
+    }
+
+    /// Whether a role's block of a row is there to be compared, or `given` by P.
+    fn is_compared(&self, row: u64, given: Option<u16>, roles: &Row, role: u16) -> bool {
+        let is_data = roles.p() != role && roles.q() != Some(role);
+        given == Some(role) && is_data || self.readable_in(row, role).is_some()
     }
 
     /// Writes what brings a window in sync. False if members have no room for it: it is brought in sync once they have.
@@ -81,6 +95,12 @@ impl Parity {
         }
         let _maintenance = self.core.maintenance(Change::Redundancy(window.range(&self.map))).await?;
         let outcome = self.commit(window, repairs).await?;
+        if self.given_in(window).is_some() && self.lacks_space(&outcome) {
+            // P is as it was, and gives what is lost.
+            self.core.await_space(window.range(&self.map), &outcome);
+            report.unverified += window.plane();
+            return Ok(false);
+        }
         match self.core.settle_range(&outcome, true, window.range(&self.map)).await {
             Err(VolumeError::Member { error: OpError::NoSpace, .. }) => {
                 report.unverified += window.plane();
@@ -144,10 +164,10 @@ impl Parity {
         report: &mut SyncReport,
         read_failures: &mut ReadFailures,
     ) -> Result<Bad, VolumeError> {
-        let row = window.rows.start;
+        let (row, given) = (window.rows.start, self.given_in(window));
         let mut bad = Bad::default();
         let planes = loop {
-            let wanted = |_: &Row, role: u16| self.readable_in(row, role).is_some();
+            let wanted = |roles: &Row, role: u16| self.is_compared(row, given, roles, role);
             match self.load(window, 2, wanted, &bad).await {
                 Ok(planes) => break planes,
                 Err(LoadError::Members(outcome)) if bad.add_all(&outcome) => {}
@@ -205,7 +225,10 @@ impl Parity {
             let q = roles.q().filter(|&role| there(role));
             let mut blocks = planes.blocks(&mut bytes, row);
             let into = (p.map(|_| computed.0), q.map(|_| computed.1));
-            let judged = p.is_some() && q.is_some() && self.is_in_sync(row, &window.cols);
+            let judged = p.is_some()
+                && q.is_some()
+                && data_roles(&roles).all(|role| self.readable_in(row, role).is_some())
+                && self.is_in_sync(row, &window.cols);
             let mut left = 0;
             for at in (0..window.width()).step_by(PAGE as usize) {
                 if at.is_multiple_of(STRIP) {

@@ -31,13 +31,24 @@ pub(super) fn lost_data(row: &Row, there: impl Fn(u16) -> bool) -> Result<LostDa
     Ok(lost)
 }
 
+/// Parity as far as it may stand for data that are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// It is known to agree with the data.
+    InSync,
+    /// P gives the data of this role, if no others are lost: the array was started by force without it.
+    Presumed(u16),
+    /// It says nothing.
+    InDoubt,
+}
+
 /// The reads that give all blocks that are `wanted` and not `there`. Parity that is not known to be in sync is read only if it
-/// is wanted itself.
+/// is wanted itself, or [presumed](Trust::Presumed) to give what is lost.
 pub(super) fn needs(
     row: &Row,
     there: impl Fn(u16) -> bool,
     wanted: impl Fn(u16) -> bool,
-    known: bool,
+    trust: Trust,
 ) -> Result<Needs, Unsolvable> {
     let mut needs = Needs { data: false, p: false, q: false };
     let missing = |role: u16| wanted(role) && !there(role);
@@ -48,8 +59,10 @@ pub(super) fn needs(
     }
     needs.data = true;
     let lost = lost_data(row, &there)?;
-    if !lost.is_empty() && !known {
-        return Err(Unsolvable);
+    match (trust, &lost[..]) {
+        (Trust::InSync, _) | (_, []) => {}
+        (Trust::Presumed(role), &[index]) if row.data_member(index) == role && there(row.p()) => {}
+        _ => return Err(Unsolvable),
     }
     let (p, q) = (there(row.p()), row.q().is_some_and(&there));
     match lost.len() {

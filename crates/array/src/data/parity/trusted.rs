@@ -19,13 +19,20 @@
 //! - A write that covers one of two lost blocks is refused: no parity could tell the written from the unknown.
 //!
 //! The columns that have been brought in sync are kept in memory, within bounds. They need not survive the run: a dirty
-//! array that lacks a member is assembled by force only, and then its parity is taken as true.
+//! array that lacks a member is assembled by force only.
+//!
+//! By force, parity is taken as true where nothing is left to compare it with: in RAID 4 and 5, and in a RAID 6 that lacks two.
+//! A RAID 6 that lacks one has P and Q, which need not agree about the block that is lost. That block is what P gives from then
+//! on, for reads and for all that is computed from it. So each write to such columns makes P and Q of all data, and the resync
+//! makes Q of what P gives. Until then no other block is worked out: it was not being written, maybe, and P and Q would
+//! give bytes for it that were never there.
 
 use core::ops::Range;
 
 use brindle_volume::VolumeError;
 
-use super::window::RowWindow;
+use super::solve::{Trust, lost_data};
+use super::window::{Blocks, RowWindow};
 use super::{Parity, data_roles, parity_roles};
 
 impl Parity {
@@ -34,6 +41,40 @@ impl Parity {
     pub(super) fn is_in_sync(&self, row: u64, cols: &Range<u64>) -> bool {
         let start = self.map.row_offset(row);
         self.core.keeper.is_in_sync(&(start + cols.start..start + cols.end))
+    }
+
+    /// The data that parity may stand for in columns of a row.
+    #[inline]
+    pub(super) fn trust(&self, row: u64, cols: &Range<u64>) -> Trust {
+        if self.is_in_sync(row, cols) {
+            return Trust::InSync;
+        }
+        self.presumed_in(row, cols).map_or(Trust::InDoubt, Trust::Presumed)
+    }
+
+    /// The role whose data P is presumed to give in columns of a row.
+    #[inline]
+    pub(super) fn presumed_in(&self, row: u64, cols: &Range<u64>) -> Option<u16> {
+        let start = self.map.row_offset(row);
+        self.core.keeper.presumed.role_in(&(start + cols.start..start + cols.end))
+    }
+
+    /// The role whose data in columns of a row are lost, as the only ones, while P is there and presumed to give them.
+    pub(super) fn given_by_p(&self, row: u64, cols: &Range<u64>) -> Option<u16> {
+        let role = self.presumed_in(row, cols)?;
+        let roles = self.map.row(row);
+        let there = |role: u16| self.readable_in(row, role).is_some();
+        let is_lost = matches!(*lost_data(&roles, there).ok()?, [index] if roles.data_member(index) == role);
+        (is_lost && there(roles.p())).then_some(role)
+    }
+
+    /// Puts parity that a log has in place of what was read from the member, in blocks of a row that begin at a column.
+    #[inline]
+    pub(super) fn put_logged(&self, row: u64, column: u64, blocks: &mut Blocks<'_>) {
+        if let Some(logged) = self.core.keeper.ledger().logged_parity() {
+            let p = usize::from(self.map.row(row).p());
+            logged.put(self.map.row_offset(row) + column, &mut *blocks[p]);
+        }
     }
 
     /// Where within columns of a row, which begin known to be in sync or not, that changes.
@@ -76,7 +117,8 @@ impl Parity {
         let lost = |&(_, role): &(u16, u16)| self.readable_in(row, role).is_none();
         let in_parity =
             (0..).zip(data_roles(&self.map.row(row))).filter(lost).any(|(index, _)| written(index));
-        if in_parity && !self.is_in_sync(row, cols) { Err(VolumeError::TooManyLost) } else { Ok(()) }
+        let is_kept = || self.is_in_sync(row, cols) || self.given_by_p(row, cols).is_some();
+        if in_parity && !is_kept() { Err(VolumeError::TooManyLost) } else { Ok(()) }
     }
 
     /// [`Parity::check_written`] of a window that was written whole, after noting that its parity is in sync.

@@ -2,15 +2,24 @@
 
 use brindle_array::{Array, ProcessError, RoleState, SyncMode};
 use brindle_io::Duration;
+use brindle_layout::Level;
+use brindle_volume::Volume;
 
 use super::super::judge::Failure;
 use super::{Patience, Run};
 use crate::client::Client;
+use crate::load::Request;
+use crate::world;
 
 /// Once faults have ended, a boot may take this many times the steps of the same boot without faults.
 const TIMES: u64 = 4;
 /// A recovery that met an error is asked for again so often: what it met may have been passing.
 const TRIES: u32 = 3;
+/// Bytes of an array that was forced that are compared at once.
+const PIECE: u64 = 16 << 10;
+
+/// Pieces of an array, without those that can't be read.
+type Pieces = Vec<Option<Vec<u8>>>;
 
 impl Run {
     /// Faults end, redundancy is brought in sync, and what can be rebuilt is.
@@ -36,15 +45,67 @@ impl Run {
 
     /// Data that force gives may be wrong, but once members are rebuilt from it their redundancy agrees. No boot follows that would
     /// take it for true.
-    pub(super) async fn resync_forced(&self, array: &Array) -> Result<(), Failure> {
+    ///
+    /// A RAID 6 that lacks one goes on with what it gives then, and with what is written to it: both stay what they are when
+    /// a second member goes.
+    pub(super) async fn resync_forced(&self, client: &Client<Array>) -> Result<(), Failure> {
         self.end_faults();
+        let array = client.volume();
+        let is_kept = array.geometry().level() == Level::Raid6
+            && array.detail().degraded == 1
+            && self.stage.plan.mix.discards == 0
+            && !self.stage.plan.container;
+        let mut content = Pieces::new();
+        if is_kept {
+            self.write_some(client).await;
+            content = self.content(array).await;
+        }
+        if array.needs_resync() {
+            // An error of a member is none of ours.
+            let _ended = array.resync(|_| ()).await;
+        }
         array.recover_again();
         self.recovered(array).await;
         let whole = (0..array.geometry().members()).all(|role| array.state(role) == RoleState::InSync);
         match array.check(SyncMode::Check, |_| ()).await {
-            Ok(report) if whole && report.mismatch_sectors > 0 => Err(Failure::Mismatch(report)),
-            _ => Ok(()),
+            Ok(report) if whole && report.mismatch_sectors > 0 => return Err(Failure::Mismatch(report)),
+            _ => {}
         }
+        let second = (0..array.geometry().members()).find(|&role| array.state(role) == RoleState::InSync);
+        let Some(second) = second.filter(|_| is_kept && !array.needs_resync()) else { return Ok(()) };
+        if array.fail(second).await.is_err() {
+            return Ok(());
+        }
+        let now = self.content(array).await;
+        // A piece that can't be read, before or now, is not wrong.
+        let differs = |(before, now): (&Option<Vec<u8>>, &Option<Vec<u8>>)| {
+            before.as_ref().zip(now.as_ref()).is_some_and(|(before, now)| before != now)
+        };
+        match content.iter().zip(&now).position(differs) {
+            Some(at) => Err(Failure::NotKept { offset: at as u64 * PIECE }),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes to some blocks, in rows near and far.
+    async fn write_some(&self, client: &Client<Array>) {
+        let limits = client.volume().limits();
+        let block = u64::from(limits.block);
+        for offset in (0..limits.size).step_by((limits.size / 8).next_multiple_of(block) as usize) {
+            // Members may refuse.
+            let _answer = client.ask(Request::Write { offset, len: block, fua: false }).await;
+        }
+    }
+
+    /// All that can be read, in pieces.
+    async fn content(&self, array: &Array) -> Pieces {
+        let size = array.limits().size;
+        let mut content = Pieces::new();
+        for at in (0..size).step_by(PIECE as usize) {
+            let len = PIECE.min(size - at) as usize;
+            content.push(world::read(&self.pool, array, at, len).await.ok());
+        }
+        content
     }
 
     /// Roles that lack what is not lost: a member that could be rebuilt, or to which nothing has happened.

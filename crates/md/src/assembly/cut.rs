@@ -1,0 +1,166 @@
+//! Reshapes whose first or last record was cut short: it stands on some members, and not on others.
+//!
+//! md writes its superblocks one after the other, and the power may go in between. Two of its records change where bytes live:
+//!
+//! - The first one says that a reshape begins. Nothing moves before it stands on all members: the array is as it was. mdadm
+//!   refuses such a set.
+//! - The last one says that it has ended: by then all has moved, also on members that say less. Their data begin where the
+//!   reshape has put them. mdadm starts such a set, looks for those in the old place, and reads wrong bytes.
+//!
+//! The same holds for the record by which RAID 5 becomes RAID 6 without Q in its rows, or the reverse: it moves nothing.
+//! Either way members are one event apart, and a superblock of the untrue side is taken for what it would say on the other.
+//! Nothing is written to such an array: that would make two superblocks of one event count say different things.
+
+use brindle_format::md::{DeviceRole, Features, SUPERBLOCK_BYTES, Superblock};
+use brindle_layout::{Geometry, Layout, Level};
+
+use super::choose::{Picked, differing};
+use super::{Limitation, claimed};
+
+/// The number that layouts of RAID 6 add to those of RAID 5 that have the same rows, and Q on a member of its own.
+const WITH_LAST_Q: u32 = 16;
+
+/// The superblocks of a set by one side of a change of its shape.
+pub(super) struct OneSide {
+    /// By device: what takes the place of the superblock there.
+    pub(super) superblocks: Vec<Option<Superblock>>,
+    /// The reason why the array is only read.
+    pub(super) limit: Limitation,
+}
+
+/// The side that is true, if the superblocks of a set are on two sides of a record that was cut.
+pub(super) fn one_side(picked: &[Picked<'_>]) -> Option<OneSide> {
+    let members = || picked.iter().filter(|device| claimed(device.superblock).is_some() && !device.torn);
+    let newest = members().map(|device| device.superblock.events).max()?;
+    let at = |events: u64| members().map(|device| device.superblock).filter(move |sb| sb.events == events);
+    let (new, old) = (at(newest).next()?, at(newest.checked_sub(1)?).next()?);
+    let turn = turn(old, new)?;
+    // All of one count say the same: else nothing tells what came before what.
+    let is_alike = |sb: &Superblock| differing(sb, if sb.events == newest { new } else { old }).is_none();
+    if !at(newest).chain(at(newest - 1)).all(is_alike) {
+        return None;
+    }
+    let is_untrue = |sb: &Superblock| {
+        sb.events.saturating_add(1) >= newest && differing(sb, turn.untrue(old, new)).is_none()
+    };
+    // A superblock that is turned has to be one that a device of that size can hold.
+    let turned = |device: &Picked<'_>| {
+        if !is_untrue(device.superblock) {
+            return Some(None);
+        }
+        let mut block = [0; SUPERBLOCK_BYTES];
+        let turned = turn.turned(device.superblock, turn.true_one(old, new));
+        turned.encode(&mut block).ok()?;
+        Superblock::parse(turned.version, &block, device.bytes).ok().map(Some)
+    };
+    let superblocks: Vec<Option<Superblock>> = picked.iter().map(turned).collect::<Option<_>>()?;
+    let labels = picked.iter().zip(&superblocks).filter(|(_, turned)| turned.is_some());
+    let labels = labels.map(|(device, _)| device.label.to_owned()).collect();
+    Some(OneSide { superblocks, limit: Limitation::CutReshape { labels, began: turn != Turn::ToAfter } })
+}
+
+/// The way in which superblocks of the untrue side are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// The newer ones say that a reshape begins: they are taken for what they said before.
+    ToBefore,
+    /// The older ones say that it is under way: they are taken for what they would say after it.
+    ToAfter,
+    /// The newer ones have another level, by which nothing moves.
+    ToOldLevel,
+    /// The older ones say that a reshape is about to begin, which it did not.
+    NotBegun,
+}
+
+impl Turn {
+    fn untrue<'a>(self, old: &'a Superblock, new: &'a Superblock) -> &'a Superblock {
+        if matches!(self, Self::ToBefore | Self::ToOldLevel) { new } else { old }
+    }
+
+    fn true_one<'a>(self, old: &'a Superblock, new: &'a Superblock) -> &'a Superblock {
+        if matches!(self, Self::ToBefore | Self::ToOldLevel) { old } else { new }
+    }
+
+    /// A superblock of the untrue side as it would be on the side of `like`.
+    fn turned(self, sb: &Superblock, like: &Superblock) -> Superblock {
+        match self {
+            Self::ToBefore | Self::NotBegun => before(sb),
+            Self::ToAfter => after(sb),
+            Self::ToOldLevel => {
+                let mut turned = sb.clone();
+                (turned.level, turned.layout, turned.raid_disks) = (like.level, like.layout, like.raid_disks);
+                settled(turned)
+            }
+        }
+    }
+}
+
+/// How the two sides come together, if one is true.
+fn turn(old: &Superblock, new: &Superblock) -> Option<Turn> {
+    let like = |one: &Superblock, other: &Superblock| differing(one, other).is_none();
+    match (old.reshape, new.reshape) {
+        (None, Some(_)) => (has_not_moved(new) && like(&before(new), old)).then_some(Turn::ToBefore),
+        (Some(_), None) if like(&after(old), new) => Some(Turn::ToAfter),
+        (Some(_), None) => (has_not_moved(old) && like(&before(old), new)).then_some(Turn::NotBegun),
+        (None, None) => is_same_with_q(old, new).then_some(Turn::ToOldLevel),
+        (Some(_), Some(_)) => None,
+    }
+}
+
+/// One is a RAID 5, and the other has the same rows as a RAID 6 whose last member has Q.
+fn is_same_with_q(one: &Superblock, other: &Superblock) -> bool {
+    let (five, six) = if one.level == 5 { (one, other) } else { (other, one) };
+    let mut as_six = five.clone();
+    (as_six.level, as_six.layout) = (6, five.layout.saturating_add(WITH_LAST_Q));
+    as_six.raid_disks = five.raid_disks.saturating_add(1);
+    five.level == 5 && six.level == 6 && five.layout < 4 && differing(&as_six, six).is_none()
+}
+
+/// A superblock as it was before the reshape that it records.
+fn before(sb: &Superblock) -> Superblock {
+    let mut before = sb.clone();
+    (before.raid_disks, before.reshape) = (sb.old_raid_disks(), None);
+    settled(before)
+}
+
+/// A superblock as it will be after the reshape that it records.
+fn after(sb: &Superblock) -> Superblock {
+    let Some(reshape) = sb.reshape else { return sb.clone() };
+    let mut after = sb.clone();
+    (after.level, after.layout, after.chunk) = (reshape.new_level, reshape.new_layout, reshape.new_chunk);
+    after.data_offset = sb.new_data_offset();
+    let shift = reshape.new_offset.unwrap_or(0);
+    after.data_size = sb.data_size.saturating_add_signed(shift.saturating_neg());
+    after.reshape = None;
+    settled(after)
+}
+
+/// A superblock without a reshape: devices in roles that the array does not have are spares.
+fn settled(mut sb: Superblock) -> Superblock {
+    let count = sb.raid_disks;
+    let is_beyond =
+        |role: &&mut DeviceRole| matches!(role, DeviceRole::Active(role) if u32::from(*role) >= count);
+    sb.roles.iter_mut().filter(is_beyond).for_each(|role| *role = DeviceRole::Spare);
+    for feature in [Features::RESHAPE_ACTIVE, Features::RESHAPE_BACKWARDS, Features::NEW_OFFSET] {
+        sb.features = sb.features.with(feature, false);
+    }
+    sb
+}
+
+/// The reshape that a superblock records stands where it begins.
+fn has_not_moved(sb: &Superblock) -> bool {
+    let Some(reshape) = &sb.reshape else { return false };
+    if !sb.reshapes_backwards() {
+        return reshape.position == 0;
+    }
+    let unit = sb.chunk.max(reshape.new_chunk).max(1);
+    let component = sb.component_size - sb.component_size % unit;
+    let size = |level: i32, layout: u32, chunk: u64, count: u32| {
+        let level = Level::from_md(level).ok()?;
+        let layout = Layout::from_md(level, layout).ok()?;
+        Geometry::new(level, layout, chunk, &vec![component; count as usize]).ok().map(|it| it.size())
+    };
+    let old = size(sb.level, sb.layout, sb.chunk, sb.old_raid_disks());
+    let new = size(reshape.new_level, reshape.new_layout, reshape.new_chunk, sb.raid_disks);
+    old.zip(new).is_some_and(|(old, new)| reshape.position >= old.min(new))
+}
