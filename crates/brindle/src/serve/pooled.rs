@@ -39,10 +39,7 @@ pub(super) fn open(
             }
         }
     }
-    match refused {
-        Some(why) if opened.is_empty() && is_alone => Err(why),
-        _ => Ok(opened),
-    }
+    Ok(opened)
 }
 
 fn one(
