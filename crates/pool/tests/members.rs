@@ -109,7 +109,7 @@ fn an_opening_for_writing_without_a_member_that_was_in_use_asks_and_changes_noth
         holds(&io, &pool, &[1]).await;
         pool.stop().await.expect("stopped");
         let prepared = prepare(&io, chosen(&io, &house, &[1]).await, How::degraded(2), house.config()).await;
-        let prepared = prepared.ok().expect("it can be opened");
+        let Ok(prepared) = prepared else { panic!("it can be opened") };
         assert!(prepared.pool().check_create("two", 1 << 40).is_err());
         prepared.give_up();
     });
@@ -219,7 +219,7 @@ fn a_member_that_can_not_be_brought_up_stays_out() {
         faults.gone = false;
         faults.unwritable.push(BadRange::forever(0..MEMBER));
     });
-    let io = Io::new(Box::new(sim.clone()));
+    let io = Io::new(Box::new(sim));
     io.block_on(async {
         let pool = opened(&io, &house, &[], How::writing(3)).await.expect("it does without");
         assert_eq!(out(&pool), [1]);

@@ -130,9 +130,10 @@ impl Uberblock {
         if self.opening == other.opening {
             return self.record >= other.record;
         }
-        let is_overruled = |at: usize| at.checked_sub(1).is_some_and(|at| self.lineage[at] == OVERRULED);
-        let is_own = |at: usize| self.lineage[at] == other.opening && !is_overruled(at);
-        other.opening != OVERRULED && (0..self.lineage.len()).any(is_own)
+        let before = |at: usize| at.checked_sub(1).and_then(|at| self.lineage.get(at));
+        let is_own =
+            |(at, opening): (usize, &u64)| *opening == other.opening && before(at) != Some(&OVERRULED);
+        other.opening != OVERRULED && self.lineage.iter().enumerate().any(is_own)
     }
 
     /// The block's bytes.
