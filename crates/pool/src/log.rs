@@ -141,7 +141,8 @@ impl Core {
         if lane == Lane::Users {
             self.pay(items.len() as i64).await;
         }
-        let grant = match self.room_for(lane, &items, BATCH_BLOCKS).await {
+        let coming = self.coming_of(&items);
+        let grant = match self.room_for(lane, &items, BATCH_BLOCKS, coming).await {
             Ok(grant) => grant,
             Err(error) => return Err((items, error)),
         };
@@ -153,7 +154,7 @@ impl Core {
         self.log.flying.set(self.log.flying.get() + 1);
         let of_users = usize::from(lane == Lane::Users);
         self.log.of_users.set(self.log.of_users.get() + of_users);
-        let coming = self.coming_of(&items);
+        let coming = coming.of_fewer(items.len());
         self.log.coming.set(self.log.coming.get().and(coming));
         self.space.borrow_mut().written(grant.segment, sequence);
         let fua = items.iter().any(|item| item.fua);
@@ -185,7 +186,8 @@ impl Core {
                 Err(VolumeError::Member { error: OpError::Medium(_) | OpError::NoSpace, .. }) => {
                     // The members stay; what fits goes elsewhere under the same number, less of it each time: some of the
                     // stripes that lie side by side are well.
-                    match self.room_for(load.lane, &load.items, BATCH_BLOCKS >> attempt).await {
+                    let (most, coming) = (BATCH_BLOCKS >> attempt, self.coming_of(&load.items));
+                    match self.room_for(load.lane, &load.items, most, coming).await {
                         Ok(grant) => {
                             load.grant = grant;
                             let rest = beyond(grant, &mut load.items);
