@@ -148,7 +148,8 @@ impl Core {
         if lane == Lane::Users {
             self.pay(items.len() as i64).await;
         }
-        let grant = match self.room_for(lane, &items, BATCH_BLOCKS).await {
+        let coming = self.coming_of(&items);
+        let grant = match self.room_for(lane, &items, BATCH_BLOCKS, coming).await {
             Ok(grant) => grant,
             Err(error) => return Err((items, error)),
         };
@@ -160,7 +161,7 @@ impl Core {
         self.log.flying.set(self.log.flying.get() + 1);
         let of_users = usize::from(lane == Lane::Users);
         self.log.of_users.set(self.log.of_users.get() + of_users);
-        let coming = self.coming_of(&items);
+        let coming = coming.of_fewer(items.len());
         self.log.coming.set(self.log.coming.get().and(coming));
         self.space.borrow_mut().written(grant.segment, sequence);
         let fua = items.iter().any(|item| item.fua);
@@ -198,7 +199,8 @@ impl Core {
                     result = Err(error);
                     // The members stay; what fits goes elsewhere under the same number, less of it each time: some of the
                     // stripes that lie side by side are well.
-                    match self.room_for(load.lane, &load.items, BATCH_BLOCKS >> attempt).await {
+                    let (most, coming) = (BATCH_BLOCKS >> attempt, self.coming_of(&load.items));
+                    match self.room_for(load.lane, &load.items, most, coming).await {
                         Ok(grant) => {
                             load.grant = grant;
                             let rest = beyond(grant, &mut load.items);

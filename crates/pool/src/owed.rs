@@ -20,6 +20,11 @@ impl Coming {
         Self { leaves: self.leaves - other.leaves, fresh: self.fresh - other.fresh }
     }
 
+    /// No more than so many items cost, of which each may be zeroes.
+    pub(crate) fn of_fewer(self, items: usize) -> Self {
+        self.at_most(2 * items)
+    }
+
     /// No more than so many blocks of these.
     pub(crate) fn at_most(self, blocks: usize) -> Self {
         Self { leaves: self.leaves.min(blocks), fresh: self.fresh.min(blocks) }

@@ -10,8 +10,9 @@ fn storms(seeds: core::ops::Range<u64>, each: u64) -> (u64, Phases) {
         let calm = run(seed, None);
         assert_eq!(calm.broken, None, "seed {seed}, calm");
         // Nothing of it is cut, and all segments are written again and again.
-        let least = calm.reuses.least().expect("it has segments");
-        assert!(least.1 >= REUSED, "seed {seed}: segment {} was reused {} times", least.0, least.1);
+        if let Some((segment, times)) = calm.reuses.least() {
+            assert!(times >= REUSED, "seed {seed}: segment {segment} was reused {times} times");
+        }
         let mut random = Random::stream(seed, 0x706f_6f6c);
         for _ in 0..each {
             let cut = calm.cut(&mut random);

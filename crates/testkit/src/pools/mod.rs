@@ -207,7 +207,11 @@ impl Subject for Pools {
     }
 
     fn let_go(&mut self, _: &Scene) {
-        self.reuses.add(&Reuses(self.boot.reuses.take()));
+        let reuses = self.boot.reuses.take();
+        // See `begin`: nobody waits until all of them were used again.
+        if !self.boot.plan.usual {
+            self.reuses.add(&Reuses(reuses));
+        }
         self.boot.pool.take();
     }
 
