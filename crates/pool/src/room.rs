@@ -102,12 +102,6 @@ impl Core {
             Some(grants) => Ok((grants, debt)),
             None => {
                 self.map.borrow_mut().owe(debt);
-                eprintln!(
-                    "DBG no pages {pages} debt {} room {} {:?}",
-                    self.page_debt(Coming::default()),
-                    space.room_for_pages(),
-                    space.usage()
-                );
                 Err(VolumeError::NoSpace)
             }
         }
@@ -231,13 +225,6 @@ impl Core {
             let gained = self.space.borrow().freed > freed || self.map.borrow().changes() < passed;
             vain = if gained { 0 } else { vain + 1 };
         }
-        eprintln!(
-            "DBG refused {lane:?} {coming:?} debt {} room {} log {:?} {:?}",
-            self.page_debt(Coming::default()),
-            self.room_for_changes(),
-            self.space.borrow().usage(),
-            self.last_result.get()
-        );
         // Where checkpoints fail it is not room that is missing.
         Err(self.last_result.get().err().unwrap_or(VolumeError::NoSpace))
     }

@@ -139,7 +139,7 @@ impl Life {
         let there: Vec<MemberId> =
             (0..self.ids.len()).filter(|n| !self.failed.contains(n)).map(|n| self.ids[n]).collect();
         let config = PoolConfig::new(|| 1_800_000_001);
-        let how = How::Writing { opening: self.opening };
+        let how = How::degraded(self.opening);
         let (pool, recovered) =
             open(io, &there, how, None, config).await.map_err(|why| format!("it does not open: {why}"))?;
         if recovered.lost > 0 || pool.is_read_only() {
