@@ -64,7 +64,9 @@ impl Happened {
 
     pub(super) fn severity(&self) -> Severity {
         match &*self.event {
-            "Fail" | "DegradedArray" | "DeviceDisappeared" | "ArrayBroken" | "BlocksLost" => Severity::Critical,
+            "Fail" | "DegradedArray" | "DeviceDisappeared" | "ArrayBroken" | "BlocksLost" => {
+                Severity::Critical
+            }
             _ if self.is_alert() => Severity::Warning,
             _ => Severity::Info,
         }

@@ -48,7 +48,8 @@ impl Map {
 
     /// A leaf has all blocks that it can have.
     fn is_full(&self, at: Key, slot: &Slot) -> bool {
-        let (count, end) = (slot.content.as_ref().map_or(slot.count.into(), Entries::len), self.next_leaf(at));
+        let (count, end) =
+            (slot.content.as_ref().map_or(slot.count.into(), Entries::len), self.next_leaf(at));
         end.0 == at.0 && end.1 - at.1 == count as u64
     }
 
