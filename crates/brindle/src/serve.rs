@@ -15,6 +15,7 @@ mod reload;
 mod reservation_files;
 mod takeover;
 mod tls;
+mod wanted;
 
 use std::cell::RefCell;
 use std::os::unix::net::UnixListener;
@@ -30,7 +31,7 @@ use brindle_export::nbd;
 use brindle_format::md::display_uuid;
 use brindle_host::control::{self, Control, Ended};
 use brindle_host::mailbox::{self, Sender};
-use brindle_host::opening::{Config, MetricsConfig, Opening, Permission, UnixRights};
+use brindle_host::opening::{Config, MetricsConfig, Opening, UnixRights};
 use brindle_host::{
     Any, Configured, ControlHandler, Doors, Exported, Listener, Message, News, Order, Placed, Reload,
     Service, Snapshot,
@@ -43,7 +44,7 @@ use serde_json::json;
 use crate::cli::Serve;
 use crate::descriptors::Room;
 use crate::failure::Failure;
-use crate::host::{self, Found, Host, Wanted};
+use crate::host::{Found, Host, Wanted};
 use crate::ring::Ring;
 use crate::settings::{RunningSettings, Settings, Sought, Taken};
 use crate::shutdown::{self, LastResort, Shutdown, Socket};
@@ -60,6 +61,8 @@ use reload::{Admission, Anew};
 use takeover::{AskedToHandOver, Predecessor, hand_over};
 pub(crate) use takeover::{Inherited, inherit};
 use tls::Certificates;
+pub(crate) use wanted::access;
+use wanted::wanted;
 
 pub(crate) fn serve(args: &Serve) -> Result<ExitCode, Failure> {
     if args.background && !detached::is_waited_for() {
@@ -399,47 +402,6 @@ fn listen(folder: &Path, name: &str) -> Result<(UnixListener, SocketFile), Failu
         )),
         other => other.into(),
     })
-}
-
-/// The arrays to be served with their names. They are opened for writing, unless the user or an array's features
-/// forbid it.
-fn wanted(opening: &Opening, found: Vec<Found>, unserved: &Unserved) -> Result<Vec<Wanted>, Failure> {
-    let names = match &opening.name {
-        // A server of several arrays has a name of its own.
-        Some(name) if found.len() == 1 && !opening.own_names => vec![name.clone()],
-        _ => host::names(&found),
-    };
-    let several = opening.own_names || found.len() > 1;
-    let mut wanted = Vec::with_capacity(found.len());
-    for (name, found) in names.into_iter().zip(found) {
-        match access(opening, &found, several.then_some(&*name)) {
-            Ok(access) => wanted.push(Wanted { name, found, access }),
-            Err(why) => unserved.leave(&name, &display_uuid(found.assembly.uuid).to_string(), why)?,
-        }
-    }
-    Ok(wanted)
-}
-
-/// `name`: the array's name in messages, where there are several.
-pub(crate) fn access(opening: &Opening, found: &Found, name: Option<&str>) -> Result<DeviceAccess, Failure> {
-    let uuid = display_uuid(found.assembly.uuid).to_string();
-    let said = opening.access_of(name.unwrap_or(&found.own_name()), &uuid);
-    if said == Permission::ReadOnly {
-        return Ok(DeviceAccess::Read);
-    }
-    let reasons: Vec<String> =
-        found.limits().filter(|limit| limit.forbids_writes()).map(ToString::to_string).collect();
-    if reasons.is_empty() {
-        return Ok(DeviceAccess::Write);
-    }
-    let reasons = reasons.join("; ");
-    if said == Permission::ReadWrite {
-        let array = name.map_or_else(|| "the array".to_owned(), |name| format!("array '{name}'"));
-        return Err(Failure::Refused(format!("{array} can't be written to: {reasons}")));
-    }
-    let of = name.map_or_else(String::new, |name| format!("{name}: "));
-    eprintln!("brindle: {of}serving read-only: {reasons}");
-    Ok(DeviceAccess::Read)
 }
 
 /// An initiator's patience, in milliseconds: VMware gives up a path whose commands take 5 to 8 seconds.

@@ -1,5 +1,7 @@
 //! The executor: tasks, timers, groups of operations, over one reactor on one thread.
 
+mod sockets;
+
 use core::cell::{Cell, RefCell};
 use core::future::Future;
 use core::pin::Pin;
@@ -11,13 +13,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::arena::{NoMemory, NotGiven, Region, Source};
-use crate::buf::Slice;
 use crate::core::Core;
 use crate::given::{Given, Pages};
-use crate::group::{Group, Pending};
+use crate::group::Group;
 use crate::op::{
-    Completion, MemberId, MemberInfo, MemberKind, OpClass, OpError, OpKind, OpSpan, Owner, PathTarget, Probe,
-    SocketId,
+    Completion, MemberId, MemberInfo, MemberKind, OpClass, OpError, OpSpan, Owner, PathTarget, Probe,
 };
 use crate::pool::Pool;
 use crate::reactor::{Reactor, Unpark};
@@ -451,62 +451,6 @@ impl Io {
         group.submit_by(until).await.value().map(Probe::from_bits)
     }
 
-    /// Waits for a connection on a listening socket.
-    ///
-    /// # Errors
-    /// [`OpError::Cancelled`] once the listener is closed; [`OpError::Medium`] for lack of memory or descriptors,
-    /// [`OpError::Disconnected`] for other errors: the next connection may be taken all the same.
-    pub async fn accept(&self, listener: SocketId) -> Result<SocketId, OpError> {
-        let value = self.socket_op(OpKind::Accept { socket: listener }, &[]).await?;
-        Ok(SocketId(value as u32))
-    }
-
-    /// Receives what has come, at most the slice's length; 0 at the end of the stream.
-    ///
-    /// # Errors
-    /// [`OpError::Disconnected`] if the other end reset the connection, [`OpError::Cancelled`] if this end closed it,
-    /// [`OpError::Medium`] for lack of memory.
-    pub async fn recv(&self, socket: SocketId, into: &Slice) -> Result<usize, OpError> {
-        let value = self.socket_op(OpKind::Recv { socket }, core::slice::from_ref(into)).await?;
-        Ok(value as usize)
-    }
-
-    /// Sends all bytes of all slices (at most [`crate::MAX_SEGMENTS`]), in order. Two sends on one socket must not overlap.
-    ///
-    /// # Errors
-    /// [`OpError::Disconnected`] if the other end is gone, [`OpError::Cancelled`] if this end closed it, [`OpError::Medium`] for lack of memory.
-    pub async fn send(&self, socket: SocketId, from: &[Slice]) -> Result<(), OpError> {
-        self.socket_op(OpKind::Send { socket }, from).await.map(|_| ())
-    }
-
-    fn socket_op(&self, kind: OpKind, memory: &[Slice]) -> SocketPending {
-        let mut group = self.group();
-        group.socket(kind, memory);
-        SocketPending(group.submit())
-    }
-
-    /// Closes a socket: operations that wait on it complete, with an error or as the end of the stream.
-    pub fn close(&self, socket: SocketId) {
-        self.0.core.reactor.borrow_mut().close_socket(socket);
-    }
-
-    /// Bytes sent on a connection that its other end has not taken, to compare with an earlier value; `None` if unknown. A
-    /// send under way may count with the part that the kernel has. For a Unix socket it is the kernel's memory for it, in
-    /// steps of at most 36 KiB. For TCP it is unacknowledged data: data waiting there for its program counts as taken.
-    pub fn untaken(&self, socket: SocketId) -> Option<u64> {
-        self.0.core.reactor.borrow().untaken(socket)
-    }
-
-    /// The address of the other end of a connection over a network; `None` of a Unix socket, and where nothing tells.
-    pub fn peer(&self, socket: SocketId) -> Option<core::net::IpAddr> {
-        self.0.core.reactor.borrow().peer(socket)
-    }
-
-    /// The address of this end of a connection over a network, or of a listener; `None` as of a peer.
-    pub fn local(&self, socket: SocketId) -> Option<core::net::SocketAddr> {
-        self.0.core.reactor.borrow().local(socket)
-    }
-
     pub(crate) fn set_timer(&self, at: Instant) -> (Instant, u64) {
         let number = self.0.next_timer.get();
         self.0.next_timer.set(number + 1);
@@ -522,15 +466,6 @@ impl Io {
 impl core::fmt::Debug for Io {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Io").field("in_flight", &self.in_flight()).finish_non_exhaustive()
-    }
-}
-
-struct SocketPending(Pending);
-
-impl Future for SocketPending {
-    type Output = Result<u64, OpError>;
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(cx).map(|outcome| outcome.value())
     }
 }
 

@@ -18,6 +18,7 @@ mod killed;
 mod machine;
 mod packaged;
 mod pasted;
+mod pool_members;
 mod pools;
 mod reshape;
 mod server;

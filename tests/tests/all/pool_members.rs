@@ -1,0 +1,162 @@
+//! Members of pools that are missing, come back or have lost their labels.
+
+use std::path::PathBuf;
+
+use brindle_tests::files::MIB;
+use brindle_tests::program::{self, Server};
+use rustix::process::Signal;
+
+use super::pools::{Tank, bytes, write};
+
+/// The state of each member, by the pool that nobody serves.
+fn states(tank: &Tank) -> Vec<String> {
+    let detail = tank.run("detail --json", &tank.members).ended(0).report();
+    let devices = detail["devices"].as_array().unwrap();
+    devices.iter().map(|device| device["state"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn no_member_leaves_by_a_change_that_is_refused_or_without_a_word() {
+    let tank = Tank::new("raidz1", 3);
+    tank.stopped("volume create", "tank/one 1M").ok();
+    let two = Tank { dir: tempfile::tempdir().unwrap(), members: tank.members[..2].to_vec() };
+    let lacks = ["0.2", "--degraded"];
+    // Each of these would be carried out, or is refused for itself.
+    for (command, names) in [
+        ("volume create", "tank/two 1M"),
+        ("volume create", "tank/two 900G"),
+        ("volume rename", "tank/one tank/two"),
+        ("volume destroy", "tank/one"),
+        ("pool destroy", "tank"),
+    ] {
+        two.stopped(command, names).refused(1, &lacks);
+    }
+    for (command, names, words) in [
+        ("volume create --degraded", "tank/two 900G", "does not fit"),
+        ("volume create --degraded", "tank/one 1M", "already"),
+        ("volume rename --degraded", "tank/two tank/three", "no volume two"),
+        ("volume destroy --degraded", "tank/two", "no volume two"),
+        ("volume destroy --degraded", "pond/one", "'pond'"),
+        ("pool destroy --degraded", "pond", "'pond'"),
+    ] {
+        let refused = two.stopped(command, names);
+        assert!(refused.code != 0 && refused.err.contains(words), "{command} {names}: {}", refused.err);
+    }
+    let words = format!("serve --runtime-dir {}", tank.runtime().display());
+    two.run(&words, &two.members).refused(1, &lacks);
+    assert_eq!(states(&tank), ["online"; 3]);
+    // With the word it goes on without, and has the member again when that is back.
+    let content = bytes(3, MIB);
+    let without = ["--degraded"].map(PathBuf::from).into_iter().chain(two.members.iter().cloned());
+    let server = Server::start(&tank.runtime(), without);
+    write(&mut tank.client("one"), 0, &content);
+    server.stop();
+    assert_eq!(states(&tank), ["online", "online", "missing"]);
+    let told = tank.run("detail", &tank.members).ended(0).err;
+    assert!(told.contains("used again as soon as the pool is written to"), "{told}");
+    let server = tank.serve();
+    let status = tank.ask("status tank --json").json();
+    assert_eq!(status["pool"]["state"], serde_json::json!(["online"]), "{status}");
+    assert_eq!(status["events"][0]["kind"], "member-returned", "{status}");
+    tank.ask("wait tank").ok();
+    tank.ask("stop tank").ok();
+    assert_eq!(server.signal_or_ended().0, 0);
+    assert_eq!(states(&tank), ["online"; 3]);
+    assert!(tank.cat(&tank.members[1..]) == content, "it counts for all it has");
+    tank.run("check", &tank.members).ok();
+}
+
+#[test]
+fn a_named_device_that_lost_both_labels_does_not_stop_the_others() {
+    let tank = Tank::new("raidz1", 3);
+    tank.stopped("volume create", "tank/one 1M").ok();
+    std::fs::write(&tank.members[1], vec![0; 16 * MIB as usize]).unwrap();
+    let server = tank.serve();
+    let status = tank.ask("status tank --json").json();
+    assert_eq!(status["pool"]["devices"][1]["state"], "missing", "{status}");
+    let why = status["left_out"][0]["why"].as_str().unwrap();
+    assert!(why.contains("not a member of a pool"), "{why}");
+    tank.ask("stop tank").ok();
+    assert_eq!(server.signal_or_ended().0, 0);
+    tank.stopped("volume create", "tank/two 1M").ended(0);
+    // One that can't be a member of this pool is told as ever.
+    let strange = tank.dir.path().join("strange");
+    std::fs::write(&strange, vec![0; MIB as usize]).unwrap();
+    let all: Vec<PathBuf> = tank.members.iter().cloned().chain([strange.clone()]).collect();
+    let words = format!("serve --runtime-dir {}", tank.runtime().display());
+    let refused = tank.run(&words, &all).ended(1);
+    assert!(refused.err.contains("has no md superblock"), "{}", refused.err);
+}
+
+/// A daemon has a pool that lacks a member for reading alone until that is here, unless its settings say otherwise.
+#[test]
+fn a_daemon_waits_for_members_of_a_pool_that_were_in_use() {
+    let tank = Tank::new("raidz1", 3);
+    tank.stopped("volume create", "tank/one 1M").ok();
+    let (folder, file) = (tank.dir.path().join("disks"), tank.dir.path().join("brindle.toml"));
+    std::fs::create_dir(&folder).unwrap();
+    let place = |n: usize| folder.join(tank.members[n].file_name().unwrap());
+    (0..2).for_each(|n| std::fs::rename(&tank.members[n], place(n)).unwrap());
+    let settings = |degraded: bool| {
+        let text = format!(
+            "homehost = \"none\"\nwait = \"1ms\"\nname = \"tank\"\ndevices = [{folder:?}]\n[tuning]\nmemory = \"64M\"\n[[pools]]\nname = \"tank\"\ndegraded = {degraded}\n"
+        );
+        std::fs::write(&file, text).unwrap();
+    };
+    let start = || Server::start_by("daemon", &tank.runtime(), [Path::new("--config"), file.as_path()], &[]);
+    // It is not there for a moment when it is opened for writing.
+    let state = || {
+        let asked = tank.ask("status tank --json");
+        let report = (asked.code == 0).then(|| asked.report()).unwrap_or_default();
+        report["pool"]["state"].as_array().cloned().unwrap_or_default()
+    };
+    let is = |word: &str| state().iter().any(|one| one == word);
+    settings(false);
+    let server = start();
+    let status = tank.ask("status tank --json").json();
+    assert_eq!(status["waits_for"], serde_json::json!(["0.2"]), "{status}");
+    assert!(is("degraded") && is("read-only"), "{:?}", state());
+    let told = tank.ask("status tank").ended(0).text();
+    assert!(told.contains("are missing: 0.2; it is read-only until"), "{told}");
+    tank.ask("volume create tank/two 1M").ended(1);
+    // Nothing but that member changes it.
+    tank.ask("reload").ended(0);
+    assert!(is("degraded") && is("read-only"), "{:?}", state());
+    std::fs::rename(&tank.members[2], place(2)).unwrap();
+    let begun = std::time::Instant::now();
+    while state() != ["online"] {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{:?}", state());
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert!(tank.ask("status tank --json").json()["waits_for"].is_null());
+    write(&mut tank.client("one"), 0, &bytes(2, 4096));
+    let (code, err) = server.signal(Signal::TERM);
+    assert!(code == 0 && err.contains("it is read-only until they are here"), "{code}: {err}");
+
+    std::fs::rename(place(2), &tank.members[2]).unwrap();
+    settings(true);
+    let server = start();
+    assert!(is("degraded") && !is("read-only"), "{:?}", state());
+    let (code, err) = server.signal(Signal::TERM);
+    assert_eq!(code, 0, "{err}");
+}
+
+/// Clients that find the socket find the exports.
+#[test]
+fn exports_of_a_pool_are_there_when_the_socket_is() {
+    let tank = Tank::new("mirror", 2);
+    tank.stopped("volume create", "tank/one 1M").ok();
+    for _ in 0..3 {
+        let mut command = std::process::Command::new(program::path());
+        command.args(["serve", "--runtime-dir"]).arg(tank.runtime()).args(&tank.members);
+        let mut server = command.stdout(std::process::Stdio::null()).spawn().unwrap();
+        let socket = tank.runtime().join("tank.nbd");
+        while std::os::unix::net::UnixStream::connect(&socket).is_err() {
+            assert!(server.try_wait().unwrap().is_none(), "it has ended");
+            std::thread::sleep(std::time::Duration::from_micros(200));
+        }
+        assert_eq!(tank.client("one").size(), MIB);
+        tank.ask("stop tank").ok();
+        assert!(server.wait().unwrap().success());
+    }
+}
