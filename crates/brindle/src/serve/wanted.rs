@@ -10,7 +10,11 @@ use crate::unserved::Unserved;
 
 /// The arrays to be served with their names. They are opened for writing, unless the user or an array's features
 /// forbid it.
-pub(super) fn wanted(opening: &Opening, found: Vec<Found>, unserved: &Unserved) -> Result<Vec<Wanted>, Failure> {
+pub(super) fn wanted(
+    opening: &Opening,
+    found: Vec<Found>,
+    unserved: &Unserved,
+) -> Result<Vec<Wanted>, Failure> {
     let names = match &opening.name {
         // A server of several arrays has a name of its own.
         Some(name) if found.len() == 1 && !opening.own_names => vec![name.clone()],
