@@ -31,7 +31,7 @@ use brindle_export::nbd;
 use brindle_format::md::display_uuid;
 use brindle_host::control::{self, Control, Ended};
 use brindle_host::mailbox::{self, Sender};
-use brindle_host::opening::{Config, MetricsConfig, Opening, UnixRights};
+use brindle_host::opening::{Config, MetricsConfig, Opening, Permission, UnixRights};
 use brindle_host::{
     Any, Configured, ControlHandler, Doors, Exported, Listener, Message, News, Order, Placed, Reload,
     Service, Snapshot,
@@ -44,7 +44,7 @@ use serde_json::json;
 use crate::cli::Serve;
 use crate::descriptors::Room;
 use crate::failure::Failure;
-use crate::host::{Found, Host, Wanted};
+use crate::host::{Host, Wanted};
 use crate::ring::Ring;
 use crate::settings::{RunningSettings, Settings, Sought, Taken};
 use crate::shutdown::{self, LastResort, Shutdown, Socket};

@@ -1,6 +1,6 @@
 //! Members of pools that are missing, come back or have lost their labels.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use brindle_tests::files::MIB;
 use brindle_tests::program::{self, Server};
