@@ -259,8 +259,7 @@ pub(crate) enum Command {
     /// BlocksCorrected is of a member that gave wrong blocks or could not read them, once an hour at most. DeviceDisappeared is also an array or
     /// a pool that a daemon's settings name and that is not served, and an ARRAY line of mdadm.conf whose array nobody has. Events that need
     /// attention are mailed, all that came together in one mail; so is once a day what stays so, and in the end that the array is whole again.
-    /// A program gets the event, the array and the device as arguments. One that hangs or fails is reported, and nothing waits for it. Mail and
-    /// webhooks are tried until they are taken.
+    /// A program gets the event, the array and the device as arguments. One that hangs or fails is reported, and nothing waits for it.
     Monitor(Monitor),
     /// Export a running array to clients again, or change the limits of its clients
     ///
