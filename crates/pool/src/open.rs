@@ -268,7 +268,8 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
     let Chosen { label, head, members: ids, torn, .. } = chosen;
     let device = |id: Option<MemberId>| id.map(|id| Device { id, data_offset: DATA_START });
     let members = Rc::new(Members::new(io, ids.into_iter().map(device)));
-    let redundant = label.vdevs.iter().all(|vdev| vdev.parity > 0);
+    // Each vdev bears losses of its own; `lose` asks which.
+    let redundant = label.vdevs.iter().any(|vdev| vdev.parity > 0);
     let treatment = Treatment {
         dependence: Dependence { redundant, coupled: false },
         patience: config.patience,

@@ -64,7 +64,7 @@ fn a_member_that_is_silent_for_a_while_makes_no_block_lost() {
 /// The kernel's errors for a disk that was pulled are those of a full file system.
 #[test]
 fn a_member_that_was_pulled_is_failed_and_no_client_sees_an_error() {
-    let kinds = [Kind::Mirror(2), Kind::Raidz(1, 3), Kind::Raidz(2, 5), Kind::Two];
+    let kinds = [Kind::Mirror(2), Kind::Raidz(1, 3), Kind::Raidz(2, 5), Kind::Two, Kind::Unlike];
     for (seed, kind) in (20..).zip(kinds) {
         for reads_first in [false, true] {
             let sim = Sim::new(seed);

@@ -19,6 +19,8 @@ pub enum Kind {
     Plain(usize),
     /// Two vdevs of raidz1 with three members.
     Two,
+    /// A vdev of raidz1 with three members, and one of one device, which bears no loss.
+    Unlike,
 }
 
 impl Kind {
@@ -29,6 +31,7 @@ impl Kind {
             Self::Mirror(count) => vec![vdev(VdevKind::Mirror, count as u8 - 1, count)],
             Self::Plain(count) => vec![vdev(VdevKind::Plain, 0, 1); count],
             Self::Two => vec![vdev(VdevKind::Raidz, 1, 3); 2],
+            Self::Unlike => vec![vdev(VdevKind::Raidz, 1, 3), vdev(VdevKind::Plain, 0, 1)],
         }
     }
 }

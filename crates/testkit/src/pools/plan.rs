@@ -49,6 +49,7 @@ impl PoolPlan {
             Kind::Mirror(count) => vec![(count - 1, count)],
             Kind::Plain(count) => vec![(0, 1); count],
             Kind::Two => vec![(1, 3); 2],
+            Kind::Unlike => vec![(1, 3), (0, 1)],
         };
         let (mut victims, mut first) = (Vec::new(), 0);
         for (parity, count) in vdevs {
