@@ -154,10 +154,16 @@ fn those_that_wait_for_a_place_hold_up_nobody_and_end_with_the_server() {
         for name in 1..=8 {
             all.push(doors.initiator(name).await);
         }
-        // All have chosen: one more is sent away at once.
+        // All have chosen: one more is sent away as soon as it says something, and one that is silent before long.
         let mut more = doors.stranger(20).await;
+        more.send(more.login_header(0x87), more.introduction().as_bytes()).await;
         let (took, came) = doors.seconds(more.receive()).await;
-        assert!(came.is_none() && took < 0.1, "{took} s");
+        let (header, _) = came.expect("it is told");
+        assert_eq!((header.opcode(), header.0[36..38].to_vec()), (response::LOGIN, vec![3, 2]));
+        assert!(took < 0.1, "{took} s");
+        let mut silent = doors.stranger(21).await;
+        let (took, came) = doors.seconds(silent.receive()).await;
+        assert!(came.is_none() && took < 3.0, "{took} s");
         // One whose command does not end leaves its place as soon as that does.
         doors.volume.hangs.set(true);
         let mut header = Header::new(request::COMMAND, 77).byte(1, FINAL);
