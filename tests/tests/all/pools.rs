@@ -329,8 +329,10 @@ fn what_can_not_be_is_refused_and_changes_nothing() {
     for name in [".", ".."] {
         create(&["-f", name, "mirror", names[0], names[1]]).refused(2, &["is not a name"]);
     }
-    let unlike = ["tank", "mirror", names[0], names[1], "raidz1", names[2]];
-    create(&unlike).refused(2, &["unlike redundancy", "a mirror of 2", "raidz1", "--force"]);
+    let unlike = ["tank", "mirror", names[0], names[1], "raidz2", names[2]];
+    create(&unlike).refused(2, &["unlike redundancy", "a mirror of 2", "raidz2", "--force"]);
+    // These bear the loss of one each.
+    create(&["tank", "mirror", names[0], names[1], "raidz1", names[2]]).refused(2, &["has 1 device"]);
     let larger = dir.path().join("larger");
     std::fs::File::create(&larger).unwrap().set_len(64 * MIB).unwrap();
     let told = create(&["-n", "tank", "mirror", names[0], larger.to_str().unwrap()]).ended(0);

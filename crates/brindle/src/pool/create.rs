@@ -123,7 +123,8 @@ pub(super) fn create(args: &PoolCreate) -> Result<(), Failure> {
 /// Vdevs that bear the loss of unlike numbers of members: the pool bears no more than the least of them does.
 fn refuse_unlike(vdevs: &[Vdev]) -> Result<(), Failure> {
     let named: Vec<(String, usize)> = vdevs.iter().map(in_words).collect();
-    let Some(((first, most), other)) = named.first().zip(named.iter().find(|one| **one != named[0])) else {
+    let Some(((first, most), other)) = named.first().zip(named.iter().find(|(_, most)| *most != named[0].1))
+    else {
         return Ok(());
     };
     let least = other.1.min(*most);
