@@ -73,6 +73,10 @@ impl<'a> Pages<'a> {
             self.refused
                 .is_none_or(|refused| grant.segment != refused.segment || grant.stripe > refused.stripe)
         };
+        if self.refused.is_some() {
+            // Room for pages goes with places that members refuse.
+            self.core.cramped.set(true);
+        }
         if !self.is_named {
             space.give_back(&grants.iter().filter(is_well).copied().collect::<Vec<_>>());
         }
