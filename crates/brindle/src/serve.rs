@@ -526,15 +526,18 @@ fn start(
         gates: ways_in,
         listener,
     };
-    io.block_on(async {
-        for opened in opened {
-            let (name, uuid) = (opened.pool.label().name.clone(), opened.pool.label().pool.to_string());
-            if let Err(why) = door.offer_pool(opening, opened).await {
-                unserved.leave(&name, &uuid, why)?;
+    // Where there are none nothing else gets a turn, either: its events come behind the first line.
+    if !opened.is_empty() {
+        io.block_on(async {
+            for opened in opened {
+                let (name, uuid) = (opened.pool.label().name.clone(), opened.pool.label().pool.to_string());
+                if let Err(why) = door.offer_pool(opening, opened).await {
+                    unserved.leave(&name, &uuid, why)?;
+                }
             }
-        }
-        Ok::<_, Failure>(())
-    })?;
+            Ok::<_, Failure>(())
+        })?;
+    }
     let (to, asked) = mailbox::mailbox(&io);
     drop(io.spawn(joining::take_in(asked, door)));
     let joins = joining::configured(&service, to, configured, unserved);
