@@ -339,7 +339,7 @@ impl Set {
         let (start, image) = (offset as usize + 4096, &mut self.members[member].image);
         let behind = start + PPL_HEADER_BYTES;
         let own = image.get(behind..behind + entry.parity_bytes as usize).map(ppl::parity_checksum);
-        let checksum = own.filter(|_| entry.checksum % 4 != 0).unwrap_or(entry.checksum);
+        let checksum = own.filter(|_| !entry.checksum.is_multiple_of(4)).unwrap_or(entry.checksum);
         let header = PplHeader {
             signature: ppl::signature(uuid),
             generation: 1,
