@@ -239,24 +239,18 @@ fn one_member_less_is_fine_if_md_stopped_the_array_and_refused_if_not() {
                 .refused(1, &["can't be written to", "feature ppl"]);
         });
     }
-    for (name, feature) in [("journal-dirty", "feature journal")] {
-        let copy = Copy::of(named(&made, name)).without(&[1]);
-        copy.unchanged(|| {
-            for command in ["cat", "check", &copy.serve_arguments("--read-only")] {
-                copy.run(command).refused(1, &["not stopped cleanly", "role 1", "--force"]);
-            }
-            let detail = copy.detail();
-            assert!(words(&detail["limits"]).iter().any(|limit| limit.contains(feature)), "{detail}");
-            let forced = copy.run("cat --force").ended(0);
-            assert!(
-                forced.err.contains(feature) && forced.err.contains("not stopped cleanly"),
-                "{}",
-                forced.err
-            );
-            copy.run(&copy.serve_arguments("--force --read-write"))
-                .refused(1, &["can't be written to", feature]);
-        });
-    }
+    let (name, feature) = ("journal-dirty", "feature journal");
+    let copy = Copy::of(named(&made, name)).without(&[1]);
+    copy.unchanged(|| {
+        for command in ["cat", "check", &copy.serve_arguments("--read-only")] {
+            copy.run(command).refused(1, &["not stopped cleanly", "role 1", "--force"]);
+        }
+        let detail = copy.detail();
+        assert!(words(&detail["limits"]).iter().any(|limit| limit.contains(feature)), "{detail}");
+        let forced = copy.run("cat --force").ended(0);
+        assert!(forced.err.contains(feature) && forced.err.contains("not stopped cleanly"), "{}", forced.err);
+        copy.run(&copy.serve_arguments("--force --read-write")).refused(1, &["can't be written to", feature]);
+    });
 }
 
 #[test]

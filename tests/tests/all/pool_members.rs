@@ -82,7 +82,7 @@ fn a_named_device_that_lost_both_labels_does_not_stop_the_others() {
     // One that can't be a member of this pool is told as ever.
     let strange = tank.dir.path().join("strange");
     std::fs::write(&strange, vec![0; MIB as usize]).unwrap();
-    let all: Vec<PathBuf> = tank.members.iter().cloned().chain([strange.clone()]).collect();
+    let all: Vec<PathBuf> = tank.members.iter().cloned().chain([strange]).collect();
     let words = format!("serve --runtime-dir {}", tank.runtime().display());
     let refused = tank.run(&words, &all).ended(1);
     assert!(refused.err.contains("has no md superblock"), "{}", refused.err);
@@ -107,7 +107,7 @@ fn a_daemon_waits_for_members_of_a_pool_that_were_in_use() {
     // It is not there for a moment when it is opened for writing.
     let state = || {
         let asked = tank.ask("status tank --json");
-        let report = (asked.code == 0).then(|| asked.report()).unwrap_or_default();
+        let report = if asked.code == 0 { asked.report() } else { serde_json::Value::Null };
         report["pool"]["state"].as_array().cloned().unwrap_or_default()
     };
     let is = |word: &str| state().iter().any(|one| one == word);

@@ -164,6 +164,16 @@ impl Set {
     }
 }
 
+/// Waits until this is so.
+#[track_caller]
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let begun = std::time::Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed().as_secs() < 60, "{what}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
 /// Flags in one text, then paths.
 fn words(flags: &str, paths: &[PathBuf]) -> Vec<OsString> {
     flags.split_whitespace().map(OsString::from).chain(paths.iter().map(OsString::from)).collect()

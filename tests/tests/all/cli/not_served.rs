@@ -1,19 +1,8 @@
 //! Arrays and pools that a daemon should serve and can't: it serves the others, stays, and tells.
 
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use super::*;
-
-/// Waits until this is so.
-#[track_caller]
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
 
 /// A folder of disks, and settings that mean all of them and name `b` and a pool.
 struct Nas {
@@ -104,7 +93,7 @@ fn what_the_settings_name_and_nobody_serves_is_told_and_comes_later() {
             "{mails}"
         );
     }
-    let status = nas.ask("status --json b").json();
+    let status = nas.ask("status --json b").ended(1).report();
     assert_eq!(
         (&status["kind"], &status["missing"]),
         (&"array".into(), &serde_json::json!(["0", "1"])),

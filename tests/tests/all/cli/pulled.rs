@@ -63,6 +63,8 @@ fn a_device_that_is_pulled_or_cut_fails_and_no_client_sees_an_error() {
             client.read(piece * PIECE, &mut bytes).unwrap();
             assert!(bytes == content(piece, 1), "{flags}: piece {piece}");
         }
+        // Where nothing was asked behind the new end a look finds it, within a second or so.
+        until("the member has failed", || server.status()["array"]["devices"][1]["state"] == "failed");
         let status = server.status();
         let device = &status["array"]["devices"].as_array().unwrap()[1];
         let why = device["failure"]["why"].as_str().unwrap_or_default();
