@@ -22,6 +22,9 @@ use crate::access::Client;
 /// Bytes of the buffer of each connection for what is sent beside data: handshakes and the headers of replies.
 const OUTBOX: usize = 8 * 1024;
 
+/// Clients that may wait for a place, for each place that there is: a crowd of silent ones makes room for each other before that is full.
+const WAITING: usize = 4;
+
 /// Time that a listener rests that can't accept (too many open files).
 const REST: Duration = Duration::from_millis(100);
 
@@ -232,7 +235,7 @@ impl Sessions {
             self.crowded.set(false);
             return self.begin(socket, protocol);
         }
-        if waiting >= self.roster.config.connections {
+        if waiting >= WAITING * self.roster.config.connections {
             return self.decline(socket, protocol);
         }
         self.waiting.set(waiting + 1);
