@@ -87,7 +87,7 @@ const KILLED: &str = r#"
     step fsck fsck.ext4 -fn /dev/nbd0
     step detach $b detach /dev/nbd0
     step stop $b stop tank
-    # Members are missing, which is all that it finds.
+    # A member that is missing is all that it may find.
     step check sh -c '"$@" || [ $? = 5 ]' check $b check $members
     put errors "$(dmesg | grep -ci 'i/o error' || true)"
     put log "$(flat /tmp/log)"
@@ -107,8 +107,10 @@ fn fio_verifies_ext4_on_a_volume_while_servers_are_killed_and_two_members_fail()
         .run(&script)
         .unwrap();
     assert_eq!((&report["errors"], &report["kills"]), ("0", kills), "{}", &report["log"]);
-    let left_out = report["status"].matches("was written to without it").count();
-    assert_eq!(left_out, 2, "{}", &report["status"]);
+    // What was written without them lies on the others: the next server has them again.
+    let status = &report["status"];
+    assert!(!status.contains("was written to without it"), "{status}");
+    assert!(status.contains("is in use again: nothing on it is out of date"), "{status}");
     println!("{} rounds of fio, {kills} servers killed, two members failed", &report["rounds"]);
 }
 
