@@ -119,7 +119,7 @@ fn a_second_member_that_fails_before_the_resync_makes_nothing_up() {
             let role = map.row(position.row).data_member(position.data_index);
             match world.read(&array, at as u64, 4096) {
                 Ok(bytes) => {
-                    assert!(bytes == content[at..at + 4096], "byte {at} without {lost} and {second}")
+                    assert!(bytes == content[at..at + 4096], "byte {at} without {lost} and {second}");
                 }
                 Err(_) => {
                     assert!(array.state(role) != RoleState::InSync, "what stands on a member is read");

@@ -167,12 +167,8 @@ fn blocks_beside_those_that_were_being_written_are_as_they_were() {
             let entries = logged.logs.iter().flatten().map(|(entry, _)| entry);
             let was_written = |entry: &PplEntry| {
                 let first = logged.map.position(entry.data_offset);
-                let height = u64::from(entry.data_bytes)
-                    / if entry.parity_bytes == 0 {
-                        3
-                    } else {
-                        u64::from(entry.data_bytes / entry.parity_bytes)
-                    };
+                let columns = entry.data_bytes.checked_div(entry.parity_bytes).unwrap_or(3);
+                let height = u64::from(entry.data_bytes) / u64::from(columns);
                 let count = u64::from(entry.data_bytes) / height;
                 first.row == position.row
                     && (u64::from(first.data_index)..u64::from(first.data_index) + count)
