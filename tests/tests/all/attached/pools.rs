@@ -107,7 +107,7 @@ fn fio_verifies_ext4_on_a_volume_while_servers_are_killed_and_two_members_fail()
         .run(&script)
         .unwrap();
     assert_eq!((&report["errors"], &report["kills"]), ("0", kills), "{}", &report["log"]);
-    // What was written without them lies on the others: the next server has them again.
+    // Writes without them lie on the others: the next server has them again.
     let status = &report["status"];
     assert!(!status.contains("was written to without it"), "{status}");
     assert!(status.contains("is in use again: nothing on it is out of date"), "{status}");
