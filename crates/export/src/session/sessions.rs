@@ -22,9 +22,6 @@ use crate::access::Client;
 /// Bytes of the buffer of each connection for what is sent beside data: handshakes and the headers of replies.
 const OUTBOX: usize = 8 * 1024;
 
-/// Clients that may wait for a place, for each place that there is: a crowd of silent ones makes room for each other before that is full.
-const WAITING: usize = 4;
-
 /// Time that a listener rests that can't accept (too many open files).
 const REST: Duration = Duration::from_millis(100);
 
@@ -203,6 +200,8 @@ impl Sessions {
 
     async fn accept<P: Protocol>(self: Rc<Self>, listener: SocketId, protocol: Rc<P>) {
         loop {
+            // Others wait in the kernel, which is no refusal: each that has been accepted finds a place soon, or is declined.
+            self.roster.gone.until(|| self.may_accept().then_some(())).await;
             match self.io.accept(listener).await {
                 Ok(socket) => self.admit(socket, &protocol),
                 Err(_) if self.stopping.get() => return,
@@ -214,6 +213,11 @@ impl Sessions {
                 }
             }
         }
+    }
+
+    /// Whether no more clients wait for a place than there are places.
+    fn may_accept(&self) -> bool {
+        self.stopping.get() || self.waiting.get() < self.roster.config.connections
     }
 
     /// Closes the connection of a client for which there is no place, and tells it so where its protocol has words for that.
@@ -234,9 +238,6 @@ impl Sessions {
         if waiting == 0 && self.roster.has_place() && !self.stopping.get() {
             self.crowded.set(false);
             return self.begin(socket, protocol);
-        }
-        if waiting >= WAITING * self.roster.config.connections {
-            return self.decline(socket, protocol);
         }
         self.waiting.set(waiting + 1);
         let (sessions, protocol) = (Rc::clone(self), Rc::clone(protocol));
