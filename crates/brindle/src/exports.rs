@@ -93,9 +93,25 @@ pub(crate) fn detach(args: &Detach) -> Result<(), Failure> {
     tell(args.json, &answer, &format!("{name} is {device} no more; it is served on\n"))
 }
 
+/// Whether a report is of a pool with that volume, which is called POOL/VOLUME.
+fn has_volume(report: &Value, name: &str) -> bool {
+    let Some((pool, volume)) = name.split_once('/').filter(|_| report["pool"].is_object()) else {
+        return false;
+    };
+    let volumes = report["volumes"].as_array().into_iter().flatten();
+    report["name"] == *pool && volumes.into_iter().any(|of| of["name"] == *volume)
+}
+
 pub(crate) fn disconnect(args: &Disconnect) -> Result<(), Failure> {
     let client = args.client.clone();
-    let answer = asked(&args.runtime, &args.array, |array| Request::Disconnect { client, array })?;
+    let folder = runtime::folder(args.runtime.folder())?;
+    let answer = match ask::reports(&folder).iter().find(|report| has_volume(report, &args.array)) {
+        Some(pool) => {
+            let server = pool["server"].as_str().unwrap_or_default();
+            ask::ask(&folder, server, &Request::Disconnect { client, array: Some(args.array.clone()) })?
+        }
+        None => asked(&args.runtime, &args.array, |array| Request::Disconnect { client, array })?,
+    };
     let ended = answer["disconnected"].as_u64().unwrap_or(0);
     tell(args.json, &answer, &format!("{}: {ended} connections were ended\n", args.array))
 }

@@ -369,16 +369,7 @@ impl Exported {
 
     /// The clients that use it now, and those that ask for targets.
     fn clients(&self, stats: &DoorStats) -> Vec<ClientStatus> {
-        let own = |of: &str, protocol: &str| match protocol {
-            "nbd" => of == self.name(),
-            _ => Some(of) == self.target(),
-        };
-        let used = stats.connections.iter().filter_map(|(protocol, one)| {
-            let is_own = one.export.as_deref().is_some_and(|of| own(of, protocol))
-                || ClientStatus::discovers(protocol, one) && self.target().is_some();
-            is_own.then(|| ClientStatus::of(protocol, one, &stats.iscsi))
-        });
-        used.collect()
+        ClientStatus::of_exports(stats, &[(self.name().to_owned(), self.target().map(str::to_owned))])
     }
 
     /// The full status at this moment.

@@ -18,7 +18,7 @@ use crate::events::{Listener, News};
 use crate::limits::RateLimits;
 use crate::names::Names;
 use crate::servers::DoorStats;
-use crate::status::{EventStatus, LeftOut, PoolFacts, PoolStatus, VolumeFacts};
+use crate::status::{ClientStatus, EventStatus, LeftOut, PoolFacts, PoolStatus, VolumeFacts};
 
 /// Time for recording a failure before it is reported as not recorded yet.
 const RECORD_PATIENCE: Duration = Duration::from_millis(500);
@@ -297,6 +297,8 @@ impl Pooled {
             devices: Vec::new(),
             left_out: self.hosted.left_out.clone(),
             waits_for: self.hosted.waits_for.clone(),
+            clients: ClientStatus::of_exports(stats, &self.targeted()),
+            refused: stats.refused,
             connections: used.iter().map(|stats| stats.connections).sum::<usize>() + sessions,
             requests: totals().map(|total| total.requests).sum(),
             bytes_read: totals().map(|total| total.read_bytes).sum(),
@@ -307,6 +309,7 @@ impl Pooled {
             events: events[from..].iter().map(|event| self.event_status(event)).collect(),
             stale_for: None,
             server: self.hosted.server.clone(),
+            disconnected: None,
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::error::HostError;
 use crate::names;
 use crate::pooled::Pooled;
 use crate::service::Service;
+use crate::status::PoolStatus;
 
 /// Time that a change of a pool's volumes may take before the answer is that it goes on.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -102,6 +103,20 @@ impl Service {
         names::find(&names, name).map(|at| Rc::clone(&pools[at]))
     }
 
+    /// The pool of that name, or with that volume, which is then the one that is meant; without a name the only pool of a server without arrays.
+    fn meant_volumes(&self, name: Option<&str>) -> Option<(Rc<Pooled>, Option<String>)> {
+        let Some(name) = name else {
+            let pools = self.pools();
+            return (self.arrays().is_empty() && pools.len() == 1).then(|| (Rc::clone(&pools[0]), None));
+        };
+        if self.array(name).is_some() {
+            return None;
+        }
+        let has = |pool: &Rc<Pooled>| pool.exports().iter().any(|(export, _)| export == name);
+        let whole = self.pool_called(name).map(|pool| (pool, None));
+        whole.or_else(|| Some((self.pools().into_iter().find(has)?, Some(name.to_owned()))))
+    }
+
     /// Carries out a request for a pool; `None` if the request is not for a pool.
     pub(crate) async fn ask_pool(
         self: &Rc<Self>,
@@ -117,6 +132,15 @@ impl Service {
                 return Some(Err(HostError::NoSuchArray { server, array, known }));
             };
             return Some(self.change(&pooled, request.clone()).await);
+        }
+        if let Request::Disconnect { client, array } = request
+            && let Some((pooled, export)) = self.meant_volumes(array.as_deref())
+        {
+            let exports = pooled.targeted().into_iter();
+            let meant = exports.filter(|(name, _)| export.as_ref().is_none_or(|export| name == export));
+            let ended = self.doors.disconnect(&meant.collect::<Vec<_>>(), client.as_deref());
+            let status = PoolStatus { disconnected: Some(ended), ..self.status_of_pool(&pooled) };
+            return Some(Ok(RequestOutcome::Pool(Box::new(status))));
         }
         let pooled = match (request.array(), request) {
             (Some(name), _) if self.array(name).is_none() => self.pool_called(name)?,

@@ -88,18 +88,23 @@ impl Doors {
         exports.iter().map(of_one).sum()
     }
 
-    /// Ends the connections of one client, or of all, to a volume at once, and those by which it learns of targets; gives their number.
-    pub(crate) fn disconnect(&self, name: &str, target: Option<&str>, client: Option<&str>) -> usize {
+    /// Ends the connections of one client, or of all, to exports at once, each given with its target, and those by which it learns of targets;
+    /// gives their number.
+    pub(crate) fn disconnect(&self, exports: &[(String, Option<String>)], client: Option<&str>) -> usize {
         let is_meant = |of: &Client| client.is_none_or(|client| is_called(of, client));
-        let ended = self.nbd.disconnect(name, |_, of| is_meant(of));
-        let (Some(iscsi), Some(target)) = (&self.iscsi, target) else { return ended };
-        let stats = iscsi.target_stats().into_iter().find(|stats| stats.name == target);
-        let named = |number: u64| {
-            let ports = stats.iter().flat_map(|stats| &stats.initiators);
-            ports.filter(|(id, _)| *id == number).any(|(_, port)| port.split(',').next() == client)
+        let nbd = exports.iter().map(|(name, _)| self.nbd.disconnect(name, |_, of| is_meant(of)));
+        let ended: usize = nbd.sum();
+        let targets = || exports.iter().filter_map(|(_, target)| target.as_deref());
+        let Some(iscsi) = self.iscsi.as_ref().filter(|_| targets().next().is_some()) else { return ended };
+        let stats = iscsi.target_stats();
+        let named = |target: &str, number: u64| {
+            let own = stats.iter().filter(|stats| stats.name == target);
+            let mut ports = own.flat_map(|stats| &stats.initiators).filter(|(id, _)| *id == number);
+            ports.any(|(_, port)| port.split(',').next() == client)
         };
-        let ended = ended + iscsi.disconnect(iscsi::DISCOVERY, |_, of| is_meant(of));
-        ended + iscsi.disconnect(target, |number, of| is_meant(of) || named(number))
+        let of_target = |target| iscsi.disconnect(target, |number, of| is_meant(of) || named(target, number));
+        let discovering = iscsi.disconnect(iscsi::DISCOVERY, |_, of| is_meant(of));
+        ended + discovering + targets().map(of_target).sum::<usize>()
     }
 }
 

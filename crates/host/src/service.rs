@@ -295,7 +295,8 @@ impl Service {
             }
             Request::Disconnect { client, array } => {
                 let array = self.one(array.as_deref())?;
-                let ended = self.doors.disconnect(array.name(), array.target(), client.as_deref());
+                let export = (array.name().to_owned(), array.target().map(str::to_owned));
+                let ended = self.doors.disconnect(&[export], client.as_deref());
                 let served = Served { disconnected: Some(ended), ..self.status_of(&array).into() };
                 return Ok(RequestOutcome::Served(Box::new(served)));
             }

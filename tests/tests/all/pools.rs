@@ -1,5 +1,7 @@
 //! Pools as their users walk through them: made, served, killed, degraded, read from what is left.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 
 use brindle_tests::files::{self, KIB, MIB};
@@ -9,6 +11,8 @@ use brindle_tests::program::{self, Ran, Server};
 use brindle_tests::tools::{self, or_skip};
 use rustix::process::Signal;
 use tempfile::TempDir;
+
+use crate::cli::until;
 
 pub(crate) struct Tank {
     pub(crate) dir: TempDir,
@@ -542,4 +546,53 @@ fn an_array_and_a_pool_are_served_by_one_process_over_both_protocols() {
     // The volume that was destroyed was asked for.
     server.stop_after_refusing("there is no such target");
     tank.run("check", &tank.members).ok();
+}
+
+/// Logs in to ask which targets there are, and asks nothing.
+fn discovers(address: &str) -> TcpStream {
+    let text = b"InitiatorName=iqn.2026-11.example:stranger\0SessionType=Discovery\0";
+    let mut login = [0; 48];
+    // An immediate login request from operational negotiation to full feature phase.
+    (login[0], login[1], login[7]) = (0x43, 0x87, text.len() as u8);
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(&[&login[..], text, &[0; 3][..text.len().wrapping_neg() % 4]].concat()).unwrap();
+    let mut reply = [0; 48];
+    stream.read_exact(&mut reply).unwrap();
+    assert_eq!((reply[0], reply[1], reply[36]), (0x23, 0x87, 0), "it is logged in");
+    stream
+}
+
+#[test]
+fn the_clients_of_a_pool_are_shown_and_disconnected() {
+    let tank = Tank::new("mirror", 2);
+    for volume in ["one", "two"] {
+        tank.stopped("volume create", &format!("tank/{volume} 1M")).ok();
+    }
+    let state = tank.dir.path().join("state");
+    let flags = ["--memory", "64M", "--iscsi", "127.0.0.1:0", "--iscsi-state"].map(PathBuf::from).into_iter();
+    let server = Server::start(&tank.runtime(), flags.chain([state]).chain(tank.members.clone()));
+    let status = || tank.ask("status tank --json").json();
+    let [one, two] = [0, 1].map(|at| status()["nbd"][at].as_str().unwrap().replace("%2F", "/"));
+    let uri = status()["iscsi"][0].as_str().unwrap().to_owned();
+    let mut stranger = discovers(uri.trim_start_matches("iscsi://").split('/').next().unwrap());
+    let _clients = [Client::connect(&one), Client::connect(&two)];
+    let reported = status();
+    let clients = reported["clients"].as_array().unwrap();
+    assert_eq!(clients.len(), 3, "{clients:?}");
+    for volume in ["tank/one", "tank/two"] {
+        assert!(clients.iter().any(|of| of["volume"] == volume && of["discovery"] == false), "{clients:?}");
+    }
+    assert!(clients.iter().any(|of| of["volume"].is_null() && of["discovery"] == true), "{clients:?}");
+    let text = tank.ask("status tank").ok().text();
+    assert!(
+        text.contains("iscsi (discovery) from 127.0.0.1") && text.contains("nbd to tank/two from local"),
+        "{text}"
+    );
+    let ended = |of: &str| tank.ask(&format!("disconnect {of} --json")).json()["disconnected"].clone();
+    assert_eq!(ended("tank/two"), 2, "its client, and the session that only asks");
+    assert_eq!(stranger.read(&mut [0]).unwrap_or(0), 0);
+    assert_eq!(ended("tank 10.0.0.1"), 0);
+    assert_eq!(ended("tank local"), 1);
+    until("no client is left", || status()["clients"].as_array().is_some_and(Vec::is_empty));
+    server.stop();
 }

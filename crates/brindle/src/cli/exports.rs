@@ -122,7 +122,7 @@ pub(crate) struct Disconnect {
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Name of the array, its UUID or one of its members
+    /// Name of the array or pool, its UUID or one of its members, or POOL/VOLUME
     pub(crate) array: String,
     /// An address, `local` for those of Unix sockets, a name of a certificate or a secret, or of an initiator [default: all]
     pub(crate) client: Option<String>,

@@ -1,4 +1,4 @@
-//! The clients of an array, for people.
+//! The clients of an array or a pool, for people.
 
 use serde_json::Value;
 
@@ -37,6 +37,11 @@ pub(super) fn text(text: &mut String, report: &Value) {
             ),
         );
     }
+    connections(text, report);
+}
+
+/// The clients one by one, and the number of those that were refused.
+pub(super) fn connections(text: &mut String, report: &Value) {
     if let Some(refused @ 1..) = report["refused"].as_u64() {
         push(text, format_args!("  {refused} clients were refused by this server\n"));
     }
@@ -45,12 +50,13 @@ pub(super) fn text(text: &mut String, report: &Value) {
         let names = list(&client["proved"]);
         let proved = if names.is_empty() { "proved nothing".to_owned() } else { format!("proved {names}") };
         let port = client["initiator"].as_str().map_or_else(String::new, |port| format!(", {port}"));
+        let volume = client["volume"].as_str().map_or_else(String::new, |volume| format!(" to {volume}"));
         let only = if client["discovery"] == true { " (discovery)" } else { "" };
         let tls = if client["tls"] == true { " with TLS" } else { "" };
         push(
             text,
             format_args!(
-                "    {}{only} from {}{tls}{port}, {proved}: {} requests, {} read, {} written\n",
+                "    {}{only}{volume} from {}{tls}{port}, {proved}: {} requests, {} read, {} written\n",
                 word(client, "protocol"),
                 word(client, "address"),
                 word(client, "requests"),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{SHOWN, bytes, counters, items, list, push, word};
+use super::{SHOWN, bytes, clients, counters, items, list, push, word};
 use crate::units::Moment;
 
 /// Ranges of volumes that are listed.
@@ -25,6 +25,7 @@ pub(super) fn text(report: &Value) -> String {
                 word(report, "errors")
             ),
         );
+        clients::connections(&mut text, report);
     }
     if let Some(seconds) = report["stale_for"].as_f64() {
         push(&mut text, format_args!("  the thread does not answer: this is as it was {seconds:.1} s ago\n"));

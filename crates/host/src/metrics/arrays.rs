@@ -284,6 +284,7 @@ mod tests {
             address: address.to_owned(),
             tls: false,
             proved: Vec::new(),
+            volume: None,
             discovery: false,
             initiator: None,
             seconds: 1.0,

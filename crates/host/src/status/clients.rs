@@ -1,15 +1,20 @@
-//! Clients that use an array.
+//! Clients that use an array, or volumes of a pool.
 
 use brindle_export::ConnectionStats;
 use brindle_export::access::Proof;
 use brindle_export::iscsi::{DISCOVERY, TargetStats};
 use serde::Serialize;
 
-/// A connection that uses an array.
+use crate::servers::DoorStats;
+
+/// A connection that uses an array, or a volume of a pool.
 #[derive(Clone, Debug, Serialize)]
 pub struct ClientStatus {
     /// `nbd` or `iscsi`.
     pub protocol: &'static str,
+    /// `POOL/VOLUME`, if it uses a volume of a pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume: Option<String>,
     /// The client's address; `local` where it came by a Unix socket.
     pub address: String,
     /// The connection is encrypted.
@@ -35,12 +40,31 @@ pub struct ClientStatus {
 }
 
 impl ClientStatus {
+    /// The clients of exports and targets that are given as pairs, in the order in which they came; with those that only ask which targets there are, if one of
+    /// the exports is a target.
+    pub(crate) fn of_exports(stats: &DoorStats, exports: &[(String, Option<String>)]) -> Vec<Self> {
+        let is_target = exports.iter().any(|(_, target)| target.is_some());
+        let export_of = |protocol: &str, called: &str| {
+            exports.iter().find(|(name, target)| match protocol {
+                "nbd" => name == called,
+                _ => target.as_deref() == Some(called),
+            })
+        };
+        let of_one = |(protocol, one): &(&'static str, ConnectionStats)| {
+            let export = export_of(protocol, one.export.as_deref()?);
+            let meant = export.is_some() || is_target && Self::discovers(protocol, one);
+            let volume = export.map(|(name, _)| name).filter(|name| name.contains('/'));
+            meant.then(|| Self { volume: volume.cloned(), ..Self::of(protocol, one, &stats.iscsi) })
+        };
+        stats.connections.iter().filter_map(of_one).collect()
+    }
+
     /// Whether a connection only asks which targets there are.
-    pub(crate) fn discovers(protocol: &str, one: &ConnectionStats) -> bool {
+    fn discovers(protocol: &str, one: &ConnectionStats) -> bool {
         protocol == "iscsi" && one.export.as_deref() == Some(DISCOVERY)
     }
 
-    pub(crate) fn of(protocol: &'static str, one: &ConnectionStats, targets: &[TargetStats]) -> Self {
+    fn of(protocol: &'static str, one: &ConnectionStats, targets: &[TargetStats]) -> Self {
         let proved = match &one.client.proved {
             Some(Proof::Certificate(names)) => names.clone(),
             Some(Proof::Chap(name)) => vec![name.clone()],
@@ -50,6 +74,7 @@ impl ClientStatus {
         let port = ports.find(|(id, _)| protocol == "iscsi" && *id == one.id);
         Self {
             protocol,
+            volume: None,
             address: one.client.address.map_or_else(|| "local".to_owned(), |address| address.to_string()),
             tls: one.secure,
             proved,

@@ -219,6 +219,10 @@ pub struct PoolStatus {
     pub waits_for: Vec<String>,
     /// Clients.
     pub connections: usize,
+    /// Connections of clients: those of its volumes, and of the server those that only ask which targets there are.
+    pub clients: Vec<ClientStatus>,
+    /// Clients that this server refused.
+    pub refused: u64,
     /// Requests of all clients that there were.
     pub requests: u64,
     /// Their bytes.
@@ -237,6 +241,9 @@ pub struct PoolStatus {
     pub stale_for: Option<f64>,
     /// The name of the server.
     pub server: String,
+    /// Connections that were ended by the request that this answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disconnected: Option<usize>,
 }
 
 /// An array or a pool that the settings of a server mean, and that it does not serve.

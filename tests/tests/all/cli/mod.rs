@@ -166,7 +166,7 @@ impl Set {
 
 /// Waits until this is so.
 #[track_caller]
-fn until(what: &str, is_so: impl Fn() -> bool) {
+pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
     let begun = std::time::Instant::now();
     while !is_so() {
         assert!(begun.elapsed().as_secs() < 60, "{what}");
