@@ -369,7 +369,8 @@ impl Exported {
 
     /// The clients that use it now, and those that ask for targets.
     fn clients(&self, stats: &DoorStats) -> Vec<ClientStatus> {
-        ClientStatus::of_exports(stats, &[(self.name().to_owned(), self.target().map(str::to_owned))])
+        let export = (self.name().to_owned(), self.target().map(str::to_owned));
+        ClientStatus::of_exports(&stats.connections, &stats.iscsi, &[export])
     }
 
     /// The full status at this moment.

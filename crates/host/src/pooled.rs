@@ -297,7 +297,7 @@ impl Pooled {
             devices: Vec::new(),
             left_out: self.hosted.left_out.clone(),
             waits_for: self.hosted.waits_for.clone(),
-            clients: ClientStatus::of_exports(stats, &self.targeted()),
+            clients: ClientStatus::of_exports(&stats.connections, &stats.iscsi, &self.targeted()),
             refused: stats.refused,
             connections: used.iter().map(|stats| stats.connections).sum::<usize>() + sessions,
             requests: totals().map(|total| total.requests).sum(),

@@ -5,8 +5,6 @@ use brindle_export::access::Proof;
 use brindle_export::iscsi::{DISCOVERY, TargetStats};
 use serde::Serialize;
 
-use crate::servers::DoorStats;
-
 /// A connection that uses an array, or a volume of a pool.
 #[derive(Clone, Debug, Serialize)]
 pub struct ClientStatus {
@@ -40,9 +38,12 @@ pub struct ClientStatus {
 }
 
 impl ClientStatus {
-    /// The clients of exports and targets that are given as pairs, in the order in which they came; with those that only ask which targets there are, if one of
-    /// the exports is a target.
-    pub(crate) fn of_exports(stats: &DoorStats, exports: &[(String, Option<String>)]) -> Vec<Self> {
+    /// The clients of exports, each given with its target, and those that only ask which targets there are, if one of the exports is a target.
+    pub(crate) fn of_exports(
+        connections: &[(&'static str, ConnectionStats)],
+        targets: &[TargetStats],
+        exports: &[(String, Option<String>)],
+    ) -> Vec<Self> {
         let is_target = exports.iter().any(|(_, target)| target.is_some());
         let export_of = |protocol: &str, called: &str| {
             exports.iter().find(|(name, target)| match protocol {
@@ -54,9 +55,9 @@ impl ClientStatus {
             let export = export_of(protocol, one.export.as_deref()?);
             let meant = export.is_some() || is_target && Self::discovers(protocol, one);
             let volume = export.map(|(name, _)| name).filter(|name| name.contains('/'));
-            meant.then(|| Self { volume: volume.cloned(), ..Self::of(protocol, one, &stats.iscsi) })
+            meant.then(|| Self { volume: volume.cloned(), ..Self::of(protocol, one, targets) })
         };
-        stats.connections.iter().filter_map(of_one).collect()
+        connections.iter().filter_map(of_one).collect()
     }
 
     /// Whether a connection only asks which targets there are.
