@@ -91,66 +91,8 @@ const MD: &[&[&str]] = &[
     &["bitmap::superblocks", "open"],
 ];
 
-// Modules below the flags know none.
-const BRINDLE: &[&[&str]] = &[
-    &[
-        "bench::flags",
-        "deadline",
-        "descriptors",
-        "executable",
-        "locks",
-        "progress",
-        "replace",
-        "text",
-        "units",
-        "uri",
-    ],
-    &["failure", "sync"],
-    &[
-        "health",
-        "log",
-        "look",
-        "models",
-        "next_step",
-        "random",
-        "reactor",
-        "report",
-        "runtime",
-        "scrubs",
-        "unserved",
-    ],
-    &["control", "findings", "stuck"],
-    &["world"],
-    &["status"],
-    &["host", "pools", "ring"],
-    &["cli"],
-    &["ask", "docs", "growth", "scan"],
-    &["choice"],
-    &["monitor"],
-    &["settings"],
-    &["saving"],
-    &["cat", "check", "create", "detail", "shutdown", "bench"],
-    &["predict"],
-    &[
-        "action",
-        "advise",
-        "assemble",
-        "bundle",
-        "devices",
-        "examine",
-        "exports",
-        "metrics",
-        "plan",
-        "pool",
-        "reliability",
-        "scrub",
-        "update",
-        "watch",
-        "zero",
-    ],
-    &["demo", "grow", "serve", "sweep"],
-    &["daemon"],
-];
+const BRINDLE: &[&[&str]] =
+    &[&["base"], &["devices"], &["flags"], &["client"], &["server"], &["commands"], &["lab"]];
 
 const HOST: &[&[&str]] = &[
     &["attach", "written"],
