@@ -28,18 +28,6 @@ use flags::docs;
 use lab::{advise, bench, plan, predict, reliability, sweep};
 use server::{assemble, daemon, serve};
 
-/// Exit status of `brindle check` when redundancy does not agree, and of `brindle repair` when it was left so.
-const MISMATCH: u8 = 3;
-/// Exit status of `brindle check` and `brindle repair` when all readable places agree, but members have unreadable
-/// ones.
-const UNREADABLE: u8 = 4;
-
-/// Exit status of `brindle check` and `brindle repair` when nothing is known to be wrong, but not all could be compared, or nothing,
-/// since members are missing.
-const INCOMPLETE: u8 = 5;
-/// Exit status of `brindle sweep` when none of its points could be measured or simulated.
-const NO_POINT: u8 = 6;
-
 fn main() -> ExitCode {
     let mut cli = Cli::given();
     reactor::choose(cli.reactor.into());

@@ -2,6 +2,7 @@
 
 pub(crate) mod deadline;
 pub(crate) mod executable;
+pub(crate) mod exit_status;
 pub(crate) mod failure;
 pub(crate) mod locks;
 pub(crate) mod log;

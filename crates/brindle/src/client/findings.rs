@@ -9,10 +9,10 @@ pub(crate) use brindle_host::status::mode_of_locating;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::base::exit_status::{INCOMPLETE, MISMATCH, UNREADABLE};
 use crate::base::failure::Failure;
 use crate::base::report;
 use crate::base::units::Bytes;
-use crate::{INCOMPLETE, MISMATCH, UNREADABLE};
 
 /// The report of `brindle check --json` and `brindle repair --json`: of repair, what it found.
 #[derive(Debug, Serialize, Deserialize)]

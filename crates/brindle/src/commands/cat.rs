@@ -17,7 +17,7 @@ use brindle_io::{Io, Pool, Slice, Task};
 use brindle_md::assembly::{Assembly, DeviceUse, LeftOut};
 use brindle_volume::{Volume, VolumeError, read_again};
 
-use crate::UNREADABLE;
+use crate::base::exit_status::UNREADABLE;
 use crate::base::failure::Failure;
 use crate::base::{progress, report};
 use crate::devices::host::Host;

@@ -7,7 +7,7 @@ use brindle_host::status::DamagedStatus;
 use brindle_io::device::DeviceAccess;
 use serde_json::json;
 
-use crate::UNREADABLE;
+use crate::base::exit_status::UNREADABLE;
 use crate::base::failure::Failure;
 use crate::base::{progress, report};
 use crate::client::findings::{self, Report};

@@ -12,7 +12,7 @@ use brindle_volume::Volume;
 use super::map::Of;
 use super::rescue::Wanted;
 use super::{AHEAD, PIECE, copy, part, save};
-use crate::UNREADABLE;
+use crate::base::exit_status::UNREADABLE;
 use crate::base::failure::Failure;
 use crate::devices::pools::{Alone, Opened, split};
 use crate::flags::cli::Cat;

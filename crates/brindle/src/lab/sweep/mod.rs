@@ -13,7 +13,7 @@ use brindle_lab::predict::Shape;
 use brindle_lab::sweep::{Axes, Environment, Finished, Point, csv, html};
 use serde_json::{Value, json};
 
-use crate::NO_POINT;
+use crate::base::exit_status::NO_POINT;
 use crate::base::failure::Failure;
 use crate::base::units::Bytes;
 use crate::base::{progress, report};
