@@ -1,7 +1,7 @@
 //! The engine's own cost: nanoseconds of processor time per request on null members. Given in all, and above the bare
 //! reactor that does the same request as one operation on one member.
 //!
-//! `cargo run --release -p brindle-array --example engine_cost [--markdown] [--only=ARRAY] [SECONDS]`
+//! `cargo run --profile bench -p brindle-array --example engine_cost [--markdown] [--only=ARRAY] [SECONDS]`
 //!
 //! Each shape and the bare reactor take turns; medians of [`shared::TURNS`] turns. One thread, [`DEPTH`] requests in flight.
 

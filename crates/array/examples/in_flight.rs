@@ -2,7 +2,7 @@
 //! the sim with twelve drives (drive model included). Also the ratio of the cost at the greatest number to the cost
 //! at 32.
 //!
-//! `cargo run --release -p brindle-array --example in_flight [--markdown] [--only=ARRAY] [SECONDS]`
+//! `cargo run --profile bench -p brindle-array --example in_flight [--markdown] [--only=ARRAY] [SECONDS]`
 //!
 //! Medians of [`shared::TURNS`] turns. The drives of the sim keep nothing: they only take their time.
 

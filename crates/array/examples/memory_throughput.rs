@@ -1,7 +1,7 @@
 //! Throughput of an array whose members are RAM: MB of data per second of processor time. Beside it stands the bare
 //! reactor, which does the same requests as one operation on one member each: one copy of the data.
 //!
-//! `cargo run --release -p brindle-array --example memory_throughput [--markdown] [--only=ARRAY] [SECONDS A ROW]`
+//! `cargo run --profile bench -p brindle-array --example memory_throughput [--markdown] [--only=ARRAY] [SECONDS A ROW]`
 //!
 //! Array and bare members take turns, on the same members; medians of [`shared::TURNS`] turns, and of each turn's
 //! ratio. One thread. The members together are larger than the caches.

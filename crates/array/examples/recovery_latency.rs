@@ -1,7 +1,7 @@
 //! How long clients' writes take while a member is rebuilt: modelled drives in virtual time, so that the figures depend on no
 //! machine.
 //!
-//! `cargo run --release -p brindle-array --example recovery_latency [--markdown]`
+//! `cargo run --profile bench -p brindle-array --example recovery_latency [--markdown]`
 //!
 //! Clients write 4 KiB at random places, each with a pause between two; first without a member, then while it is rebuilt. The
 //! recovery is held to a pace, so that both take as long whatever locks cost it.

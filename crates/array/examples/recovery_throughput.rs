@@ -1,6 +1,6 @@
 //! How fast lost members are rebuilt, and what is left for clients meanwhile, of an array whose members are RAM.
 //!
-//! `cargo run --release -p brindle-array --example recovery_throughput [--markdown] [--only=ARRAY] [SECONDS]`
+//! `cargo run --profile bench -p brindle-array --example recovery_throughput [--markdown] [--only=ARRAY] [SECONDS]`
 //!
 //! One thread, its own processor time. The members are larger than the caches together; copying them with `memcpy`, a
 //! member after the other, is what a byte costs that is read and put somewhere else. How often each surviving byte was

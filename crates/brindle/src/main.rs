@@ -8,90 +8,25 @@ macro_rules! eprintln {
     }};
 }
 
-mod action;
-mod advise;
-mod ask;
-mod assemble;
-mod bench;
-mod bundle;
-mod cat;
-mod check;
-mod choice;
-mod cli;
-mod control;
-mod create;
-mod daemon;
-mod deadline;
-mod demo;
-mod descriptors;
-mod detail;
+mod base;
+mod client;
+mod commands;
 mod devices;
-mod docs;
-mod examine;
-mod executable;
-mod exports;
-mod failure;
-mod findings;
-mod grow;
-mod growth;
-mod health;
-mod host;
-mod locks;
-mod log;
-mod look;
-mod metrics;
-mod models;
-mod monitor;
-mod next_step;
-mod plan;
-mod pool;
-mod pools;
-mod predict;
-mod progress;
-mod random;
-mod reactor;
-mod reliability;
-mod replace;
-mod report;
-mod ring;
-mod runtime;
-mod saving;
-mod scan;
-mod scrub;
-mod scrubs;
-mod serve;
-mod settings;
-mod shutdown;
-mod status;
-mod stuck;
-mod sweep;
-mod sync;
-mod text;
-mod units;
-mod unserved;
-mod update;
-mod uri;
-mod watch;
-mod world;
-mod zero;
+mod flags;
+mod lab;
+mod server;
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use cli::{Cli, Command};
-use failure::Failure;
-
-/// Exit status of `brindle check` when redundancy does not agree, and of `brindle repair` when it was left so.
-const MISMATCH: u8 = 3;
-/// Exit status of `brindle check` and `brindle repair` when all readable places agree, but members have unreadable
-/// ones.
-const UNREADABLE: u8 = 4;
-
-/// Exit status of `brindle check` and `brindle repair` when nothing is known to be wrong, but not all could be compared, or nothing,
-/// since members are missing.
-const INCOMPLETE: u8 = 5;
-/// Exit status of `brindle sweep` when none of its points could be measured or simulated.
-const NO_POINT: u8 = 6;
+use base::failure::Failure;
+use base::{log, reactor};
+use client::{action, ask, bundle, exports, metrics, monitor, scrub, watch};
+use commands::{cat, check, create, demo, detail, examine, grow, pool, update, zero};
+use flags::cli::{Cli, Command};
+use flags::docs;
+use lab::{advise, bench, plan, predict, reliability, sweep};
+use server::{assemble, daemon, serve};
 
 fn main() -> ExitCode {
     let mut cli = Cli::given();
@@ -128,10 +63,10 @@ fn run(command: &mut Command) -> Result<ExitCode, Failure> {
         Command::Assemble(args) => return assemble::assemble(args),
         Command::Serve(args) => return serve::serve(args),
         Command::Status(args) => return ask::status(args),
-        Command::Fail(args) => devices::fail(args)?,
-        Command::Add(args) => devices::add(args)?,
-        Command::Replace(args) => devices::replace(args)?,
-        Command::Remove(args) => devices::remove(args)?,
+        Command::Fail(args) => commands::devices::fail(args)?,
+        Command::Add(args) => commands::devices::add(args)?,
+        Command::Replace(args) => commands::devices::replace(args)?,
+        Command::Remove(args) => commands::devices::remove(args)?,
         Command::Grow(args) => grow::grow(args)?,
         Command::Flag(args) => ask::flag(args)?,
         Command::Action(args) => action::action(args)?,

@@ -1,6 +1,6 @@
 //! The cost of the executor and the op table: nanoseconds per 4 KiB transfer.
 //!
-//! `cargo run --release -p brindle-io --example reactor_cost [--write] [COUNT] [FILE OR DEVICE]...`
+//! `cargo run --profile bench -p brindle-io --example reactor_cost [--write] [COUNT] [FILE OR DEVICE]...`
 //!
 //! Null members of the memory world complete at once, so that the time is the crate's own. A file or device that is
 //! named goes through the ring; it is read, or with `--write` overwritten. Of each figure, medians of [`RUNS`] runs:

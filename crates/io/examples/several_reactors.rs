@@ -1,7 +1,7 @@
 //! The cost of sharing one array between several reactors, each on a core of its own. A sketch of the ways to do it,
 //! not of the engine; docs/design/several-reactors.md draws its conclusion from it.
 //!
-//! `cargo run --release -p brindle-io --example several_reactors [--markdown]`
+//! `cargo run --profile bench -p brindle-io --example several_reactors [--markdown]`
 //!
 //! Two threads carry out requests for rows taken by chance, 32 at a time each. A request has the processor for as long as
 //! an engine that needs [`WORK`] rounds of arithmetic would. Figures are nanoseconds of one thread for each request, medians

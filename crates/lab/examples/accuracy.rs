@@ -1,7 +1,7 @@
 //! How close predictions come to published figures: of single drives, to which models were fitted, and of md arrays over
 //! them, to which nothing was fitted but the constants of `drive::constants`.
 //!
-//! `cargo run --release -p brindle-lab --example accuracy`
+//! `cargo run --profile bench -p brindle-lab --example accuracy`
 
 #[path = "../tests/made/published.rs"]
 mod published;

@@ -9,7 +9,7 @@ use units::Bytes;
 
 // The program is not a library; this file of it needs nothing of the rest.
 #[allow(dead_code, reason = "the program uses all of it")]
-#[path = "../../../crates/brindle/src/units.rs"]
+#[path = "../../../crates/brindle/src/base/units.rs"]
 mod units;
 
 const LEVELS: [Level; 7] =

@@ -102,10 +102,11 @@ fn check_out(root: &Path, commit: &str, tree: &Path) -> Result<(), Failure> {
 
 fn build_and_count(root: &Path, target: &Path) -> Result<Vec<Count>, Failure> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--release", "--quiet", "-p", PACKAGE, "--example", PROGRAM]);
+    cargo.args(["build", "--profile", "bench", "--quiet", "-p", PACKAGE, "--example", PROGRAM]);
     done(cargo.env("CARGO_TARGET_DIR", target).current_dir(root))?;
     let place = target.join("counts");
     fs::create_dir_all(&place)?;
+    // Where cargo has what it builds with that profile, too.
     measure(&target.join("release/examples").join(PROGRAM), &place.join("callgrind.out"))
 }
 

@@ -1,9 +1,8 @@
-//! Arrows between the modules of a crate point down only: each module of a crate that has a table here has a floor.
+//! Arrows between the modules of a crate point down only, and nothing goes round.
 //!
-//! In a crate without a table, nothing goes round among its modules.
-//!
-//! Arrows are what `use` and paths name. A module's own head (`mod.rs`) and its files are one: who implements a part of
-//! a type may name it. Among the files of a module nothing goes round.
+//! Arrows are what `use` and paths name. A module stands on what it uses: its floor follows, as long as no arrow leads back to where
+//! another came from. A table is only there for folders, whose order says which way new arrows may point, and for folders whose parts
+//! stand apart. A module's own head (`mod.rs`) and its files are one: who implements a part of a type may name it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,195 +13,59 @@ use crate::Failure;
 use crate::report::Offence;
 use crate::workspace::{File, Workspace};
 
-/// Where the sources of a crate are, and its floors from the ground up. The longest name counts.
-type Building = (&'static str, &'static [&'static [&'static str]]);
+/// Where the sources of a crate are, and its folders from the ground up. The longest name counts; a part of a folder may stand apart.
+type Building = (&'static str, Floors);
+type Floors = &'static [&'static [&'static str]];
 
-const BUILDINGS: [Building; 15] = [
-    ("crates/members/src", MEMBERS),
+const BUILDINGS: [Building; 12] = [
+    (PROGRAM, &[&["base"], &["devices"], &["flags"], &["client"], &["server"], &["commands"], &["lab"]]),
     ("crates/array/src", ARRAY),
-    ("crates/md/src", MD),
-    ("crates/brindle/src", BRINDLE),
     ("crates/export/src", EXPORT),
-    ("crates/format/src", FORMAT),
-    ("crates/host/src", HOST),
-    ("crates/io/src", IO),
-    ("crates/pool/src", POOL),
+    ("crates/format/src", &[&["pool"], &["md"], &["signature"]]),
+    ("crates/host/src", &[&["attach"], &["control", "opening", "status"], &["metrics"], &["policy"]]),
+    (
+        "crates/io/src",
+        &[&["device", "table", "threads"], &["memory", "uring"], &["exec"], &["sim"], &["emulated"]],
+    ),
     ("crates/lab/src", LAB),
-    ("crates/layout/src", LAYOUT),
-    ("crates/parity/src", PARITY),
-    ("crates/planner/src", PLANNER),
+    (
+        "crates/md/src",
+        &[&["assembly"], &["bitmap"], &["create"], &["ledger", "update"], &["bitmap::superblocks"]],
+    ),
+    ("crates/members/src", &[&["lock", "process"], &["members"], &["set"], &["door"]]),
+    ("crates/planner/src", &[&["reliability"], &["advice"]]),
+    ("crates/pool/src", &[&["space"], &["map"]]),
     ("crates/testkit/src", TESTKIT),
-    ("crates/volume/src", VOLUME),
 ];
 
-const MEMBERS: &[&[&str]] = &[
-    &[
-        "bad_blocks",
-        "change",
-        "device",
-        "errors",
-        "events",
-        "flushes",
-        "append_list",
-        "lock",
-        "patience",
-        "peers",
-        "process",
-        "scratch",
-        "turn",
-        "yielding",
-    ],
-    &["role_devices"],
-    &["copies", "members"],
-    &["set"],
-    &["presence"],
-    &["door", "watch", "windows"],
-    &["settle", "direct"],
-    &["flush"],
-    &["spans"],
-];
+/// The program: each of its files stands in a folder that has a floor.
+const PROGRAM: &str = "crates/brindle/src";
 
-const ARRAY: &[&[&str]] = &[
-    &["claims", "events", "ledger::limit", "no_space::ranges", "process", "row_log", "sync_len"],
-    &["bitmap", "observer"],
-    &["bitmap::error", "config"],
+const ARRAY: Floors = &[
+    &["ledger::limit", "no_space::ranges"],
+    &["bitmap"],
+    &["bitmap::error"],
     &["ledger"],
     &["keeper"],
-    &["bitmap::record", "intent", "no_space::record", "recovery::record"],
-    &["core"],
+    &["bitmap::record", "no_space::record", "recovery::record"],
     &["data", "no_space::settle"],
     &["data::mirrored", "data::parity", "data::striped"],
-    &["placement"],
-    &["array"],
-    &["bitmap::clear", "exchange", "no_space", "recovery::guided", "second_devices", "sweep", "write_behind"],
+    &["bitmap::clear", "no_space", "recovery::guided", "sweep"],
     &["recovery::copy", "recovery::rebuild"],
-    &["detail", "recovery"],
-    &["bitmap::change", "devices"],
-    &["open", "sharing"],
+    &["recovery"],
+    &["bitmap::change"],
 ];
 
-const MD: &[&[&str]] = &[
-    &["flags"],
-    &["assembly"],
-    &["bitmap", "refusal", "reshape_sides"],
-    &["create"],
-    &["ppl"],
-    &["journal", "ledger", "update"],
-    &["bitmap::superblocks", "open"],
+const EXPORT: Floors = &[
+    &["session"],
+    &["scsi"],
+    &["iscsi::pdu"],
+    // Commands that wait: the task of a connection, and the nexus that a later connection goes on with.
+    &["iscsi::connection::task"],
+    &["iscsi", "nbd"],
 ];
 
-// Modules below the flags know none.
-const BRINDLE: &[&[&str]] = &[
-    &[
-        "bench::flags",
-        "deadline",
-        "descriptors",
-        "executable",
-        "locks",
-        "progress",
-        "replace",
-        "text",
-        "units",
-        "uri",
-    ],
-    &["failure", "sync"],
-    &[
-        "health",
-        "log",
-        "look",
-        "models",
-        "next_step",
-        "random",
-        "reactor",
-        "report",
-        "runtime",
-        "scrubs",
-        "unserved",
-    ],
-    &["control", "findings", "stuck"],
-    &["world"],
-    &["status"],
-    &["host", "pools", "ring"],
-    &["cli"],
-    &["ask", "docs", "growth", "scan"],
-    &["choice"],
-    &["monitor"],
-    &["settings"],
-    &["saving"],
-    &["cat", "check", "create", "detail", "shutdown", "bench"],
-    &["predict"],
-    &[
-        "action",
-        "advise",
-        "assemble",
-        "bundle",
-        "devices",
-        "examine",
-        "exports",
-        "metrics",
-        "plan",
-        "pool",
-        "reliability",
-        "scrub",
-        "update",
-        "watch",
-        "zero",
-    ],
-    &["demo", "grow", "serve", "sweep"],
-    &["daemon"],
-];
-
-const HOST: &[&[&str]] = &[
-    &["attach", "written"],
-    &["limits"],
-    &["any", "control", "mailbox", "opening", "status", "world"],
-    &["error", "events", "hosted", "metrics", "orders", "servers"],
-    &["absent", "answers", "background", "names", "running"],
-    &["exported", "pooled", "snapshot"],
-    &["handler", "service"],
-    &["admission", "attaching", "policy", "pools", "reports"],
-    &["bitmap_file", "devices"],
-];
-
-const POOL: &[&[&str]] = &[
-    &["damage", "events", "leaf", "look", "owed", "refusals", "space", "stripe", "table"],
-    &["map"],
-    &["queue"],
-    &["core", "create"],
-    &["log", "read", "record", "room"],
-    &["check", "checkpoint", "replay"],
-    &["clean", "returned", "reuse"],
-    &["volume"],
-    &["pool"],
-    &["open"],
-];
-
-const IO: &[&[&str]] = &[
-    &["class", "pulse", "racing", "ranges", "time", "waker"],
-    &["task"],
-    &["arena", "patience"],
-    &["blocks"],
-    &["store"],
-    &["buf"],
-    &["given", "op", "pool"],
-    &["began", "bounce", "device", "reactor", "shortfall", "table", "threads"],
-    &["memory", "queues", "uring"],
-    &["core"],
-    &["group", "served"],
-    &["exec"],
-    &["map", "sim", "sync", "watch"],
-    &["emulated"],
-];
-
-const LAYOUT: &[&[&str]] = &[
-    &["divide", "error", "layout", "level", "parity_layout", "place", "raid10_layout", "row", "size"],
-    &["mirrored", "parity_rows", "striped"],
-    &["map"],
-    &["build"],
-    &["geometry"],
-];
-
-const LAB: &[&[&str]] = &[
+const LAB: Floors = &[
     &["job", "measure", "page"],
     &["load", "sweep"],
     &["trace"],
@@ -212,55 +75,24 @@ const LAB: &[&[&str]] = &[
     &["points"],
 ];
 
-const PLANNER: &[&[&str]] = &[
-    &["fraction", "load", "queued", "reliability"],
-    &["disk"],
-    &["configuration", "parse"],
-    &["candidates", "lethal_sets", "raidz", "speed", "testing"],
-    &["link"],
-    &["risk"],
-    &["figures"],
-    &["advice", "choose", "requirements", "table"],
-];
-
-const EXPORT: &[&[&str]] =
-    &[&["access", "pieces"], &["rates"], &["gate", "tls"], &["session"], &["scsi"], &["iscsi", "nbd"]];
-
-const FORMAT: &[&[&str]] = &[&["alignment", "kind", "pool"], &["md"], &["signature"], &["table"]];
-
-const PARITY: &[&[&str]] = &[
-    &["gf", "reference"],
-    &["simd", "solve", "culprit"],
-    &["pass"],
-    &["kernel", "neon", "portable", "x86"],
-    &["select"],
-];
-
-const VOLUME: &[&[&str]] = &[&["error", "limits", "slices"], &["volume"], &["lone_member", "nest"]];
-
-const TESTKIT: &[&[&str]] = &[
-    &["browser", "certificates", "guard", "pair", "random", "redo", "shape", "skip", "stamp"],
-    &["faults", "guest", "hang", "load", "oracle", "ram", "world"],
-    &["client", "conformance", "container"],
-    &["running", "storm"],
-    &["hosts", "pools", "volumes"],
+const TESTKIT: Floors = &[
+    &["certificates", "guard", "pair"],
+    &["oracle"],
+    &["conformance"],
+    &["storm"],
+    &["hosts", "pools"],
     &["bin"],
 ];
 
-/// The floors of a crate without a table: all its modules stand on one, and nothing goes round among them.
-const ONE_FLOOR: &[&[&str]] = &[&[""]];
-
-/// Checks that no arrow points up or sideways, or goes round.
+/// Checks that no arrow between folders points up or sideways, and that none goes round.
 ///
 /// # Errors
 /// A file that is not Rust.
 pub(super) fn check(workspace: &Workspace) -> Result<Vec<Offence>, Failure> {
     let mut offences = Vec::new();
-    for (root, floors) in BUILDINGS {
-        offences.extend(check_crate(workspace, root, floors)?);
-    }
-    for root in roots(workspace).iter().filter(|root| BUILDINGS.iter().all(|(other, _)| other != *root)) {
-        offences.extend(check_crate(workspace, root, ONE_FLOOR)?);
+    for root in roots(workspace) {
+        let floors = BUILDINGS.iter().find(|(other, _)| *other == root).map_or(&[][..], |(_, floors)| floors);
+        offences.extend(check_crate(workspace, &root, floors)?);
     }
     Ok(offences)
 }
@@ -285,22 +117,40 @@ fn check_crate(workspace: &Workspace, root: &str, floors: &[&[&str]]) -> Result<
         workspace.files.iter().filter_map(|file| Some((module(file, root)?, file))).collect();
     let modules: BTreeSet<&str> = sources.iter().map(|(module, _)| module.as_str()).collect();
     let mut offences = Vec::new();
-    let mut within = Vec::new();
+    let mut between = Vec::new();
     for (from, file) in &sources {
-        let Some((own, floor)) = entry(floors, from) else {
+        let floor = entry(floors, from);
+        if floor.is_none() && root == PROGRAM {
             offences.push(homeless(file, from));
-            continue;
-        };
+        }
         for arrow in arrows(file, from, &modules)? {
-            match entry(floors, &arrow.to) {
-                Some((other, _)) if other == own => within.push(arrow),
-                Some((_, other)) if other >= floor => offences.push(not_down(&arrow, other > floor)),
-                _ => {}
+            match (floor, entry(floors, &arrow.to)) {
+                (Some((own, floor)), Some((other, above))) if own != other && above >= floor => {
+                    offences.push(not_down(&arrow, above > floor));
+                }
+                _ => between.extend(parted(floors, &arrow)),
             }
         }
     }
-    offences.extend(within.iter().filter(|arrow| goes_round(arrow, &within)).map(round));
+    offences.extend(circles(&between).into_iter().map(round));
     Ok(offences)
+}
+
+/// The arrow between what stands side by side: two entries of the table or modules of the crate, else two modules of one folder.
+/// There is none from a head to its own files.
+fn parted<'a>(floors: &[&[&str]], arrow: &Arrow<'a>) -> Option<Arrow<'a>> {
+    let room = |module: &str| {
+        let named = entry(floors, module).map(|(name, _)| name.to_owned());
+        named.unwrap_or_else(|| module.split("::").next().unwrap_or_default().to_owned())
+    };
+    let (from, to) = (room(&arrow.from), room(&arrow.to));
+    if from != to {
+        return Some(Arrow { from, to, file: arrow.file, line: arrow.line });
+    }
+    let (from, to): (Vec<_>, Vec<_>) = (arrow.from.split("::").collect(), arrow.to.split("::").collect());
+    let shared = from.iter().zip(&to).take_while(|(from, to)| from == to).count();
+    let (from, to) = (from.get(..=shared)?.join("::"), to.get(..=shared)?.join("::"));
+    Some(Arrow { from, to, file: arrow.file, line: arrow.line })
 }
 
 /// The module that a file is; none for the root, for tests, and for what is no part of the crate.
@@ -364,20 +214,31 @@ fn resolve(from: &str, segments: &[String], modules: &BTreeSet<&str>) -> Option<
     Some(at.join("::")).filter(|to| !to.is_empty())
 }
 
-/// Whether what an arrow leads to leads back to where it came from.
-fn goes_round(arrow: &Arrow<'_>, arrows: &[Arrow<'_>]) -> bool {
-    let mut next: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    arrows.iter().for_each(|arrow| next.entry(&arrow.from).or_default().push(&arrow.to));
-    let (mut seen, mut open) = (BTreeSet::new(), vec![arrow.to.as_str()]);
-    while let Some(module) = open.pop() {
-        if module == arrow.from {
-            return true;
-        }
-        if seen.insert(module) {
-            open.extend(next.get(module).into_iter().flatten());
-        }
+/// The arrows of the shortest circles. One arrow too many closes many, and the long ones are gone with it.
+fn circles<'a, 'b>(arrows: &'b [Arrow<'a>]) -> Vec<&'b Arrow<'a>> {
+    let mut next: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for arrow in arrows {
+        next.entry(&arrow.from).or_default().insert(&arrow.to);
     }
-    false
+    let lengths: Vec<_> = arrows.iter().map(|arrow| way(&arrow.to, &arrow.from, &next)).collect();
+    let Some(shortest) = lengths.iter().flatten().min() else { return Vec::new() };
+    let found = arrows.iter().zip(&lengths).filter(|(_, length)| length.as_ref() == Some(shortest));
+    found.map(|(arrow, _)| arrow).collect()
+}
+
+/// The number of arrows that lead from one module to another, by the shortest way.
+fn way(from: &str, to: &str, next: &BTreeMap<&str, BTreeSet<&str>>) -> Option<usize> {
+    let (mut seen, mut open) = (BTreeSet::from([from]), vec![from]);
+    let mut length = 0;
+    while !open.is_empty() {
+        if open.contains(&to) {
+            return Some(length);
+        }
+        let further = open.iter().filter_map(|module| next.get(module)).flatten().copied();
+        open = further.filter(|module| seen.insert(module)).collect();
+        length += 1;
+    }
+    None
 }
 
 fn homeless(file: &File, module: &str) -> Offence {
@@ -386,7 +247,7 @@ fn homeless(file: &File, module: &str) -> Offence {
         line: 0,
         rule: "floor",
         what: format!("module {module} has no floor"),
-        way_out: "give it its place in xtask/src/tidy/floors.rs: above all that it uses".to_owned(),
+        way_out: "move it into the lowest folder that stands above all that it uses".to_owned(),
     }
 }
 
@@ -489,7 +350,49 @@ mod tests {
     }
 
     #[test]
-    fn a_module_without_a_floor_is_reported() {
-        assert_eq!(found("attic.rs", ""), [("floor", "module attic has no floor".to_owned())]);
+    fn nothing_goes_round_between_folders_and_files_without_a_floor() {
+        let files = [
+            ("crates/array/src/ground.rs", "use crate::attic::a;"),
+            ("crates/array/src/attic/mod.rs", ""),
+            ("crates/array/src/attic/a.rs", "use super::b;"),
+            ("crates/array/src/attic/b.rs", "use crate::shed;"),
+            ("crates/array/src/shed.rs", "use crate::ground;"),
+        ];
+        let reported: Vec<String> = offences(&files).into_iter().map(|(_, what)| what).collect();
+        let leads = |from, to| format!("{from} uses {to}, which leads back to it");
+        assert_eq!(reported, [leads("ground", "attic"), leads("attic", "shed"), leads("shed", "ground")]);
+        assert!(offences(&files[1..]).is_empty());
+    }
+
+    #[test]
+    fn nothing_goes_round_between_the_modules_of_a_folder() {
+        let files = [
+            ("crates/array/src/hall/a/x.rs", "use crate::hall::b::y;"),
+            ("crates/array/src/hall/mod.rs", "mod a; mod b;"),
+            ("crates/array/src/hall/a/mod.rs", "use crate::cellar; mod x;"),
+            ("crates/array/src/hall/b/mod.rs", "mod y; mod z;"),
+            ("crates/array/src/hall/b/y.rs", ""),
+            ("crates/array/src/hall/b/z.rs", "use crate::hall::a;"),
+        ];
+        let reported: Vec<String> = offences(&files).into_iter().map(|(_, what)| what).collect();
+        let leads = |from, to| format!("hall::{from} uses hall::{to}, which leads back to it");
+        assert_eq!(reported, [leads('a', 'b'), leads('b', 'a')]);
+        assert!(offences(&files[..5]).is_empty());
+    }
+
+    #[test]
+    fn the_program_has_its_files_in_folders_that_have_a_floor() {
+        let file = |path: &str, text: &str| -> Vec<String> {
+            let names = ["main.rs", "base/mod.rs", "lab/mod.rs", "lab/plan.rs"];
+            let names = names.map(|name| format!("crates/brindle/src/{name}"));
+            let mut files: Vec<_> = names.iter().map(|name| (name.as_str(), "")).collect();
+            files.push((path, text));
+            let found = check(&with_files(&files)).expect("Rust");
+            found.into_iter().map(|offence| offence.what).collect()
+        };
+        assert!(file("crates/brindle/src/base/text.rs", "").is_empty());
+        assert_eq!(file("crates/brindle/src/text.rs", ""), ["module text has no floor"]);
+        let up = ["base::text uses lab::plan, which stands above it"];
+        assert_eq!(file("crates/brindle/src/base/text.rs", "use crate::lab::plan;"), up);
     }
 }

@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_world_of_tests_stands_beside_that_of_the_product() {
-        let product = ("crates/brindle/src/world.rs", "struct World {\n");
+        let product = ("crates/brindle/src/devices/world.rs", "struct World {\n");
         let tests = ("crates/testkit/src/world.rs", "pub struct World<B> {\n");
         assert_eq!(check(&with_files(&[product, tests])), []);
         assert_eq!(check(&with_files(&[product, ("crates/io/src/a.rs", "struct World;\n")])).len(), 2);

@@ -1,7 +1,7 @@
 //! How fast the sim is: operations of members for each second of processor time, of arrays of twelve modelled drives that
 //! run the engine, and of the reactor without an array.
 //!
-//! `cargo run --release -p brindle-array --example sim_speed [SECONDS [ROW]]`: the rows whose names hold that text.
+//! `cargo run --profile bench -p brindle-array --example sim_speed [SECONDS [ROW]]`: the rows whose names hold that text.
 //!
 //! Requests of 4 KiB at random places, 384 in flight (32 for each drive) and 2048, all of the same memory. The drives keep nothing: they only
 //! take their time. `scripts/bench-sim` runs this by turns with an older commit, in whose tree it has to build, too.

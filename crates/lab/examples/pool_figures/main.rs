@@ -1,6 +1,6 @@
 //! Figures of pools beside what they are to reach: twelve modelled drives in virtual time, and one core on members in memory.
 //!
-//! `cargo run --release -p brindle-lab --example pool_figures -- [--live=BLOCKS] [--only=SUBJECT]...`
+//! `cargo run --profile bench -p brindle-lab --example pool_figures -- [--live=BLOCKS] [--only=SUBJECT]...`
 //!
 //! Virtual time has no processor: figures of drives say what the drives allow, those of one core what the processor does.
 

@@ -1,0 +1,22 @@
+//! The ground of every other part: failures, reports, texts and units, logs, places of running servers. No flag is known here.
+
+pub(crate) mod deadline;
+pub(crate) mod executable;
+pub(crate) mod exit_status;
+pub(crate) mod failure;
+pub(crate) mod locks;
+pub(crate) mod log;
+pub(crate) mod look;
+pub(crate) mod models;
+pub(crate) mod progress;
+pub(crate) mod random;
+pub(crate) mod reactor;
+pub(crate) mod replace;
+pub(crate) mod report;
+pub(crate) mod runtime;
+pub(crate) mod scrubs;
+pub(crate) mod stuck;
+pub(crate) mod sync;
+pub(crate) mod text;
+pub(crate) mod units;
+pub(crate) mod uri;

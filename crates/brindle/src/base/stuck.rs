@@ -1,0 +1,59 @@
+//! The end of a process in which a task computes without end: nothing else is served any more, and only a new one can go on.
+
+use brindle_io::{Duration, Io, Stuck, Watch};
+
+use crate::base::failure::Failure;
+use crate::base::log;
+
+/// Processor time after which a task is taken to have no end.
+pub(crate) const MOST: Duration = Duration::from_secs(30);
+
+/// Ends this process once a task of `io`, whose thread this is, has used `most` of processor time without a turn of the others.
+pub(crate) fn end_if_stuck(io: &Io, most: Duration) -> Result<Watch, Failure> {
+    let watch = io.watch(most, |stuck| {
+        log::complain(&Failure::from(stuck));
+        log::flush();
+        std::process::abort();
+    });
+    watch.map_err(|source| Failure::system("the processor time of tasks can't be watched", source))
+}
+
+impl From<Stuck> for Failure {
+    fn from(Stuck { task, used }: Stuck) -> Self {
+        Self::Stuck { task, seconds: used.as_secs() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    use brindle_io::memory::Memory;
+
+    use super::*;
+
+    async fn spin() {
+        loop {
+            std::hint::spin_loop();
+        }
+    }
+
+    #[test]
+    #[ignore = "ends its process: the test below starts it"]
+    fn a_process_with_a_task_without_end() {
+        let io = Io::new(Box::new(Memory::new()));
+        let _watch = end_if_stuck(&io, Duration::from_millis(100)).unwrap();
+        io.block_on(async { io.spawn(spin()).await });
+    }
+
+    #[test]
+    fn a_process_whose_task_has_no_end_ends_and_names_it() {
+        let test = "stuck::tests::a_process_with_a_task_without_end";
+        let args = ["--exact", test, "--ignored", "--nocapture"];
+        let ended = Command::new(std::env::current_exe().unwrap()).args(args).output().unwrap();
+        assert_eq!(ended.status.signal(), Some(rustix::process::Signal::ABORT.as_raw()));
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(said.contains("stuck::tests::spin") && said.contains("s of processor time"), "{said}");
+    }
+}

@@ -1,0 +1,173 @@
+//! `brindle action` and `brindle wait`: the check, repair or recovery of a running array, as md's `sync_action` has it.
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+use indicatif::ProgressBar;
+use serde_json::Value;
+
+use crate::base::failure::Failure;
+use crate::base::sync::SyncReport;
+use crate::base::units::Bytes;
+use crate::base::{progress, report, runtime};
+use crate::client::ask::{Meant, Target, ask};
+use crate::client::control::{Request, Word};
+use crate::client::findings;
+use crate::flags::cli::{Action, Said, Wait};
+
+/// How often `wait` asks.
+const LOOK: Duration = Duration::from_millis(300);
+
+impl ValueEnum for Said<Word> {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[
+            Said(Word::Check),
+            Said(Word::Repair),
+            Said(Word::Locate),
+            Said(Word::Pause),
+            Said(Word::Resume),
+            Said(Word::Idle),
+            Said(Word::Speed),
+        ]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.0.name()).help(match self.0 {
+            Word::Check => "Compare redundancy",
+            Word::Repair => "Compare redundancy, and correct it as `brindle repair` does",
+            Word::Locate => {
+                "Compare redundancy, and write what is known to be wrong, as `brindle repair --locate` does"
+            }
+            Word::Pause => "Pause the check, repair or recovery that is running",
+            Word::Resume => {
+                "Go on after `pause`, or with a resync, recovery or replacement that has ended early"
+            }
+            Word::Idle => {
+                "Stop the check, repair or recovery that is running: the part that is done stays done"
+            }
+            Word::Speed => "Set the array's speeds, for the process that runs now and for later ones",
+        }))
+    }
+}
+
+/// `brindle action`.
+pub(crate) fn action(args: &Action) -> Result<(), Failure> {
+    let folder = runtime::folder(args.runtime.folder())?;
+    let target = Target::meant(&folder, args.array.as_deref())?;
+    let [max_speed, min_speed] = [args.max_speed, args.min_speed].map(|speed| speed.map(|speed| speed.0));
+    if args.action.0 == Word::Speed && max_speed.or(min_speed).is_none() {
+        return Err(Failure::Usage(
+            "give which speed: --max-speed SIZE, or 0 for as fast as it goes; or --min-speed SIZE".to_owned(),
+        ));
+    }
+    if matches!(args.action.0, Word::Repair | Word::Locate | Word::Resume) {
+        Meant::of(&folder, &target, args.array.as_deref())?;
+    }
+    let Target { server, array } = target;
+    let request = Request::Action { action: args.action.0, max_speed, min_speed, array };
+    let answer = ask(&folder, &server, &request)?;
+    if args.json { report::print_json(&answer) } else { report::print(&crate::client::status::text(&answer)) }
+}
+
+/// The progress of a command that waits: a bar on a terminal, elsewhere a line now and then.
+struct Waiting {
+    bar: Option<ProgressBar>,
+    every: Duration,
+    reported: Instant,
+}
+
+impl Waiting {
+    fn new(every: Duration) -> Self {
+        Self { bar: None, every, reported: Instant::now() }
+    }
+
+    fn tell(&mut self, name: &str, sync: &SyncReport<'_>) {
+        if std::io::stderr().is_terminal() {
+            let bar = self.bar.get_or_insert_with(|| progress::byte_bar(sync.total));
+            // One thing may follow another.
+            bar.set_length(sync.total);
+            bar.set_prefix(sync.action().to_owned());
+            bar.set_message(sync.pace());
+            bar.set_position(sync.position);
+        } else if self.reported.elapsed() >= self.every {
+            self.reported = Instant::now();
+            // A closed standard error loses nothing that matters.
+            let _ = writeln!(std::io::stderr(), "brindle: {name}: {}", sync.text());
+        }
+    }
+}
+
+impl Waiting {
+    /// The parity of a pool is raised: how much is left tells how far that is.
+    fn tell_of_pool(&mut self, report: &Value) {
+        let left = report["pool"]["thin"].as_u64().unwrap_or(0);
+        if std::io::stderr().is_terminal() {
+            let bar = self.bar.get_or_insert_with(|| progress::byte_bar(left));
+            bar.set_prefix("raising");
+            bar.set_length(bar.length().unwrap_or(0).max(left));
+            bar.set_position(bar.length().unwrap_or(left) - left);
+        } else if self.reported.elapsed() >= self.every {
+            self.reported = Instant::now();
+            let name = report["name"].as_str().unwrap_or_default();
+            let left = Bytes(left);
+            let _ = writeln!(
+                std::io::stderr(),
+                "brindle: {name}: {left} have less redundancy than they can have"
+            );
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// `brindle wait`: its exit status is that of `check` or `repair`, if that or a recovery is what has ended.
+pub(crate) fn wait(args: &Wait) -> Result<ExitCode, Failure> {
+    let folder = runtime::folder(args.runtime.folder())?;
+    let Target { server, array } = Target::meant(&folder, args.array.as_deref())?;
+    let mut waiting = Waiting::new(Duration::from_millis(args.interval.0));
+    let reported = loop {
+        let reported = ask(&folder, &server, &Request::Status { array: array.clone() })?;
+        let reports = report::of_arrays(&reported);
+        let [report] = reports else {
+            return Err(Failure::Usage(format!(
+                "'{server}' serves several arrays: name the one to wait for"
+            )));
+        };
+        match SyncReport::of(&report["array"]["sync"]) {
+            Some(sync) => waiting.tell(report["name"].as_str().unwrap_or(&server), &sync),
+            None if report["pool"]["raising"] == true => waiting.tell_of_pool(report),
+            None => break report.clone(),
+        }
+        std::thread::sleep(LOOK);
+    };
+    drop(waiting);
+    let last = &reported["last_action"];
+    if args.json {
+        report::print_json(&reported)?;
+    } else {
+        report::print(
+            &findings::text(last).unwrap_or_else(|| "no check, repair or recovery is running\n".to_owned()),
+        )?;
+    }
+    let count = |field: &str| last[field].as_u64().unwrap_or(0);
+    let left = match last["action"].as_str() {
+        Some("check") => count("mismatch_cnt"),
+        Some("locate") if last["resynced"] != true => count("unlocated"),
+        _ => 0,
+    };
+    let compared = matches!(last["action"].as_str(), Some("check" | "repair" | "locate"));
+    let unverified = if compared && last["resynced"] != true { count("unverified") } else { 0 };
+    Ok(match last["error"].is_string() {
+        true => ExitCode::FAILURE,
+        false => findings::status(left, count("unreadable"), unverified),
+    })
+}

@@ -1,0 +1,117 @@
+//! The choice among all that was found on devices: the arrays that are to be started, and how long to wait for their
+//! members.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::client::ask;
+use crate::devices::scan::{Findable, Scanned, scan};
+
+/// Pause between two looks for members that are waited for.
+const REST: Duration = Duration::from_secs(1);
+
+/// The volumes that are meant, the places where they are looked for, and for how long.
+pub(crate) struct Choice<'a> {
+    /// Devices, and folders of them; none for all of this machine.
+    pub(crate) places: &'a [PathBuf],
+    /// Whether something is named.
+    pub(crate) named: &'a dyn Fn(&Findable) -> bool,
+    /// Arrays of this host are meant, too; `any` for all that is found.
+    pub(crate) own: Option<&'a str>,
+    /// Time to wait for members that were there when an array was last used.
+    pub(crate) wait: Duration,
+}
+
+/// This host, as arrays are named after it.
+pub(crate) fn this_host() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    name.split('.').next().unwrap_or_default().to_owned()
+}
+
+impl Choice<'_> {
+    /// Whether it is to be started.
+    pub(crate) fn is_meant(&self, found: &Findable) -> bool {
+        let own = |host: &str| host == "any" || found.homehost.as_deref() == Some(host);
+        (self.named)(found) || self.own.is_some_and(own)
+    }
+
+    /// Scans until no chosen array lacks a member that it had when it was last used, or the wait is over. Gives the
+    /// UUIDs of served arrays too.
+    pub(crate) fn wait_for_members(&self, folder: &Path) -> (Scanned, Vec<String>) {
+        let until = Instant::now() + self.wait;
+        let mut reported = false;
+        loop {
+            let (scanned, served) = (scan(self.places), served(folder));
+            let lacks = |found: &&Findable| {
+                self.is_meant(found) && !served.contains(&found.uuid) && !found.newly_missing.is_empty()
+            };
+            let waits: Vec<String> = scanned.all.iter().filter(lacks).map(lacking).collect();
+            if waits.is_empty() || Instant::now() >= until {
+                return (scanned, served);
+            }
+            if !reported {
+                let seconds = self.wait.as_millis().div_ceil(1000);
+                eprintln!("brindle: waiting {seconds} s at most for {}", waits.join("; "));
+                reported = true;
+            }
+            std::thread::sleep(REST.min(until.saturating_duration_since(Instant::now())));
+        }
+    }
+}
+
+/// For people: `members 1, 2 of data`.
+pub(crate) fn lacking(found: &Findable) -> String {
+    let members = if found.newly_missing.len() == 1 { "member" } else { "members" };
+    format!("{members} {} of {}", found.newly_missing.join(", "), found.name.escape_debug())
+}
+
+/// UUIDs of all that is served here.
+pub(crate) fn served(folder: &Path) -> Vec<String> {
+    let uuid = |report: &serde_json::Value| {
+        let of = if report["pool"].is_object() { &report["pool"] } else { &report["array"] };
+        of["uuid"].as_str().map(str::to_owned)
+    };
+    ask::reports(folder).iter().filter_map(uuid).collect()
+}
+
+/// A pool that a server has for reading alone until members are here that were in use.
+pub(crate) struct Waiting {
+    pub(crate) uuid: String,
+    /// These members, as `VDEV.ROLE`.
+    missing: Vec<String>,
+    /// The devices that it has.
+    held: Vec<PathBuf>,
+}
+
+/// Pools that are served here and wait.
+pub(crate) fn waiting(folder: &Path) -> Vec<Waiting> {
+    let words = |list: &serde_json::Value, field: &str| {
+        let word = |one: &serde_json::Value| one.get(field).unwrap_or(one).as_str().map(str::to_owned);
+        list.as_array().into_iter().flatten().filter_map(word).collect::<Vec<_>>()
+    };
+    let waits = |report: &serde_json::Value| {
+        let missing = words(&report["waits_for"], "");
+        let here = Path::new(report["folder"].as_str().unwrap_or("."));
+        let held = words(&report["pool"]["devices"], "path");
+        let held = held.into_iter().chain(words(&report["left_out"], "path")).map(|path| here.join(path));
+        let uuid = report["pool"]["uuid"].as_str().filter(|_| !missing.is_empty())?.to_owned();
+        Some(Waiting { uuid, missing, held: held.map(|path| real(&path)).collect() })
+    };
+    ask::reports(folder).iter().filter_map(waits).collect()
+}
+
+impl Waiting {
+    /// Members for which it waits, and which were not found.
+    pub(crate) fn lacks<'a>(&'a self, found: &'a Findable) -> impl Iterator<Item = &'a String> {
+        self.missing.iter().filter(|member| found.missing.contains(member))
+    }
+
+    /// Whether it has a device.
+    pub(crate) fn holds(&self, path: &Path) -> bool {
+        self.held.contains(&real(path))
+    }
+}
+
+fn real(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}

@@ -1,0 +1,383 @@
+//! An array as the monitor sees it: one of a server of ours, or one of the kernel's.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::base::scrubs::{FOLDER, Scrubbed};
+use crate::client::next_step;
+
+/// Ranges of volumes that an event names.
+const NAMED: usize = 8;
+
+/// The use of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// Fills a role.
+    Active,
+    /// Is being rebuilt into a role.
+    Recovering,
+    Spare,
+    Failed,
+}
+
+/// A process over an array, and how much of it is done.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Process {
+    /// `recovery`, `resync`, `check`, `repair`, `reshape`: mdadm's words.
+    pub(super) action: String,
+    pub(super) percent: f64,
+}
+
+/// Lost blocks of a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LostBlocks {
+    /// As often as blocks came to be lost.
+    pub(super) count: u64,
+    /// Where they are.
+    pub(super) places: String,
+}
+
+/// An array at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Seen {
+    /// The name in events.
+    pub(super) name: String,
+    /// Roles.
+    pub(super) wanted: usize,
+    /// Roles that are filled by a whole member.
+    pub(super) active: usize,
+    /// Its UUID, if that is known.
+    pub(super) uuid: String,
+    /// The name in its superblocks: `host:name`.
+    pub(super) full_name: String,
+    /// In words.
+    pub(super) state: Vec<String>,
+    /// Members that may still be lost without loss of data, if that is known.
+    pub(super) redundancy_left: Option<u64>,
+    /// Roles that no device fills; of pools `VDEV.ROLE`.
+    pub(super) missing: Vec<String>,
+    /// Roles of devices, by the names of these.
+    pub(super) roles: BTreeMap<String, String>,
+    /// The identities of drives, by the names of devices.
+    pub(super) identities: BTreeMap<String, Value>,
+    /// Spares that it should have.
+    pub(super) wanted_spares: usize,
+    /// The command to go on with, and why.
+    pub(super) next: Option<String>,
+    /// Failures of members in this run of its server: the number of the event, and the device.
+    pub(super) failures: Vec<(u64, String)>,
+    /// The process that serves it.
+    pub(super) pid: u64,
+    /// The last process was a check.
+    pub(super) has_checked: bool,
+    /// By their names.
+    pub(super) devices: BTreeMap<String, Use>,
+    /// Words about devices that are more than their names: serial numbers and the like.
+    pub(super) drives: BTreeMap<String, String>,
+    pub(super) process: Option<Process>,
+    /// The last process ended with so many sectors that disagreed.
+    pub(super) mismatches: Option<u64>,
+    /// More is lost than the array can do without.
+    pub(super) broken: bool,
+    /// When all of its redundancy was compared last, in seconds since 1970; when it was made, if it never was. None if it has none, or
+    /// that is not known.
+    pub(super) compared: Option<u64>,
+    /// Blocks of devices that were put right, of those that have errors which count still.
+    pub(super) corrected: BTreeMap<String, u64>,
+    /// Blocks that are lost now.
+    pub(super) lost: Option<LostBlocks>,
+}
+
+impl Seen {
+    /// Devices that wait to be needed.
+    pub(super) fn spares(&self) -> usize {
+        self.devices.values().filter(|usage| **usage == Use::Spare).count()
+    }
+
+    /// It has fewer than it should.
+    pub(super) fn lacks_spares(&self) -> bool {
+        self.spares() < self.wanted_spares
+    }
+
+    /// Some roles lack a whole member.
+    pub(super) fn is_degraded(&self) -> bool {
+        self.active < self.wanted
+    }
+
+    /// The state by a server's report (docs/cli-json.md); `None` if that is not of an array or a pool.
+    pub(super) fn of_report(report: &Value) -> Option<Self> {
+        let name = report["name"].as_str()?.to_owned();
+        let seen = if report["pool"].is_object() {
+            Self::of_pool(name, report)?
+        } else {
+            Self::of_array(name, report)?
+        };
+        let of = if report["pool"].is_object() { &report["pool"] } else { &report["array"] };
+        let word = |word: &Value| word.as_str().map(str::to_owned);
+        let next = next_step::line(report, "");
+        let next = next.trim().strip_prefix("next: ").map(str::to_owned);
+        Some(Self {
+            uuid: word(&of["uuid"]).unwrap_or_default(),
+            full_name: word(&of["name"]).unwrap_or_default(),
+            state: of["state"].as_array().into_iter().flatten().filter_map(word).collect(),
+            redundancy_left: of["redundancy_left"].as_u64(),
+            has_checked: report["last_action"]["action"] == "check",
+            failures: failures(report),
+            pid: report["pid"].as_u64().unwrap_or_default(),
+            next,
+            ..seen
+        })
+    }
+
+    fn of_array(name: String, report: &Value) -> Option<Self> {
+        let array = &report["array"];
+        let wanted = usize::try_from(array["raid_devices"].as_u64()?).ok()?;
+        let (mut devices, mut drives) = (BTreeMap::new(), BTreeMap::new());
+        let (mut roles, mut identities) = (BTreeMap::new(), BTreeMap::new());
+        for device in array["devices"].as_array()? {
+            let path = device["path"].as_str()?.to_owned();
+            let usage = match device["state"].as_str()? {
+                "in-sync" => Use::Active,
+                "recovering" => Use::Recovering,
+                "failed" | "faulty" => Use::Failed,
+                "spare" | "replacement" => Use::Spare,
+                _ => continue,
+            };
+            if let Some(drive) = drive(&device["drive"]) {
+                drives.insert(path.clone(), drive);
+            }
+            if let Some(role) = device["role"].as_u64() {
+                roles.insert(path.clone(), role.to_string());
+            }
+            if device["drive"].is_object() {
+                identities.insert(path.clone(), device["drive"].clone());
+            }
+            devices.insert(path, usage);
+        }
+        let missing = array["missing"].as_array().into_iter().flatten();
+        let missing = missing.filter_map(Value::as_u64).map(|role| role.to_string()).collect();
+        let active = devices.values().filter(|usage| **usage == Use::Active).count();
+        let process = array["sync"].as_object().map(|sync| Process {
+            action: action(sync["action"].as_str().unwrap_or_default()),
+            percent: sync["percent"].as_f64().unwrap_or_default(),
+        });
+        let mismatches = report["last_action"]["mismatch_cnt"].as_u64();
+        let broken = says(array, "broken");
+        let compared = compared(report);
+        let corrected = corrected(&array["devices"]);
+        Some(Self {
+            name,
+            wanted,
+            active,
+            devices,
+            drives,
+            process,
+            mismatches,
+            broken,
+            compared,
+            corrected,
+            missing,
+            roles,
+            identities,
+            ..Self::default()
+        })
+    }
+
+    fn of_pool(name: String, report: &Value) -> Option<Self> {
+        let members = report["pool"]["devices"].as_array()?;
+        let (mut devices, mut roles, mut missing) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        for member in members {
+            let path = member["path"].as_str().or_else(|| member["member"].as_str())?.to_owned();
+            let role = member["member"].as_str().unwrap_or_default().to_owned();
+            if member["state"] != "online" {
+                missing.push(role.clone());
+            }
+            roles.insert(path.clone(), role);
+            match member["state"].as_str()? {
+                "online" => drop(devices.insert(path, Use::Active)),
+                "failed" => drop(devices.insert(path, Use::Failed)),
+                _ => {}
+            }
+        }
+        let active = devices.values().filter(|usage| **usage == Use::Active).count();
+        let broken = says(&report["pool"], "broken");
+        let wanted = members.len();
+        let (corrected, lost) = (corrected(&report["pool"]["devices"]), lost(&report["pool"]));
+        Some(Self {
+            name,
+            wanted,
+            active,
+            devices,
+            broken,
+            roles,
+            missing,
+            corrected,
+            lost,
+            ..Self::default()
+        })
+    }
+}
+
+/// Blocks of each device that were put right, of those that have errors which count still.
+fn corrected(devices: &Value) -> BTreeMap<String, u64> {
+    let counts = devices.as_array().into_iter().flatten().filter_map(|device| {
+        let path = device["path"].as_str().or_else(|| device["member"].as_str())?;
+        let count = device["wrong"].as_u64().or_else(|| device["io"]["corrected"].as_u64())?;
+        let errs = device["read_errors"].as_u64().is_some_and(|errors| errors > 0);
+        (errs && count > 0).then(|| (path.to_owned(), count))
+    });
+    counts.collect()
+}
+
+/// Blocks of a pool that are lost now.
+fn lost(pool: &Value) -> Option<LostBlocks> {
+    let ranges = pool["damaged"].as_array()?;
+    let beyond = pool["damaged_beyond"].as_u64().unwrap_or_default();
+    if ranges.is_empty() && beyond == 0 {
+        return None;
+    }
+    let of = |range: &Value| {
+        let [offset, length] = ["offset", "length"].map(|field| range[field].as_u64().unwrap_or_default());
+        format!("{}: {length} bytes from byte {offset} on", range["volume"].as_str().unwrap_or("-"))
+    };
+    let mut places: Vec<String> = ranges.iter().take(NAMED).map(of).collect();
+    if ranges.len() > NAMED || beyond > 0 {
+        places.push("more in other places, which `brindle status` lists".to_owned());
+    }
+    Some(LostBlocks { count: pool["blocks_lost"].as_u64().unwrap_or_default(), places: places.join("; ") })
+}
+
+/// When the redundancy of an array was compared last.
+fn compared(report: &Value) -> Option<u64> {
+    let array = &report["array"];
+    if array["level"].as_str().is_none_or(|level| ["raid0", "linear"].contains(&level)) {
+        return None;
+    }
+    let is_check = |event: &&Value| {
+        let kind = event["kind"].as_str().unwrap_or_default();
+        ["check-ended", "repair-ended"].contains(&kind) && event["array"].is_null()
+    };
+    let events = report["events"].as_array().into_iter().flatten().filter(is_check);
+    let seen = events.filter_map(|event| event["at"].as_u64()).max();
+    let uuid = array["uuid"].as_str().unwrap_or_default();
+    let kept = Scrubbed::last(Path::new(FOLDER), uuid).map(|last| last.ended);
+    [seen, kept, array["created"].as_u64()].into_iter().flatten().max()
+}
+
+/// Failures among the last events, but for those of arrays that are members.
+fn failures(report: &Value) -> Vec<(u64, String)> {
+    let events = report["events"].as_array().into_iter().flatten();
+    let failed = events.filter(|event| event["kind"] == "member-failed" && event["array"].is_null());
+    failed
+        .filter_map(|event| Some((event["number"].as_u64()?, event["member"].as_str()?.to_owned())))
+        .collect()
+}
+
+fn says(array: &Value, word: &str) -> bool {
+    array["state"].as_array().into_iter().flatten().any(|state| *state == *word)
+}
+
+/// mdadm's word for the kernel's `recover`.
+fn action(word: &str) -> String {
+    if word == "recover" { "recovery".to_owned() } else { word.to_owned() }
+}
+
+fn drive(drive: &Value) -> Option<String> {
+    let words = ["model", "serial", "by_id"].map(|field| drive[field].as_str());
+    let words: Vec<&str> = words.into_iter().flatten().collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// The kernel's arrays, of the text of /proc/mdstat.
+pub(super) fn of_mdstat(text: &str) -> Vec<Seen> {
+    let mut all: Vec<Seen> = Vec::new();
+    for line in text.lines() {
+        if line.starts_with(' ') || line.starts_with('\t') {
+            if let Some(seen) = all.last_mut() {
+                below(seen, line);
+            }
+            continue;
+        }
+        let Some((name, rest)) = line.split_once(" : ") else { continue };
+        if name.contains(' ') || name == "Personalities" {
+            continue;
+        }
+        all.push(first(name, rest));
+    }
+    all
+}
+
+/// `md0 : active raid1 sdb1[1] sda1[0](F)`.
+fn first(name: &str, rest: &str) -> Seen {
+    let mut devices = BTreeMap::new();
+    for word in rest.split_whitespace() {
+        let Some((device, rest)) = word.split_once('[') else { continue };
+        let usage = match rest.split_once(']').map(|(_, flags)| flags).unwrap_or_default() {
+            flags if flags.contains("(F)") => Use::Failed,
+            flags if flags.contains("(S)") => Use::Spare,
+            _ => Use::Active,
+        };
+        devices.insert(format!("/dev/{device}"), usage);
+    }
+    Seen { name: format!("/dev/{name}"), devices, ..Seen::default() }
+}
+
+/// `1046528 blocks super 1.2 [2/1] [U_]` and `[==>..] recovery = 12.6% (132096/1046528) ...`.
+fn below(seen: &mut Seen, line: &str) {
+    for word in line.split_whitespace() {
+        let inside = word.strip_prefix('[').and_then(|word| word.strip_suffix(']'));
+        if let Some((wanted, active)) = inside.and_then(|inside| inside.split_once('/'))
+            && let (Ok(wanted), Ok(active)) = (wanted.parse(), active.parse())
+        {
+            (seen.wanted, seen.active) = (wanted, active);
+        }
+    }
+    for action in ["recovery", "resync", "check", "repair", "reshape"] {
+        let Some(at) = line.find(action) else { continue };
+        let rest = line[at + action.len()..].trim_start().trim_start_matches('=').trim_start();
+        let percent = rest.split('%').next().and_then(|number| number.trim().parse().ok());
+        seen.process = Some(Process { action: action.to_owned(), percent: percent.unwrap_or_default() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_arrays_are_read() {
+        let text = "Personalities : [raid1] [raid6]\nmd1 : active raid1 sdc[2](S) sdb1[1] sda1[0](F)\n      1046528 blocks super 1.2 [2/1] [_U]\n      [==>..................]  recovery = 12.6% (132096/1046528) finish=0.9min speed=16512K/sec\n\nmd0 : active raid0 sdd[1] sde[0]\n      2093056 blocks super 1.2 512k chunks\n\nunused devices: <none>\n";
+        let all = of_mdstat(text);
+        let [first, second] = &all[..] else { panic!("{all:?}") };
+        assert_eq!((&*first.name, first.wanted, first.active, first.is_degraded()), ("/dev/md1", 2, 1, true));
+        assert_eq!(first.devices["/dev/sda1"], Use::Failed);
+        assert_eq!(first.devices["/dev/sdc"], Use::Spare);
+        assert_eq!(first.process, Some(Process { action: "recovery".into(), percent: 12.6 }));
+        assert_eq!((second.devices.len(), second.is_degraded()), (2, false));
+    }
+
+    #[test]
+    fn nothing_that_stands_in_mdstat_is_trusted() {
+        for text in
+            ["", "x", " : ", "md0 : [", "md0 : a[\n [/] recovery", "md0 : \n resync = % \n check", " [1/2]"]
+        {
+            of_mdstat(text);
+        }
+    }
+
+    #[test]
+    fn an_array_of_a_server_is_read() {
+        let report = serde_json::json!({"name": "data", "last_action": {"mismatch_cnt": 8}, "array": {
+            "raid_devices": 3, "state": ["clean", "degraded"], "sync": {"action": "recover", "percent": 50.0},
+            "devices": [
+                {"path": "a", "state": "in-sync"}, {"path": "b", "state": "failed", "drive": {"model": "M", "serial": "S", "by_id": null}},
+                {"path": "c", "state": "recovering"}, {"path": "d", "state": "spare"}]}});
+        let seen = Seen::of_report(&report).unwrap();
+        assert_eq!((seen.wanted, seen.active, seen.mismatches), (3, 1, Some(8)));
+        assert_eq!(seen.process.unwrap().action, "recovery");
+        assert_eq!(seen.drives["b"], "M, S");
+        assert!(Seen::of_report(&serde_json::json!({"name": 1})).is_none());
+    }
+}

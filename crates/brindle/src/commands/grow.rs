@@ -1,0 +1,57 @@
+//! `brindle grow`: gives an array something beside its devices or takes it away, running or stopped.
+
+use std::path::PathBuf;
+
+use brindle_array::Array;
+
+use crate::base::failure::Failure;
+use crate::base::runtime;
+use crate::client::ask::{Meant, Target, ask};
+use crate::commands::detail;
+use crate::commands::devices::{change, refuse_both, tell};
+use crate::commands::growth::{Filed, Growth};
+use crate::devices::host::Host;
+use crate::flags::cli::Grow;
+
+pub(crate) fn grow(args: &Grow) -> Result<(), Failure> {
+    let growth = Growth::asked(args)?;
+    let members = &args.stopped.members;
+    if !members.is_empty() {
+        refuse_both(args.array.as_deref())?;
+        let from: Vec<PathBuf> = args.from.iter().cloned().collect();
+        change(members, &from, |host, array| match &growth {
+            Growth::Filed(filed) => file_bitmap(host, array, filed),
+            growth => {
+                let given = host.world.io.block_on(growth.give(array));
+                given.map_err(|why| Failure::Refused(why.to_string()))
+            }
+        })?;
+        let now = match &growth {
+            Growth::Filed(filed) => vec![filed.path.clone()],
+            Growth::WriteBehind(_) => from,
+            Growth::Bitmap(_) | Growth::NoBitmap => Vec::new(),
+        };
+        return tell(args.json, &growth.described("the array"), || detail::of(members, &now));
+    }
+    let folder = runtime::folder(args.runtime.folder())?;
+    let target = Target::meant(&folder, args.array.as_deref())?;
+    Meant::of(&folder, &target, args.array.as_deref())?;
+    let answer = ask(&folder, &target.server, &growth.request(target.array)?)?;
+    tell(args.json, &growth.described(answer["name"].as_str().unwrap_or_default()), || Ok(&answer))
+}
+
+/// Makes the file of a bitmap, and gives it to the array.
+fn file_bitmap(host: &Host, array: &Array, filed: &Filed) -> Result<(), Failure> {
+    let known = host.world.known().into_iter();
+    let known = known
+        .map(|(identity, path)| (identity, format!("a device of the array already, {}", path.display())));
+    let make = filed.make(array, known.collect()).map_err(|why| Failure::Refused(why.to_string()))?;
+    let made = make.make(None)?;
+    let undo = made.undo();
+    let file = host.world.take_bitmap(made)?;
+    let given = host.world.io.block_on(array.set_bitmap(filed.spec(file)));
+    given.map_err(|why| {
+        undo();
+        Failure::Refused(why.to_string())
+    })
+}

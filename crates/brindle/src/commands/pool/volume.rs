@@ -1,0 +1,121 @@
+//! `brindle volume`: volumes of a pool that is served, or of one that is not.
+
+use brindle_pool::{Pool, PoolChangeError, check_name};
+use serde_json::{Value, json};
+
+use super::{order, refuse_other, reports, served};
+use crate::base::failure::Failure;
+use crate::base::units::Bytes;
+use crate::base::{report, runtime};
+use crate::client::control::Request;
+use crate::devices::pools::{Alone, split};
+use crate::flags::cli::{
+    PoolReportArgs, Runtime, StoppedPool, Volume, VolumeCommand, VolumeCreate, VolumeDestroy, VolumeRename,
+};
+
+/// `brindle volume`.
+pub(crate) fn volume(args: &Volume) -> Result<(), Failure> {
+    match &args.command {
+        VolumeCommand::Create(args) => create(args),
+        VolumeCommand::List(args) => list(args),
+        VolumeCommand::Rename(args) => rename(args),
+        VolumeCommand::Destroy(args) => destroy(args),
+    }
+}
+
+fn tell(json: bool, reported: &Value, text: &str) -> Result<(), Failure> {
+    if json { report::print_json(reported) } else { report::print(text) }
+}
+
+/// Asks the server of the pool to do it.
+fn ask_server(runtime: &Runtime, pool: &str, request: &Request) -> Result<Value, Failure> {
+    let folder = runtime::folder(runtime.folder())?;
+    let (server, _) = served(&folder, pool)?;
+    order(&folder, &server, request)
+}
+
+/// Changes a pool that nobody serves. It is left as it was, if `check` refuses that.
+fn change(
+    of: &StoppedPool,
+    name: &str,
+    check: impl Fn(&Pool) -> Result<(), PoolChangeError>,
+    change: impl AsyncFnOnce(&Pool) -> Result<(), PoolChangeError>,
+) -> Result<(), Failure> {
+    let check = |pool: &Pool| {
+        refuse_other(&pool.label().name, Some(name))?;
+        Ok(check(pool)?)
+    };
+    let alone = Alone::open_to_change(&of.stopped.members, of.degraded, &check)?;
+    alone.finish(async |pool| Ok(change(pool).await?))
+}
+
+fn create(args: &VolumeCreate) -> Result<(), Failure> {
+    super::create::take_properties(&args.properties, &["volblocksize"])?;
+    let (pool, name) = split(&args.name)?;
+    // Before the pool is opened.
+    check_name(name)?;
+    let size = args.size.0;
+    let reported = if args.pool.stopped.members.is_empty() {
+        let request = Request::VolumeCreate { pool: pool.to_owned(), name: name.to_owned(), size };
+        ask_server(&args.runtime, pool, &request)?
+    } else {
+        let make = async |pool: &Pool| pool.create_volume(name, size).await.map(drop);
+        change(&args.pool, pool, |pool| pool.check_create(name, size), make)?;
+        json!({"name": args.name, "size": size})
+    };
+    tell(args.json, &reported, &format!("volume {} of {} created\n", args.name, Bytes(size)))
+}
+
+fn list(args: &PoolReportArgs) -> Result<(), Failure> {
+    let pools = reports(args)?;
+    let volumes = pools.iter().flat_map(|report| {
+        let pool = report["name"].as_str().unwrap_or("-").to_owned();
+        let volumes = report["volumes"].as_array().into_iter().flatten();
+        volumes.map(move |volume| {
+            let name = format!("{pool}/{}", volume["name"].as_str().unwrap_or("-"));
+            let mut reported = volume.clone();
+            reported["name"] = json!(name);
+            reported
+        })
+    });
+    let volumes: Vec<Value> = volumes.collect();
+    if args.json {
+        return report::print_json(&volumes);
+    }
+    let line = |volume: &Value| {
+        let size = Bytes(volume["size"].as_u64().unwrap_or(0));
+        format!("{}  {size}\n", volume["name"].as_str().unwrap_or("-"))
+    };
+    report::print(&volumes.iter().map(line).collect::<String>())
+}
+
+fn rename(args: &VolumeRename) -> Result<(), Failure> {
+    let ((pool, name), (other, to)) = (split(&args.name)?, split(&args.to)?);
+    if other != pool {
+        return Err(Failure::Usage(format!("a volume stays in its pool: give {pool}/{to}")));
+    }
+    check_name(to)?;
+    let reported = if args.pool.stopped.members.is_empty() {
+        let (pool, name, to) = (pool.to_owned(), name.to_owned(), to.to_owned());
+        ask_server(&args.runtime, other, &Request::VolumeRename { pool, name, to })?
+    } else {
+        let rename = async |pool: &Pool| pool.rename_volume(name, to).await;
+        change(&args.pool, pool, |pool| pool.check_rename(name, to).map(drop), rename)?;
+        json!({"name": args.to})
+    };
+    tell(args.json, &reported, &format!("volume {} is {} from now on\n", args.name, args.to))
+}
+
+fn destroy(args: &VolumeDestroy) -> Result<(), Failure> {
+    let (pool, name) = split(&args.name)?;
+    let reported = if args.pool.stopped.members.is_empty() {
+        let request =
+            Request::VolumeDestroy { pool: pool.to_owned(), name: name.to_owned(), force: args.force };
+        ask_server(&args.runtime, pool, &request)?
+    } else {
+        let destroy = async |pool: &Pool| pool.destroy_volume(name).await;
+        change(&args.pool, pool, |pool| pool.check_destroy(name).map(drop), destroy)?;
+        json!({"name": args.name, "destroyed": true})
+    };
+    tell(args.json, &reported, &format!("volume {} is destroyed\n", args.name))
+}

@@ -1,0 +1,8 @@
+//! Devices as users name them, looked at and claimed, and the arrays and pools that they make.
+
+pub(crate) mod host;
+pub(crate) mod pools;
+pub(crate) mod ring;
+pub(crate) mod scan;
+pub(crate) mod unserved;
+pub(crate) mod world;

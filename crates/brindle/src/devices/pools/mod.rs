@@ -1,0 +1,374 @@
+//! Pools among the devices on the command line: which devices are members of one, and how it is opened.
+
+mod report;
+
+use std::path::{Path, PathBuf};
+
+use brindle_format::pool::{CONFIG_BYTES, LABEL, Label, second_label};
+use brindle_host::opening::{Lacking, Tuning};
+use brindle_io::device::{DeviceAccess, OpenDevice};
+use brindle_io::{Io, MemberId};
+use brindle_pool::{
+    Chosen, DamagedLabel, How, Looked, Pool, PoolConfig, PoolOpenError, Prepared, Recovered, choose, look,
+    prepare,
+};
+
+use crate::base::deadline::within;
+use crate::base::failure::Failure;
+use crate::base::look::{candidate, is_unfit, reader};
+use crate::base::random::random_uuid;
+use crate::devices::world::{self, Opening, World, file_of, place, seconds_since_1970};
+pub(crate) use report::PoolReport;
+
+/// The label of a device that is a member of a pool. No ring is needed for that.
+pub(crate) fn label_of(path: &Path) -> Option<Label> {
+    asked(path, &Tuning::USUAL)?
+}
+
+/// Reads a device's label; `None` if the device does not answer in time.
+fn asked(path: &Path, tuning: &Tuning) -> Option<Option<Label>> {
+    let path = file_of(path).to_owned();
+    let patience = std::time::Duration::from_millis(tuning.patience.answer());
+    let read = move || {
+        let device = OpenDevice::open(&path, DeviceAccess::Examine).ok()?;
+        let size = device.info().size;
+        let at = |offset: u64| {
+            let fits = offset.checked_add(CONFIG_BYTES as u64).is_some_and(|end| end <= size);
+            let bytes = fits.then(|| device.read_at(offset, CONFIG_BYTES).ok()).flatten()?;
+            Label::parse(&bytes).ok()
+        };
+        at(LABEL).or_else(|| at(second_label(size)))
+    };
+    within(patience, read).ok()?
+}
+
+/// Whether one of these is a member of a pool.
+pub(crate) fn are_of_pool(members: &[PathBuf]) -> bool {
+    members.iter().any(|path| label_of(path).is_some())
+}
+
+/// The named devices, sorted into members of pools and others.
+#[derive(Default)]
+pub(crate) struct Sorted {
+    /// The members of pools, pool by pool.
+    pub(crate) pools: Vec<Vec<PathBuf>>,
+    /// All other devices.
+    pub(crate) others: Vec<PathBuf>,
+    /// Devices that did not answer, by their names: each further try would leave one more question with them.
+    pub(crate) silent: Vec<String>,
+}
+
+/// Separates members of pools from other members.
+pub(crate) fn sort(members: &[PathBuf], tuning: &Tuning) -> Sorted {
+    let mut pools: Vec<(_, Vec<PathBuf>)> = Vec::new();
+    let mut sorted = Sorted::default();
+    for path in members {
+        let label = asked(path, tuning);
+        if label.is_none() {
+            sorted.silent.push(path.display().to_string());
+        }
+        match label.flatten() {
+            None => sorted.others.push(path.clone()),
+            Some(label) => match pools.iter_mut().find(|(id, _)| *id == label.pool) {
+                Some((_, members)) => members.push(path.clone()),
+                None => pools.push((label.pool, vec![path.clone()])),
+            },
+        }
+    }
+    sorted.pools = pools.into_iter().map(|(_, members)| members).collect();
+    sorted
+}
+
+impl Sorted {
+    /// Gives devices that are members of nothing to pools that lack as many: they may have lost their labels, and don't keep the others from
+    /// being used. Where there are more of them they stay what they are.
+    pub(crate) fn give_lost_devices(&mut self) {
+        let lacks = |members: &Vec<PathBuf>| {
+            let all = label_of(members.first()?).map(|label| label.members.len())?;
+            Some(all.saturating_sub(members.len()))
+        };
+        let lacks: Vec<usize> = self.pools.iter().map(|members| lacks(members).unwrap_or(0)).collect();
+        let all: usize = lacks.iter().sum();
+        if all == 0 {
+            return;
+        }
+        let (lost, others): (Vec<PathBuf>, Vec<PathBuf>) =
+            self.others.iter().cloned().partition(|path| is_nobodys(path));
+        if lost.len() > all {
+            return;
+        }
+        let mut lost = lost.into_iter();
+        for (members, lacks) in self.pools.iter_mut().zip(lacks) {
+            members.extend(lost.by_ref().take(lacks));
+        }
+        self.others = others;
+    }
+}
+
+/// Whether a device is there, and has no superblock of an array.
+fn is_nobodys(path: &Path) -> bool {
+    let Ok(device) = place::open(file_of(path), DeviceAccess::Examine) else { return false };
+    let found = candidate(&path.display().to_string(), device.info(), reader(&device));
+    found.is_ok_and(|found| is_unfit(&found))
+}
+
+/// A pool that was opened, and how its members were named.
+pub(crate) struct Opened {
+    pub(crate) pool: Pool,
+    pub(crate) recovered: Recovered,
+    /// The members that the pool uses, by number.
+    pub(crate) members: Vec<Option<String>>,
+    /// All devices that were opened for it.
+    pub(crate) devices: Vec<(String, MemberId)>,
+    /// Devices that were named and are done without, and why.
+    pub(crate) left_out: Vec<(String, String)>,
+    /// Devices with a damaged label, and its byte there.
+    pub(crate) damaged: Vec<(String, u64)>,
+    /// Members that were in use and are missing, for which it waits; until then it is for reading alone.
+    pub(crate) waits_for: Vec<String>,
+    /// Damaged labels were written anew.
+    mended: bool,
+}
+
+/// How a pool is opened.
+#[derive(Clone, Copy)]
+pub(crate) struct PoolUse {
+    pub(crate) access: DeviceAccess,
+    /// The treatment of a pool without members that were in use.
+    pub(crate) lacking: Lacking,
+    /// The side of a pool whose members went apart, and a member of it.
+    pub(crate) take: Option<(usize, u16)>,
+    pub(crate) tuning: Tuning,
+}
+
+impl Opened {
+    /// Opens the pool of these members in a world, unless `check` refuses that: then it is left as it was.
+    pub(crate) fn open(
+        world: &World,
+        members: &[PathBuf],
+        how: PoolUse,
+        check: Check<'_>,
+    ) -> Result<Self, Failure> {
+        let (mut named, mut left_out) = (Vec::new(), Vec::new());
+        for path in members {
+            let name = path.display().to_string();
+            match world.open_bare(path, how.access) {
+                Ok(id) => named.push((name, id)),
+                Err(failure) => left_out.push((name, or_done_without(failure)?)),
+            }
+        }
+        let ids: Vec<MemberId> = named.iter().map(|(_, id)| *id).collect();
+        let opened = world.io.block_on(Self::of(&world.io, named, left_out, how, check));
+        if opened.is_err() {
+            // Another may open them.
+            let _stuck = world.locks.unlock_those(&world.close_devices(&ids));
+        }
+        opened
+    }
+
+    /// The same of devices that are open, each with its name, and of those that are done without.
+    pub(crate) async fn of(
+        io: &Io,
+        named: Vec<(String, MemberId)>,
+        mut left_out: Vec<(String, String)>,
+        PoolUse { access, lacking, take, tuning }: PoolUse,
+        check: Check<'_>,
+    ) -> Result<Self, Failure> {
+        let looked = look_at(io, &named, &mut left_out).await?;
+        let chosen = choose(&looked, take)?;
+        let names = |id| looked.iter().find(|one| Some(one.id) == id).map(|one| one.name.clone());
+        let damaged = |(id, label): &(MemberId, DamagedLabel)| Some((names(Some(*id))?, label.at));
+        let damaged = chosen.damaged.iter().filter_map(damaged).collect();
+        let how = match access {
+            DeviceAccess::Write => how_to_write(lacking, left_out.len())?,
+            DeviceAccess::Read | DeviceAccess::Examine => How::ReadOnly,
+        };
+        // An opening for writing has looked at them.
+        let may_return = access != DeviceAccess::Write;
+        let returning: Vec<MemberId> =
+            chosen.returning.iter().filter(|_| may_return).map(|one| one.id).collect();
+        let config = tuning.pool(seconds_since_1970);
+        let prepared = prepared(io, chosen, how, lacking, config).await;
+        let (prepared, waits_for) = prepared.map_err(|source| without(source, &left_out))?;
+        if let Err(why) = check(&prepared.pool()) {
+            prepared.give_up();
+            return Err(why);
+        }
+        let opened = prepared.open().await;
+        let (pool, recovered) = opened.map_err(|source| without(source, &left_out))?;
+        let used: Vec<Option<MemberId>> = pool.status().members.iter().map(|member| member.device).collect();
+        left_out.extend(stale(&looked, &used, &returning));
+        let members = used.into_iter().map(names).collect();
+        let mended = !pool.is_read_only();
+        Ok(Self { pool, recovered, members, devices: named, left_out, damaged, waits_for, mended })
+    }
+
+    /// Warns on standard error of members that are missing, and of damaged labels.
+    pub(crate) fn warn(&self) {
+        self.left_out.iter().for_each(|(_, why)| eprintln!("brindle: {why}; going on without it"));
+        if !self.waits_for.is_empty() {
+            eprintln!(
+                "brindle: {}: members that were in use are missing: {}; it is read-only until they are here, unless its settings say \
+                 degraded = true",
+                self.pool.label().name,
+                self.waits_for.join(", ")
+            );
+        }
+        let then = if self.mended { "it is written anew from" } else { "going on with" };
+        for (name, at) in &self.damaged {
+            eprintln!("brindle: {name}: its label at byte {at} is damaged; {then} the other");
+        }
+        if let Some(why) = self.pool.why_read_only() {
+            eprintln!("brindle: {why}");
+        }
+        if self.recovered.lost > 0 {
+            eprintln!(
+                "brindle: {} batches that were on stable storage are lost, from number {} on: blocks that were written then are as they \
+                 were before",
+                self.recovered.lost, self.recovered.first_lost
+            );
+        }
+    }
+}
+
+/// The reason why a pool is opened without a device that could not be.
+///
+/// # Errors
+/// The failure itself, if it is for the user to put right.
+pub(crate) fn or_done_without(failure: Failure) -> Result<String, Failure> {
+    match failure {
+        Failure::Probe { .. } | Failure::Unfit { .. } => Ok(failure.to_string()),
+        failure => Err(failure),
+    }
+}
+
+fn without(source: PoolOpenError, left_out: &[(String, String)]) -> Failure {
+    let source = Failure::from(source);
+    if left_out.is_empty() {
+        return source;
+    }
+    let left_out = left_out.iter().map(|(_, why)| why.as_str()).collect::<Vec<_>>().join("; ");
+    Failure::Without { source: Box::new(source), left_out }
+}
+
+/// Refuses a pool that is known and not open yet.
+pub(crate) type Check<'a> = &'a dyn Fn(&Pool) -> Result<(), Failure>;
+
+/// Looks at devices; those that can't be members are done without.
+async fn look_at(
+    io: &Io,
+    named: &[(String, MemberId)],
+    left_out: &mut Vec<(String, String)>,
+) -> Result<Vec<Looked>, Failure> {
+    let mut looked = Vec::new();
+    for (name, id) in named {
+        match look(io, name, *id).await {
+            Ok(one) => looked.push(one),
+            Err(
+                why @ (PoolOpenError::Unreadable { .. }
+                | PoolOpenError::NoLabel { .. }
+                | PoolOpenError::TooSmall { .. }),
+            ) => left_out.push((name.clone(), why.to_string())),
+            Err(why) => return Err(why.into()),
+        }
+    }
+    if looked.is_empty() {
+        let whys: Vec<&str> = left_out.iter().map(|(_, why)| why.as_str()).collect();
+        return Err(Failure::Refused(whys.join("; ")));
+    }
+    Ok(looked)
+}
+
+/// An opening for writing. Devices that are there and are no members any more may be members that were in use.
+fn how_to_write(lacking: Lacking, lost: usize) -> Result<How, Failure> {
+    let opening = random_uuid()?.as_u64_pair().0 | 1;
+    let lacking = match lacking {
+        Lacking::Degraded => brindle_pool::Lacking::Any,
+        Lacking::Refused | Lacking::ReadOnly => brindle_pool::Lacking::AtMost(lost),
+    };
+    Ok(How::Writing { opening, lacking })
+}
+
+/// A pool that is about to be opened, and the members for which it waits.
+async fn prepared(
+    io: &Io,
+    chosen: Chosen,
+    how: How,
+    lacking: Lacking,
+    config: PoolConfig,
+) -> Result<(Prepared, Vec<String>), PoolOpenError> {
+    match prepare(io, chosen.clone(), how, config).await {
+        Err(PoolOpenError::Degraded { .. }) if lacking == Lacking::ReadOnly => {
+            let name = |&member: &u16| brindle_pool::member_name(&chosen.label, member);
+            let waits_for = chosen.missing.iter().map(name).collect();
+            Ok((prepare(io, chosen, How::ReadOnly, config).await?, waits_for))
+        }
+        prepared => Ok((prepared?, Vec::new())),
+    }
+}
+
+/// Devices that are of the pool and not in use.
+fn stale(looked: &[Looked], used: &[Option<MemberId>], returning: &[MemberId]) -> Vec<(String, String)> {
+    let is_stale = |one: &&Looked| used.get(usize::from(one.label.member)) != Some(&Some(one.id));
+    let why = |one: &Looked| {
+        let then = match returning.contains(&one.id) {
+            true => {
+                "it is used again as soon as the pool is written to, if nothing that counts on it is out of date"
+            }
+            false => "it is out of date",
+        };
+        let why = format!("{}: the pool was written to without it, and {then}", one.name);
+        (one.name.clone(), why)
+    };
+    looked.iter().filter(is_stale).map(why).collect()
+}
+
+/// A pool in a world of its own, for a command that ends with it.
+pub(crate) struct Alone {
+    pub(crate) opened: Opened,
+    pub(crate) world: World,
+}
+
+impl Alone {
+    /// Opens a pool, and reports the members that are missing.
+    pub(crate) fn open(members: &[PathBuf], access: DeviceAccess, tuning: Tuning) -> Result<Self, Failure> {
+        let how = PoolUse { access, lacking: Lacking::Refused, take: None, tuning };
+        Self::open_so(members, how, &|_| Ok(()))
+    }
+
+    /// Opens a pool for a change that `check` does not refuse; `degraded` if members may be missing that were in use.
+    pub(crate) fn open_to_change(
+        members: &[PathBuf],
+        degraded: bool,
+        check: Check<'_>,
+    ) -> Result<Self, Failure> {
+        let lacking = if degraded { Lacking::Degraded } else { Lacking::Refused };
+        let how = PoolUse { access: DeviceAccess::Write, lacking, take: None, tuning: Tuning::USUAL };
+        Self::open_so(members, how, check)
+    }
+
+    fn open_so(members: &[PathBuf], how: PoolUse, check: Check<'_>) -> Result<Self, Failure> {
+        let PoolUse { access, tuning, .. } = how;
+        world::check_budget(tuning.memory)?;
+        let world = World::new(Opening { access, tuning, ..Opening::LOOK })?;
+        let opened = Opened::open(&world, members, how, check)?;
+        opened.warn();
+        Ok(Self { opened, world })
+    }
+
+    /// Runs work on the pool, and closes it in order.
+    pub(crate) fn finish<T>(self, work: impl AsyncFnOnce(&Pool) -> Result<T, Failure>) -> Result<T, Failure> {
+        let pool = self.opened.pool.clone();
+        let done = self.world.io.block_on(work(&pool));
+        let stopped = self.world.io.block_on(pool.stop());
+        stopped.map_err(|source| Failure::Volume { doing: "stopping the pool", source })?;
+        done
+    }
+}
+
+/// The pool and the volume of `POOL/NAME`.
+pub(crate) fn split(name: &str) -> Result<(&str, &str), Failure> {
+    name.split_once('/')
+        .filter(|(pool, volume)| !pool.is_empty() && !volume.is_empty())
+        .ok_or_else(|| Failure::Usage(format!("'{name}' names no volume of a pool: give POOL/NAME")))
+}

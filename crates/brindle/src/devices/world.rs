@@ -1,0 +1,332 @@
+//! The real world: one ring on this thread, the devices named on the command line, and how arrays are put together of
+//! them. Who owns what comes of it is `host`.
+
+mod assumed;
+mod bitmap;
+mod claims;
+mod emulate;
+mod geometry;
+mod joined;
+mod lost_superblocks;
+mod members;
+mod newcomers;
+pub(crate) mod place;
+mod plain_devices;
+pub(crate) mod search;
+mod truncated;
+
+use std::cell::{Cell, RefCell};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use brindle_array::{Array, OpenConfig, ReadPolicy, Recovery};
+use brindle_host::opening::Tuning;
+use brindle_io::device::{DeviceAccess, Identity};
+use brindle_io::emulated::Emulated;
+use brindle_io::uring::Uring;
+use brindle_io::{Io, MemberId, PAGE, Pool, Watch};
+use brindle_md::assembly::{AssembleOptions, Assembly, Candidate, DeviceUse, Limitation, assemble};
+
+use crate::base::failure::Failure;
+use crate::base::locks::Locks;
+use crate::base::units::Bytes;
+use crate::base::{reactor, stuck};
+pub(crate) use assumed::assume;
+pub(crate) use bitmap::{MadeBitmap, Make, SeenBitmap, see_bitmap};
+pub(crate) use emulate::file_of;
+pub(crate) use geometry::Assume;
+pub(crate) use joined::parts;
+pub(crate) use members::{LeftOut, Named, Nested, Seen, Set, see, warn_of_left_out};
+pub(crate) use newcomers::{FormerMembers, Newcomer, Search, Terms, block_devices};
+pub(crate) use search::Through;
+
+/// Least and most memory: room for a request of a usual size on each side, and what one machine may have.
+const MEMORY: (Bytes, Bytes) = (Bytes(16 << 20), Bytes(1 << 36));
+
+/// Memory needed beside the buffers: rings, threads, tables.
+const OTHER_MEMORY: usize = 48 << 20;
+
+/// Bytes of metadata that are read at a time.
+const PIECE: usize = 16 * PAGE;
+
+/// How devices and arrays are opened.
+#[derive(Clone, Copy)]
+pub(crate) struct Opening {
+    pub(crate) access: DeviceAccess,
+    /// Use arrays of which some bytes may be wrong.
+    pub(crate) force: bool,
+    /// Read members that were cut at their ends as far as they go.
+    pub(crate) cut: bool,
+    /// Devices that are no members are looked through for members that end before they do.
+    pub(crate) search: Through,
+    pub(crate) tuning: Tuning,
+    /// When members that are lost are rebuilt.
+    pub(crate) recovery: Recovery,
+}
+
+impl Opening {
+    /// To look at superblocks only.
+    pub(crate) const LOOK: Self = Self {
+        access: DeviceAccess::Examine,
+        force: true,
+        cut: false,
+        search: Through::Never,
+        tuning: Tuning { read_policy: ReadPolicy::First, memory: 4 << 20, ..Tuning::USUAL },
+        recovery: Recovery::Manual,
+    };
+
+    /// Returns the world with truncated members allowed: each is read as far as it goes.
+    pub(crate) fn with_cut(self) -> Self {
+        Self { cut: true, tuning: Tuning { read_errors: u32::MAX, ..self.tuning }, ..self }
+    }
+}
+
+/// A device that was opened.
+#[derive(Clone)]
+struct Opened {
+    identity: Identity,
+    path: PathBuf,
+    id: MemberId,
+    /// The world has been closed.
+    closed: bool,
+}
+
+/// A ring, its executor, and the devices on it.
+pub(crate) struct World {
+    /// Ends the process if a task has no end.
+    _watch: Watch,
+    pub(crate) uring: Uring,
+    pub(crate) io: Io,
+    /// The ring as the executor has it: some members may answer as modelled drives do.
+    emulated: Emulated,
+    /// For superblocks and what else is looked at before an array runs.
+    pub(crate) metadata: Pool,
+    opening: Opening,
+    devices: RefCell<Vec<Opened>>,
+    /// Devices that have not answered already, by their names: they are not asked once more.
+    pub(crate) silent: RefCell<Vec<String>>,
+    /// The identities of all devices.
+    pub(crate) locks: Arc<Locks>,
+    /// Arrays in all, which share the memory for parity and reconstruction.
+    arrays: u64,
+    ended: Cell<bool>,
+}
+
+impl World {
+    pub(crate) fn new(opening: Opening) -> Result<Self, Failure> {
+        check_memory(opening.tuning.memory)?;
+        let uring = reactor::new()?;
+        let emulated = Emulated::new(uring.clone());
+        let io = Io::new(Box::new(emulated.clone()));
+        Ok(Self {
+            _watch: stuck::end_if_stuck(&io, stuck::MOST)?,
+            uring,
+            emulated,
+            metadata: io.pool(PIECE),
+            io,
+            opening,
+            devices: RefCell::default(),
+            silent: RefCell::default(),
+            locks: Arc::default(),
+            arrays: 1,
+            ended: Cell::new(false),
+        })
+    }
+
+    /// The array that the members of a set form, with the findings in its journal. Arrays among them that are no part
+    /// of it are put aside.
+    pub(crate) fn assemble(&self, set: &mut Set, force: bool) -> Result<Assembly, Failure> {
+        let formed = self.form(&set.members, &set.left_out, force);
+        let mut assembly = formed.map_err(|failure| set.way_to_cut(set.blame_left_out(failure)))?;
+        if assumed::given().is_some() {
+            assembly.limits.push(Limitation::Assumed);
+        }
+        for device in &assembly.devices {
+            if let DeviceUse::LeftOut { why, .. } = device.usage
+                && let Some(at) = set.nested.iter().position(|nested| nested.label == device.label)
+            {
+                // Nothing may be written to it, not even what its own redundancy lacks.
+                set.unused.push(set.nested.remove(at));
+                set.left_out.push(LeftOut::of(&device.label, why, assembly.uuid));
+            }
+        }
+        Ok(assembly)
+    }
+
+    fn form(&self, members: &[Named], left_out: &[LeftOut], force: bool) -> Result<Assembly, Failure> {
+        let candidates: Vec<Candidate> = members.iter().map(|member| member.candidate.clone()).collect();
+        let mut assembly = assemble(&candidates, AssembleOptions { force })?;
+        if !force {
+            members::refuse_older(left_out, &assembly)?;
+        }
+        self.io.block_on(assembly.look_into_logs(&self.io, &ids(members)))?;
+        self.io.block_on(assembly.look_into_bitmap(&self.io, &ids(members)));
+        Ok(assembly)
+    }
+
+    /// Opens the array that was assembled from `members`.
+    pub(crate) fn start(&self, assembly: Assembly, members: &[Named]) -> Result<Array, Failure> {
+        Ok(self.io.block_on(brindle_md::open(&self.io, assembly, &ids(members), self.config()))?)
+    }
+
+    /// The same beside arrays that run, for a task.
+    pub(crate) async fn begin(
+        &self,
+        assembly: Assembly,
+        members: &[MemberId],
+        access: DeviceAccess,
+    ) -> Result<Array, Failure> {
+        Ok(brindle_md::open(&self.io, assembly, members, self.config_for(access)).await?)
+    }
+
+    /// The access with which arrays are started from now on.
+    pub(crate) fn set_access(&mut self, access: DeviceAccess) {
+        self.opening.access = access;
+    }
+
+    /// Divides the memory for parity and reconstruction among this many arrays.
+    pub(crate) fn share_memory(&mut self, arrays: u64) {
+        self.arrays = arrays;
+    }
+
+    fn config(&self) -> OpenConfig {
+        self.config_for(self.opening.access)
+    }
+
+    fn config_for(&self, access: DeviceAccess) -> OpenConfig {
+        let access = match access {
+            DeviceAccess::Write => brindle_array::Access::ReadWrite,
+            DeviceAccess::Read | DeviceAccess::Examine => brindle_array::Access::ReadOnly,
+        };
+        let Opening { tuning, recovery, .. } = self.opening;
+        tuning.array(access, recovery, self.arrays, seconds_since_1970)
+    }
+
+    /// Reads the superblocks of a member.
+    pub(crate) fn look(&self, id: MemberId, label: &str) -> Result<Candidate, Failure> {
+        let read = self.io.block_on(Candidate::read(&self.io, &self.metadata, id, label));
+        read.map_err(|error| Failure::probe(label, error))
+    }
+
+    /// Reads bytes at any alignment.
+    pub(crate) fn read_at(&self, member: &Named, offset: u64, len: usize) -> Result<Vec<u8>, Failure> {
+        self.bytes_at(member.id, &member.label, offset, len)
+    }
+
+    /// The same of a device by its number; `label` is its name in messages.
+    pub(crate) fn bytes_at(
+        &self,
+        id: MemberId,
+        label: &str,
+        offset: u64,
+        len: usize,
+    ) -> Result<Vec<u8>, Failure> {
+        let block = self.io.member_info(id).map_or(PAGE as u64, |info| u64::from(info.logical_block));
+        let first = offset / block * block;
+        let end = (offset + len as u64).next_multiple_of(block);
+        let mut bytes = Vec::with_capacity((end - first) as usize);
+        self.io.block_on(async {
+            for at in (first..end).step_by(PIECE) {
+                let buf = self.metadata.alloc((end - at).min(PIECE as u64) as usize).await;
+                let mut group = self.io.group();
+                group.read(id, at, &buf.all());
+                group.submit().await.ok().map_err(|error| Failure::probe(label, error))?;
+                bytes.extend_from_slice(&buf.bytes());
+            }
+            Ok::<(), Failure>(())
+        })?;
+        let skip = (offset - first) as usize;
+        Ok(bytes[skip..skip + len].to_vec())
+    }
+}
+
+impl World {
+    /// Closes devices once what they were asked has completed; those that have been closed are left. Their locks are the caller's to
+    /// end: what tells them from others is returned.
+    pub(crate) fn close_devices(&self, ids: &[MemberId]) -> Vec<Identity> {
+        let mut devices = self.devices.borrow_mut();
+        let open = devices.iter_mut().filter(|device| !device.closed && ids.contains(&device.id));
+        let close = |device: &mut Opened| {
+            device.closed = true;
+            self.uring.close_member(device.id);
+            device.identity
+        };
+        open.map(close).collect()
+    }
+
+    /// The devices that it has.
+    pub(crate) fn devices(&self) -> Vec<MemberId> {
+        self.devices.borrow().iter().map(|device| device.id).collect()
+    }
+
+    /// Closes devices of an array that does not begin, and unlocks them. Waits for that.
+    pub(crate) fn let_go_of(&self, ids: &[MemberId]) {
+        let closed = self.close_devices(ids);
+        self.locks.unlock_those(&closed);
+    }
+
+    /// Closes those that have come since, and unlocks them.
+    pub(crate) fn let_go_of_all_but(&self, before: &[MemberId]) {
+        let new: Vec<MemberId> = self.devices().into_iter().filter(|id| !before.contains(id)).collect();
+        self.let_go_of(&new);
+    }
+
+    /// Ends every task, and lets the devices go. Done when it is dropped, too; what tasks hold is not dropped before.
+    pub(crate) fn end(&self) {
+        if self.ended.replace(true) {
+            return;
+        }
+        self.io.shutdown();
+        // Operations that were never answered.
+        for device in &*self.devices.borrow() {
+            emulate::tell(&self.emulated, &device.path, device.id);
+            let left = self.io.orphans(device.id);
+            if left > 0 {
+                tracing::warn!(
+                    "{}: has not answered {left} operations, which are left to the kernel: writes among them may still \
+                     land",
+                    device.path.display()
+                );
+            }
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Fails before there is anything to clear away: a pool for which there is no room ends the process.
+fn check_memory(budget: u64) -> Result<(), Failure> {
+    let mut room = Vec::<u8>::new();
+    // Nothing is touched, and so nothing used.
+    room.try_reserve_exact(budget as usize + OTHER_MEMORY).map_err(|_| {
+        Failure::Refused(format!(
+            "memory can't be allocated: {} for buffers (--memory) and {} for the rest; give less, or raise the \
+             limit of this process (ulimit -v)",
+            Bytes(budget),
+            Bytes(OTHER_MEMORY as u64)
+        ))
+    })
+}
+
+fn ids(members: &[Named]) -> Vec<MemberId> {
+    members.iter().map(|member| member.id).collect()
+}
+
+/// Refuses memory that is too little or too much for arrays.
+pub(crate) fn check_budget(memory: u64) -> Result<(), Failure> {
+    let memory = Bytes(memory);
+    if (MEMORY.0..=MEMORY.1).contains(&memory) {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!("--memory {memory} is not possible: give {} to {}", MEMORY.0, MEMORY.1)))
+}
+
+/// The time of day, for the superblocks.
+pub(crate) fn seconds_since_1970() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}

@@ -1,0 +1,91 @@
+//! Flags of the daemon and its settings.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::Runtime;
+use crate::base::units::Span;
+
+/// The settings of a machine.
+pub(crate) const CONFIG: &str = "/etc/brindle/brindle.toml";
+
+/// Flags of `brindle daemon`.
+#[derive(Debug, Args)]
+pub(crate) struct Daemon {
+    /// The file of settings
+    #[arg(long, short = 'c', value_name = "FILE", default_value = CONFIG)]
+    pub(crate) config: PathBuf,
+    /// Take over from the daemon that runs: it passes its sockets when its arrays are whole on disk, so that clients that reconnect see no
+    /// error
+    #[arg(long)]
+    pub(crate) takeover: bool,
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    /// Report as JSON: one object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Flags of `brindle incremental`.
+#[derive(Debug, Args)]
+pub(crate) struct Incremental {
+    /// The file of settings of the daemon
+    #[arg(long, short = 'c', value_name = "FILE", default_value = CONFIG)]
+    pub(crate) config: PathBuf,
+    /// How long to wait for members that were there when the array was used last
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = Span::parse)]
+    pub(crate) wait: Span,
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The disk, partition or file
+    pub(crate) device: PathBuf,
+}
+
+/// Flags of `brindle config`.
+#[derive(Debug, Args)]
+pub(crate) struct Config {
+    #[command(flatten)]
+    pub(crate) from: ConfigFrom,
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The source of settings, or an action on them.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct ConfigFrom {
+    /// Print settings that serve the arrays and pools that run now
+    #[arg(long)]
+    pub(crate) from_running: bool,
+    /// Print the settings that serve the arrays of an mdadm.conf
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<PathBuf>,
+    /// Check a settings file, and show its meaning
+    #[arg(long, value_name = "FILE")]
+    pub(crate) check: Option<PathBuf>,
+    /// Print lines for mdadm.conf, by which md leaves the arrays of a file of settings alone
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ignore: Option<PathBuf>,
+    /// Print the JSON Schema of files of settings
+    #[arg(long)]
+    pub(crate) schema: bool,
+}
+
+/// Flags of `brindle reload`.
+#[derive(Debug, Args)]
+pub(crate) struct Reload {
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Name of the server, or of an array or pool that it serves [default: the only server]
+    pub(crate) server: Option<String>,
+}

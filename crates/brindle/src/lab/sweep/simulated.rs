@@ -1,0 +1,66 @@
+//! The points of a sweep in virtual time, on all cores.
+
+use brindle_lab::drive::to_toml;
+use brindle_lab::points::{Simulating, on_all};
+use brindle_lab::predict::Policies;
+use brindle_lab::sweep::{Finished, Point};
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
+
+use super::points_file::PointsFile;
+use crate::base::failure::Failure;
+use crate::base::models::model;
+use crate::flags::cli::Sweep;
+use crate::lab::predict::policies;
+
+/// The parameters that all points have in common: a sweep goes on only with those that it began with.
+pub(super) fn head(args: &Sweep, drive: &str) -> Result<Value, Failure> {
+    Ok(json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "drive": to_toml(&model(drive)?),
+        "as": whose(args),
+        "cores": args.cores,
+    }))
+}
+
+/// Runs points on all cores; each is kept as soon as it is finished.
+pub(super) fn run(
+    args: &Sweep,
+    drive: &str,
+    open: &[&Point],
+    kept: &PointsFile,
+    bar: &ProgressBar,
+) -> Result<Vec<Finished>, Failure> {
+    let simulating = Simulating::new(policies(args.policies, args.kernel, args.read_balance), args.cores);
+    on_all(open, |point| {
+        let finished = simulating.run(point, model(drive)?, || super::shape(point))?;
+        kept.keep(&finished)?;
+        bar.inc(1);
+        Ok(finished)
+    })
+}
+
+/// The facts of the environment for the report.
+pub(super) fn facts(args: &Sweep, drive: &str) -> Result<Vec<(String, String)>, Failure> {
+    let drive = model(drive)?;
+    let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    Ok(vec![
+        fact("world", "simulated: the engine in virtual time"),
+        fact("policies", &whose(args)),
+        fact("drive", &drive.name),
+        fact("source of the drive's model", &drive.source),
+    ])
+}
+
+/// How each point is run by itself.
+pub(super) fn command(args: &Sweep, drive: &str) -> String {
+    format!("brindle simulate --drive {drive} --as {} --cores {}", whose(args), args.cores)
+}
+
+/// The implementation, as flags have it.
+fn whose(args: &Sweep) -> String {
+    match policies(args.policies, args.kernel, args.read_balance) {
+        Policies::LinuxMd(kernel) => format!("linux-md --kernel {kernel}"),
+        Policies::Brindle | Policies::DrivesAlone => "brindle".to_owned(),
+    }
+}

@@ -1,0 +1,179 @@
+//! `brindle config`: settings made from running servers or from mdadm.conf, checked, and explained.
+
+use std::path::Path;
+
+use brindle_host::opening::{Config, MonitorConfig, Permission, VolumeOpening};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::base::failure::Failure;
+use crate::base::{report, runtime};
+use crate::client::ask;
+use crate::client::monitor::MdadmConf;
+use crate::flags::cli;
+use crate::server::settings::Settings;
+
+/// The head of settings that are printed.
+const HEAD: &str = "# Settings of `brindle daemon`, as /etc/brindle/brindle.toml has them. The rest is as it is by default:\n\
+                    # `brindle config --schema` tells all of it, and `brindle config --check FILE` looks at a file.\n";
+
+/// `brindle config`.
+pub(crate) fn config(args: &cli::Config) -> Result<(), Failure> {
+    let from = &args.from;
+    if let Some(file) = &from.check {
+        return check(file, args.json);
+    }
+    if let Some(file) = &from.ignore {
+        return ignore(file, args.json);
+    }
+    if from.schema {
+        return report::print_json(&schema());
+    }
+    let made = match &from.from {
+        Some(file) => of_mdadm(file)?,
+        None => of_running(args)?,
+    };
+    if args.json {
+        return report::print_json(&made);
+    }
+    report::print(&(HEAD.to_owned() + &text(&made)?))
+}
+
+/// The JSON Schema of files of settings.
+pub(crate) fn schema() -> Value {
+    schemars::schema_for!(Config).to_value()
+}
+
+/// Settings that differ from their defaults.
+fn text(config: &Config) -> Result<String, Failure> {
+    let fail = |error: String| Failure::output("settings", std::io::Error::other(error));
+    let table = |config: &Config| toml::Table::try_from(config).map_err(|error| fail(error.to_string()));
+    let (mut own, usual) = (table(config)?, table(&Config::default())?);
+    without(&mut own, &usual);
+    toml::to_string(&own).map_err(|error| fail(error.to_string()))
+}
+
+fn without(own: &mut toml::Table, usual: &toml::Table) {
+    own.retain(|key, value| match (value, usual.get(key)) {
+        (toml::Value::Table(own), Some(toml::Value::Table(usual))) => {
+            without(own, usual);
+            !own.is_empty()
+        }
+        (value, Some(usual)) => value != usual,
+        (_, None) => true,
+    });
+}
+
+/// The answer to `--check`.
+#[derive(Serialize)]
+struct Checked<'a> {
+    file: String,
+    config: &'a Config,
+}
+
+fn check(file: &Path, json: bool) -> Result<(), Failure> {
+    let config = Settings::read(file)?.config;
+    if json {
+        return report::print_json(&Checked { file: file.display().to_string(), config: &config });
+    }
+    let count = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+    let others = match config.homehost.as_deref() {
+        Some("none") => String::new(),
+        Some("any") => ", and all else that is found".to_owned(),
+        Some(host) => format!(", and all arrays of host {}", host.escape_debug()),
+        None => ", and all arrays of this host".to_owned(),
+    };
+    report::print(&format!(
+        "{}: {} and {} by name{others}\n",
+        file.display(),
+        count(config.arrays.len(), "array"),
+        count(config.pools.len(), "pool"),
+    ))
+}
+
+/// Lines for mdadm.conf.
+#[derive(Serialize)]
+struct Ignored {
+    lines: Vec<String>,
+    without_uuid: Vec<String>,
+}
+
+fn ignore(file: &Path, json: bool) -> Result<(), Failure> {
+    let config = Settings::read(file)?.config;
+    let (mut lines, mut without_uuid) = (Vec::new(), Vec::new());
+    for array in &config.arrays {
+        match &array.uuid {
+            Some(uuid) => lines.push(format!("ARRAY <ignore> UUID={}", uuid.escape_debug())),
+            None => without_uuid.extend(array.name.clone()),
+        }
+    }
+    if json {
+        return report::print_json(&Ignored { lines, without_uuid });
+    }
+    for name in &without_uuid {
+        eprintln!(
+            "brindle: '{}' has no uuid in {}: mdadm needs it to leave an array alone",
+            name.escape_debug(),
+            file.display()
+        );
+    }
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    report::print(&text)?;
+    eprintln!(
+        "brindle: put these lines into /etc/mdadm/mdadm.conf, then run `update-initramfs -u`, since the initramfs has a copy of it"
+    );
+    Ok(())
+}
+
+/// Settings that serve the arrays and pools that run.
+fn of_running(args: &cli::Config) -> Result<Config, Failure> {
+    let folder = runtime::folder(args.runtime.folder())?;
+    let reports = ask::reports(&folder);
+    if reports.is_empty() {
+        return Err(Failure::NoServer(format!("no array is served (looked in {})", folder.display())));
+    }
+    let mut config = Config { homehost: Some("none".to_owned()), ..Config::default() };
+    for report in reports.iter().filter(|report| report["not_served"].is_null()) {
+        let word = |of: &Value, field: &str| of[field].as_str().map(str::to_owned);
+        let name = word(report, "name");
+        if report["pool"].is_object() {
+            let uuid = word(&report["pool"], "uuid");
+            let attach = report["devices"].as_array().is_some_and(|devices| !devices.is_empty());
+            config.pools.push(VolumeOpening { name, uuid, attach, ..VolumeOpening::default() });
+        } else {
+            let read_only = report["array"]["state"]
+                .as_array()
+                .is_some_and(|words| words.iter().any(|word| word == "read-only"));
+            let access = read_only.then_some(Permission::ReadOnly);
+            let uuid = word(&report["array"], "uuid");
+            let limits = serde_json::from_value(report["limits"].clone()).ok().flatten();
+            let attach = report["device"].is_string();
+            let withdrawn = report["exported"] == false;
+            let usual = VolumeOpening::default();
+            config.arrays.push(VolumeOpening { name, uuid, access, limits, attach, withdrawn, ..usual });
+        }
+        let addresses = report["nbd"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let listen = |uri: &str| uri.parse::<cli::NbdUri>().ok().map(|uri| uri.place);
+        for listen in addresses.filter_map(listen) {
+            if !config.exports.nbd.contains(&listen) {
+                config.exports.nbd.push(listen);
+            }
+        }
+    }
+    Ok(config)
+}
+
+/// Settings that serve the arrays of an mdadm.conf.
+fn of_mdadm(file: &Path) -> Result<Config, Failure> {
+    let conf = MdadmConf::read(Some(file))?;
+    let mut config = Config { homehost: Some("none".to_owned()), ..Config::default() };
+    config.arrays = conf.volumes();
+    if conf.mail_to.is_some() || conf.program.is_some() {
+        let (mail, mail_from, program) = (conf.mail_to, conf.mail_from, conf.program);
+        config.monitor = Some(MonitorConfig { mail, mail_from, program, ..MonitorConfig::default() });
+    }
+    match config.wrong() {
+        wrong if wrong.is_empty() => Ok(config),
+        wrong => Err(Failure::Refused(format!("{}: {}", file.display(), wrong.join("; ")))),
+    }
+}

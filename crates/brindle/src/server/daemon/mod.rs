@@ -1,0 +1,263 @@
+//! `brindle daemon`, `config` and `reload`: all that a machine serves, from a file of settings.
+
+mod absent;
+mod config;
+mod incremental;
+mod more;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use brindle_host::opening::{Config, VolumeOpening};
+
+use crate::base::failure::Failure;
+use crate::base::{report, runtime};
+use crate::client::ask::{self, Target};
+use crate::client::choice::{Choice, lacking, this_host};
+use crate::client::control::Request;
+use crate::client::monitor;
+use crate::client::monitor::{MdadmArray, MdadmConf, is_named};
+use crate::devices::host::Host;
+use crate::devices::scan::Findable;
+use crate::devices::unserved::{Unserved, with_user};
+use crate::devices::world::{self, Through, World};
+use crate::flags::cli::{Daemon, Reload};
+use crate::server::descriptors::Room;
+use crate::server::serve::{self, Gathered, ServeJob, serve_here};
+use crate::server::settings::{Settings, called};
+pub(crate) use config::config;
+pub(crate) use incremental::incremental;
+
+/// `brindle daemon`.
+pub(crate) fn daemon(args: &Daemon) -> Result<ExitCode, Failure> {
+    let serve::Inherited { again, settings } = serve::inherit();
+    let settings = match settings {
+        Some(text) => Settings::of_text(&args.config, text)?,
+        None => Settings::read(&args.config)?,
+    };
+    let config = settings.config.clone();
+    let folder = runtime::folder(args.runtime.folder())?;
+    // Another daemon had all members that there are: none is waited for then.
+    let find = |goes_on: bool, room: Room| {
+        let wait = if goes_on || again { 0 } else { config.wait };
+        members(&config, &folder, wait, room)
+    };
+    let settings = match &config.monitor {
+        Some(table) => settings.with_monitor(monitor::beside(&folder, table)?),
+        None => settings,
+    };
+    let job = ServeJob {
+        opening: config.opening(Vec::new()),
+        find: Some(&find),
+        takes_over: args.takeover && !again,
+        metrics: config.metrics.clone(),
+        search: Through::Never,
+        folder: args.runtime.folder(),
+        background: false,
+        json: args.json,
+        settings: Some((settings, more::take)),
+    };
+    serve_here(job).map(|()| ExitCode::SUCCESS)
+}
+
+/// Members of all that is to be served; those that were there last are waited for so many milliseconds. Arrays and pools that can't be
+/// assembled are reported, and keep nothing else from being served. With none the daemon has nothing to do if nobody is to be told and
+/// nothing can come.
+fn members(config: &Config, folder: &Path, wait: u64, room: Room) -> Result<Gathered, Failure> {
+    let meant = Meant::by(config);
+    let choice = Choice {
+        places: &config.devices,
+        named: &|found| meant.is_meant(found),
+        own: None,
+        wait: Duration::from_millis(wait),
+    };
+    let (scanned, served) = choice.wait_for_members(folder);
+    for volume in config.volumes().filter(|volume| !scanned.all.iter().any(|found| means(volume, found))) {
+        eprintln!("brindle: {} was not found", called(volume));
+    }
+    for found in scanned.all.iter().filter(|found| meant.is_left_to_md(found)) {
+        eprintln!(
+            "brindle: {} is left to md: mdadm.conf names it, and the settings do not",
+            found.name.escape_debug()
+        );
+    }
+    let configured = absent::configured(config, &scanned, |found| choice.is_meant(found));
+    let mut gathered = Gathered { members: Vec::new(), bitmaps: Vec::new(), configured };
+    let all: Vec<&Findable> = scanned.all.iter().filter(|found| choice.is_meant(found)).collect();
+    let count = all.iter().map(|found| found.members.len()).sum();
+    for (at, found) in all.iter().enumerate() {
+        let why = match &found.problem {
+            _ if served.contains(&found.uuid) => Some(absent::elsewhere(folder, &found.uuid)),
+            Some(why) => Some(why.clone()),
+            None => room
+                .lacks(gathered.members.len() + found.members.len(), count)
+                .or_else(|| taken_name(found, &all, at))
+                .or_else(|| refused(config, found)),
+        };
+        let name = found.name.escape_debug();
+        match why {
+            Some(why) => {
+                eprintln!("brindle: {name} is not served: {why}");
+                absent::note(&mut gathered.configured, found, &why);
+            }
+            None => {
+                if !found.newly_missing.is_empty() {
+                    eprintln!("brindle: {} was there when it was used last, and is missing", lacking(found));
+                }
+                gathered.members.extend_from_slice(&found.members);
+                gathered.bitmaps.extend(bitmaps(config, found));
+            }
+        }
+    }
+    if gathered.members.is_empty() && gathered.configured.is_empty() && config.monitor.is_none() {
+        return Err(Failure::Refused(
+            "nothing that the settings name can be served: `brindle examine --scan` lists what is there"
+                .to_owned(),
+        ));
+    }
+    Ok(gathered)
+}
+
+/// Arrays that a daemon is to serve, among all that are found.
+struct Meant<'a> {
+    config: &'a Config,
+    /// The host whose arrays are served without being named; `none` and `any` are words.
+    own: String,
+    /// Arrays that mdadm.conf names.
+    of_md: Vec<MdadmArray>,
+}
+
+impl<'a> Meant<'a> {
+    fn by(config: &'a Config) -> Self {
+        let own = config.homehost.clone().unwrap_or_else(this_host);
+        // A file that can't be read names nothing.
+        let of_md = MdadmConf::read(None).unwrap_or_default().arrays;
+        Self { config, own, of_md }
+    }
+
+    /// Named by the settings, or of this host and not left to md.
+    fn is_meant(&self, found: &Findable) -> bool {
+        self.is_named(found) || self.is_own(found) && !self.is_mds(found)
+    }
+
+    /// Of this host, and named by mdadm.conf alone: md assembles it, now or later, and would find its members taken.
+    fn is_left_to_md(&self, found: &Findable) -> bool {
+        !self.is_named(found) && self.is_own(found) && self.is_mds(found)
+    }
+
+    fn is_named(&self, found: &Findable) -> bool {
+        self.config.volumes().any(|volume| means(volume, found))
+    }
+
+    fn is_own(&self, found: &Findable) -> bool {
+        match self.own.as_str() {
+            "none" => false,
+            "any" => true,
+            own => found.homehost.as_deref() == Some(own),
+        }
+    }
+
+    fn is_mds(&self, found: &Findable) -> bool {
+        !is_pool(found) && self.of_md.iter().any(|array| is_named(array, found, &self.own))
+    }
+}
+
+/// The reason why an array can't be assembled from the devices that were found, for this array alone.
+fn refused(config: &Config, found: &Findable) -> Option<String> {
+    if is_pool(found) {
+        return None;
+    }
+    let mut look = World::new(world::Opening { force: false, ..world::Opening::LOOK }).ok()?;
+    let bitmaps = bitmaps(config, found);
+    Host::find(&mut look, &found.members, &bitmaps, false, &Unserved::ends()).err().map(|why| with_user(&why))
+}
+
+/// The reason why a pool can't have its name, which has no other: an array has it, or a pool before it. Arrays that share one are called
+/// by their UUIDs.
+fn taken_name(found: &Findable, all: &[&Findable], at: usize) -> Option<String> {
+    let same = |other: &&&Findable| other.name == found.name;
+    let arrays = all.iter().filter(|other| !is_pool(other)).filter(same).count();
+    let before = all[..at].iter().filter(|other| is_pool(other)).any(|other| same(&other));
+    (is_pool(found) && (arrays == 1 || before))
+        .then(|| "there is an array or a pool of that name already".to_owned())
+}
+
+fn is_pool(found: &Findable) -> bool {
+    found.metadata == "pool"
+}
+
+/// The files that the settings name for the write-intent bitmap of what was found.
+fn bitmaps(config: &Config, found: &Findable) -> Vec<PathBuf> {
+    let own = config.volumes().filter(|volume| means(volume, found));
+    own.filter_map(|volume| volume.bitmap.clone()).collect()
+}
+
+/// Whether an entry of the settings names the array that was found.
+fn means(volume: &VolumeOpening, found: &Findable) -> bool {
+    volume.means(&found.name, &found.uuid)
+        || volume.uuid.is_none() && volume.name.as_ref() == Some(&found.full_name)
+}
+
+/// `brindle reload`.
+pub(crate) fn reload(args: &Reload) -> Result<(), Failure> {
+    let folder = runtime::folder(args.runtime.folder())?;
+    let Target { server, .. } = Target::meant(&folder, args.server.as_deref())?;
+    let answer = ask::ask(&folder, &server, &Request::Reload)?;
+    if args.json {
+        return report::print_json(&answer);
+    }
+    let words = answer["changed"].as_array().into_iter().flatten().filter_map(serde_json::Value::as_str);
+    let lines: Vec<String> = words.map(|words| format!("{words}\n")).collect();
+    report::print(&if lines.is_empty() { format!("{server}: nothing has changed\n") } else { lines.concat() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) fn found(name: &str, host: Option<&str>, metadata: &str) -> Findable {
+        Findable {
+            uuid: "00000001:00000002:00000003:00000004".to_owned(),
+            name: name.to_owned(),
+            full_name: host.map_or(name.to_owned(), |host| format!("{host}:{name}")),
+            homehost: host.map(str::to_owned),
+            metadata: metadata.to_owned(),
+            level: None,
+            members: Vec::new(),
+            missing: Vec::new(),
+            newly_missing: Vec::new(),
+            spares: 0,
+            problem: None,
+            risks: None,
+        }
+    }
+
+    #[test]
+    fn arrays_of_this_host_that_mdadm_conf_alone_names_are_left_to_md() {
+        let named = |name: &str| VolumeOpening { name: Some(name.to_owned()), ..VolumeOpening::default() };
+        let md = |name: &str| MdadmArray { name: Some(name.to_owned()), ..MdadmArray::default() };
+        let by_uuid = |uuid: &str| MdadmArray { uuid: Some(uuid.to_owned()), ..md("x") };
+        let device = MdadmArray { device: Some("/dev/md/a".to_owned()), ..MdadmArray::default() };
+        let config = Config { arrays: vec![named("b")], ..Config::default() };
+        let uuid = "00000001000000020000000300000004";
+        for (own, of_md, is_own) in [
+            ("here", md("a"), true),
+            ("here", by_uuid(uuid), true),
+            ("here", device, true),
+            ("any", md("a"), true),
+            ("none", md("a"), false),
+            ("there", md("a"), false),
+        ] {
+            let meant = Meant { config: &config, own: own.to_owned(), of_md: vec![of_md] };
+            let one = found("a", Some("here"), "1.2");
+            assert_eq!((meant.is_meant(&one), meant.is_left_to_md(&one)), (false, is_own), "{own}");
+        }
+        let of = |of_md: Vec<MdadmArray>| Meant { config: &config, own: "here".to_owned(), of_md };
+        let here = found("a", Some("here"), "1.2");
+        assert!(of(vec![by_uuid("5:6:7:8")]).is_meant(&here));
+        assert!(of(vec![md("b")]).is_meant(&found("b", Some("here"), "1.2")), "the settings name it");
+        assert!(!of(vec![md("tank")]).is_left_to_md(&found("tank", None, "pool")));
+        assert!(!of(Vec::new()).is_meant(&found("a", Some("there"), "1.2")));
+    }
+}

@@ -1,0 +1,244 @@
+//! The file that says who may use which array or pool.
+
+use std::cell::RefCell;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use brindle_export::Gate;
+use brindle_export::access::{AccessList, Rule, Who};
+use brindle_export::iscsi::Server;
+use brindle_export::iscsi::login::Chap;
+use brindle_host::mailbox::Receiver;
+use brindle_host::opening::Opening;
+use brindle_host::{Any, Service};
+use brindle_io::Io;
+
+use crate::base::failure::Failure;
+
+/// Rules, each with the array or pool that it is for; those without one are for all.
+#[derive(Clone, Debug)]
+pub(super) struct AccessFile {
+    file: PathBuf,
+    rules: Rules,
+}
+
+type Rules = Vec<(Option<String>, Rule)>;
+
+/// The ways in for clients, each as the rules that hold now and the settings have it.
+#[derive(Clone)]
+pub(super) struct Gates {
+    pub(super) io: Io,
+    /// Rules that hold now, if a file has some.
+    pub(super) access: Option<Rc<RefCell<AccessFile>>>,
+    /// NBD clients may write, whoever holds a volume.
+    pub(super) is_shared: bool,
+}
+
+impl Gates {
+    /// The way in to the array or pool of that name and UUID.
+    pub(super) fn of(&self, opening: &Opening, name: &str, uuid: &str) -> Rc<Gate> {
+        let gate = if self.is_shared { Gate::shared() } else { Gate::default() };
+        let gate = Rc::new(gate.for_those(self.access.as_ref().map(|access| access.borrow().of(name))));
+        gate.set_rates(&self.io, opening.limits_of(name, uuid).map(Into::into).unwrap_or_default());
+        gate.withdraw(opening.withdraws(name, uuid));
+        gate
+    }
+
+    /// Warns if no line lets anybody in to an array or pool that has come.
+    pub(super) fn warn_of(&self, name: &str) {
+        let access = self.access.as_ref().map(|access| access.borrow());
+        if let Some(remark) = access.and_then(|access| access.lacks(name)) {
+            tracing::warn!("{remark}");
+        }
+    }
+}
+
+/// Rules and secrets that have been read, and take effect together.
+pub(super) struct Admitted {
+    pub(super) access: Option<AccessFile>,
+    pub(super) chap: Option<Chap>,
+}
+
+/// Ways in which clients can prove their names.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Proofs {
+    /// There are secrets of initiators.
+    pub(super) secrets: bool,
+    /// There are authorities that sign certificates of clients.
+    pub(super) authorities: bool,
+}
+
+impl Proofs {
+    /// The reason why nobody can be among the clients of a rule.
+    fn lack(self, who: &Who) -> Option<&'static str> {
+        match who {
+            Who::Chap(_) if !self.secrets => {
+                Some("is nobody, since no secrets prove names: give --iscsi-secrets, or leave the line out")
+            }
+            Who::Certificate(_) if !self.authorities => Some(
+                "is nobody, since no authorities vouch for names: give --tls-clients, or leave the line out",
+            ),
+            _ => None,
+        }
+    }
+}
+
+/// Lets clients in as each file has it that comes.
+pub(super) async fn admit(
+    files: Receiver<Admitted>,
+    now: Option<Rc<RefCell<AccessFile>>>,
+    service: Rc<Service>,
+    initiators: Option<Server<Any>>,
+) {
+    loop {
+        let Admitted { access, chap } = files.next().await;
+        if let Some(chap) = &chap {
+            let strangers = access.iter().flat_map(|access| access.strangers(chap));
+            strangers.for_each(|remark| tracing::warn!("{remark}"));
+        }
+        if let (Some(chap), Some(initiators)) = (chap, &initiators) {
+            let ended = initiators.set_chap(chap);
+            tracing::info!(ended, "connections of initiators whose secret is gone or another were ended");
+        }
+        let (Some(access), Some(now)) = (access, &now) else { continue };
+        let ended = service.admit(|name| access.of(name));
+        let names: Vec<&String> = ended.iter().map(|(name, _)| name).collect();
+        access.remarks(&names).iter().for_each(|remark| tracing::warn!("{remark}"));
+        for (array, ended) in &ended {
+            tracing::info!(array, ended, "connections of those whose right is another were ended");
+        }
+        now.replace(access);
+    }
+}
+
+impl AccessFile {
+    /// Reads the file; `only` are all that can ever be served, if that is known: a line for another is refused then.
+    pub(super) fn read(
+        path: &Path,
+        only: Option<&[impl AsRef<str>]>,
+        proofs: Proofs,
+    ) -> Result<Self, Failure> {
+        let only: Option<Vec<&str>> = only.map(|only| only.iter().map(AsRef::as_ref).collect());
+        let shown = path.display();
+        let fail = |source| Failure::system(format!("{shown}"), source);
+        let meta = fs::metadata(path).map_err(fail)?;
+        if meta.permissions().mode() & 0o022 != 0 {
+            return Err(Failure::Refused(format!(
+                "{shown} says who may use the arrays, and others may write to it (mode {:04o}): chmod 644 it",
+                meta.mode() & 0o7777
+            )));
+        }
+        let text = fs::read_to_string(path).map_err(fail)?;
+        let rules = parse(&text, only.as_deref(), proofs)
+            .map_err(|(line, why)| Failure::Refused(format!("{shown}, line {line}: {why}")))?;
+        Ok(Self { file: path.to_owned(), rules })
+    }
+
+    /// Remarks on names of secrets that are none of these.
+    pub(super) fn strangers(&self, chap: &Chap) -> Vec<String> {
+        let names = self.rules.iter().filter_map(|(_, rule)| match &rule.who {
+            Who::Chap(name) if !chap.knows(name) => Some(name),
+            _ => None,
+        });
+        let file = self.file.display();
+        names.map(|name| format!("{file} names chap:{name}, which has no secret: it is nobody")).collect()
+    }
+
+    /// The rules of an array or pool.
+    pub(super) fn of(&self, name: &str) -> AccessList {
+        let is_for = |of: &Option<String>| of.as_deref().is_none_or(|of| of == name);
+        let rules = self.rules.iter().filter(|(of, _)| is_for(of));
+        AccessList(rules.map(|(_, rule)| rule.clone()).collect())
+    }
+
+    /// Remarks on those that are served and nobody may use, and on lines for others, which may come yet.
+    pub(super) fn remarks(&self, served: &[impl AsRef<str>]) -> Vec<String> {
+        let is_served = |name: &str| served.iter().any(|served| served.as_ref() == name);
+        let mut waiting: Vec<&str> = self.rules.iter().filter_map(|(of, _)| of.as_deref()).collect();
+        waiting.retain(|name| !is_served(name));
+        waiting.dedup();
+        let file = self.file.display();
+        let waits =
+            |name: &str| format!("{file} has lines for {name:?}, which is not served now: they wait for it");
+        let lacking = served.iter().filter_map(|name| self.lacks(name.as_ref()));
+        lacking.chain(waiting.into_iter().map(waits)).collect()
+    }
+
+    fn lacks(&self, name: &str) -> Option<String> {
+        let file = self.file.display();
+        self.of(name).0.is_empty().then(|| format!("{file} has no line for {name}: nobody may use it"))
+    }
+}
+
+/// The rules of a text, or the number of the line that is none and why.
+fn parse(text: &str, only: Option<&[&str]>, proofs: Proofs) -> Result<Rules, (usize, String)> {
+    let mut rules = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let (array, rule) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        if let Some(only) = only.filter(|only| array != "*" && !only.contains(&array)) {
+            return Err((
+                at + 1,
+                format!("there is no array {array:?}: give one of {}, or *", only.join(", ")),
+            ));
+        }
+        let rule: Rule =
+            rule.parse().map_err(|why| (at + 1, format!("{why}; a line is ARRAY CLIENTS RIGHT")))?;
+        if let Some(lack) = proofs.lack(&rule.who) {
+            return Err((at + 1, format!("{} {lack}", rule.who)));
+        }
+        rules.push(((array != "*").then(|| array.to_owned()), rule));
+    }
+    Ok(rules)
+}
+
+#[cfg(test)]
+mod tests {
+    use brindle_export::access::{Client, Right};
+
+    use super::*;
+
+    #[test]
+    fn lines_are_for_one_array_or_for_all() {
+        let text = "# of a test\n\na 10.0.0.1 none\n* 10.0.0.0/8 read\nb local write\n";
+        let rules = parse(text, Some(&["a", "b", "c"]), Proofs::default()).unwrap();
+        let access = AccessFile { file: "rules".into(), rules };
+        let by = |array, address: Option<&str>| {
+            let address = address.map(|address| address.parse().unwrap());
+            access.of(array).right(&Client { address, proved: None })
+        };
+        assert_eq!(by("a", Some("10.0.0.1")), None);
+        assert_eq!(by("b", Some("10.0.0.1")), Some(Right::Read));
+        assert_eq!(by("b", None), Some(Right::Write));
+        assert_eq!(by("c", None), None);
+        for (wrong, line) in [("d anyone read", 1), ("\na anyone", 2), ("a", 1), ("a anyone read b", 1)] {
+            assert_eq!(parse(wrong, Some(&["a"]), Proofs::default()).unwrap_err().0, line, "{wrong}");
+        }
+        assert_eq!(access.remarks(&["a", "b"]), Vec::<String>::new());
+        let remarks = AccessFile {
+            rules: parse("a local read\nd local read\nd anyone none\n", None, Proofs::default()).unwrap(),
+            ..access
+        }
+        .remarks(&["a", "b"]);
+        let [lacks, waits] = &remarks[..] else { panic!("{remarks:?}") };
+        assert!(
+            lacks.contains("no line for b: nobody") && waits.contains("lines for \"d\", which is not served")
+        );
+    }
+
+    #[test]
+    fn rules_for_names_that_nobody_can_prove_are_refused() {
+        let [none, both] = [false, true].map(|has| Proofs { secrets: has, authorities: has });
+        for rule in ["chap:x write", "cert:x read", "chap:x none"] {
+            let text = format!("a local read\na {rule}\n");
+            let (line, why) = parse(&text, None, none).unwrap_err();
+            assert!(line == 2 && why.contains("is nobody") && why.contains("give --"), "{why}");
+            assert!(parse(&text, None, both).is_ok());
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Copies of an array's members beside the members themselves: they can't be told apart, so that writes to one set
+//! only may get mixed up with the other later. Most such mixtures are refused then (`assembly/diverged.rs`), but not
+//! those of members that are one event apart.
+
+use std::path::Path;
+
+use brindle_format::md::display_uuid;
+use brindle_volume::Volume;
+use serde_json::Value;
+
+use crate::base::failure::Failure;
+use crate::base::report;
+use crate::client::ask;
+use crate::client::control::Response;
+use crate::devices::host::{Host, Hosted};
+use crate::devices::unserved::Unserved;
+
+/// Refuses to serve for writing an array whose UUID another server here has, and warns if only that one writes; refuses
+/// names by which arrays of other servers are known, if one of the servers has several.
+pub(super) fn refuse(folder: &Path, host: &Host, unserved: &Unserved) -> Result<(), Failure> {
+    let others = ask::status_of_all(folder);
+    let arrays = host.arrays();
+    for hosted in &arrays {
+        if let Err(failure) = refuse_one(&others, hosted, arrays.len() > 1) {
+            unserved.leave(&hosted.name, &display_uuid(hosted.found.assembly.uuid).to_string(), failure)?;
+            host.let_go(hosted)?;
+        }
+    }
+    Ok(())
+}
+
+fn refuse_one(
+    others: &[(String, Result<Response, Failure>)],
+    hosted: &Hosted,
+    several: bool,
+) -> Result<(), Failure> {
+    for (server, answer) in others {
+        let Ok(Response::Report(reported)) = answer else { continue };
+        for report in report::of_arrays(reported) {
+            refuse_copy(server, report, hosted)?;
+            let name = &hosted.name;
+            // Between servers of one array each the control socket tells.
+            if report["name"] == **name && report["not_served"].is_null() && (reported.is_array() || several)
+            {
+                return Err(Failure::Refused(format!(
+                    "'{server}' (process {}) serves an array named '{name}': stop that, or serve this one by itself, \
+                     with another --name",
+                    report["pid"]
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn refuse_copy(server: &str, report: &Value, hosted: &Hosted) -> Result<(), Failure> {
+    let uuid = display_uuid(hosted.found.assembly.uuid).to_string();
+    let writes = !hosted.array.limits().read_only;
+    let array = &report["array"];
+    let read_only =
+        array["state"].as_array().is_some_and(|words| words.iter().any(|word| word == "read-only"));
+    if array["uuid"] != *uuid || (read_only && !writes) {
+        return Ok(());
+    }
+    let twin = format!(
+        "'{server}' (process {}) serves an array of the same UUID {uuid}: one's members are copies of the other's",
+        report["pid"]
+    );
+    if writes {
+        return Err(Failure::Refused(format!(
+            "{twin}, and nothing would tell them apart once both are written to: stop it, serve these with --read-only, \
+             or give the copies a UUID of their own (brindle update --update uuid)"
+        )));
+    }
+    eprintln!("brindle: {twin}");
+    Ok(())
+}
