@@ -35,9 +35,10 @@ test-long: ## An hour of storms (MINUTES=60) and every mutant; keeps the result 
 test-deps: ## Install what the tests need from Debian, or name what is missing
 	scripts/install-test-deps.sh
 
-lint: ## Formatting, clippy, the rules of ARCHITECTURE.md, licences
+lint: ## Formatting, clippy, links of comments, the rules of ARCHITECTURE.md, licences
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --no-deps --document-private-items --workspace
 	$(CARGO) xtask tidy
 	$(CARGO) xtask deny
 

@@ -115,12 +115,12 @@ impl Exported {
         &self.hosted.array
     }
 
-    /// For clients that ask for a list.
     /// The identity of the array.
     pub(crate) fn assembly_uuid(&self) -> brindle_format::md::Uuid {
         self.hosted.assembly.uuid
     }
 
+    /// The array in words, for clients that ask for a list.
     pub(crate) fn description(&self) -> String {
         let assembly = &self.hosted.assembly;
         format!("{} of {} members", assembly.level().name(), assembly.roles.len())

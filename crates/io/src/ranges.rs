@@ -1,11 +1,11 @@
 //! Ranges under way, found by what they overlap, at a cost that does not grow with their number.
 //!
 //! A range is kept in the chains of the one or two buckets that it lies in, of buckets at least as wide as it is:
-//! there are several levels of buckets, each [`FANOUT`] times as wide as those below. A chain has the ranges of its
+//! there are several levels of buckets, each `FANOUT` times as wide as those below. A chain has the ranges of its
 //! bucket in the order of their coming. Chains are found by a hash, and buckets that share one do no harm: every
 //! range met is looked at. A lookup visits each level that has ranges, nearly always one or two.
 //!
-//! As long as no more than [`FEW`] ranges are held, a walk over them costs less, and there are no chains.
+//! As long as no more than `FEW` ranges are held, a walk over them costs less, and there are no chains.
 //!
 //! Nothing is allocated but when more ranges are held than ever before, and nothing depends on chance.
 

@@ -3,13 +3,13 @@
 //!
 //! | from | what happens | to |
 //! |---|---|---|
-//! | missing, failed | a device [comes](Standing::comes) | recovering from 0, or in sync |
-//! | recovering | it [holds](Standing::holds) more | recovering, further |
-//! | recovering | it is [whole](Standing::is_whole) | in sync |
-//! | in sync, recovering | it [fails](Standing::fails), and is all that the role has | failed |
-//! | in sync, with a whole second device | it is [succeeded](Standing::is_succeeded) | in sync, by the second device |
-//! | in sync, with a second device | it [gives way](Standing::gives_way) | recovering from 0, by the second device |
-//! | failed | it is [forgotten](Standing::is_forgotten) | missing |
+//! | missing, failed | a device [comes](RoleDevices::comes) | recovering from 0, or in sync |
+//! | recovering | it [holds](RoleDevices::holds) more | recovering, further |
+//! | recovering | it is [whole](RoleDevices::is_whole) | in sync |
+//! | in sync, recovering | it [fails](RoleDevices::fails), and is all that the role has | failed |
+//! | in sync, with a whole second device | it is [succeeded](RoleDevices::is_succeeded) | in sync, by the second device |
+//! | in sync, with a second device | it [gives way](RoleDevices::gives_way) | recovering from 0, by the second device |
+//! | failed | it is [forgotten](RoleDevices::is_forgotten) | missing |
 //!
 //! A device that was taken out is remembered until it comes again: its late answers count for nothing.
 

@@ -1,6 +1,6 @@
 //! Slows down a process over the whole array in favour of clients.
 //!
-//! Beside clients it goes on at some [`SHARE`] per cent of the speed that it has without them, one window at a time, and
+//! Beside clients it goes on at some `SHARE` per cent of the speed that it has without them, one window at a time, and
 //! rests in between: disks, memory and processor are theirs for the rest of the time. Where clients keep it from that
 //! speed it does not rest at all, so that it never stands still.
 

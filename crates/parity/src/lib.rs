@@ -2,7 +2,7 @@
 //!
 //! Q is Linux md's: polynomial 0x11d, generator 2. R is the third parity that pools use: 4^i.
 //! Every call takes whole blocks, allocates nothing, and never looks at the clock or the
-//! environment. [`kernel`] gives the best kernel of this CPU, [`available`] all that it can run.
+//! environment. [`kernel()`] gives the best kernel of this CPU, [`available`] all that it can run.
 //!
 //! ```
 //! let data: [&[u8]; 3] = [b"one", b"two", b"six"];

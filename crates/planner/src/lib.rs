@@ -1,7 +1,7 @@
 //! Plans arrays for a need: capacity, speed, and how likely data is lost. Pure: no file, no clock, no chance that is
 //! not from a seed.
 //!
-//! [`configurations`] lists what a number of drives can be made into, [`figures`] says what each comes to, [`conflicts`] which
+//! [`configurations`] lists what a number of drives can be made into, [`figures()`] says what each comes to, [`conflicts`] which
 //! needs exclude each other, [`recommend`] which one to take. The formulas and their sources stand in `docs/planner.md`.
 
 pub mod advice;

@@ -219,7 +219,7 @@ impl<B: Bench> World<B> {
     /// Opens an assembly.
     ///
     /// # Errors
-    /// As [`open`].
+    /// As [`brindle_md::open()`].
     pub fn try_open(&self, assembly: Assembly, config: OpenConfig) -> Result<Array, OpenError> {
         self.io.block_on(brindle_md::open(&self.io, assembly, &self.ids, config))
     }

@@ -94,7 +94,7 @@ pub struct Allocation {
 /// at its bytes but by [`Slice::copy_to`] and [`Slice::put`]. What a write leaves of it is any mix of what the memory
 /// held while the write was under way, byte for byte, and from then on that; redundancy is true of what was written,
 /// as of any other. A read fills it, and may fill some of it more than once. Here too a device may use the memory
-/// after an error, so that whoever gave it gets the error once no slice of the request [is pinned](Slice::is_lent).
+/// after an error, so that whoever gave it gets the error once no slice of the request [is pinned](Slice::is_pinned).
 ///
 /// # Dropped futures
 ///

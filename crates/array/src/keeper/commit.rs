@@ -108,8 +108,8 @@ impl Keeper {
     }
 
     /// Takes devices out of use that refused what they must not refuse. A record that found no room is tried again,
-    /// unless such members are to be failed. Who does not answer is judged by
-    /// [`crate::patience`]: if it is in use still, the array can't do without it.
+    /// unless such members are to be failed. A device that does not answer is judged by
+    /// [`brindle_members::patience`]: if it is in use still, the array can't do without it.
     pub(crate) fn lose_devices(
         &self,
         refused: &[(MemberId, OpError)],

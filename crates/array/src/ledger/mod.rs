@@ -147,7 +147,7 @@ pub enum Named {
 ///
 /// 1. It awaits one recording of the array before it begins another, and drives each to its end.
 /// 2. It asks for [`Ledger::record`] only when no device [lags](Ledger::outdated), nor has a record
-///    [in flight](Ledger::is_lent) that was given up.
+///    [in flight](Ledger::is_pinned) that was given up.
 /// 3. No member is written to before `dirty` is on record. A clean state is recorded only when no write is under way,
 ///    and all members in use have been flushed since the last write.
 /// 4. A device is [lost](Ledger::lose) before anything relies on its absence, and never comes back in this run.
@@ -215,9 +215,8 @@ pub trait Ledger {
 
     /// A device that was [looked at](Ledger::look_at), and is none of the array's yet or was lost, waits to replace a member from now on:
     /// the next record says so, on it too. What it holds is lost. Or it becomes its former member again, if the ledger can record that and
-    /// its superblock proves it: then it is [held](Ledger::held) to hold nothing, and is [guided](Ledger::is_guided). That only into a role
-    /// that
-    /// `is_free`; who was lost before it is on record as that.
+    /// its superblock proves it: then it counts as holding nothing, and is [guided](Ledger::is_guided). That only into a role
+    /// that `is_free`; a device that was lost before it is on record as that.
     ///
     /// # Errors
     /// An [`AddError`]: then nothing has changed.

@@ -11,7 +11,7 @@ use brindle_volume::VolumeError;
 use crate::core::Core;
 
 impl Core {
-    /// [`Core::settle_writes`] of a change of `range`, which is counted as a resync counts and held by the caller:
+    /// [`settle_writes`](brindle_members::set::MemberSet::settle_writes) of a change of `range`, which is counted as a resync counts and held by the caller:
     /// writes that found no space are refused with that error, and the range is in doubt from now on.
     #[inline]
     pub(crate) async fn settle_range(

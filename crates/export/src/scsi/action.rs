@@ -13,7 +13,7 @@ pub enum Action {
     End(Status),
     /// The command is answered with bytes.
     Answer(Vec<u8>),
-    /// Parameters are to come, so many bytes, and then [`Unit::parameters`] says more.
+    /// Parameters are to come, so many bytes, and then [`Unit::parameters`](super::Unit::parameters) says more.
     Parameters {
         /// Their bytes.
         len: usize,
@@ -89,7 +89,7 @@ pub enum Action {
         /// Bytes of the answer.
         most: usize,
     },
-    /// Registrations change: [`Unit::change`].
+    /// Registrations change: [`Unit::change`](super::Unit::change).
     Reserve {
         /// The service action.
         action: Out,

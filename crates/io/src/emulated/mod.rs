@@ -3,11 +3,11 @@
 //! An operation on such a member is carried out at once, and its completion is handed over at the moment at which the model
 //! ([`Emulation`]) says that it is done. Reads and writes go through the page cache, on the thread that asks: that takes the least
 //! time, and nothing else can carry many operations a second on few cores. All else (flushes, discards, writes that have to be stable)
-//! is the ring's, and held back likewise. Timers of the kernel come late by tens of microseconds: within [`SPIN`] of the next moment
+//! is the ring's, and held back likewise. Timers of the kernel come late by tens of microseconds: within `SPIN` of the next moment
 //! the thread does not sleep, so that a busy emulation takes one core.
 //!
 //! A late answer makes its caller send the next request late, too, for which no drive is to blame. So a request sent
-//! in the turn after a late answer counts as sent that much earlier, but by no more than [`CREDIT`].
+//! in the turn after a late answer counts as sent that much earlier, but by no more than `CREDIT`.
 
 mod files;
 mod tally;
@@ -48,7 +48,7 @@ struct EmulatedState {
     flights: Vec<Option<Flight>>,
     /// How many.
     under_way: usize,
-    /// Nanoseconds by which the last answers were late: see [`CREDIT`].
+    /// Nanoseconds by which the last answers were late: see `CREDIT`.
     late: u64,
     /// Room for what the ring and the model have done.
     completed: Vec<Completion>,

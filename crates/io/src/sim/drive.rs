@@ -29,7 +29,7 @@ pub(super) struct Drive {
     pub(super) faults: Faults,
     /// Changes under way.
     pub(super) changing: Ranges<OpKey>,
-    /// Operations that it was given, by [`OpClass`].
+    /// Operations that it was given, by [`OpClass`](crate::OpClass).
     pub(super) given: [u64; 3],
     /// Flushes under way that will fail.
     failing: u32,

@@ -21,7 +21,7 @@ impl Drop for Flying<'_> {
 
 impl Bitmap {
     /// Writes the event count of the next superblocks, and all other changed pages, to members except `skip`.
-    /// Refusals are as in [`Bitmap::fly`].
+    /// Refusals are as in [`IntentBitmap::fly`](brindle_array::bitmap::IntentBitmap::fly).
     pub(crate) async fn record(&self, events: u64, skip: &[MemberId]) -> Refusals {
         self.state.borrow_mut().image.change(|superblock| superblock.events = events);
         self.flight(skip).await

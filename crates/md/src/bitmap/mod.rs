@@ -30,7 +30,7 @@
 //!    kept as it was. Then bits are cleared that the old one had clear ([`Bitmap::takes_over`]).
 //!
 //! Members that differ after a crash differ only in bits that may be set or not: their bits are joined, and all
-//! members get the result before anything else changes ([`read`](self::read)).
+//! members get the result before anything else changes ([`read`]).
 
 mod chunks;
 mod counters;

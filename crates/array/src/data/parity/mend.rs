@@ -19,7 +19,7 @@ pub(super) const STEP: u64 = PAGE;
 impl Parity {
     /// The block of `role` in a window of one row, with all the means there are: members that fail to give their bytes
     /// (or are `bad` already) are left out, and what they should have given is written over theirs. The caller holds
-    /// the row alone, and [judges](Parity::judge) the members with errors afterwards.
+    /// the row alone, and [judges](crate::core::Core::judge) the members with errors afterwards.
     ///
     /// # Errors
     /// If too little is left: what a member said that could not read; one that can't be asked at all, if there is one.

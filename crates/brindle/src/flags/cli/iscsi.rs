@@ -31,6 +31,10 @@ impl FromStr for Portal {
 /// Flags of iSCSI.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Iscsi {
+    #[allow(
+        rustdoc::broken_intra_doc_links,
+        reason = "help for users, in which brackets mean what may be left out"
+    )]
     /// Serve each array as an iSCSI target, too, on HOST[:PORT] (every address of the host); may be given several times: each is a
     /// path of its own to the same disks. Members that don't answer are then failed after 4 s, unless --member-timeout is given
     #[arg(long, value_name = "ADDRESS")]
