@@ -3,7 +3,7 @@
 //!
 //! `cargo run --profile bench -p brindle-lab --example accuracy`
 
-#[path = "../tests/made/published.rs"]
+#[path = "../tests/lab/made/published.rs"]
 mod published;
 
 use brindle_lab::drive::{Fitted, Measure, table};

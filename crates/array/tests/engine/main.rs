@@ -1,4 +1,4 @@
-//! The engine's data path on members in RAM.
+//! The engine's data path on members in RAM, and on modelled drives.
 
 mod concurrent_writes;
 mod costs;
@@ -13,6 +13,7 @@ mod row_logs;
 mod scrub;
 mod second_devices;
 mod shared;
+mod sim;
 mod striped_mirrored;
 mod unsynced;
 mod world;

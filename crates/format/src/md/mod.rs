@@ -1,7 +1,7 @@
 //! Linux md metadata: superblocks 0.90 and 1.x and the structures beside them.
 //!
 //! Field meanings follow the kernel's `include/uapi/linux/raid/md_p.h` and `drivers/md/md.c`, and mdadm's `super0.c`
-//! and `super1.c`. `docs/formats` draws every structure byte by byte; `tests/documents.rs` holds it to this code.
+//! and `super1.c`. `docs/formats` draws every structure byte by byte; `tests/format/documents.rs` holds it to this code.
 
 pub mod badblocks;
 pub mod bitmap;

@@ -1,6 +1,6 @@
 //! The format of pools: labels, uberblocks, batches, pages of the map, segments, volumes.
 //!
-//! `docs/formats/pool.md` draws every structure byte by byte; `tests/pool_documents.rs` holds it to this code. All integers are
+//! `docs/formats/pool.md` draws every structure byte by byte; `tests/format/pool_documents.rs` holds it to this code. All integers are
 //! little-endian, and everything stands in aligned blocks of 4 KiB. Where a block lies is a function of its address and its
 //! segment's record alone: see [`place`].
 

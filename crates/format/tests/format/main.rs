@@ -1,0 +1,10 @@
+//! Bytes and structs, and the pages that draw them, by subject.
+
+mod beside;
+mod documents;
+mod mdadm_examine;
+mod partitions;
+mod pool_documents;
+mod signature;
+mod superblock;
+mod torn;

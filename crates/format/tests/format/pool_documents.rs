@@ -1,0 +1,293 @@
+//! `docs/formats/pool.md` and the code say the same; what is written is read again, and what is damaged is refused.
+
+#![allow(clippy::unwrap_used)]
+
+use brindle_format::pool::place::Address;
+use brindle_format::pool::{
+    BLOCK, Batch, CONFIG_BYTES, Entry, EntryKind, Features, Label, Leaf, LeafEntry, LeafKind, LeafRef,
+    LeafState, Leaves, MemberRecord, Node, Nodes, Pointer, Pointers, PoolError, Root, Rooted, SegmentClass,
+    SegmentRecord, SegmentState, Segments, Uberblock, Vdev, VdevKind, VolumeRecord, Volumes,
+};
+use uuid::Uuid;
+
+const PAGE: &str = include_str!("../../../../docs/formats/pool.md");
+const SOURCES: [(&str, &str, &[&str]); 7] = [
+    ("label.rs", include_str!("../../src/pool/label.rs"), &["RawLabel", "RawVdev", "RawMember"]),
+    ("uberblock.rs", include_str!("../../src/pool/uberblock.rs"), &["RawUberblock", "RawRooted"]),
+    ("page.rs", include_str!("../../src/pool/page.rs"), &["RawPage", "RawPointer", "RawPointers", "RawRoot"]),
+    ("batch.rs", include_str!("../../src/pool/batch.rs"), &["RawBatch", "RawBatchEntry"]),
+    (
+        "leaf.rs",
+        include_str!("../../src/pool/leaf.rs"),
+        &["RawLeaf", "RawLeafEntry", "RawDense", "RawDenseEntry", "RawLeaves", "RawLeafRef"],
+    ),
+    ("segment.rs", include_str!("../../src/pool/segment.rs"), &["RawSegment", "RawSegments"]),
+    (
+        "volume.rs",
+        include_str!("../../src/pool/volume.rs"),
+        &["RawVolume", "RawVolumes", "RawNode", "RawNodes"],
+    ),
+];
+
+/// Names of a struct's fields, in their order.
+fn declared<'a>(source: &'a str, name: &str) -> Vec<&'a str> {
+    let start = source.find(&format!("struct {name} {{")).unwrap_or_else(|| panic!("no struct {name}"));
+    let body = source[start..].lines().skip(1).take_while(|line| *line != "}");
+    body.filter_map(|line| Some(line.trim().split_once(": ")?.0)).collect()
+}
+
+/// Names, offsets and widths of a table's rows, and the size of the structure.
+fn table(name: &str) -> (Vec<(&'static str, usize, usize)>, usize) {
+    let at = PAGE.find(&format!("Layout: `{name}`")).unwrap_or_else(|| panic!("no table of {name}"));
+    let line = PAGE[..at].rsplit('\n').next().unwrap();
+    let size = line.split_whitespace().rev().nth(1).unwrap().parse().unwrap();
+    let rows = PAGE[at..].lines().skip(2).skip_while(|line| !line.starts_with("| ")).skip(2);
+    let rows = rows.take_while(|line| line.starts_with("| ")).map(|line| {
+        let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+        let offset: usize = cells[0].parse().unwrap();
+        assert_eq!(cells[1], format!("{offset:#x}"), "{line}");
+        (cells[4].trim_matches('`'), offset, cells[2].parse().unwrap())
+    });
+    (rows.collect(), size)
+}
+
+#[test]
+fn tables_have_the_names_of_the_structs_and_leave_no_byte_out() {
+    for (file, source, names) in SOURCES {
+        for name in names {
+            let (rows, size) = table(name);
+            let mut fields = declared(source, name);
+            // A tail of no bytes has no row.
+            if rows.len() + 1 == fields.len() && fields.last() == Some(&"tail") {
+                fields.pop();
+            }
+            assert_eq!(rows.iter().map(|row| row.0).collect::<Vec<_>>(), fields, "{name} in {file}");
+            let mut at = 0;
+            for (field, offset, width) in rows {
+                assert_eq!(offset, at, "{name}.{field}");
+                at += width;
+            }
+            assert_eq!(at, size, "{name}");
+        }
+    }
+}
+
+fn pointer(n: u64) -> Pointer {
+    Pointer { address: Address(n), checksum: n as u32 * 7 }
+}
+
+fn label() -> Label {
+    Label {
+        pool: Uuid::from_u128(0x11),
+        name: "tank".into(),
+        created: 1_800_000_000,
+        features: Features { compatible: 1, read_only: 2, incompatible: 4 },
+        member: 3,
+        vdevs: vec![
+            Vdev {
+                kind: VdevKind::Raidz,
+                parity: 2,
+                unit: 20,
+                first_member: 0,
+                members: 5,
+                first_segment: 0,
+                units: 99,
+            },
+            Vdev {
+                kind: VdevKind::Mirror,
+                parity: 1,
+                unit: 16,
+                first_member: 5,
+                members: 2,
+                first_segment: 99,
+                units: 70,
+            },
+        ],
+        members: (0..7).map(|n| MemberRecord { id: Uuid::from_u128(n), size: 1 << 30 }).collect(),
+    }
+}
+
+fn uberblock() -> Uberblock {
+    let root = Root { top: Some(pointer(77)), pages: 300, levels: 2 };
+    Uberblock {
+        pool: Uuid::from_u128(0x11),
+        record: 9,
+        opening: 0xfeed,
+        checkpoint: 4,
+        sequence: 1000,
+        time: 1_800_000_007,
+        next_volume: 3,
+        next_node: 5,
+        leaves: root,
+        segments: Root { pages: 1, levels: 0, ..root },
+        volumes: Root::default(),
+        nodes: root,
+        out: core::array::from_fn(|n| n as u8),
+        stopped: true,
+        lineage: vec![5, 4, 3],
+        rooted: vec![Rooted { segment: 6, stripe: 5, parity: 2, unit: 20, members: 0x1f }],
+    }
+}
+
+fn batch() -> Batch {
+    let entry =
+        |kind, count| Entry { kind, volume: 1, node: 2, block: 0x1234_5678_9abc, count, checksum: 0xabcd };
+    Batch {
+        pool: Uuid::from_u128(0x11),
+        opening: 0xfeed,
+        sequence: 1001,
+        durable: 999,
+        address: Address::new(7, 40),
+        stripes: 3,
+        entries: vec![
+            entry(EntryKind::Data, 1),
+            entry(EntryKind::Zeroes, 77),
+            entry(EntryKind::Lost, 1),
+            entry(EntryKind::Destroyed, 1),
+            entry(EntryKind::Page, 1),
+        ],
+    }
+}
+
+fn leaf() -> Leaf {
+    let entry = |n: u64| LeafEntry {
+        block: n * 3,
+        node: 1,
+        kind: if n == 5 { LeafKind::Lost } else { LeafKind::Plain },
+        address: if n == 5 { Address::NONE } else { Address(n) },
+        checksum: n as u32,
+    };
+    Leaf((0..169).map(entry).collect())
+}
+
+fn dense_leaf() -> Leaf {
+    let lost = |n: u64| n == 7;
+    let entry = |n: u64| LeafEntry {
+        block: 0x1234_5678 + n * 195 - u64::from(n == 336),
+        node: 3,
+        kind: if lost(n) { LeafKind::Lost } else { LeafKind::Plain },
+        address: if lost(n) { Address::NONE } else { Address(n << 39 | 5) },
+        checksum: n as u32,
+    };
+    Leaf((0..337).map(entry).collect())
+}
+
+fn segment(n: u32) -> SegmentRecord {
+    SegmentRecord {
+        state: [SegmentState::Free, SegmentState::Log, SegmentState::Closed][n as usize % 3],
+        class: SegmentClass::Short,
+        stripe: 4,
+        parity: 2,
+        unit: 16,
+        members: 0x3f,
+        live: n,
+        stripes: n % 24,
+        sequence: u64::from(n) << 33,
+        reused: n.is_multiple_of(5),
+    }
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    let pool = Uuid::from_u128(0x11);
+    assert_eq!(Label::parse(&label().encode().unwrap()), Ok(label()));
+    assert_eq!(Uberblock::parse(&uberblock().encode().unwrap(), pool), Ok(uberblock()));
+    assert_eq!(Batch::parse(&batch().encode().unwrap(), pool, batch().address), Ok(batch()));
+    for leaf in [leaf(), dense_leaf()] {
+        assert_eq!(Leaf::parse(&leaf.encode(9, true).unwrap(), 9), Ok(leaf));
+    }
+    assert_eq!(Leaf::parse(&leaf().encode(9, false).unwrap(), 9), Ok(leaf()));
+    let states = [LeafState::Live, LeafState::Dead, LeafState::Outlived];
+    let leaves = Leaves(
+        (0..127)
+            .map(|n| LeafRef {
+                volume: 1,
+                first: n,
+                count: 9,
+                state: states[n as usize % 3],
+                pointer: pointer(n),
+            })
+            .collect(),
+    );
+    assert_eq!(Leaves::parse(&leaves.encode(2).unwrap(), 2), Ok(leaves));
+    let segments = Segments((0..127).map(segment).collect());
+    assert_eq!(Segments::parse(&segments.encode(3).unwrap(), 3), Ok(segments));
+    let pointers = Pointers((0..254).map(pointer).collect());
+    assert_eq!(Pointers::parse(&pointers.encode(4).unwrap(), 4), Ok(pointers));
+    let volume =
+        |id| VolumeRecord { id, node: 2, size: 512, created: 7, destroyed: id == 3, name: format!("v{id}") };
+    let volumes = Volumes((0..31).map(volume).collect());
+    assert_eq!(Volumes::parse(&volumes.encode(0).unwrap(), 0), Ok(volumes));
+    let node = |id| Node { id, parent: 1, volume: 2, frozen: id == 4, dead: Root::default(), dead_blocks: 8 };
+    let nodes = Nodes((0..63).map(node).collect());
+    assert_eq!(Nodes::parse(&nodes.encode(0).unwrap(), 0), Ok(nodes));
+}
+
+#[test]
+fn a_change_of_any_byte_is_found_out() {
+    let pool = Uuid::from_u128(0x11);
+    let (label, uberblock, batch) =
+        (label().encode().unwrap(), uberblock().encode().unwrap(), batch().encode().unwrap());
+    assert_eq!((label.len(), uberblock.len(), batch.len()), (CONFIG_BYTES, BLOCK, BLOCK));
+    let address = Address::new(7, 40);
+    for at in 0..CONFIG_BYTES {
+        let flip = |bytes: &[u8]| {
+            let mut bytes = bytes.to_vec();
+            bytes[at] ^= 1 << (at % 8);
+            bytes
+        };
+        assert!(Label::parse(&flip(&label)).is_err(), "{at}");
+        if at < BLOCK {
+            assert!(Uberblock::parse(&flip(&uberblock), pool).is_err(), "{at}");
+            assert!(Batch::parse(&flip(&batch), pool, address).is_err(), "{at}");
+        }
+    }
+    for len in [0, 1, 100, BLOCK - 1] {
+        assert!(matches!(Label::parse(&label[..len]), Err(PoolError::Short { .. })));
+        assert!(matches!(Uberblock::parse(&uberblock[..len], pool), Err(PoolError::Short { .. })));
+        assert!(matches!(Batch::parse(&batch[..len], pool, address), Err(PoolError::Short { .. })));
+        assert!(matches!(Leaf::parse(&batch[..len], 1), Err(PoolError::Short { .. })));
+    }
+    let elsewhere = PoolError::Foreign { what: "batch" };
+    assert_eq!(Batch::parse(&batch, pool, Address(0)), Err(elsewhere.clone()));
+    assert_eq!(Batch::parse(&batch, Uuid::nil(), address), Err(elsewhere));
+}
+
+#[test]
+fn what_can_not_be_is_refused() {
+    let wrong = |change: fn(&mut Label)| {
+        let mut label = label();
+        change(&mut label);
+        label.encode().and_then(|bytes| Label::parse(&bytes))
+    };
+    for change in [
+        (|label| label.member = 7) as fn(&mut Label),
+        |label| label.name = "x\ny".into(),
+        |label| label.vdevs[1].first_member = 4,
+        |label| label.vdevs[1].first_segment = 98,
+        |label| label.vdevs[0].parity = 5,
+        |label| label.vdevs[0].unit = 30,
+        |label| label.vdevs[0].units = 0,
+        |label| label.vdevs[0].units = u32::MAX,
+        |label| label.vdevs[0].members = 0,
+    ] {
+        assert!(matches!(wrong(change), Err(PoolError::Impossible { .. })));
+    }
+    let mut leaf = leaf();
+    leaf.0.swap(2, 3);
+    assert!(leaf.encode(1, false).is_ok_and(|bytes| Leaf::parse(&bytes, 1).is_err()), "out of order");
+    assert!(matches!(Leaf(vec![leaf.0[0]; 170]).encode(1, false), Err(PoolError::TooMany { .. })));
+    assert!(matches!(Leaf(vec![leaf.0[0]; 338]).encode(1, true), Err(PoolError::TooMany { .. })));
+    let mut dense = dense_leaf();
+    dense.0.swap(2, 3);
+    assert!(dense.encode(1, true).is_ok_and(|bytes| Leaf::parse(&bytes, 1).is_err()), "out of order");
+    for record in [
+        SegmentRecord { stripe: 9, ..segment(1) },
+        SegmentRecord { parity: 4, ..segment(1) },
+        SegmentRecord { members: 0, ..segment(1) },
+        SegmentRecord { unit: 0, ..segment(1) },
+        SegmentRecord { stripes: 1 << 20, ..segment(1) },
+    ] {
+        assert!(Segments::parse(&Segments(vec![record]).encode(0).unwrap(), 0).is_err(), "{record:?}");
+    }
+}

@@ -1,0 +1,28 @@
+//! How close predictions of md arrays come to published figures; all of them stand in docs/bench/accuracy.md.
+
+use crate::made::published::{mean_error, raid0, raid6, raid10};
+
+#[test]
+fn raid_10_over_four_sata_drives() {
+    let points = raid10(|_, _| true);
+    assert_eq!(points.len(), 16);
+    let error = mean_error(&points);
+    let all: Vec<_> = points.iter().map(|point| format!("{} {:+.1}", point.load, point.error())).collect();
+    assert!(error <= 6.0, "{error:.2} %: {all:?}");
+}
+
+#[test]
+fn raid_0_over_twelve_nvme_drives() {
+    let points = raid0(|reads| [0, 50, 65, 100].contains(&reads));
+    let all: Vec<_> = points.iter().map(|point| format!("{} {:+.1}", point.load, point.error())).collect();
+    assert!(mean_error(&points[..3]) <= 6.0, "{all:?}");
+    assert!(points[3].error().abs() <= 12.0, "{all:?}");
+}
+
+/// Two of its figures fitted two constants (writes alone, and reads alone), and one more the third: docs/bench/accuracy.md.
+#[test]
+fn raid_6_over_twelve_nvme_drives() {
+    let points = raid6(|reads| [0, 35, 65, 95, 100].contains(&reads));
+    let all: Vec<_> = points.iter().map(|point| format!("{} {:+.1}", point.load, point.error())).collect();
+    assert!(points.iter().all(|point| point.error().abs() <= 10.0), "{all:?}");
+}

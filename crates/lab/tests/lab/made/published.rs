@@ -1,0 +1,107 @@
+//! Published figures of md arrays, beside what is predicted from the figures of their single drives.
+
+use brindle_lab::drive::{Drive, Fitted, fit, table};
+use brindle_lab::predict::{Kernel, Policies, Predicted, Shape, Spec, job, predict};
+use brindle_layout::{Layout, Level, Raid10Layout};
+
+/// A figure of an array and what the model makes of it.
+pub(crate) struct Point {
+    /// Load, for people.
+    pub(crate) load: String,
+    /// MiB/s or IOPS, as published.
+    pub(crate) published: f64,
+    /// The same, predicted.
+    pub(crate) predicted: f64,
+}
+
+impl Point {
+    /// Per cent.
+    pub(crate) fn error(&self) -> f64 {
+        (self.predicted / self.published - 1.0) * 100.0
+    }
+}
+
+/// Mean absolute error, per cent.
+pub(crate) fn mean_error(points: &[Point]) -> f64 {
+    points.iter().map(|point| point.error().abs()).sum::<f64>() / points.len() as f64
+}
+
+/// The drive of the RAID 10, fitted to its own table only.
+pub(crate) fn evo850() -> Fitted {
+    let text = include_str!("../../../reference/evo850-single.csv");
+    fit("evo850", 250_000_000_000, &[table("evo850-single.csv", text).expect("a table")]).expect("a fit")
+}
+
+/// The drive of the RAID 0, fitted to its own tables only.
+pub(crate) fn p3700() -> Fitted {
+    let tables = [
+        ("p3700-single.csv", include_str!("../../../reference/p3700-single.csv")),
+        ("p3700-latency.csv", include_str!("../../../reference/p3700-latency.csv")),
+    ];
+    let tables: Vec<_> = tables.iter().map(|(file, text)| table(file, text).expect("a table")).collect();
+    fit("p3700", 800_000_000_000, &tables).expect("a fit")
+}
+
+fn md(drive: &Drive, shape: Option<Shape>, words: &[(&str, &str)]) -> Predicted {
+    let policies = Policies::LinuxMd(Kernel::PUBLISHED);
+    let job = job(words).expect("a load");
+    predict(&Spec { drive: drive.clone(), shape, policies, cores: 1, job }).expect("a prediction")
+}
+
+/// Rows of a table without comments and header.
+fn rows(text: &str) -> impl Iterator<Item = Vec<&str>> {
+    let rows = text.lines().filter(|line| !line.starts_with('#')).skip(1);
+    rows.map(|line| line.split(',').collect())
+}
+
+/// md's RAID 10 over four drives: rows that `wanted` says, by pattern and KiB.
+pub(crate) fn raid10(wanted: impl Fn(&str, u64) -> bool) -> Vec<Point> {
+    let drive = evo850().drive;
+    let text = include_str!("../../../reference/md-raid10-n2-evo850-chunk32.csv");
+    let point = |row: Vec<&str>| {
+        let (pattern, kib): (_, u64) = (row[0], row[2].parse().expect("KiB"));
+        if !wanted(pattern, kib) {
+            return None;
+        }
+        let layout = Layout::Raid10(Raid10Layout::near(2));
+        let shape = Shape { level: Level::Raid10, layout, chunk: 32 << 10, members: 4, bitmap: None };
+        let predicted = md(&drive, Some(shape), &[("rw", pattern), ("bs", &format!("{kib}k"))]);
+        Some(Point {
+            load: format!("{pattern} {kib}K"),
+            published: row[3].parse().expect("MiB/s"),
+            predicted: predicted.outcome.mixed().bandwidth() / 1_048_576.0,
+        })
+    };
+    rows(text).filter_map(point).collect()
+}
+
+/// md's RAID 0 over twelve drives, 4 KiB, by per cent of reads.
+pub(crate) fn raid0(wanted: impl Fn(u32) -> bool) -> Vec<Point> {
+    twelve("md_raid0", Level::Raid0, 128 << 10, wanted)
+}
+
+/// md's RAID 6 over the same.
+pub(crate) fn raid6(wanted: impl Fn(u32) -> bool) -> Vec<Point> {
+    twelve("md_raid6", Level::Raid6, 16 << 10, wanted)
+}
+
+fn twelve(name: &str, level: Level, chunk: u64, wanted: impl Fn(u32) -> bool) -> Vec<Point> {
+    let drive = p3700().drive;
+    let text = include_str!("../../../reference/p3700-twelve.csv");
+    let row = rows(text).find(|row| row[0] == name).expect("the row");
+    let point = |(reads, published): (u32, &str)| {
+        if !wanted(reads) {
+            return None;
+        }
+        let shape = Shape { level, layout: Layout::default_for(level), chunk, members: 12, bitmap: None };
+        let mix = reads.to_string();
+        let words = [("rw", "randrw"), ("rwmixread", mix.as_str()), ("bs", "4k"), ("iodepth", "2048")];
+        let predicted = md(&drive, Some(shape), &words).outcome.mixed().iops();
+        Some(Point {
+            load: format!("randrw 4K, {reads} % reads"),
+            published: published.parse().expect("IOPS"),
+            predicted,
+        })
+    };
+    [0, 5, 35, 50, 65, 95, 100].into_iter().zip(row[2..].iter().copied()).filter_map(point).collect()
+}

@@ -1,0 +1,16 @@
+//! Measuring and predicting, by subject.
+
+mod accuracy;
+mod conformance;
+mod drive;
+mod examples;
+mod load;
+mod made;
+mod pages;
+mod parsing;
+mod predict;
+mod report;
+mod run;
+mod suite;
+mod sweep;
+mod trace;

@@ -1,0 +1,12 @@
+//! Pools in the sim and the memory world, by subject.
+
+mod contract;
+mod damage;
+mod faults;
+mod full;
+mod golden;
+mod labels;
+mod members;
+mod reuse;
+mod room;
+mod storm;

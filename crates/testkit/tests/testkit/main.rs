@@ -1,0 +1,9 @@
+//! Storms that are always run, and what is made only of tools of tests, by subject.
+
+mod conformance;
+mod container;
+mod hosts;
+mod pair;
+mod redo;
+mod storm;
+mod volumes;
