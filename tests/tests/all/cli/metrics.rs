@@ -258,3 +258,5 @@ fn the_rules_that_are_given_find_what_they_are_for() {
         }
     }
 }
+    let alerts = std::fs::read_to_string(rules.join("alerts.yml")).unwrap();
+    assert!(!alerts.contains("on (array)"), "arrays of two machines may have one name");
