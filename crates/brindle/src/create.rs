@@ -17,10 +17,10 @@ use rustix::io::Errno;
 use crate::cli::{Bitmap, Create, Metadata};
 use crate::failure::Failure;
 use crate::host::{Found, Hosted};
-use crate::look;
 use crate::random::random_uuid;
 use crate::report::{self, ArrayReport};
 use crate::world::{self, MadeBitmap, Make, Named, Opening, Set, World, see_bitmap};
+use crate::{look, runtime};
 use crate::{progress, units::Bytes};
 
 /// Stands for a role without a member.
@@ -236,7 +236,7 @@ fn naming(args: &Create, roles: Vec<Option<NewMember>>, spares: Vec<NewMember>) 
     let given = args.name.clone().unwrap_or_default();
     let (homehost, name) = match given.split_once(':') {
         Some((host, name)) => (Some(host.to_owned()), name.to_owned()),
-        None => (hostname(), given),
+        None => (runtime::host_before(&given), given),
     };
     CreateSpec {
         version: Version::V1_2,
@@ -255,13 +255,6 @@ fn naming(args: &Create, roles: Vec<Option<NewMember>>, spares: Vec<NewMember>) 
         uuid: Uuid::nil(),
         now: 0,
     }
-}
-
-fn hostname() -> Option<String> {
-    let name = rustix::system::uname().nodename().to_str().ok()?.to_owned();
-    // mdadm records the name up to the first dot.
-    let short = name.split('.').next().unwrap_or_default();
-    (!short.is_empty()).then(|| short.to_owned())
 }
 
 /// Refuses members on which something stands.

@@ -9,7 +9,7 @@ use brindle_io::device::DeviceAccess;
 use super::conf::MdadmArray;
 use super::of_md::is_named;
 use super::state::Seen;
-use crate::choice::this_host;
+use crate::choice::Hosts;
 use crate::look;
 use crate::scan::Findable;
 use crate::world::place;
@@ -43,7 +43,7 @@ impl Listed {
         let is_unknown = found.iter().any(Option::is_none);
         let is_there = |line: &MdadmArray| {
             all.iter().any(|seen| is_its_device(line, seen))
-                || found.iter().flatten().any(|found| is_named(line, found, &this_host()))
+                || found.iter().flatten().any(|found| is_named(line, found, &Hosts::said(None)))
         };
         let lacking: BTreeSet<String> =
             lines.iter().filter(|line| !is_unknown && !is_there(line)).map(called).collect();
@@ -61,7 +61,7 @@ impl Listed {
         let found = self.findable(seen);
         let is_it = |line: &&MdadmArray| {
             is_its_device(line, seen)
-                || found.as_ref().is_some_and(|found| is_named(line, found, &this_host()))
+                || found.as_ref().is_some_and(|found| is_named(line, found, &Hosts::said(None)))
         };
         wanting.find(is_it).map_or(0, |line| line.spares)
     }
