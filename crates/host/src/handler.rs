@@ -59,8 +59,8 @@ impl<E> ControlHandler<E> {
     }
 
     /// The answer from the last status, without asking the arrays' thread.
-    fn metrics(&self) -> Answer {
-        answer(Ok(self.snapshot.metrics(&self.name, &self.version)))
+    fn metrics(&self, full: bool) -> Answer {
+        answer(Ok(self.snapshot.metrics(&self.name, &self.version, full)))
     }
 }
 
@@ -77,7 +77,7 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
             Request::Version => return reply.send(version()),
             Request::Reload => return self.reload(None, reply),
             Request::Incremental { uuid } => return self.reload(Some(uuid), reply),
-            Request::Metrics => return reply.send(self.metrics()),
+            Request::Metrics { full } => return reply.send(self.metrics(full)),
             request => return self.arrays.send(Message::Ask(request, reply)),
         };
         match self.snapshot.stops(array.as_deref(), &self.name) {
@@ -100,7 +100,7 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
         };
         match request {
             Request::Version => version(),
-            Request::Metrics => self.metrics(),
+            Request::Metrics { full } => self.metrics(*full),
             Request::Status { array } => answer(self.snapshot.report(array.as_deref(), &self.name)),
             Request::Reload => late("files are read again"),
             Request::Incremental { uuid } => late(&format!("{uuid} is served")),

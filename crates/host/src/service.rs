@@ -303,7 +303,7 @@ impl Service {
             | Request::VolumeRename { .. }
             | Request::VolumeDestroy { .. }
             | Request::Stop { .. }
-            | Request::Metrics
+            | Request::Metrics { .. }
             | Request::Reload
             | Request::Incremental { .. }
             | Request::Attach { .. }

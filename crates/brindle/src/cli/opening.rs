@@ -85,7 +85,7 @@ impl From<&Serve> for Opening {
 
 impl From<&MetricsFlags> for MetricsConfig {
     fn from(flags: &MetricsFlags) -> Self {
-        Self { listen: flags.metrics.clone(), bearer: flags.metrics_bearer.clone() }
+        Self { listen: flags.metrics.clone(), bearer: flags.metrics_bearer.clone(), full: flags.metrics_full }
     }
 }
 

@@ -52,6 +52,8 @@ pub struct MetricsConfig {
     pub listen: Vec<Listen>,
     /// A file whose first line is the secret that scrapes have to say.
     pub bearer: Option<PathBuf>,
+    /// All of them, also histograms and what each member does; without it 100 of each array at most.
+    pub full: bool,
 }
 
 /// Receivers of events, as `brindle monitor` has them.
