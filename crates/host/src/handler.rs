@@ -17,6 +17,9 @@ use crate::snapshot::{Snapshot, Stops};
 /// or why nothing has.
 pub type Reload = Arc<dyn Fn(Option<&str>) -> Result<Vec<String>, String> + Send + Sync>;
 
+/// The settings of a daemon that hold now, or by which a daemon would serve as this server does; as JSON.
+pub type HeldSettings = Arc<dyn Fn() -> Result<Value, String> + Send + Sync>;
+
 /// Has the server stop for a process that takes over, and waits for its listening sockets at this path. Says why not.
 pub type Takeover = Box<dyn Fn(PathBuf) -> Result<(), String> + Send>;
 
@@ -36,6 +39,8 @@ pub struct ControlHandler<E> {
     pub takeover: Takeover,
     /// Reads files anew.
     pub reload: Reload,
+    /// The settings that hold.
+    pub settings: HeldSettings,
     /// Time that stopping an array may take.
     pub patience: Duration,
 }
@@ -55,6 +60,13 @@ impl<E> ControlHandler<E> {
         };
         if let Err(error) = std::thread::Builder::new().name("reload".into()).spawn(work) {
             reply.send(Answer::Error(format!("no thread can be started that reads files: {error}")));
+        }
+    }
+
+    fn settings(&self) -> Answer {
+        match (self.settings)() {
+            Ok(settings) => Answer::Ok(settings),
+            Err(why) => Answer::Error(why),
         }
     }
 
@@ -78,6 +90,7 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
             Request::Reload => return self.reload(None, reply),
             Request::Incremental { uuid } => return self.reload(Some(uuid), reply),
             Request::Metrics { full } => return reply.send(self.metrics(full)),
+            Request::Settings => return reply.send(self.settings()),
             request => return self.arrays.send(Message::Ask(request, reply)),
         };
         match self.snapshot.stops(array.as_deref(), &self.name) {
@@ -101,6 +114,7 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
         match request {
             Request::Version => version(),
             Request::Metrics { full } => self.metrics(*full),
+            Request::Settings => self.settings(),
             Request::Status { array } => answer(self.snapshot.report(array.as_deref(), &self.name)),
             Request::Reload => late("files are read again"),
             Request::Incremental { uuid } => late(&format!("{uuid} is served")),

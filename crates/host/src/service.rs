@@ -304,6 +304,7 @@ impl Service {
             | Request::VolumeDestroy { .. }
             | Request::Stop { .. }
             | Request::Metrics { .. }
+            | Request::Settings
             | Request::Reload
             | Request::Incremental { .. }
             | Request::Attach { .. }

@@ -4,6 +4,7 @@ mod absent;
 mod config;
 mod incremental;
 mod more;
+mod running;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -81,12 +82,12 @@ fn members(config: &Config, folder: &Path, wait: u64, room: Room) -> Result<Gath
             found.name.escape_debug()
         );
     }
-    let configured = absent::configured(config, &scanned, |found| choice.is_meant(found));
     let is_elsewhere = |found: &Findable| served.contains(&found.uuid);
     let foreign =
         scanned.all.iter().filter(|found| !is_elsewhere(found)).filter_map(|found| meant.foreign(found));
     let foreign: Vec<String> = foreign.collect();
     foreign.iter().for_each(|why| eprintln!("brindle: not served: {why}"));
+    let configured = absent::configured(config, &scanned, |found| choice.is_meant(found));
     let mut gathered = Gathered { members: Vec::new(), bitmaps: Vec::new(), configured };
     let all: Vec<&Findable> = scanned.all.iter().filter(|found| choice.is_meant(found)).collect();
     let count = all.iter().map(|found| found.members.len()).sum();
@@ -169,7 +170,6 @@ impl<'a> Meant<'a> {
         if self.is_meant(found) || self.is_mds(found) {
             return None;
         }
-    }
         let name = found.name.escape_debug();
         let mine = names.first().map_or_else(String::new, |own| own.escape_debug().to_string());
         Some(match &found.homehost {
@@ -188,6 +188,7 @@ impl<'a> Meant<'a> {
                 )
             }
         })
+    }
 
     fn is_mds(&self, found: &Findable) -> bool {
         !is_pool(found) && self.of_md.iter().any(|array| is_named(array, found, &self.own))

@@ -32,6 +32,7 @@ use crate::{ask, report, runtime};
 use absent::Absent;
 use changes::Happened;
 pub(crate) use conf::{MdadmArray, MdadmConf};
+pub(crate) use notify::programs_lacking;
 use notify::{Output, Ways};
 pub(crate) use of_md::is_named;
 use overdue::Overdue;

@@ -204,6 +204,8 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "core::ops::Not::not")]
         full: bool,
     },
+    /// The settings that hold are asked for.
+    Settings,
     /// Files that it was started with are to be read anew.
     Reload,
     /// An array that its settings mean is to be served, though members may be missing.
@@ -238,6 +240,7 @@ impl Request {
             Self::Takeover { .. }
             | Self::Version
             | Self::Metrics { .. }
+            | Self::Settings
             | Self::Reload
             | Self::Incremental { .. } => None,
         }
@@ -249,6 +252,7 @@ impl Request {
         match self {
             Self::Version
             | Self::Metrics { .. }
+            | Self::Settings
             | Self::Status { .. }
             | Self::Fail { .. }
             | Self::Stop { .. }
