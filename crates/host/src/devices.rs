@@ -13,7 +13,7 @@ use crate::answers::Served;
 use crate::error::HostError;
 use crate::exported::Exported;
 use crate::policy::former;
-use crate::policy::readd::{Again, is_out, take_each_again};
+use crate::policy::readd::{Again, forget_old, is_out, take_each_again};
 use crate::service::Service;
 use crate::status::JoinedStatus;
 use crate::world::{Coming, Newcomer, Source, Terms};
@@ -74,15 +74,34 @@ impl Service {
         if coming.re_add && former::are_meant(&names) {
             return Ok(self.add_missing(array).await);
         }
+        if !coming.re_add {
+            let new = names.into_iter().map(Source::Named).collect();
+            return self.take_in(array, new, coming, Vec::new(), Then::Nothing).await;
+        }
+        let away = array.array().detached().await;
         let (mut known, mut new) = (Vec::new(), Vec::new());
         for name in names {
-            let label = name.display().to_string();
-            match array.device(&label).filter(|_| coming.re_add) {
-                Some(id) => known.push((id, label)),
+            match self.own_device(array, &name, &away).await {
+                Some(own) => known.push(own),
                 None => new.push(Source::Named(name)),
             }
         }
         self.take_in(array, new, coming, known, Then::Nothing).await
+    }
+
+    /// The device of an array that a name means, whichever its own name is. One that is away is none if the name leads to another now:
+    /// that of a disk which was pulled and came back as another device.
+    async fn own_device(&self, array: &Exported, name: &Path, away: &[MemberId]) -> Option<Again> {
+        let label = name.display().to_string();
+        let own = array.device(&label);
+        let now = self.devices.identity(name.to_owned()).await;
+        let held = self.devices.known().into_iter().find(|(identity, _)| Some(*identity) == now);
+        let held = held.map(|(_, path)| path.display().to_string());
+        if let Some((id, label)) = held.and_then(|label| Some((array.device(&label)?, label))) {
+            return Some((id, label));
+        }
+        let is_another = now.is_some() && own.is_some_and(|id| away.contains(&id));
+        own.filter(|_| !is_another).map(|id| (id, label))
     }
 
     /// Takes devices into an array that somebody has opened: a descriptor of each, and the name by which the host is to know it.
@@ -185,14 +204,16 @@ impl Service {
         if coming.re_add {
             return self.take_again_those_named(array, known, newcomers).await;
         }
-        let (mut reported, mut newcomers) = (Vec::new(), newcomers.into_iter());
+        let away = array.array().detached().await;
+        let (mut reported, mut gone, mut newcomers) = (Vec::new(), Vec::new(), newcomers.into_iter());
         while let Some(newcomer) = newcomers.next() {
             match self.add_to(array.array(), &newcomer, coming.force).await {
                 Ok(now) => reported.push(JoinedStatus::of(&newcomer.label, &now)),
                 Err(why) => {
                     let left: Vec<MemberId> =
                         [newcomer].into_iter().chain(newcomers).map(|newcomer| newcomer.id).collect();
-                    self.devices.close(&left).await;
+                    gone.extend(left);
+                    self.devices.close(&gone).await;
                     return Err(HostError::NotAdded {
                         why: why.to_string(),
                         added: JoinedStatus::paths(&reported),
@@ -200,13 +221,17 @@ impl Service {
                 }
             }
             array.came(&newcomer.label, newcomer.file);
+            let role = reported.last().and_then(|joined: &JoinedStatus| joined.role);
+            gone.extend(forget_old(array.array(), &newcomer.label, role, &away).await);
             if let Then::Replaces(old) = then
                 && let Err(why) = array.array().replace(old, newcomer.id).await
             {
+                self.devices.close(&gone).await;
                 return Err(HostError::NotReplaced(not_replaced(array.array(), old, &why)));
             }
         }
         self.publish();
+        self.devices.close(&gone).await;
         let status = self.status_of(array);
         Ok(Served { added: Some(JoinedStatus::paths(&reported)), joined: Some(reported), ..status.into() })
     }

@@ -17,6 +17,9 @@ use crate::snapshot::{Snapshot, Stops};
 /// or why nothing has.
 pub type Reload = Arc<dyn Fn(Option<&str>) -> Result<Vec<String>, String> + Send + Sync>;
 
+/// The settings of a daemon that hold now, or by which a daemon would serve as this server does; as JSON.
+pub type HeldSettings = Arc<dyn Fn() -> Result<Value, String> + Send + Sync>;
+
 /// Has the server stop for a process that takes over, and waits for its listening sockets at this path. Says why not.
 pub type Takeover = Box<dyn Fn(PathBuf) -> Result<(), String> + Send>;
 
@@ -36,6 +39,8 @@ pub struct ControlHandler<E> {
     pub takeover: Takeover,
     /// Reads files anew.
     pub reload: Reload,
+    /// The settings that hold.
+    pub settings: HeldSettings,
     /// Time that stopping an array may take.
     pub patience: Duration,
 }
@@ -58,9 +63,16 @@ impl<E> ControlHandler<E> {
         }
     }
 
+    fn settings(&self) -> Answer {
+        match (self.settings)() {
+            Ok(settings) => Answer::Ok(settings),
+            Err(why) => Answer::Error(why),
+        }
+    }
+
     /// The answer from the last status, without asking the arrays' thread.
-    fn metrics(&self) -> Answer {
-        answer(Ok(self.snapshot.metrics(&self.name, &self.version)))
+    fn metrics(&self, full: bool) -> Answer {
+        answer(Ok(self.snapshot.metrics(&self.name, &self.version, full)))
     }
 }
 
@@ -77,7 +89,8 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
             Request::Version => return reply.send(version()),
             Request::Reload => return self.reload(None, reply),
             Request::Incremental { uuid } => return self.reload(Some(uuid), reply),
-            Request::Metrics => return reply.send(self.metrics()),
+            Request::Metrics { full } => return reply.send(self.metrics(full)),
+            Request::Settings => return reply.send(self.settings()),
             request => return self.arrays.send(Message::Ask(request, reply)),
         };
         match self.snapshot.stops(array.as_deref(), &self.name) {
@@ -100,7 +113,8 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
         };
         match request {
             Request::Version => version(),
-            Request::Metrics => self.metrics(),
+            Request::Metrics { full } => self.metrics(*full),
+            Request::Settings => self.settings(),
             Request::Status { array } => answer(self.snapshot.report(array.as_deref(), &self.name)),
             Request::Reload => late("files are read again"),
             Request::Incremental { uuid } => late(&format!("{uuid} is served")),

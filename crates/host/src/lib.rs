@@ -53,7 +53,7 @@ pub use devices::{DETACHED, FAILED, not_replaced, removal};
 pub use error::{HostError, not_stopped};
 pub use events::{Listener, News};
 pub use exported::{Exported, Placed};
-pub use handler::{ControlHandler, Reload, Takeover};
+pub use handler::{ControlHandler, HeldSettings, Reload, Takeover};
 pub use hosted::{Hosted, Nested, stop_stack};
 pub use orders::{Message, Order};
 pub use policy::former::{MISSING, are_meant};

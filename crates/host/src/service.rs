@@ -304,7 +304,8 @@ impl Service {
             | Request::VolumeRename { .. }
             | Request::VolumeDestroy { .. }
             | Request::Stop { .. }
-            | Request::Metrics
+            | Request::Metrics { .. }
+            | Request::Settings
             | Request::Reload
             | Request::Incremental { .. }
             | Request::Attach { .. }

@@ -31,11 +31,11 @@ impl Snapshot {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Metrics of all that the server of that name and version serves.
-    pub fn metrics(&self, server: &str, version: &str) -> Families {
+    /// Metrics of all that the server of that name and version serves; `full` for all that there are of each.
+    pub fn metrics(&self, server: &str, version: &str, full: bool) -> Families {
         let (volumes, made) = self.last();
         let moment = Moment { age: made.elapsed().as_secs_f64(), started: seconds(self.started) };
-        Families::of(server, version, moment, volumes.all())
+        Families::of(server, version, moment, volumes.all(), full)
     }
 
     /// Members that had not answered all when the status was given, and how much each owed: `/dev/sdc (3)`.

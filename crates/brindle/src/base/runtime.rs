@@ -34,6 +34,29 @@ pub(crate) fn folder(said: Option<&Path>) -> Result<PathBuf, Failure> {
     Ok(folder)
 }
 
+/// The names of this host by which it knows its own arrays: whole, as mdadm writes it, and up to its first dot.
+pub(crate) fn host_names() -> Vec<String> {
+    names_of(&rustix::system::uname().nodename().to_string_lossy())
+}
+
+fn names_of(whole: &str) -> Vec<String> {
+    let short = whole.split('.').next().unwrap_or_default();
+    let mut names = vec![whole.to_owned(), short.to_owned()];
+    names.dedup();
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+/// The name of this host that stands before an array's own in a superblock: the longest for which there is room.
+pub(crate) fn host_before(own: &str) -> Option<String> {
+    fitting(host_names(), own)
+}
+
+fn fitting(names: Vec<String>, own: &str) -> Option<String> {
+    // mdadm leaves out a host with which the name has more than 31 bytes.
+    names.into_iter().find(|name| !name.contains(':') && name.len() + own.len() < 31)
+}
+
 /// The default folders for sockets of servers.
 pub(crate) fn usual_folders() -> Vec<PathBuf> {
     let user = rustix::process::geteuid().as_raw();
@@ -180,6 +203,19 @@ pub(crate) fn servers(folder: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_is_known_by_its_whole_name_and_up_to_its_first_dot() {
+        assert_eq!(names_of("nas.example.org"), ["nas.example.org", "nas"]);
+        assert_eq!(names_of("nas"), ["nas"]);
+        assert_eq!(names_of(""), [""; 0]);
+        let before = |whole: &str, own: &str| fitting(names_of(whole), own);
+        assert_eq!(before("nas.example.org", "data").as_deref(), Some("nas.example.org"));
+        // 31 bytes in all, with the colon.
+        assert_eq!(before("nas.example.org", &"x".repeat(15)).as_deref(), Some("nas.example.org"));
+        assert_eq!(before("nas.example.org", &"x".repeat(16)).as_deref(), Some("nas"));
+        assert_eq!(before("nas", &"x".repeat(28)), None);
+    }
 
     #[test]
     fn names_that_would_leave_the_folder_are_refused() {

@@ -49,8 +49,16 @@ impl fmt::Display for Bytes {
 pub(crate) struct Span(pub(crate) u64);
 
 impl Span {
-    /// Seconds, or with a suffix: ms, s, m (minutes), h. Never nothing, and at most a year.
+    /// A number with its unit: ms, s, m (minutes), h. Never nothing, and at most a year.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        match Self::parse_any(text)? {
+            Self(0) => Err(format!("'{text}' is no time: write for example 20s or 500ms")),
+            span => Ok(span),
+        }
+    }
+
+    /// [`Span::parse`] where nothing is a time, too: 0, with a unit or without.
+    pub(crate) fn parse_any(text: &str) -> Result<Self, String> {
         milliseconds(text).map(Self)
     }
 }
@@ -99,7 +107,9 @@ mod tests {
 
     #[test]
     fn spans_are_read_in_every_unit() {
-        assert_eq!(Span::parse("20"), Ok(Span(20_000)));
+        assert_eq!(Span::parse("20s"), Ok(Span(20_000)));
+        assert_eq!(Span::parse_any("0"), Ok(Span(0)));
+        assert!(Span::parse("20").is_err_and(|why| why.contains("write 20s")));
         assert_eq!(Span::parse("500ms"), Ok(Span(500)));
         assert_eq!(Span::parse("2m"), Ok(Span(120_000)));
         assert_eq!(Span::parse("1h"), Ok(Span(3_600_000)));

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::base::runtime;
 use crate::client::ask;
 use crate::devices::scan::{Findable, Scanned, scan};
 
@@ -16,22 +17,49 @@ pub(crate) struct Choice<'a> {
     pub(crate) places: &'a [PathBuf],
     /// Whether something is named.
     pub(crate) named: &'a dyn Fn(&Findable) -> bool,
-    /// Arrays of this host are meant, too; `any` for all that is found.
-    pub(crate) own: Option<&'a str>,
+    /// Arrays of these hosts are meant, too.
+    pub(crate) own: Option<&'a Hosts>,
     /// Time to wait for members that were there when an array was last used.
     pub(crate) wait: Duration,
 }
 
-/// This host, as arrays are named after it.
-pub(crate) fn this_host() -> String {
-    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    name.split('.').next().unwrap_or_default().to_owned()
+/// The hosts whose arrays are started without being named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Hosts {
+    /// No host's.
+    None,
+    /// All that is found.
+    Any,
+    /// Those whose superblocks have one of these names.
+    These(Vec<String>),
+}
+
+impl Hosts {
+    /// Those that a user says: `none`, `any`, or a name; else this machine's names.
+    pub(crate) fn said(word: Option<&str>) -> Self {
+        match word {
+            None => Self::These(runtime::host_names()),
+            Some("none") => Self::None,
+            Some("any") => Self::Any,
+            Some(name) => Self::These(vec![name.to_owned()]),
+        }
+    }
+
+    /// Whether an array of that host is started.
+    pub(crate) fn start(&self, host: Option<&str>) -> bool {
+        matches!(self, Self::Any) || host.is_some_and(|host| self.are(host))
+    }
+
+    /// Whether a host is one of these by name.
+    pub(crate) fn are(&self, host: &str) -> bool {
+        matches!(self, Self::These(names) if names.iter().any(|name| name == host))
+    }
 }
 
 impl Choice<'_> {
     /// Whether it is to be started.
     pub(crate) fn is_meant(&self, found: &Findable) -> bool {
-        let own = |host: &str| host == "any" || found.homehost.as_deref() == Some(host);
+        let own = |hosts: &Hosts| hosts.start(found.homehost.as_deref());
         (self.named)(found) || self.own.is_some_and(own)
     }
 

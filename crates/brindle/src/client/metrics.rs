@@ -14,7 +14,7 @@ use crate::flags::cli::Metrics;
 pub(crate) fn metrics(args: &Metrics) -> Result<(), Failure> {
     let folder = runtime::folder(args.runtime.folder())?;
     let (mut all, mut silent) = (Families::default(), None);
-    for (server, answer) in ask::ask_all(&folder, &Request::Metrics) {
+    for (server, answer) in ask::ask_all(&folder, &Request::Metrics { full: args.full }) {
         let reported = match answer {
             Ok(Response::Report(reported)) => reported,
             // A server that was killed has no metrics; nor has it had the time to remove its socket.

@@ -45,14 +45,43 @@ fn rebuild(array: &Value, flags: &str, name: &str) -> (&'static str, String) {
     if any(&["recovering", "spare"]) {
         return ("a device waits to be rebuilt", format!("action{flags} {name} resume"));
     }
-    let can_return = array["bitmap"].is_object() && array["metadata"] != "0.90";
-    if can_return && any(&["failed", "stale", "faulty"]) {
+    if can_return(array) && any(&["failed", "stale", "faulty"]) {
         return (
             "take the members again that are well (or add other devices in the place of 'missing', without --re-add)",
             format!("add --re-add{flags} {name} missing"),
         );
     }
     ("add a device in the place of each member that is lost", format!("add{flags} {name} DEVICE"))
+}
+
+/// Whether members that were away are taken again as what they were.
+fn can_return(array: &Value) -> bool {
+    array["bitmap"].is_object() && array["metadata"] != "0.90"
+}
+
+/// The step by which a served array or pool gets a device of its own back that it does without; nothing if it uses the device. `is_it` tells
+/// the device among those of the report by their names, and `restart` has all served anew.
+pub(crate) fn back(
+    report: &Value,
+    (flags, restart): (&str, &str),
+    device: &str,
+    is_it: impl Fn(&str) -> bool,
+) -> Option<String> {
+    const IN_USE: [&str; 6] = ["in-sync", "recovering", "replacement", "spare", "journal", "online"];
+    let is_pool = report["pool"].is_object();
+    let of = if is_pool { &report["pool"] } else { &report["array"] };
+    let devices = of["devices"].as_array().into_iter().flatten();
+    let mut own = devices.filter(|one| one["path"].as_str().is_some_and(&is_it));
+    if own.any(|one| one["state"].as_str().is_some_and(|state| IN_USE.contains(&state))) {
+        return None;
+    }
+    // A pool takes members when it is opened, as an array that can't be written to does.
+    if is_pool || of["state"].as_array().into_iter().flatten().any(|state| *state == "read-only") {
+        return Some(restart.to_owned());
+    }
+    let name = quoted(report["name"].as_str().unwrap_or_default());
+    let re_add = if can_return(of) { " --re-add" } else { "" };
+    Some(format!("brindle add{re_add}{flags} {name} {}", quoted(device)))
 }
 
 /// A word as a shell takes it.
@@ -73,6 +102,30 @@ mod tests {
     fn reported(array: &Value) -> String {
         let line = line(&json!({"name": "it's a", "array": array}), " --runtime-dir /r");
         line.rsplit(": ").next().unwrap_or_default().trim_end().to_owned()
+    }
+
+    #[test]
+    fn a_device_in_use_has_no_next_step_and_one_that_is_back_has_its_command() {
+        let of = |state: &str, bitmap: Value| {
+            let devices = json!([{"path": "/dev/a", "state": "in-sync"}, {"path": "/dev/b", "state": state}]);
+            let array = json!({"state": ["active"], "metadata": "1.2", "bitmap": bitmap, "devices": devices});
+            back(&json!({"name": "data", "array": array}), ("", "restart"), "/dev/b", |path| path == "/dev/b")
+        };
+        for state in ["in-sync", "spare", "recovering", "journal"] {
+            assert_eq!(of(state, json!({})), None, "{state}");
+        }
+        for state in ["failed", "faulty", "stale"] {
+            assert_eq!(of(state, json!({})).as_deref(), Some("brindle add --re-add data /dev/b"), "{state}");
+        }
+        assert_eq!(of("failed", Value::Null).as_deref(), Some("brindle add data /dev/b"));
+        let pool = |state: &str| {
+            let devices = json!([{"path": "/dev/b", "state": state}, {"path": null, "state": "missing"}]);
+            back(&json!({"name": "tank", "pool": {"devices": devices}}), "", "/dev/b", |path| {
+                path == "/dev/b"
+            })
+        };
+        assert_eq!(pool("online"), None);
+        assert_eq!(pool("failed").as_deref(), Some("restart"));
     }
 
     #[test]

@@ -15,9 +15,9 @@ use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
 use crate::base::failure::Failure;
-use crate::base::look;
 use crate::base::random::random_uuid;
 use crate::base::report::{self, ArrayReport};
+use crate::base::{look, runtime};
 use crate::base::{progress, units::Bytes};
 use crate::devices::host::{Found, Hosted};
 use crate::devices::world::{self, MadeBitmap, Make, Named, Opening, Set, World, see_bitmap};
@@ -236,7 +236,7 @@ fn naming(args: &Create, roles: Vec<Option<NewMember>>, spares: Vec<NewMember>) 
     let given = args.name.clone().unwrap_or_default();
     let (homehost, name) = match given.split_once(':') {
         Some((host, name)) => (Some(host.to_owned()), name.to_owned()),
-        None => (hostname(), given),
+        None => (runtime::host_before(&given), given),
     };
     CreateSpec {
         version: Version::V1_2,
@@ -255,13 +255,6 @@ fn naming(args: &Create, roles: Vec<Option<NewMember>>, spares: Vec<NewMember>) 
         uuid: Uuid::nil(),
         now: 0,
     }
-}
-
-fn hostname() -> Option<String> {
-    let name = rustix::system::uname().nodename().to_str().ok()?.to_owned();
-    // mdadm records the name up to the first dot.
-    let short = name.split('.').next().unwrap_or_default();
-    (!short.is_empty()).then(|| short.to_owned())
 }
 
 /// Refuses members on which something stands.

@@ -1,6 +1,6 @@
 //! `brindle update`: changes superblocks of an array that nobody uses, as `mdadm --assemble --update` does.
 
-use brindle_format::md::{Superblock, display_uuid};
+use brindle_format::md::{Superblock, display_uuid, split_name};
 use brindle_host::opening::Tuning;
 use brindle_io::device::DeviceAccess;
 use brindle_md::update::{Updatable, Update, bitmap_place, update as plan};
@@ -8,8 +8,7 @@ use serde::Serialize;
 
 use crate::base::failure::Failure;
 use crate::base::random::random_uuid;
-use crate::base::{look, report};
-use crate::client::choice::this_host;
+use crate::base::{look, report, runtime};
 use crate::devices::world::{Opening, World, seconds_since_1970};
 use crate::flags::cli::{Change, UpdateFlags};
 
@@ -59,7 +58,7 @@ pub(crate) fn update(args: &UpdateFlags) -> Result<(), Failure> {
         let bitmap = inside.map(|at| world.read_at(member, at, PAGE)).transpose()?;
         devices.push(Updatable { candidate, bitmap });
     }
-    let planned = plan(&devices, &change(args, members.len())?, args.force)?;
+    let planned = plan(&devices, &change(args, &devices)?, args.force)?;
     if !args.dry_run {
         for write in &planned.writes {
             let member = &members[write.device];
@@ -105,13 +104,21 @@ fn refuse_flags(args: &UpdateFlags) -> Result<(), Failure> {
     }
 }
 
+/// The name of this host, as far as there is room for it before the array's own.
+fn this_host(devices: &[Updatable]) -> String {
+    let own =
+        devices.iter().find_map(|device| Some(split_name(&device.candidate.superblock().ok()?.0.name).1));
+    let fits = runtime::host_before(own.unwrap_or_default());
+    fits.or_else(|| runtime::host_names().into_iter().next()).unwrap_or_default()
+}
+
 /// The change as data.
-fn change(args: &UpdateFlags, devices: usize) -> Result<Update, Failure> {
+fn change(args: &UpdateFlags, devices: &[Updatable]) -> Result<Update, Failure> {
     Ok(match args.update {
         Change::Name => {
             Update::Name { name: args.name.clone().unwrap_or_default(), homehost: args.homehost.clone() }
         }
-        Change::Homehost => Update::Homehost(args.homehost.clone().unwrap_or_else(this_host)),
+        Change::Homehost => Update::Homehost(args.homehost.clone().unwrap_or_else(|| this_host(devices))),
         Change::Uuid => Update::Uuid(args.uuid.map_or_else(random_uuid, Ok)?),
         Change::Resync => Update::Resync,
         Change::Devicesize => Update::Devicesize,
@@ -120,7 +127,7 @@ fn change(args: &UpdateFlags, devices: usize) -> Result<Update, Failure> {
         _ => Update::Metadata {
             name: args.name.clone().unwrap_or_default(),
             created: seconds_since_1970(),
-            devices: (0..devices).map(|_| random_uuid()).collect::<Result<_, _>>()?,
+            devices: (0..devices.len()).map(|_| random_uuid()).collect::<Result<_, _>>()?,
         },
     })
 }

@@ -109,6 +109,10 @@ impl Devices for Ring {
         self.0.known()
     }
 
+    fn identity(&self, name: PathBuf) -> Pending<Option<Identity>> {
+        Box::pin(mailbox::on_thread(&self.0.io, "look", move || world::identity_of(&name)))
+    }
+
     fn close(&self, devices: &[MemberId]) -> Pending<()> {
         if devices.is_empty() {
             return Box::pin(async {});

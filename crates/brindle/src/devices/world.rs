@@ -38,7 +38,7 @@ pub(crate) use emulate::file_of;
 pub(crate) use geometry::Assume;
 pub(crate) use joined::parts;
 pub(crate) use members::{LeftOut, Named, Nested, Seen, Set, see, warn_of_left_out};
-pub(crate) use newcomers::{FormerMembers, Newcomer, Search, Terms, block_devices};
+pub(crate) use newcomers::{FormerMembers, Newcomer, Search, Terms, block_devices, identity_of};
 pub(crate) use search::Through;
 
 /// Least and most memory: room for a request of a usual size on each side, and what one machine may have.

@@ -60,7 +60,7 @@ pub(crate) use running::{
     Watch,
 };
 pub(crate) use small_commands::{Bundle, Completions, Demo, Man, ZeroSuperblock};
-pub(crate) use sockets::Sockets;
+pub(crate) use sockets::{Sockets, owners};
 pub(crate) use tls::TlsFlags;
 pub(crate) use updating::{Change, UpdateFlags};
 
@@ -527,7 +527,7 @@ pub(crate) struct Serve {
     pub(crate) max_connections: u32,
     /// How long stopping may take; then the process ends all the same, and arrays that have not stopped are not
     /// marked clean
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = Span::parse)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = Span::parse_any)]
     pub(crate) stop_timeout: Span,
     /// Name of the server: its control socket, and its export if it has one array [default: the first array's name, or its
     /// UUID]

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::base::failure::Failure;
 use crate::base::{executable, report, runtime};
-use crate::client::choice::{Choice, this_host};
+use crate::client::choice::{Choice, Hosts};
 use crate::devices::scan::Findable;
 use crate::flags::cli::Assemble;
 
@@ -55,14 +55,14 @@ struct One {
 /// `brindle assemble`.
 pub(crate) fn assemble(args: &Assemble) -> Result<ExitCode, Failure> {
     let folder = runtime::folder(args.runtime.folder())?;
-    let host = args.homehost.clone().unwrap_or_else(this_host);
+    let hosts = Hosts::said(args.homehost.as_deref());
     let is_named = |found: &Findable| {
         args.array.iter().any(|name| *name == found.name || *name == found.uuid || *name == found.full_name)
     };
     let choice = Choice {
         places: &args.places,
         named: &is_named,
-        own: args.array.is_empty().then_some(&*host),
+        own: args.array.is_empty().then_some(&hosts),
         wait: if args.dry_run { Duration::ZERO } else { Duration::from_millis(args.wait.0) },
     };
     let (scanned, served) = choice.wait_for_members(&folder);

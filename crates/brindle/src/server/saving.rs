@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use brindle_host::control::RateLimits;
+use brindle_host::opening::written_time;
 use serde_json::Value;
 use toml_edit::{ArrayOfTables, DocumentMut, InlineTable, Item, Table, value};
 
@@ -51,7 +52,7 @@ impl Saving {
                 table.insert(key, number(limit.get()).into());
             }
             if limits.burst != RateLimits::BURST {
-                table.insert("burst", number(limits.burst).into());
+                table.insert("burst", written_time(limits.burst).into());
             }
             entry["limits"] = value(table);
         }

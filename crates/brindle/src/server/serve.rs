@@ -2,6 +2,7 @@
 
 mod access;
 mod announce;
+mod checked;
 mod copied_members;
 mod detached;
 mod groups;
@@ -31,7 +32,7 @@ use brindle_export::nbd;
 use brindle_format::md::display_uuid;
 use brindle_host::control::{self, Control, Ended};
 use brindle_host::mailbox::{self, Sender};
-use brindle_host::opening::{Config, MetricsConfig, Opening, Permission, UnixRights};
+use brindle_host::opening::{Config, MetricsConfig, Opening, Permission};
 use brindle_host::{
     Any, Configured, ControlHandler, Doors, Exported, Listener, Message, News, Order, Placed, Reload,
     Service, Snapshot,
@@ -54,6 +55,7 @@ use crate::server::settings::{RunningSettings, Settings, Sought, Taken};
 use crate::server::shutdown::{self, LastResort, Shutdown, Socket};
 use access::{AccessFile, Gates, Proofs};
 use announce::announce;
+pub(crate) use checked::{Checked, check};
 use detached::Detached;
 use joining::Door;
 pub(crate) use joining::{Joining, JoiningArray, JoiningPool, Joins};
@@ -131,6 +133,7 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     let places = places::find(exports, certificates.as_ref())?;
     let plan =
         exports.iscsi.as_ref().map(|iscsi| iscsi::IscsiPlan::find(iscsi, exports.insecure)).transpose()?;
+    let rights = checked::rights(&exports.unix_rights)?;
     world::check_budget(opening.tuning.memory)?;
     // All that can be known to be wrong before the other ends has been found.
     let predecessor = match opening.name.as_ref().filter(|_| job.takes_over) {
@@ -210,7 +213,7 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     let (listener, control_file) = listen(&folder, &name)?;
     let scraped = metrics.listen()?;
     let bearer = metrics.bearer.clone();
-    let ways = Ways { places, plan, access, only, proofs, certificates, bearer, json: job.json };
+    let ways = Ways { places, rights, plan, access, only, proofs, certificates, bearer, json: job.json };
     let meant = (configured, unserved);
     let (served, mut anew, mut sockets, joins) = start(opening, host, (&pools, meant), name, &folder, ways)?;
     let Served { service, world } = &served;
@@ -226,8 +229,9 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     });
     let anew = Arc::new(anew);
     let asked = AskedToHandOver::default();
+    let told = checked::told(opening, &job.metrics);
     let (ended, control, snapshot) =
-        answer_others(opening, &served, listener, sockets, &anew, (&asked, is_daemon))?;
+        answer_others((opening, told), &served, listener, sockets, &anew, (&asked, is_daemon))?;
     anew.watch(hung_up)?;
     if service.pools().iter().any(|pool| pool.waits()) {
         anew.look_for_members();
@@ -316,7 +320,7 @@ impl Drop for Served {
 
 /// Starts the threads that answer, stop the server, and end it if it hangs.
 fn answer_others(
-    opening: &Opening,
+    (opening, told): (&Opening, Config),
     served: &Served,
     listener: UnixListener,
     sockets: Vec<Socket>,
@@ -338,10 +342,10 @@ fn answer_others(
         move || ended.begin()
     };
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let anew = Arc::clone(anew);
+    let reading = Arc::clone(anew);
     let reload: Reload = Arc::new(move |only| {
-        let done = only.map_or_else(|| anew.read(), |only| anew.take(only));
-        anew.look_for_members();
+        let done = only.map_or_else(|| reading.read(), |only| reading.take(only));
+        reading.look_for_members();
         done
     });
     let handler = ControlHandler {
@@ -352,6 +356,7 @@ fn answer_others(
         end,
         takeover: asked.answers(is_daemon, Arc::clone(&ended)),
         reload,
+        settings: checked::held(told, anew),
         patience,
     };
     let control = control::listen(listener, handler)
@@ -427,6 +432,8 @@ fn with_patience(mut opening: Opening) -> Opening {
 /// The ways by which clients come, checked before anything runs.
 struct Ways {
     places: Vec<ListenPlace>,
+    /// Those of Unix sockets among these.
+    rights: SocketRights,
     plan: Option<iscsi::IscsiPlan>,
     access: Option<AccessFile>,
     /// All that can ever be served, if that is known.
@@ -450,7 +457,7 @@ fn start(
     folder: &Path,
     ways: Ways,
 ) -> Result<(Served, Anew, Vec<Socket>, Joins), Failure> {
-    let Ways { mut places, plan, access, only, proofs, certificates, bearer, json } = ways;
+    let Ways { mut places, rights, plan, access, only, proofs, certificates, bearer, json } = ways;
     let exports = &opening.exports;
     let io = &host.world.io;
     // Before anybody can come: whoever finds the sockets finds all exports.
@@ -481,8 +488,6 @@ fn start(
     if places.is_empty() {
         places.push(ListenPlace::Unix(runtime::nbd_socket(folder, &name)));
     }
-    let UnixRights { mode, owner, group } = exports.unix_rights;
-    let rights = SocketRights { mode, owner, group };
     let (mut addresses, mut sockets) = (Vec::new(), Vec::new());
     for place in &places {
         addresses.extend(place.listen(&host.world.uring, &server, rights, certificates.as_ref())?);

@@ -47,8 +47,9 @@ impl Settings {
         let Self { config, text, file, monitor } = self;
         let members = opening.members.clone();
         let (folder, server) = (folder.to_owned(), server.to_owned());
-        let (started, current) = (config.clone(), Mutex::new(CurrentSettings { config, text }));
-        RunningSettings { file, folder, server, members, monitor, more, started, current }
+        let (started, told) = (config.clone(), Mutex::new(config.clone()));
+        let current = Mutex::new(CurrentSettings { config, text });
+        RunningSettings { file, folder, server, members, monitor, more, started, current, told }
     }
 }
 
@@ -136,6 +137,8 @@ pub(crate) struct RunningSettings {
     /// Those of its start.
     started: Config,
     current: Mutex<CurrentSettings>,
+    /// Those that hold, for others that ask: a reload that takes long holds nobody up.
+    told: Mutex<Config>,
 }
 
 struct CurrentSettings {
@@ -176,9 +179,16 @@ impl RunningSettings {
         others.iter().for_each(|why| tracing::warn!("{why}"));
         reported.extend(others);
         // Settings have been read from text, and can be written as such.
-        let text = toml::to_string(&holding(&self.started, &new)).unwrap_or_else(|_| now.text.clone());
+        let holds = holding(&self.started, &new);
+        let text = toml::to_string(&holds).unwrap_or_else(|_| now.text.clone());
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = holds;
         *now = CurrentSettings { config: new, text };
         Ok(reported)
+    }
+
+    /// The settings that hold now, as far as files have them.
+    pub(crate) fn held(&self) -> Config {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The text of the settings that hold now: by these it would serve what it serves.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::limits::RateLimits;
 
 /// The version of the protocol: more with each request or field that an older client or server does not know.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// A request to a running server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -199,7 +199,13 @@ pub enum Request {
     /// The version of the protocol is asked for.
     Version,
     /// Its metrics, as it publishes them.
-    Metrics,
+    Metrics {
+        /// All of them, also histograms and what each member does.
+        #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+        full: bool,
+    },
+    /// The settings that hold are asked for.
+    Settings,
     /// Files that it was started with are to be read anew.
     Reload,
     /// An array that its settings mean is to be served, though members may be missing.
@@ -233,7 +239,8 @@ impl Request {
             | Self::VolumeDestroy { pool, .. } => Some(pool),
             Self::Takeover { .. }
             | Self::Version
-            | Self::Metrics
+            | Self::Metrics { .. }
+            | Self::Settings
             | Self::Reload
             | Self::Incremental { .. } => None,
         }
@@ -244,7 +251,8 @@ impl Request {
     pub fn patience(&self) -> Duration {
         match self {
             Self::Version
-            | Self::Metrics
+            | Self::Metrics { .. }
+            | Self::Settings
             | Self::Status { .. }
             | Self::Fail { .. }
             | Self::Stop { .. }

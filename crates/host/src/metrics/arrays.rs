@@ -22,16 +22,22 @@ const ACTIONS: [&str; 4] = ["check", "recover", "repair", "resync"];
 /// Events at which all redundancy has been compared.
 const COMPARED: [&str; 2] = ["check-ended", "repair-ended"];
 
+/// Members that are reported by their names where not all is asked for; the others of an array are reported as one.
+const MOST_MEMBERS: usize = 24;
+
+/// All members that are not reported by their names, and all clients that are not by their addresses.
+const OTHERS: &str = "others";
+
 /// Clients that are reported by their address; all others of an array are reported as one.
 const MOST_CLIENTS: usize = 64;
 
 /// Writes the metrics of an export, its array and the arrays nested in it. All are served since `since`, in seconds
-/// since 1970.
-pub(super) fn export(to: &mut Families, export: &ExportStatus, since: f64) {
-    array(to, &export.name, &export.array);
+/// since 1970. With `full` histograms are among them, clients, and all that is counted of each member.
+pub(super) fn export(to: &mut Families, export: &ExportStatus, since: f64, full: bool) {
+    array(to, &export.name, &export.array, full);
     for nested in &export.arrays {
         let label = nested.label.as_deref().unwrap_or_default();
-        array(to, &format!("{}/{label}", export.name), nested);
+        array(to, &format!("{}/{label}", export.name), nested, full);
     }
     let labels: Labels<'_> = &[("array", &export.name)];
     if let Some(last) = &export.last_action {
@@ -67,13 +73,16 @@ pub(super) fn export(to: &mut Families, export: &ExportStatus, since: f64) {
         offered,
     );
     let counts = [export.requests, export.bytes_read, export.bytes_written, export.errors];
-    door(to, &export.name, "nbd", export.connections, counts, [&export.read_latency, &export.write_latency]);
+    let latencies = full.then_some([&*export.read_latency, &export.write_latency]);
+    door(to, &export.name, "nbd", export.connections, counts, latencies);
     if let Some(target) = &export.iscsi {
         let counts = [target.requests, target.bytes_read, target.bytes_written, target.errors];
-        let latencies = [&target.read_latency, &target.write_latency];
-        door(to, &export.name, "iscsi", target.initiators.len(), counts, latencies.map(|all| &**all));
+        let latencies = full.then_some([&*target.read_latency, &target.write_latency]);
+        door(to, &export.name, "iscsi", target.initiators.len(), counts, latencies);
     }
-    clients(to, &export.name, &export.clients);
+    if full {
+        clients(to, &export.name, &export.clients);
+    }
 }
 
 fn door(
@@ -82,7 +91,7 @@ fn door(
     protocol: &str,
     connections: usize,
     [requests, read, written, errors]: [u64; 4],
-    [reads, writes]: [&[u64]; 2],
+    latencies: Option<[&[u64]; 2]>,
 ) {
     let labels: Labels<'_> = &[("array", array), ("protocol", protocol)];
     to.gauge("brindle_export_connections", "Connections of clients.", labels, connections as f64);
@@ -90,6 +99,7 @@ fn door(
     to.counter("brindle_export_read_bytes_total", "Bytes that clients have read.", labels, read);
     to.counter("brindle_export_written_bytes_total", "Bytes that clients have written.", labels, written);
     to.counter("brindle_export_errors_total", "Requests that failed.", labels, errors);
+    let Some([reads, writes]) = latencies else { return };
     to.latencies(
         "brindle_export_read_latency_seconds",
         "Time that some requests took that read.",
@@ -104,7 +114,7 @@ fn door(
     );
 }
 
-fn array(to: &mut Families, name: &str, array: &ArrayStatus) {
+fn array(to: &mut Families, name: &str, array: &ArrayStatus, full: bool) {
     let labels: Labels<'_> = &[("array", name)];
     let facts = &array.facts;
     let about: Labels<'_> = &[
@@ -147,7 +157,11 @@ fn array(to: &mut Families, name: &str, array: &ArrayStatus) {
         to.gauge("brindle_array_bitmap_failed", "1 if the file of the bitmap is out of use.", labels, failed);
     }
     process(to, labels, array.sync.as_ref());
-    array.devices.iter().for_each(|device| member(to, name, device));
+    if full {
+        array.devices.iter().for_each(|device| member(to, name, device));
+    } else {
+        errors(to, name, &array.devices);
+    }
 }
 
 fn process(to: &mut Families, labels: Labels<'_>, sync: Option<&SyncStatus>) {
@@ -182,6 +196,29 @@ fn member(to: &mut Families, array: &str, device: &DeviceStatus) {
     );
 }
 
+/// Counts that tell a member which goes bad from the others. Where there are many of them, the last ones are one.
+fn errors(to: &mut Families, array: &str, devices: &[DeviceStatus]) {
+    let named = if devices.len() > MOST_MEMBERS { MOST_MEMBERS - 1 } else { devices.len() };
+    let (named, others) = devices.split_at(named);
+    let mut count = |member: &str, role: &str, all: &[DeviceStatus]| {
+        let labels: Labels<'_> = &[("array", array), ("member", member), ("role", role)];
+        let sum = |of: fn(&IoStatus) -> u64| all.iter().map(|device| of(&device.io)).sum();
+        to.counter("brindle_member_errors_total", ERRORS, labels, sum(|io| io.errors));
+        to.counter("brindle_member_corrected_total", CORRECTED, labels, sum(|io| io.corrected));
+    };
+    for device in named {
+        let role = device.role.map_or_else(String::new, |role| role.to_string());
+        count(&device.path, &role, std::slice::from_ref(device));
+    }
+    if !others.is_empty() {
+        count(OTHERS, "", others);
+    }
+}
+
+/// The meaning of counters that are always reported.
+const ERRORS: &str = "Operations that failed.";
+const CORRECTED: &str = "Places that were written anew after they could not be read.";
+
 /// Counters of operations of a member.
 pub(super) fn io(to: &mut Families, prefix: &str, labels: Labels<'_>, io: &IoStatus) {
     let counters = [
@@ -190,8 +227,8 @@ pub(super) fn io(to: &mut Families, prefix: &str, labels: Labels<'_>, io: &IoSta
         ("flushes_total", "Flushes.", io.flushes),
         ("read_bytes_total", "Bytes read.", io.bytes_read),
         ("written_bytes_total", "Bytes written.", io.bytes_written),
-        ("errors_total", "Operations that failed.", io.errors),
-        ("corrected_total", "Places that were written anew after they could not be read.", io.corrected),
+        ("errors_total", ERRORS, io.errors),
+        ("corrected_total", CORRECTED, io.corrected),
         ("slow_total", "Times at which the others began to answer for it.", io.slow),
         ("given_up_total", "Operations that were given up.", io.given_up),
         ("late_total", "Operations that were answered after they were given up.", io.late),
@@ -227,7 +264,7 @@ fn clients(to: &mut Families, array: &str, clients: &[ClientStatus]) {
     for client in clients.iter().filter(|client| !client.discovery) {
         let address = without_port(&client.address);
         let known = all.contains_key(&(client.protocol, address));
-        let address = if known || all.len() < MOST_CLIENTS { address } else { "others" };
+        let address = if known || all.len() < MOST_CLIENTS { address } else { OTHERS };
         let counts = all.entry((client.protocol, address)).or_default();
         let more = [1, client.requests, client.bytes_read, client.bytes_written, client.errors];
         counts.iter_mut().zip(more).for_each(|(count, more)| *count += more);
@@ -313,6 +350,25 @@ mod tests {
         assert_eq!(requests.samples.len(), MOST_CLIENTS + 1);
         let sum: f64 = requests.samples.iter().map(|sample| sample.value).sum();
         assert!((sum - 200.0).abs() < 0.5);
-        assert!(requests.samples.iter().any(|sample| sample.labels[2].1 == "others"));
+        assert!(requests.samples.iter().any(|sample| sample.labels[2].1 == OTHERS));
+    }
+
+    #[test]
+    fn many_members_are_few_series_and_none_is_left_out() {
+        let member = |n: u64| {
+            let io = IoStatus { errors: n, corrected: 1, ..IoStatus::default() };
+            DeviceStatus { path: format!("/dev/sd{n}"), io, ..DeviceStatus::default() }
+        };
+        for (count, series) in [(3, 3), (24, 24), (25, 24), (200, 24)] {
+            let mut families = Families::default();
+            errors(&mut families, "data", &(0..count).map(member).collect::<Vec<_>>());
+            let of = |name| families.0.iter().find(|family| family.name == name).unwrap();
+            let errors = &of("brindle_member_errors_total").samples;
+            assert_eq!(errors.len(), series, "{count} members");
+            assert_eq!(errors.iter().map(|one| one.value as u64).sum::<u64>(), (0..count).sum());
+            assert_eq!(errors.iter().any(|one| one.labels[1].1 == OTHERS), count > 24);
+            let corrected = &of("brindle_member_corrected_total").samples;
+            assert_eq!(corrected.iter().map(|one| one.value as u64).sum::<u64>(), count);
+        }
     }
 }

@@ -14,6 +14,9 @@ use crate::status::Report;
 pub use family::{Families, Family, Kind, Sample};
 pub use http::{Bearer, Door, Metrics};
 
+/// Series of an array where not all were asked for, however many members it has.
+pub const MOST_SERIES: usize = 100;
+
 /// When a server began, and when its status was made.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
@@ -24,8 +27,8 @@ pub struct Moment {
 }
 
 impl Families {
-    /// The metrics of all that a server serves at this moment.
-    pub fn of(server: &str, version: &str, moment: Moment, reports: &[Report]) -> Self {
+    /// The metrics of all that a server serves at this moment. Without `full` an array has [`MOST_SERIES`] at most.
+    pub fn of(server: &str, version: &str, moment: Moment, reports: &[Report], full: bool) -> Self {
         let mut all = Self::default();
         let labels = [("server", server), ("version", version)];
         all.gauge("brindle_server_info", "1, of a server that answers.", &labels, 1.0);
@@ -36,8 +39,8 @@ impl Families {
         for report in reports {
             served(&mut all, report);
             match report {
-                Report::Array(array) => arrays::export(&mut all, array, moment.started),
-                Report::Pool(pool) => pools::pool(&mut all, pool),
+                Report::Array(array) => arrays::export(&mut all, array, moment.started, full),
+                Report::Pool(pool) => pools::pool(&mut all, pool, full),
                 Report::Absent(_) => {}
             }
         }

@@ -10,7 +10,7 @@ const MEMBER_STATES: [&str; 3] = ["online", "failed", "missing"];
 /// States of pools; several may be true at once.
 const STATES: [&str; 6] = ["online", "broken", "damaged", "degraded", "thin", "read-only"];
 
-pub(super) fn pool(to: &mut Families, status: &PoolStatus) {
+pub(super) fn pool(to: &mut Families, status: &PoolStatus, full: bool) {
     let (name, pool) = (&*status.name, &status.pool);
     let labels: Labels<'_> = &[("pool", name)];
     to.gauge(
@@ -75,7 +75,7 @@ pub(super) fn pool(to: &mut Families, status: &PoolStatus) {
         to.counter("brindle_pool_member_blocks_wrong_total", help, labels, device.wrong);
         let errors = f64::from(device.read_errors);
         to.gauge("brindle_pool_member_read_errors", "Read errors that count now.", labels, errors);
-        if let Some(counters) = &device.io {
+        if let Some(counters) = device.io.as_ref().filter(|_| full) {
             io(to, "brindle_pool_member", labels, counters);
         }
     }

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::written::{self, Written};
+use crate::written::{self, WrittenTime};
 
-use super::{Exports, Lacking, Listen, Opening, Policies, Tuning, VolumeOpening};
+use super::{Exports, Iscsi, Lacking, Listen, Opening, Policies, TlsFiles, Tuning, VolumeOpening};
 
 /// All that a daemon serves, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -20,13 +20,13 @@ pub struct Config {
     pub homehost: Option<String>,
     /// Devices among which members are looked for, and folders of them. None: all disks and partitions.
     pub devices: Vec<PathBuf>,
-    /// Time that the start waits for members that were there when an array was used last. Milliseconds, or text such as "30s".
-    #[serde(deserialize_with = "written::span")]
-    #[schemars(with = "Written")]
+    /// Time that the start waits for members that were there when an array was used last. With its unit: "30s".
+    #[serde(with = "written::span")]
+    #[schemars(with = "WrittenTime")]
     pub wait: u64,
-    /// Time that stopping may take. Milliseconds, or text such as "30s".
-    #[serde(deserialize_with = "written::span")]
-    #[schemars(with = "Written")]
+    /// Time that stopping may take. With its unit: "30s".
+    #[serde(with = "written::span")]
+    #[schemars(with = "WrittenTime")]
     pub stop_timeout: u64,
     /// Arrays by name or UUID, with what is special to each.
     pub arrays: Vec<VolumeOpening>,
@@ -52,6 +52,8 @@ pub struct MetricsConfig {
     pub listen: Vec<Listen>,
     /// A file whose first line is the secret that scrapes have to say.
     pub bearer: Option<PathBuf>,
+    /// All of them, also histograms and what each member does; without it 100 of each array at most.
+    pub full: bool,
 }
 
 /// Receivers of events, as `brindle monitor` has them.
@@ -74,9 +76,9 @@ pub struct MonitorConfig {
     pub smartctl: Option<PathBuf>,
     /// Days after which an array with redundancy that was not compared is an event; 0 for never.
     pub scrub_overdue: u32,
-    /// Time between two looks. Milliseconds, or text such as "10s".
-    #[serde(deserialize_with = "written::span")]
-    #[schemars(with = "Written")]
+    /// Time between two looks. With its unit: "10s".
+    #[serde(with = "written::span")]
+    #[schemars(with = "WrittenTime")]
     pub delay: u64,
     /// Steps of a rebuild, in percent, at which it is reported.
     #[schemars(range(min = 1, max = 99))]
@@ -124,6 +126,22 @@ impl Config {
     /// Arrays and pools that are named.
     pub fn volumes(&self) -> impl Iterator<Item = &VolumeOpening> {
         self.arrays.iter().chain(&self.pools)
+    }
+
+    /// Files that the settings of exports and metrics name, sockets too.
+    pub fn files(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        let Exports { nbd, tls, iscsi, access, .. } = &mut self.exports;
+        let MetricsConfig { listen, bearer, .. } = &mut self.metrics;
+        let sockets = nbd.iter_mut().chain(listen).filter_map(|listen| match listen {
+            Listen::Unix(path) => Some(path),
+            Listen::Tcp(_) => None,
+        });
+        let tls = tls.iter_mut().flat_map(|TlsFiles { cert, key, clients, revoked }| {
+            [Some(cert), Some(key), clients.as_mut(), revoked.as_mut()].into_iter().flatten()
+        });
+        let iscsi =
+            iscsi.iter_mut().flat_map(|Iscsi { secrets, state, .. }| [secrets, state].into_iter().flatten());
+        sockets.chain(tls).chain(iscsi).chain(access).chain(bearer)
     }
 
     /// The host that serves these members.

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::RateLimits;
+use crate::limits::{RateLimits, WrittenLimits, written_limits};
+use crate::written::{self, WrittenMode};
 
 /// How clients come to the volumes of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -26,6 +27,8 @@ pub struct Exports {
     /// Addresses that other machines can reach are listened on, too, where clients prove nothing.
     pub insecure: bool,
     /// Limits of the clients of each volume.
+    #[serde(with = "written_limits")]
+    #[schemars(with = "Option<WrittenLimits>")]
     pub limits: Option<RateLimits>,
     /// The most connections at a time.
     pub max_connections: u32,
@@ -47,15 +50,33 @@ impl Default for Exports {
 }
 
 /// Rights of a Unix socket's file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct UnixRights {
-    /// Its mode, whatever the umask.
+    /// Its mode, whatever the umask: octal text such as "0660", or a number such as 0o660.
+    #[serde(with = "written::file_mode")]
+    #[schemars(with = "WrittenMode")]
     pub mode: u32,
-    /// The number of its owner, if that is not the process's user.
-    pub owner: Option<u32>,
-    /// The number of its group, if that is not the process's.
-    pub group: Option<u32>,
+    /// Its owner, if that is not the process's user.
+    pub owner: Option<Principal>,
+    /// Its group, if that is not the process's.
+    pub group: Option<Principal>,
+}
+
+/// A user or a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Principal {
+    /// By its number.
+    Number(u32),
+    /// By its name, as the machine knows it.
+    Name(String),
+}
+
+impl From<u32> for Principal {
+    fn from(number: u32) -> Self {
+        Self::Number(number)
+    }
 }
 
 impl Default for UnixRights {

@@ -12,11 +12,11 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::RateLimits;
+use crate::limits::{RateLimits, WrittenLimits, written_limits};
 
-pub use crate::written::milliseconds;
+pub use crate::written::{milliseconds, mode, written_time};
 pub use config::{Config, MetricsConfig, MonitorConfig, is_web_address};
-pub use exports::{Exports, Iscsi, Listen, TlsFiles, UnixRights};
+pub use exports::{Exports, Iscsi, Listen, Principal, TlsFiles, UnixRights};
 pub use tuning::{Patience, Tuning};
 
 /// A host that is to be.
@@ -108,6 +108,8 @@ pub struct VolumeOpening {
     /// Permission to write.
     pub access: Option<Permission>,
     /// Limits of its clients, all together.
+    #[serde(with = "written_limits")]
+    #[schemars(with = "Option<WrittenLimits>")]
     pub limits: Option<RateLimits>,
     /// The file that has its write-intent bitmap.
     pub bitmap: Option<PathBuf>,
@@ -229,7 +231,11 @@ mod tests {
             },
             exports: Exports {
                 nbd: vec![Listen::Unix("/run/a.sock".into()), Listen::Tcp("[::1]:10809".to_owned())],
-                unix_rights: UnixRights { mode: 0o660, owner: Some(1), group: Some(2) },
+                unix_rights: UnixRights {
+                    mode: 0o660,
+                    owner: Some(1.into()),
+                    group: Some(Principal::Name("disk".to_owned())),
+                },
                 tls: Some(TlsFiles {
                     cert: "cert.pem".into(),
                     key: "key.pem".into(),

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use brindle_array::{DeviceDetail, Joined, Removal};
+use brindle_array::Joined;
 use brindle_io::device::Identity;
 
-use super::readd::{Again, is_out, take_each_again, those_there};
+use super::readd::{Again, forget_old, take_each_again, those_there};
 use crate::answers::Served;
 use crate::exported::Exported;
 use crate::service::Service;
@@ -78,6 +78,7 @@ impl Service {
     /// gone for good then.
     async fn take_back(&self, array: &Exported, there: Vec<Again>, found: Vec<Newcomer>, back: &mut Back) {
         let engine = array.array();
+        let away = engine.detached().await;
         let mut devices = there;
         let own = devices.len();
         devices.extend(found.iter().map(|newcomer| (newcomer.id, newcomer.label.clone())));
@@ -90,10 +91,7 @@ impl Service {
                     back.joined.push(JoinedStatus::of(&path, &Joined::Member { role }));
                     let Some(Newcomer { file, .. }) = came else { continue };
                     array.came(&path, file);
-                    let old = |old: &DeviceDetail| old.label == path && is_out(old);
-                    for old in engine.detail().devices.into_iter().filter(old) {
-                        gone.extend(engine.remove(Removal::Device(old.id)).await.unwrap_or_default());
-                    }
+                    gone.extend(forget_old(engine, &path, Some(role), &away).await);
                 }
                 Err(why) => {
                     back.refused.push(RefusedStatus { path, why: why.to_string() });

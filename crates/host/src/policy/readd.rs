@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use brindle_array::{AddError, Array, DeviceDetail, DeviceState, Joined};
+use brindle_array::{AddError, Array, DeviceDetail, DeviceState, Joined, Removal};
 use brindle_io::MemberId;
 
 use crate::answers::Served;
@@ -62,6 +62,25 @@ pub async fn take_all_again(array: &Array, devices: &[Again]) -> (Vec<JoinedStat
     (back, None)
 }
 
+/// Has an array do without the devices that another has come for: one of the same name, and one that is `away` and filled the same
+/// role. They are to be closed.
+pub(crate) async fn forget_old(
+    array: &Array,
+    path: &str,
+    role: Option<u16>,
+    away: &[MemberId],
+) -> Vec<MemberId> {
+    let is_old = |old: &DeviceDetail| {
+        let is_its = old.label == path || role.is_some() && old.role == role && away.contains(&old.id);
+        is_its && is_out(old)
+    };
+    let mut gone = Vec::new();
+    for old in array.detail().devices.into_iter().filter(is_old) {
+        gone.extend(array.remove(Removal::Device(old.id)).await.unwrap_or_default());
+    }
+    gone
+}
+
 impl Service {
     /// Takes devices again that a command named together: those that the array has, and newcomers.
     pub(crate) async fn take_again_those_named(
@@ -72,16 +91,20 @@ impl Service {
     ) -> Result<Served, HostError> {
         let mut devices = known;
         devices.extend(newcomers.iter().map(|newcomer| (newcomer.id, newcomer.label.clone())));
+        let away = array.array().detached().await;
         let (joined, not) = take_all_again(array.array(), &devices).await;
-        let mut left = Vec::new();
+        let (mut left, mut old) = (Vec::new(), Vec::new());
         for newcomer in newcomers {
-            if joined.iter().any(|joined| joined.path == newcomer.label) {
+            let is_it = |joined: &&JoinedStatus| joined.path == newcomer.label;
+            if let Some(joined) = joined.iter().find(is_it) {
                 array.came(&newcomer.label, newcomer.file);
+                old.extend(forget_old(array.array(), &newcomer.label, joined.role, &away).await);
             } else {
                 left.push(newcomer.id);
             }
         }
         self.publish();
+        self.devices.close(&old).await;
         if let Some(why) = not {
             self.devices.close(&left).await;
             let added = JoinedStatus::paths(&joined);

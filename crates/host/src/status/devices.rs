@@ -9,7 +9,7 @@ use super::facts::{flags, left_out};
 use super::findings::Bounds;
 
 /// A device of a running array.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct DeviceStatus {
     /// The role that it fills, or filled.
     pub role: Option<u16>,
@@ -70,7 +70,7 @@ pub struct BadPlaces {
 }
 
 /// Operations of one member in this run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[allow(missing_docs, reason = "as in MemberCounters")]
 pub struct IoStatus {
     pub reads: u64,

@@ -165,12 +165,9 @@ fn settings_are_made_of_what_runs_and_of_mdadms() {
     let made = disks.ask("config --from-running").ok().text();
     server.signal(Signal::TERM);
     assert!(made.contains("homehost = \"none\"") && made.contains("access = \"read-only\""), "{made}");
+    assert!(made.contains(&format!("devices = [{:?}]", disks.set.dir.path())), "{made}");
     // It serves the same.
-    std::fs::write(
-        &disks.file,
-        made.replacen("homehost", &format!("devices = [{:?}]\nhomehost", disks.set.dir.path()), 1),
-    )
-    .unwrap();
+    std::fs::write(&disks.file, made).unwrap();
     let checked = run("config --check", std::slice::from_ref(&disks.file)).ok().text();
     assert!(checked.contains("2 arrays and 0 pools by name\n"), "{checked}");
     let lines = run("config --ignore", std::slice::from_ref(&disks.file)).ended(0);
@@ -357,6 +354,53 @@ fn changes_are_kept_in_the_settings_when_that_is_asked_for() {
     disks.ask(&format!("unexport {save} b")).refused(1, &["line 4", "colour"]);
     assert_eq!(disks.of("b")["exported"], true);
     again.signal(Signal::TERM);
+}
+
+/// A host is called by its whole name, as mdadm writes it: the daemon has a name of its own in a namespace.
+#[test]
+fn arrays_are_those_of_a_host_by_its_whole_name_and_others_are_told_with_theirs() {
+    let set = Set::sparse(10, 8 * MIB);
+    let names = ["nas.example.org:data", "nas:short", "old.example.org:kept", "nas.other.org:far"];
+    for (array, members) in names.iter().zip(set.members.chunks(2)) {
+        run(&format!("create -l 1 -N {array}"), members).ok();
+    }
+    run("pool create tank mirror", &set.members[8..]).ok();
+    let file = set.path("brindle.toml");
+    let daemon = |host: &str, then: &str| {
+        let text = format!("devices = {:?}\nwait = \"1s\"\n", set.members);
+        std::fs::write(&file, text).unwrap();
+        let script = format!(
+            "hostname {host} && \"$1\" daemon --config \"$2\" --runtime-dir \"$3\" & \
+             for n in $(seq 300); do kill -0 $! 2>/dev/null || break;  \"$1\" status --runtime-dir \"$3\" >/dev/null 2>&1 && break; sleep 0.1; done; {then}; wait"
+        );
+        let mut command = std::process::Command::new("unshare");
+        command.args(["--map-root-user", "--uts", "timeout", "60", "sh", "-c", &script, "sh"]);
+        command.arg(program::path()).arg(&file).arg(set.runtime());
+        Ran::of(command)
+    };
+    let ran = daemon(
+        "nas.example.org",
+        "\"$1\" status --json --runtime-dir \"$3\"; \"$1\" stop --runtime-dir \"$3\" brindle",
+    );
+    let all = ran.text();
+    assert!(
+        ["data", "short"].iter().all(|name| all.contains(&format!("\"name\": \"{name}\""))),
+        "{all}\n{}",
+        ran.err
+    );
+    for words in [
+        "array kept: it is of host old.example.org, and this host is nas.example.org",
+        "array far: it is of host nas.other.org",
+        "homehost = \"old.example.org\"",
+        "pool tank: a pool is served if the settings name it",
+    ] {
+        assert!(ran.err.contains(words), "{words}: {}", ran.err);
+    }
+    assert!(!ran.err.contains("array data") && !ran.err.contains("array short"), "{}", ran.err);
+    // A host that was renamed.
+    let ran = daemon("new", "true");
+    let last = ran.err.lines().last().unwrap_or_default();
+    assert!(last.contains("array data: it is of host nas.example.org, and this host is new"), "{}", ran.err);
 }
 
 /// mdadm's files are those of this machine: the daemon sees others in a mount namespace of its own.

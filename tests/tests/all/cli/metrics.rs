@@ -126,6 +126,36 @@ fn what_happens_to_an_array_can_be_scraped() {
 }
 
 #[test]
+fn an_array_has_a_hundred_series_at_most_until_more_are_asked_for() {
+    let set = Set::sparse(24, 4 * MIB);
+    set.create("-l 6 -c 64K -N a --bitmap internal").ok();
+    let mut server = set.serve_some("--memory 32M --metrics 127.0.0.1:0 --iscsi 127.0.0.1:0", &set.members);
+    let at = address(&mut server);
+    server.ask("action", &["check"]).ok();
+    server.ask("wait", &[]);
+    wait_for(&at, "brindle_array_mismatch_sectors{array=\"a\",action=\"check\"}", 0.0);
+    let of_array = |text: &str| samples(text).keys().filter(|name| name.contains("array=\"a\"")).count();
+    let (_, text) = get(&at, "/metrics");
+    check(&text);
+    assert!((60..=100).contains(&of_array(&text)), "{} in\n{text}", of_array(&text));
+    // Each member is told from the others.
+    let member =
+        |text: &str, metric: &str| samples(text).keys().filter(|name| name.starts_with(metric)).count();
+    assert_eq!(member(&text, "brindle_member_errors_total{"), 24);
+    assert_eq!(member(&text, "brindle_member_reads_total{"), 0);
+    assert!(of_array(&metrics(&set, "").ok().text()) <= 100);
+    let full = metrics(&set, "--full").ok().text();
+    check(&full);
+    assert_eq!(member(&full, "brindle_member_reads_total{"), 24);
+    assert!(of_array(&full) > 1000 && full.contains("brindle_export_read_latency_seconds_bucket{"));
+    server.stop();
+    let mut server = set.serve_some("--memory 32M --metrics 127.0.0.1:0 --metrics-full", &set.members);
+    let at = address(&mut server);
+    assert!(of_array(&get(&at, "/metrics").1) > 1000);
+    server.stop();
+}
+
+#[test]
 fn metrics_are_put_in_a_file_as_a_whole() {
     let set = Set::raid5(3);
     let server = set.serve("");
@@ -244,6 +274,8 @@ fn the_rules_that_are_given_find_what_they_are_for() {
     let tested =
         tools::run(&promtool, [OsString::from("test"), "rules".into(), rules.join("alerts.test.yml").into()]);
     assert!(tested.contains("SUCCESS"), "{tested}");
+    let alerts = std::fs::read_to_string(rules.join("alerts.yml")).unwrap();
+    assert!(!alerts.contains("on (array)"), "arrays of two machines may have one name");
     // Every metric of the rules and of the dashboard is one that docs/metrics.md knows by name.
     let known = std::fs::read_to_string(rules.join("../metrics.md")).unwrap();
     for file in ["alerts.yml", "dashboard.json"] {

@@ -12,6 +12,7 @@ mod bench;
 mod bitmap_added;
 mod bitmap_files;
 mod client_access;
+mod configured;
 mod control;
 mod crash;
 mod daemon;

@@ -57,6 +57,83 @@ fn a_member_that_was_away_is_that_member_again_and_what_is_none_is_reported() {
     whole(&set);
 }
 
+/// A disk that was pulled comes back as another device, to which its name leads then. The old one is still open.
+#[test]
+fn a_member_that_is_another_device_now_is_taken_again_by_the_command_that_is_told() {
+    for (bitmap, command) in [("internal", "add --re-add"), ("none", "add")] {
+        let set = Set::sparse(3, 4 * MIB);
+        set.create(&format!("-l 5 -c 64K -N here:a --bitmap {bitmap}")).ok();
+        let file = set.path("brindle.toml");
+        std::fs::write(&file, format!("homehost = \"here\"\nwait = \"1s\"\ndevices = {:?}\n", set.members))
+            .unwrap();
+        let server =
+            Server::start_by("daemon", &set.runtime(), words("--config", std::slice::from_ref(&file)), &[]);
+        let m1 = &set.members[1];
+        let hand = |device: &Path| {
+            let flags = format!("--config {} --runtime-dir {}", name(&file), set.runtime().display());
+            run(&format!("incremental --json {flags}"), &[device.to_owned()]).ended(0).report()
+        };
+        // Members that are in use and well need nothing.
+        assert_eq!((&hand(m1)["outcome"], &hand(m1)["next"]), (&"served".into(), &Value::Null));
+        let ask = |command: &str| run(&format!("{command} --runtime-dir {}", set.runtime().display()), &[]);
+        ask("fail a 1").ok();
+        std::fs::rename(m1, set.path("pulled")).unwrap();
+        std::fs::copy(set.path("pulled"), m1).unwrap();
+        let told = hand(m1);
+        let next = format!("brindle {command} --runtime-dir {} a {}", set.runtime().display(), name(m1));
+        assert_eq!((&told["outcome"], &told["next"]), (&"back".into(), &next.clone().into()), "{told}");
+        program::brindle(next.split_whitespace().skip(1)).ok();
+        ask("wait a").ended(0);
+        let status = ask("status --json a").report();
+        let devices = status["array"]["devices"].as_array().unwrap();
+        assert!(devices.len() == 3 && devices.iter().all(|device| device["state"] == "in-sync"), "{status}");
+        assert_eq!(hand(m1)["outcome"], "served");
+        assert_eq!(server.signal(Signal::TERM).0, 0);
+        whole(&set);
+    }
+}
+
+/// Pools take members when they are opened: the command that is told opens all anew.
+#[test]
+fn a_member_of_a_pool_that_is_back_is_taken_by_the_command_that_is_told() {
+    let set = Set::sparse(3, 8 * MIB);
+    run("pool create tank raidz1", &set.members).ok();
+    let file = set.path("brindle.toml");
+    let text = format!(
+        "homehost = \"none\"\nwait = \"1s\"\ndevices = {:?}\n[[pools]]\nname = \"tank\"\n",
+        set.members
+    );
+    std::fs::write(&file, text).unwrap();
+    let server =
+        Server::start_by("daemon", &set.runtime(), words("--config", std::slice::from_ref(&file)), &[]);
+    let m1 = &set.members[1];
+    let hand = || {
+        let flags = format!("--config {} --runtime-dir {}", name(&file), set.runtime().display());
+        run(&format!("incremental --json {flags}"), std::slice::from_ref(m1)).ended(0).report()
+    };
+    assert_eq!(hand()["outcome"], "served");
+    let ask = |command: &str| run(&format!("{command} --runtime-dir {}", set.runtime().display()), &[]);
+    ask(&format!("fail tank {}", name(m1))).ok();
+    let told = hand();
+    let next = format!(
+        "brindle daemon --takeover --config {} --runtime-dir {}",
+        name(&file),
+        set.runtime().display()
+    );
+    assert_eq!((&told["outcome"], &told["next"]), (&"back".into(), &next.into()), "{told}");
+    let next = Server::start_by(
+        "daemon",
+        &set.runtime(),
+        words("--takeover --config", std::slice::from_ref(&file)),
+        &[],
+    );
+    server.signal_or_ended();
+    let status = ask("status --json tank").report();
+    assert_eq!(status["pool"]["state"], serde_json::json!(["online"]), "{status}");
+    assert_eq!(hand()["outcome"], "served");
+    assert_eq!(next.signal(Signal::TERM).0, 0);
+}
+
 #[test]
 fn who_can_not_be_taken_again_is_a_spare_and_the_reason_is_reported() {
     let set = Set::raid5(4);

@@ -1,4 +1,4 @@
-//! Lines of mdadm.conf(5): MAILADDR, MAILFROM and PROGRAM, which a monitor reads, and ARRAY.
+//! Lines of mdadm.conf(5): MAILADDR, MAILFROM and PROGRAM, which a monitor reads, HOMEHOST, and ARRAY.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ const USUAL: [&str; 2] = ["/etc/mdadm/mdadm.conf", "/etc/mdadm.conf"];
 const FOLDERS: [&str; 2] = ["/etc/mdadm/mdadm.conf.d", "/etc/mdadm.conf.d"];
 
 /// Keywords that are read here, in the order in which mdadm tries what is shortened: three letters do.
-const KEYWORDS: [&str; 4] = ["array", "mailaddr", "mailfrom", "program"];
+const KEYWORDS: [&str; 5] = ["array", "mailaddr", "mailfrom", "program", "homehost"];
 
 /// An array that a line names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub(crate) struct MdadmConf {
     pub(crate) mail_to: Option<String>,
     pub(crate) mail_from: Option<String>,
     pub(crate) program: Option<PathBuf>,
+    /// The host before the names of its arrays, if that is not the machine's name.
+    pub(crate) homehost: Option<String>,
     /// The program that sends mail; no line of the file names it.
     pub(crate) sendmail: Option<PathBuf>,
     /// Where events are posted; no line of the file names it.
@@ -113,6 +115,8 @@ impl MdadmConf {
             match KEYWORDS.into_iter().find(|word| key.len() >= 3 && word.starts_with(&key)) {
                 Some("mailaddr") => self.mail_to = Some(first.clone()),
                 Some("mailfrom") => self.mail_from = Some(values.join(" ")),
+                // Words such as <system> are no names.
+                Some("homehost") => self.homehost = Some(first.clone()).filter(|host| !host.starts_with('<')),
                 Some("program") => self.program = Some(first.into()),
                 Some("array") if first != "<ignore>" => self.arrays.extend(array(values)),
                 _ => {}
@@ -179,6 +183,8 @@ mod tests {
         assert_eq!(conf.mail_to.as_deref(), Some("root"));
         assert_eq!(conf.mail_from.as_deref(), Some("Disks of <x@y>"));
         assert_eq!(conf.program.as_deref(), Some(Path::new("/usr/sbin/told")));
+        assert_eq!(parsed("HOMEHOST nas.example.org\n").homehost.as_deref(), Some("nas.example.org"));
+        assert_eq!(parsed("HOM <system>\n"), MdadmConf::default());
         assert_eq!(parsed(""), MdadmConf::default());
     }
 

@@ -10,7 +10,7 @@ use super::conf::MdadmArray;
 use super::of_md::is_named;
 use super::state::Seen;
 use crate::base::look;
-use crate::client::choice::this_host;
+use crate::client::choice::Hosts;
 use crate::devices::scan::Findable;
 use crate::devices::world::place;
 
@@ -43,7 +43,7 @@ impl Listed {
         let is_unknown = found.iter().any(Option::is_none);
         let is_there = |line: &MdadmArray| {
             all.iter().any(|seen| is_its_device(line, seen))
-                || found.iter().flatten().any(|found| is_named(line, found, &this_host()))
+                || found.iter().flatten().any(|found| is_named(line, found, &Hosts::said(None)))
         };
         let lacking: BTreeSet<String> =
             lines.iter().filter(|line| !is_unknown && !is_there(line)).map(called).collect();
@@ -61,7 +61,7 @@ impl Listed {
         let found = self.findable(seen);
         let is_it = |line: &&MdadmArray| {
             is_its_device(line, seen)
-                || found.as_ref().is_some_and(|found| is_named(line, found, &this_host()))
+                || found.as_ref().is_some_and(|found| is_named(line, found, &Hosts::said(None)))
         };
         wanting.find(is_it).map_or(0, |line| line.spares)
     }

@@ -33,6 +33,7 @@ use crate::flags::cli::{Monitor, Runtime};
 use absent::Absent;
 use changes::Happened;
 pub(crate) use conf::{MdadmArray, MdadmConf};
+pub(crate) use notify::programs_lacking;
 use notify::{Output, Ways};
 pub(crate) use of_md::is_named;
 use overdue::Overdue;
@@ -116,7 +117,7 @@ impl Receivers {
 
 fn ways(table: &MonitorConfig) -> (Ways, Health) {
     let MonitorConfig { mail, mail_from, program, sendmail, webhook, .. } = table.clone();
-    let conf = MdadmConf { mail_to: mail, mail_from, program, sendmail, webhook, arrays: Vec::new() };
+    let conf = MdadmConf { mail_to: mail, mail_from, program, sendmail, webhook, ..MdadmConf::default() };
     let smart = table.smart.then(|| Smart::by(table.smartctl.as_deref()));
     (Ways::new(conf, Output::None), Health { smart, overdue: Overdue::after(table.scrub_overdue) })
 }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use brindle_host::opening::MonitorConfig;
 use serde::Serialize;
 
 use super::changes::{Happened, Severity, host};
 use super::conf::MdadmConf;
 use super::mail;
-use super::programs::run;
+use super::programs::{lacks, run};
 use super::queue::{Batch, MOST, Queue};
 use crate::base::failure::Failure;
 use crate::base::report;
@@ -320,13 +321,41 @@ fn arguments(happened: &Happened) -> Vec<String> {
     std::iter::once(happened.event.clone()).chain(names).map(|word| word.replace('\0', "")).collect()
 }
 
+/// The program that sends mail where none is named.
+fn usual_sendmail() -> Option<PathBuf> {
+    SENDMAIL.iter().map(PathBuf::from).find(|path| path.exists())
+}
+
+/// Programs of settings that can't be run, and others that these need and that are not there.
+pub(crate) fn programs_lacking(table: &MonitorConfig) -> (Vec<String>, Vec<String>) {
+    let MonitorConfig { mail, program, sendmail, webhook, smart, smartctl, .. } = table;
+    let named = [("program", program), ("sendmail", sendmail), ("smartctl", smartctl)];
+    let cant = |(key, program): (&str, &Option<PathBuf>)| {
+        Some(format!("monitor.{key}: {}", lacks(program.as_deref()?)?))
+    };
+    let wrong = named.into_iter().filter_map(cant).collect();
+    let mut remarks = Vec::new();
+    if mail.is_some() && sendmail.is_none() && usual_sendmail().is_none() {
+        remarks.push(NO_SENDMAIL.to_owned());
+    }
+    let usual = [
+        (webhook.is_some(), CURL, "the webhook"),
+        (*smart && smartctl.is_none(), "smartctl", "smart = true"),
+    ];
+    for (_, program, of) in usual.into_iter().filter(|(is_needed, ..)| *is_needed) {
+        remarks.extend(lacks(Path::new(program)).map(|why| format!("{why}, which {of} needs: install it")));
+    }
+    (wrong, remarks)
+}
+
+/// The remark where mail can't be sent.
+const NO_SENDMAIL: &str =
+    "no mail can be sent: there is no sendmail; install a mail server, or tell by --program";
+
 /// Sends a message.
 fn send(program: Option<&Path>, mail: String) -> Result<(), String> {
-    let usual = || SENDMAIL.iter().map(PathBuf::from).find(|path| path.exists());
-    let Some(program) = program.map(Path::to_owned).or_else(usual) else {
-        return Err(
-            "no mail can be sent: there is no sendmail; install a mail server, or tell by --program".into()
-        );
+    let Some(program) = program.map(Path::to_owned).or_else(usual_sendmail) else {
+        return Err(NO_SENDMAIL.into());
     };
     run(&program, &["-t".to_owned()], Some(mail), PATIENCE).map(drop)
 }

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use brindle_host::opening::VolumeOpening;
 
 use super::conf::MdadmArray;
-use crate::client::choice::this_host;
+use crate::client::choice::Hosts;
 use crate::devices::scan::Findable;
 
-/// Whether a line means what was found: by UUID, else by name, else by its members, else by the name of its device alone. `own` is the
-/// host whose arrays are served here.
-pub(crate) fn is_named(array: &MdadmArray, found: &Findable, own: &str) -> bool {
+/// Whether a line means what was found: by UUID, else by name, else by its members, else by the name of its device alone. `own` are
+/// the hosts whose arrays are served here.
+pub(crate) fn is_named(array: &MdadmArray, found: &Findable, own: &Hosts) -> bool {
     if array.uuid.is_some() || array.name.is_some() {
         let (name, uuid) = (array.name.clone(), array.uuid.clone());
         let volume = VolumeOpening { name, uuid, ..VolumeOpening::default() };
@@ -30,7 +30,7 @@ pub(crate) fn is_named(array: &MdadmArray, found: &Findable, own: &str) -> bool 
         return array.devices.iter().any(is_one);
     }
     let host = found.homehost.as_deref();
-    let is_own = host.is_none_or(|host| host == own || host == this_host());
+    let is_own = host.is_none_or(|host| own.are(host) || Hosts::said(None).are(host));
     is_own && array.device.as_deref().and_then(name_of).is_some_and(|name| is_called(name, found))
 }
 
@@ -125,6 +125,10 @@ mod tests {
         Findable { name: name.to_owned(), full_name, homehost, metadata, ..Findable::default() }
     }
 
+    fn here() -> Hosts {
+        Hosts::said(Some("here"))
+    }
+
     #[test]
     fn names_match_patterns() {
         for (pattern, name, is) in [
@@ -152,7 +156,7 @@ mod tests {
     fn a_device_alone_means_the_array_of_its_name() {
         let by = |device: &str| MdadmArray { device: Some(device.to_owned()), ..MdadmArray::default() };
         let is = |device: &str, name: &str, host: Option<&str>| {
-            is_named(&by(device), &found(name, host, "1.2"), "here")
+            is_named(&by(device), &found(name, host, "1.2"), &here())
         };
         for device in ["/dev/md/home", "home"] {
             assert!(is(device, "home", Some("here")) && is(device, "home", None), "{device}");
@@ -182,7 +186,7 @@ mod tests {
             (&["by-*"], true),
             (&["disk8", "d?"], false),
         ] {
-            assert_eq!(is_named(&by(devices), &array, "here"), is, "{devices:?}");
+            assert_eq!(is_named(&by(devices), &array, &here()), is, "{devices:?}");
         }
         std::fs::remove_dir_all(&dir).unwrap();
     }

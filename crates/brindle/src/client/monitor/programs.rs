@@ -1,6 +1,7 @@
 //! Programs that are run with patience.
 
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -10,6 +11,27 @@ use crate::base::executable;
 
 /// The most bytes of a program's output that are read.
 const MOST_OUTPUT: u64 = 1 << 20;
+
+/// The reason why a program can't be run, as far as its file tells.
+pub(super) fn lacks(program: &Path) -> Option<String> {
+    let name = program.display();
+    let is_named = program.components().count() > 1;
+    let found = if is_named {
+        Some(program.to_owned())
+    } else {
+        let folders = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file())
+    };
+    let Some(found) = found else { return Some(format!("there is no program {name}")) };
+    match found.metadata() {
+        Err(error) => Some(format!("{name}: {error}")),
+        Ok(meta) if !meta.is_file() => Some(format!("{name} is no file")),
+        Ok(meta) if meta.permissions().mode() & 0o111 == 0 => {
+            Some(format!("{name} is no program: nobody may execute it; chmod +x it"))
+        }
+        Ok(_) => None,
+    }
+}
 
 /// The output of a program, whatever its exit status; it is killed when it takes too long.
 pub(super) fn output_of(program: &Path, args: &[String], patience: Duration) -> Result<Vec<u8>, String> {

@@ -66,6 +66,11 @@ fn examined(name: &Path, fd: &OwnedFd) -> Result<OpenDevice, Failure> {
     Ok(OpenDevice::given(again, name, DeviceAccess::Examine)?)
 }
 
+/// The identity of the device that a name leads to. Waits for it.
+pub(crate) fn identity_of(name: &Path) -> Option<Identity> {
+    OpenDevice::open(super::file_of(name), DeviceAccess::Examine).ok().map(|device| device.identity())
+}
+
 /// Rules by which a newcomer is judged.
 pub(crate) struct Terms {
     /// Devices that this process has, and what each is.

@@ -30,7 +30,7 @@ pub(crate) struct Assemble {
     #[arg(long, value_name = "NAME")]
     pub(crate) array: Vec<String>,
     /// How long to wait for members that were there when the array was used last; it is started without them then, if it can be
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = Span::parse)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = Span::parse_any)]
     pub(crate) wait: Span,
     #[command(flatten)]
     pub(crate) runtime: Runtime,

@@ -34,7 +34,7 @@ pub(crate) struct Incremental {
     #[arg(long, short = 'c', value_name = "FILE", default_value = CONFIG)]
     pub(crate) config: PathBuf,
     /// How long to wait for members that were there when the array was used last
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = Span::parse)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = Span::parse_any)]
     pub(crate) wait: Span,
     #[command(flatten)]
     pub(crate) runtime: Runtime,
@@ -61,13 +61,13 @@ pub(crate) struct Config {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct ConfigFrom {
-    /// Print settings that serve the arrays and pools that run now
+    /// Print settings that serve the arrays and pools that run now, with the places of their members
     #[arg(long)]
     pub(crate) from_running: bool,
     /// Print the settings that serve the arrays of an mdadm.conf
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
-    /// Check a settings file, and show its meaning
+    /// Check a settings file and all files, programs and addresses that it names, and show its meaning
     #[arg(long, value_name = "FILE")]
     pub(crate) check: Option<PathBuf>,
     /// Print lines for mdadm.conf, by which md leaves the arrays of a file of settings alone

@@ -17,8 +17,8 @@ pub(crate) struct Monitor {
     /// Look once, report problems, and end
     #[arg(long, short = '1')]
     pub(crate) oneshot: bool,
-    /// Time between two looks; a plain number counts seconds
-    #[arg(long, short = 'd', value_name = "TIME", default_value = "60s", value_parser = Span::parse)]
+    /// Time between two looks
+    #[arg(long, short = 'd', value_name = "TIME", default_value = "60s", value_parser = Span::parse_any)]
     pub(crate) delay: Span,
     /// Steps of a rebuild, in percent, at which it is reported
     #[arg(long, short = 'r', value_name = "PERCENT", default_value_t = 20, value_parser = clap::value_parser!(u8).range(1..=99))]

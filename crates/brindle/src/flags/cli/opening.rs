@@ -85,7 +85,7 @@ impl From<&Serve> for Opening {
 
 impl From<&MetricsFlags> for MetricsConfig {
     fn from(flags: &MetricsFlags) -> Self {
-        Self { listen: flags.metrics.clone(), bearer: flags.metrics_bearer.clone() }
+        Self { listen: flags.metrics.clone(), bearer: flags.metrics_bearer.clone(), full: flags.metrics_full }
     }
 }
 
@@ -176,8 +176,8 @@ mod tests {
         changed(&["--read-patience", "3s"], &|o| o.tuning.patience.read_ms = 3000);
         changed(&["--nbd", "unix:/s"], &|o| o.exports.nbd = vec![Listen::Unix("/s".into())]);
         changed(&["--socket-mode", "660"], &|o| o.exports.unix_rights.mode = 0o660);
-        changed(&["--socket-owner", "7"], &|o| o.exports.unix_rights.owner = Some(7));
-        changed(&["--socket-group", "8"], &|o| o.exports.unix_rights.group = Some(8));
+        changed(&["--socket-owner", "7"], &|o| o.exports.unix_rights.owner = Some(7.into()));
+        changed(&["--socket-group", "8"], &|o| o.exports.unix_rights.group = Some(8.into()));
         changed(&["--insecure"], &|o| o.exports.insecure = true);
         changed(&["--access", "f"], &|o| o.exports.access = Some("f".into()));
         changed(&["--max-connections", "5"], &|o| o.exports.max_connections = 5);

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::base::units::Span;
 
-/// How long members may take. A plain number counts seconds; ms, s, m and h may follow.
+/// How long members may take: a number with ms, s, m or h.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Patience {
     /// A member that has not answered a read or write for so long is failed, if the array can do without it; one that does

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use brindle_host::opening::{Listen, UnixRights};
+use brindle_host::opening::{Listen, Principal, UnixRights, mode};
 use clap::Args;
 
 /// Flags of sockets, and of who may come by them.
@@ -39,8 +39,8 @@ impl Sockets {
     pub(crate) fn rights(&self) -> UnixRights {
         UnixRights {
             mode: self.socket_mode.0,
-            owner: self.socket_owner.map(|user| user.0),
-            group: self.socket_group.map(|group| group.0),
+            owner: self.socket_owner.map(|user| user.0.into()),
+            group: self.socket_group.map(|group| group.0.into()),
         }
     }
 }
@@ -65,6 +65,22 @@ impl FromStr for Group {
     fn from_str(text: &str) -> Result<Self, String> {
         number(text, "/etc/group").map(Self)
     }
+}
+
+/// The numbers of a user and a group of settings.
+///
+/// # Errors
+/// The name that this machine does not know.
+pub(crate) fn owners(rights: &UnixRights) -> Result<(Option<u32>, Option<u32>), String> {
+    let find = |of: &Option<Principal>, what: &str, file: &str| {
+        let found = match of {
+            None => return Ok(None),
+            Some(Principal::Number(given)) => number(&given.to_string(), file),
+            Some(Principal::Name(name)) => number(name, file),
+        };
+        found.map(Some).map_err(|why| format!("the {what} of Unix sockets: {why}"))
+    };
+    Ok((find(&rights.owner, "owner", "/etc/passwd")?, find(&rights.group, "group", "/etc/group")?))
 }
 
 /// The third field of the line of that name.
@@ -92,13 +108,7 @@ pub(crate) struct SocketMode(pub(crate) u32);
 impl FromStr for SocketMode {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        match u32::from_str_radix(text, 8) {
-            Ok(mode) if mode <= 0o777 && mode & 0o600 == 0o600 => Ok(Self(mode)),
-            _ => {
-                Err("give 600 (its owner), 660 (its group too), 666 (everybody) or what chmod takes between"
-                    .into())
-            }
-        }
+        mode(text).map(Self)
     }
 }
 

@@ -2,15 +2,16 @@
 
 use std::path::Path;
 
-use brindle_host::opening::{Config, MonitorConfig, Permission, VolumeOpening};
+use brindle_host::opening::{Config, MonitorConfig};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::running::{Written, written};
 use crate::base::failure::Failure;
 use crate::base::{report, runtime};
-use crate::client::ask;
-use crate::client::monitor::MdadmConf;
+use crate::client::monitor::{MdadmConf, programs_lacking};
 use crate::flags::cli;
+use crate::server::serve::{self, Checked};
 use crate::server::settings::Settings;
 
 /// The head of settings that are printed.
@@ -66,15 +67,25 @@ fn without(own: &mut toml::Table, usual: &toml::Table) {
 
 /// The answer to `--check`.
 #[derive(Serialize)]
-struct Checked<'a> {
+struct Answer<'a> {
     file: String,
     config: &'a Config,
 }
 
 fn check(file: &Path, json: bool) -> Result<(), Failure> {
     let config = Settings::read(file)?.config;
+    let Checked { mut wrong, mut remarks } = serve::check(&config);
+    if let Some(monitor) = &config.monitor {
+        let (named, usual) = programs_lacking(monitor);
+        wrong.extend(named);
+        remarks.extend(usual);
+    }
+    remarks.iter().for_each(|remark| eprintln!("brindle: {remark}"));
+    if !wrong.is_empty() {
+        return Err(Failure::Refused(format!("{}: {}", file.display(), wrong.join("; "))));
+    }
     if json {
-        return report::print_json(&Checked { file: file.display().to_string(), config: &config });
+        return report::print_json(&Answer { file: file.display().to_string(), config: &config });
     }
     let count = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
     let others = match config.homehost.as_deref() {
@@ -128,38 +139,8 @@ fn ignore(file: &Path, json: bool) -> Result<(), Failure> {
 /// Settings that serve the arrays and pools that run.
 fn of_running(args: &cli::Config) -> Result<Config, Failure> {
     let folder = runtime::folder(args.runtime.folder())?;
-    let reports = ask::reports(&folder);
-    if reports.is_empty() {
-        return Err(Failure::NoServer(format!("no array is served (looked in {})", folder.display())));
-    }
-    let mut config = Config { homehost: Some("none".to_owned()), ..Config::default() };
-    for report in reports.iter().filter(|report| report["not_served"].is_null()) {
-        let word = |of: &Value, field: &str| of[field].as_str().map(str::to_owned);
-        let name = word(report, "name");
-        if report["pool"].is_object() {
-            let uuid = word(&report["pool"], "uuid");
-            let attach = report["devices"].as_array().is_some_and(|devices| !devices.is_empty());
-            config.pools.push(VolumeOpening { name, uuid, attach, ..VolumeOpening::default() });
-        } else {
-            let read_only = report["array"]["state"]
-                .as_array()
-                .is_some_and(|words| words.iter().any(|word| word == "read-only"));
-            let access = read_only.then_some(Permission::ReadOnly);
-            let uuid = word(&report["array"], "uuid");
-            let limits = serde_json::from_value(report["limits"].clone()).ok().flatten();
-            let attach = report["device"].is_string();
-            let withdrawn = report["exported"] == false;
-            let usual = VolumeOpening::default();
-            config.arrays.push(VolumeOpening { name, uuid, access, limits, attach, withdrawn, ..usual });
-        }
-        let addresses = report["nbd"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        let listen = |uri: &str| uri.parse::<cli::NbdUri>().ok().map(|uri| uri.place);
-        for listen in addresses.filter_map(listen) {
-            if !config.exports.nbd.contains(&listen) {
-                config.exports.nbd.push(listen);
-            }
-        }
-    }
+    let Written { config, remarks } = written(&folder)?;
+    remarks.iter().for_each(|remark| eprintln!("brindle: {remark}"));
     Ok(config)
 }
 

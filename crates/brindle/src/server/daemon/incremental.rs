@@ -7,13 +7,14 @@ use std::time::Duration;
 use brindle_format::md::display_uuid;
 use brindle_io::device::DeviceAccess;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::Meant;
 use crate::base::failure::Failure;
 use crate::base::{look, report, runtime};
-use crate::client::ask;
 use crate::client::choice::{Choice, served, waiting};
 use crate::client::control::Request;
+use crate::client::{ask, next_step};
 use crate::devices::pools;
 use crate::devices::scan::Findable;
 use crate::devices::world::place;
@@ -26,8 +27,10 @@ use crate::server::settings::Settings;
 enum Outcome {
     /// It is no member.
     NoMember,
-    /// Its array is served already.
+    /// Its array is served already, and uses it.
     Served,
+    /// Its array is served already, without it.
+    Back,
     /// The settings do not mean its array.
     Foreign,
     /// Another waits for the array's other members.
@@ -43,26 +46,35 @@ struct Report {
     uuid: Option<String>,
     outcome: Outcome,
     changed: Vec<String>,
+    /// The reason why its array is none of this host's.
+    why: Option<String>,
+    /// The step by which an array that is served without it gets it back.
+    next: Option<String>,
 }
 
 /// `brindle incremental`.
 pub(crate) fn incremental(args: &Incremental) -> Result<(), Failure> {
-    let (uuid, outcome, changed) = hand_over(args)?;
-    let report = Report { device: args.device.display().to_string(), uuid, outcome, changed };
+    let report = hand_over(args)?;
     if args.json { report::print_json(&report) } else { report::tell(&report.text()) }
 }
 
-type End = (Option<String>, Outcome, Vec<String>);
-
-fn hand_over(args: &Incremental) -> Result<End, Failure> {
+fn hand_over(args: &Incremental) -> Result<Report, Failure> {
     let config = Settings::read(&args.config)?.config;
     let folder = runtime::make_folder(args.runtime.folder())?;
-    let Some(uuid) = array_of(&args.device)? else { return Ok((None, Outcome::NoMember, Vec::new())) };
-    let end = |outcome, changed| Ok((Some(uuid.clone()), outcome, changed));
+    let device = args.device.display().to_string();
+    let uuid = array_of(&args.device)?;
+    let end = |outcome, changed| {
+        Ok(Report { device: device.clone(), uuid: uuid.clone(), outcome, changed, why: None, next: None })
+    };
+    let Some(uuid) = &uuid else { return end(Outcome::NoMember, Vec::new()) };
     // One that is served and waits for members takes them.
-    let waits = || waiting(&folder).iter().any(|one| one.uuid == uuid);
-    if served(&folder).contains(&uuid) && !waits() {
-        return end(Outcome::Served, Vec::new());
+    let waits = || waiting(&folder).iter().any(|one| one.uuid == *uuid);
+    let is_served = || match next(args, &folder, uuid) {
+        Some(next) => Ok(Report { next: Some(next), ..end(Outcome::Back, Vec::new())? }),
+        None => end(Outcome::Served, Vec::new()),
+    };
+    if served(&folder).contains(uuid) && !waits() {
+        return is_served();
     }
     // One waits for all members of an array. The lock goes with the process, and stands where only its user comes.
     let lock = folder.join(format!(".incremental-{uuid}"));
@@ -74,19 +86,59 @@ fn hand_over(args: &Incremental) -> Result<End, Failure> {
         Err(TryLockError::Error(source)) => return Err(failed(source)),
     }
     let meant = Meant::by(&config);
-    let is_meant = |found: &Findable| found.uuid == uuid && meant.is_meant(found);
+    let is_meant = |found: &Findable| found.uuid == *uuid && meant.is_meant(found);
     let wait = Duration::from_millis(args.wait.0);
     let choice = Choice { places: &config.devices, named: &is_meant, own: None, wait };
     let (scanned, served) = choice.wait_for_members(&folder);
-    if served.contains(&uuid) && !waits() {
-        return end(Outcome::Served, Vec::new());
+    if served.contains(uuid) && !waits() {
+        return is_served();
     }
     if !scanned.all.iter().any(is_meant) {
-        return end(Outcome::Foreign, Vec::new());
+        let own = scanned.all.iter().find(|found| found.uuid == *uuid);
+        let why = own.and_then(|found| meant.foreign(found));
+        return Ok(Report { why, ..end(Outcome::Foreign, Vec::new())? });
     }
     let answer = ask::ask(&folder, &config.name, &Request::Incremental { uuid: uuid.clone() })?;
-    let words = answer["changed"].as_array().into_iter().flatten().filter_map(serde_json::Value::as_str);
+    let words = answer["changed"].as_array().into_iter().flatten().filter_map(Value::as_str);
     end(Outcome::Started, words.map(str::to_owned).collect())
+}
+
+/// The step by which an array that is served gets the device back, if it does without it.
+fn next(args: &Incremental, folder: &Path, uuid: &str) -> Option<String> {
+    let has =
+        |report: &&Value| ["array", "pool"].iter().any(|kind| report[*kind]["uuid"].as_str() == Some(uuid));
+    let reports = ask::reports(folder);
+    let report = reports.iter().find(has)?;
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let (own, here) = (real(&args.device), Path::new(report["folder"].as_str().unwrap_or(".")));
+    let flags = args.runtime.folder().map_or_else(String::new, |folder| {
+        format!(" --runtime-dir {}", next_step::quoted(&folder.display().to_string()))
+    });
+    let device = std::path::absolute(&args.device).unwrap_or_else(|_| args.device.clone());
+    let restart = restart(args, report["pid"].as_u64(), &flags);
+    let device = device.display().to_string();
+    next_step::back(report, (&flags, &restart), &device, |path| real(&here.join(path)) == own)
+}
+
+/// The command that starts the daemon of this process anew: by the unit that it runs in, if it is one of systemd's.
+fn restart(args: &Incremental, pid: Option<u64>, flags: &str) -> String {
+    let groups = pid.and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok());
+    match groups.as_deref().and_then(unit) {
+        Some(unit) => format!("systemctl restart {}", next_step::quoted(unit)),
+        None => {
+            let config = std::path::absolute(&args.config).unwrap_or_else(|_| args.config.clone());
+            let config = next_step::quoted(&config.display().to_string());
+            format!("brindle daemon --takeover --config {config}{flags}")
+        }
+    }
+}
+
+/// The unit of systemd that a process is of, by its control groups: `0::/system.slice/brindle.service`.
+fn unit(groups: &str) -> Option<&str> {
+    let path = groups.lines().find_map(|line| {
+        line.strip_prefix("0::").or_else(|| line.split_once(":name=systemd:").map(|of| of.1))
+    })?;
+    path.rsplit('/').find(|part| part.ends_with(".service") && part.starts_with("brindle"))
 }
 
 /// The UUID of the array or pool that a device is a member of.
@@ -105,15 +157,36 @@ impl Report {
         let device = &self.device;
         match self.outcome {
             Outcome::NoMember => format!("{device} is a member of no array\n"),
-            Outcome::Served => format!(
-                "{device}: its array is served already; `brindle add --re-add` gives it a member back\n"
+            Outcome::Served => format!("{device}: its array is served already, and uses it\n"),
+            Outcome::Back => format!(
+                "{device}: its array is served already, and does without it; to give it back: {}\n",
+                self.next.as_deref().unwrap_or_default()
             ),
-            Outcome::Foreign => format!(
-                "{device}: the settings do not mean its array, {}\n",
-                self.uuid.as_deref().unwrap_or_default()
-            ),
+            Outcome::Foreign => match &self.why {
+                Some(why) => format!("{device}: the settings do not mean its array: {why}\n"),
+                None => format!(
+                    "{device}: the settings do not mean its array, {}\n",
+                    self.uuid.as_deref().unwrap_or_default()
+                ),
+            },
             Outcome::Waiting => format!("{device}: the other members of its array are waited for already\n"),
             Outcome::Started => self.changed.iter().map(|words| format!("{words}\n")).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daemon_of_systemds_is_started_anew_by_its_unit() {
+        assert_eq!(unit("0::/system.slice/brindle.service\n"), Some("brindle.service"));
+        assert_eq!(
+            unit("4:memory:/x\n1:name=systemd:/system.slice/brindle.service\n"),
+            Some("brindle.service")
+        );
+        assert_eq!(unit("0::/user.slice/user-0.slice/session-1.scope\n"), None);
+        assert_eq!(unit("0::/system.slice/ssh.service\n"), None);
     }
 }

@@ -4,6 +4,7 @@ mod absent;
 mod config;
 mod incremental;
 mod more;
+mod running;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,7 +15,7 @@ use brindle_host::opening::{Config, VolumeOpening};
 use crate::base::failure::Failure;
 use crate::base::{report, runtime};
 use crate::client::ask::{self, Target};
-use crate::client::choice::{Choice, lacking, this_host};
+use crate::client::choice::{Choice, Hosts, lacking};
 use crate::client::control::Request;
 use crate::client::monitor;
 use crate::client::monitor::{MdadmArray, MdadmConf, is_named};
@@ -82,6 +83,11 @@ fn members(config: &Config, folder: &Path, wait: u64, room: Room) -> Result<Gath
             found.name.escape_debug()
         );
     }
+    let is_elsewhere = |found: &Findable| served.contains(&found.uuid);
+    let foreign =
+        scanned.all.iter().filter(|found| !is_elsewhere(found)).filter_map(|found| meant.foreign(found));
+    let foreign: Vec<String> = foreign.collect();
+    foreign.iter().for_each(|why| eprintln!("brindle: not served: {why}"));
     let configured = absent::configured(config, &scanned, |found| choice.is_meant(found));
     let mut gathered = Gathered { members: Vec::new(), bitmaps: Vec::new(), configured };
     let all: Vec<&Findable> = scanned.all.iter().filter(|found| choice.is_meant(found)).collect();
@@ -111,10 +117,12 @@ fn members(config: &Config, folder: &Path, wait: u64, room: Room) -> Result<Gath
         }
     }
     if gathered.members.is_empty() && gathered.configured.is_empty() && config.monitor.is_none() {
-        return Err(Failure::Refused(
-            "nothing that the settings name can be served: `brindle examine --scan` lists what is there"
-                .to_owned(),
-        ));
+        let found = if foreign.is_empty() {
+            "`brindle examine --scan` lists what is there".to_owned()
+        } else {
+            foreign.join("; ")
+        };
+        return Err(Failure::Refused(format!("nothing that the settings name can be served: {found}")));
     }
     Ok(gathered)
 }
@@ -122,18 +130,21 @@ fn members(config: &Config, folder: &Path, wait: u64, room: Room) -> Result<Gath
 /// Arrays that a daemon is to serve, among all that are found.
 struct Meant<'a> {
     config: &'a Config,
-    /// The host whose arrays are served without being named; `none` and `any` are words.
-    own: String,
+    /// The hosts whose arrays are served without being named.
+    own: Hosts,
     /// Arrays that mdadm.conf names.
     of_md: Vec<MdadmArray>,
 }
 
 impl<'a> Meant<'a> {
     fn by(config: &'a Config) -> Self {
-        let own = config.homehost.clone().unwrap_or_else(this_host);
         // A file that can't be read names nothing.
-        let of_md = MdadmConf::read(None).unwrap_or_default().arrays;
-        Self { config, own, of_md }
+        let conf = MdadmConf::read(None).unwrap_or_default();
+        let mut own = Hosts::said(config.homehost.as_deref());
+        if let (None, Some(host), Hosts::These(names)) = (&config.homehost, conf.homehost, &mut own) {
+            names.push(host);
+        }
+        Self { config, own, of_md: conf.arrays }
     }
 
     /// Named by the settings, or of this host and not left to md.
@@ -151,11 +162,33 @@ impl<'a> Meant<'a> {
     }
 
     fn is_own(&self, found: &Findable) -> bool {
-        match self.own.as_str() {
-            "none" => false,
-            "any" => true,
-            own => found.homehost.as_deref() == Some(own),
+        self.own.start(found.homehost.as_deref())
+    }
+
+    /// The reason why something is not served that the settings don't name; nothing if they do, or want nothing else.
+    fn foreign(&self, found: &Findable) -> Option<String> {
+        let Hosts::These(names) = &self.own else { return None };
+        if self.is_meant(found) || self.is_mds(found) {
+            return None;
         }
+        let name = found.name.escape_debug();
+        let mine = names.first().map_or_else(String::new, |own| own.escape_debug().to_string());
+        Some(match &found.homehost {
+            _ if is_pool(found) => format!(
+                "pool {name}: a pool is served if the settings name it: name = \"{name}\" below [[pools]]"
+            ),
+            None => {
+                format!("array {name}: it names no host: name = \"{name}\" below [[arrays]] has it served")
+            }
+            Some(host) => {
+                let host = host.escape_debug();
+                format!(
+                    "array {name}: it is of host {host}, and this host is {mine}: if it was renamed, homehost = \"{host}\" in the settings \
+                     has all arrays of {host} served, name = \"{name}\" below [[arrays]] this one, and `brindle update --update homehost` \
+                     makes it this host's"
+                )
+            }
+        })
     }
 
     fn is_mds(&self, found: &Findable) -> bool {
@@ -249,15 +282,21 @@ mod tests {
             ("none", md("a"), false),
             ("there", md("a"), false),
         ] {
-            let meant = Meant { config: &config, own: own.to_owned(), of_md: vec![of_md] };
+            let meant = Meant { config: &config, own: Hosts::said(Some(own)), of_md: vec![of_md] };
             let one = found("a", Some("here"), "1.2");
             assert_eq!((meant.is_meant(&one), meant.is_left_to_md(&one)), (false, is_own), "{own}");
         }
-        let of = |of_md: Vec<MdadmArray>| Meant { config: &config, own: "here".to_owned(), of_md };
+        let of = |of_md: Vec<MdadmArray>| Meant { config: &config, own: Hosts::said(Some("here")), of_md };
         let here = found("a", Some("here"), "1.2");
         assert!(of(vec![by_uuid("5:6:7:8")]).is_meant(&here));
         assert!(of(vec![md("b")]).is_meant(&found("b", Some("here"), "1.2")), "the settings name it");
         assert!(!of(vec![md("tank")]).is_left_to_md(&found("tank", None, "pool")));
-        assert!(!of(Vec::new()).is_meant(&found("a", Some("there"), "1.2")));
+        let there = found("a", Some("there"), "1.2");
+        assert!(!of(Vec::new()).is_meant(&there));
+        let why = of(Vec::new()).foreign(&there).unwrap();
+        for word in ["array a", "host there", "this host is here", "homehost = \"there\""] {
+            assert!(why.contains(word), "{why}");
+        }
+        assert_eq!(of(Vec::new()).foreign(&here), None);
     }
 }

@@ -16,6 +16,7 @@ use brindle_host::opening::{Listen, MetricsConfig};
 pub(super) struct ScrapePlan {
     doors: Vec<(Listen, ListenPlace)>,
     pub(super) bearer: Option<BearerFile>,
+    full: bool,
 }
 
 /// The secret of scrapes, and the file that has it.
@@ -58,7 +59,8 @@ impl ScrapePlan {
             Ok((listen.clone(), place))
         };
         let doors = wanted.listen.iter().map(door).collect::<Result<_, Failure>>()?;
-        Ok(Self { doors, bearer: wanted.bearer.as_deref().map(BearerFile::read).transpose()? })
+        let bearer = wanted.bearer.as_deref().map(BearerFile::read).transpose()?;
+        Ok(Self { doors, bearer, full: wanted.full })
     }
 
     /// Listens; the names of the sockets are kept as long as the result lives.
@@ -95,8 +97,8 @@ impl ScrapePlan {
     /// Begins to answer.
     pub(super) fn serve(&self, doors: Vec<Door>, name: &str, snapshot: &Snapshot) -> Result<(), Failure> {
         for door in doors {
-            let (name, snapshot) = (name.to_owned(), snapshot.clone());
-            let text = move || snapshot.metrics(&name, env!("CARGO_PKG_VERSION")).text();
+            let (name, snapshot, full) = (name.to_owned(), snapshot.clone(), self.full);
+            let text = move || snapshot.metrics(&name, env!("CARGO_PKG_VERSION"), full).text();
             let bearer = self.bearer.as_ref().map(|of| of.bearer.clone());
             let metrics = Metrics { text: Box::new(text), bearer };
             metrics
