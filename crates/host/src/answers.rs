@@ -78,6 +78,11 @@ pub enum RequestOutcome {
         name: String,
         /// `/dev/nbd0`.
         device: String,
+        /// The name that udev has given to it; none if it has given none.
+        link: Option<String>,
+        /// The reason why it has none, though udev runs.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        remark: Option<String>,
     },
     /// It has been ended.
     Detached {

@@ -13,8 +13,8 @@ use brindle_io::sync::{Either, join_all, race};
 
 use crate::answers::RequestOutcome;
 use crate::attach::{
-    Attached, Attaching, DEAD_TIMEOUT, Driver, MOST_CONNECTIONS, announce, devices_of, identifier, in_use,
-    is_in_use, pairs, serve_own_host, wanted,
+    Attached, Attaching, DEAD_TIMEOUT, Driver, MOST_CONNECTIONS, Naming, announce, devices_of, identifier,
+    in_use, is_in_use, name, pairs, serve_own_host, unname, wanted,
 };
 use crate::error::HostError;
 use crate::mailbox;
@@ -31,8 +31,14 @@ const CONNECTIONS: u8 = 2;
 const TRIES: [Duration; 3] =
     [Duration::from_millis(0), Duration::from_millis(1_000), Duration::from_millis(5_000)];
 
+/// A device of the kernel that was made just now.
+struct Made {
+    attached: Attached,
+    identifier: String,
+}
+
 impl Service {
-    /// Makes a device of the kernel of a volume.
+    /// Makes a device of the kernel of a volume, and has udev name it.
     ///
     /// # Errors
     /// There is no such volume, it has a device, or the kernel makes none.
@@ -41,6 +47,14 @@ impl Service {
         name: &str,
         how: Attaching,
     ) -> Result<RequestOutcome, HostError> {
+        let made = self.make_device(name, how).await?;
+        let (name, device) = (made.attached.export.clone(), made.attached.device());
+        let naming = self.named(vec![made]).await.pop().map_or(Naming::NoUdev, |(_, naming)| naming);
+        Ok(RequestOutcome::Attached { name, device, link: naming.name(), remark: naming.remark() })
+    }
+
+    /// Makes a device of the kernel of a volume, which udev does not know yet.
+    async fn make_device(self: &Rc<Self>, name: &str, how: Attaching) -> Result<Made, HostError> {
         let (export, key) = self.attachable(name)?;
         if let Some(attached) = self.attached_to(&export) {
             let why = format!("it is attached already, as {}", attached.device());
@@ -51,18 +65,32 @@ impl Service {
         let (own, theirs) = pairs(how.connections.clamp(1, MOST_CONNECTIONS)).map_err(refused)?;
         self.serve_sockets(&export, own)?;
         self.prepare_for_own_host();
-        let wanted = wanted(&terms, how, identifier(&key, &export), &theirs);
+        let identifier = identifier(&key, &export);
+        let wanted = wanted(&terms, how, identifier.clone(), &theirs);
         let asked = mailbox::on_thread(&self.io, "attach", move || {
             let _theirs = theirs;
-            let index = Driver::find()?.connect(&wanted)?;
-            announce(Path::new(BLOCK), index);
-            Ok(index)
+            Driver::find()?.connect(&wanted)
         });
         let index = asked.await.map_err(refused)?;
         let attached = Attached { export, index };
         self.attached.borrow_mut().push(attached.clone());
         self.publish();
-        Ok(RequestOutcome::Attached { name: attached.export.clone(), device: attached.device() })
+        Ok(Made { attached, identifier })
+    }
+
+    /// Has udev name devices that were made, and waits until it has, or for a time.
+    async fn named(&self, made: Vec<Made>) -> Vec<(Attached, Naming)> {
+        mailbox::on_thread(&self.io, "udev", move || {
+            let devices: Vec<_> =
+                made.iter().map(|one| (one.attached.index, one.identifier.clone())).collect();
+            name(Path::new(BLOCK), &devices);
+            let naming = |one: Made| {
+                let naming = Naming::of(one.attached.index, &one.identifier);
+                (one.attached, naming)
+            };
+            made.into_iter().map(naming).collect()
+        })
+        .await
     }
 
     /// Ends the device of a volume, unless somebody has it open for himself.
@@ -81,6 +109,10 @@ impl Service {
             }
         };
         self.end_device(&attached).await?;
+        if let Ok((export, key)) = self.attachable(&attached.export) {
+            let (index, identifier) = (attached.index, identifier(&key, &export));
+            mailbox::on_thread(&self.io, "udev", move || unname(Path::new(BLOCK), index, &identifier)).await;
+        }
         Ok(RequestOutcome::Detached {
             name: attached.export.clone(),
             device: attached.device(),
@@ -169,15 +201,24 @@ impl Service {
         });
         let all: Vec<(bool, Vec<String>)> = arrays.chain(pools).collect();
         let how = Attaching { index: None, connections: CONNECTIONS, dead_timeout: DEAD_TIMEOUT };
+        let mut made = Vec::new();
         for export in all.into_iter().filter(|(wanted, _)| *wanted).flat_map(|(_, exports)| exports) {
             let is_there =
                 self.attachable(&export).is_ok_and(|(_, key)| !devices_of(Path::new(BLOCK), &key).is_empty());
             if is_there || self.attached_to(&export).is_some() {
                 continue;
             }
-            match self.attach(&export, how).await {
-                Ok(_) => tracing::info!("{export}: it is attached, as its settings say"),
+            match self.make_device(&export, how).await {
+                Ok(one) => made.push(one),
                 Err(why) => tracing::warn!("{export}: it is not attached, which its settings ask for: {why}"),
+            }
+        }
+        // udev names all of them at once.
+        for (Attached { export, index }, naming) in self.named(made).await {
+            match (naming.name(), naming.remark()) {
+                (Some(name), _) => tracing::info!("{export}: it is /dev/nbd{index}, named {name}"),
+                (None, None) => tracing::info!("{export}: it is /dev/nbd{index}"),
+                (None, Some(remark)) => tracing::warn!("{export}: it is /dev/nbd{index}; {remark}"),
             }
         }
     }

@@ -3,7 +3,8 @@
 # step NAME COMMAND...: runs a command; if it fails, the test is told the name.
 step() {
     echo "BEGIN $1" >/dev/ttyS1
-    echo "--- $*"
+    read -r up _ </proc/uptime
+    echo "--- $up s: $*"
     shift
     "$@"
     echo "END" >/dev/ttyS1

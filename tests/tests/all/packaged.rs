@@ -47,6 +47,15 @@ pub(crate) fn package_of(end: &str) -> Result<PathBuf, Missing> {
     Ok(names.into_iter().find(|path| path.to_str().unwrap().ends_with(end)).unwrap())
 }
 
+/// The content of a package that is unpacked sooner where instructions are emulated; made in this folder.
+pub(crate) fn without_compression(package: &Path, dir: &Path) -> Vec<u8> {
+    let (tree, plain) = (dir.join("tree"), dir.join("plain.deb"));
+    run("dpkg-deb", &["--raw-extract", text(package), text(&tree)]).ok();
+    run("dpkg-deb", &["-Znone", "--root-owner-group", "--build", text(&tree), text(&plain)]).ended(0);
+    fs::remove_dir_all(tree).unwrap();
+    fs::read(plain).unwrap()
+}
+
 fn run(program: &str, args: &[&str]) -> Ran {
     let mut command = Command::new(find(program).unwrap_or_else(|missing| panic!("{missing}")));
     command.args(args);

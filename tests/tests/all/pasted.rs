@@ -2,7 +2,8 @@
 //!
 //! The word behind a block's fence says what it is. `sh` runs as it stands; a `text` block right below shows lines of what it prints.
 //! `sh placeholders` has names to fill in, `sh destroys` loses what stands on what it names, `sh checkout` is for a clone of this
-//! repository: of these the words are held against what there is.
+//! repository: of these the words are held against what there is. `sh server` is for a machine of one's own: the module `server`
+//! types these in a guest. `toml settings` is a file of settings.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -64,6 +65,13 @@ fn blocks() -> Vec<Block> {
         }
     }
     blocks
+}
+
+/// The texts of all blocks of a document that are of this kind.
+pub(crate) fn blocks_of(document: &str, kind: &str) -> Vec<String> {
+    let place = format!("{document}:");
+    let meant = |block: &Block| block.place.starts_with(&place) && block.kind == kind;
+    blocks().into_iter().filter(meant).map(|block| block.text).collect()
 }
 
 /// Where a block runs: an empty folder, and a runtime folder of its own. Servers that it leaves are ended.
@@ -173,7 +181,14 @@ fn blocks_that_are_not_pasted_say_what_there_is() {
     for Block { place, kind, text, .. } in blocks() {
         match kind.as_str() {
             "sh" => continue,
-            "sh placeholders" | "sh destroys" | "sh checkout" => {}
+            "sh placeholders" | "sh destroys" | "sh checkout" | "sh server" => {}
+            "toml settings" => {
+                let file = tempfile::NamedTempFile::new().unwrap();
+                std::fs::write(&file, &text).unwrap();
+                let checked = program::brindle(["config".as_ref(), "--check".as_ref(), file.path()]);
+                assert_eq!(checked.code, 0, "{place}: {}", checked.err);
+                continue;
+            }
             other => {
                 let typed = |line: &str| line.starts_with("$ ") || line.starts_with("brindle ");
                 assert!(!text.lines().any(typed), "{place}: commands in a block of kind '{other}'");
@@ -194,6 +209,10 @@ fn blocks_that_are_not_pasted_say_what_there_is() {
                     assert!(root().join(path).join("src/main.rs").exists(), "{place}: {path}");
                 }
                 ["brindle", command, ref rest @ ..] => knows(&place, command, rest),
+                // The guest knows the rest.
+                _ if kind == "sh server" => {}
+                // A name to fill in.
+                [name, ..] if name.contains('=') => {}
                 _ => panic!("{place}: nobody knows {words:?}"),
             }
         }

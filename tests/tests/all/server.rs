@@ -1,6 +1,6 @@
-//! A server as docs/server.md has it: a Debian with systemd, udev and mdadm, into which the package is put. An array of ours and one
-//! of md's are there, and each is left to its owner. Two boots on one disk, and `BRINDLE_BOOTS` more between them. In the first the
-//! service is restarted under load `BRINDLE_RESTARTS` times (once).
+//! A server as docs/server.md has it: a Debian with systemd, udev and mdadm, into which the package is put. The blocks of that page are
+//! typed from top to bottom. An array of ours and one of md's are there, and each is left to its owner. Two boots on one disk, and
+//! `BRINDLE_BOOTS` more between them. In the first the service is restarted under load `BRINDLE_RESTARTS` times (once).
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use brindle_tests::vm::{Kernel, Report, Vm, debian};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::packaged;
+use crate::{packaged, pasted};
 
 /// Functions that all scripts call.
 const HELPERS: &str = include_str!("server/helpers.sh");
@@ -24,7 +24,8 @@ const LAST: &str = include_str!("server/last.sh");
 
 /// The disks of a server.
 struct Machine {
-    package: Vec<u8>,
+    /// The package, the blocks of the page, and its sample of settings.
+    payload: Vec<(String, Vec<u8>)>,
     dir: TempDir,
     /// Four members of ours, one of md's. One more would take virtio's serial numbers away, by which scripts find them: with the disk
     /// of the system these are as many as are devices of their own.
@@ -33,18 +34,23 @@ struct Machine {
 
 impl Machine {
     fn new() -> Option<Self> {
-        let package = std::fs::read(or_skip(packaged::package_of(".deb"))?).unwrap();
+        let package = or_skip(packaged::package_of(".deb"))?;
         let dir = tempfile::tempdir().unwrap();
+        let mut payload =
+            vec![("brindle.deb".to_owned(), packaged::without_compression(&package, dir.path()))];
+        let blocks = pasted::blocks_of("server.md", "sh server").into_iter().zip(1..);
+        payload.extend(blocks.map(|(text, number)| (format!("block-{number}"), text.into_bytes())));
+        let sample = pasted::blocks_of("server.md", "toml settings").into_iter().next().expect("a sample");
+        payload.push(("sample.toml".to_owned(), sample.into_bytes()));
         let mut disks = files::members(dir.path(), "disk", 4, 48 << 20);
         disks.extend(files::members(dir.path(), "other", 1, 16 << 20));
         or_skip(debian::disk(&dir.path().join("own")))?;
-        Some(Self { package, dir, disks })
+        Some(Self { payload, dir, disks })
     }
 
     fn boot(&self, script: &str) -> Option<Report> {
-        let payload = [("brindle.deb".to_owned(), self.package.clone())];
         let own = self.dir.path().join("own");
-        let vm = or_skip(Vm::on(Kernel::Release).and_then(|vm| vm.debian(&own, &payload)))?;
+        let vm = or_skip(Vm::on(Kernel::Release).and_then(|vm| vm.debian(&own, &self.payload)))?;
         let script = format!("{HELPERS}\n{script}");
         Some(vm.disks(&self.disks).limit(Duration::from_secs(900)).run(&script).unwrap())
     }
@@ -108,7 +114,15 @@ fn a_server_has_its_array_after_a_reboot() {
     assert_eq!((&first["early"], &first["errors"], &first["rights"]), ("0", "0", "0"));
     assert_eq!((&first["same"], &first["another"]), ("yes", "yes"));
     assert_eq!(first["kept"], restarts);
-    assert!(first["device"].starts_with("/dev/nbd"), "{}", &first["device"]);
+    let device = &first["device"];
+    assert!(device.starts_with("/dev/nbd"), "{device}");
+    assert_eq!(
+        (&first["detached"], &first["attached"]),
+        ("gone", &*format!("data is {device}, named /dev/brindle/data"))
+    );
+    let blocks = pasted::blocks_of("server.md", "sh server").len();
+    assert_eq!((&first["pasted"], &first["mailed"]), (&*blocks.to_string(), "1"));
+    assert_eq!(json(&first, "sampled")["limits"]["bandwidth"], 200 << 20);
     assert_eq!(&first["taken"], &first["md_disk"]);
     assert_eq!(names(&json(&first, "unheld")), ["data"]);
     each_has_its_own(&first);

@@ -81,7 +81,12 @@ pub(crate) fn attach(args: &Attach) -> Result<(), Failure> {
         },
     )?;
     let device = answer["device"].as_str().unwrap_or_default();
-    tell(args.json, &answer, &format!("{} is {device}\n", args.array))
+    let more = match (answer["link"].as_str(), answer["remark"].as_str()) {
+        (Some(link), _) => format!(", named {link}"),
+        (None, Some(remark)) => format!("; {remark}"),
+        (None, None) => String::new(),
+    };
+    tell(args.json, &answer, &format!("{} is {device}{more}\n", args.array))
 }
 
 /// `brindle detach`.

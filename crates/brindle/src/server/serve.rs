@@ -59,6 +59,7 @@ pub(crate) use checked::{Checked, check};
 use detached::Detached;
 use joining::Door;
 pub(crate) use joining::{Joining, JoiningArray, JoiningPool, Joins};
+pub(crate) use notify::starts_within;
 use places::ListenPlace;
 use reload::{Admission, Anew};
 use takeover::{AskedToHandOver, Predecessor, hand_over};
@@ -239,12 +240,15 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     let scrapes = scraped.addresses.clone();
     metrics.serve(scraped.doors, service.name(), &snapshot)?;
     announce((job.folder, job.json), service, &scrapes, detached.as_ref())?;
+    let took_over = predecessor.is_some();
     if let Some(predecessor) = predecessor {
         predecessor.ready()?;
     }
-    settle(is_daemon);
+    // Mounts find devices that the settings ask for. Behind a daemon that ended just now they are there.
+    let makes_devices = !took_over && opening.volumes.iter().any(|volume| volume.attach);
+    settle(is_daemon, !makes_devices);
     detached.map_or(Ok(()), Detached::serves)?;
-    let outcome = world.io.block_on(run(service, world, &ended, opening));
+    let outcome = world.io.block_on(run(service, world, &ended, (opening, makes_devices)));
     let successor = asked.get();
     if successor.is_none() {
         notify::stopping();
@@ -282,12 +286,14 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     outcome
 }
 
-/// Closes listeners of an earlier server that this one does not use, and tells a service manager that the exports answer. It
-/// keeps the listeners of a daemon.
-fn settle(is_daemon: bool) {
+/// Closes listeners of an earlier server that this one does not use, and tells a service manager that the exports answer, if all is
+/// ready. It keeps the listeners of a daemon.
+fn settle(is_daemon: bool, is_ready: bool) {
     uring::keep_listeners(false);
     let closed = uring::close_unclaimed();
-    notify::ready();
+    if is_ready {
+        notify::ready();
+    }
     if is_daemon {
         match uring::listeners() {
             Ok(listeners) => notify::store(&listeners, &closed),
@@ -550,12 +556,13 @@ fn start(
     Ok((Served { service, world }, anew, sockets, joins))
 }
 
-/// Serves until an order to stop, or until each array was stopped; then drains, flushes and marks clean.
+/// Serves until an order to stop, or until each array was stopped; then drains, flushes and marks clean. `tells_of_devices`: a service
+/// manager is not told yet that the server is ready.
 async fn run(
     service: &Rc<Service>,
     world: &World,
     ended: &Shutdown,
-    opening: &Opening,
+    (opening, tells_of_devices): (&Opening, bool),
 ) -> Result<(), Failure> {
     for exported in service.arrays() {
         exported.resync();
@@ -564,7 +571,10 @@ async fn run(
     let volumes = opening.volumes.clone();
     let attached =
         move |name: &str, uuid: &str| volumes.iter().any(|one| one.attach && one.means(name, uuid));
-    drop(world.io.spawn(Rc::clone(service).attach_wanted(attached)));
+    let made = world.io.spawn(Rc::clone(service).attach_wanted(attached));
+    if tells_of_devices {
+        drop(world.io.spawn(notify::ready_behind(made, world.io.clone())));
+    }
     service.share_spares();
     if opening.policies.re_add {
         world.io.spawn(Rc::clone(service).take_again());

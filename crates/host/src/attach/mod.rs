@@ -7,6 +7,7 @@
 mod message;
 mod netlink;
 mod reclaim;
+mod udev;
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use rustix::fs::{Mode, OFlags};
 pub(crate) use message::Wanted;
 pub(crate) use netlink::{Driver, pairs};
 pub(crate) use reclaim::serve_own_host;
+pub(crate) use udev::{Naming, announce, name, unname};
 
 /// The most connections of a device.
 pub const MOST_CONNECTIONS: u8 = 8;
@@ -76,11 +78,6 @@ pub(crate) fn identifier(key: &str, export: &str) -> String {
         None => safe(export),
     };
     format!("{key} {name}")
-}
-
-/// Has udev look at a device again: the kernel told of it before it had its identifier.
-pub(crate) fn announce(block: &Path, index: u32) {
-    let _without_udev = std::fs::write(block.join(format!("nbd{index}")).join("uevent"), "change");
 }
 
 /// Whether somebody has a block device for himself: a mount, a swap space, another device on it.

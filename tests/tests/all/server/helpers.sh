@@ -10,6 +10,15 @@ until_so() {
     return 1
 }
 
+pasted=0
+
+# paste WORDS: types the next block of docs/server.md, which has these words.
+paste() {
+    pasted=$((pasted + 1))
+    step "block $pasted has '$1'" grep -F -e "$1" "block-$pasted"
+    step "block $pasted" . "./block-$pasted"
+}
+
 # up: waits until systemd has started all, and puts how that went.
 up() {
     systemctl is-system-running --wait >/tmp/state || true
@@ -53,12 +62,14 @@ look() {
     owners
     # It was whole and clean when the machine was switched off, and so was the file system on it.
     put status "$(brindle status --json data | tr -d '\n')"
-    put unclean "$(journalctl -b -u brindle --no-pager | grep -c 'was not stopped' || true)"
-    put recovered "$(journalctl -b -k --no-pager | grep -c 'EXT4-fs (nbd.*recover' || true)"
+    # Each look at the journal takes a second or two.
+    journalctl -b --no-pager -o short-monotonic >/tmp/now
+    journalctl -b -1 _PID=1 -o export --output-fields=UNIT,MESSAGE_ID,MESSAGE >/tmp/before
+    put unclean "$(grep ' brindle\[' /tmp/now | grep -c 'was not stopped' || true)"
+    put recovered "$(grep -c 'EXT4-fs (nbd.*recover' /tmp/now || true)"
     # Things were ended in this order, and none of them by force.
-    put order "$(journalctl -b -1 MESSAGE_ID=$STOPPED -o export --output-fields=UNIT |
-        sed -nE 's/^UNIT=((load|brindle).service|srv.mount)$/\1/p' | tail -n 3 | tr '\n' ' ')"
-    put forced "$(journalctl -b -1 --no-pager _PID=1 | grep -cE '(load|brindle|srv).*(timed out|Killing|unmounting)' || true)"
+    put order "$(of_before | sed -nE "s/^$STOPPED ((load|brindle).service|srv.mount) .*/\1/p" | tail -n 3 | tr '\n' ' ')"
+    put forced "$(grep -cE '^MESSAGE=.*(load|brindle|srv).*(timed out|Killing|unmounting)' /tmp/before || true)"
     put stopping "$((($(at $STOPPED brindle.service) - $(at $STOPPING load.service)) / 1000))"
 }
 
@@ -66,8 +77,16 @@ look() {
 STOPPING=de5b426a63be47a7b6ac3eaac82e2f6f
 STOPPED=9d1aaa27d60140bd96365438aad20286
 
+# of_before: message, unit and microsecond of what systemd said in the boot before.
+of_before() {
+    awk -F = '
+        $1 == "__MONOTONIC_TIMESTAMP" { time = $2 }
+        $1 == "MESSAGE_ID" { id = $2 }
+        $1 == "UNIT" { unit = $2 }
+        $0 == "" { print id, unit, time; id = unit = "-" }' /tmp/before
+}
+
 # at MESSAGE UNIT: the microsecond at which the boot before had, for the last time, that message of a unit.
 at() {
-    journalctl -b -1 "MESSAGE_ID=$1" "UNIT=$2" -o export --output-fields=UNIT |
-        sed -n 's/^__MONOTONIC_TIMESTAMP=//p' | tail -n 1
+    of_before | sed -n "s/^$1 $2 //p" | tail -n 1
 }

@@ -6,6 +6,7 @@ use brindle_host::opening::{Config, MonitorConfig};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::ignore;
 use super::running::{Written, written};
 use crate::base::failure::Failure;
 use crate::base::{report, runtime};
@@ -25,7 +26,7 @@ pub(crate) fn config(args: &cli::Config) -> Result<(), Failure> {
         return check(file, args.json);
     }
     if let Some(file) = &from.ignore {
-        return ignore(file, args.json);
+        return ignore::ignore(file, args.json);
     }
     if from.schema {
         return report::print_json(&schema());
@@ -100,40 +101,6 @@ fn check(file: &Path, json: bool) -> Result<(), Failure> {
         count(config.arrays.len(), "array"),
         count(config.pools.len(), "pool"),
     ))
-}
-
-/// Lines for mdadm.conf.
-#[derive(Serialize)]
-struct Ignored {
-    lines: Vec<String>,
-    without_uuid: Vec<String>,
-}
-
-fn ignore(file: &Path, json: bool) -> Result<(), Failure> {
-    let config = Settings::read(file)?.config;
-    let (mut lines, mut without_uuid) = (Vec::new(), Vec::new());
-    for array in &config.arrays {
-        match &array.uuid {
-            Some(uuid) => lines.push(format!("ARRAY <ignore> UUID={}", uuid.escape_debug())),
-            None => without_uuid.extend(array.name.clone()),
-        }
-    }
-    if json {
-        return report::print_json(&Ignored { lines, without_uuid });
-    }
-    for name in &without_uuid {
-        eprintln!(
-            "brindle: '{}' has no uuid in {}: mdadm needs it to leave an array alone",
-            name.escape_debug(),
-            file.display()
-        );
-    }
-    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    report::print(&text)?;
-    eprintln!(
-        "brindle: put these lines into /etc/mdadm/mdadm.conf, then run `update-initramfs -u`, since the initramfs has a copy of it"
-    );
-    Ok(())
 }
 
 /// Settings that serve the arrays and pools that run.

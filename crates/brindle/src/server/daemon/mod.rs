@@ -2,6 +2,7 @@
 
 mod absent;
 mod config;
+mod ignore;
 mod incremental;
 mod more;
 mod running;
@@ -73,6 +74,7 @@ fn members(config: &Config, folder: &Path, wait: u64, room: Room) -> Result<Gath
         own: None,
         wait: Duration::from_millis(wait),
     };
+    serve::starts_within(choice.wait);
     let (scanned, served) = choice.wait_for_members(folder);
     for volume in config.volumes().filter(|volume| !scanned.all.iter().any(|found| means(volume, found))) {
         eprintln!("brindle: {} was not found", called(volume));

@@ -12,7 +12,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use brindle_host::mailbox;
+use brindle_io::sync::race;
 use brindle_io::uring::{HandedListener, ListenerPlace};
+use brindle_io::{Io, Task};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +24,12 @@ const SOCKET: &str = "NOTIFY_SOCKET";
 
 /// Time that a manager that does not read may hold the server up.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Time within which devices that the settings ask for are made, as a rule.
+const DEVICES: brindle_io::Duration = brindle_io::Duration::from_millis(20_000);
+
+/// A wait that a service manager bears without being told: the unit gives a start twice as long.
+const USUAL_START: Duration = Duration::from_secs(60);
 
 /// Names the microseconds within which a manager wants to hear that the server works, and the process that is meant.
 const WATCHDOG: [&str; 2] = ["WATCHDOG_USEC", WATCHED_PROCESS];
@@ -111,6 +120,21 @@ pub(super) fn ready() {
     }
     if TAKEN_OVER.get().is_some() {
         main_process(std::process::id().cast_signed());
+    }
+}
+
+/// Tells the service manager that the server is ready once devices are made that the settings ask for, or that time is over: systemd
+/// mounts them behind that.
+pub(super) async fn ready_behind(made: Task<()>, io: Io) {
+    race(made, io.sleep(DEVICES)).await;
+    mailbox::on_thread(&io, "ready", ready).await;
+}
+
+/// Tells the service manager that the server waits for so long before it starts.
+pub(crate) fn starts_within(wait: Duration) {
+    if let Some(manager) = manager().filter(|_| wait > USUAL_START) {
+        let micros = (wait + 2 * USUAL_START).as_micros();
+        let _ = manager.tell(format!("EXTEND_TIMEOUT_USEC={micros}").as_bytes());
     }
 }
 
