@@ -20,24 +20,23 @@ fn the_newer_kernel_is_newer() {
         return;
     };
     assert!(newer.version() > release.version(), "{:?}, {:?}", newer.version(), release.version());
-    for vm in [release, newer] {
-        let wanted = vm.version();
-        let has_linear = vm.has_linear();
-        let report =
-            vm.run("put release $(uname -r); put levels \"$(sed -n 's/^Personalities ://p' /proc/mdstat)\"");
-        let report = report.unwrap();
-        let begins = format!("{}.{}.", wanted.0, wanted.1);
-        assert!(report["release"].starts_with(&begins), "{} is not {wanted:?}", &report["release"]);
-        let levels = &report["levels"];
-        for level in ["raid0", "raid1", "raid4", "raid5", "raid6", "raid10"] {
-            assert!(levels.contains(&format!("[{level}]")), "{wanted:?} has {levels}");
-        }
-        assert_eq!(levels.contains("[linear]"), has_linear, "{wanted:?} has {levels}");
+}
+
+/// The kernel, which has to be the one that was asked for, and its levels of md.
+const TELL: &str = "put release $(uname -r); put levels \"$(sed -n 's/^Personalities ://p' /proc/mdstat)\"\n";
+
+fn is_kernel(report: &Report, (wanted, has_linear): ((u32, u32), bool)) {
+    let begins = format!("{}.{}.", wanted.0, wanted.1);
+    assert!(report["release"].starts_with(&begins), "{} is not {wanted:?}", &report["release"]);
+    let levels = &report["levels"];
+    for level in ["raid0", "raid1", "raid4", "raid5", "raid6", "raid10"] {
+        assert!(levels.contains(&format!("[{level}]")), "{wanted:?} has {levels}");
     }
+    assert_eq!(levels.contains("[linear]"), has_linear, "{wanted:?} has {levels}");
 }
 
 #[test]
-fn disks_have_the_order_content_and_sectors_that_the_test_gave() {
+fn kernel_and_disks_have_the_release_order_content_and_sectors_that_the_test_gave() {
     let dir = tempfile::tempdir().unwrap();
     let images = files::members(dir.path(), "disk", 20, MIB);
     for (i, image) in images.iter().enumerate() {
@@ -47,12 +46,14 @@ fn disks_have_the_order_content_and_sectors_that_the_test_gave() {
     for (count, kind) in [(6, "/dev/vd"), (20, "/dev/sd")] {
         let (large, small) = images[..count].split_at(count / 2);
         for vm in machines() {
+            let kernel = (vm.version(), vm.has_linear());
             let report = vm
                 .disks(large)
                 .sector(4096)
                 .disks(small)
                 .run(&format!(
-                    "for i in $(seq 0 {}); do
+                    "{TELL}
+                     for i in $(seq 0 {}); do
                          put $i $(sha /dev/member/$i)
                          put sector$i $(blockdev --getss /dev/member/$i)
                      done
@@ -60,6 +61,7 @@ fn disks_have_the_order_content_and_sectors_that_the_test_gave() {
                     count - 1
                 ))
                 .unwrap();
+            is_kernel(&report, kernel);
             assert!(report["kind"].starts_with(kind), "{}", &report["kind"]);
             for (i, image) in images[..count].iter().enumerate() {
                 assert_eq!(report[i.to_string().as_str()], files::sha256(image), "disk {i}");

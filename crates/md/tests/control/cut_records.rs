@@ -56,13 +56,17 @@ fn ends(sb: &mut Superblock, from: To, position: u64) {
 const VERSIONS: [Version; 4] = [Version::V1_2, Version::V1_1, Version::V1_0, Version::V0_90(Endian::Little)];
 const LEVELS: [Level; 4] = [Level::Raid5, Level::Raid6, Level::Raid4, Level::Raid10];
 
+/// Bytes of each member that hold data: eight rows, so that each member has had each place of a row.
+const SIZE: u64 = 512 << 10;
+
 /// An array that holds a pattern, at event 30.
 fn full(level: Level, members: usize, version: Version) -> (World, Vec<u8>) {
     let mut spec = spec(level, members, version);
     // There is room for what is moved before the data, or behind.
-    spec.size = Some(2 * MIB);
+    spec.roles = (0..members).map(|n| Some(new_member(n, 2 * MIB))).collect();
+    spec.size = Some(SIZE);
     if has_room(version) {
-        spec.data_offset = Some(2 * MIB);
+        spec.data_offset = Some(MIB);
     }
     let world = World::create(&spec);
     let array = world.open();
@@ -137,12 +141,12 @@ fn a_first_record_on_some_members_is_left_out_of_account() {
 fn a_first_record_of_a_shrink_or_of_another_chunk_or_layout_is_left_out_of_account() {
     let (world, content) = full(Level::Raid5, 4, Version::V1_2);
     let old = world.superblock(0);
-    let end = 2 * (2 * MIB);
+    let end = 2 * SIZE;
     let layout = 3; // right-symmetric
     for (to, backwards, position) in [
         (To { members: 3, layout: old.layout, chunk: old.chunk, shift: 256 << 10 }, true, end),
         (To { members: 4, layout: old.layout, chunk: 2 * old.chunk, shift: -(256 << 10) }, false, 0),
-        (To { members: 4, layout, chunk: old.chunk, shift: 256 << 10 }, true, 3 * (2 * MIB)),
+        (To { members: 4, layout, chunk: old.chunk, shift: 256 << 10 }, true, 3 * SIZE),
     ] {
         let world = world.reboot();
         for n in [1, 3] {
@@ -154,8 +158,8 @@ fn a_first_record_of_a_shrink_or_of_another_chunk_or_layout_is_left_out_of_accou
         let mixed = |left: &[usize]| (left.len() > 2).then_some(true);
         is_read(&world, 4, &content, mixed, &format!("to {} of {}", to.members, to.chunk));
         // Where something may have moved, nothing tells where which byte is.
-        world.change(1, |sb| sb.reshape.as_mut().unwrap().position = MIB);
-        world.change(3, |sb| sb.reshape.as_mut().unwrap().position = MIB);
+        world.change(1, |sb| sb.reshape.as_mut().unwrap().position = SIZE / 2);
+        world.change(3, |sb| sb.reshape.as_mut().unwrap().position = SIZE / 2);
         assert!(matches!(world.assembly(), Err(AssemblyError::Inconsistent { .. })));
     }
 }
@@ -170,7 +174,7 @@ fn a_last_record_that_some_members_lack_is_taken_as_theirs() {
             let (world, content) = full(level, 5, version);
             let new = world.superblock(0);
             for behind in [vec![1], vec![1, 2], vec![0, 2, 3, 4]] {
-                for position in [0, 3 * MIB, 16 * MIB] {
+                for position in [0, 3 * SIZE / 2, 8 * SIZE] {
                     let world = world.reboot();
                     let from = To { members: 4, layout: new.layout, chunk: new.chunk, shift: -(256 << 10) };
                     behind.iter().for_each(|&n| world.change(n, |sb| ends(sb, from, position)));
@@ -230,7 +234,7 @@ fn other_shapes_that_differ_are_refused_as_before() {
             (sb.level, sb.layout, sb.raid_disks, sb.events) = (6, sb.layout, 5, 31);
         },
         &|sb| {
-            ends(sb, To { members: 5, layout: sb.layout, chunk: sb.chunk * 2, shift: 0 }, MIB);
+            ends(sb, To { members: 5, layout: sb.layout, chunk: sb.chunk * 2, shift: 0 }, SIZE / 2);
             sb.reshape.as_mut().unwrap().new_chunk *= 4;
         },
     ];

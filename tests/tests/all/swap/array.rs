@@ -46,7 +46,7 @@ impl Shape {
     }
 }
 
-/// Arrays that lose one member at most.
+/// Arrays that lose one member at most. Brindle and md make them on sectors of 512 bytes.
 pub(super) const LOSE_ONE: [Shape; 6] = [
     shape("linear", "0.90", 3, 0, Side::Md),
     shape("0", "1.2", 3, 64, Side::Brindle),
@@ -56,7 +56,7 @@ pub(super) const LOSE_ONE: [Shape; 6] = [
     shape("10", "1.2", 4, 64, Side::Brindle).layout("f2"),
 ];
 
-/// Mirrors, and arrays that lose two.
+/// Mirrors, and arrays that lose two. Brindle makes them on sectors of 4096 bytes, as md does.
 pub(super) const LOSE_TWO: [Shape; 4] = [
     shape("1", "0.90", 2, 0, Side::Brindle),
     shape("1", "1.0", 3, 0, Side::Md),
@@ -68,6 +68,8 @@ pub(super) struct Array {
     pub(super) shape: &'static Shape,
     /// Tells it from others: number of its device in the machine.
     pub(super) number: usize,
+    /// The turn that its first one counts as: that tells the sectors of its members.
+    pub(super) first: usize,
     /// Indexed by role.
     pub(super) members: Vec<PathBuf>,
     /// Roles whose member the array goes on without.
@@ -94,12 +96,13 @@ impl fmt::Display for Array {
 }
 
 impl Array {
-    pub(super) fn new(dir: &Path, shape: &'static Shape, number: usize) -> Self {
+    pub(super) fn new(dir: &Path, shape: &'static Shape, number: usize, first: usize) -> Self {
         let rest = if ["0.90", "1.0"].contains(&shape.metadata) { REST } else { 0 };
         let members = files::members(dir, &format!("new{number}-"), shape.members, MEMBER + rest);
         Self {
             shape,
             number,
+            first,
             members,
             lost: Vec::new(),
             // All that a client may count on before the size is known: no array is smaller.

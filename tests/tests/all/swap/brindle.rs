@@ -71,16 +71,17 @@ struct Served<'a> {
     /// Its members by role, as Brindle is told them.
     devices: Devices,
     server: Server,
+    sector: u32,
     /// Hash of its content before anything was written.
     before: String,
 }
 
-/// Assembles every array, or makes it; reads, writes, and degrades it if it is Brindle's turn to. Members have sectors
-/// of so many bytes.
+/// Assembles every array, or makes it; reads, writes, and degrades it if it is Brindle's turn to. `sector` tells the bytes
+/// of a sector of its members.
 pub(super) fn turn(
     arrays: &mut [Array],
     client: &Client,
-    sector: u32,
+    sector: impl Fn(&Array) -> u32,
     source: &Source,
     dir: &Path,
     random: &mut Random,
@@ -89,6 +90,7 @@ pub(super) fn turn(
     let mut served = Vec::new();
     for array in arrays.iter_mut().filter(|array| array.made || array.shape.made_by == Side::Brindle) {
         array.rename(dir, random);
+        let sector = sector(array);
         let devices = Devices::over(&array.members, sector).unwrap_or_else(|why| panic!("{array}: {why}"));
         if !array.made {
             create(array, &devices.paths);
@@ -96,12 +98,12 @@ pub(super) fn turn(
         let before = array.sha256();
         let server = serve(array, &devices.paths, dir, random);
         turns.push((server.uri(), array.change(source, UNIT, random)));
-        served.push(Served { array, devices, server, before });
+        served.push(Served { array, devices, server, sector, before });
     }
     let hashes = client.write(source, &turns);
     assert_eq!(hashes.len(), served.len());
     for (served, hashes) in served.into_iter().zip(hashes) {
-        let array = &served.array;
+        let (array, sector) = (&served.array, served.sector);
         assert_eq!(hashes.0, served.before, "{array}: what Brindle reads from sectors of {sector}");
         assert_eq!(hashes.1, array.sha256(), "{array}: what Brindle wrote to sectors of {sector}");
         served.end();

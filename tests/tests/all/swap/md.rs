@@ -40,19 +40,28 @@ struct Turn {
 }
 
 /// Assembles every array, or makes it; reads, writes, has md recover what was lost and compare redundancy, and degrades
-/// the array if it is md's turn to.
-pub(super) fn turn(arrays: &mut [Array], vm: Vm, sector: u32, source: &Source, random: &mut Random) {
-    let mut disks: Vec<PathBuf> = arrays.iter().flat_map(|a| a.members.clone()).collect();
+/// the array if it is md's turn to. `sector` tells the bytes of a sector of its members.
+pub(super) fn turn(
+    arrays: &mut [Array],
+    vm: Vm,
+    sector: impl Fn(&Array) -> u32,
+    source: &Source,
+    random: &mut Random,
+) {
+    let disks_of = |array: &Array| {
+        let sector = sector(array);
+        array.members.clone().into_iter().map(move |path| (path, sector))
+    };
+    let mut disks: Vec<(PathBuf, u32)> = arrays.iter().flat_map(disks_of).collect();
     shuffle(&mut disks, random);
-    disks.push(source.path.clone());
-    let numbers = disks.iter().enumerate().map(|(number, path)| (path.clone(), number)).collect();
+    let numbers = disks.iter().enumerate().map(|(number, (path, _))| (path.clone(), number)).collect();
     let turns: Vec<Turn> = arrays
         .iter_mut()
         .map(|array| {
             let mut script = Script { text: String::new(), numbers: &numbers, number: array.number };
             let before = array.made.then(|| array.sha256());
             script.begin(array, random);
-            let pieces = array.change(source, u64::from(sector), random);
+            let pieces = array.change(source, u64::from(sector(array)), random);
             script.write(&pieces);
             script.recover(array);
             let lose = array.to_lose(Side::Md);
@@ -61,8 +70,9 @@ pub(super) fn turn(arrays: &mut [Array], vm: Vm, sector: u32, source: &Source, r
         })
         .collect();
     let script: String = turns.iter().map(|turn| &*turn.script).collect();
-    let vm = vm.disks(&disks).sector(sector).limit(Duration::from_secs(400));
-    let last = disks.len() - 1;
+    let last = disks.len();
+    let vm = disks.into_iter().fold(vm, |vm, (path, sector)| vm.disks_of(sector, [path]));
+    let vm = vm.disks([&source.path]).limit(Duration::from_secs(600));
     let report = vm.run(&format!("{HELPERS}source=/dev/member/{last}\n{script}")).unwrap();
     for (array, turn) in arrays.iter_mut().zip(turns) {
         judge(array, turn, &report);

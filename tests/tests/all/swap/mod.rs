@@ -34,9 +34,11 @@ struct Turns<'a> {
 }
 
 impl Turns<'_> {
-    fn take(&mut self, arrays: &mut [Array], vm: Vm, Sectors { brindle, md }: Sectors) {
-        brindle::turn(arrays, &self.client, brindle, &self.source, self.dir, &mut self.random);
-        md::turn(arrays, vm, md, &self.source, &mut self.random);
+    /// `sectors` tells the sectors of an array in this turn.
+    fn take(&mut self, arrays: &mut [Array], vm: Vm, sectors: impl Fn(&Array) -> Sectors) {
+        let (source, random) = (&self.source, &mut self.random);
+        brindle::turn(arrays, &self.client, |array| sectors(array).brindle, source, self.dir, random);
+        md::turn(arrays, vm, |array| sectors(array).md, source, random);
     }
 }
 
@@ -58,24 +60,29 @@ impl Sectors {
 /// Turns until each array has had ten rounds, whoever made it.
 const TURNS: usize = 11;
 
-/// `first` tells the sectors of the first turn.
-fn ten_rounds(shapes: &'static [Shape], seed: u64, first: usize) {
+/// Shapes, and the turn that their first one counts as: that tells the sectors of their members.
+const GROUPS: [(&[Shape], usize); 2] = [(&LOSE_ONE, 0), (&LOSE_TWO, 3)];
+
+/// All arrays share the machine of a turn: half as many boots, in which arrays of sectors of either size stand side by side.
+#[test]
+fn ten_rounds_with_md_and_every_time_the_same_bytes() {
     let Some(client) = or_skip(Client::find()) else { return };
     if or_skip(Vm::new()).is_none() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
+    let shapes = GROUPS.iter().flat_map(|(shapes, first)| shapes.iter().map(move |shape| (shape, *first)));
     let mut arrays: Vec<Array> =
-        shapes.iter().enumerate().map(|(i, shape)| Array::new(dir.path(), shape, i)).collect();
+        shapes.enumerate().map(|(i, (shape, first))| Array::new(dir.path(), shape, i, first)).collect();
     let source = Source::new(dir.path());
     // Without permission for loop devices the test goes on without them.
     let loops = or_skip(Loop::over(&source.path, 4096)).is_some();
-    let mut turns = Turns { client, source, dir: dir.path(), random: Random::new(seed) };
-    for turn in first..first + TURNS {
-        let mut sectors = Sectors::of(turn);
-        if !loops {
-            sectors.brindle = 512;
-        }
+    let mut turns = Turns { client, source, dir: dir.path(), random: Random::new(20) };
+    for turn in 0..TURNS {
+        let sectors = |array: &Array| {
+            let sectors = Sectors::of(array.first + turn);
+            Sectors { brindle: if loops { sectors.brindle } else { 512 }, ..sectors }
+        };
         turns.take(&mut arrays, Vm::new().unwrap(), sectors);
     }
     for array in &arrays {
@@ -85,20 +92,8 @@ fn ten_rounds(shapes: &'static [Shape], seed: u64, first: usize) {
 }
 
 #[test]
-fn ten_rounds_with_md_and_every_time_the_same_bytes() {
-    // Brindle and md make their arrays on sectors of 512 bytes.
-    ten_rounds(&LOSE_ONE, 20, 0);
-}
-
-#[test]
-fn ten_rounds_with_mirrors_and_with_two_members_lost() {
-    // Brindle makes its arrays on sectors of 4096 bytes, as md does.
-    ten_rounds(&LOSE_TWO, 22, 3);
-}
-
-#[test]
 fn sectors_of_each_size_follow_each() {
-    for first in [0, 3] {
+    for (_, first) in GROUPS {
         let turns: Vec<Sectors> = (first..first + TURNS).map(Sectors::of).collect();
         let to_md: BTreeSet<_> = turns.iter().map(|turn| (turn.brindle, turn.md)).collect();
         let to_brindle: BTreeSet<_> = turns.windows(2).map(|pair| (pair[0].md, pair[1].brindle)).collect();
