@@ -102,6 +102,40 @@ fn what_can_not_be_is_refused() {
     assert!(matches!(predict(&spec(Level::Raid6, 2, &WRITES)), Err(PredictError::Geometry(_))));
     assert!(job(&[("rw", "sideways")]).is_err());
 }
+/// Seen of Linux 7.2.7 with one read in flight: 64 reads of 128 KiB are 64 whole reads of one member, in sequence and at random.
+#[test]
+fn md_reads_whole_and_stays_with_the_first_idle_copy() {
+    let rate = |level, members, words: &[(&str, &str)], name: &str, kernel: &str| {
+        let policies = Policies::LinuxMd(kernel.parse().expect("a kernel"));
+        let alone = spec(level, members, words);
+        let shape = alone.shape.filter(|_| members > 1);
+        let spec = Spec { drive: drive(name), shape, policies, ..alone };
+        predict(&spec).expect("a prediction").outcome.mixed().bandwidth()
+    };
+    for (name, kernel) in [("evo850", "6.12"), ("evo850", "4.11"), ("hdd-7200", "6.12")] {
+        for words in [[("rw", "randread"), ("bs", "64k")], [("rw", "read"), ("bs", "64k")]] {
+            let one = rate(Level::Raid0, 1, &words, name, kernel);
+            for (level, members) in [(Level::Raid1, 2), (Level::Raid1, 3), (Level::Raid10, 2)] {
+                let times = rate(level, members, &words, name, kernel) / one;
+                assert!(
+                    (0.9..1.1).contains(&times),
+                    "{level:?} of {members} {name} {kernel} {words:?}: {times}"
+                );
+            }
+        }
+    }
+    // Where all members hold all of it, what is larger than a chunk is not cut either.
+    let words = [("rw", "randread"), ("bs", "1m")];
+    let times =
+        rate(Level::Raid10, 2, &words, "evo850", "6.12") / rate(Level::Raid0, 1, &words, "evo850", "6.12");
+    assert!((0.9..1.1).contains(&times), "{times}");
+    // Two of a stream are in flight: RAID 1 stays with it.
+    let words = [("rw", "read"), ("bs", "512k"), ("iodepth", "4")];
+    let times =
+        rate(Level::Raid1, 2, &words, "evo850", "6.12") / rate(Level::Raid0, 1, &words, "evo850", "6.12");
+    assert!((0.9..1.1).contains(&times), "{times}");
+}
+
 
 #[test]
 fn beside_an_array_stand_its_drives_alone_and_what_counted_io_allows() {

@@ -24,6 +24,8 @@ const MEMBER: u64 = 1_940;
 
 /// Nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Reads of mirrors come in parts of at least so many bytes.
+const SPLIT: u64 = 64 << 10;
 pub(super) struct Cost {
     /// The cost of work that only one processor can do at a time.
     pub(super) shared: u64,
@@ -41,6 +43,8 @@ pub(super) struct Costs {
     copies: u64,
     /// Bytes of data in a row.
     row: u64,
+    /// Copies beside each other, and all.
+    near: u64,
     parity: u64,
 }
 
@@ -48,18 +52,21 @@ impl Costs {
     pub(super) fn new(policies: Policies, geometry: &Geometry) -> Self {
         let members = u64::from(geometry.members());
         let level = geometry.level();
-        let copies = match (level, geometry.layout()) {
-            (Level::Raid1, _) => members,
-            (_, Layout::Raid10(layout)) => u64::from(layout.near) * u64::from(layout.far),
-            _ => 1,
+        let (near, far) = match (level, geometry.layout()) {
+            (Level::Raid1, _) => (members, 1),
+            (_, Layout::Raid10(layout)) => (u64::from(layout.near), u64::from(layout.far)),
+            _ => (1, 1),
         };
         let parity = match level {
             Level::Raid4 | Level::Raid5 => 1,
             Level::Raid6 => 2,
             _ => 0,
         };
-        let chunk = geometry.chunk().max(PAGE);
-        Self { policies, members, chunk, copies, row: chunk * members.saturating_sub(parity).max(1), parity }
+        // Requests are not cut where members hold all, nor where one follows the other.
+        let whole = near == members || level == Level::Linear;
+        let chunk = if whole { u64::MAX } else { geometry.chunk().max(PAGE) };
+        let row = chunk.saturating_mul(members.saturating_sub(parity).max(1));
+        Self { policies, members, chunk, near, copies, row, parity }
     }
 
     pub(super) fn read(&self, offset: u64, len: u64) -> Cost {
@@ -73,7 +80,13 @@ impl Costs {
             Policies::DrivesAlone => Cost::default(),
             Policies::Brindle => {
                 let engine = self.engine(pieces, [90, 180], [30, 56]);
-                Cost { own: engine + self.outside(len, pieces.min(self.members)), ..Cost::default() }
+                // Large reads are split over copies.
+                let parts = (len / SPLIT).clamp(1, self.near);
+                Cost {
+                    own: engine + self.outside(len, pieces.max(parts).min(self.members)),
+                    ..Cost::default()
+                }
+        let copies = near * far;
             }
         }
     }
