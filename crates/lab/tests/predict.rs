@@ -11,7 +11,14 @@ fn drive(name: &str) -> Drive {
 fn spec(level: Level, members: u16, words: &[(&str, &str)]) -> Spec {
     let shape = Shape { level, layout: Layout::default_for(level), chunk: 64 << 10, members, bitmap: None };
     let job = job(words).expect("a load");
-    Spec { drive: drive("nvme"), shape: Some(shape), policies: Policies::DrivesAlone, cores: 1, job }
+    Spec {
+        drive: drive("nvme"),
+        shape: Some(shape),
+        policies: Policies::DrivesAlone,
+        cores: 1,
+        by_job: false,
+        job,
+    }
 }
 
 fn iops(spec: &Spec) -> f64 {
@@ -95,13 +102,6 @@ fn md_reads_a_mirror_from_the_nearest_and_its_parity_thread_is_a_limit() {
     assert!(four > 3.5 * one, "{four:.0}");
 }
 
-#[test]
-fn what_can_not_be_is_refused() {
-    let cores = Spec { cores: 2, ..spec(Level::Raid5, 4, &WRITES) };
-    assert!(matches!(predict(&cores), Err(PredictError::Cores(2))));
-    assert!(matches!(predict(&spec(Level::Raid6, 2, &WRITES)), Err(PredictError::Geometry(_))));
-    assert!(job(&[("rw", "sideways")]).is_err());
-}
 /// Seen of Linux 7.2.7 with one read in flight: 64 reads of 128 KiB are 64 whole reads of one member, in sequence and at random.
 #[test]
 fn md_reads_whole_and_stays_with_the_first_idle_copy() {
@@ -136,6 +136,13 @@ fn md_reads_whole_and_stays_with_the_first_idle_copy() {
     assert!((0.9..1.1).contains(&times), "{times}");
 }
 
+#[test]
+fn what_can_not_be_is_refused() {
+    let cores = Spec { cores: 2, ..spec(Level::Raid5, 4, &WRITES) };
+    assert!(matches!(predict(&cores), Err(PredictError::Cores(2))));
+    assert!(matches!(predict(&spec(Level::Raid6, 2, &WRITES)), Err(PredictError::Geometry(_))));
+    assert!(job(&[("rw", "sideways")]).is_err());
+}
 
 #[test]
 fn beside_an_array_stand_its_drives_alone_and_what_counted_io_allows() {
@@ -200,7 +207,8 @@ fn nothing_is_read_ahead_past_parity_and_large_writes_do_not_wait_for_all_of_it(
             Shape { level, layout: Layout::default_for(level), chunk: 32 << 10, members: 4, bitmap: None };
         let policies = Policies::LinuxMd(Kernel::PUBLISHED);
         let job = job(&words).expect("a load");
-        let spec = Spec { drive: drive("evo850"), shape: Some(shape), policies, cores: 1, job };
+        let spec =
+            Spec { drive: drive("evo850"), shape: Some(shape), policies, cores: 1, by_job: false, job };
         predict(&spec).expect("a prediction").outcome.mixed().bandwidth() / 1_048_576.0
     };
     for bs in ["8k", "16k", "32k"] {

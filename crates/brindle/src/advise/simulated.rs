@@ -83,7 +83,8 @@ impl Simulator for Simulated {
 }
 
 fn run(model: &Model, shape: Option<Shape>, with: String, job: Job) -> Result<Prediction, PredictError> {
-    let spec = Spec { drive: model.clone(), shape, policies: Policies::DrivesAlone, cores: 1, job };
+    let spec =
+        Spec { drive: model.clone(), shape, policies: Policies::DrivesAlone, cores: 1, by_job: false, job };
     let all = predict(&spec)?.outcome.mixed();
     let chunk = shape.map(|shape| shape.chunk);
     Ok(Prediction { with, chunk, iops: all.iops(), mb_s: all.bandwidth() / 1_048_576.0 })

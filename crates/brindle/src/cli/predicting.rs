@@ -81,9 +81,9 @@ pub(crate) struct Simulate {
     /// Requests in flight of each job
     #[arg(long, value_name = "COUNT", default_value = "1", conflicts_with = "jobs")]
     pub(crate) iodepth: String,
-    /// Jobs that do the same at once
-    #[arg(long, value_name = "COUNT", default_value = "1", conflicts_with = "jobs")]
-    pub(crate) numjobs: String,
+    /// Jobs that do the same at once. As linux-md each has one processor for what it sends [default: one, that has as many as it takes]
+    #[arg(long, value_name = "COUNT", conflicts_with = "jobs")]
+    pub(crate) numjobs: Option<String>,
     /// Implementation whose policies and processor time the array has
     #[arg(long = "as", value_name = "WHO", default_value = "brindle")]
     pub(crate) policies: Whose,
