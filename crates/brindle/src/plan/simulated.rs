@@ -66,7 +66,7 @@ pub(super) fn fill(
         if asked.is_some() { "the load, " } else { "" }
     )];
     if open.len() < rows.len() {
-        notes.push("figures of RAID-Z are those of formulas: the engine has no RAID-Z".to_owned());
+        notes.push("figures of RAID-Z are those of formulas: no pool is simulated".to_owned());
     }
     if parts.iter().any(|part| part.groups > 1) {
         notes.push(
