@@ -15,7 +15,7 @@ use brindle_io::sim::Stations;
 
 pub use error::{DriveError, DriveErrorKind};
 pub use file::parse;
-pub use fit::{Fitted, fit, fit_reads};
+pub use fit::{Fitted, Port, fit, fit_reads};
 pub use probe::{probes, tables};
 pub use scope::Scope;
 pub use shipped::{SHIPPED, shipped};
