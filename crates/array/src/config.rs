@@ -31,8 +31,12 @@ pub enum ReadPolicy {
     /// The copies in turn; large reads are split over all copies.
     RoundRobin,
     /// Chunk by chunk, the first copy whose member has nothing in flight, else the one whose member was last sent to
-    /// the nearest place. md's RAID 10 did so before Linux 5.4; predictions of md need it.
+    /// the nearest place; RAID 1 stays with a stream. md does so where members have heads, and RAID 10 did with any before Linux 5.4;
+    /// predictions of md need it.
     Nearest,
+    /// Chunk by chunk, the first copy of those whose members have the fewest reads in flight; RAID 1 stays with a stream. md does so
+    /// where members have no heads; predictions of md need it.
+    FewestPending,
 }
 
 /// The treatment of a member that refuses a write for lack of space (ENOSPC): a file on a full file system.

@@ -7,22 +7,26 @@
 mod published;
 
 use brindle_lab::drive::{Fitted, Measure, table};
-use brindle_lab::predict::compare;
-use published::{Point, evo850, mean_error, p3700, raid0, raid6, raid10};
+use brindle_lab::predict::{Kernel, compare};
+use published::{Point, evo850, few_jobs, mean_error, p3700, raid0, raid6, raid10};
 
 fn main() {
     println!("## Arrays\n");
-    let (reads, writes) =
-        (raid10(|pattern, _| pattern == "randread"), raid10(|pattern, _| pattern == "randwrite"));
+    let mirrors = |kernel, wanted: &'static str| raid10(kernel, move |pattern, _| pattern == wanted);
+    let (reads, writes) = (mirrors(Kernel::PUBLISHED, "randread"), mirrors(Kernel::PUBLISHED, "randwrite"));
+    let usual = mirrors(Kernel::USUAL, "randread");
+    let few = few_jobs();
     let all = raid0(|_| true);
     let parity = raid6(|_| true);
     let by_load = [
         ("RAID 10 n2", "random reads", &reads[..]),
+        ("RAID 10 n2", "the same as by Linux 6.12, which is not what was measured", &usual[..]),
         ("RAID 10 n2", "random writes", &writes[..]),
         ("RAID 0", "4K, up to 65 % reads", &all[..5]),
         ("RAID 0", "4K, 95 % reads and more", &all[5..]),
         ("RAID 6", "4K, up to 65 % reads", &parity[..5]),
         ("RAID 6", "4K, 95 % reads and more", &parity[5..]),
+        ("RAID 0, RAID 10 f2", "reads in sequence of four jobs", &few[..]),
     ];
     println!("| level | load | rows | mean error | greatest |\n|---|---|---:|---:|---:|");
     for (level, load, points) in by_load {
@@ -36,6 +40,11 @@ fn main() {
     let (most, last) = all.split_at(5);
     arrays("md RAID 0, 12 x P3700, 4K, 2048 in flight, IOPS: up to 65 % reads", most);
     arrays("The same from 95 % reads on, where md's own cost decides", last);
+    arrays("The same reads as by Linux 6.12, the usual kernel, which chooses copies by other rules", &usual);
+    arrays(
+        "md RAID 0 of four and RAID 10 f2 of two NVMe drives, chunk 64K, four jobs with 256 in flight each, IOPS",
+        &few,
+    );
     arrays("md RAID 6, 12 x P3700, chunk 16K, 4K, 2048 in flight, IOPS", &parity);
     println!("## Single drives: the fits' own errors\n");
     single("850 EVO", &evo850(), &[include_str!("../reference/evo850-single.csv")]);

@@ -2,6 +2,7 @@
 
 use core::cmp::Ordering;
 
+use crate::configuration::MadeAs;
 use crate::figures::Figures;
 use crate::fraction::Fraction;
 
@@ -107,10 +108,13 @@ const CLOSE: f64 = 0.02;
 
 /// The one to take, and why in a sentence: of those that Brindle can make, and that bear a failure, the best, or what
 /// comes close to it and loses data at fewer failures. A configuration without tolerance is chosen only if there is
-/// no other.
+/// no other. Pools are chosen only among themselves: their figures are OpenZFS's, and bounds.
 pub fn recommend(fitting: &[&Figures], goal: Goal) -> Option<(usize, String)> {
+    let arrays = fitting.iter().any(|of| of.made_as == Some(MadeAs::Array));
+    let made_as = Some(if arrays { MadeAs::Array } else { MadeAs::Pool });
     let own = |bears: bool| -> Vec<usize> {
-        let fits = |place: &usize| fitting[*place].is_of_md && (fitting[*place].tolerance > 0) == bears;
+        let fits =
+            |place: &usize| fitting[*place].made_as == made_as && (fitting[*place].tolerance > 0) == bears;
         (0..fitting.len()).filter(fits).collect()
     };
     let bearing = own(true);

@@ -1,5 +1,7 @@
 //! The arrays that can be made of a set of drives: stripes of groups.
 
+use brindle_format::pool::place::MAX_WIDTH;
+use brindle_format::pool::{MAX_MEMBERS, MAX_VDEVS};
 use brindle_layout::Raid10Layout;
 
 use crate::disk::Disk;
@@ -21,6 +23,25 @@ pub enum Scheme {
     RaidZ(u32),
 }
 
+/// The thing that Brindle makes of a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MadeAs {
+    /// Arrays of md's.
+    Array,
+    /// A pool.
+    Pool,
+}
+
+impl MadeAs {
+    /// Its word in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Array => "array",
+            Self::Pool => "pool",
+        }
+    }
+}
+
 impl Scheme {
     /// How many drives of a group of `width` may be lost, whichever they are.
     pub fn tolerance(self, width: u32) -> u32 {
@@ -33,7 +54,7 @@ impl Scheme {
         }
     }
 
-    /// Whether md has it, and so `brindle create`.
+    /// Whether md has it.
     pub fn is_of_md(self) -> bool {
         !matches!(self, Self::RaidZ(_))
     }
@@ -176,9 +197,24 @@ impl Configuration {
         self.parts.iter().map(Part::net).sum()
     }
 
-    /// Whether Brindle can make it.
+    /// Whether all of it is md's.
     pub fn is_of_md(&self) -> bool {
         self.parts.iter().all(|part| part.scheme.is_of_md())
+    }
+
+    /// Whether Brindle makes an array of it or a pool; none if it can't be either. All vdevs of a pool bear the loss of as many drives.
+    pub fn made_as(&self) -> Option<MadeAs> {
+        if self.is_of_md() {
+            return Some(MadeAs::Array);
+        }
+        let is_vdev = |part: &Part| {
+            let kind = matches!(part.scheme, Scheme::RaidZ(_) | Scheme::Mirror);
+            kind && part.width <= u32::from(MAX_WIDTH)
+                && part.scheme.tolerance(part.width) == self.tolerance()
+        };
+        let vdevs: u32 = self.parts.iter().map(|part| part.groups).sum();
+        let fits = vdevs as usize <= MAX_VDEVS && self.disks() as usize <= MAX_MEMBERS;
+        (fits && self.parts.iter().all(is_vdev)).then_some(MadeAs::Pool)
     }
 
     /// How many drives may be lost, whichever they are.

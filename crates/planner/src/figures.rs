@@ -1,6 +1,6 @@
 //! Everything that a plan says of a configuration.
 
-use crate::configuration::{Configuration, Part};
+use crate::configuration::{Configuration, MadeAs, Part};
 use crate::fraction::Fraction;
 use crate::lethal_sets::losses;
 use crate::link::{limited, rebuilt};
@@ -53,8 +53,10 @@ pub struct Figures {
     pub price: Option<f64>,
     /// The risk of data loss, if [`crate::reliability`] was asked.
     pub risk: Option<Risk>,
-    /// Whether Brindle can make it.
+    /// Whether it is md's.
     pub is_of_md: bool,
+    /// Whether Brindle makes an array of it or a pool, if it can.
+    pub made_as: Option<MadeAs>,
     /// Whether unlike drives all count as the least of them.
     pub as_the_least: bool,
 }
@@ -80,6 +82,7 @@ pub fn figures(configuration: &Configuration, terms: &Terms) -> Figures {
         price: configuration.price,
         risk: None,
         is_of_md: configuration.is_of_md(),
+        made_as: configuration.made_as(),
         as_the_least: configuration.as_the_least,
     }
 }

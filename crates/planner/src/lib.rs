@@ -27,7 +27,7 @@ mod testing;
 
 pub use candidates::configurations;
 pub use choose::{Goal, compare, recommend};
-pub use configuration::{Configuration, Part, Scheme};
+pub use configuration::{Configuration, MadeAs, Part, Scheme};
 pub use disk::{Disk, DiskError, Set};
 pub use figures::{Figures, Terms, figures};
 pub use fraction::{Fraction, FractionError};

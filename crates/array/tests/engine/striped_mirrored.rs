@@ -146,6 +146,40 @@ fn reads_in_flight_are_shared_by_the_work_or_in_turn() {
     assert_eq!(shares(&by_work, &[SMALL; 30]), [10, 10, 10], "what has been read is work no more");
 }
 
+/// As md does on members without heads.
+#[test]
+fn the_fewest_pending_are_counted_and_the_first_of_equal_copies_reads_whole() {
+    let md = |members| mirror(members, ReadPolicy::FewestPending);
+    let apart = md(2);
+    let before = reads(&apart);
+    // Each is far from where the last ended.
+    for n in [9, 1, 7, 3] {
+        apart.run(async |w| w.read(n << 16, 64 << 10).await).unwrap();
+    }
+    let grown: Vec<u64> = reads(&apart).into_iter().zip(before).map(|(now, then)| now - then).collect();
+    assert_eq!(grown, [4, 0], "the first that is idle");
+    // A large read is one operation, as a small one is.
+    assert_eq!(shares(&md(2), &[256 << 10, 4096, 4096, 4096]), [2, 2]);
+    let together = md(3);
+    let before = reads(&together);
+    together.run(async |w| {
+        let reads = (0..6).map(|n| async move { w.read((2 * n + 1) << 12, 4096).await });
+        assert!(join_all(reads).await.into_iter().all(|read| read.is_ok()));
+    });
+    let grown: Vec<u64> = reads(&together).into_iter().zip(before).map(|(now, then)| now - then).collect();
+    assert_eq!(grown, [2; 3]);
+    // A read that goes on where another ended stays with its member, however busy that is.
+    let stream = md(2);
+    let before = reads(&stream);
+    stream.run(async |w| {
+        let reads = (0..6).map(|n| async move { w.read(n << 16, 64 << 10).await });
+        assert!(join_all(reads).await.into_iter().all(|read| read.is_ok()));
+    });
+    let mut grown: Vec<u64> = reads(&stream).into_iter().zip(before).map(|(now, then)| now - then).collect();
+    grown.sort_unstable();
+    assert_eq!(grown, [0, 6]);
+}
+
 #[test]
 fn reads_one_after_the_other_begin_with_other_copies() {
     for len in [4096, 128 << 10] {

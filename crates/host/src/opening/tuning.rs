@@ -54,6 +54,9 @@ enum ReadPolicyWord {
     First,
     RoundRobin,
     Nearest,
+    /// For predictions.
+    #[serde(skip)]
+    FewestPending,
 }
 
 /// The words of [`OnFull`].

@@ -14,6 +14,12 @@ use super::{Drive, constants};
 const SATA: f64 = 600e6;
 /// A row that is so much slower than the line through its neighbours was disturbed.
 const DISTURBED: f64 = 1.10;
+/// Smaller requests don't tell what a port can move.
+const TELLING: u64 = 128 << 10;
+/// No flash takes so many nanoseconds for a small read.
+const ROTATING: f64 = 3e6;
+/// The beginning of a guess of a port.
+const PORT: &str = "its port is not measured: ";
 /// Where no latency was measured: nanoseconds of a read and of a write of drives with flash.
 const USUAL: [f64; 2] = [80_000.0, 15_000.0];
 
@@ -24,6 +30,40 @@ pub struct Fitted {
     pub drive: Drive,
     /// Rows that it leaves out: in which file and line, and why.
     pub left_out: Vec<(String, usize, &'static str)>,
+    /// Sentences on what no row tells, and what was taken for it.
+    pub guesses: Vec<String>,
+}
+
+/// The port that a drive hangs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Port {
+    /// SATA: one link for all drives of the machine, 32 requests at a time, a cache that is lost with the power.
+    Sata,
+    /// NVMe, of a drive that keeps what its cache holds.
+    Nvme,
+}
+
+impl Port {
+    /// Gives a drive what its port tells. `shares` says whether the drives of an array are known to share a link.
+    fn tell(self, stations: &mut Stations, shares: bool) {
+        let slow = self == Self::Sata;
+        stations.units = if slow { 32 } else { 1024 };
+        stations.flush = if slow { 1_000_000 } else { 20_000 };
+        stations.uplink = if slow && shares { constants::SATA_UPLINK } else { 0 };
+        stations.volatile_cache = slow;
+    }
+}
+
+impl Fitted {
+    /// The same model of a drive whose port is known: nothing of it is guessed.
+    #[must_use]
+    pub fn on_port(mut self, port: Port) -> Self {
+        let mut stations = (*self.drive.stations).clone();
+        port.tell(&mut stations, true);
+        self.drive.stations = stations.into();
+        self.guesses.retain(|guess| !guess.starts_with(PORT));
+        self
+    }
 }
 
 /// Nanoseconds by bytes.
@@ -88,24 +128,65 @@ fn fitted(name: &str, size: u64, tables: &[Table], reads_alone: bool) -> Result<
     let read = path(0).ok_or_else(|| lacks("there are no reads (randread, read or r100) to fit"))?;
     let write = path(1).or_else(|| reads_alone.then(|| read.clone()));
     let write = write.ok_or_else(|| lacks("there are no writes (randwrite, write or r0) to fit"))?;
-    let slow = rate(&read).max(rate(&write)) <= SATA;
-    let stations = Stations {
-        units: if slow { 32 } else { 1024 },
+    let most = rate(&read).max(rate(&write));
+    let mut stations = Stations {
+        units: 0,
         mixed: mixed(tables, &saturated),
         read,
         write,
-        flush: if slow { 1_000_000 } else { 20_000 },
-        uplink: if slow { constants::SATA_UPLINK } else { 0 },
-        volatile_cache: slow,
+        flush: 0,
+        uplink: 0,
+        volatile_cache: false,
         platter: None,
     };
+    let mut guesses = vec![guess_port(&mut stations, tables, most)];
+    guesses.extend(rotating(&alone[0][0]).or_else(|| rotating(&latency[0])));
     let about: Vec<&str> = tables.iter().map(|table| table.about.as_str()).collect();
     let source = format!("Fitted by brindle calibrate. {}", about.join(" "));
     // Whole blocks, as models in files have them.
     let size = (size / 4096).max(1) * 4096;
     let fitted = Some(Scope::of(tables));
     let drive = Drive { name: name.to_owned(), source, size, stations: Rc::new(stations), fitted };
-    Ok(Fitted { drive, left_out })
+    Ok(Fitted { drive, left_out, guesses })
+}
+
+/// Guesses the port by the most bytes a second that the drive moves, and says so.
+fn guess_port(stations: &mut Stations, tables: &[Table], most: f64) -> String {
+    let sizes = tables.iter().flat_map(|table| &table.rows).map(|row| row.size);
+    let largest = sizes.max().unwrap_or(0);
+    let (port, tells) = (if most <= SATA { Port::Sata } else { Port::Nvme }, largest >= TELLING);
+    port.tell(stations, tells);
+    let why = match (port, tells) {
+        (Port::Nvme, _) => format!("taken for an NVMe drive, since it moves {:.0} MB/s", most / 1e6),
+        (Port::Sata, true) => {
+            format!("taken for a SATA drive, since it moves no more than {:.0} MB/s", most / 1e6)
+        }
+        (Port::Sata, false) => format!(
+            "taken for a SATA drive, although no row is of more than {} KiB, which does not tell; no uplink_mb_s is assumed",
+            largest as f64 / 1024.0
+        ),
+    };
+    let uplink = match stations.uplink {
+        0 => String::new(),
+        rate => format!(", uplink_mb_s = {}", rate / 1_000_000),
+    };
+    format!(
+        "{PORT}{why}: units = {}, flush_us = {}, volatile_cache = {}{uplink}; say --port sata or --port nvme, or change these in the model",
+        stations.units,
+        stations.flush / 1000,
+        stations.volatile_cache
+    )
+}
+
+/// A drive with a head gets a model without one.
+fn rotating(reads: &Times) -> Option<String> {
+    let (size, time) = reads.first_key_value().filter(|(_, time)| **time > ROTATING)?;
+    Some(format!(
+        "a random read of {} KiB takes {:.1} ms, as on a disk that rotates: no head is fitted, so that neither order nor distance \
+         counts; hdd-7200 and hdd-24tb are models that have one",
+        *size as f64 / 1024.0,
+        time / 1e6
+    ))
 }
 
 fn times(tables: &[Table], of: impl Fn(&Row) -> Option<f64>) -> Times {

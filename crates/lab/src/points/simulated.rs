@@ -9,13 +9,14 @@ use crate::sweep::{Figures, Finished, Point, RunFacts};
 pub struct Simulating {
     policies: Policies,
     cores: u32,
+    by_job: bool,
     beside: Beside,
 }
 
 impl Simulating {
-    /// Arrays of these policies on so many cores.
-    pub fn new(policies: Policies, cores: u32) -> Self {
-        Self { policies, cores, beside: Beside::default() }
+    /// Arrays of these policies on so many cores; `by_job` is that of [`Spec`].
+    pub fn new(policies: Policies, cores: u32, by_job: bool) -> Self {
+        Self { policies, cores, by_job, beside: Beside::default() }
     }
 
     /// Runs a point on drives of a model; an array that can't be is a point without figures. `shape` is the array, none for a drive by
@@ -36,7 +37,8 @@ impl Simulating {
             return Ok(Finished { point: point.clone(), figures: None, refused: Some(why) });
         }
         let job = predict::job(&point.words()).map_err(PredictError::from)?;
-        let spec = Spec { drive, shape: shape()?, policies: self.policies, cores: self.cores, job };
+        let Self { policies, cores, by_job, .. } = *self;
+        let spec = Spec { drive, shape: shape()?, policies, cores, by_job, job };
         let (figures, refused) = match self.figures(&spec) {
             Ok(figures) => (Some(figures), None),
             Err(why @ (PredictError::Geometry(_) | PredictError::Run(_))) => (None, Some(why.to_string())),

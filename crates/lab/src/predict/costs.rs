@@ -3,8 +3,11 @@
 use brindle_layout::{Geometry, Layout, Level};
 
 use super::kernel::Kernel;
-use super::spec::Policies;
-use crate::drive::constants::{MD_LOCKED_READ, MD_PIECE, MD_READ_BESIDE};
+use super::spec::{Policies, Spec};
+use crate::drive::constants::{
+    JOB_KIB, JOB_REQUEST, MD_JOB_COPY, MD_JOB_PIECE, MD_LOCKED_READ, MD_PIECE, MD_READ_BESIDE,
+};
+use crate::run::OwnTime;
 
 /// md works on parity in pieces of a page of each member.
 const PAGE: u64 = 4096;
@@ -21,6 +24,8 @@ const SOCKET_KIB: u64 = 159;
 /// Nanoseconds of the kernel for an operation on a member (io_uring and the block layer): the same table, what a request for 4 KiB of a file
 /// in memory takes more (6.48 us).
 const MEMBER: u64 = 1_940;
+/// Reads of mirrors come in parts of at least so many bytes.
+const SPLIT: u64 = 64 << 10;
 
 /// Nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,28 +43,52 @@ pub(super) struct Costs {
     policies: Policies,
     members: u64,
     chunk: u64,
+    /// Copies beside each other, and all.
+    near: u64,
     copies: u64,
     /// Bytes of data in a row.
     row: u64,
     parity: u64,
 }
 
+/// The time that each request takes of its job's own processor: as one to a drive, and md's share.
+pub(super) fn of_jobs(spec: &Spec, costs: Option<&Costs>) -> OwnTime {
+    if !spec.by_job || !matches!(spec.policies, Policies::LinuxMd(_)) {
+        return OwnTime::NONE;
+    }
+    let alone = OwnTime { request: JOB_REQUEST, kib: JOB_KIB, ..OwnTime::NONE };
+    costs.map_or(alone, |costs| OwnTime { piece: costs.of_job(), chunk: costs.chunk, ..alone })
+}
+
 impl Costs {
+    /// md's share of a job's processor for each piece of a read, and of a write: RAID 0 hands on what it is given, mirrors make a request of
+    /// their own for each copy that they ask. Requests to parity are taken to cost as much.
+    fn of_job(&self) -> [u64; 2] {
+        match (self.copies, self.parity) {
+            (1, 0) => [MD_JOB_PIECE; 2],
+            (copies, _) => [MD_JOB_COPY, MD_JOB_COPY * copies],
+        }
+    }
+
     pub(super) fn new(policies: Policies, geometry: &Geometry) -> Self {
         let members = u64::from(geometry.members());
         let level = geometry.level();
-        let copies = match (level, geometry.layout()) {
-            (Level::Raid1, _) => members,
-            (_, Layout::Raid10(layout)) => u64::from(layout.near) * u64::from(layout.far),
-            _ => 1,
+        let (near, far) = match (level, geometry.layout()) {
+            (Level::Raid1, _) => (members, 1),
+            (_, Layout::Raid10(layout)) => (u64::from(layout.near), u64::from(layout.far)),
+            _ => (1, 1),
         };
+        let copies = near * far;
         let parity = match level {
             Level::Raid4 | Level::Raid5 => 1,
             Level::Raid6 => 2,
             _ => 0,
         };
-        let chunk = geometry.chunk().max(PAGE);
-        Self { policies, members, chunk, copies, row: chunk * members.saturating_sub(parity).max(1), parity }
+        // Requests are not cut where members hold all, nor where one follows the other.
+        let whole = near == members || level == Level::Linear;
+        let chunk = if whole { u64::MAX } else { geometry.chunk().max(PAGE) };
+        let row = chunk.saturating_mul(members.saturating_sub(parity).max(1));
+        Self { policies, members, chunk, near, copies, row, parity }
     }
 
     pub(super) fn read(&self, offset: u64, len: u64) -> Cost {
@@ -73,7 +102,12 @@ impl Costs {
             Policies::DrivesAlone => Cost::default(),
             Policies::Brindle => {
                 let engine = self.engine(pieces, [90, 180], [30, 56]);
-                Cost { own: engine + self.outside(len, pieces.min(self.members)), ..Cost::default() }
+                // Large reads are split over copies.
+                let parts = (len / SPLIT).clamp(1, self.near);
+                Cost {
+                    own: engine + self.outside(len, pieces.max(parts).min(self.members)),
+                    ..Cost::default()
+                }
             }
         }
     }

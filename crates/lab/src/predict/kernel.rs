@@ -32,16 +32,17 @@ impl Kernel {
     /// 1.6 M to what the drives gave over eight NVMe drives).
     pub const LOCKLESS_READS: Self = Self(5, 14);
 
-    /// The choice of a copy. `rotates` says whether the members do.
+    /// The choice of a copy. `rotates` says whether the members do. No read is split over copies, and of copies that are as good the first
+    /// is taken. Seen of Linux 7.2.7, one read in flight, RAID 1 and near copies: 64 reads of 128 KiB are 64 whole reads of one member.
     pub(super) fn read_policy(self, level: Level, layout: Layout, rotates: bool) -> ReadPolicy {
         match (level, layout) {
-            (Level::Raid10, _) if self >= Self::LEAST_PENDING && !rotates => ReadPolicy::LeastOutstanding,
+            (Level::Raid10, _) if self >= Self::LEAST_PENDING && !rotates => ReadPolicy::FewestPending,
             // An idle copy is preferred with several near copies only, and far ones are read at the lowest address
             // (`read_balance` of raid10.c; commit 8ed3a19563b6 for far copies). That is the first copy, of offset layouts too.
             (_, Layout::Raid10(copies)) if copies.far > 1 && copies.near == 1 => ReadPolicy::First,
             (Level::Raid10, _) => ReadPolicy::Nearest,
             (Level::Raid1, _) if rotates => ReadPolicy::Nearest,
-            _ => ReadPolicy::LeastOutstanding,
+            _ => ReadPolicy::FewestPending,
         }
     }
 }
@@ -94,6 +95,6 @@ mod tests {
             [of("5.3", far, false), of("5.3", offset, false), of("6.1", far, true)],
             [ReadPolicy::First; 3]
         );
-        assert_eq!([of("5.4", near, false), of("5.4", offset, false)], [ReadPolicy::LeastOutstanding; 2]);
+        assert_eq!([of("5.4", near, false), of("5.4", offset, false)], [ReadPolicy::FewestPending; 2]);
     }
 }

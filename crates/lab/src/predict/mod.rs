@@ -25,7 +25,7 @@ pub use spec::{Policies, PredictError, Shape, Spec, job};
 
 use crate::drive::Drive;
 use crate::job::{Direction, Job};
-use crate::run::{Live, Outcome, RunError, Terms, run};
+use crate::run::{Live, Outcome, OwnTime, RunError, Terms, run};
 use brindle_volume::LoneMember;
 use processor_cost::{Costly, Processors};
 
@@ -157,12 +157,13 @@ impl Stage {
 
     fn carry(&self, jobs: &[Job], spec: &Spec) -> Result<Predicted, PredictError> {
         let outcomes = match &spec.shape {
-            None => self.measure(&self.alone(), jobs),
+            None => self.measure(&self.alone(), jobs, costs::of_jobs(spec, None)),
             Some(shape) => {
                 let (array, geometry) = self.array(shape, spec)?;
                 let costs = costs::Costs::new(spec.policies, &geometry);
+                let own = costs::of_jobs(spec, Some(&costs));
                 let array = Costly::new(array, self.processors.clone(), costs);
-                self.measure(&[array], jobs)
+                self.measure(&[array], jobs, own)
             }
         }?;
         let mut outcome = outcomes[0].clone();
@@ -211,8 +212,9 @@ impl Stage {
         &self,
         targets: &[V],
         jobs: &[Job],
+        own: OwnTime,
     ) -> Result<Vec<Outcome>, RunError> {
-        let terms = Terms { chance: SEED, memory: MEMORY, hollow: true };
+        let terms = Terms { chance: SEED, memory: MEMORY, hollow: true, own };
         self.io.block_on(run(&self.io, targets, jobs, terms, &Rc::new(Live::default())))
     }
 }
@@ -225,7 +227,14 @@ const MEMORY: u64 = 4 << 30;
 /// # Errors
 /// As [`predict`].
 pub fn alone(drive: &Drive, job: Job) -> Result<Predicted, PredictError> {
-    predict(&Spec { drive: drive.clone(), shape: None, policies: Policies::Brindle, cores: 1, job })
+    predict(&Spec {
+        drive: drive.clone(),
+        shape: None,
+        policies: Policies::Brindle,
+        cores: 1,
+        by_job: false,
+        job,
+    })
 }
 
 impl Shape {

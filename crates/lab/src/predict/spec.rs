@@ -22,6 +22,9 @@ pub struct Spec {
     pub policies: Policies,
     /// Processors: of md its worker threads.
     pub cores: u32,
+    /// Each copy of the job has one processor for what it sends, as a thread of fio's has; of md's arrays. Else the load comes from as many
+    /// as it takes.
+    pub by_job: bool,
     /// The load.
     pub job: Job,
 }

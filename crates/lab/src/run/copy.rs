@@ -93,9 +93,9 @@ async fn slot<V: Volume>(bench: &Bench<V>) {
         {
             return work.fail(Trouble { request: asked.request, why: WhyNot::Volume(error) });
         }
-        let due = work.pace.due(&asked.request);
+        let due = work.pace.due(&asked.request, bench.io.now());
         if due > bench.io.now() {
-            bench.io.sleep_until(due).await;
+            bench.io.sleep_until(work.until_over(due)).await;
             if work.is_cut_short(bench.io.now()) {
                 work.leave(&asked);
                 return;

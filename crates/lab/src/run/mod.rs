@@ -11,5 +11,6 @@ mod written;
 
 pub use index::index;
 pub use outcome::{Live, Outcome, RunError, Trouble, WhyNot};
+pub use pace::OwnTime;
 pub use phases::{Terms, memory_for, run};
 pub use replay::{Replayed, replay};

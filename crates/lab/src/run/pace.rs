@@ -1,16 +1,46 @@
-//! When requests may be sent: rates and pauses.
+//! When requests may be sent: rates, pauses, and the time that each takes of the job's own processor.
 
 use core::cell::Cell;
 use core::time::Duration;
 
 use brindle_io::Instant;
 
-use crate::job::{Each, Job};
+use crate::job::{Direction, Each, Job};
 use crate::load::Request;
 
-/// When the next request of each direction is due, and when the job's pause ends.
+/// The time that a request takes of its job's own processor, which sends no other meanwhile. Nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnTime {
+    /// Of each request.
+    pub request: u64,
+    /// Of each KiB of it.
+    pub kib: u64,
+    /// Of each piece of a read, and of any other request.
+    pub piece: [u64; 2],
+    /// Requests are cut into pieces at multiples of so many bytes.
+    pub chunk: u64,
+}
+
+impl OwnTime {
+    /// None is modelled: the machine's own is what it is.
+    pub const NONE: Self = Self { request: 0, kib: 0, piece: [0; 2], chunk: 0 };
+
+    fn of(&self, request: &Request) -> Duration {
+        let Request { offset, len, direction } = *request;
+        let chunk = self.chunk.max(1);
+        let pieces =
+            if len == 0 || self.chunk == 0 { 1 } else { (offset + len - 1) / chunk - offset / chunk + 1 };
+        let piece = self.piece[usize::from(direction != Direction::Read)];
+        let kib = self.kib.saturating_mul(len) / 1024;
+        Duration::from_nanos(self.request.saturating_add(kib).saturating_add(piece.saturating_mul(pieces)))
+    }
+}
+
+/// When the next request of each direction is due, when the job's pause ends, and when its processor is free.
 #[derive(Debug)]
 pub(super) struct Pace {
+    own: OwnTime,
+    free: Cell<Instant>,
     rate: Each<Option<u64>>,
     rate_iops: Each<Option<u64>>,
     due: Cell<Each<Instant>>,
@@ -21,8 +51,10 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) fn new(job: &Job, now: Instant) -> Self {
+    pub(super) fn new(job: &Job, own: OwnTime, now: Instant) -> Self {
         Self {
+            own,
+            free: Cell::new(now),
             rate: job.rate,
             rate_iops: job.rate_iops,
             due: Cell::new([now; 3]),
@@ -34,7 +66,18 @@ impl Pace {
     }
 
     /// When this request may be sent. Late ones catch up: rates hold over the whole run.
-    pub(super) fn due(&self, request: &Request) -> Instant {
+    pub(super) fn due(&self, request: &Request, now: Instant) -> Instant {
+        let due = self.due_by_rate(request);
+        if self.own == OwnTime::NONE {
+            return due;
+        }
+        // Requests of one job at a time come one after the other; the model of a drive has what a single one takes.
+        let begins = due.max(self.free.get()).max(now);
+        self.free.set(begins.after(self.own.of(request)));
+        begins
+    }
+
+    fn due_by_rate(&self, request: &Request) -> Instant {
         let of = request.direction.index();
         let mut all = self.due.get();
         let due = all[of];

@@ -11,6 +11,7 @@ use brindle_volume::Volume;
 
 use super::copy::{Bench, carry_out};
 use super::outcome::{Live, Outcome, RunError};
+use super::pace::OwnTime;
 use super::work::{Places, Work};
 use crate::job::Job;
 use crate::load::Range;
@@ -24,6 +25,8 @@ pub struct Terms {
     pub memory: u64,
     /// Nothing keeps what is written: requests bring whatever their memory holds.
     pub hollow: bool,
+    /// Modelled processor time of each copy of a job.
+    pub own: OwnTime,
 }
 
 /// Runs jobs on targets; requests of a job go to its targets in turn, and its size is of each. Outcomes are in the order of the
@@ -46,6 +49,7 @@ pub async fn run<V: Volume + Clone + 'static>(
     let run = Run {
         io: io.clone(),
         hollow: terms.hollow,
+        own: terms.own,
         targets: Rc::from(targets),
         live: Rc::clone(live),
         ended,
@@ -85,6 +89,7 @@ struct Ended {
 struct Run<V> {
     io: Io,
     hollow: bool,
+    own: OwnTime,
     targets: Rc<[V]>,
     live: Rc<Live>,
     ended: Rc<Ended>,
@@ -94,7 +99,7 @@ struct Run<V> {
 impl<V: Volume + Clone + 'static> Run<V> {
     fn begin(&self, copy: &Copy, stop: &Rc<Cell<bool>>) -> Task<Outcome> {
         let (io, targets, copy) = (self.io.clone(), Rc::clone(&self.targets), copy.clone());
-        let hollow = self.hollow;
+        let (hollow, own) = (self.hollow, self.own);
         let (ended, live, stop, begun) =
             (Rc::clone(&self.ended), Rc::clone(&self.live), Rc::clone(stop), self.begun);
         self.io.spawn(async move {
@@ -105,7 +110,7 @@ impl<V: Volume + Clone + 'static> Run<V> {
             let now = io.now();
             live.began();
             let pool = io.pool(memory(&copy.job) as usize);
-            let work = Work::new(&copy.job, copy.places, now, Rc::clone(&stop), Rc::clone(&live));
+            let work = Work::new((&copy.job, own), copy.places, now, Rc::clone(&stop), Rc::clone(&live));
             let bench = Rc::new(Bench { io: io.clone(), targets, pool, work, hollow });
             carry_out(&bench).await;
             live.ended();

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use brindle_io::Instant;
 
 use super::outcome::{Live, Trouble, tallies};
-use super::pace::Pace;
+use super::pace::{OwnTime, Pace};
 use super::written::Written;
 use crate::job::{Direction, Each, Job, Kinds};
 use crate::load::{BlockContent, Load, Range, Request};
@@ -78,13 +78,19 @@ pub(super) struct Sums {
 }
 
 impl Work {
-    pub(super) fn new(job: &Job, places: Places, now: Instant, stop: Rc<Cell<bool>>, live: Rc<Live>) -> Self {
+    pub(super) fn new(
+        (job, own): (&Job, OwnTime),
+        places: Places,
+        now: Instant,
+        stop: Rc<Cell<bool>>,
+        live: Rc<Live>,
+    ) -> Self {
         let counts = now.after(job.ramp_time);
         let sums = Sums { tallies: tallies(job), flushes: Latency::default(), depths: [0; 7], trouble: None };
         Self {
             job: job.clone(),
             places,
-            pace: Pace::new(job, now),
+            pace: Pace::new(job, own, now),
             counts,
             until: job.runtime.map(|runtime| counts.after(runtime)),
             loads: RefCell::default(),
@@ -157,6 +163,11 @@ impl Work {
             || self.live.is_stopping()
             || self.until.is_some_and(|until| now >= until)
             || self.sums.borrow().trouble.is_some()
+    }
+
+    /// A moment, or the end of the job's time if that comes first.
+    pub(super) fn until_over(&self, due: Instant) -> Instant {
+        self.until.map_or(due, |until| due.min(until))
     }
 
     /// The next request.

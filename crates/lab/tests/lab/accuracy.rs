@@ -1,14 +1,24 @@
 //! How close predictions of md arrays come to published figures; all of them stand in docs/bench/accuracy.md.
 
-use crate::made::published::{mean_error, raid0, raid6, raid10};
+use brindle_lab::predict::Kernel;
+
+use crate::made::published::{few_jobs, mean_error, raid0, raid6, raid10};
 
 #[test]
 fn raid_10_over_four_sata_drives() {
-    let points = raid10(|_, _| true);
+    let points = raid10(Kernel::PUBLISHED, |_, _| true);
     assert_eq!(points.len(), 16);
     let error = mean_error(&points);
     let all: Vec<_> = points.iter().map(|point| format!("{} {:+.1}", point.load, point.error())).collect();
     assert!(error <= 6.0, "{error:.2} %: {all:?}");
+}
+
+/// Three of the four fitted the processor time of a job: docs/bench/accuracy.md.
+#[test]
+fn four_jobs_over_nvme_drives_are_bound_by_their_own_processors() {
+    let points = few_jobs();
+    let all: Vec<_> = points.iter().map(|point| format!("{} {:+.1}", point.load, point.error())).collect();
+    assert!(points.len() == 4 && points.iter().all(|point| point.error().abs() <= 10.0), "{all:?}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Models of drives: what is read, what is refused and where, and what a fit makes of a table.
 
+use brindle_lab::drive::{Drive, DriveErrorKind, Port, SHIPPED, Table, fit, parse, shipped, table, to_toml};
+
 use crate::made::published::{evo850, p3700};
-use brindle_lab::drive::{Drive, DriveErrorKind, SHIPPED, Table, fit, parse, shipped, table, to_toml};
 use brindle_lab::predict::{alone, compare, job};
 
 const EVO: &str = include_str!("../../reference/evo850-single.csv");
@@ -136,6 +137,40 @@ fn tables_that_make_no_sense_are_refused() {
     assert!(matches!(line("stat,bs,r0\nmin,4k,1\n"), (2, DriveErrorKind::Cell(..))));
     let reads = table("t.csv", "pattern,bs_kib,mb_s\nrandread,4,100\n").expect("a table");
     assert!(matches!(fit("t", 1 << 30, &[reads]).expect_err("no writes").kind, DriveErrorKind::Lacks(_)));
+}
+
+#[test]
+fn a_port_that_no_row_tells_is_a_guess_and_is_called_one() {
+    let of = |rows: &str| {
+        let table = table("t.csv", &format!("pattern,bs_kib,mb_s\n{rows}")).expect("a table");
+        fit("t", 1 << 40, &[table]).expect("a fit")
+    };
+    // 68.8 K writes of 4K a second, of an NVMe drive: nothing tells of a link that drives share.
+    let small = of("randread,4,86.8\nrandwrite,4,268.8\n");
+    assert_eq!(small.drive.stations.uplink, 0);
+    assert!(
+        small.guesses[0].contains("no row is of more than 4 KiB") && small.guesses[0].contains("--port nvme"),
+        "{small:?}"
+    );
+    let large = of("randread,4,30\nrandwrite,4,80\nread,1024,530\nwrite,1024,500\n");
+    assert_eq!(large.drive.stations.uplink, brindle_lab::drive::constants::SATA_UPLINK);
+    assert!(
+        large.guesses[0].contains("taken for a SATA drive")
+            && large.guesses[0].contains("uplink_mb_s = 1780"),
+        "{large:?}"
+    );
+    let fast = of("randread,4,80\nrandwrite,4,250\nread,1024,3000\nwrite,1024,2000\n");
+    assert!(fast.guesses[0].contains("taken for an NVMe drive"), "{fast:?}");
+    assert_eq!([&small, &large, &fast].map(|one| one.guesses.len()), [1; 3]);
+    // A port that is said is none.
+    let (sata, nvme) = (fast.clone().on_port(Port::Sata), large.clone().on_port(Port::Nvme));
+    assert!(sata.guesses.is_empty() && nvme.guesses.is_empty());
+    assert_eq!(sata.drive.stations.uplink, large.drive.stations.uplink);
+    assert_eq!((nvme.drive.stations.units, nvme.drive.stations.flush), (1024, fast.drive.stations.flush));
+    // A disk: 4K in 8 ms.
+    let disk = of("randread,4,0.5\nrandwrite,4,0.6\nread,1024,200\nwrite,1024,200\n");
+    assert!(disk.guesses[1].contains("no head is fitted"), "{disk:?}");
+    assert!(disk.on_port(Port::Sata).guesses[0].contains("no head is fitted"));
 }
 
 /// A modelled drive, measured as a real one is: what is fitted to that is the drive.

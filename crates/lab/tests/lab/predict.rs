@@ -11,7 +11,14 @@ fn drive(name: &str) -> Drive {
 fn spec(level: Level, members: u16, words: &[(&str, &str)]) -> Spec {
     let shape = Shape { level, layout: Layout::default_for(level), chunk: 64 << 10, members, bitmap: None };
     let job = job(words).expect("a load");
-    Spec { drive: drive("nvme"), shape: Some(shape), policies: Policies::DrivesAlone, cores: 1, job }
+    Spec {
+        drive: drive("nvme"),
+        shape: Some(shape),
+        policies: Policies::DrivesAlone,
+        cores: 1,
+        by_job: false,
+        job,
+    }
 }
 
 fn iops(spec: &Spec) -> f64 {
@@ -95,6 +102,40 @@ fn md_reads_a_mirror_from_the_nearest_and_its_parity_thread_is_a_limit() {
     assert!(four > 3.5 * one, "{four:.0}");
 }
 
+/// Seen of Linux 7.2.7 with one read in flight: 64 reads of 128 KiB are 64 whole reads of one member, in sequence and at random.
+#[test]
+fn md_reads_whole_and_stays_with_the_first_idle_copy() {
+    let rate = |level, members, words: &[(&str, &str)], name: &str, kernel: &str| {
+        let policies = Policies::LinuxMd(kernel.parse().expect("a kernel"));
+        let alone = spec(level, members, words);
+        let shape = alone.shape.filter(|_| members > 1);
+        let spec = Spec { drive: drive(name), shape, policies, ..alone };
+        predict(&spec).expect("a prediction").outcome.mixed().bandwidth()
+    };
+    for (name, kernel) in [("evo850", "6.12"), ("evo850", "4.11"), ("hdd-7200", "6.12")] {
+        for words in [[("rw", "randread"), ("bs", "64k")], [("rw", "read"), ("bs", "64k")]] {
+            let one = rate(Level::Raid0, 1, &words, name, kernel);
+            for (level, members) in [(Level::Raid1, 2), (Level::Raid1, 3), (Level::Raid10, 2)] {
+                let times = rate(level, members, &words, name, kernel) / one;
+                assert!(
+                    (0.9..1.1).contains(&times),
+                    "{level:?} of {members} {name} {kernel} {words:?}: {times}"
+                );
+            }
+        }
+    }
+    // Where all members hold all of it, what is larger than a chunk is not cut either.
+    let words = [("rw", "randread"), ("bs", "1m")];
+    let times =
+        rate(Level::Raid10, 2, &words, "evo850", "6.12") / rate(Level::Raid0, 1, &words, "evo850", "6.12");
+    assert!((0.9..1.1).contains(&times), "{times}");
+    // Two of a stream are in flight: RAID 1 stays with it.
+    let words = [("rw", "read"), ("bs", "512k"), ("iodepth", "4")];
+    let times =
+        rate(Level::Raid1, 2, &words, "evo850", "6.12") / rate(Level::Raid0, 1, &words, "evo850", "6.12");
+    assert!((0.9..1.1).contains(&times), "{times}");
+}
+
 #[test]
 fn what_can_not_be_is_refused() {
     let cores = Spec { cores: 2, ..spec(Level::Raid5, 4, &WRITES) };
@@ -166,7 +207,8 @@ fn nothing_is_read_ahead_past_parity_and_large_writes_do_not_wait_for_all_of_it(
             Shape { level, layout: Layout::default_for(level), chunk: 32 << 10, members: 4, bitmap: None };
         let policies = Policies::LinuxMd(Kernel::PUBLISHED);
         let job = job(&words).expect("a load");
-        let spec = Spec { drive: drive("evo850"), shape: Some(shape), policies, cores: 1, job };
+        let spec =
+            Spec { drive: drive("evo850"), shape: Some(shape), policies, cores: 1, by_job: false, job };
         predict(&spec).expect("a prediction").outcome.mixed().bandwidth() / 1_048_576.0
     };
     for bs in ["8k", "16k", "32k"] {

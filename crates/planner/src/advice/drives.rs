@@ -3,7 +3,7 @@
 use super::facts::{Drive, Facts, Md};
 use super::finding::Finding;
 use super::loss_risk::{LossRisk, percent};
-use super::simulator::{NO_MODEL, Simulator, compared, load};
+use super::simulator::{NO_MODEL, Simulator, Under, compared, load};
 use crate::reliability::HOURS_PER_YEAR;
 
 /// Requests that a SATA drive takes at a time, less the one that the kernel keeps.
@@ -81,10 +81,10 @@ fn scheduler(drive: &Drive, disk: &str, simulator: Option<&dyn Simulator>) -> Fi
             let few = |known: Option<u64>| Some(known?.clamp(1, MOST) as u32);
             let own = few(drive.queue_depth).unwrap_or(DEPTH as u32);
             let all = own + few(drive.requests).unwrap_or(USUAL);
-            let what = format!(
-                "random 4K reads of one drive with {all} waiting, at most: a scheduler comes near to that order"
-            );
-            compared(finding, simulator, &what, |simulator| {
+            let what = format!("random 4K reads of one drive with {all} waiting");
+            let under =
+                Under::load(&what).at_most("a scheduler comes near to that order, and seldom so many wait");
+            compared(finding, simulator, under, |simulator| {
                 Ok([simulator.choosing(own, all)?, simulator.choosing(all, all)?])
             })
         }
@@ -119,9 +119,8 @@ fn depth(drive: &Drive, disk: &str, simulator: Option<&dyn Simulator>) -> Findin
         let job = load(&[("rw", "randread"), ("bs", "4k"), ("iodepth", &depth.to_string())]);
         simulator.drive(format!("queue depth {depth}"), job)
     };
-    compared(finding, simulator, "random 4K reads of one drive", |simulator| {
-        Ok([deep(simulator, 1)?, deep(simulator, DEPTH)?])
-    })
+    let under = Under::load("random 4K reads of one drive").at_most("so many wait all the time");
+    compared(finding, simulator, under, |simulator| Ok([deep(simulator, 1)?, deep(simulator, DEPTH)?]))
 }
 
 fn cache(drive: &Drive, disk: &str, simulator: Option<&dyn Simulator>) -> Finding {
@@ -140,16 +139,12 @@ fn cache(drive: &Drive, disk: &str, simulator: Option<&dyn Simulator>) -> Findin
                 format!("hdparm -W1 /dev/{disk}   # not behind a controller that keeps its own cache"),
                 NO_MODEL,
             );
-            compared(
-                finding,
-                simulator,
-                "random 4K writes of one drive, also once its cache is full",
-                |simulator| {
-                    let job = load(&[("rw", "randwrite"), ("bs", "4k")]);
-                    let without = simulator.drive_without_cache("write through".to_owned(), job.clone())?;
-                    Ok([without, simulator.drive("write back".to_owned(), job)?])
-                },
-            )
+            let under = Under::load("random 4K writes of one drive, also once its cache is full");
+            compared(finding, simulator, under, |simulator| {
+                let job = load(&[("rw", "randwrite"), ("bs", "4k")]);
+                let without = simulator.drive_without_cache("write through".to_owned(), job.clone())?;
+                Ok([without, simulator.drive("write back".to_owned(), job)?])
+            })
         }
         (Some("write through"), _) => {
             Finding::fine(TOPIC, "write through", "the drive keeps what it acknowledges (or has power to)")

@@ -5,7 +5,7 @@ use brindle_layout::Size;
 
 use super::facts::{ArrayContent, Drive, Facts, Md};
 use super::finding::{Finding, Prediction};
-use super::simulator::{NO_MODEL, Simulator, compared, load};
+use super::simulator::{NO_MODEL, Simulator, Under, compared, load};
 
 /// The alignment of partitioning programs: a multiple of any unit that a drive may prefer.
 const MIB: u64 = 1 << 20;
@@ -69,12 +69,13 @@ fn partition(facts: &Facts, part: Partition, number: u32, simulator: Option<&dyn
     })
 }
 
-/// The kind of load that suffers where things don't begin with rows.
-fn suffers(facts: &Facts) -> &'static str {
+/// The kind of load that suffers most where things don't begin with rows.
+fn suffers(facts: &Facts) -> Under<'static> {
     if facts.has_parity() {
-        "writes of the size of a row, one after the other"
+        let load = Under::load("writes of the size of a row, one after the other");
+        load.at_most("all of them are of that size, and none is joined with the next")
     } else {
-        "random reads of the size of a chunk"
+        Under::load("random reads of the size of a chunk").at_most("all of them are of that size")
     }
 }
 
@@ -206,9 +207,11 @@ pub(super) fn members(facts: &Facts, drives: &[Drive], simulator: Option<&dyn Si
                 "parted DISK mkpart primary 1MiB 100%   # anew, member by member: fail, partition, add, wait",
                 NO_MODEL,
             );
-            let what =
-                "random writes of a block of one drive, each a read and a write where it reaches into two";
-            compared(finding, simulator, what, |simulator| simulator.astride(block))
+            let under = Under::load(
+                "random writes of a block of one drive, each a read and a write where it reaches into two",
+            );
+            let under = under.at_most("all of them are of that size");
+            compared(finding, simulator, under, |simulator| simulator.astride(block))
         };
         finding.of_member(&member.path)
     };

@@ -4,9 +4,6 @@ use core::fmt::{self, Write};
 
 use serde::Serialize;
 
-/// The least gain that counts: half a per cent.
-const GAIN: f64 = 1.005;
-
 /// Whether something is as it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -103,34 +100,61 @@ impl Finding {
         Self { command: Some(command.into()), ..self }
     }
 
-    /// A change of which the simulator sees no gain is none.
-    pub(super) fn by_evidence(self) -> Self {
-        match &self.predicted[..] {
-            [now, then] if self.verdict == Verdict::Change && then.iops < now.iops * GAIN => Self {
-                verdict: Verdict::Fine,
-                advice: format!("{}; but the simulator sees no gain in a change", self.advice),
-                command: None,
-                ..self
-            },
-            _ => self,
-        }
+    /// A change of which the simulator sees no gain is none, and no command is given for it. `evidence` is what it sees.
+    pub(super) fn without_gain(self, evidence: &str) -> Self {
+        let verdict = if self.verdict == Verdict::Change { Verdict::Fine } else { self.verdict };
+        let advice = format!("{}; but the simulator sees no gain in a change: {evidence}", self.advice);
+        Self { verdict, advice, command: None, expected: None, ..self }
     }
 
-    /// For people.
-    pub fn text(&self) -> String {
-        let mark = match self.verdict {
-            Verdict::Fine => "ok    ",
-            Verdict::Change => "CHANGE",
-            Verdict::Unknown => "?     ",
-        };
-        let member = self.member.as_ref().map_or_else(String::new, |member| format!(" of {member}"));
-        let mut text = format!("{mark} {}{member}: {}\n         {}\n", self.topic, self.found, self.advice);
-        if let Some(command) = &self.command {
-            let _ = writeln!(text, "         $ {command}");
-        }
-        if let Some(expected) = &self.expected {
-            let _ = writeln!(text, "         expected: {expected}");
-        }
-        text
+    /// Whether both say the same, if of several members.
+    fn says_the_same(&self, other: &Self) -> bool {
+        let words =
+            |of: &Self| (of.topic, of.verdict, of.found.clone(), of.advice.clone(), of.expected.clone());
+        self.member.is_some() && other.member.is_some() && words(self) == words(other)
     }
+}
+
+/// Findings for people. What is found of several members alike stands on one line, with the command for each.
+pub fn text(findings: &[Finding]) -> String {
+    let mut all: Vec<&str> = findings.iter().filter_map(|finding| finding.member.as_deref()).collect();
+    all.sort_unstable();
+    all.dedup();
+    let mut text = String::new();
+    for (place, finding) in findings.iter().enumerate() {
+        if findings[..place].iter().any(|before| before.says_the_same(finding)) {
+            continue;
+        }
+        let alike: Vec<&Finding> =
+            findings[place + 1..].iter().filter(|other| other.says_the_same(finding)).collect();
+        let alike: Vec<&Finding> = [finding].into_iter().chain(alike).collect();
+        text.push_str(&one(&alike, all.len()));
+    }
+    text
+}
+
+/// Findings that say the same, of an array of `members`.
+fn one(alike: &[&Finding], members: usize) -> String {
+    let finding = alike[0];
+    let mark = match finding.verdict {
+        Verdict::Fine => "ok    ",
+        Verdict::Change => "CHANGE",
+        Verdict::Unknown => "?     ",
+    };
+    let named: Vec<&str> = alike.iter().filter_map(|finding| finding.member.as_deref()).collect();
+    let of = match named.len() {
+        0 => String::new(),
+        count if count > 2 && count == members => format!(" of all {count} members"),
+        _ => format!(" of {}", named.join(", ")),
+    };
+    let mut text = format!("{mark} {}{of}: {}\n         {}\n", finding.topic, finding.found, finding.advice);
+    let mut commands: Vec<&str> = alike.iter().filter_map(|finding| finding.command.as_deref()).collect();
+    commands.dedup();
+    for command in commands {
+        let _ = writeln!(text, "         $ {command}");
+    }
+    if let Some(expected) = &finding.expected {
+        let _ = writeln!(text, "         expected: {expected}");
+    }
+    text
 }

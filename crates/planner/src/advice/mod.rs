@@ -12,7 +12,7 @@ mod tuning;
 
 pub use chunk::{Chunks, chunks};
 pub use facts::{ArrayContent, Bitmap, Drive, Facts, Md, MemberPath};
-pub use finding::{Finding, Prediction, Verdict};
+pub use finding::{Finding, Prediction, Verdict, text};
 pub use simulator::{Load, On, Simulator};
 
 /// All findings, the most urgent first.

@@ -6,6 +6,9 @@ use super::finding::{Finding, Prediction};
 pub(super) const NO_MODEL: &str =
     "not predicted: the members are no block devices whose kind is known; name a model with --drive";
 
+/// The least gain that counts: half a per cent.
+const GAIN: f64 = 1.005;
+
 /// A load in fio's words.
 pub type Load = Vec<(String, String)>;
 
@@ -90,33 +93,78 @@ pub(super) fn load(words: &[(&str, &str)]) -> Load {
     words.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// A finding with what the simulator says of it as it is and as it would be, under the load that `of` names; no change if that is no
-/// gain. Without drives that it knows, or where it can't tell, the finding says so.
+/// The load under which a change is judged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Under<'a> {
+    /// In words.
+    load: &'a str,
+    /// Why the gain is the most that there can be, where it is.
+    bound: Option<&'a str>,
+}
+
+impl<'a> Under<'a> {
+    /// A load as users have it.
+    pub(super) fn load(load: &'a str) -> Self {
+        Self { load, bound: None }
+    }
+
+    /// A load that gains as much as any can, and why.
+    pub(super) fn at_most(self, why: &'a str) -> Self {
+        Self { bound: Some(why), ..self }
+    }
+}
+
+/// A finding with what the simulator says of it as it is and as it would be; no change if that is no gain. Without drives that it
+/// knows, or where it can't tell, the finding says so.
 pub(super) fn compared(
     finding: Finding,
     simulator: Option<&dyn Simulator>,
-    of: &str,
+    under: Under<'_>,
     both: impl FnOnce(&dyn Simulator) -> Result<[Prediction; 2], String>,
 ) -> Finding {
-    predicted(finding, simulator, of, both).by_evidence()
+    weighed(finding, simulator, both, |finding, [now, then], drives| {
+        let (load, percent) = (under.load, (then.iops / now.iops - 1.0) * 100.0);
+        if then.iops < now.iops * GAIN {
+            return finding
+                .without_gain(&format!("{now} as it is, {then} after it, in {load}, on {drives} drives"));
+        }
+        let gain = match under.bound {
+            None => format!("{percent:+.0} %"),
+            Some(why) => format!("at most {percent:+.0} %, a bound: {why}"),
+        };
+        finding.expecting(format!("{then} instead of {now} ({gain}) in {load}, on {drives} drives"))
+    })
 }
 
-/// A finding with the predictions for a change that is not for speed.
-pub(super) fn predicted(
+/// A finding with what a change costs that is not for speed.
+pub(super) fn costing(
     finding: Finding,
     simulator: Option<&dyn Simulator>,
-    of: &str,
+    load: &str,
     both: impl FnOnce(&dyn Simulator) -> Result<[Prediction; 2], String>,
+) -> Finding {
+    weighed(finding, simulator, both, |finding, [now, then], drives| {
+        let lost = (1.0 - then.iops / now.iops) * 100.0;
+        let cost = match lost < 0.5 {
+            true => format!("it costs nothing in {load}: {then}, on {drives} drives"),
+            false => format!("it costs {lost:.0} % in {load}: {then} are left of {now}, on {drives} drives"),
+        };
+        finding.expecting(cost)
+    })
+}
+
+/// A finding with both predictions, put into words; without them it says why.
+fn weighed(
+    finding: Finding,
+    simulator: Option<&dyn Simulator>,
+    both: impl FnOnce(&dyn Simulator) -> Result<[Prediction; 2], String>,
+    words: impl FnOnce(Finding, &[Prediction; 2], &str) -> Finding,
 ) -> Finding {
     let Some(simulator) = simulator else { return finding.expecting(NO_MODEL) };
     match both(simulator) {
-        Ok([now, then]) => {
-            let expected = format!(
-                "{then} instead of {now} ({:+.0} %) in {of}, on {} drives",
-                (then.iops / now.iops - 1.0) * 100.0,
-                simulator.name()
-            );
-            Finding { predicted: vec![now, then], ..finding.expecting(expected) }
+        Ok(both) => {
+            let finding = words(finding, &both, simulator.name());
+            Finding { predicted: both.into(), ..finding }
         }
         Err(why) => finding.expecting(format!("not predicted: {why}")),
     }

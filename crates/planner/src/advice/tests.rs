@@ -1,5 +1,6 @@
 //! Advice on facts that no machine has to have.
 
+use brindle_format::alignment::Partition;
 use brindle_layout::{Layout, Level, ParityLayout};
 
 use super::*;
@@ -122,6 +123,108 @@ fn a_gain_is_told_where_there_is_a_simulator_and_else_that_there_is_none() {
     assert!(reported.contains("(+100 %)") && reported.ends_with("on modelled drives"), "{reported}");
     assert_eq!(with.predicted.len(), 2);
     assert!(without.expected.unwrap().contains("--drive") && without.predicted.is_empty());
+}
+
+/// Half as many requests in each second prediction.
+struct Halving(core::cell::Cell<bool>);
+
+impl Simulator for Halving {
+    fn name(&self) -> &str {
+        "modelled"
+    }
+
+    fn named_flash(&self) -> Option<bool> {
+        None
+    }
+
+    fn predict(&self, _: On, with: String, _: Load) -> Result<Prediction, String> {
+        let worse = self.0.replace(!self.0.get());
+        let iops = if worse { 50.0 } else { 100.0 };
+        Ok(Prediction { with, chunk: None, iops, mb_s: iops / 256.0 })
+    }
+}
+
+#[test]
+fn nothing_is_advised_that_the_simulator_expects_to_lose() {
+    let faults: [&dyn Fn(&mut Facts); 8] = [
+        &|facts| facts.md = None,
+        &|facts| facts.md.iter_mut().for_each(|md| md.read_ahead = Some(128 << 10)),
+        &|facts| facts.md.iter_mut().for_each(|md| md.stripe_cache = Some(256)),
+        &|facts| facts.bitmap = Bitmap::Chunk(1 << 20),
+        &|facts| facts.drives[1].queue_depth = Some(1),
+        &|facts| facts.drives[1].write_cache = Some("write through".to_owned()),
+        &|facts| facts.drives[1].scheduler = Some("[none]".to_owned()),
+        &|facts| {
+            facts.content = Ok(ArrayContent {
+                parts: vec![(Partition { start: 0, size: 1 << 40 }, None)],
+                partitioned: false,
+                named: Vec::new(),
+            });
+        },
+    ];
+    for (number, fault) in faults.into_iter().enumerate() {
+        let mut facts = well();
+        fault(&mut facts);
+        let findings = advise(&facts, Chunks::NoLoad, Some(&Halving(Default::default())));
+        let judged: Vec<&Finding> = findings.iter().filter(|finding| finding.predicted.len() == 2).collect();
+        assert!(!judged.is_empty(), "fault {number}");
+        for finding in judged {
+            assert!(finding.verdict != Verdict::Change && finding.command.is_none(), "{finding:?}");
+            assert!(finding.expected.is_none() && finding.advice.contains("no gain"), "{finding:?}");
+        }
+        assert!(!text(&findings).contains("(-"), "{}", text(&findings));
+    }
+    // A bitmap is for the time after a crash: its cost is no gain.
+    let mut facts = well();
+    facts.bitmap = Bitmap::None;
+    let findings = advise(&facts, Chunks::NoLoad, Some(&Halving(Default::default())));
+    let bitmap = findings.iter().find(|finding| finding.topic == "bitmap").unwrap();
+    assert!(bitmap.expected.as_ref().unwrap().contains("it costs 50 % in random writes"), "{bitmap:?}");
+}
+
+#[test]
+fn read_ahead_is_never_less_than_the_default() {
+    let ahead = |row: u64, known: Option<u64>| {
+        let mut facts = well();
+        (facts.row, facts.chunk) = (row, row / 2);
+        match known {
+            Some(bytes) => facts.md.iter_mut().for_each(|md| md.read_ahead = Some(bytes)),
+            None => facts.md = None,
+        }
+        let findings = advise(&facts, Chunks::NoLoad, Some(&Doubling::default()));
+        findings.into_iter().find(|finding| finding.topic == "read-ahead").unwrap()
+    };
+    let setra =
+        |finding: &Finding| -> Option<u64> { finding.command.as_ref()?.split(' ').nth(2)?.parse().ok() };
+    for row in [8 << 10, 12 << 10, 48 << 10, 64 << 10] {
+        let here = ahead(row, None);
+        assert!(here.verdict == Verdict::Fine && here.command.is_none(), "{here:?}");
+        assert_eq!(ahead(row, Some(128 << 10)).verdict, Verdict::Fine);
+        for less in [0, 4 << 10, 64 << 10] {
+            assert_eq!(setra(&ahead(row, Some(less))), Some(256), "{row} {less}");
+        }
+    }
+    let here = ahead(256 << 10, None);
+    assert_eq!((here.verdict, setra(&here)), (Verdict::Unknown, Some(1024)));
+    assert!(here.expected.as_ref().unwrap().contains("(at most +100 %, a bound: "), "{here:?}");
+}
+
+#[test]
+fn members_that_say_the_same_share_a_line() {
+    let facts = well();
+    let findings = advise(&facts, Chunks::NoLoad, None);
+    let said = text(&findings);
+    let lines = |start: &str| said.lines().filter(|line| line.starts_with(start)).count();
+    assert_eq!((lines("ok     scheduler"), lines("ok     alignment")), (1, 1), "{said}");
+    assert!(said.contains("ok     scheduler of all 3 members: mq-deadline"), "{said}");
+    let mut facts = well();
+    facts.drives[..2].iter_mut().for_each(|drive| drive.queue_depth = Some(1));
+    let said = text(&advise(&facts, Chunks::NoLoad, None));
+    assert!(said.contains("CHANGE queue depth of /dev/sd01, /dev/sd11: 1\n"), "{said}");
+    for disk in ["sd0", "sd1"] {
+        assert!(said.contains(&format!("$ echo 31 > /sys/block/{disk}/device/queue_depth")), "{said}");
+    }
+    assert_eq!(said.matches("queue depth of").count(), 2, "{said}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use brindle_layout::Size;
 use super::facts::{Bitmap, Drive, Facts, Md};
 use super::finding::Finding;
 use super::loss_risk::{LossRisk, percent};
-use super::simulator::{NO_MODEL, Simulator, compared, load, predicted};
+use super::simulator::{NO_MODEL, Simulator, Under, compared, costing, load};
 
 /// Rows for which a stripe cache should have room, so that whole ones come together.
 const ROWS: u64 = 16;
@@ -79,29 +79,36 @@ pub(super) fn judge(
     findings
 }
 
-/// Two rows: while one is sent to whoever reads, the next is fetched from all members.
+/// Two rows: while one is sent to whoever reads, the next is fetched from all members. Never less than the kernel's default, which
+/// small requests of a reader need.
 fn read_ahead(facts: &Facts, md: Option<&Md>, simulator: Option<&dyn Simulator>) -> Finding {
     let known = md.and_then(|md| Some((md, md.read_ahead?)));
     let found = known.map_or_else(|| "not known".to_owned(), |(_, bytes)| Size(bytes).to_string());
     let Some(row) = facts.row() else {
         return Finding::fine("read-ahead", found, "the level has no rows to fetch whole");
     };
-    let wanted = 2 * row;
+    let (rows, wanted) = (Size(2 * row), USUAL.max(2 * row));
     let (finding, now) = match known {
         Some((_, bytes)) if bytes >= wanted => {
-            return Finding::fine(
-                "read-ahead",
-                found,
-                format!("that is two rows ({}) or more", Size(wanted)),
-            );
+            return Finding::fine("read-ahead", found, format!("that is two rows ({rows}) or more"));
         }
         Some((md, bytes)) => {
-            let why = format!("two rows are {}: less leaves members idle in sequential reads", Size(wanted));
+            let why = match 2 * row < USUAL {
+                true => format!(
+                    "that is less than other devices have ({}), though two rows are {rows}",
+                    Size(USUAL)
+                ),
+                false => format!("two rows are {rows}: less leaves members idle in sequential reads"),
+            };
             let command = format!("blockdev --setra {} /dev/{}", wanted / 512, md.name);
             (Finding::change("read-ahead", found, why, command, NO_MODEL), bytes)
         }
+        None if wanted == USUAL => {
+            let why = format!("two rows are {rows}, and the default of {} is as much or more", Size(USUAL));
+            return Finding::fine("read-ahead", found, why);
+        }
         None => {
-            let why = format!("{NO_MD}; two rows are {}, other devices have {}", Size(wanted), Size(USUAL));
+            let why = format!("{NO_MD}; two rows are {rows}, other devices have {}", Size(USUAL));
             let command =
                 format!("blockdev --setra {} DEVICE   # /dev/mdN, or /dev/nbdN of a client", wanted / 512);
             (Finding::unknown("read-ahead", found, why).with_command(command), USUAL)
@@ -110,12 +117,12 @@ fn read_ahead(facts: &Facts, md: Option<&Md>, simulator: Option<&dyn Simulator>)
     // A reader without requests of its own in flight has as many as are read ahead.
     let ahead = |simulator: &dyn Simulator, bytes: u64| {
         let depth = (bytes / READ).max(1).to_string();
-        let job = load(&[("rw", "read"), ("bs", &READ.to_string()), ("iodepth", &depth)]);
+        let job = load(&[("rw", "read"), ("bs", &bytes.clamp(4096, READ).to_string()), ("iodepth", &depth)]);
         simulator.array(format!("read-ahead {}", Size(bytes)), job)
     };
-    compared(finding, simulator, "sequential reads, one after the other", |simulator| {
-        Ok([ahead(simulator, now)?, ahead(simulator, wanted)?])
-    })
+    let under = Under::load("sequential reads, one after the other")
+        .at_most("the reader takes no time, and all that is read ahead is in flight");
+    compared(finding, simulator, under, |simulator| Ok([ahead(simulator, now)?, ahead(simulator, wanted)?]))
 }
 
 /// Rows that come together in it are written whole, so many at a time as it holds.
@@ -150,8 +157,9 @@ fn stripe_cache(facts: &Facts, md: Option<&Md>, simulator: Option<&dyn Simulator
         let job = load(&[("rw", "write"), ("bs", &row), ("iodepth", &rows)]);
         simulator.array(format!("{entries} entries"), job)
     };
-    let what = "sequential writes of as many whole rows at a time as it holds, one at least";
-    compared(finding, simulator, what, |simulator| Ok([rows(simulator, entries)?, rows(simulator, wanted)?]))
+    let under = Under::load("sequential writes of as many whole rows at a time as it holds, one at least");
+    let under = under.at_most("rows come as fast as they are written");
+    compared(finding, simulator, under, |simulator| Ok([rows(simulator, entries)?, rows(simulator, wanted)?]))
 }
 
 fn bitmap(facts: &Facts, md: Option<&Md>, simulator: Option<&dyn Simulator>) -> Finding {
@@ -169,8 +177,8 @@ fn bitmap(facts: &Facts, md: Option<&Md>, simulator: Option<&dyn Simulator>) -> 
         };
         match now {
             // It is for the time after a crash, and costs some speed.
-            None => predicted(finding, simulator, what, both),
-            Some(_) => compared(finding, simulator, what, both),
+            None => costing(finding, simulator, what, both),
+            Some(_) => compared(finding, simulator, Under::load(what), both),
         }
     };
     match &facts.bitmap {

@@ -65,7 +65,7 @@ fn a_plan_tells_of_each_configuration_and_takes_one() {
     let allocated = pool["allocated"].as_u64().expect("RAID-Z is allocated");
     // Of 16 KiB: four sectors of data, two of parity and none of padding; 128 GiB are kept back, which is less than 1/32.
     assert!((7_850_000_000_000..7_860_000_000_000).contains(&allocated), "{allocated}");
-    assert!(pairs["allocated"].is_null() && pool["creatable"] == false);
+    assert!(pairs["allocated"].is_null() && pool["creatable"] == true && pool["made_as"] == "pool");
     let tight = plan(&format!("{flags} --volblocksize 4K --json")).json();
     let allocated = one(&tight, "raidz2", "4+2")["allocated"].as_u64().expect("RAID-Z is allocated");
     assert!(allocated < 4_000_000_000_000, "a sector and two of parity: {allocated}");
@@ -116,7 +116,7 @@ fn what_is_asked_for_stands_first() {
         let figures: Vec<f32> = all.iter().map(|one| figure(one, key) as f32).collect();
         assert!(figures.len() > 20 && figures.is_sorted(), "--sort {order}: {figures:?}");
         let of = |fits: &dyn Fn(&Value) -> bool| figure(all.iter().find(|one| fits(one)).unwrap(), key);
-        let best = of(&|one| one["creatable"] == true && one["tolerates"] != 0);
+        let best = of(&|one| one["made_as"] == "array" && one["tolerates"] != 0);
         let taken = of(&|one| one["recommended"] == true);
         assert!((taken - best).abs() <= 0.021 * best.abs(), "--sort {order}: {taken} of {best}");
     }

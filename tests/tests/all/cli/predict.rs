@@ -63,6 +63,11 @@ fn a_table_becomes_a_model_that_can_be_simulated() {
     assert_eq!(report["rows"].as_array().map(Vec::len), Some(3));
     assert!(report["mean_absolute_error_percent"].as_f64().unwrap() < 3.0, "{report}");
     assert!(fs::read_to_string(&model).unwrap().contains("name = \"t\""));
+    assert!(fs::read_to_string(&model).unwrap().contains("uplink_mb_s = 1780"));
+    assert!(report["guesses"][0].as_str().unwrap().contains("taken for a SATA drive"), "{report}");
+    let said = program::brindle(flags.iter().copied().chain(["--port", "nvme"])).json();
+    assert_eq!(said["guesses"].as_array().map(Vec::len), Some(0), "{said}");
+    assert!(!fs::read_to_string(&model).unwrap().contains("uplink_mb_s"));
     program::brindle(words(ASKED, name(&model))).ok();
     let forced = flags.iter().copied().chain(["--force"]);
     assert!(

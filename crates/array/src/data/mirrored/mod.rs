@@ -25,6 +25,7 @@ use smallvec::SmallVec;
 use pace::Paces;
 use write_behind::WriteBehind;
 
+use crate::config::ReadPolicy;
 use crate::core::Core;
 use crate::data::allocation::Sources;
 
@@ -44,8 +45,10 @@ pub(crate) struct Mirror {
     moved: Option<Moved>,
     /// Bytes of the array.
     locks: RangeLock,
-    /// Work in flight by role, in bytes: copies are chosen by it.
+    /// Work in flight by role: copies are chosen by it.
     load: Vec<Cell<u64>>,
+    /// The work of a read: of each of its bytes, and of an operation.
+    work: [u64; 2],
     /// Where each role's member was last sent to, where copies are chosen by that: the end of a read.
     sent_to: Vec<Cell<u64>>,
     /// How fast the members answer reads.
@@ -67,6 +70,12 @@ impl Mirror {
             moved,
             locks: RangeLock::new(&core.io),
             load: (0..members).map(|_| Cell::new(0)).collect(),
+            // md counts operations.
+            work: if core.config.read_policy == ReadPolicy::FewestPending {
+                [0, 1]
+            } else {
+                [1, read::OPERATION]
+            },
             sent_to: (0..members).map(|_| Cell::new(0)).collect(),
             paces: Paces::new(members, map.group()),
             behind: WriteBehind::new(&core.io),

@@ -4,6 +4,7 @@ use core::slice;
 
 use brindle_io::sync::join_all;
 use brindle_io::{Duration, Instant, Slice};
+use brindle_layout::Level;
 use brindle_members::door::Done;
 use brindle_volume::{VolumeError, stretches};
 
@@ -35,7 +36,7 @@ impl Mirror {
             return self.read_split(offset, into).await;
         }
         let Some(copy) = self.choose(offset, into.len()) else { return Err(VolumeError::TooManyLost) };
-        let (role, cost) = (copy.extent.member, into.len() as u64 + OPERATION);
+        let (role, cost) = (copy.extent.member, self.work(into.len()));
         if self.core.members.is_avoided(role) {
             // A slow member keeps the memory, and one that lags behind has old data: no other copy may be read.
             return Box::pin(self.read_carefully(offset, into, &Suspects::new())).await;
@@ -96,9 +97,9 @@ impl Mirror {
         self.turn.set(turn);
         let rank = |copy: &Readable| (copy.copy + count - turn) % count;
         if policy != ReadPolicy::LeastOutstanding {
-            if policy == ReadPolicy::Nearest {
+            if self.chooses_as_md() {
                 drop(copies);
-                return self.choose_nearest(offset, len);
+                return self.choose_as_md(offset, len);
             }
             let slow = |copy: &Readable| self.core.members.is_slow(copy.extent.member);
             return copies.min_by_key(|copy| (slow(copy), mostly(copy), rank(copy)));
@@ -113,22 +114,35 @@ impl Mirror {
         })
     }
 
-    /// [`Mirror::choose`] as [`ReadPolicy::Nearest`] has it.
+    /// The work that a read adds to the load of its member.
+    #[inline]
+    pub(super) fn work(&self, len: usize) -> u64 {
+        let [byte, operation] = self.work;
+        len as u64 * byte + operation
+    }
+
+    /// Whether copies are chosen as md does: no read is split, and the first of equal ones is taken.
+    pub(super) fn chooses_as_md(&self) -> bool {
+        matches!(self.core.config.read_policy, ReadPolicy::Nearest | ReadPolicy::FewestPending)
+    }
+
+    /// [`Mirror::choose`] as [`ReadPolicy::Nearest`] and [`ReadPolicy::FewestPending`] have it.
     #[cold]
-    fn choose_nearest(&self, offset: u64, len: usize) -> Option<Readable> {
-        let busy = |role: u16| self.load[usize::from(role)].get() > 0;
-        let distance = |copy: &Readable| {
-            copy.extent.offset.abs_diff(self.sent_to[usize::from(copy.extent.member)].get())
+    fn choose_as_md(&self, offset: u64, len: usize) -> Option<Readable> {
+        let nearest = self.core.config.read_policy == ReadPolicy::Nearest;
+        let ended = |copy: &Readable| self.sent_to[usize::from(copy.extent.member)].get();
+        let rank = |copy: &Readable| match self.load[usize::from(copy.extent.member)].get() {
+            0 => (0, 0),
+            _ if nearest => (1, copy.extent.offset.abs_diff(ended(copy))),
+            pending => (pending, 0),
         };
+        let goes_on =
+            |copy: &Readable| self.geometry.level() == Level::Raid1 && ended(copy) == copy.extent.offset;
+        // The first of equal ones.
         let chosen = self.readable_copies(offset, len as u64).min_by_key(|copy| {
             let role = copy.extent.member;
-            let busy = busy(role);
-            (
-                self.core.members.is_slow(role),
-                self.paces.is_write_mostly(role),
-                busy,
-                if busy { distance(copy) } else { 0 },
-            )
+            let apart = (self.core.members.is_slow(role), self.paces.is_write_mostly(role));
+            (apart, !goes_on(copy), rank(copy))
         })?;
         self.sent_to[usize::from(chosen.extent.member)].set(chosen.extent.offset + len as u64);
         Some(chosen)
@@ -144,7 +158,7 @@ impl Mirror {
         let least = self.least_latency(offset, len as u64);
         let cost = |copy: &Readable| {
             let role = copy.extent.member;
-            let work = self.load[usize::from(role)].get() + len as u64 + OPERATION;
+            let work = self.load[usize::from(role)].get() + self.work(len);
             work.saturating_mul(self.paces.weight(role, least))
         };
         let slow = |copy: &Readable| self.core.members.is_slow(copy.extent.member);

@@ -7,7 +7,7 @@ use brindle_members::door::{Done, MemberOps};
 use brindle_volume::VolumeError;
 use smallvec::{SmallVec, smallvec};
 
-use super::read::{OPERATION, PART};
+use super::read::PART;
 use super::read_errors::{Suspects, suspects};
 use super::{Mirror, Readable};
 use crate::config::ReadPolicy;
@@ -36,7 +36,7 @@ impl<'a> Split<'a> {
 
     fn read(&mut self, copy: &Readable, into: &Slice) {
         let role = copy.extent.member;
-        let cost = into.len() as u64 + OPERATION;
+        let cost = self.mirror.work(into.len());
         self.loaded.costs[usize::from(role)] += cost;
         let load = &self.mirror.load[usize::from(role)];
         load.set(load.get() + cost);
@@ -117,8 +117,8 @@ impl Mirror {
     fn split(&self, offset: u64, into: &Slice) -> Result<Option<Split<'_>>, VolumeError> {
         let pinned =
             self.core.config.read_policy == ReadPolicy::First || self.is_pinned(offset, into.len() as u64);
-        let nearest = self.core.config.read_policy == ReadPolicy::Nearest;
-        let parts = if pinned || nearest { 1 } else { self.parts(offset, into.len()) };
+        let as_md = self.chooses_as_md();
+        let parts = if pinned || as_md { 1 } else { self.parts(offset, into.len()) };
         let turn = self.turn.get();
         self.turn.set((turn + 1) % self.map.copies());
         let unit =
@@ -133,11 +133,8 @@ impl Mirror {
             let left = (part * (number + 1) - at as u64).min((into.len() - at) as u64);
             let len = self.map.locate(here, 0).len.min(left) as usize;
             let preferred = if pinned { None } else { Some((number as u16 + turn) % parts) };
-            let copy = if nearest {
-                self.choose(here, len)
-            } else {
-                self.copy_for_part(here, len, preferred, parts)
-            };
+            let copy =
+                if as_md { self.choose(here, len) } else { self.copy_for_part(here, len, preferred, parts) };
             let copy = copy.ok_or(VolumeError::TooManyLost)?;
             if self.core.members.is_avoided(copy.extent.member) {
                 return Ok(None);

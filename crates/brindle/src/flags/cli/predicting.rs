@@ -31,12 +31,24 @@ pub(crate) struct Calibrate {
     /// Bytes of the drive, if they matter to predictions [default: those of the drive, for tables 500G]
     #[arg(long, short = 'z', value_parser = Bytes::parse)]
     pub(crate) size: Option<Bytes>,
+    /// Port of the drive, which tells what a flush costs and whether drives share a link [default: a guess by its rate, which is reported]
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Option<DrivePort>,
     /// Where the model is written to [default: standard output, and the report to standard error]
     #[arg(long, short = 'o', value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Report the fit's errors as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// The port that a drive hangs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DrivePort {
+    /// SATA: 32 requests at a time, a volatile cache, one link for all drives
+    Sata,
+    /// NVMe, with a cache that outlives a power cut
+    Nvme,
 }
 
 /// An array and a load, as predictions take them.
@@ -81,9 +93,9 @@ pub(crate) struct Simulate {
     /// Requests in flight of each job
     #[arg(long, value_name = "COUNT", default_value = "1", conflicts_with = "jobs")]
     pub(crate) iodepth: String,
-    /// Jobs that do the same at once
-    #[arg(long, value_name = "COUNT", default_value = "1", conflicts_with = "jobs")]
-    pub(crate) numjobs: String,
+    /// Jobs that do the same at once. As linux-md each has one processor for what it sends [default: one, that has as many as it takes]
+    #[arg(long, value_name = "COUNT", conflicts_with = "jobs")]
+    pub(crate) numjobs: Option<String>,
     /// Implementation whose policies and processor time the array has
     #[arg(long = "as", value_name = "WHO", default_value = "brindle")]
     pub(crate) policies: Whose,

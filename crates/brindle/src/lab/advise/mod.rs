@@ -7,7 +7,7 @@ mod workload;
 
 use std::path::PathBuf;
 
-use brindle_planner::advice::{Facts, Finding, Md, Simulator, advise as judge};
+use brindle_planner::advice::{Facts, Finding, Md, Simulator, advise as judge, text as words};
 use serde_json::{Value, json};
 
 use crate::base::failure::Failure;
@@ -78,6 +78,6 @@ fn text(facts: &Facts, md: Option<&Md>, findings: &[Finding]) -> String {
         facts.raid_devices,
         Bytes(facts.size)
     );
-    findings.iter().for_each(|finding| text.push_str(&finding.text()));
+    text.push_str(&words(findings));
     text
 }

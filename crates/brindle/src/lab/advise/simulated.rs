@@ -1,5 +1,7 @@
 //! Predictions for advice: the array, or one of its drives, in the simulator.
 
+use core::cell::RefCell;
+
 use brindle_lab::drive::Drive as Model;
 use brindle_lab::job::Job;
 use brindle_lab::predict::{self, Policies, PredictError, Shape, Spec, predict};
@@ -25,6 +27,8 @@ pub(super) struct Simulated {
     component: u64,
     /// Whether the model was named, and not chosen by the drives of the array.
     is_named: bool,
+    /// Predictions of before: drives that are alike ask the same again.
+    before: RefCell<Vec<(On, Load, Prediction)>>,
 }
 
 impl Simulated {
@@ -43,7 +47,8 @@ impl Simulated {
             bitmap: None,
         };
         let (model, is_named) = (model(named)?, args.drive.is_some());
-        Ok(Some(Self { drive: named.to_owned(), model, shape, component: facts.component, is_named }))
+        let (drive, component, before) = (named.to_owned(), facts.component, RefCell::default());
+        Ok(Some(Self { drive, model, shape, component, is_named, before }))
     }
 
     /// The array with another chunk under a load.
@@ -63,6 +68,10 @@ impl Simulator for Simulated {
     }
 
     fn predict(&self, on: On, with: String, load: Load) -> Result<Prediction, String> {
+        let asked = |one: &&(On, Load, Prediction)| (one.0, &one.1) == (on, &load);
+        if let Some((.., found)) = self.before.borrow().iter().find(asked) {
+            return Ok(Prediction { with, ..found.clone() });
+        }
         let words: Vec<(&str, &str)> = load.iter().map(|(name, value)| (&**name, &**value)).collect();
         let job = predict::job(&words).map_err(|why| PredictError::from(why).to_string())?;
         let run = |model: &Model, shape| run(model, shape, with, job);
@@ -78,12 +87,15 @@ impl Simulator for Simulated {
             On::DriveWithoutCache => run(&self.model.without_write_cache(), None),
             On::DriveChoosing(among) => run(&self.model.with_queue(among), None),
         };
-        predicted.map_err(|why| why.to_string())
+        let found = predicted.map_err(|why| why.to_string())?;
+        self.before.borrow_mut().push((on, load, found.clone()));
+        Ok(found)
     }
 }
 
 fn run(model: &Model, shape: Option<Shape>, with: String, job: Job) -> Result<Prediction, PredictError> {
-    let spec = Spec { drive: model.clone(), shape, policies: Policies::DrivesAlone, cores: 1, job };
+    let spec =
+        Spec { drive: model.clone(), shape, policies: Policies::DrivesAlone, cores: 1, by_job: false, job };
     let all = predict(&spec)?.outcome.mixed();
     let chunk = shape.map(|shape| shape.chunk);
     Ok(Prediction { with, chunk, iops: all.iops(), mb_s: all.bandwidth() / 1_048_576.0 })

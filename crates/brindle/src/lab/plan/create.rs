@@ -1,14 +1,20 @@
-//! From a configuration to `brindle create`.
+//! From a configuration to `brindle create` or `brindle pool create`.
 
-use brindle_planner::{Configuration, Part, Scheme};
+use brindle_planner::{Configuration, MadeAs, Part, Scheme};
 
 use crate::base::units::Bytes;
 
 /// The commands that make it, with `drive1`, `drive2` and so on for the members; none if Brindle can't.
 pub(super) fn commands(configuration: &Configuration, chunk: u64) -> Vec<String> {
-    if !configuration.is_of_md() {
-        return Vec::new();
+    match configuration.made_as() {
+        None => Vec::new(),
+        Some(MadeAs::Array) => arrays(&groups(configuration), chunk),
+        Some(MadeAs::Pool) => vec![pool(&groups(configuration))],
     }
+}
+
+/// Each group with its members.
+fn groups(configuration: &Configuration) -> Vec<(Part, Vec<String>)> {
     let mut next = 1;
     let mut groups: Vec<(Part, Vec<String>)> = Vec::new();
     for part in &configuration.parts {
@@ -18,9 +24,25 @@ pub(super) fn commands(configuration: &Configuration, chunk: u64) -> Vec<String>
             groups.push((*part, members));
         }
     }
+    groups
+}
+
+/// A vdev of each group.
+fn pool(groups: &[(Part, Vec<String>)]) -> String {
+    let vdev = |(part, members): &(Part, Vec<String>)| {
+        let kind = match part.scheme {
+            Scheme::RaidZ(parity) => format!("raidz{parity}"),
+            _ => "mirror".to_owned(),
+        };
+        format!("{kind} {}", members.join(" "))
+    };
+    format!("brindle pool create tank {}", groups.iter().map(vdev).collect::<Vec<_>>().join(" "))
+}
+
+fn arrays(groups: &[(Part, Vec<String>)], chunk: u64) -> Vec<String> {
     let size = chunk_flag(chunk);
     if groups.iter().all(|(part, _)| part.scheme == Scheme::Stripe) {
-        let members: Vec<String> = groups.into_iter().flat_map(|(_, members)| members).collect();
+        let members: Vec<&str> = groups.iter().flat_map(|(_, members)| members).map(String::as_str).collect();
         return vec![format!("brindle create --level 0{size} {}", members.join(" "))];
     }
     let made = groups

@@ -41,7 +41,8 @@ struct Taken {
     /// Place in the list.
     place: usize,
     why: String,
-    chunk: u64,
+    /// None of a pool.
+    chunk: Option<u64>,
     /// The chunk sizes that were tried for it.
     chosen: Option<Chosen>,
     commands: Vec<String>,
@@ -199,13 +200,15 @@ fn take(
     let all: Vec<&Figures> = rows.iter().map(|row| &row.figures).collect();
     let Some((place, why)) = recommend(&all, goal) else { return Ok(None) };
     let configuration = &rows[place].configuration;
+    let has_chunk = configuration.is_of_md();
     let chosen = match (args.terms.chunk, asked, kinds) {
-        (None, Some(asked), [kind]) => chunk::choose(configuration, kind, asked)?,
+        (None, Some(asked), [kind]) if has_chunk => chunk::choose(configuration, kind, asked)?,
         _ => None,
     };
     let given = args.terms.chunk.map(|chunk| chunk.0);
     let chunk = given.or(chosen.as_ref().map(|chosen| chosen.best)).unwrap_or(USUAL_CHUNK);
     let commands = create::commands(configuration, chunk);
+    let chunk = has_chunk.then_some(chunk);
     Ok(Some(Taken { place, why, chunk, chosen, commands }))
 }
 

@@ -3,7 +3,7 @@
 use core::fmt::Write;
 
 use brindle_planner::reliability::Interval;
-use brindle_planner::{Figures, Fraction, Speed};
+use brindle_planner::{Figures, Fraction, MadeAs, Speed};
 use serde_json::{Value, json};
 
 use super::columns::{HEADS, columns, one_in, short};
@@ -77,7 +77,8 @@ fn row_json(answer: &Answer<'_>, place: usize, row: &Row) -> Value {
             "bytes_per_year": risk.bytes_per_year,
             "nomdl": risk.nomdl,
         })),
-        "creatable": of.is_of_md,
+        "creatable": of.made_as.is_some(),
+        "made_as": of.made_as.map(MadeAs::name),
         "random_is_bound": !of.is_of_md,
         "recommended": answer.taken.as_ref().is_some_and(|taken| taken.place == place),
         "formulas": of.formulas.as_ref().map(speed_json),

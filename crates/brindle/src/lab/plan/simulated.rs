@@ -66,7 +66,7 @@ pub(super) fn fill(
         if asked.is_some() { "the load, " } else { "" }
     )];
     if open.len() < rows.len() {
-        notes.push("figures of RAID-Z are those of formulas: the engine has no RAID-Z".to_owned());
+        notes.push("figures of RAID-Z are those of formulas: no pool is simulated".to_owned());
     }
     if parts.iter().any(|part| part.groups > 1) {
         notes.push(
@@ -109,8 +109,14 @@ pub(super) fn shared(job: &Job, groups: u32) -> Job {
 /// One group of a part under a load.
 pub(super) fn one(part: &Part, model: &Drive, chunk: u64, job: Job) -> Result<Tally, Failure> {
     let drive = as_loaded(model, &job).of_groups(part.groups);
-    let spec =
-        Spec { drive, shape: Some(shape(part, chunk)), policies: Policies::DrivesAlone, cores: 1, job };
+    let spec = Spec {
+        drive,
+        shape: Some(shape(part, chunk)),
+        policies: Policies::DrivesAlone,
+        cores: 1,
+        by_job: false,
+        job,
+    };
     Ok(predict(&spec)?.outcome.mixed())
 }
 

@@ -60,6 +60,7 @@ pub(super) fn bounds(rows: &[Row], link: Option<u64>, reported: bool) -> Vec<Str
             "random figures of RAID-Z are bounds, by a rule of thumb that counts drives: pools of fast drives stay 3 to 5 times below"
                 .to_owned(),
         );
+        notes.push("room and speed of RAID-Z are OpenZFS's: brindle pool create --dry-run says what room a pool of Brindle's has".to_owned());
     }
     notes
 }
@@ -98,7 +99,7 @@ pub(super) fn more(answer: &Answer<'_>) -> Option<String> {
 pub(super) fn roomier(answer: &Answer<'_>, taken: &Taken) -> Option<String> {
     let of = &answer.rows[taken.place].figures;
     let others = answer.rows.iter().map(|row| &row.figures);
-    let fit = others.filter(|other| other.is_of_md && other.tolerance > 0 && other.net > of.net);
+    let fit = others.filter(|other| other.made_as == of.made_as && other.tolerance > 0 && other.net > of.net);
     let most = fit.max_by_key(|other| other.net)?;
     let mut against = Vec::new();
     if most.speed.write_iops < of.speed.write_iops {

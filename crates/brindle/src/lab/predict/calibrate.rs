@@ -5,14 +5,14 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-use brindle_lab::drive::{Fitted, Measure, Table, fit, fit_reads, table, to_toml};
+use brindle_lab::drive::{Fitted, Measure, Port, Table, fit, fit_reads, table, to_toml};
 use brindle_lab::predict::{Compared, compare};
 use serde_json::{Value, json};
 
 use super::measured::measured;
 use crate::base::failure::Failure;
 use crate::base::{report, text};
-use crate::flags::cli::Calibrate;
+use crate::flags::cli::{Calibrate, DrivePort};
 
 /// The status where a model was made of measurements that it does not meet, or that are not the drive's.
 const UNTRUSTED: u8 = 7;
@@ -40,6 +40,11 @@ pub(crate) fn calibrate(args: &Calibrate) -> Result<ExitCode, Failure> {
     let fitted = match args.device.is_some() && !args.force {
         true => fit_reads(&name, size, &tables)?,
         false => fit(&name, size, &tables)?,
+    };
+    let fitted = match args.port {
+        Some(DrivePort::Sata) => fitted.on_port(Port::Sata),
+        Some(DrivePort::Nvme) => fitted.on_port(Port::Nvme),
+        None => fitted,
     };
     let model = to_toml(&fitted.drive);
     let mut rows = Vec::new();
@@ -143,6 +148,9 @@ fn as_text(fitted: &Fitted, rows: &[(&str, Compared)], doubts: &[String]) -> Str
     for (file, line, why) in &fitted.left_out {
         let _ = writeln!(text, "{file}:{line}: {why}");
     }
+    for guess in &fitted.guesses {
+        let _ = writeln!(text, "guessed: {guess}");
+    }
     let _ = writeln!(text, "mean absolute error of {} figures: {:.2} %", rows.len(), mean(rows));
     for doubt in doubts {
         let _ = writeln!(text, "not to be trusted: {doubt}");
@@ -171,6 +179,7 @@ fn as_json(fitted: &Fitted, model: &str, rows: &[(&str, Compared)], doubts: &[St
         "model": model,
         "rows": rows.iter().map(row).collect::<Vec<_>>(),
         "left_out": left_out.collect::<Vec<_>>(),
+        "guesses": fitted.guesses,
         "mean_absolute_error_percent": mean(rows),
         "trusted": doubts.is_empty(),
         "doubts": doubts,

@@ -33,21 +33,23 @@ fn spec(args: &Simulate) -> Result<Spec, Failure> {
         ("rwmixread", args.rwmixread.as_str()),
         ("random_distribution", args.random_distribution.as_str()),
         ("iodepth", args.iodepth.as_str()),
-        ("numjobs", args.numjobs.as_str()),
+        ("numjobs", args.numjobs.as_deref().unwrap_or("1")),
     ];
     let shape = shape_of(&args.level, args.layout.as_deref(), args.chunk, args.members)?;
     if shape.is_none() && args.bitmap_chunk.is_some() {
         return Err(Failure::Usage("--bitmap-chunk: one drive by itself has no bitmap".to_owned()));
     }
+    let job = match &args.jobs {
+        Some(file) => load::load(file)?,
+        None => job(&words)?,
+    };
     Ok(Spec {
+        by_job: args.numjobs.is_some() || job.numjobs > 1,
         drive: model(&args.drive)?,
         shape: shape.map(|shape| Shape { bitmap: args.bitmap_chunk.map(|chunk| chunk.0), ..shape }),
         policies: policies(args.policies, args.kernel, args.read_balance),
         cores: args.cores,
-        job: match &args.jobs {
-            Some(file) => load::load(file)?,
-            None => job(&words)?,
-        },
+        job,
     })
 }
 

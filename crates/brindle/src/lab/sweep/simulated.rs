@@ -31,7 +31,8 @@ pub(super) fn run(
     kept: &PointsFile,
     bar: &ProgressBar,
 ) -> Result<Vec<Finished>, Failure> {
-    let simulating = Simulating::new(policies(args.policies, args.kernel, args.read_balance), args.cores);
+    let policies = policies(args.policies, args.kernel, args.read_balance);
+    let simulating = Simulating::new(policies, args.cores, !super::axes(args)?.numjobs.is_empty());
     on_all(open, |point| {
         let finished = simulating.run(point, model(drive)?, || super::shape(point))?;
         kept.keep(&finished)?;

@@ -42,10 +42,11 @@ pub(crate) fn p3700() -> Fitted {
     fit("p3700", 800_000_000_000, &tables).expect("a fit")
 }
 
-fn md(drive: &Drive, shape: Option<Shape>, words: &[(&str, &str)]) -> Predicted {
-    let policies = Policies::LinuxMd(Kernel::PUBLISHED);
+fn md(kernel: Kernel, drive: &Drive, shape: Option<Shape>, words: &[(&str, &str)]) -> Predicted {
+    let policies = Policies::LinuxMd(kernel);
     let job = job(words).expect("a load");
-    predict(&Spec { drive: drive.clone(), shape, policies, cores: 1, job }).expect("a prediction")
+    let by_job = job.numjobs > 1;
+    predict(&Spec { drive: drive.clone(), shape, policies, cores: 1, by_job, job }).expect("a prediction")
 }
 
 /// Rows of a table without comments and header.
@@ -54,8 +55,8 @@ fn rows(text: &str) -> impl Iterator<Item = Vec<&str>> {
     rows.map(|line| line.split(',').collect())
 }
 
-/// md's RAID 10 over four drives: rows that `wanted` says, by pattern and KiB.
-pub(crate) fn raid10(wanted: impl Fn(&str, u64) -> bool) -> Vec<Point> {
+/// md's RAID 10 over four drives, of a kernel: rows that `wanted` says, by pattern and KiB.
+pub(crate) fn raid10(kernel: Kernel, wanted: impl Fn(&str, u64) -> bool) -> Vec<Point> {
     let drive = evo850().drive;
     let text = include_str!("../../../reference/md-raid10-n2-evo850-chunk32.csv");
     let point = |row: Vec<&str>| {
@@ -65,12 +66,36 @@ pub(crate) fn raid10(wanted: impl Fn(&str, u64) -> bool) -> Vec<Point> {
         }
         let layout = Layout::Raid10(Raid10Layout::near(2));
         let shape = Shape { level: Level::Raid10, layout, chunk: 32 << 10, members: 4, bitmap: None };
-        let predicted = md(&drive, Some(shape), &[("rw", pattern), ("bs", &format!("{kib}k"))]);
+        let predicted = md(kernel, &drive, Some(shape), &[("rw", pattern), ("bs", &format!("{kib}k"))]);
         Some(Point {
             load: format!("{pattern} {kib}K"),
             published: row[3].parse().expect("MiB/s"),
             predicted: predicted.outcome.mixed().bandwidth() / 1_048_576.0,
         })
+    };
+    rows(text).filter_map(point).collect()
+}
+
+/// Four jobs of 256 reads in sequence each, over one or more NVMe drives: fitted are the figures of the drive, and the processor time of a job to
+/// those of arrays.
+pub(crate) fn few_jobs() -> Vec<Point> {
+    let drive = table("single", "bs,r0,r100\n4k,828000,828000\n512k,13600,13600\n").expect("a table");
+    let drive = fit("pcie4", 1 << 40, &[drive]).expect("a fit").drive;
+    let text = include_str!("../../reference/nvme-seq-raid0-raid10f2.csv");
+    let far = Layout::Raid10(Raid10Layout::far(2));
+    let point = |row: Vec<&str>| {
+        let (level, layout, members) = match row[0] {
+            "raid0x4_c64k" => (Level::Raid0, Layout::default_for(Level::Raid0), 4),
+            "raid10f2x2_c64k" => (Level::Raid10, far, 2),
+            _ => return None,
+        };
+        let shape = Shape { level, layout, chunk: 64 << 10, members, bitmap: None };
+        let bs = format!("{}k", row[1]);
+        let words = [("rw", "read"), ("bs", bs.as_str()), ("iodepth", "256"), ("numjobs", "4")];
+        let predicted =
+            md("5.14".parse().expect("a kernel"), &drive, Some(shape), &words).outcome.mixed().iops();
+        let load = format!("{} read {}K", row[0], row[1]);
+        Some(Point { load, published: row[2].parse().expect("IOPS"), predicted })
     };
     rows(text).filter_map(point).collect()
 }
@@ -95,8 +120,14 @@ fn twelve(name: &str, level: Level, chunk: u64, wanted: impl Fn(u32) -> bool) ->
         }
         let shape = Shape { level, layout: Layout::default_for(level), chunk, members: 12, bitmap: None };
         let mix = reads.to_string();
-        let words = [("rw", "randrw"), ("rwmixread", mix.as_str()), ("bs", "4k"), ("iodepth", "2048")];
-        let predicted = md(&drive, Some(shape), &words).outcome.mixed().iops();
+        let words = [
+            ("rw", "randrw"),
+            ("rwmixread", mix.as_str()),
+            ("bs", "4k"),
+            ("iodepth", "32"),
+            ("numjobs", "64"),
+        ];
+        let predicted = md(Kernel::PUBLISHED, &drive, Some(shape), &words).outcome.mixed().iops();
         Some(Point {
             load: format!("randrw 4K, {reads} % reads"),
             published: published.parse().expect("IOPS"),
