@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(of("failed", Value::Null).as_deref(), Some("brindle add data /dev/b"));
         let pool = |state: &str| {
             let devices = json!([{"path": "/dev/b", "state": state}, {"path": null, "state": "missing"}]);
-            back(&json!({"name": "tank", "pool": {"devices": devices}}), "", "/dev/b", |path| {
+            back(&json!({"name": "tank", "pool": {"devices": devices}}), ("", "restart"), "/dev/b", |path| {
                 path == "/dev/b"
             })
         };

@@ -365,7 +365,7 @@ mod tests {
             let of = |name| families.0.iter().find(|family| family.name == name).unwrap();
             let errors = &of("brindle_member_errors_total").samples;
             assert_eq!(errors.len(), series, "{count} members");
-            assert_eq!(errors.iter().map(|one| one.value as u64).sum::<u64>(), (0..count).sum());
+            assert_eq!(errors.iter().map(|one| one.value as u64).sum::<u64>(), (0..count).sum::<u64>());
             assert_eq!(errors.iter().any(|one| one.labels[1].1 == OTHERS), count > 24);
             let corrected = &of("brindle_member_corrected_total").samples;
             assert_eq!(corrected.iter().map(|one| one.value as u64).sum::<u64>(), count);
