@@ -81,7 +81,7 @@ pub(crate) fn raid10(kernel: Kernel, wanted: impl Fn(&str, u64) -> bool) -> Vec<
 pub(crate) fn few_jobs() -> Vec<Point> {
     let drive = table("single", "bs,r0,r100\n4k,828000,828000\n512k,13600,13600\n").expect("a table");
     let drive = fit("pcie4", 1 << 40, &[drive]).expect("a fit").drive;
-    let text = include_str!("../../reference/nvme-seq-raid0-raid10f2.csv");
+    let text = include_str!("../../../reference/nvme-seq-raid0-raid10f2.csv");
     let far = Layout::Raid10(Raid10Layout::far(2));
     let point = |row: Vec<&str>| {
         let (level, layout, members) = match row[0] {
