@@ -52,8 +52,8 @@ const KILLED: &str = r#"
     # verified: writes and verifies again and again until /tmp/enough is there; each round is a line of /tmp/rounds.
     verified() {
         while [ ! -e /tmp/enough ]; do
-            fio --name=verified --directory=/tmp/mnt --size=2m --rw=randwrite --bsrange=512-64k --direct=1 --ioengine=psync \
-                --verify=crc32c --verify_fatal=1 --fsync=16 --randrepeat=0 --thread --eta=never --output=/tmp/fio \
+            fio --name=verified --directory=/tmp/mnt --size=1m --rw=randwrite --bsrange=512-64k --direct=1 --ioengine=psync \
+                --verify=crc32c --verify_fatal=1 --fsync=8 --randrepeat=0 --thread --eta=never --output=/tmp/fio \
                 || { cat /tmp/fio; return 1; }
             echo round >>/tmp/rounds
         done

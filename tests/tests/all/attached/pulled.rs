@@ -111,11 +111,11 @@ const SCRIPT: &str = r#"
         step "$key attach" $b attach $volume
         verified='--rw=randwrite --bsrange=4k-16k --ioengine=psync --verify=crc32c --verify_fatal=1 --randrepeat=0 --thread --eta=never'
         if [ $use = direct ]; then
-            where='--filename=/dev/nbd0 --direct=1 --size=1m --fsync=32'
+            where='--filename=/dev/nbd0 --direct=1 --size=512k --fsync=32'
         else
             step "$key mkfs" mkfs.ext4 -q /dev/nbd0
             mount -t ext4 /dev/nbd0 /tmp/mnt
-            where='--directory=/tmp/mnt --size=1m --fsync=8'
+            where='--directory=/tmp/mnt --size=512k --fsync=8'
         fi
         before=$(written)
         fio --name=pulled $verified $where --output=/tmp/fio &
@@ -138,7 +138,7 @@ const SCRIPT: &str = r#"
             step "$key unmount" umount /tmp/mnt
             step "$key fsck" fsck.ext4 -fn /dev/nbd0
         fi
-        step "$key read" dd if=/dev/nbd0 of=/dev/null bs=64k iflag=direct
+        step "$key read" dd if=/dev/nbd0 of=/dev/null bs=1M iflag=direct
         put "status.$key" "$($b status --json $name | tr -d '\n')"
         step "$key detach" $b detach /dev/nbd0
         step "$key stop" $b stop $name
