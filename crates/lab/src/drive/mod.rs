@@ -91,9 +91,9 @@ pub mod constants {
     /// Nanoseconds for which a read of RAID 4, 5 or 6 keeps the array's lock besides, before Linux 5.14.
     pub const MD_LOCKED_READ: u64 = 190;
     /// Nanoseconds of its own processor that a job takes for a request to a drive, and for each KiB of it: the job sends nothing meanwhile.
-    pub const JOB_REQUEST: u64 = 4_830;
+    pub const JOB_REQUEST: u64 = 4_276;
     /// See [`JOB_REQUEST`].
-    pub const JOB_KIB: u64 = 138;
+    pub const JOB_KIB: u64 = 139;
     /// Nanoseconds that md takes of it for each piece of a request to RAID 0.
     pub const MD_JOB_PIECE: u64 = 1_175;
     /// The same for each copy that is asked.
