@@ -140,12 +140,12 @@ fn copied(set: &Set) -> PathBuf {
     copy
 }
 
-/// Names, UUIDs, states and limits of all that is served, without what changes by itself.
+/// Names, UUIDs and limits of all that is served, without what changes by itself.
 fn served(set: &Set) -> Vec<Value> {
     let all = run(&format!("status --json --runtime-dir {}", set.runtime().display()), &[]).json();
     let of = |report: &Value| {
         let kind = if report["pool"].is_object() { "pool" } else { "array" };
-        let words = ["uuid", "state", "missing"].map(|word| report[kind][word].clone());
+        let words = ["uuid", "missing"].map(|word| report[kind][word].clone());
         serde_json::json!([
             report["name"],
             kind,

@@ -371,7 +371,7 @@ fn arrays_are_those_of_a_host_by_its_whole_name_and_others_are_told_with_theirs(
         std::fs::write(&file, text).unwrap();
         let script = format!(
             "hostname {host} && \"$1\" daemon --config \"$2\" --runtime-dir \"$3\" & \
-             for n in $(seq 300); do kill -0 $! 2>/dev/null || break;  \"$1\" status --runtime-dir \"$3\" >/dev/null 2>&1 && break; sleep 0.1; done; {then}; wait"
+             for n in $(seq 300); do kill -0 $! 2>/dev/null || break;  \"$1\" status data --runtime-dir \"$3\" >/dev/null 2>&1 && break; sleep 0.1; done; {then}; wait"
         );
         let mut command = std::process::Command::new("unshare");
         command.args(["--map-root-user", "--uts", "timeout", "60", "sh", "-c", &script, "sh"]);
