@@ -34,13 +34,11 @@ use brindle_host::control::{self, Control, Ended};
 use brindle_host::mailbox::{self, Sender};
 use brindle_host::opening::{Config, MetricsConfig, Opening, Permission};
 use brindle_host::{
-    Any, Configured, ControlHandler, Doors, Exported, Listener, Message, News, Order, Placed, Reload,
-    Service, Snapshot,
+    Any, Configured, ControlHandler, Doors, Exported, Message, Order, Placed, Reload, Service, Snapshot,
 };
 use brindle_io::device::DeviceAccess;
 use brindle_io::sync::{Either, race};
 use brindle_io::uring::{self, ListenError, SocketFile, SocketRights};
-use serde_json::json;
 
 use crate::base::failure::Failure;
 use crate::base::{log, runtime};
@@ -54,7 +52,7 @@ use crate::server::descriptors::Room;
 use crate::server::settings::{RunningSettings, Settings, Sought, Taken};
 use crate::server::shutdown::{self, LastResort, Shutdown, Socket};
 use access::{AccessFile, Gates, Proofs};
-use announce::announce;
+use announce::{announce, listener};
 pub(crate) use checked::{Checked, check};
 use detached::Detached;
 use joining::Door;
@@ -379,28 +377,6 @@ fn answer_others(
     };
     shutdown::watch_signals(Arc::clone(&ended), keep)?;
     Ok((ended, control, snapshot))
-}
-
-/// Prints events as they happen: with `--json` all of it, else the end of arrays. The log has the rest.
-fn listener(json: bool) -> Listener {
-    Rc::new(move |news| {
-        let line = match news {
-            News::Event { name, event } if json => {
-                let mut object = json!(event);
-                object["event"] = json!(event.kind);
-                if let Some(name) = name {
-                    object["name"] = json!(name);
-                }
-                object.to_string()
-            }
-            News::Stopped { name, several: true, .. } if json => {
-                json!({"event": "stopped", "name": name}).to_string()
-            }
-            News::Stopped { name, words, .. } if !json => format!("{name}: {words}"),
-            News::Event { .. } | News::Stopped { .. } => return,
-        };
-        log::print(format!("{line}\n"));
-    })
 }
 
 /// The control socket, and its name in the file system.

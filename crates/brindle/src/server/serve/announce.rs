@@ -1,14 +1,15 @@
-//! The lines that tell where arrays and pools are served.
+//! The lines that tell where arrays and pools are served, and what becomes of them.
 
 use std::path::Path;
+use std::rc::Rc;
 
-use brindle_host::Service;
+use brindle_host::{Listener, News, Service};
 use brindle_volume::Volume;
 use serde_json::json;
 
 use super::detached::Detached;
 use crate::base::failure::Failure;
-use crate::base::report;
+use crate::base::{log, report};
 
 /// Tells people and programs that the exports answer.
 pub(super) fn announce(
@@ -78,4 +79,26 @@ pub(super) fn announce(
         }
         printed => printed,
     }
+}
+
+/// Prints events as they happen: with `--json` all of it, else the end of arrays. The log has the rest.
+pub(super) fn listener(json: bool) -> Listener {
+    Rc::new(move |news| {
+        let line = match news {
+            News::Event { name, event } if json => {
+                let mut object = json!(event);
+                object["event"] = json!(event.kind);
+                if let Some(name) = name {
+                    object["name"] = json!(name);
+                }
+                object.to_string()
+            }
+            News::Stopped { name, several: true, .. } if json => {
+                json!({"event": "stopped", "name": name}).to_string()
+            }
+            News::Stopped { name, words, .. } if !json => format!("{name}: {words}"),
+            News::Event { .. } | News::Stopped { .. } => return,
+        };
+        log::print(format!("{line}\n"));
+    })
 }
