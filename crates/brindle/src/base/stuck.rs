@@ -49,8 +49,10 @@ mod tests {
 
     #[test]
     fn a_process_whose_task_has_no_end_ends_and_names_it() {
-        let test = "stuck::tests::a_process_with_a_task_without_end";
-        let args = ["--exact", test, "--ignored", "--nocapture"];
+        // The harness leaves out the crate.
+        let (_, module) = module_path!().split_once("::").unwrap();
+        let test = format!("{module}::a_process_with_a_task_without_end");
+        let args = ["--exact", &test, "--ignored", "--nocapture"];
         let ended = Command::new(std::env::current_exe().unwrap()).args(args).output().unwrap();
         assert_eq!(ended.status.signal(), Some(rustix::process::Signal::ABORT.as_raw()));
         let said = String::from_utf8_lossy(&ended.stderr);
