@@ -66,6 +66,9 @@ pub(super) fn written(folder: &Path) -> Result<Written, Failure> {
         // The kernel has chosen the port, and initiators know it.
         iscsi.portals = portals(&reports).into_iter().collect();
     }
+    // A daemon has them in the order in which it found them.
+    config.arrays.sort_by(|one, other| (&one.name, &one.uuid).cmp(&(&other.name, &other.uuid)));
+    config.pools.sort_by(|one, other| (&one.name, &one.uuid).cmp(&(&other.name, &other.uuid)));
     config.devices = places(held.devices, &devices);
     Ok(Written { config, remarks })
 }
