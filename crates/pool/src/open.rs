@@ -147,11 +147,12 @@ async fn prepare_as(
     }
     let returned =
         if how == How::ReadOnly { Vec::new() } else { taken_again(io, &chosen, how, config).await };
+    let again: Vec<u16> = returned.iter().map(|one| one.member).collect();
     returned.iter().for_each(|&one| chosen.take(one));
     let (overruled, damaged) = (chosen.overruled.clone(), chosen.damaged.clone());
     let (missing, blank) = (chosen.missing.clone(), chosen.blank.clone());
     let core = begin(io, chosen, how, config);
-    let known = core.known(how, &missing).await;
+    let known = core.known(how, &missing, &again).await;
     let known = known.and_then(|known| match how {
         How::ReadOnly => Ok(known),
         How::Writing { .. } => core.has_room_to_open().map(|()| known),
@@ -175,7 +176,7 @@ async fn taken_again(io: &Io, chosen: &Chosen, how: How, config: PoolConfig) -> 
     }
     let core = begin(io, chosen.clone(), How::ReadOnly, config);
     // Faults of the others are told when the pool is opened.
-    if core.known(how, &chosen.missing).await.is_ok() {
+    if core.known(how, &chosen.missing, &[]).await.is_ok() {
         for &one in &chosen.returning {
             if core.is_brought_up(one).await {
                 taken.push(one);
@@ -334,11 +335,13 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
 }
 
 impl Core {
-    /// Reads what the pool holds, and which blocks of the log are wrong on their members; refuses what can't be opened so.
+    /// Reads what the pool holds, and which blocks of the log are wrong on their members; refuses what can't be opened so. `again` are members
+    /// that are taken again: they decide on no batch, so that the pool holds what it held without them.
     async fn known(
         &self,
         how: How,
         missing: &[u16],
+        again: &[u16],
     ) -> Result<(Recovered, Vec<(Address, Vec<u8>)>), PoolOpenError> {
         // By the number of members, then by what lies on them.
         self.refuse_missing()?;
@@ -349,7 +352,7 @@ impl Core {
         }
         self.refuse_missing()?;
         self.refuse_lacking(how, missing)?;
-        let (recovered, wrong) = self.replay().await;
+        let (recovered, wrong) = self.replay(again).await;
         if how != How::ReadOnly && recovered.lost > 0 {
             return Err(PoolOpenError::Lost { first: recovered.first_lost, count: recovered.lost });
         }

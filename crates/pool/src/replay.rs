@@ -64,6 +64,8 @@ pub(crate) struct Places<'a> {
     pub(crate) shape: Shape,
     pub(crate) first: u32,
     pub(crate) blocks: VecDeque<Option<Vec<u8>>>,
+    /// Members that are not read.
+    pub(crate) without: &'a [u16],
 }
 
 impl Places<'_> {
@@ -94,7 +96,9 @@ impl Places<'_> {
         let row = next / width as u32;
         let rows = (self.shape.rows - row).min((STEP / BLOCK) as u32) as usize;
         let core = self.core;
-        let column = |n: usize| core.column(Address::new(self.segment, row * width as u32 + n as u32), rows);
+        let without = self.without;
+        let column =
+            |n: usize| core.column(Address::new(self.segment, row * width as u32 + n as u32), rows, without);
         let columns = join_all((0..width).map(column)).await;
         for r in 0..rows {
             for column in &columns {
@@ -106,10 +110,11 @@ impl Places<'_> {
 
 impl Core {
     /// Blocks of one member from an address on, row by row.
-    async fn column(&self, address: Address, rows: usize) -> Vec<Option<Vec<u8>>> {
+    async fn column(&self, address: Address, rows: usize, without: &[u16]) -> Vec<Option<Vec<u8>>> {
         let spot = self.space.borrow().spot_of_place(address);
         let Some((role, offset)) = spot else { return vec![None; rows] };
-        let Some(device) = self.set.members.readable(role, u64::MAX) else { return vec![None; rows] };
+        let device = self.set.members.readable(role, u64::MAX).filter(|_| !without.contains(&role));
+        let Some(device) = device else { return vec![None; rows] };
         let buf = self.reads.alloc(rows * BLOCK).await;
         let mut reading = self.set.door(None).ask();
         reading.read(device, offset, &buf.all());
@@ -130,8 +135,9 @@ impl Core {
         blocks
     }
 
-    /// Puts batches of the log into the map. Gives the blocks of these that are wrong on their members, and what they should be.
-    pub(crate) async fn replay(&self) -> (Recovered, Vec<(Address, Vec<u8>)>) {
+    /// Puts batches of the log into the map. Gives the blocks of these that are wrong on their members, and what they should be. Members in
+    /// `without` are not read, and have been given what they lack.
+    pub(crate) async fn replay(&self, without: &[u16]) -> (Recovered, Vec<(Address, Vec<u8>)>) {
         // Nothing was written after its end.
         if self.record.borrow().stopped {
             return Default::default();
@@ -145,7 +151,7 @@ impl Core {
         let mut whole: BTreeMap<u64, Whole> = BTreeMap::new();
         let (mut last, mut durable) = (checkpoint, checkpoint);
         for some in logs.chunks(SIDE_BY_SIDE) {
-            for scanned in join_all(some.iter().map(|&n| self.scan(n))).await {
+            for scanned in join_all(some.iter().map(|&n| self.scan(n, without))).await {
                 last = last.max(scanned.last);
                 durable = durable.max(scanned.durable);
                 for one in scanned.whole {
@@ -175,7 +181,9 @@ impl Core {
         self.forget_others(whole.values().flat_map(|one| &one.batch.entries).map(|entry| entry.volume));
         self.log.last.set(last);
         self.log.durable.set(last);
-        let wrong: Vec<(Address, Vec<u8>)> = whole.into_values().flat_map(|one| one.wrong).collect();
+        let mut wrong: Vec<(Address, Vec<u8>)> = whole.into_values().flat_map(|one| one.wrong).collect();
+        let space = self.space.borrow();
+        wrong.retain(|(address, _)| space.spot(*address).is_none_or(|(role, _)| !without.contains(&role)));
         recovered.rebuilt = wrong.len() as u64;
         (recovered, wrong)
     }
@@ -209,14 +217,14 @@ impl Core {
         }
     }
 
-    async fn scan(&self, segment: u32) -> Scanned {
+    async fn scan(&self, segment: u32, without: &[u16]) -> Scanned {
         let shape = self.space.borrow().get(segment).map(|segment| segment.record.shape());
         let Some(shape) = shape else { return Scanned::default() };
         let (opening, checkpoint) = {
             let record = self.record.borrow();
             (record.opening, record.sequence)
         };
-        let mut places = Places { core: self, segment, shape, first: 0, blocks: VecDeque::new() };
+        let mut places = Places { core: self, segment, shape, first: 0, blocks: VecDeque::new(), without };
         let mut scanned = Scanned::default();
         // Batches are written side by side: behind one that is missing there may be others.
         let apart = IN_FLIGHT as u32 * BATCH_BLOCKS.div_ceil(u32::from(shape.data())) + 1;

@@ -56,7 +56,8 @@ impl Core {
     async fn bring_up(&self, one: Returning, segment: u32) -> Result<bool, OpError> {
         let found = self.space.borrow().get(segment).map(|s| (s.record.shape(), s.record.stripes));
         let Some((shape, stripes)) = found else { return Ok(false) };
-        let mut places = Places { core: self, segment, shape, first: 0, blocks: VecDeque::new() };
+        let mut places =
+            Places { core: self, segment, shape, first: 0, blocks: VecDeque::new(), without: &[] };
         let (mut stripe, mut wrote) = (0, false);
         while stripe < stripes.min(shape.stripes()) {
             places.forget(stripe);
