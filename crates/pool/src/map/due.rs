@@ -9,8 +9,8 @@ impl Map {
     pub(crate) fn debt(&self, coming: Coming) -> Debt {
         let all = self.leaves.len();
         let due = Owed { leafless: self.leafless.len(), ..self.due };
-        let now = due.debt(self.now.zeroes.len(), coming, all);
         let before = self.due_before.debt(0, Coming::default(), all);
+        let now = due.debt(self.now.zeroes.len(), coming, all + before.more);
         Debt { pages: now.pages + before.pages + 2, more: now.more + before.more }
     }
 
@@ -53,15 +53,30 @@ impl Map {
         end.0 == at.0 && end.1 - at.1 == count as u64
     }
 
+    /// Frozen changes are about to go into the leaf of a block, and may make several of it.
+    fn may_part(&self, key: Key) -> bool {
+        if self.frozen.blocks.is_empty() {
+            return false;
+        }
+        let leaf = self.leaves.range(..=key).next_back().filter(|(at, _)| at.0 == key.0);
+        let from = leaf.map_or((key.0, 0), |(&at, _)| at);
+        let to = self.next_leaf(key).min((key.0.saturating_add(1), 0));
+        self.frozen.blocks.range(from..to).next().is_some()
+    }
+
     /// The next checkpoint changes the leaf of a block; gives where the block is by it, if it is in memory.
     pub(super) fn touch_for(&mut self, key: Key, freezes: u64, is_first: bool) -> Option<Located> {
+        // Each block may then be in a leaf of its own.
+        let parts = is_first && self.may_part(key);
+        self.due.leaves += usize::from(parts);
         let Some((&at, slot)) = self.leaves.range_mut(..=key).next_back().filter(|(at, _)| at.0 == key.0)
         else {
             self.leafless.insert(key.0);
             self.due.fresh += usize::from(is_first);
             return None;
         };
-        self.due.leaves += usize::from(core::mem::replace(&mut slot.due, freezes) != freezes);
+        let is_new = !parts && core::mem::replace(&mut slot.due, freezes) != freezes;
+        self.due.leaves += usize::from(is_new);
         let below = slot.content.as_ref().map(|entries| entries.located(key.1));
         let is_there = match below {
             Some(below) => below != Located::Zeroes,
@@ -69,5 +84,50 @@ impl Map {
         };
         self.due.fresh += usize::from(is_first && !is_there);
         below
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use brindle_format::pool::place::Address;
+
+    use super::*;
+
+    fn at(n: u64) -> Located {
+        Located::At(Address(n), n as u32)
+    }
+
+    /// Puts frozen changes into leaves, and takes these for written.
+    fn write(map: &mut Map) -> usize {
+        while let Some(key) = map.frozen_block() {
+            let (leaf, _) = map.leaf_for(key);
+            let _before = map.merge(leaf, 1);
+        }
+        map.thawed();
+        let dirty = map.leaves.values().filter(|slot| slot.dirty).count();
+        map.leaves.values_mut().for_each(|slot| slot.dirty = false);
+        let _paid = map.pay_debt();
+        dirty
+    }
+
+    #[test]
+    fn changes_that_come_while_a_leaf_is_parted_are_counted_for_each_part() {
+        for first in [0, 1] {
+            let mut map = Map { dense: true, ..Map::default() };
+            // A volume that has one small leaf, and one that has none.
+            (0..first).for_each(|n| drop(map.set((1, n), at(n))));
+            map.freeze();
+            write(&mut map);
+            (0..8000).for_each(|n| drop(map.set((1, 3 * n), at(n))));
+            map.freeze();
+            (0..27).for_each(|n| drop(map.set((1, 889 * n), at(9000 + n))));
+            write(&mut map);
+            (0..9).for_each(|n| drop(map.set((1, 2500 * n), at(9100 + n))));
+            let owed = map.debt(Coming::default()).pages;
+            map.freeze();
+            assert!(map.debt(Coming::default()).pages >= owed - 2, "to freeze changes is to owe as much");
+            let dirty = write(&mut map);
+            assert!(dirty > 20 && dirty <= owed, "{dirty} leaves, and {owed} owed");
+        }
     }
 }
