@@ -132,10 +132,8 @@ fn show_status(args: &Status) -> Result<(Health, bool), Failure> {
 
 fn text(reports: &[Value], runtime: &Runtime) -> String {
     // Suggested commands find the server as this one did.
-    let named = runtime.runtime_dir.as_ref().filter(|_| std::env::var_os("BRINDLE_RUNTIME_DIR").is_none());
-    let flags = named.map_or_else(String::new, |folder| {
-        format!(" --runtime-dir {}", next_step::quoted(&folder.to_string_lossy()))
-    });
+    let named = runtime.folder().filter(|_| std::env::var_os("BRINDLE_RUNTIME_DIR").is_none());
+    let flags = next_step::runtime_flag(named);
     let text = |report| crate::client::status::text(report) + &next_step::line(report, &flags);
     reports.iter().map(text).collect::<Vec<_>>().join("\n")
 }

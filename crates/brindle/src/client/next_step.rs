@@ -1,7 +1,11 @@
 //! The next step with an array that lacks something, with its command. The report comes over the control socket, so anything may be
 //! missing from it.
 
+use std::path::Path;
+
 use serde_json::Value;
+
+use crate::base::text::shell;
 
 /// The last line of the status of an array that is degraded; nothing of others. `flags` stand in each command that asks the server.
 pub(crate) fn line(report: &Value, flags: &str) -> String {
@@ -10,7 +14,7 @@ pub(crate) fn line(report: &Value, flags: &str) -> String {
     if !is("degraded") && !is("broken") {
         return String::new();
     }
-    let name = quoted(report["name"].as_str().unwrap_or_default());
+    let name = shell(report["name"].as_str().unwrap_or_default());
     let (why, command) = if is("broken") {
         (
             "too many members are lost; stop it, and serve it again with all that can be found",
@@ -79,18 +83,14 @@ pub(crate) fn back(
     if is_pool || of["state"].as_array().into_iter().flatten().any(|state| *state == "read-only") {
         return Some(restart.to_owned());
     }
-    let name = quoted(report["name"].as_str().unwrap_or_default());
+    let name = shell(report["name"].as_str().unwrap_or_default());
     let re_add = if can_return(of) { " --re-add" } else { "" };
-    Some(format!("brindle add{re_add}{flags} {name} {}", quoted(device)))
+    Some(format!("brindle add{re_add}{flags} {name} {}", shell(device)))
 }
 
-/// A word as a shell takes it.
-pub(crate) fn quoted(word: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@%+=,".contains(&byte);
-    if !word.is_empty() && word.bytes().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
+/// The flag for commands that ask the servers of this runtime folder, behind a space; empty without a folder.
+pub(crate) fn runtime_flag(folder: Option<&Path>) -> String {
+    folder.map_or_else(String::new, |folder| format!(" --runtime-dir {}", shell(&folder.to_string_lossy())))
 }
 
 #[cfg(test)]

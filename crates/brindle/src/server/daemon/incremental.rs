@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::Meant;
 use crate::base::failure::Failure;
-use crate::base::{look, report, runtime};
+use crate::base::{look, report, runtime, text};
 use crate::client::choice::{Choice, served, waiting};
 use crate::client::control::Request;
 use crate::client::{ask, next_step};
@@ -111,9 +111,7 @@ fn next(args: &Incremental, folder: &Path, uuid: &str) -> Option<String> {
     let report = reports.iter().find(has)?;
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let (own, here) = (real(&args.device), Path::new(report["folder"].as_str().unwrap_or(".")));
-    let flags = args.runtime.folder().map_or_else(String::new, |folder| {
-        format!(" --runtime-dir {}", next_step::quoted(&folder.display().to_string()))
-    });
+    let flags = next_step::runtime_flag(args.runtime.folder());
     let device = std::path::absolute(&args.device).unwrap_or_else(|_| args.device.clone());
     let restart = restart(args, report["pid"].as_u64(), &flags);
     let device = device.display().to_string();
@@ -124,10 +122,10 @@ fn next(args: &Incremental, folder: &Path, uuid: &str) -> Option<String> {
 fn restart(args: &Incremental, pid: Option<u64>, flags: &str) -> String {
     let groups = pid.and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok());
     match groups.as_deref().and_then(unit) {
-        Some(unit) => format!("systemctl restart {}", next_step::quoted(unit)),
+        Some(unit) => format!("systemctl restart {}", text::shell(unit)),
         None => {
             let config = std::path::absolute(&args.config).unwrap_or_else(|_| args.config.clone());
-            let config = next_step::quoted(&config.display().to_string());
+            let config = text::shell(&config.display().to_string());
             format!("brindle daemon --takeover --config {config}{flags}")
         }
     }
