@@ -8,6 +8,7 @@ pub(crate) mod locks;
 pub(crate) mod log;
 pub(crate) mod look;
 pub(crate) mod models;
+pub(crate) mod path;
 pub(crate) mod progress;
 pub(crate) mod random;
 pub(crate) mod reactor;

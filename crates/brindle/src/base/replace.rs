@@ -5,12 +5,14 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use crate::base::path::real;
+
 /// Puts a file in the place of another, with its permissions. A link stays one.
 ///
 /// # Errors
 /// Those of files; the old one stays as it is then.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let file = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let file = real(path);
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let new = file.with_file_name(name);

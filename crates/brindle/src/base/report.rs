@@ -57,13 +57,20 @@ pub(crate) fn devices(reported: &Value) -> impl Iterator<Item = &Value> {
 pub(crate) fn find<'a>(reported: &'a Value, name: &str) -> Option<&'a Value> {
     let bare = |uuid: &str| uuid.replace([':', '-'], "").to_lowercase();
     let reports = of_arrays(reported);
-    let by_uuid = |report: &&Value| {
-        let uuid = report["array"]["uuid"].as_str().or_else(|| report["pool"]["uuid"].as_str());
-        uuid.is_some_and(|uuid| bare(uuid) == bare(name))
-    };
+    let by_uuid = |report: &&Value| uuid(report).is_some_and(|uuid| bare(uuid) == bare(name));
     let by_member = |report: &&Value| devices(report).any(|device| device["path"] == *name);
     let named = reports.iter().find(|report| report["name"] == *name);
     named.or_else(|| reports.iter().find(by_uuid)).or_else(|| reports.iter().find(by_member))
+}
+
+/// The UUID of the array or pool that a server's report is about.
+pub(crate) fn uuid(report: &Value) -> Option<&str> {
+    report["array"]["uuid"].as_str().or_else(|| report["pool"]["uuid"].as_str())
+}
+
+/// The folder of a report's server, in which names of devices are meant.
+pub(crate) fn folder(report: &Value) -> &Path {
+    Path::new(report["folder"].as_str().unwrap_or("."))
 }
 
 /// An array's name as it can be shown on a terminal: whoever wrote the superblock chose the bytes.

@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::base::runtime;
+use crate::base::path::real;
+use crate::base::{report, runtime};
 use crate::client::ask;
 use crate::devices::scan::{Findable, Scanned, scan};
 
@@ -95,11 +96,7 @@ pub(crate) fn lacking(found: &Findable) -> String {
 
 /// UUIDs of all that is served here.
 pub(crate) fn served(folder: &Path) -> Vec<String> {
-    let uuid = |report: &serde_json::Value| {
-        let of = if report["pool"].is_object() { &report["pool"] } else { &report["array"] };
-        of["uuid"].as_str().map(str::to_owned)
-    };
-    ask::reports(folder).iter().filter_map(uuid).collect()
+    ask::reports(folder).iter().filter_map(report::uuid).map(str::to_owned).collect()
 }
 
 /// A pool that a server has for reading alone until members are here that were in use.
@@ -119,7 +116,7 @@ pub(crate) fn waiting(folder: &Path) -> Vec<Waiting> {
     };
     let waits = |report: &serde_json::Value| {
         let missing = words(&report["waits_for"], "");
-        let here = Path::new(report["folder"].as_str().unwrap_or("."));
+        let here = report::folder(report);
         let held = words(&report["pool"]["devices"], "path");
         let held = held.into_iter().chain(words(&report["left_out"], "path")).map(|path| here.join(path));
         let uuid = report["pool"]["uuid"].as_str().filter(|_| !missing.is_empty())?.to_owned();
@@ -138,8 +135,4 @@ impl Waiting {
     pub(crate) fn holds(&self, path: &Path) -> bool {
         self.held.contains(&real(path))
     }
-}
-
-fn real(path: &Path) -> PathBuf {
-    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }

@@ -9,6 +9,7 @@ use brindle_io::device::DeviceAccess;
 use brindle_md::assembly::{AssembleOptions, Assembly, Candidate, assemble};
 
 use crate::base::deadline::within;
+use crate::base::path::real;
 use crate::base::{look, runtime};
 use crate::devices::world::place;
 use crate::devices::{pools, world};
@@ -95,8 +96,15 @@ fn devices(places: &[PathBuf]) -> Vec<PathBuf> {
         }
     }
     let mut seen = std::collections::BTreeSet::new();
-    named.retain(|path| seen.insert(std::fs::canonicalize(path).unwrap_or_else(|_| path.clone())));
+    named.retain(|path| seen.insert(real(path)));
     named
+}
+
+/// Whether members are looked for at a device where they are looked for at this place: the device itself, or its folder.
+pub(crate) fn covers(place: &Path, device: &Path) -> bool {
+    let own = real(device);
+    let mut inside = std::fs::read_dir(place).into_iter().flatten().flatten();
+    real(place) == own || inside.any(|entry| real(&entry.path()) == own)
 }
 
 /// The name of a device that stays when disks are put in other slots, if it has one.

@@ -9,6 +9,7 @@ use toml_edit::{ArrayOfTables, DocumentMut, InlineTable, Item, Table, value};
 
 use crate::base::failure::Failure;
 use crate::base::replace::replace;
+use crate::devices::scan::covers;
 use crate::flags::cli::Save;
 use crate::server::settings;
 
@@ -72,11 +73,8 @@ impl Saving {
             return Ok(());
         };
         for device in devices.iter().filter(|device| device.is_absolute()) {
-            let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-            let own = real(device);
-            let covers = |place: &Path| real(place) == own || inside(place).any(|path| real(&path) == own);
-            let is_found =
-                places.iter().filter_map(|place| place.as_str()).any(|place| covers(Path::new(place)));
+            let covers = |place: &str| covers(Path::new(place), device);
+            let is_found = places.iter().filter_map(|place| place.as_str()).any(covers);
             if !places.is_empty() && !is_found {
                 places.push(device.display().to_string());
             }
@@ -123,11 +121,6 @@ impl Saving {
         replace(&self.file, text.as_bytes())
             .map_err(|source| Failure::output(format!("{shown} (the running server has the change)"), source))
     }
-}
-
-/// Files of a folder; none of a file.
-fn inside(place: &Path) -> impl Iterator<Item = PathBuf> {
-    std::fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use brindle_host::control::RateLimits;
 use brindle_host::opening::{Config, Opening, VolumeOpening};
 
 use crate::base::failure::Failure;
+use crate::base::{path, report};
 use crate::client::ask::{Target, ask, stop_here};
 use crate::client::choice::waiting;
 use crate::client::control::{Request, Word};
@@ -33,8 +34,7 @@ impl Settings {
     /// Settings that a file had, to which later changes are made.
     pub(crate) fn of_text(file: &Path, text: String) -> Result<Self, Failure> {
         let config = parsed(file, &text)?;
-        let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
-        Ok(Self { config, text, file: absolute, monitor: None })
+        Ok(Self { config, text, file: path::absolute(file), monitor: None })
     }
 
     /// Has the monitor of the arrays report events.
@@ -279,10 +279,7 @@ impl RunningSettings {
 
     /// Names and UUIDs of all that it serves now.
     fn running(&self) -> Vec<(String, String)> {
-        self.reports(|report| {
-            let of = if report["pool"].is_object() { &report["pool"] } else { &report["array"] };
-            of["uuid"].as_str()
-        })
+        self.reports(report::uuid)
     }
 
     /// Names and UUIDs of the arrays that it serves now, without pools.
@@ -295,7 +292,7 @@ impl RunningSettings {
         let named = |report: &serde_json::Value| {
             Some((report["name"].as_str()?.to_owned(), uuid(report)?.to_owned()))
         };
-        crate::base::report::of_arrays(&reported).iter().filter_map(named).collect()
+        report::of_arrays(&reported).iter().filter_map(named).collect()
     }
 }
 

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::changes::Facts;
 use super::state::{Seen, Use};
+use crate::base::path::real;
 use crate::base::replace::replace;
 
 /// The folder of all state, as a service has it.
@@ -158,7 +159,7 @@ impl SeenDisk {
 
     /// By the device itself.
     fn by_path(path: &str) -> Self {
-        let file = std::fs::canonicalize(path).unwrap_or_else(|_| PathBuf::from(path));
+        let file = real(Path::new(path));
         let path = path.to_owned();
         match DriveStatus::of(&file) {
             Some(DriveStatus { model, serial, by_id }) => Self { path, model, serial, by_id },

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use brindle_host::opening::VolumeOpening;
 
 use super::conf::MdadmArray;
+use crate::base::path::real;
 use crate::client::choice::Hosts;
 use crate::devices::scan::Findable;
 
@@ -45,10 +46,6 @@ fn name_of(device: &str) -> Option<&str> {
 
 fn is_called(name: &str, found: &Findable) -> bool {
     found.name == name || brindle_format::md::split_name(&found.full_name).1 == name
-}
-
-fn real(path: &Path) -> PathBuf {
-    canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// The files that a name or a pattern of names in one folder stands for, when all links are followed.

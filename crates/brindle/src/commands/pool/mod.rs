@@ -5,7 +5,7 @@ mod disks;
 mod erase;
 mod volume;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use brindle_host::opening::Tuning;
@@ -127,7 +127,7 @@ fn destroy(args: &PoolDestroy) -> Result<(), Failure> {
             refuse_open(&folder, &args.name)?;
         }
         let (server, report) = served(&folder, &args.name)?;
-        let here = PathBuf::from(report["folder"].as_str().unwrap_or("."));
+        let here = report::folder(&report);
         let paths = report["pool"]["devices"].as_array().into_iter().flatten();
         let paths = paths.filter_map(|device| device["path"].as_str()).map(|path| here.join(path)).collect();
         stop_here(&folder, &Target { server, array: Some(args.name.clone()) })?;

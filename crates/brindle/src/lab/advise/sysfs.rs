@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use brindle_planner::advice::{Drive, Facts, Md, MemberPath};
 
+use crate::base::path::real;
+
 /// A tree as the kernel's /sys.
 pub(super) struct Sysfs {
     root: PathBuf,
@@ -18,7 +20,7 @@ impl Sysfs {
     }
 
     fn dir(&self, path: &Path) -> Option<PathBuf> {
-        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let path = real(path);
         let is_device = || {
             use std::os::unix::fs::FileTypeExt;
             fs::metadata(&path).is_ok_and(|meta| meta.file_type().is_block_device())
@@ -88,7 +90,7 @@ fn drive(path: &str, dir: &Path) -> Drive {
 
 /// The disk that a partition lies on: the folder above its own.
 fn disk_of(dir: &Path) -> PathBuf {
-    let own = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
+    let own = real(dir);
     match own.parent() {
         Some(disk) if own.join("partition").exists() => disk.to_owned(),
         _ => own,

@@ -6,6 +6,7 @@ use brindle_host::Configured;
 use brindle_host::opening::{Config, VolumeOpening};
 
 use super::{is_pool, means};
+use crate::base::report;
 use crate::client::ask;
 use crate::devices::scan::{Findable, Scanned};
 
@@ -69,11 +70,10 @@ pub(super) fn takes(all: &mut Vec<Configured>, found: &Findable) {
 
 /// The words for what another server has.
 pub(super) fn elsewhere(folder: &Path, uuid: &str) -> String {
-    let has = |report: &&serde_json::Value| {
-        ["array", "pool"].iter().any(|kind| report[*kind]["uuid"].as_str() == Some(uuid))
-    };
     let reports = ask::reports(folder);
-    let Some(report) = reports.iter().find(has) else { return "another server has it".to_owned() };
+    let Some(report) = reports.iter().find(|report| report::uuid(report) == Some(uuid)) else {
+        return "another server has it".to_owned();
+    };
     let server = report["server"].as_str().or_else(|| report["name"].as_str()).unwrap_or_default();
     format!("another server has it: '{}' (process {})", server.escape_debug(), report["pid"])
 }

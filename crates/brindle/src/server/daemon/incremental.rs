@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::Meant;
 use crate::base::failure::Failure;
+use crate::base::path::{absolute, real};
 use crate::base::{look, report, runtime, text};
 use crate::client::choice::{Choice, served, waiting};
 use crate::client::control::Request;
@@ -105,16 +106,12 @@ fn hand_over(args: &Incremental) -> Result<Report, Failure> {
 
 /// The step by which an array that is served gets the device back, if it does without it.
 fn next(args: &Incremental, folder: &Path, uuid: &str) -> Option<String> {
-    let has =
-        |report: &&Value| ["array", "pool"].iter().any(|kind| report[*kind]["uuid"].as_str() == Some(uuid));
     let reports = ask::reports(folder);
-    let report = reports.iter().find(has)?;
-    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let (own, here) = (real(&args.device), Path::new(report["folder"].as_str().unwrap_or(".")));
+    let report = reports.iter().find(|report| report::uuid(report) == Some(uuid))?;
+    let (own, here) = (real(&args.device), report::folder(report));
     let flags = next_step::runtime_flag(args.runtime.folder());
-    let device = std::path::absolute(&args.device).unwrap_or_else(|_| args.device.clone());
     let restart = restart(args, report["pid"].as_u64(), &flags);
-    let device = device.display().to_string();
+    let device = absolute(&args.device).display().to_string();
     next_step::back(report, (&flags, &restart), &device, |path| real(&here.join(path)) == own)
 }
 
@@ -124,8 +121,7 @@ fn restart(args: &Incremental, pid: Option<u64>, flags: &str) -> String {
     match groups.as_deref().and_then(unit) {
         Some(unit) => format!("systemctl restart {}", text::shell(unit)),
         None => {
-            let config = std::path::absolute(&args.config).unwrap_or_else(|_| args.config.clone());
-            let config = text::shell(&config.display().to_string());
+            let config = text::shell(&absolute(&args.config).display().to_string());
             format!("brindle daemon --takeover --config {config}{flags}")
         }
     }

@@ -8,8 +8,11 @@ use brindle_host::opening::{Config, Listen, Permission, VolumeOpening};
 use serde_json::Value;
 
 use crate::base::failure::Failure;
+use crate::base::path::real;
+use crate::base::report;
 use crate::client::ask;
 use crate::client::control::{Request, Response};
+use crate::devices::scan::covers;
 use crate::devices::world;
 use crate::flags::cli::NbdUri;
 
@@ -31,7 +34,7 @@ pub(super) fn written(folder: &Path) -> Result<Written, Failure> {
     let mut addresses = Vec::new();
     let mut devices = Vec::new();
     for report in reports.iter().filter(|report| report["not_served"].is_null()) {
-        let here = Path::new(report["folder"].as_str().unwrap_or("."));
+        let here = report::folder(report);
         if report["pool"].is_object() {
             config.pools.push(pool(report, &held.pools));
         } else {
@@ -193,10 +196,9 @@ fn place(uri: &str) -> Option<Listen> {
     plain.as_deref().unwrap_or(uri).parse::<NbdUri>().ok().map(|uri| uri.place)
 }
 
-/// Places where all members are found: those of the settings, and members that are not there. None if all are disks or partitions of this
-/// machine, which are looked at without being named.
+/// Places where all members are found: the places of the settings, and members that these do not cover. None if all members are disks or
+/// partitions of this machine, which a daemon looks at in any case.
 fn places(before: Vec<PathBuf>, members: &[PathBuf]) -> Vec<PathBuf> {
-    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let usual: BTreeSet<PathBuf> = world::block_devices().iter().map(|device| real(device)).collect();
     // A name that stands for several devices, a+b, is that of no file.
     let there = || members.iter().filter(|member| member.exists());
@@ -204,11 +206,8 @@ fn places(before: Vec<PathBuf>, members: &[PathBuf]) -> Vec<PathBuf> {
         return before;
     }
     let mut places = before;
-    let inside =
-        |place: &PathBuf| std::fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.path());
     for member in there() {
-        let own = real(member);
-        if !places.iter().any(|place| real(place) == own || inside(place).any(|path| real(&path) == own)) {
+        if !places.iter().any(|place| covers(place, member)) {
             places.push(member.clone());
         }
     }

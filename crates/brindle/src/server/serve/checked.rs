@@ -17,6 +17,7 @@ use super::places::{self, ListenPlace};
 use super::reload::Anew;
 use super::tls::Certificates;
 use crate::base::failure::Failure;
+use crate::base::path::absolute;
 use crate::base::runtime;
 use crate::devices::world;
 use crate::flags::cli::owners;
@@ -170,7 +171,7 @@ pub(super) fn told(opening: &Opening, metrics: &MetricsConfig) -> Config {
     };
     // Another process may be in another folder.
     for path in config.files() {
-        *path = std::path::absolute(&*path).unwrap_or_else(|_| path.clone());
+        *path = absolute(path);
     }
     config
 }

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use super::tls::{Certificates, Gives};
 use crate::base::failure::Failure;
+use crate::base::path::absolute;
 use crate::base::uri;
 
 /// Where to listen.
@@ -112,8 +113,7 @@ impl ListenPlace {
         match self {
             Self::Unix(path) => {
                 server.serve_securely(uring.listen_unix_as(path, rights)?, security(false));
-                let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-                Ok(vec![Address::Unix(path)])
+                Ok(vec![Address::Unix(absolute(path))])
             }
             Self::Tcp(addresses) => {
                 let bound = bind(addresses, |address| {
