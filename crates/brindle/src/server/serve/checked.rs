@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use brindle_host::HeldSettings;
@@ -148,7 +148,12 @@ fn for_whom(why: &Failure) -> String {
 /// Whether this machine has one of the addresses. The port may be in use, by the daemon as well.
 fn is_here(place: &ListenPlace) -> bool {
     let ListenPlace::Tcp(addresses) = place else { return true };
-    addresses.iter().any(|address| TcpListener::bind((address.ip(), 0)).is_ok())
+    let has = |mut address: SocketAddr| {
+        // A link-local address keeps its interface.
+        address.set_port(0);
+        TcpListener::bind(address).is_ok()
+    };
+    addresses.iter().copied().any(has)
 }
 
 /// The rights of Unix sockets, with the numbers of those who are named.
