@@ -1,4 +1,4 @@
-//! This program, to be started by itself: where nothing is mounted, too.
+//! Programs by their names, and this one, to be started by itself: where nothing is mounted, too.
 
 use std::fs::File;
 use std::io;
@@ -12,8 +12,13 @@ use std::process::Stdio;
 pub(crate) fn program() -> io::Result<PathBuf> {
     std::env::current_exe().or_else(|error| {
         let name = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();
-        found(&name, std::env::var_os("PATH").as_deref().unwrap_or_default()).ok_or(error)
+        called(&name).ok_or(error)
     })
+}
+
+/// The file that this process would run for `name`, by its `PATH`.
+pub(crate) fn called(name: &Path) -> Option<PathBuf> {
+    found(name, std::env::var_os("PATH").as_deref().unwrap_or_default())
 }
 
 /// The file that a shell would run for `name`.

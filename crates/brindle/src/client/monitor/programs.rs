@@ -15,19 +15,14 @@ const MOST_OUTPUT: u64 = 1 << 20;
 /// The reason why a program can't be run, as far as its file tells.
 pub(super) fn lacks(program: &Path) -> Option<String> {
     let name = program.display();
-    let is_named = program.components().count() > 1;
-    let found = if is_named {
-        Some(program.to_owned())
-    } else {
-        let folders = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file())
-    };
-    let Some(found) = found else { return Some(format!("there is no program {name}")) };
-    match found.metadata() {
+    let is_path = program.components().count() > 1;
+    let file = if is_path { Some(program.to_owned()) } else { executable::called(program) };
+    let Some(file) = file else { return Some(format!("there is no program {name}")) };
+    match file.metadata() {
         Err(error) => Some(format!("{name}: {error}")),
         Ok(meta) if !meta.is_file() => Some(format!("{name} is no file")),
         Ok(meta) if meta.permissions().mode() & 0o111 == 0 => {
-            Some(format!("{name} is no program: nobody may execute it; chmod +x it"))
+            Some(format!("{name} is no program: no user may execute it; chmod +x it"))
         }
         Ok(_) => None,
     }
