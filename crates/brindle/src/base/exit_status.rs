@@ -10,3 +10,5 @@ pub(crate) const UNREADABLE: u8 = 4;
 pub(crate) const INCOMPLETE: u8 = 5;
 /// Exit status of `brindle sweep` when none of its points could be measured or simulated.
 pub(crate) const NO_POINT: u8 = 6;
+/// Exit status of `brindle calibrate` when it made a model of measurements that the model does not meet, or that are not the drive's.
+pub(crate) const UNTRUSTED: u8 = 7;

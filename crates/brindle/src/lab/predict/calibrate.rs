@@ -10,12 +10,10 @@ use brindle_lab::predict::{Compared, compare};
 use serde_json::{Value, json};
 
 use super::measured::measured;
+use crate::base::exit_status::UNTRUSTED;
 use crate::base::failure::Failure;
 use crate::base::{report, text};
 use crate::flags::cli::{Calibrate, DrivePort};
-
-/// The status where a model was made of measurements that it does not meet, or that are not the drive's.
-const UNTRUSTED: u8 = 7;
 
 /// Mean error above which a fit is not to be trusted, per cent.
 const MOST_ERROR: f64 = 10.0;
