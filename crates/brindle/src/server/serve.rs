@@ -228,9 +228,9 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     });
     let anew = Arc::new(anew);
     let asked = AskedToHandOver::default();
-    let told = checked::told(opening, &job.metrics);
+    let flags = checked::as_of_daemon(opening, &job.metrics);
     let (ended, control, snapshot) =
-        answer_others((opening, told), &served, listener, sockets, &anew, (&asked, is_daemon))?;
+        answer_others((opening, flags), &served, listener, sockets, &anew, (&asked, is_daemon))?;
     anew.watch(hung_up)?;
     if service.pools().iter().any(|pool| pool.waits()) {
         anew.look_for_members();
@@ -324,7 +324,7 @@ impl Drop for Served {
 
 /// Starts the threads that answer, stop the server, and end it if it hangs.
 fn answer_others(
-    (opening, told): (&Opening, Config),
+    (opening, flags): (&Opening, Config),
     served: &Served,
     listener: UnixListener,
     sockets: Vec<Socket>,
@@ -360,7 +360,7 @@ fn answer_others(
         end,
         takeover: asked.answers(is_daemon, Arc::clone(&ended)),
         reload,
-        settings: checked::held(told, anew),
+        settings: checked::in_force(flags, anew),
         patience,
     };
     let control = control::listen(listener, handler)

@@ -47,9 +47,9 @@ impl Settings {
         let Self { config, text, file, monitor } = self;
         let members = opening.members.clone();
         let (folder, server) = (folder.to_owned(), server.to_owned());
-        let (started, told) = (config.clone(), Mutex::new(config.clone()));
+        let (started, in_force) = (config.clone(), Mutex::new(config.clone()));
         let current = Mutex::new(CurrentSettings { config, text });
-        RunningSettings { file, folder, server, members, monitor, more, started, current, told }
+        RunningSettings { file, folder, server, members, monitor, more, started, current, in_force }
     }
 }
 
@@ -137,8 +137,8 @@ pub(crate) struct RunningSettings {
     /// Those of its start.
     started: Config,
     current: Mutex<CurrentSettings>,
-    /// Those that hold, for others that ask: a reload that takes long holds nobody up.
-    told: Mutex<Config>,
+    /// Settings in force, for processes that ask: a lock of their own, since a reload holds `current` for as long as it takes.
+    in_force: Mutex<Config>,
 }
 
 struct CurrentSettings {
@@ -181,14 +181,14 @@ impl RunningSettings {
         // Settings have been read from text, and can be written as such.
         let holds = holding(&self.started, &new);
         let text = toml::to_string(&holds).unwrap_or_else(|_| now.text.clone());
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = holds;
+        *self.in_force.lock().unwrap_or_else(PoisonError::into_inner) = holds;
         *now = CurrentSettings { config: new, text };
         Ok(reported)
     }
 
-    /// The settings that hold now, as far as files have them.
-    pub(crate) fn held(&self) -> Config {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The settings in force, as far as files have them.
+    pub(crate) fn in_force(&self) -> Config {
+        self.in_force.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The text of the settings that hold now: by these it would serve what it serves.

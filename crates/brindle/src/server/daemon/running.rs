@@ -16,7 +16,7 @@ use crate::devices::scan::covers;
 use crate::devices::world;
 use crate::flags::cli::NbdUri;
 
-/// Settings, and what they don't say of what runs.
+/// Settings, and remarks on what of the servers they leave out.
 pub(super) struct Written {
     pub(super) config: Config,
     pub(super) remarks: Vec<String>,
@@ -28,17 +28,17 @@ pub(super) fn written(folder: &Path) -> Result<Written, Failure> {
     if reports.is_empty() {
         return Err(Failure::NoServer(format!("no array is served (looked in {})", folder.display())));
     }
-    let (held, mut remarks) = held(folder);
+    let (before, mut remarks) = of_servers(folder);
     let mut config =
-        Config { homehost: Some("none".to_owned()), arrays: Vec::new(), pools: Vec::new(), ..held.clone() };
+        Config { homehost: Some("none".to_owned()), arrays: Vec::new(), pools: Vec::new(), ..before.clone() };
     let mut addresses = Vec::new();
     let mut devices = Vec::new();
     for report in reports.iter().filter(|report| report["not_served"].is_null()) {
         let here = report::folder(report);
         if report["pool"].is_object() {
-            config.pools.push(pool(report, &held.pools));
+            config.pools.push(pool(report, &before.pools));
         } else {
-            config.arrays.push(array(report, here, &held.arrays));
+            config.arrays.push(array(report, here, &before.arrays));
         }
         if report["arrays"].as_array().is_some_and(|nested| !nested.is_empty()) {
             let name = report["name"].as_str().unwrap_or_default().escape_debug();
@@ -59,7 +59,7 @@ pub(super) fn written(folder: &Path) -> Result<Written, Failure> {
     if !addresses.is_empty() {
         config.exports.nbd = addresses;
     }
-    // Each volume has its own; what is said of all would be for those that have none.
+    // Each volume has its own limits. Limits for all would be given to volumes that have none.
     if reports.iter().any(|report| report["not_served"].is_null() && report["limits"].is_null()) {
         config.exports.limits = None;
     }
@@ -69,10 +69,10 @@ pub(super) fn written(folder: &Path) -> Result<Written, Failure> {
         // The kernel has chosen the port, and initiators know it.
         iscsi.portals = portals(&reports).into_iter().collect();
     }
-    // A daemon has them in the order in which it found them.
+    // A daemon has volumes in the order in which it found them.
     config.arrays.sort_by(|one, other| (&one.name, &one.uuid).cmp(&(&other.name, &other.uuid)));
     config.pools.sort_by(|one, other| (&one.name, &one.uuid).cmp(&(&other.name, &other.uuid)));
-    config.devices = places(held.devices, &devices);
+    config.devices = places(before.devices, &devices);
     Ok(Written { config, remarks })
 }
 
@@ -97,11 +97,11 @@ fn portals(reports: &[Value]) -> BTreeSet<String> {
     reports.iter().flat_map(of).filter_map(|uri| portal(&uri)).collect()
 }
 
-/// The settings that servers hold: of several the first one's, with what can be said of all.
-fn held(folder: &Path) -> (Config, Vec<String>) {
+/// The settings in force: of several servers the first one's, with the volumes and addresses of all.
+fn of_servers(folder: &Path) -> (Config, Vec<String>) {
     let answers = ask::ask_all(folder, &Request::Settings).into_iter();
     let config = |answer| match answer {
-        Ok(Response::Report(held)) => serde_json::from_value::<Config>(held).ok(),
+        Ok(Response::Report(settings)) => serde_json::from_value::<Config>(settings).ok(),
         _ => None,
     };
     let (mut servers, mut remarks) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Settings of a server: files and addresses that they name are looked at without a server, and what holds is given to others.
+//! Settings of a server: files and addresses that they name are looked at without a server, and other processes get those in force.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -163,7 +163,7 @@ pub(super) fn rights(rights: &UnixRights) -> Result<SocketRights, Failure> {
 }
 
 /// The settings by which a daemon would serve as flags have this server serve.
-pub(super) fn told(opening: &Opening, metrics: &MetricsConfig) -> Config {
+pub(super) fn as_of_daemon(opening: &Opening, metrics: &MetricsConfig) -> Config {
     let Opening { exports, tuning, policies, stop_timeout_ms, .. } = opening.clone();
     let mut config = Config {
         homehost: Some("none".to_owned()),
@@ -181,11 +181,11 @@ pub(super) fn told(opening: &Opening, metrics: &MetricsConfig) -> Config {
     config
 }
 
-/// The settings for others that ask: those of a daemon, or what the server was told.
-pub(super) fn held(told: Config, anew: &Arc<Anew>) -> HeldSettings {
+/// Answers processes that ask for the settings: by the settings of a daemon, or by `flags` of a server without a file.
+pub(super) fn in_force(flags: Config, anew: &Arc<Anew>) -> HeldSettings {
     let anew = Arc::clone(anew);
     Arc::new(move || {
-        let held = anew.settings.as_ref().map_or_else(|| told.clone(), RunningSettings::held);
-        serde_json::to_value(held).map_err(|error| error.to_string())
+        let settings = anew.settings.as_ref().map_or_else(|| flags.clone(), RunningSettings::in_force);
+        serde_json::to_value(settings).map_err(|error| error.to_string())
     })
 }
