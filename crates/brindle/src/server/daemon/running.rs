@@ -31,36 +31,24 @@ pub(super) fn written(folder: &Path) -> Result<Written, Failure> {
     let (before, mut remarks) = of_servers(folder);
     let mut config =
         Config { homehost: Some("none".to_owned()), arrays: Vec::new(), pools: Vec::new(), ..before.clone() };
-    let mut addresses = Vec::new();
+    let served: Vec<&Value> = reports.iter().filter(|report| report["not_served"].is_null()).collect();
     let mut devices = Vec::new();
-    for report in reports.iter().filter(|report| report["not_served"].is_null()) {
+    for report in &served {
         let here = report::folder(report);
         if report["pool"].is_object() {
             config.pools.push(pool(report, &before.pools));
         } else {
             config.arrays.push(array(report, here, &before.arrays));
         }
-        if report["arrays"].as_array().is_some_and(|nested| !nested.is_empty()) {
-            let name = report["name"].as_str().unwrap_or_default().escape_debug();
-            remarks.push(format!(
-                "{name} has arrays for members, which a daemon does not find: `brindle serve` serves it"
-            ));
-        }
-        remarks.extend(renamed(report));
+        remarks.extend(nested(report).into_iter().chain(renamed(report)));
         devices.extend(members(report).map(|path| here.join(path)));
-        for listen in
-            report["nbd"].as_array().into_iter().flatten().filter_map(Value::as_str).filter_map(place)
-        {
-            if !addresses.contains(&listen) {
-                addresses.push(listen);
-            }
-        }
     }
+    let addresses = nbd(&served);
     if !addresses.is_empty() {
         config.exports.nbd = addresses;
     }
     // Each volume has its own limits. Limits for all would be given to volumes that have none.
-    if reports.iter().any(|report| report["not_served"].is_null() && report["limits"].is_null()) {
+    if served.iter().any(|report| report["limits"].is_null()) {
         config.exports.limits = None;
     }
     if let Some(iscsi) = &mut config.exports.iscsi
@@ -70,10 +58,18 @@ pub(super) fn written(folder: &Path) -> Result<Written, Failure> {
         iscsi.portals = portals(&reports).into_iter().collect();
     }
     // A daemon has volumes in the order in which it found them.
-    config.arrays.sort_by(|one, other| (&one.name, &one.uuid).cmp(&(&other.name, &other.uuid)));
-    config.pools.sort_by(|one, other| (&one.name, &one.uuid).cmp(&(&other.name, &other.uuid)));
+    for volumes in [&mut config.arrays, &mut config.pools] {
+        volumes.sort_by(|one, other| (&one.name, &one.uuid).cmp(&(&other.name, &other.uuid)));
+    }
     config.devices = places(before.devices, &devices);
     Ok(Written { config, remarks })
+}
+
+/// The remark on an array that has arrays for members.
+fn nested(report: &Value) -> Option<String> {
+    report["arrays"].as_array().filter(|nested| !nested.is_empty())?;
+    let name = report["name"].as_str().unwrap_or_default().escape_debug();
+    Some(format!("{name} has arrays for members, which a daemon does not find: `brindle serve` serves it"))
 }
 
 /// The remark on an array that a server calls by another name than its own, which a daemon does not.
@@ -85,6 +81,15 @@ fn renamed(report: &Value) -> Option<String> {
         let (name, own) = (name.escape_debug(), own.escape_debug());
         format!("{name} is called {own} by a daemon, which is the name of its export: `brindle update --update name --name {name}` makes it the array's own")
     })
+}
+
+/// Places where NBD clients come, each once.
+fn nbd(served: &[&Value]) -> Vec<Listen> {
+    let mut places: Vec<Listen> = Vec::new();
+    for uri in served.iter().filter_map(|report| report["nbd"].as_array()).flatten() {
+        places.extend(uri.as_str().and_then(place).filter(|place| !places.contains(place)));
+    }
+    places
 }
 
 /// HOST:PORT of all portals.
