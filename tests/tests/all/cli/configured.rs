@@ -179,7 +179,7 @@ fn what_runs_is_served_again_by_the_settings_that_are_made_of_it() {
     run("create -l 1 -N there:other", &set.members[8..]).ok();
     let (access, socket) = (set.path("access"), set.path("s"));
     std::fs::write(&access, "* local write\n").unwrap();
-    // Names in the folder of the server, which others are not in.
+    // Names in the folder of the server; other processes are in another folder.
     let names: Vec<String> =
         set.members[..8].iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
     let mut command = std::process::Command::new(program::path());
@@ -187,7 +187,8 @@ fn what_runs_is_served_again_by_the_settings_that_are_made_of_it() {
     command
         .args(["--nbd", "unix:s", "--access", "access", "--read-errors", "3", "--runtime-dir"])
         .arg(set.runtime());
-    Ran::of(command_with(command, &names)).ok();
+    command.args(&names);
+    Ran::of(command).ok();
     let ask = |command: &str| run(&format!("{command} --runtime-dir {}", set.runtime().display()), &[]);
     ask("export b --max-iops 50 --burst 250ms").ended(0);
     ask("unexport a").ended(0);
@@ -216,11 +217,6 @@ fn what_runs_is_served_again_by_the_settings_that_are_made_of_it() {
     let again = ask("config --from-running").ok().text();
     assert_eq!(again, written);
     assert_eq!(server.signal(Signal::TERM).0, 0);
-}
-
-fn command_with(mut command: std::process::Command, names: &[String]) -> std::process::Command {
-    command.args(names);
-    command
 }
 
 /// The sample of the package, with the settings in its comments or without them.

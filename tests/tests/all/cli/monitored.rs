@@ -321,7 +321,7 @@ fn a_webhook_is_tried_until_it_is_reached_and_a_redirection_is_no_success() {
         .arg("a")
         .env("PATH", set.path("bin"))
         .env("STATE_DIRECTORY", set.path("state"));
-    // The first posts find no network: as many as whoever ends tries, which does not.
+    // The first three posts find no network. A monitor that is about to end gives up then; this one runs on.
     let text = format!(
         "echo x >> {0}; [ $(wc -l < {0}) -gt 3 ] || exit 6; grep -o '\"event[^,]*' >> {1}; printf 200",
         tried.display(),

@@ -70,7 +70,7 @@ pub(crate) struct ConfigFrom {
     /// Check a settings file and all files, programs and addresses that it names, and show its meaning
     #[arg(long, value_name = "FILE")]
     pub(crate) check: Option<PathBuf>,
-    /// Print lines for mdadm.conf, by which md leaves the arrays of a file of settings alone
+    /// Look for the arrays that a file of settings means, and print lines for mdadm.conf by which md leaves them alone
     #[arg(long, value_name = "FILE")]
     pub(crate) ignore: Option<PathBuf>,
     /// Print the JSON Schema of files of settings

@@ -18,7 +18,7 @@ pub(crate) struct MetricsFlags {
     /// A file whose first line is the secret that scrapes have to say: Authorization: Bearer SECRET. SIGHUP reloads it
     #[arg(long, value_name = "FILE", requires = "metrics")]
     pub(crate) metrics_bearer: Option<PathBuf>,
-    /// All metrics are there, also histograms, clients, and all that is counted of each member; without it 100 of each array at most
+    /// Serve all metrics: also histograms, clients, and all that is counted of each member. Without this flag an array has 100 series at most
     #[arg(long, requires = "metrics")]
     pub(crate) metrics_full: bool,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Metrics {
     /// output
     #[arg(long, value_name = "FILE", default_value = "-")]
     pub(crate) textfile: PathBuf,
-    /// All metrics, also histograms, clients, and all that is counted of each member; without it 100 of each array at most
+    /// Write all metrics: also histograms, clients, and all that is counted of each member. Without this flag an array has 100 series at most
     #[arg(long)]
     pub(crate) full: bool,
     /// Report as JSON

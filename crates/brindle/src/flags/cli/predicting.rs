@@ -93,7 +93,8 @@ pub(crate) struct Simulate {
     /// Requests in flight of each job
     #[arg(long, value_name = "COUNT", default_value = "1", conflicts_with = "jobs")]
     pub(crate) iodepth: String,
-    /// Jobs that do the same at once. As linux-md each has one processor for what it sends [default: one, that has as many as it takes]
+    /// Jobs that do the same at once. With --as linux-md each job has one processor to send its requests [default: one job, with as many
+    /// processors as it needs]
     #[arg(long, value_name = "COUNT", conflicts_with = "jobs")]
     pub(crate) numjobs: Option<String>,
     /// Implementation whose policies and processor time the array has
