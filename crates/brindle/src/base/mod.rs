@@ -1,4 +1,4 @@
-//! The ground of every other part: failures, reports, texts and units, logs, places of running servers. No flag is known here.
+//! Modules that all other folders use: failures, reports, texts and units, logs, places of running servers. They know no flag.
 
 pub(crate) mod deadline;
 pub(crate) mod executable;

@@ -49,7 +49,7 @@ impl fmt::Display for Bytes {
 pub(crate) struct Span(pub(crate) u64);
 
 impl Span {
-    /// A number with its unit: ms, s, m (minutes), h. Never nothing, and at most a year.
+    /// A number with its unit: ms, s, m (minutes), h. More than 0, and at most a year.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         match Self::parse_any(text)? {
             Self(0) => Err(format!("'{text}' is no time: write for example 20s or 500ms")),
@@ -57,7 +57,7 @@ impl Span {
         }
     }
 
-    /// [`Span::parse`] where nothing is a time, too: 0, with a unit or without.
+    /// As [`Span::parse`], and also 0, with a unit or without.
     pub(crate) fn parse_any(text: &str) -> Result<Self, String> {
         milliseconds(text).map(Self)
     }

@@ -31,12 +31,12 @@ pub(crate) enum Hosts {
     None,
     /// All that is found.
     Any,
-    /// Those whose superblocks have one of these names.
+    /// Hosts of these names, as superblocks have them.
     These(Vec<String>),
 }
 
 impl Hosts {
-    /// Those that a user says: `none`, `any`, or a name; else this machine's names.
+    /// The hosts that a user says: `none`, `any`, or a name; else this machine by its names.
     pub(crate) fn said(word: Option<&str>) -> Self {
         match word {
             None => Self::These(runtime::host_names()),

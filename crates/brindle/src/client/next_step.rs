@@ -63,8 +63,8 @@ fn can_return(array: &Value) -> bool {
     array["bitmap"].is_object() && array["metadata"] != "0.90"
 }
 
-/// The step by which a served array or pool gets a device of its own back that it does without; nothing if it uses the device. `is_it` tells
-/// the device among those of the report by their names, and `restart` has all served anew.
+/// The step by which a served array or pool gets a device of its own back that it does without; nothing if it uses the device. `is_it` knows
+/// the device by the name that the report has for it, and `restart` has all served anew.
 pub(crate) fn back(
     report: &Value,
     (flags, restart): (&str, &str),

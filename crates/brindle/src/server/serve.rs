@@ -242,7 +242,7 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     if let Some(predecessor) = predecessor {
         predecessor.ready()?;
     }
-    // Mounts find devices that the settings ask for. Behind a daemon that ended just now they are there.
+    // Mounts wait for the devices that the settings ask for. A daemon that ended just now has left its devices.
     let makes_devices = !took_over && opening.volumes.iter().any(|volume| volume.attach);
     settle(is_daemon, !makes_devices);
     detached.map_or(Ok(()), Detached::serves)?;
@@ -284,8 +284,8 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     outcome
 }
 
-/// Closes listeners of an earlier server that this one does not use, and tells a service manager that the exports answer, if all is
-/// ready. It keeps the listeners of a daemon.
+/// Closes listeners of an earlier server that this one does not use, and tells a service manager that the exports answer, if no device
+/// is still to be made (`is_ready`). The manager keeps the listeners of a daemon.
 fn settle(is_daemon: bool, is_ready: bool) {
     uring::keep_listeners(false);
     let closed = uring::close_unclaimed();
@@ -414,7 +414,7 @@ fn with_patience(mut opening: Opening) -> Opening {
 /// The ways by which clients come, checked before anything runs.
 struct Ways {
     places: Vec<ListenPlace>,
-    /// Those of Unix sockets among these.
+    /// Rights of the Unix sockets among these places.
     rights: SocketRights,
     plan: Option<iscsi::IscsiPlan>,
     access: Option<AccessFile>,
@@ -533,7 +533,7 @@ fn start(
 }
 
 /// Serves until an order to stop, or until each array was stopped; then drains, flushes and marks clean. `tells_of_devices`: a service
-/// manager is not told yet that the server is ready.
+/// manager hears that the server is ready once its devices are made.
 async fn run(
     service: &Rc<Service>,
     world: &World,

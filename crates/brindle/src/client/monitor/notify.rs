@@ -326,7 +326,7 @@ fn usual_sendmail() -> Option<PathBuf> {
     SENDMAIL.iter().map(PathBuf::from).find(|path| path.exists())
 }
 
-/// Programs of settings that can't be run, and others that these need and that are not there.
+/// Reasons for which programs that settings name can't be run; and remarks on other programs that the settings need and that are missing.
 pub(crate) fn programs_lacking(table: &MonitorConfig) -> (Vec<String>, Vec<String>) {
     let MonitorConfig { mail, program, sendmail, webhook, smart, smartctl, .. } = table;
     let named = [("program", program), ("sendmail", sendmail), ("smartctl", smartctl)];

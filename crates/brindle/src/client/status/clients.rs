@@ -40,7 +40,7 @@ pub(super) fn text(text: &mut String, report: &Value) {
     connections(text, report);
 }
 
-/// The clients one by one, and the number of those that were refused.
+/// The number of clients that were refused, and the others one by one.
 pub(super) fn connections(text: &mut String, report: &Value) {
     if let Some(refused @ 1..) = report["refused"].as_u64() {
         push(text, format_args!("  {refused} clients were refused by this server\n"));

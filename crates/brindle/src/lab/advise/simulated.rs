@@ -27,7 +27,7 @@ pub(super) struct Simulated {
     component: u64,
     /// Whether the model was named, and not chosen by the drives of the array.
     is_named: bool,
-    /// Predictions of before: drives that are alike ask the same again.
+    /// Predictions made so far: drives that are alike ask the same again.
     before: RefCell<Vec<(On, Load, Prediction)>>,
 }
 

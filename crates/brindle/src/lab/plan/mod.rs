@@ -41,7 +41,7 @@ struct Taken {
     /// Place in the list.
     place: usize,
     why: String,
-    /// None of a pool.
+    /// A pool has none.
     chunk: Option<u64>,
     /// The chunk sizes that were tried for it.
     chosen: Option<Chosen>,

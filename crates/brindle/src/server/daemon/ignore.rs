@@ -22,7 +22,7 @@ struct Ignored {
 }
 
 impl Ignored {
-    /// All that settings mean: arrays that were found, and those that the settings name by UUID, found or not.
+    /// All that settings mean: arrays that were found, and arrays that the settings name by UUID, found or not.
     fn of(config: &Config, scanned: &Scanned) -> Self {
         let meant = Meant::by(config);
         let arrays: Vec<&Findable> =
@@ -49,7 +49,7 @@ impl Ignored {
         }
     }
 
-    /// The reason why it is not all.
+    /// The reason why lines are missing.
     fn lacking(&self, file: &Path) -> Option<Failure> {
         let names: Vec<String> = self.without_uuid.iter().map(|name| called(&named(name))).collect();
         let which = match &names[..] {

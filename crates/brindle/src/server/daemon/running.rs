@@ -187,7 +187,7 @@ fn array(report: &Value, here: &Path, before: &[VolumeOpening]) -> VolumeOpening
     VolumeOpening { attach, bitmap, ..entry(report, &report["array"], before) }
 }
 
-/// Names of all devices of a report, also of those that are done without.
+/// Names of all devices of a report, also of devices that its array or pool does without.
 fn members(report: &Value) -> impl Iterator<Item = &str> {
     let lists = [&report["array"]["devices"], &report["pool"]["devices"], &report["left_out"]];
     let nested = report["arrays"].as_array().into_iter().flatten().map(|nested| &nested["devices"]);

@@ -133,7 +133,7 @@ impl Checked {
     }
 }
 
-/// A failure; where the user has no right to look, the one who has.
+/// A failure, for people; where this user may not look, it names the user who may.
 fn for_whom(why: &Failure) -> String {
     match why {
         Failure::System { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
@@ -156,7 +156,7 @@ fn is_here(place: &ListenPlace) -> bool {
     addresses.iter().copied().any(has)
 }
 
-/// The rights of Unix sockets, with the numbers of those who are named.
+/// The rights of Unix sockets, with the numbers of users and groups.
 pub(super) fn rights(rights: &UnixRights) -> Result<SocketRights, Failure> {
     let (owner, group) = owners(rights).map_err(Failure::Refused)?;
     Ok(SocketRights { mode: rights.mode, owner, group })

@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Time within which devices that the settings ask for are made, as a rule.
 const DEVICES: brindle_io::Duration = brindle_io::Duration::from_millis(20_000);
 
-/// A wait that a service manager bears without being told: the unit gives a start twice as long.
+/// The longest wait of which a service manager need not hear: the unit gives a start twice as long.
 const USUAL_START: Duration = Duration::from_secs(60);
 
 /// Names the microseconds within which a manager wants to hear that the server works, and the process that is meant.
@@ -123,8 +123,8 @@ pub(super) fn ready() {
     }
 }
 
-/// Tells the service manager that the server is ready once devices are made that the settings ask for, or that time is over: systemd
-/// mounts them behind that.
+/// Tells the service manager that the server is ready, once the devices that settings ask for are made or [`DEVICES`] is over: systemd
+/// mounts them then.
 pub(super) async fn ready_behind(made: Task<()>, io: Io) {
     race(made, io.sleep(DEVICES)).await;
     mailbox::on_thread(&io, "ready", ready).await;
