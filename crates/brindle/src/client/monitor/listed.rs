@@ -41,9 +41,10 @@ impl Listed {
         let found: Vec<Option<Findable>> = all.iter().map(|seen| self.findable(seen)).collect();
         // One of the kernel's that nothing is known of may be any of them.
         let is_unknown = found.iter().any(Option::is_none);
+        let own = Hosts::said(None);
         let is_there = |line: &MdadmArray| {
             all.iter().any(|seen| is_its_device(line, seen))
-                || found.iter().flatten().any(|found| is_named(line, found, &Hosts::said(None)))
+                || found.iter().flatten().any(|found| is_named(line, found, &own))
         };
         let lacking: BTreeSet<String> =
             lines.iter().filter(|line| !is_unknown && !is_there(line)).map(called).collect();
@@ -59,9 +60,9 @@ impl Listed {
             return 0;
         }
         let found = self.findable(seen);
+        let own = Hosts::said(None);
         let is_it = |line: &&MdadmArray| {
-            is_its_device(line, seen)
-                || found.as_ref().is_some_and(|found| is_named(line, found, &Hosts::said(None)))
+            is_its_device(line, seen) || found.as_ref().is_some_and(|found| is_named(line, found, &own))
         };
         wanting.find(is_it).map_or(0, |line| line.spares)
     }
