@@ -82,7 +82,7 @@ fn uuid(report: &Value) -> Option<&str> {
 /// Whether an array is named by its UUID, or by a member.
 fn is_certain(reported: &Value, wanted: &str) -> bool {
     let bare = |uuid: &str| uuid.replace([':', '-'], "").to_lowercase();
-    let is_uuid = |report: &Value| uuid(report).is_some_and(|uuid| bare(uuid) == bare(wanted));
+    let is_uuid = |report: &Value| report::uuid(report).is_some_and(|uuid| bare(uuid) == bare(wanted));
     let real = real_name(wanted);
     let is_member = |device: &Value| device["path"] == *wanted || device["path"] == *real;
     report::of_arrays(reported).iter().any(is_uuid) || report::devices(reported).any(is_member)
@@ -99,9 +99,10 @@ fn is_given_here(reported: &Value) -> bool {
 /// `'data' is the array 01:..:ef of /srv/m0, /srv/m1, served by process 7 from /srv`.
 fn found(name: &str, report: &Value) -> String {
     let members: Vec<&str> = report::devices(report).filter_map(|device| device["path"].as_str()).collect();
+    let kind = if report["pool"].is_object() { "pool" } else { "array" };
     format!(
-        "'{name}' is the array {} of {}, served by process {} from {}",
-        uuid(report).unwrap_or("of unknown UUID"),
+        "'{name}' is the {kind} {} of {}, served by process {} from {}",
+        report::uuid(report).unwrap_or("of unknown UUID"),
         members.join(", "),
         report["pid"],
         report["folder"].as_str().unwrap_or("another folder")
