@@ -86,9 +86,8 @@ fn members(config: &Config, folder: &Path, wait: u64, room: Room) -> Result<Gath
         );
     }
     let is_elsewhere = |found: &Findable| served.contains(&found.uuid);
-    let foreign =
-        scanned.all.iter().filter(|found| !is_elsewhere(found)).filter_map(|found| meant.foreign(found));
-    let foreign: Vec<String> = foreign.collect();
+    let others = scanned.all.iter().filter(|found| !is_elsewhere(found));
+    let foreign: Vec<String> = others.filter_map(|found| meant.foreign(found)).collect();
     foreign.iter().for_each(|why| eprintln!("brindle: not served: {why}"));
     let configured = absent::configured(config, &scanned, |found| choice.is_meant(found));
     let mut gathered = Gathered { members: Vec::new(), bitmaps: Vec::new(), configured };
@@ -96,7 +95,7 @@ fn members(config: &Config, folder: &Path, wait: u64, room: Room) -> Result<Gath
     let count = all.iter().map(|found| found.members.len()).sum();
     for (at, found) in all.iter().enumerate() {
         let why = match &found.problem {
-            _ if served.contains(&found.uuid) => Some(absent::elsewhere(folder, &found.uuid)),
+            _ if is_elsewhere(found) => Some(absent::elsewhere(folder, &found.uuid)),
             Some(why) => Some(why.clone()),
             None => room
                 .lacks(gathered.members.len() + found.members.len(), count)
