@@ -78,7 +78,7 @@ impl Service {
         Ok(Made { attached, identifier })
     }
 
-    /// Has udev name devices that were made, and waits until it has, or for a time.
+    /// Has udev name devices that were made, and waits until it has, but not for ever.
     async fn named(&self, made: Vec<Made>) -> Vec<(Attached, Naming)> {
         mailbox::on_thread(&self.io, "udev", move || {
             let devices: Vec<_> =
@@ -214,11 +214,12 @@ impl Service {
             }
         }
         // udev names all of them at once.
-        for (Attached { export, index }, naming) in self.named(made).await {
+        for (attached, naming) in self.named(made).await {
+            let (export, device) = (&attached.export, attached.device());
             match (naming.name(), naming.remark()) {
-                (Some(name), _) => tracing::info!("{export}: it is /dev/nbd{index}, named {name}"),
-                (None, None) => tracing::info!("{export}: it is /dev/nbd{index}"),
-                (None, Some(remark)) => tracing::warn!("{export}: it is /dev/nbd{index}; {remark}"),
+                (Some(name), _) => tracing::info!("{export}: it is {device}, named {name}"),
+                (None, None) => tracing::info!("{export}: it is {device}"),
+                (None, Some(remark)) => tracing::warn!("{export}: it is {device}; {remark}"),
             }
         }
     }

@@ -89,8 +89,8 @@ impl Service {
         self.take_in(array, new, coming, known, Then::Nothing).await
     }
 
-    /// The device of an array that a name means, whichever its own name is. One that is away is none if the name leads to another now:
-    /// that of a disk which was pulled and came back as another device.
+    /// The device of an array that a name leads to, also if the array knows the device by another name. A device that is away does not
+    /// count if its name leads to another device now: the disk was pulled, and came back as that.
     async fn own_device(&self, array: &Exported, name: &Path, away: &[MemberId]) -> Option<Again> {
         let label = name.display().to_string();
         let own = array.device(&label);

@@ -63,7 +63,7 @@ pub(crate) struct WrittenLimits {
     burst: u64,
 }
 
-/// The same where there may be none.
+/// [`WrittenLimits`] where there may be none.
 pub(crate) mod written_limits {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

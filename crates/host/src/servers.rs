@@ -88,8 +88,8 @@ impl Doors {
         exports.iter().map(of_one).sum()
     }
 
-    /// Ends the connections of one client, or of all, to exports at once, each given with its target, and those by which it learns of targets;
-    /// gives their number.
+    /// Ends the connections of one client, or of all, to exports at once, each of which is given with its target, and the connections by which
+    /// the client learns of targets; gives their number.
     pub(crate) fn disconnect(&self, exports: &[(String, Option<String>)], client: Option<&str>) -> usize {
         let is_meant = |of: &Client| client.is_none_or(|client| is_called(of, client));
         let nbd = exports.iter().map(|(name, _)| self.nbd.disconnect(name, |_, of| is_meant(of)));

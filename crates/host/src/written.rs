@@ -57,18 +57,20 @@ pub fn mode(text: &str) -> Result<u32, String> {
     let digits = text.strip_prefix("0o").unwrap_or(text);
     let is_octal = !digits.is_empty() && digits.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
     let mode = if is_octal { u32::from_str_radix(digits, 8).ok() } else { None };
-    mode.filter(|mode| *mode <= MOST_MODE && mode & OWNERS == OWNERS).ok_or_else(|| {
+    mode.filter(can_be).ok_or_else(|| {
         format!("'{text}' is no mode: give 600 (its owner), 660 (its group too), 666 (everybody) or what chmod takes between")
     })
 }
 
-/// All rights that a mode can give, and those of the owner without which nobody can connect.
-const MOST_MODE: u32 = 0o777;
-const OWNERS: u32 = 0o600;
+/// Whether a socket can have this mode: it gives no more than the rights of all, and the owner has those to connect.
+fn can_be(mode: &u32) -> bool {
+    const ALL: u32 = 0o777;
+    const OWNERS: u32 = 0o600;
+    *mode <= ALL && mode & OWNERS == OWNERS
+}
 
 fn mode_of_number(number: u64) -> Result<u32, String> {
-    let mode = u32::try_from(number).ok().filter(|mode| *mode <= MOST_MODE && mode & OWNERS == OWNERS);
-    mode.ok_or_else(|| {
+    u32::try_from(number).ok().filter(can_be).ok_or_else(|| {
         format!(
             "the mode {number} is {number:#o}, and the owner's 0o600 to everybody's 0o777 can be: write \"{number}\" or 0o{number}, if these are its digits"
         )

@@ -1,6 +1,6 @@
 //! The cost of a write-intent bitmap for writes, and how much of a resync it saves.
 //!
-//! `cargo run --profile bench -p brindle-array --example bitmap_cost [--markdown] [--only=ARRAY] [SECONDS a row]`
+//! `cargo run --profile bench -p brindle-md --example bitmap_cost [--markdown] [--only=ARRAY] [SECONDS a row]`
 //!
 //! Arrays whose members are RAM, with a bitmap and without, by turns; one thread, its own processor time, [`DEPTH`] requests
 //! in flight, medians of [`shared::TURNS`] turns. The arrays are so small that each chunk of the bitmap is written to between any two

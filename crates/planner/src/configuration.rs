@@ -26,7 +26,7 @@ pub enum Scheme {
 /// The thing that Brindle makes of a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MadeAs {
-    /// Arrays of md's.
+    /// Arrays, as md has them.
     Array,
     /// A pool.
     Pool,
@@ -202,7 +202,7 @@ impl Configuration {
         self.parts.iter().all(|part| part.scheme.is_of_md())
     }
 
-    /// Whether Brindle makes an array of it or a pool; none if it can't be either. All vdevs of a pool bear the loss of as many drives.
+    /// Whether Brindle makes an array of it or a pool; none if it can't be either. All vdevs of a pool have to bear the loss of as many drives.
     pub fn made_as(&self) -> Option<MadeAs> {
         if self.is_of_md() {
             return Some(MadeAs::Array);

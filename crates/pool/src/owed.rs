@@ -2,7 +2,7 @@
 
 /// New blocks of a leaf that make one leaf more of it, beside the first of these, which does so where the leaf is full. After that it takes
 /// so many until one more page is needed.
-const SPLIT: usize = brindle_format::pool::LEAF_ENTRIES / 2;
+pub(crate) const SPLIT: usize = brindle_format::pool::LEAF_ENTRIES / 2;
 
 /// Changes that are to come: leaves that they may change, and blocks that their leaves may not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

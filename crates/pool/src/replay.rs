@@ -68,7 +68,12 @@ pub(crate) struct Places<'a> {
     pub(crate) without: &'a [u16],
 }
 
-impl Places<'_> {
+impl<'a> Places<'a> {
+    /// None of a segment has been read.
+    pub(crate) fn new(core: &'a Core, segment: u32, shape: Shape, without: &'a [u16]) -> Self {
+        Self { core, segment, shape, first: 0, blocks: VecDeque::new(), without }
+    }
+
     /// The blocks of a stripe, by slots.
     pub(crate) async fn stripe(&mut self, stripe: u32) -> Vec<Option<Vec<u8>>> {
         let wide = u32::from(self.shape.stripe);
@@ -95,8 +100,7 @@ impl Places<'_> {
         let next = self.first + self.blocks.len() as u32;
         let row = next / width as u32;
         let rows = (self.shape.rows - row).min((STEP / BLOCK) as u32) as usize;
-        let core = self.core;
-        let without = self.without;
+        let (core, without) = (self.core, self.without);
         let column =
             |n: usize| core.column(Address::new(self.segment, row * width as u32 + n as u32), rows, without);
         let columns = join_all((0..width).map(column)).await;
@@ -224,7 +228,7 @@ impl Core {
             let record = self.record.borrow();
             (record.opening, record.sequence)
         };
-        let mut places = Places { core: self, segment, shape, first: 0, blocks: VecDeque::new(), without };
+        let mut places = Places::new(self, segment, shape, without);
         let mut scanned = Scanned::default();
         // Batches are written side by side: behind one that is missing there may be others.
         let apart = IN_FLIGHT as u32 * BATCH_BLOCKS.div_ceil(u32::from(shape.data())) + 1;

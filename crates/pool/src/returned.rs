@@ -7,8 +7,6 @@
 //! All of that is found out without the member: nothing of it is believed before. Its bit of `out` is cleared by the opening's own
 //! uberblock, which stands before anything but that is written.
 
-use std::collections::VecDeque;
-
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{BLOCK, DATA_START, SegmentClass};
 use brindle_io::{OpClass, OpError};
@@ -56,8 +54,7 @@ impl Core {
     async fn bring_up(&self, one: Returning, segment: u32) -> Result<bool, OpError> {
         let found = self.space.borrow().get(segment).map(|s| (s.record.shape(), s.record.stripes));
         let Some((shape, stripes)) = found else { return Ok(false) };
-        let mut places =
-            Places { core: self, segment, shape, first: 0, blocks: VecDeque::new(), without: &[] };
+        let mut places = Places::new(self, segment, shape, &[]);
         let (mut stripe, mut wrote) = (0, false);
         while stripe < stripes.min(shape.stripes()) {
             places.forget(stripe);

@@ -106,7 +106,7 @@ fn build_and_count(root: &Path, target: &Path) -> Result<Vec<Count>, Failure> {
     done(cargo.env("CARGO_TARGET_DIR", target).current_dir(root))?;
     let place = target.join("counts");
     fs::create_dir_all(&place)?;
-    // Where cargo has what it builds with that profile, too.
+    // cargo puts the programs of profile `bench` there, too.
     measure(&target.join("release/examples").join(PROGRAM), &place.join("callgrind.out"))
 }
 

@@ -200,7 +200,7 @@ impl Sessions {
 
     async fn accept<P: Protocol>(self: Rc<Self>, listener: SocketId, protocol: Rc<P>) {
         loop {
-            // Others wait in the kernel, which is no refusal: each that has been accepted finds a place soon, or is declined.
+            // Further clients wait in the kernel, and are not refused: a client that was accepted finds a place soon, or is declined.
             self.roster.gone.until(|| self.may_accept().then_some(())).await;
             match self.io.accept(listener).await {
                 Ok(socket) => self.admit(socket, &protocol),
@@ -215,9 +215,9 @@ impl Sessions {
         }
     }
 
-    /// Whether no more clients wait for a place than there are places.
+    /// Whether fewer clients wait for a place than there are places. Without any place each client is accepted, and declined.
     fn may_accept(&self) -> bool {
-        self.stopping.get() || self.waiting.get() < self.roster.config.connections
+        self.stopping.get() || self.waiting.get() < self.roster.config.connections.max(1)
     }
 
     /// Closes the connection of a client for which there is no place, and tells it so where its protocol has words for that.

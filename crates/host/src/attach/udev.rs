@@ -27,11 +27,11 @@ const EVENT: usize = 16 << 10;
 /// The name of a device below `/dev/brindle`, and where it leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Naming {
-    /// This leads to the device.
+    /// The name, which leads to the device.
     Named(String),
-    /// Nobody gives names here.
+    /// udev does not run here.
     NoUdev,
-    /// udev runs, and this does not lead to the device.
+    /// The name that udev should have given: it does not lead to the device.
     Unnamed(String),
 }
 
@@ -90,9 +90,9 @@ pub(crate) fn unname(block: &Path, index: u32, identifier: &str) {
     });
 }
 
-/// `is_so`: what must be so, if udev is not heard.
+/// Waits until udev has carried out a change of each device. If it is not heard, `is_so` has to be true of all of them.
 fn settle(block: &Path, devices: &[(u32, String)], is_so: &dyn Fn(u32, &str) -> bool) {
-    // It listens before there is anything to be heard.
+    // The socket listens before the first event comes.
     let udev = runs().then(listen);
     let mut awaited = Vec::new();
     for (index, _) in devices {

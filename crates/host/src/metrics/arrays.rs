@@ -196,7 +196,7 @@ fn member(to: &mut Families, array: &str, device: &DeviceStatus) {
     );
 }
 
-/// Counts that tell a member which goes bad from the others. Where there are many of them, the last ones are one.
+/// Counts that tell a member which goes bad from the others. Of many members the last ones are counted as one.
 fn errors(to: &mut Families, array: &str, devices: &[DeviceStatus]) {
     let named = if devices.len() > MOST_MEMBERS { MOST_MEMBERS - 1 } else { devices.len() };
     let (named, others) = devices.split_at(named);

@@ -62,8 +62,8 @@ pub async fn take_all_again(array: &Array, devices: &[Again]) -> (Vec<JoinedStat
     (back, None)
 }
 
-/// Has an array do without the devices that another has come for: one of the same name, and one that is `away` and filled the same
-/// role. They are to be closed.
+/// Removes from an array the devices for which another has come: one of the same name, and one that is `away` and filled the same
+/// role. Gives all that are to be closed.
 pub(crate) async fn forget_old(
     array: &Array,
     path: &str,

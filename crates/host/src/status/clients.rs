@@ -38,7 +38,8 @@ pub struct ClientStatus {
 }
 
 impl ClientStatus {
-    /// The clients of exports, each given with its target, and those that only ask which targets there are, if one of the exports is a target.
+    /// The clients of exports, each of which is given with its target. If one of the exports is a target, clients that only ask which targets
+    /// there are count, too.
     pub(crate) fn of_exports(
         connections: &[(&'static str, ConnectionStats)],
         targets: &[TargetStats],

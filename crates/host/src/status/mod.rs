@@ -219,7 +219,7 @@ pub struct PoolStatus {
     pub waits_for: Vec<String>,
     /// Clients.
     pub connections: usize,
-    /// Connections of clients: those of its volumes, and of the server those that only ask which targets there are.
+    /// Clients that use its volumes, and clients of the server that only ask which targets there are.
     pub clients: Vec<ClientStatus>,
     /// Clients that this server refused.
     pub refused: u64,

@@ -14,7 +14,7 @@ use super::{Drive, constants};
 const SATA: f64 = 600e6;
 /// A row that is so much slower than the line through its neighbours was disturbed.
 const DISTURBED: f64 = 1.10;
-/// Smaller requests don't tell what a port can move.
+/// Smaller requests don't tell how much a port can move. Bytes.
 const TELLING: u64 = 128 << 10;
 /// No flash takes so many nanoseconds for a small read.
 const ROTATING: f64 = 3e6;
@@ -34,7 +34,7 @@ pub struct Fitted {
     pub guesses: Vec<String>,
 }
 
-/// The port that a drive hangs on.
+/// The port of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Port {
     /// SATA: one link for all drives of the machine, 32 requests at a time, a cache that is lost with the power.
@@ -44,7 +44,7 @@ pub enum Port {
 }
 
 impl Port {
-    /// Gives a drive what its port tells. `shares` says whether the drives of an array are known to share a link.
+    /// Sets all that follows from the port of a drive. `shares` says whether the drives of an array are known to share a link.
     fn tell(self, stations: &mut Stations, shares: bool) {
         let slow = self == Self::Sata;
         stations.units = if slow { 32 } else { 1024 };
@@ -55,12 +55,10 @@ impl Port {
 }
 
 impl Fitted {
-    /// The same model of a drive whose port is known: nothing of it is guessed.
+    /// The same model for a port that is known, of which nothing is guessed.
     #[must_use]
     pub fn on_port(mut self, port: Port) -> Self {
-        let mut stations = (*self.drive.stations).clone();
-        port.tell(&mut stations, true);
-        self.drive.stations = stations.into();
+        port.tell(Rc::make_mut(&mut self.drive.stations), true);
         self.guesses.retain(|guess| !guess.starts_with(PORT));
         self
     }

@@ -90,14 +90,14 @@ pub mod constants {
     pub const MD_PIECE: u64 = 335;
     /// Nanoseconds for which a read of RAID 4, 5 or 6 keeps the array's lock besides, before Linux 5.14.
     pub const MD_LOCKED_READ: u64 = 190;
+    /// Nanoseconds that such a read takes from the parity thread, which needs the same lock.
+    pub const MD_READ_BESIDE: u64 = 60;
     /// Nanoseconds of its own processor that a job takes for a request to a drive, and for each KiB of it: the job sends nothing meanwhile.
     pub const JOB_REQUEST: u64 = 4_276;
     /// See [`JOB_REQUEST`].
     pub const JOB_KIB: u64 = 139;
-    /// Nanoseconds that md takes of it for each piece of a request to RAID 0.
+    /// Nanoseconds of the job's processor that md takes for each piece of a request to RAID 0.
     pub const MD_JOB_PIECE: u64 = 1_175;
     /// The same for each copy that is asked.
     pub const MD_JOB_COPY: u64 = 2_817;
-    /// Nanoseconds that such a read takes from the parity thread, which needs the same lock.
-    pub const MD_READ_BESIDE: u64 = 60;
 }

@@ -24,7 +24,7 @@ const SOCKET_KIB: u64 = 159;
 /// Nanoseconds of the kernel for an operation on a member (io_uring and the block layer): the same table, what a request for 4 KiB of a file
 /// in memory takes more (6.48 us).
 const MEMBER: u64 = 1_940;
-/// Reads of mirrors come in parts of at least so many bytes.
+/// Reads of mirrors that are split over copies come in parts of at least so many bytes: `PART` of the engine's mirrors.
 const SPLIT: u64 = 64 << 10;
 
 /// Nanoseconds.
@@ -43,15 +43,16 @@ pub(super) struct Costs {
     policies: Policies,
     members: u64,
     chunk: u64,
-    /// Copies beside each other, and all.
+    /// Copies beside each other, over which reads are split.
     near: u64,
+    /// All copies.
     copies: u64,
     /// Bytes of data in a row.
     row: u64,
     parity: u64,
 }
 
-/// The time that each request takes of its job's own processor: as one to a drive, and md's share.
+/// The time that each request takes of its job's own processor: that of a request to a drive, and md's share.
 pub(super) fn of_jobs(spec: &Spec, costs: Option<&Costs>) -> OwnTime {
     if !spec.by_job || !matches!(spec.policies, Policies::LinuxMd(_)) {
         return OwnTime::NONE;

@@ -17,19 +17,18 @@ pub struct OwnTime {
     pub kib: u64,
     /// Of each piece of a read, and of any other request.
     pub piece: [u64; 2],
-    /// Requests are cut into pieces at multiples of so many bytes.
+    /// Requests are cut into pieces at multiples of so many bytes, never 0.
     pub chunk: u64,
 }
 
 impl OwnTime {
-    /// None is modelled: the machine's own is what it is.
-    pub const NONE: Self = Self { request: 0, kib: 0, piece: [0; 2], chunk: 0 };
+    /// None is modelled, and requests are not cut: the machine's own processor takes its time.
+    pub const NONE: Self = Self { request: 0, kib: 0, piece: [0; 2], chunk: u64::MAX };
 
     fn of(&self, request: &Request) -> Duration {
         let Request { offset, len, direction } = *request;
-        let chunk = self.chunk.max(1);
-        let pieces =
-            if len == 0 || self.chunk == 0 { 1 } else { (offset + len - 1) / chunk - offset / chunk + 1 };
+        let last = offset + len.saturating_sub(1);
+        let pieces = last / self.chunk - offset / self.chunk + 1;
         let piece = self.piece[usize::from(direction != Direction::Read)];
         let kib = self.kib.saturating_mul(len) / 1024;
         Duration::from_nanos(self.request.saturating_add(kib).saturating_add(piece.saturating_mul(pieces)))

@@ -110,7 +110,7 @@ impl<V: Volume + Clone + 'static> Run<V> {
             let now = io.now();
             live.began();
             let pool = io.pool(memory(&copy.job) as usize);
-            let work = Work::new((&copy.job, own), copy.places, now, Rc::clone(&stop), Rc::clone(&live));
+            let work = Work::new(&copy.job, own, copy.places, now, Rc::clone(&stop), Rc::clone(&live));
             let bench = Rc::new(Bench { io: io.clone(), targets, pool, work, hollow });
             carry_out(&bench).await;
             live.ended();

@@ -79,7 +79,8 @@ pub(super) struct Sums {
 
 impl Work {
     pub(super) fn new(
-        (job, own): (&Job, OwnTime),
+        job: &Job,
+        own: OwnTime,
         places: Places,
         now: Instant,
         stop: Rc<Cell<bool>>,

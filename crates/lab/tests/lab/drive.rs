@@ -1,9 +1,9 @@
 //! Models of drives: what is read, what is refused and where, and what a fit makes of a table.
 
 use brindle_lab::drive::{Drive, DriveErrorKind, Port, SHIPPED, Table, fit, parse, shipped, table, to_toml};
+use brindle_lab::predict::{alone, compare, job};
 
 use crate::made::published::{evo850, p3700};
-use brindle_lab::predict::{alone, compare, job};
 
 const EVO: &str = include_str!("../../reference/evo850-single.csv");
 

@@ -100,22 +100,23 @@ impl Finding {
         Self { command: Some(command.into()), ..self }
     }
 
-    /// A change of which the simulator sees no gain is none, and no command is given for it. `evidence` is what it sees.
+    /// A change of which the simulator sees no gain is none, and no command is given for it. `evidence` has the simulator's figures.
     pub(super) fn without_gain(self, evidence: &str) -> Self {
         let verdict = if self.verdict == Verdict::Change { Verdict::Fine } else { self.verdict };
         let advice = format!("{}; but the simulator sees no gain in a change: {evidence}", self.advice);
         Self { verdict, advice, command: None, expected: None, ..self }
     }
 
-    /// Whether both say the same, if of several members.
+    /// Whether both are of a member, and say the same of it.
     fn says_the_same(&self, other: &Self) -> bool {
-        let words =
-            |of: &Self| (of.topic, of.verdict, of.found.clone(), of.advice.clone(), of.expected.clone());
+        fn words(of: &Finding) -> (&str, Verdict, &str, &str, Option<&str>) {
+            (of.topic, of.verdict, &of.found, &of.advice, of.expected.as_deref())
+        }
         self.member.is_some() && other.member.is_some() && words(self) == words(other)
     }
 }
 
-/// Findings for people. What is found of several members alike stands on one line, with the command for each.
+/// Findings for people. Findings that say the same of several members stand on one line, with the command for each.
 pub fn text(findings: &[Finding]) -> String {
     let mut all: Vec<&str> = findings.iter().filter_map(|finding| finding.member.as_deref()).collect();
     all.sort_unstable();
@@ -125,9 +126,8 @@ pub fn text(findings: &[Finding]) -> String {
         if findings[..place].iter().any(|before| before.says_the_same(finding)) {
             continue;
         }
-        let alike: Vec<&Finding> =
-            findings[place + 1..].iter().filter(|other| other.says_the_same(finding)).collect();
-        let alike: Vec<&Finding> = [finding].into_iter().chain(alike).collect();
+        let others = findings[place + 1..].iter().filter(|other| other.says_the_same(finding));
+        let alike: Vec<&Finding> = core::iter::once(finding).chain(others).collect();
         text.push_str(&one(&alike, all.len()));
     }
     text

@@ -136,7 +136,7 @@ pub(super) fn compared(
     })
 }
 
-/// A finding with what a change costs that is not for speed.
+/// A finding with the cost of a change that is not for speed.
 pub(super) fn costing(
     finding: Finding,
     simulator: Option<&dyn Simulator>,

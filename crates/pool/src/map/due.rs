@@ -2,10 +2,10 @@
 
 use super::{Key, Map, Slot};
 use crate::leaf::{Entries, Located};
-use crate::owed::{Coming, Debt, Owed};
+use crate::owed::{Coming, Debt, Owed, SPLIT};
 
 /// Blocks in a row that are in two leaves at most: leaves that were cut hold more.
-const RUN: u64 = brindle_format::pool::LEAF_ENTRIES as u64 / 2;
+const RUN: u64 = SPLIT as u64;
 
 impl Map {
     /// The most pages that leaves of the next checkpoint may take, and of the one under way, once those that come have changed the map.

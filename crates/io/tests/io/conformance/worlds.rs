@@ -89,7 +89,7 @@ impl Pulls for Loops {
     }
 }
 
-impl Pulls for LoopsOnThreads {
+impl<W: OverFiles + Pulls> Pulls for OnThreads<W> {
     fn to_be_pulled(&self, bytes: u64) -> MemberId {
         self.0.to_be_pulled(bytes)
     }
@@ -227,36 +227,32 @@ impl World for Files {
     }
 }
 
-/// The same files and sockets without a ring.
-pub(crate) struct OnThreads(Files);
+/// A world over files, whichever carries out their operations.
+pub(crate) trait OverFiles: World {
+    fn over(files: Files) -> Result<Self, Missing>;
+}
 
-impl World for OnThreads {
-    fn new() -> Result<Self, Missing> {
-        Ok(Self(Uring::on_threads().unwrap().into()))
-    }
-    fn reactor(&self) -> Box<dyn Reactor> {
-        self.0.reactor()
-    }
-    fn member(&self, bytes: u64) -> MemberId {
-        self.0.member(bytes)
-    }
-    fn close_member(&self, member: MemberId) {
-        self.0.close_member(member);
-    }
-    fn listen(&self) -> SocketId {
-        self.0.listen()
-    }
-    fn connect(&self, listener: SocketId) -> SocketId {
-        self.0.connect(listener)
+impl OverFiles for Files {
+    fn over(files: Files) -> Result<Self, Missing> {
+        Ok(files)
     }
 }
 
-/// Loop devices and TCP without a ring.
-pub(crate) struct LoopsOnThreads(Loops);
+impl OverFiles for Loops {
+    fn over(files: Files) -> Result<Self, Missing> {
+        // The others of this suite need no root.
+        let missing = |why| Missing::new(format!("loop devices, which need root: {why}"));
+        LoopDevice::new(&files.file(1 << 20)).map_err(missing)?;
+        Ok(Self { files, loops: RefCell::default(), pulled: RefCell::default() })
+    }
+}
 
-impl World for LoopsOnThreads {
+/// The same world without a ring.
+pub(crate) struct OnThreads<W>(W);
+
+impl<W: OverFiles> World for OnThreads<W> {
     fn new() -> Result<Self, Missing> {
-        Loops::over(Uring::on_threads().unwrap().into()).map(Self)
+        W::over(Uring::on_threads().unwrap().into()).map(Self)
     }
     fn reactor(&self) -> Box<dyn Reactor> {
         self.0.reactor()
@@ -274,10 +270,10 @@ impl World for LoopsOnThreads {
         self.0.connect(listener)
     }
     fn takes_at_once(&self) -> bool {
-        true
+        self.0.takes_at_once()
     }
     fn tells_holes(&self) -> bool {
-        false
+        self.0.tells_holes()
     }
 }
 
@@ -357,15 +353,6 @@ impl LoopDevice {
 impl Drop for LoopDevice {
     fn drop(&mut self) {
         let _ = Command::new("losetup").arg("--detach").arg(&self.0).status();
-    }
-}
-
-impl Loops {
-    fn over(files: Files) -> Result<Self, Missing> {
-        // The others of this suite need no root.
-        let missing = |why| Missing::new(format!("loop devices, which need root: {why}"));
-        LoopDevice::new(&files.file(1 << 20)).map_err(missing)?;
-        Ok(Self { files, loops: RefCell::default(), pulled: RefCell::default() })
     }
 }
 
