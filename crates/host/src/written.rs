@@ -1,6 +1,7 @@
 //! Sizes, times and modes as people write them in files of settings: a number, or text with a unit.
 
 use std::num::NonZeroU64;
+use std::ops::RangeInclusive;
 
 use brindle_layout::Size;
 use schemars::JsonSchema;
@@ -106,6 +107,17 @@ pub(crate) fn limit<'de, D: Deserializer<'de>>(from: D) -> Result<Option<NonZero
     let written = Option::<Either>::deserialize(from)?;
     let bytes = written.map(|written| written.read(parse)).transpose().map_err(de::Error::custom)?;
     Ok(bytes.and_then(NonZeroU64::new))
+}
+
+/// Connections at a time that a server can allow.
+const CONNECTIONS: RangeInclusive<u32> = 1..=4096;
+
+/// Connections at a time: a number that a server can allow.
+pub(crate) fn connections<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    let number = u32::deserialize(from)?;
+    let range = (CONNECTIONS.start(), CONNECTIONS.end());
+    let refused = || de::Error::custom(format!("{number} connections: give {} to {}", range.0, range.1));
+    if CONNECTIONS.contains(&number) { Ok(number) } else { Err(refused()) }
 }
 
 /// Milliseconds, written as text with a unit.

@@ -192,6 +192,7 @@ impl Core {
         self.count_reaped();
         // Changes that an earlier attempt has left over go first.
         self.drain().await?;
+        self.freezable().await;
         let sequence = self.log.settled();
         let batches = self.log.since.get();
         let reshaped = self.reshaped.replace(false);

@@ -118,6 +118,8 @@ pub(crate) struct Core {
     pub(crate) table: RefCell<Table>,
     /// A checkpoint has begun to put changes into leaves since the last one that stands.
     pub(crate) drained: Cell<bool>,
+    /// A checkpoint waits for batches under way, and no other begins.
+    pub(crate) freezing: Cell<bool>,
     /// The table of segments is being recorded alone, and how often it was.
     pub(crate) recording: Cell<bool>,
     pub(crate) gains: Cell<u64>,

@@ -200,7 +200,11 @@ impl Core {
                     // The members stay; what fits goes elsewhere under the same number, less of it each time: some of the
                     // stripes that lie side by side are well.
                     let (most, coming) = (BATCH_BLOCKS >> attempt, self.coming_of(&load.items));
-                    match self.room_for(load.lane, &load.items, most, coming).await {
+                    self.log.elsewhere.set(self.log.elsewhere.get() + 1);
+                    self.log.landed.notify();
+                    let found = self.room_for(load.lane, &load.items, most, coming).await;
+                    self.log.elsewhere.set(self.log.elsewhere.get() - 1);
+                    match found {
                         Ok(grant) => {
                             load.grant = grant;
                             let rest = beyond(grant, &mut load.items);

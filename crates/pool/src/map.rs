@@ -204,13 +204,12 @@ impl Map {
     /// All changes go into leaves from now on; those that come are kept apart. What was frozen before is in leaves already.
     pub(crate) fn freeze(&mut self) {
         debug_assert!(self.is_thawed());
+        self.due_before = self.due_frozen();
+        self.due = Owed::default();
+        self.leafless.clear();
         self.frozen = core::mem::take(&mut self.now);
         self.freezes += 1;
         self.hidden_is_frozen();
-        let leafless = core::mem::take(&mut self.leafless).len();
-        let mut due = Owed { leafless, ..core::mem::take(&mut self.due) };
-        due.leaves += 2 * self.frozen.zeroes.len();
-        self.due_before = self.due_before.and(due);
     }
 
     /// Leaves have all that was frozen.

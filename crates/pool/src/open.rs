@@ -307,6 +307,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         lists: RefCell::default(),
         table: RefCell::default(),
         drained: Cell::new(false),
+        freezing: Cell::new(false),
         recording: Cell::new(false),
         gains: Cell::new(0),
         dropped: RefCell::default(),

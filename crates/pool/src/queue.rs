@@ -115,6 +115,8 @@ pub(crate) struct Log {
     pub(crate) flying: Cell<usize>,
     /// Of these, those of users.
     pub(crate) of_users: Cell<usize>,
+    /// Of these, those whose places members refused, and that wait for room elsewhere.
+    pub(crate) elsewhere: Cell<usize>,
     /// Changes that batches under way are about to make.
     pub(crate) coming: Cell<Coming>,
     pub(crate) landed: Notify,
@@ -177,6 +179,7 @@ impl Log {
             durable: Cell::new(last),
             flying: Cell::new(0),
             of_users: Cell::new(0),
+            elsewhere: Cell::new(0),
             coming: Cell::default(),
             landed: Notify::new(io),
             since: Cell::new(0),

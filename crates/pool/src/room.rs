@@ -8,6 +8,8 @@
 //! - Zeroes and the ends of volumes begin one if `debt <= room`, and may take the last segment. Nothing of theirs is ever live, and they
 //!   have segments of their own: the next checkpoint gives all of them back.
 //! - A record of the table alone is made if `debt` and its own pages fit into `room - a segment`, and if the log gets segments by it.
+//! - A checkpoint parts the changes, and batches under way may change leaves for the next one that it changes, too. If both have no room,
+//!   the batches land first, and none begins meanwhile.
 //! - The log gets free segments as long as `room` stays above `least_pages`, and those beyond what cleaning needs as long as it stays
 //!   above what a map of full volumes takes.
 //!
@@ -49,6 +51,21 @@ impl Core {
     pub(crate) fn pages_owed(&self, coming: Coming) -> u64 {
         let debt = self.map.borrow().debt(coming);
         debt.pages as u64 + u64::from(self.list_pages(debt.more))
+    }
+
+    /// Waits until the changes can be frozen: there is room for their pages, and for those of the batches under way apart from them.
+    pub(crate) async fn freezable(&self) {
+        let fits = || {
+            let debt = self.map.borrow().debt_frozen(self.log.coming.get());
+            let pages = debt.pages as u64 + u64::from(self.list_pages(debt.more));
+            pages <= self.space.borrow().room_for_pages()
+        };
+        // A batch that looks for another place may wait for this checkpoint.
+        let can_land = || self.log.flying.get() > self.log.elsewhere.get();
+        self.freezing.set(true);
+        self.log.landed.until(|| (fits() || !can_land()).then_some(())).await;
+        self.freezing.set(false);
+        self.room.notify();
     }
 
     /// Pages that changes may cost until the next checkpoint: all there is room for, but for what that one has to gather of pages that lie
@@ -158,6 +175,9 @@ impl Core {
 
     /// Stripes for a batch of these items, or some of them, if it may be begun now.
     fn take_now(&self, lane: Lane, items: &[Item], most: u32, coming: Coming) -> Option<Grant> {
+        if self.freezing.get() {
+            return None;
+        }
         let mut blocks = 1 + items.iter().filter(|item| item.kind.has_block()).count() as u32;
         blocks = blocks.min(most).max(2);
         let row = self.space.borrow().row();
@@ -200,6 +220,7 @@ impl Core {
         let take = || self.take_now(lane, items, most, coming);
         let mut vain = 0;
         while vain < IN_VAIN {
+            self.room.until(|| (!self.freezing.get()).then_some(())).await;
             if self.broken.get() {
                 return Err(VolumeError::TooManyLost);
             }

@@ -31,6 +31,8 @@ pub struct Exports {
     #[schemars(with = "Option<WrittenLimits>")]
     pub limits: Option<RateLimits>,
     /// The most connections at a time.
+    #[serde(deserialize_with = "written::connections")]
+    #[schemars(range(min = 1, max = 4096))]
     pub max_connections: u32,
 }
 

@@ -285,6 +285,7 @@ mod tests {
             (r#"{"tuning": {"memori": 1}}"#, "memori"),
             (r#"{"exports": {"nbd": ["nowhere"]}}"#, "HOST:PORT"),
             (r#"{"exports": {"tls": {"cert": "a"}}}"#, "key"),
+            (r#"{"exports": {"max-connections": 0}}"#, "1 to 4096"),
             (r#"{"access": "write"}"#, "read-write"),
             (r#"{"tuning": {"read-policy": "second"}}"#, "round-robin"),
         ] {

@@ -17,6 +17,21 @@ impl Map {
         Debt { pages: now.pages + before.pages + 2, more: now.more + before.more }
     }
 
+    /// The same, if all that has changed so far were frozen now.
+    pub(crate) fn debt_frozen(&self, coming: Coming) -> Debt {
+        let all = self.leaves.len();
+        let before = self.due_frozen().debt(0, Coming::default(), all);
+        let now = Owed::default().debt(0, coming, all + before.more);
+        Debt { pages: now.pages + before.pages + 2, more: now.more + before.more }
+    }
+
+    /// All that changes have made due. They are in no more leaves than there are now: blocks that are new make the leaves that come.
+    pub(super) fn due_frozen(&self) -> Owed {
+        let leaves = self.due.leaves + 2 * self.now.zeroes.len();
+        let all = self.due_before.and(Owed { leaves, leafless: self.leafless.len(), ..self.due });
+        Owed { leaves: all.leaves.min(self.leaves.len()), ..all }
+    }
+
     /// A checkpoint has taken room for all that was frozen: it is no debt any more. Gives what was, for one that does not come to its end.
     pub(crate) fn pay_debt(&mut self) -> Owed {
         core::mem::take(&mut self.due_before)
@@ -119,20 +134,27 @@ mod tests {
         dirty
     }
 
+    /// Changes blocks of the volume 1.
+    fn set(map: &mut Map, blocks: impl Iterator<Item = u64>) {
+        for block in blocks {
+            let _before = map.set((1, block), at(block));
+        }
+    }
+
     #[test]
     fn changes_that_come_while_a_leaf_is_parted_are_counted_for_each_part() {
         for first in [0, 1] {
             let mut map = Map { dense: true, ..Map::default() };
             // A volume that has one small leaf, and one that has none.
-            (0..first).for_each(|n| drop(map.set((1, n), at(n))));
+            set(&mut map, 0..first);
             map.freeze();
             write(&mut map);
-            (0..8000).for_each(|n| drop(map.set((1, 3 * n), at(n))));
+            set(&mut map, (0..8000).map(|n| 3 * n));
             map.freeze();
-            (0..27).for_each(|n| drop(map.set((1, 889 * n), at(9000 + n))));
-            (0..400).for_each(|n| drop(map.set((1, 7000 + n), at(9500 + n))));
+            set(&mut map, (0..27).map(|n| 889 * n));
+            set(&mut map, 7000..7400);
             write(&mut map);
-            (0..9).for_each(|n| drop(map.set((1, 2500 * n), at(9100 + n))));
+            set(&mut map, (0..9).map(|n| 2500 * n));
             let owed = map.debt(Coming::default()).pages;
             map.freeze();
             assert!(map.debt(Coming::default()).pages >= owed - 2, "to freeze changes is to owe as much");

@@ -414,6 +414,9 @@ fn nothing_is_refused_for_want_of_the_pools_own_room() {
     let (mut lives, mut refused) = (0, Vec::new());
     for seed in FOUND.into_iter().chain(more).take_while(in_time) {
         lives += 1;
+        if until.is_some() {
+            eprintln!("seed {seed}");
+        }
         refused.extend(Life::new(seed, false).run().err());
     }
     assert!(refused.is_empty(), "{} of {lives} lives: {refused:#?}", refused.len());

@@ -49,8 +49,12 @@ const SCRIPT: &str = r#"
             pci) echo 1 >$(readlink -f $place/..)/remove ;;
             scsi) echo 1 >$place/delete ;;
             loop)
+                # Between the two commands the loop device reads as zeroes, which no array can tell from data: nothing is read then.
+                kill -STOP $server
+                sleep 0.2
                 truncate -s 0 /tmp/files/$2
-                losetup -c $node ;;
+                losetup -c $node
+                kill -CONT $server ;;
         esac
     }
     # plug WAY N: it is back.
@@ -145,6 +149,7 @@ const SCRIPT: &str = r#"
         wait $server || true
         put "kernel.$key" "$(dmesg | grep -E 'nbd0.*([Ee]rror|[Ff]ail|timed out)|EXT4-fs (error|warning)' | tr '\n' '|')"
         put "round.$key" "fio $fio_said running $still"
+        put "fio.$key" "$([ $fio_said = 0 ] || flat /tmp/fio)"
         put "log.$key" "$(flat /tmp/log)"
         plug $way $victim
         # The disk that was pulled is out of date, if it holds anything.
@@ -189,7 +194,7 @@ impl Round {
     /// Holds what a round has put against what must be.
     fn judge(&self, key: usize, report: &Report) {
         let of = |what: &str| &report[&format!("{what}.{key}")];
-        let context = format!("{}{}\n{}", self.command(key), of("status"), of("log"));
+        let context = format!("{}{}\n{}\n{}", self.command(key), of("status"), of("log"), of("fio"));
         assert_eq!(of("round"), "fio 0 running yes", "{context}");
         assert_eq!(of("kernel"), "", "{context}");
         assert!(!of("log").contains("no space"), "{context}");
