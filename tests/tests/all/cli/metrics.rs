@@ -271,9 +271,11 @@ fn names_from_disks_are_labels_and_no_more() {
 fn the_rules_that_are_given_find_what_they_are_for() {
     let Some(promtool) = promtool() else { return };
     let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics");
-    let tested =
-        tools::run(&promtool, [OsString::from("test"), "rules".into(), rules.join("alerts.test.yml").into()]);
-    assert!(tested.contains("SUCCESS"), "{tested}");
+    for tests in ["alerts.test.yml", "scrubs.test.yml"] {
+        let tested =
+            tools::run(&promtool, [OsString::from("test"), "rules".into(), rules.join(tests).into()]);
+        assert!(tested.contains("SUCCESS"), "{tested}");
+    }
     let alerts = std::fs::read_to_string(rules.join("alerts.yml")).unwrap();
     assert!(!alerts.contains("on (array)"), "arrays of two machines may have one name");
     // Every metric of the rules and of the dashboard is one that docs/metrics.md knows by name.
