@@ -53,7 +53,7 @@ impl Core {
         debt.pages as u64 + u64::from(self.list_pages(debt.more))
     }
 
-    /// Waits until the changes can be frozen: there is room for their pages, and for those of the batches under way apart from them.
+    /// Waits until the changes can be frozen: there is room for their pages, and beside these for the pages of batches under way.
     pub(crate) async fn freezable(&self) {
         let fits = || {
             let debt = self.map.borrow().debt_frozen(self.log.coming.get());
