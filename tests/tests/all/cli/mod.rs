@@ -62,6 +62,7 @@ mod serve;
 mod several;
 mod shortfalls;
 mod sparse;
+mod starts;
 mod sweep;
 mod takeover;
 mod too_many_clients;
