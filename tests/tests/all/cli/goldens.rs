@@ -88,7 +88,7 @@ fn reports_of_a_server_are_as_they_were() {
 }
 
 /// The answer to a line.
-fn asked(socket: &Path, line: &str) -> Value {
+pub(super) fn asked(socket: &Path, line: &str) -> Value {
     let mut stream = UnixStream::connect(socket).unwrap();
     writeln!(stream, "{line}").unwrap();
     let mut answer = String::new();

@@ -60,7 +60,7 @@ fn a_daemon_begins_as_it_did() {
         let held = std::fs::File::open(scene.disk("a1")).unwrap();
         held.lock().unwrap();
         let server = scene.serves(DAEMON, 1);
-        drop(held);
+        held.unlock().unwrap();
         scene.ends(server, TERM);
     });
     group.hold();
@@ -150,7 +150,7 @@ fn a_daemon_takes_new_settings_as_it_did() {
         let held = std::fs::File::open(scene.disk("c1")).unwrap();
         held.lock().unwrap();
         scene.runs("reload --json");
-        drop(held);
+        held.unlock().unwrap();
         scene.runs("reload --json");
         scene.ends(server, TERM);
     });

@@ -122,7 +122,7 @@ fn serve_is_refused_what_another_has_as_it_was() {
         for command in ["serve @a @b", "serve --read-only @b"] {
             scene.refused(command);
         }
-        drop(held);
+        held.unlock().unwrap();
         let server = scene.serves("serve @a @b", 2);
         scene.ends(server, Some(Signal::TERM));
     });

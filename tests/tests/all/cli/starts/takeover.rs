@@ -121,12 +121,34 @@ fn kills_between_the_steps_of_a_takeover_end_as_they_did() {
         scene.ends(old, Some(Signal::KILL));
         pipe.write_all(b"* anyone write\n").unwrap();
         drop(pipe);
-        let ended = new.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&ended.stdout).lines().map(line).collect();
-        let err = String::from_utf8_lossy(&ended.stderr).into_owned();
-        scene.step("the new one ends", Some((ended.status.code().unwrap_or(-1), &err)), said);
+        ends(scene, new);
         let third = scene.serves(OLD, 2);
         scene.ends(third, TERM);
     });
+    group.scene(
+        "somebody takes a member of the second array: the new one goes on without it",
+        "a b",
+        |scene| {
+            scene.settings("settings", "");
+            waits(scene);
+            let old = scene.serves(OLD, 2);
+            let (new, mut pipe) = between(scene);
+            let held = std::fs::File::open(scene.disk("b1")).unwrap();
+            held.lock().unwrap();
+            pipe.write_all(b"* anyone write\n").unwrap();
+            drop(pipe);
+            scene.ends(old, None);
+            held.unlock().unwrap();
+            rustix::process::kill_process(rustix::process::Pid::from_child(&new), Signal::TERM).unwrap();
+            ends(scene, new);
+        },
+    );
     group.hold();
+}
+
+fn ends(scene: &mut Scene, new: std::process::Child) {
+    let ended = new.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout).lines().map(line).collect();
+    let err = String::from_utf8_lossy(&ended.stderr).into_owned();
+    scene.step("the new one ends", Some((ended.status.code().unwrap_or(-1), &err)), said);
 }
