@@ -39,13 +39,13 @@ fn servers_begin_behind_those_that_were_killed_as_they_did() {
     });
     group.scene("a mirror is resynced", "b", |scene| {
         in_doubt(scene, "b", "b");
-        let mut server = scene.serves("serve @b", 1);
+        let mut server = scene.begins("serve @b", 1);
         scene.says(&mut server, "resync-ended");
         scene.ends(server, TERM);
     });
     group.scene("redundancy is resynced", "a", |scene| {
         in_doubt(scene, "a", "a");
-        let mut server = scene.serves("serve @a", 1);
+        let mut server = scene.begins("serve @a", 1);
         scene.says(&mut server, "resync-ended");
         scene.ends(server, TERM);
     });

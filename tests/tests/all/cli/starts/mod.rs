@@ -177,11 +177,19 @@ impl Scene {
     /// A server that serves so many arrays and pools.
     #[track_caller]
     fn serves(&mut self, command: &str, count: usize) -> Server {
+        let server = self.begins(command, count);
+        self.tell_changes();
+        server
+    }
+
+    /// The same of one that goes on to write by itself: its changes are seen at its end.
+    #[track_caller]
+    fn begins(&mut self, command: &str, count: usize) -> Server {
         let (by, words) = command.split_once(' ').unwrap();
         let mut server = Server::start_by(by, &self.runtime(), self.words(words), &[]);
         let mut said = vec![server.said.clone()];
         said.extend((1..count).map(|_| server.next_event()));
-        self.step(command, None, said);
+        self.told(command, None, said);
         server
     }
 
@@ -212,6 +220,10 @@ impl Scene {
     /// Keeps a step: its command or what came to pass, the exit status of one that has ended, its words, and changes to disks.
     fn step(&mut self, title: &str, ended: Option<(i32, &str)>, said: Vec<Value>) {
         self.told(title, ended, said);
+        self.tell_changes();
+    }
+
+    fn tell_changes(&mut self) {
         let changed = self.changed();
         let step = self.steps.last_mut().unwrap();
         changed.iter().for_each(|words| step.push_str(&format!("{CHANGED}{words}\n")));
