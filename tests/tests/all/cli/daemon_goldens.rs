@@ -101,6 +101,9 @@ fn reports_of_all_servers_and_devices_are_as_they_were() {
     let monitored = server.ask("monitor", &["--json", "--oneshot", "--test", "--config", name(&conf)]);
     goldens.hold("monitor", Exact, &[], &monitored);
     let all = std::slice::from_ref(&runtime);
+    // They are those of a moment ago.
+    let has_check = || run("metrics --json --runtime-dir", all).text().contains("_last_check_");
+    until("the check is in the metrics", has_check);
     goldens.hold("metrics", Keys, &[], &run("metrics --json --runtime-dir", all));
     goldens.hold("metrics-full", Keys, &[], &run("metrics --json --full --runtime-dir", all));
     let report = set.path("report.json");
