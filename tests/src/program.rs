@@ -283,6 +283,19 @@ impl Server {
         serde_json::from_str(&line).unwrap_or_else(|e| panic!("'{line}': {e}"))
     }
 
+    /// All that it has said and nobody has read yet, once it has ended.
+    ///
+    /// # Panics
+    /// If a line is no JSON.
+    #[track_caller]
+    pub fn rest(&mut self) -> Vec<Value> {
+        let mut text = String::new();
+        self.out.read_to_string(&mut text).expect("a pipe can be read");
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("'{line}': {e}")))
+            .collect()
+    }
+
     /// NBD address.
     ///
     /// # Panics

@@ -91,8 +91,8 @@ impl<'a> Goldens<'a> {
     pub fn hold_value(&self, name: &str, shape: Shape, exit: i32, mut report: Value) {
         self.settle(&mut report, "", shape);
         let reported = json!({"exit": exit, "report": report});
-        let file = golden_file(name);
-        if std::env::var_os("BRINDLE_GOLDENS").is_some_and(|word| word == "write") {
+        let file = golden_file(name, "json");
+        if is_written() {
             let text = serde_json::to_string_pretty(&reported).expect("plain values");
             std::fs::write(&file, format!("{text}\n")).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
             return;
@@ -109,6 +109,34 @@ impl<'a> Goldens<'a> {
             file.display(),
             differences.join("\n")
         );
+    }
+
+    /// The text is that of the golden file `name`, a `.txt`.
+    ///
+    /// # Panics
+    /// If it is another, with the lines where they part.
+    #[track_caller]
+    pub fn hold_text(&self, name: &str, text: &str) {
+        let text = self.settled(text);
+        let file = golden_file(name, "txt");
+        if is_written() {
+            std::fs::write(&file, text).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+            return;
+        }
+        let golden = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        assert!(
+            golden == text,
+            "{}: this has changed. If that is meant, run the test with BRINDLE_GOLDENS=write:\n{}",
+            file.display(),
+            parting(&golden, &text)
+        );
+    }
+
+    /// The report without all that differs from run to run.
+    #[must_use]
+    pub fn settled_report(&self, mut report: Value, shape: Shape) -> Value {
+        self.settle(&mut report, "", shape);
+        report
     }
 
     fn settle(&self, value: &mut Value, key: &str, shape: Shape) {
@@ -146,9 +174,12 @@ impl<'a> Goldens<'a> {
         let mut text = text.replace(&*self.folder.to_string_lossy(), "DIR");
         // As mdadm writes them, and as names of arrays.
         for mark in [":", "-"] {
-            while let Some(at) = uuid(&text, mark) {
+            while let Some(at) = uuid(&text, mark, &[8, 8, 8, 8]) {
                 text.replace_range(at..at + UUID, "UUID");
             }
+        }
+        while let Some(at) = uuid(&text, "-", &[8, 4, 4, 4, 12]) {
+            text.replace_range(at..at + POOLS, "UUID");
         }
         text
     }
@@ -157,19 +188,48 @@ impl<'a> Goldens<'a> {
 /// Letters of a UUID as mdadm writes it.
 const UUID: usize = 35;
 
-/// Where a UUID stands.
-fn uuid(text: &str, mark: &str) -> Option<usize> {
+/// Letters of a UUID as pools have it.
+const POOLS: usize = 36;
+
+/// Where a UUID stands whose parts have so many digits.
+fn uuid(text: &str, mark: &str, digits: &[usize]) -> Option<usize> {
+    let letters = digits.iter().sum::<usize>() + digits.len() - 1;
     let is_it = |at: &usize| {
-        let Some(word) = text.get(*at..*at + UUID) else { return false };
+        let Some(word) = text.get(*at..*at + letters) else { return false };
         let parts: Vec<&str> = word.split(mark).collect();
-        parts.len() == 4
-            && parts.iter().all(|part| part.len() == 8 && part.bytes().all(|c| c.is_ascii_hexdigit()))
+        let fits = |(part, digits): (&&str, &usize)| {
+            part.len() == *digits && part.bytes().all(|c| c.is_ascii_hexdigit())
+        };
+        parts.len() == digits.len() && parts.iter().zip(digits).all(fits)
     };
     (0..text.len()).find(is_it)
 }
 
-fn golden_file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("goldens").join(format!("{name}.json"))
+fn golden_file(name: &str, kind: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("goldens").join(format!("{name}.{kind}"))
+}
+
+/// Whether golden files are written anew.
+fn is_written() -> bool {
+    std::env::var_os("BRINDLE_GOLDENS").is_some_and(|word| word == "write")
+}
+
+/// The lines of two texts from the first to the last that is not the same, with some that are before them.
+fn parting(golden: &str, text: &str) -> String {
+    const BEFORE: usize = 6;
+    let (was, is): (Vec<&str>, Vec<&str>) = (golden.lines().collect(), text.lines().collect());
+    let begin = was.iter().zip(&is).take_while(|(a, b)| a == b).count();
+    let rest = was.len().min(is.len()) - begin;
+    let end = was.iter().rev().zip(is.iter().rev()).take(rest).take_while(|(a, b)| a == b).count();
+    let lines = |mark: &str, lines: &[&str]| -> String {
+        lines.iter().map(|line| format!("{mark} {line}\n")).collect()
+    };
+    [
+        lines(" ", &was[begin.saturating_sub(BEFORE)..begin]),
+        lines("-", &was[begin..was.len() - end]),
+        lines("+", &is[begin..is.len() - end]),
+    ]
+    .concat()
 }
 
 /// Where two values are not the same.
@@ -220,6 +280,12 @@ mod tests {
     }
 
     #[test]
+    fn lines_that_part_are_shown() {
+        assert_eq!(parting("a\nb\nc\nd\n", "a\nx\nd\n"), "  a\n- b\n- c\n+ x\n");
+        assert_eq!(parting("a\n", "a\na\n"), "  a\n+ a\n");
+    }
+
+    #[test]
     fn what_differs_from_run_to_run_is_made_the_same() {
         let goldens = Goldens::new(Path::new("/tmp/x"));
         let settled = |mut value: Value, shape| {
@@ -227,10 +293,11 @@ mod tests {
             value
         };
         let report = json!({"pid": 7, "size": 8, "path": "/tmp/x/m0", "uuid": "01234567:89abcdef:01234567:89abcdef",
-            "events": [{"kind": "slow"}, {"kind": "broken"}]});
+            "of": "pool 01234567-89ab-cdef-0123-456789abcdef", "events": [{"kind": "slow"}, {"kind": "broken"}]});
         assert_eq!(
             settled(report, Shape::Exact),
-            json!({"pid": "(number)", "size": 8, "path": "DIR/m0", "uuid": "UUID", "events": [{"kind": "broken"}]})
+            json!({"pid": "(number)", "size": 8, "path": "DIR/m0", "uuid": "UUID", "of": "pool UUID",
+                "events": [{"kind": "broken"}]})
         );
         let figures = json!({"size": 8, "of": [1.5, 2], "text": "8 drives", "level": "raidz", "is": true});
         let kept =

@@ -12,7 +12,7 @@ pub struct ForeignArray {
     pub uuid: Uuid,
     /// The array's name, if it has one.
     pub name: String,
-    /// The devices that belong to the array.
+    /// The devices that belong to the array; none where they are not told.
     pub members: Vec<String>,
 }
 
@@ -22,7 +22,10 @@ impl fmt::Display for ForeignArray {
         if !self.name.is_empty() {
             write!(f, " '{}'", self.name.escape_debug())?;
         }
-        write!(f, " ({})", self.members.join(", "))
+        match self.members.is_empty() {
+            true => Ok(()),
+            false => write!(f, " ({})", self.members.join(", ")),
+        }
     }
 }
 

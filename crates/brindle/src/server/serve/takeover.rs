@@ -163,6 +163,8 @@ fn text_of(fd: OwnedFd) -> Option<String> {
 pub(super) struct Predecessor {
     name: String,
     stream: UnixStream,
+    /// When it came with its listeners.
+    met: Instant,
 }
 
 impl Predecessor {
@@ -187,6 +189,7 @@ impl Predecessor {
         let lost = |source| Failure::system(format!("the sockets of '{name}'"), source);
         let stream = accept(&listener).map_err(lost)?;
         drop(file);
+        let met = Instant::now();
         let (handed, sockets) = receive(&stream).map_err(lost)?;
         // A start that fails leaves them as they were, for the old one goes on then.
         uring::keep_listeners(true);
@@ -197,7 +200,7 @@ impl Predecessor {
         if let Some(manager) = handed.manager {
             notify::take_over(manager);
         }
-        Ok(Some(Self { name: name.to_owned(), stream }))
+        Ok(Some(Self { name: name.to_owned(), stream, met }))
     }
 
     /// Says that all is ready, and waits until the old daemon has heard it. If it has gone on meanwhile, this is an error, and
@@ -210,6 +213,10 @@ impl Predecessor {
         });
         match heard {
             Ok(()) if go == *b"go\n" => Ok(()),
+            _ if self.met.elapsed() < READY => Err(Failure::Refused(format!(
+                "'{}' hung up while this process was on the way to be ready: it has ended, or serves on",
+                self.name
+            ))),
             _ => Err(Failure::Refused(format!(
                 "'{}' serves on, since this process was not ready within {} s",
                 self.name,
