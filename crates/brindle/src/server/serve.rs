@@ -58,7 +58,7 @@ use detached::Detached;
 use joining::Door;
 pub(crate) use joining::{Joining, JoiningArray, JoiningPool, Joins};
 pub(crate) use notify::starts_within;
-use places::ListenPlace;
+use places::{Address, ListenPlace};
 use reload::{Admission, Anew};
 use takeover::{AskedToHandOver, Predecessor, hand_over};
 pub(crate) use takeover::{Inherited, inherit};
@@ -442,8 +442,20 @@ fn start(
     let Ways { mut places, rights, plan, access, only, proofs, certificates, bearer, json } = ways;
     let exports = &opening.exports;
     let io = &host.world.io;
-    // Before anybody can come: whoever finds the sockets finds all exports.
-    let opened = pooled::open(opening, &host.world, pools, unserved)?;
+    // Opening a pool writes to it: an address that is in use is found before. Clients are answered when all exports are there.
+    if places.is_empty() {
+        places.push(ListenPlace::Unix(runtime::nbd_socket(folder, &name)));
+    }
+    let (mut listening, mut sockets) = (Vec::new(), Vec::new());
+    for place in &places {
+        listening.extend(place.listen(&host.world.uring, rights, certificates.is_some())?);
+        if let ListenPlace::Unix(path) = place {
+            sockets.push(Socket::new(path));
+        }
+    }
+    let portals = plan.as_ref().map_or(Ok(Vec::new()), |plan| plan.listen(&host.world.uring))?;
+    let opened = pooled::open(opening, &host.world, pools, unserved)
+        .inspect_err(|_| sockets.iter().for_each(Socket::remove))?;
     // Each server has its share.
     let share = opening.tuning.for_requests() >> u32::from(plan.is_some());
     let config = nbd::Config {
@@ -467,17 +479,8 @@ fn start(
             .add_guarded(&hosted.name, &description, Rc::new(Any::Array(hosted.array.clone())), gate)
             .map_err(|error| Failure::Usage(error.to_string()))?;
     }
-    if places.is_empty() {
-        places.push(ListenPlace::Unix(runtime::nbd_socket(folder, &name)));
-    }
-    let (mut addresses, mut sockets) = (Vec::new(), Vec::new());
-    for place in &places {
-        addresses.extend(place.listen(&host.world.uring, &server, rights, certificates.as_ref())?);
-        if let ListenPlace::Unix(path) = place {
-            sockets.push(Socket::new(path));
-        }
-    }
-    let disks = plan.map(|plan| plan.start(io, &host.world.uring, config, &gates)).transpose()?;
+    let addresses: Vec<Address> = listening.iter().map(|(_, address)| address.clone()).collect();
+    let disks = plan.map(|plan| plan.start(io, &portals, config, &gates)).transpose()?;
     let volumes = disks.as_ref().map(|disks| disks.volumes(io));
     let several = opening.own_names || arrays.len() + pools.len() > 1;
     let listener = listener(json);
@@ -497,7 +500,8 @@ fn start(
     let world = Rc::new(host.into_world());
     let devices = Rc::new(Ring(Rc::clone(&world)));
     let doors = Doors { nbd: server, iscsi: disks.map(|disks| disks.server) };
-    let (targets, initiators) = (volumes.zip(doors.iscsi.clone()), doors.iscsi.clone());
+    let (nbd, iscsi) = (doors.nbd.clone(), doors.iscsi.clone());
+    let (targets, initiators) = (volumes.zip(iscsi.clone()), iscsi.clone());
     let service = Service::new(&io, name, devices, doors, exported, Rc::clone(&listener));
     let (to, files) = mailbox::mailbox(&io);
     drop(io.spawn(access::admit(files, access, Rc::clone(&service), initiators)));
@@ -525,6 +529,10 @@ fn start(
             }
             Ok::<_, Failure>(())
         })?;
+    }
+    places::serve(&nbd, listening, anew.admission.certificates.as_ref());
+    if let Some(iscsi) = iscsi {
+        iscsi::serve(&iscsi, portals);
     }
     let (to, asked) = mailbox::mailbox(&io);
     drop(io.spawn(joining::take_in(asked, door)));

@@ -215,7 +215,7 @@ impl Socket {
         Self { path: path.to_owned(), identity: identity(path) }
     }
 
-    fn remove(&self) {
+    pub(crate) fn remove(&self) {
         if self.identity.is_some() && identity(&self.path) == self.identity {
             // If it can't be removed, the next server finds that nobody listens.
             let _ = fs::remove_file(&self.path);

@@ -1,6 +1,7 @@
 //! Arrays and volumes of pools as iSCSI targets: their names, the source of secrets, and the place of reservations.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -13,11 +14,11 @@ use brindle_export::scsi::Identity;
 use brindle_export::scsi::reservation::Reservations;
 use brindle_host::opening::{Iscsi, Listen};
 use brindle_host::{Any, VolumeTargets};
-use brindle_io::Io;
 use brindle_io::uring::Uring;
+use brindle_io::{Io, SocketId};
 use uuid::Uuid;
 
-use super::places::{ListenPlace, bind};
+use super::places::{ListenPlace, listen_tcp};
 use super::reservation_files;
 use super::tls::Gives;
 use crate::base::failure::Failure;
@@ -51,11 +52,21 @@ impl IscsiPlan {
         Ok(Self { portals, chap, state, shared_writers: wanted.shared_writers })
     }
 
-    /// Serves arrays, each with its gate.
+    /// Listens at all portals.
+    pub(super) fn listen(&self, uring: &Uring) -> Result<Vec<(SocketId, SocketAddr)>, Failure> {
+        let mut bound = Vec::new();
+        for place in &self.portals {
+            let ListenPlace::Tcp(wanted) = place else { continue };
+            bound.extend(listen_tcp(uring, wanted)?);
+        }
+        Ok(bound)
+    }
+
+    /// A server of arrays, each with its gate, for those who come to these portals.
     pub(super) fn start(
         self,
         io: &Io,
-        uring: &Uring,
+        portals: &[(SocketId, SocketAddr)],
         config: nbd::Config,
         arrays: &[(Rc<Hosted>, Rc<Gate>)],
     ) -> Result<Started, Failure> {
@@ -68,19 +79,16 @@ impl IscsiPlan {
         for (hosted, gate) in arrays {
             server.add_target(target(io, hosted, gate, &self.state)?);
         }
-        let mut addresses = Vec::new();
-        for place in &self.portals {
-            let ListenPlace::Tcp(wanted) = place else { continue };
-            addresses.extend(bind(wanted, |address| {
-                let socket = uring.listen_tcp(address)?;
-                let bound = uring.local_addr(socket).unwrap_or(address);
-                let reported = (!bound.ip().is_unspecified()).then(|| bound.to_string());
-                server.serve(socket, reported);
-                Ok(bound)
-            })?);
-        }
-        let addresses = addresses.iter().map(ToString::to_string).collect();
+        let addresses = portals.iter().map(|(_, bound)| bound.to_string()).collect();
         Ok(Started { server, addresses, state: self.state })
+    }
+}
+
+/// Has a server answer those who come to these portals.
+pub(super) fn serve(server: &Server<Any>, portals: Vec<(SocketId, SocketAddr)>) {
+    for (socket, bound) in portals {
+        let reported = (!bound.ip().is_unspecified()).then(|| bound.to_string());
+        server.serve(socket, reported);
     }
 }
 

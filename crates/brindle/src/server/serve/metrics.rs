@@ -75,19 +75,21 @@ impl ScrapePlan {
                     listening.addresses.push(format!("unix:{}", path.display()));
                 }
                 ListenPlace::Tcp(addresses) => {
-                    places::bind(addresses, |address| {
+                    let bound = places::bind(addresses, |address| {
                         let listener = TcpListener::from(uring::listen_tcp(address)?);
                         let bound = listener.local_addr().unwrap_or(address);
-                        listening.addresses.push(format!("http://{bound}/metrics"));
-                        listening.doors.push(Door::Tcp(listener));
-                        Ok(bound)
-                    })
-                    .map_err(|source| match source {
+                        Ok((listener, bound))
+                    });
+                    let bound = bound.map_err(|source| match source {
                         uring::ListenError::Address { source, .. } => {
                             Failure::system(format!("--metrics {listen}"), source)
                         }
                         other => other.into(),
                     })?;
+                    for (listener, bound) in bound {
+                        listening.addresses.push(format!("http://{bound}/metrics"));
+                        listening.doors.push(Door::Tcp(listener));
+                    }
                 }
             }
         }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use brindle_export::nbd;
 use brindle_host::Any;
 use brindle_host::opening::{Exports, Listen};
+use brindle_io::SocketId;
 use brindle_io::uring::{ListenError, SocketRights, Uring};
 use rustix::io::Errno;
 
@@ -101,31 +102,35 @@ impl ListenPlace {
         }
     }
 
-    /// Listens, and tells the addresses.
+    /// Listens, and tells the addresses. Clients wait until a server takes the sockets.
     pub(super) fn listen(
         &self,
         uring: &Uring,
-        server: &nbd::Server<Any>,
         rights: SocketRights,
-        certificates: Option<&Certificates>,
-    ) -> Result<Vec<Address>, Failure> {
-        let security = |demanded| certificates.map(|certificates| certificates.security(demanded));
+        is_secure: bool,
+    ) -> Result<Vec<(SocketId, Address)>, Failure> {
         match self {
             Self::Unix(path) => {
-                server.serve_securely(uring.listen_unix_as(path, rights)?, security(false));
-                Ok(vec![Address::Unix(absolute(path))])
+                Ok(vec![(uring.listen_unix_as(path, rights)?, Address::Unix(absolute(path)))])
             }
             Self::Tcp(addresses) => {
-                let bound = bind(addresses, |address| {
-                    let socket = uring.listen_tcp(address)?;
-                    server.serve_securely(socket, security(true));
-                    Ok(uring.local_addr(socket).unwrap_or(address))
-                })?;
-                let address = if certificates.is_some() { Address::Tls } else { Address::Tcp };
-                Ok(bound.into_iter().map(address).collect())
+                let address = if is_secure { Address::Tls } else { Address::Tcp };
+                let bound = listen_tcp(uring, addresses)?;
+                Ok(bound.into_iter().map(|(socket, bound)| (socket, address(bound))).collect())
             }
         }
     }
+}
+
+/// Listens on addresses, see [`bind`].
+pub(super) fn listen_tcp(
+    uring: &Uring,
+    addresses: &[SocketAddr],
+) -> Result<Vec<(SocketId, SocketAddr)>, ListenError> {
+    bind(addresses, |address| {
+        let socket = uring.listen_tcp(address)?;
+        Ok((socket, uring.local_addr(socket).unwrap_or(address)))
+    })
 }
 
 /// The places of NBD servers.
@@ -147,19 +152,31 @@ pub(super) fn find(
     exports.nbd.iter().map(find).collect()
 }
 
+/// Has a server answer those who come to these sockets.
+pub(super) fn serve(
+    server: &nbd::Server<Any>,
+    listening: Vec<(SocketId, Address)>,
+    certificates: Option<&Certificates>,
+) {
+    for (socket, address) in listening {
+        let demanded = !matches!(address, Address::Unix(_));
+        server.serve_securely(socket, certificates.map(|certificates| certificates.security(demanded)));
+    }
+}
+
 /// Listens on all addresses of a name, on one port: where the kernel is to choose it, that of the first. Addresses that
 /// this machine does not have (names stand for `::1` where IPv6 is off) are done without if it has another.
-pub(super) fn bind(
+pub(super) fn bind<T>(
     addresses: &[SocketAddr],
-    mut listen: impl FnMut(SocketAddr) -> Result<SocketAddr, ListenError>,
-) -> Result<Vec<SocketAddr>, ListenError> {
+    mut listen: impl FnMut(SocketAddr) -> Result<(T, SocketAddr), ListenError>,
+) -> Result<Vec<(T, SocketAddr)>, ListenError> {
     let (mut bound, mut absent) = (Vec::new(), None);
     for mut address in addresses.iter().copied() {
         if address.port() == 0 {
-            address.set_port(bound.first().map_or(0, SocketAddr::port));
+            address.set_port(bound.first().map_or(0, |(_, first): &(T, SocketAddr)| first.port()));
         }
         match listen(address) {
-            Ok(address) => bound.push(address),
+            Ok(listening) => bound.push(listening),
             Err(error) if is_absent(&error) => absent = absent.or(Some(error)),
             Err(error) => return Err(error),
         }
@@ -218,9 +235,9 @@ mod tests {
                 return Err(ListenError::AddressInUse(address));
             }
             address.set_port(if address.port() == 0 { 7 } else { address.port() });
-            Ok(address)
+            Ok(((), address))
         })?;
-        Ok(bound.iter().map(ToString::to_string).collect())
+        Ok(bound.iter().map(|(_, address)| address.to_string()).collect())
     }
 
     #[test]
