@@ -254,6 +254,27 @@ fn traces_are_replayed_and_weighed() {
     set.run("check").ok();
 }
 
+#[test]
+fn columns_pace_and_depth_of_a_trace_are_as_they_are_given() {
+    let set = Set::raid5(3);
+    let (trace, map) = (set.path("own.txt"), set.path("map.toml"));
+    // Milliseconds, sectors, and the kind.
+    fs::write(&trace, "0,0,8,0\n100,128,8,0\n").unwrap();
+    let units = "time_unit = \"ms\"\noffset_unit = 512\nsize_unit = 512\n";
+    let columns = "time = 1\noffset = 2\nsize = 3\nkind = 4\nread = [\"0\"]\nwrite = [\"1\"]\n";
+    fs::write(&map, format!("{columns}{units}")).unwrap();
+    let replay = format!("bench --trace {} --trace-columns {}", name(&trace), name(&map));
+    let flags = format!("{replay} --time-scale 3 --trace-depth 1 --output-format=json --array");
+    let report = set.run(&flags).json();
+    assert_eq!(ios(&report, 0, "read"), 2);
+    assert_eq!(report["brindle replay"]["traces"][0]["span_ns"], 100_000_000);
+    assert!(report["jobs"][0]["job_runtime"].as_u64().unwrap() >= 300, "{report}");
+    for (flag, why) in [("--trace-depth 0", "0 is not in 1..=65536"), ("--time-scale 0", "not a factor")] {
+        let refused = set.run(&format!("{replay} {flag} --array")).ended(2);
+        assert!(refused.err.contains(why), "{}", refused.err);
+    }
+}
+
 /// A job of each kind of header: its name, and its options in fio's words.
 const VERIFIED: &[(&str, &str)] = &[
     ("crc32c", ""),

@@ -190,6 +190,17 @@ fn settings_are_made_of_what_runs_and_of_mdadms() {
 }
 
 #[test]
+fn an_array_that_is_not_served_now_is_named_when_settings_are_made_of_what_runs() {
+    let disks = Disks::new();
+    disks.settings(&format!("{SETTINGS}\n[[arrays]]\nname = \"later\"\n"));
+    let server = disks.start(&[]);
+    let made = disks.ask("config --from-running").ended(0);
+    server.signal(Signal::TERM);
+    assert!(made.err.contains("'later' is not served now and is left out"), "{}", made.err);
+    assert!(!made.err.contains("'a'") && !made.text().contains("later"), "{}{}", made.text(), made.err);
+}
+
+#[test]
 fn settings_that_are_no_settings_are_refused_with_line_and_reason() {
     let disks = Disks::new();
     for (lines, words) in [

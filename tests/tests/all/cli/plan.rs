@@ -44,6 +44,20 @@ fn a_published_table_comes_out_exactly() {
 }
 
 #[test]
+fn needs_of_speed_drop_what_is_slower() {
+    let four = "--drives 4 --size 2TB --iops 200 --mb-s 200 --format csv";
+    let mirrors = plan(&format!("{four} --min-read-iops 300")).ok().text();
+    assert_eq!(mirrors, format!("{HEAD}4,raid10,2x(1+1),4,400,1/3\n"));
+    let dir = tempfile::tempdir().unwrap();
+    let job = dir.path().join("load.fio");
+    fs::write(&job, "[mix]\nrw=randread\nbs=4k\n").unwrap();
+    // A load of one request at a time.
+    let of_load = |least: u32| plan(&format!("{four} --workload {} --min-iops {least}", name(&job)));
+    assert_eq!(of_load(100).ok().text(), format!("{HEAD}{FOUR}"));
+    of_load(300).refused(1, &["none meets --min-iops 300", "does 200 requests of the load a second"]);
+}
+
+#[test]
 fn a_plan_tells_of_each_configuration_and_takes_one() {
     let flags = "--drives 6 --size 2TB --iops 400/200 --mb-s 200 --price 50 --load 50 --sort write-iops";
     let report = plan(&format!("{flags} --json")).json();

@@ -53,6 +53,20 @@ fn md_is_that_of_a_kernel_and_a_core_is_no_more_than_whole() {
 }
 
 #[test]
+fn the_choice_of_copies_by_name_is_that_of_kernels_before_and_since() {
+    let flags =
+        "simulate --members 4 --level 10 --rw randread --bs 4k --iodepth 8 --as linux-md --drive nvme --json";
+    let iops =
+        |more: &[&str]| program::brindle(flags.split(' ').chain(more.iter().copied())).json()["iops"].clone();
+    let (nearest, pending) =
+        (iops(&["--read-balance", "nearest"]), iops(&["--read-balance", "least-pending"]));
+    assert_ne!(nearest, pending);
+    assert_eq!((nearest, pending), (iops(&["--kernel", "5.3"]), iops(&[])));
+    let both = program::brindle(flags.split(' ').chain(["--read-balance", "nearest", "--kernel", "5.3"]));
+    assert!(both.ended(2).err.contains("--read-balance"));
+}
+
+#[test]
 fn a_table_becomes_a_model_that_can_be_simulated() {
     let dir = tempfile::tempdir().unwrap();
     let (csv, model) = (dir.path().join("t.csv"), dir.path().join("m.toml"));

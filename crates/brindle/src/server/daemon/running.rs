@@ -15,6 +15,7 @@ use crate::client::control::{Request, Response};
 use crate::devices::scan::covers;
 use crate::devices::world;
 use crate::flags::cli::NbdUri;
+use crate::server::settings::called;
 
 /// Settings, and remarks on what of the servers they leave out.
 pub(super) struct Written {
@@ -43,6 +44,7 @@ pub(super) fn written(folder: &Path) -> Result<Written, Failure> {
         remarks.extend(nested(report).into_iter().chain(renamed(report)));
         devices.extend(members(report).map(|path| here.join(path)));
     }
+    remarks.extend(absent(&before.arrays, &config.arrays).chain(absent(&before.pools, &config.pools)));
     let addresses = nbd(&served);
     if !addresses.is_empty() {
         config.exports.nbd = addresses;
@@ -80,6 +82,20 @@ fn renamed(report: &Value) -> Option<String> {
     (name != own && name != uuid).then(|| {
         let (name, own) = (name.escape_debug(), own.escape_debug());
         format!("{name} is called {own} by a daemon, which is the name of its export: `brindle update --update name --name {name}` makes it the array's own")
+    })
+}
+
+/// Remarks on entries of the settings in force whose array or pool is not served now.
+fn absent(before: &[VolumeOpening], now: &[VolumeOpening]) -> impl Iterator<Item = String> {
+    let is_served = |entry: &VolumeOpening| {
+        let word = |word: &Option<String>| word.clone().unwrap_or_default();
+        now.iter().any(|volume| entry.means(&word(&volume.name), &word(&volume.uuid)))
+    };
+    before.iter().filter(move |entry| !is_served(entry)).map(|entry| {
+        format!(
+            "{} is not served now and is left out: copy its entry from the settings in force",
+            called(entry)
+        )
     })
 }
 
