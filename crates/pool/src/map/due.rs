@@ -159,7 +159,8 @@ mod tests {
             map.freeze();
             assert!(map.debt(Coming::default()).pages >= owed - 2, "to freeze changes is to owe as much");
             let dirty = write(&mut map);
-            assert!(dirty > 20 && dirty <= owed && owed < 70, "{dirty} leaves, and {owed} owed");
+            // The run of 400 is in few leaves.
+            assert!(dirty > 20 && dirty <= owed && owed < 100, "{dirty} leaves, and {owed} owed");
         }
     }
 }

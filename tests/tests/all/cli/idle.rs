@@ -31,12 +31,17 @@ fn a_server_without_requests_wakes_twice_a_second_at_most() {
     // Until the writes are forgotten and the members are marked clean.
     server.wait_for_state("active", false);
     std::thread::sleep(Duration::from_secs(2));
-    let before = waits(&server);
-    std::thread::sleep(Duration::from_secs(16));
-    // Workers of the kernel end meanwhile, and others begin.
-    let since =
-        |(thread, count): (OsString, u64)| count.saturating_sub(before.get(&thread).copied().unwrap_or(0));
-    let waited: u64 = waits(&server).into_iter().map(since).sum();
-    assert!(waited <= 32, "{waited} times in 16 seconds");
+    // The rest of what was done before may end late on a busy machine: an idle server is quiet in the next window.
+    let mut counts = Vec::new();
+    while counts.len() < 3 && counts.last().is_none_or(|waited| *waited > 32) {
+        let before = waits(&server);
+        std::thread::sleep(Duration::from_secs(16));
+        // Workers of the kernel end meanwhile, and others begin.
+        let since = |(thread, count): (OsString, u64)| {
+            count.saturating_sub(before.get(&thread).copied().unwrap_or(0))
+        };
+        counts.push(waits(&server).into_iter().map(since).sum::<u64>());
+    }
+    assert!(counts.last().is_some_and(|waited| *waited <= 32), "{counts:?} times in 16 seconds");
     server.stop();
 }
