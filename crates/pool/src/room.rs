@@ -30,7 +30,7 @@ use brindle_volume::VolumeError;
 
 use crate::core::Core;
 use crate::look::PoolOpenError;
-use crate::owed::{Coming, Owed};
+use crate::owed::{Coming, Debt, Owed};
 use crate::queue::{Item, Lane};
 use crate::space::{BATCH_BLOCKS, Grant, Stream};
 
@@ -49,17 +49,18 @@ impl Core {
 
     /// The same of the changes that were made, and without those lists: what a checkpoint may take that begins now.
     pub(crate) fn pages_owed(&self, coming: Coming) -> u64 {
-        let debt = self.map.borrow().debt(coming);
+        self.pages_of(self.map.borrow().debt(coming))
+    }
+
+    /// Pages of leaves, and of the lists that name them.
+    fn pages_of(&self, debt: Debt) -> u64 {
         debt.pages as u64 + u64::from(self.list_pages(debt.more))
     }
 
     /// Waits until the changes can be frozen: there is room for their pages, and beside these for the pages of batches under way.
     pub(crate) async fn freezable(&self) {
-        let fits = || {
-            let debt = self.map.borrow().debt_frozen(self.log.coming.get());
-            let pages = debt.pages as u64 + u64::from(self.list_pages(debt.more));
-            pages <= self.space.borrow().room_for_pages()
-        };
+        let owed = || self.pages_of(self.map.borrow().debt_frozen(self.log.coming.get()));
+        let fits = || owed() <= self.space.borrow().room_for_pages();
         // A batch that looks for another place may wait for this checkpoint.
         let can_land = || self.log.flying.get() > self.log.elsewhere.get();
         self.freezing.set(true);

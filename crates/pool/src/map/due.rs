@@ -10,18 +10,20 @@ const RUN: u64 = SPLIT as u64;
 impl Map {
     /// The most pages that leaves of the next checkpoint may take, and of the one under way, once those that come have changed the map.
     pub(crate) fn debt(&self, coming: Coming) -> Debt {
-        let all = self.leaves.len();
         let due = Owed { leafless: self.leafless.len(), ..self.due };
-        let before = self.due_before.debt(0, Coming::default(), all);
-        let now = due.debt(self.now.zeroes.len(), coming, all + before.more);
-        Debt { pages: now.pages + before.pages + 2, more: now.more + before.more }
+        self.debt_of(self.due_before, due, self.now.zeroes.len(), coming)
     }
 
     /// The same, if all that has changed so far were frozen now.
     pub(crate) fn debt_frozen(&self, coming: Coming) -> Debt {
+        self.debt_of(self.due_frozen(), Owed::default(), 0, coming)
+    }
+
+    /// Pages of what is due before a freeze, and after it.
+    fn debt_of(&self, before: Owed, now: Owed, zeroes: usize, coming: Coming) -> Debt {
         let all = self.leaves.len();
-        let before = self.due_frozen().debt(0, Coming::default(), all);
-        let now = Owed::default().debt(0, coming, all + before.more);
+        let before = before.debt(0, Coming::default(), all);
+        let now = now.debt(zeroes, coming, all + before.more);
         Debt { pages: now.pages + before.pages + 2, more: now.more + before.more }
     }
 

@@ -58,9 +58,16 @@ const KILLED: &str = r#"
             echo round >>/tmp/rounds
         done
     }
-    # gone MEMBER: a server that has no time to answer says that it fails the member as soon as it has.
+    # gone MEMBER: a server that has no time to answer says that it fails the member as soon as it has, and does so.
     gone() {
-        $b fail tank $1 2>/tmp/said || grep 'is failed as soon as it does' /tmp/said
+        $b fail tank $1 2>/tmp/said && return
+        grep 'is failed as soon as it does' /tmp/said
+        waited=0
+        until $b status --json tank | grep -q '"state": *"failed"'; do
+            waited=$((waited + 1))
+            [ $waited -lt 600 ]
+            sleep 0.1
+        done
     }
     : >/tmp/rounds
     begun=$(cut -d. -f1 /proc/uptime)
