@@ -8,7 +8,7 @@ use brindle_pool::PoolVolume;
 
 use crate::answers::RequestOutcome;
 use crate::any::Any;
-use crate::control::Request;
+use crate::control::{Ask, Request};
 use crate::error::HostError;
 use crate::names;
 use crate::pooled::Pooled;
@@ -122,9 +122,9 @@ impl Service {
         self: &Rc<Self>,
         request: &Request,
     ) -> Option<Result<RequestOutcome, HostError>> {
-        if let Request::VolumeCreate { pool, .. }
-        | Request::VolumeRename { pool, .. }
-        | Request::VolumeDestroy { pool, .. } = request
+        if let Ask::VolumeCreate { pool, .. }
+        | Ask::VolumeRename { pool, .. }
+        | Ask::VolumeDestroy { pool, .. } = &request.ask
         {
             let Some(pooled) = self.pool_called(pool) else {
                 let known = self.pools().iter().map(|pool| pool.name().to_owned()).collect();
@@ -133,8 +133,8 @@ impl Service {
             };
             return Some(self.change(&pooled, request.clone()).await);
         }
-        if let Request::Disconnect { client, array } = request
-            && let Some((pooled, export)) = self.meant_volumes(array.as_deref())
+        if let Ask::Disconnect { client } = &request.ask
+            && let Some((pooled, export)) = self.meant_volumes(request.array.as_deref())
         {
             let exports = pooled.targeted().into_iter();
             let meant = exports.filter(|(name, _)| export.as_ref().is_none_or(|export| name == export));
@@ -142,30 +142,30 @@ impl Service {
             let status = PoolStatus { disconnected: Some(ended), ..self.status_of_pool(&pooled) };
             return Some(Ok(RequestOutcome::Pool(Box::new(status))));
         }
-        let pooled = match (request.array(), request) {
+        let pooled = match (request.array.as_deref(), &request.ask) {
             (Some(name), _) if self.array(name).is_none() => self.pool_called(name)?,
-            (None, Request::Fail { member, .. }) => {
+            (None, Ask::Fail { member, .. }) => {
                 let has = |pool: &Rc<Pooled>| pool.member(member).is_some();
                 let array_has = self.arrays().iter().any(|array| array.has(member));
                 self.pools().into_iter().find(has).filter(|_| !array_has)?
             }
             _ => return None,
         };
-        Some(match request {
-            Request::Status { .. } => Ok(()),
-            Request::Fail { member, .. } => {
+        Some(match &request.ask {
+            Ask::Status => Ok(()),
+            Ask::Fail { member, .. } => {
                 let failed = pooled.fail(member).await;
                 self.publish();
                 failed
             }
-            Request::Export { limits, .. } => {
+            Ask::Export { limits, .. } => {
                 if let Some(limits) = limits {
                     pooled.hosted.gate.set_rates(&self.io, (*limits).into());
                 }
                 pooled.hosted.gate.withdraw(false);
                 Ok(())
             }
-            Request::Unexport { .. } => {
+            Ask::Unexport => {
                 pooled.hosted.gate.withdraw(true);
                 for (export, _) in pooled.exports() {
                     self.doors.dismiss(&export, pooled.target(&export).as_deref()).await;
@@ -199,12 +199,12 @@ impl Service {
 
     async fn change_volumes(&self, pooled: &Rc<Pooled>, request: Request) -> Result<(), HostError> {
         let pool = pooled.pool().clone();
-        match request {
-            Request::VolumeCreate { name, size, .. } => {
+        match request.ask {
+            Ask::VolumeCreate { name, size, .. } => {
                 let _volume = pool.create_volume(&name, size).await?;
                 self.offer(pooled, &pooled.export_of(&name))
             }
-            Request::VolumeRename { name, to, .. } => {
+            Ask::VolumeRename { name, to, .. } => {
                 let old = pooled.export_of(&name);
                 self.withhold(pooled, &old).await;
                 let renamed = pool.rename_volume(&name, &to).await;
@@ -212,7 +212,7 @@ impl Service {
                 self.offer(pooled, &now)?;
                 Ok(renamed?)
             }
-            Request::VolumeDestroy { name, force, .. } => {
+            Ask::VolumeDestroy { name, force, .. } => {
                 let export = pooled.export_of(&name);
                 if pool.is_read_only() || pool.volume(&name).is_none() {
                     return Ok(pool.destroy_volume(&name).await?);

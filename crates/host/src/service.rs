@@ -12,7 +12,7 @@ use crate::answers::{RequestOutcome, Served, Volumes, answer};
 use crate::any::Any;
 use crate::attach::{Attached, Attaching};
 use crate::background::Speeds;
-use crate::control::{BitmapPlace, Ended, Request, Word};
+use crate::control::{Ask, BitmapPlace, Ended, Request, Word};
 use crate::error::HostError;
 use crate::events::{Listener, News};
 use crate::exported::Exported;
@@ -221,97 +221,100 @@ impl Service {
     /// # Errors
     /// Why it is not done.
     pub async fn ask(self: &Rc<Self>, request: Request) -> Result<RequestOutcome, HostError> {
-        match &request {
-            Request::Attach { array, index, connections, dead_timeout } => {
-                let how = Attaching { index: *index, connections: *connections, dead_timeout: *dead_timeout };
-                return self.attach(&self.meant_to_attach(array.as_deref())?, how).await;
+        let array = request.array.as_deref();
+        match request.ask {
+            Ask::Attach { index, connections, dead_timeout } => {
+                let how = Attaching { index, connections, dead_timeout };
+                return self.attach(&self.meant_to_attach(array)?, how).await;
             }
-            Request::Detach { array } => return self.detach(&self.meant_to_attach(array.as_deref())?).await,
+            Ask::Detach => return self.detach(&self.meant_to_attach(array)?).await,
             _ => {}
         }
         if let Some(reported) = self.ask_pool(&request).await {
             return reported;
         }
-        let array = match request {
-            Request::Status { array: Some(name) } if self.absent(&name).is_some() => {
-                return Ok(RequestOutcome::Volumes(Volumes::One(self.absent(&name))));
-            }
-            Request::Status { array } => {
-                return Ok(match self.called(array.as_deref())? {
+        let Request { ask, array } = request;
+        let array = array.as_deref();
+        let array = match ask {
+            Ask::Status => {
+                if let Some(absent) = array.and_then(|name| self.absent(name)) {
+                    return Ok(RequestOutcome::Volumes(Volumes::One(Some(absent))));
+                }
+                return Ok(match self.called(array)? {
                     Some(array) => RequestOutcome::Served(Box::new(self.status_of(&array).into())),
                     None => RequestOutcome::Volumes(self.status()),
                 });
             }
-            Request::Fail { member, array } => {
-                let array = self.having(&member, array.as_deref())?;
+            Ask::Fail { member } => {
+                let array = self.having(&member, array)?;
                 let failed = array.fail(&member).await;
                 self.publish();
                 failed?;
                 array
             }
-            Request::Flag { member, flag, clear, array } => {
-                let array = self.having(&member, array.as_deref())?;
+            Ask::Flag { member, flag, clear } => {
+                let array = self.having(&member, array)?;
                 array.flag(&member, flag, clear).await?;
                 array
             }
-            Request::Action { action, max_speed, min_speed, array } => {
+            Ask::Action { action, max_speed, min_speed } => {
                 let speeds = Speeds { max: max_speed, min: min_speed };
-                self.act(action, speeds, array.as_deref()).await?
+                self.act(action, speeds, array).await?
             }
-            Request::Add { devices, force, re_add, array } => {
-                let (array, coming) = (self.one(array.as_deref())?, Coming { force, re_add });
+            Ask::Add { devices, force, re_add } => {
+                let (array, coming) = (self.one(array)?, Coming { force, re_add });
                 return Ok(RequestOutcome::Served(Box::new(self.add(&array, devices, coming).await?)));
             }
-            Request::Replace { member, with, force, array } => {
-                let array = self.one(array.as_deref())?;
+            Ask::Replace { member, with, force } => {
+                let array = self.one(array)?;
                 return Ok(RequestOutcome::Served(Box::new(
                     self.replace(&array, &member, with, force).await?,
                 )));
             }
-            Request::Remove { devices, array } => {
-                let array = self.one(array.as_deref())?;
+            Ask::Remove { devices } => {
+                let array = self.one(array)?;
                 return Ok(RequestOutcome::Served(Box::new(self.remove(&array, &devices).await?)));
             }
-            Request::Bitmap { place, chunk, write_behind, force, array } => {
-                let array = self.one(array.as_deref())?;
+            Ask::Bitmap { place, chunk, write_behind, force } => {
+                let array = self.one(array)?;
                 self.set_bitmap(&array, place, BitmapSpec { file: None, chunk, write_behind }, force).await?;
                 array
             }
-            Request::WriteBehind { count, array } => {
-                let array = self.one(array.as_deref())?;
+            Ask::WriteBehind { count } => {
+                let array = self.one(array)?;
                 let engine = array.array().clone();
                 array.grow(async move { engine.set_write_behind(count).await }).await?;
                 array
             }
-            Request::Export { limits, array } => {
-                let array = self.one(array.as_deref())?;
+            Ask::Export { limits } => {
+                let array = self.one(array)?;
                 array.export(limits);
                 array
             }
-            Request::Unexport { array } => {
-                let array = self.one(array.as_deref())?;
+            Ask::Unexport => {
+                let array = self.one(array)?;
                 self.unexport(&array).await?;
                 array
             }
-            Request::Disconnect { client, array } => {
-                let array = self.one(array.as_deref())?;
+            Ask::Disconnect { client } => {
+                let array = self.one(array)?;
                 let export = (array.name().to_owned(), array.target().map(str::to_owned));
                 let ended = self.doors.disconnect(&[export], client.as_deref());
                 let served = Served { disconnected: Some(ended), ..self.status_of(&array).into() };
                 return Ok(RequestOutcome::Served(Box::new(served)));
             }
-            Request::VolumeCreate { .. }
-            | Request::VolumeRename { .. }
-            | Request::VolumeDestroy { .. }
-            | Request::Stop { .. }
-            | Request::Metrics { .. }
-            | Request::Settings
-            | Request::Reload
-            | Request::Incremental { .. }
-            | Request::Attach { .. }
-            | Request::Detach { .. }
-            | Request::Takeover { .. }
-            | Request::Version => return Ok(RequestOutcome::Volumes(self.status())),
+            Ask::VolumeCreate { .. }
+            | Ask::VolumeRename { .. }
+            | Ask::VolumeDestroy { .. }
+            | Ask::Stop
+            | Ask::Metrics { .. }
+            | Ask::Settings
+            | Ask::Reload
+            | Ask::Incremental { .. }
+            | Ask::Attach { .. }
+            | Ask::Detach
+            | Ask::Takeover { .. }
+            | Ask::Version => return Ok(RequestOutcome::Volumes(self.status())),
         };
         Ok(RequestOutcome::Served(Box::new(self.status_of(&array).into())))
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use brindle_array::{Array, DeviceState};
-use brindle_host::control::{Request, Word};
+use brindle_host::control::{Ask, Request, Word};
 use brindle_host::{HostError, MISSING};
 use brindle_io::Duration;
 
@@ -38,12 +38,12 @@ impl Hosts {
             3 if is_whole => open.replace_one(kept, array, random).await?,
             4 => open.bring_back(scene),
             5 => open.add_missing(kept.name).await,
-            6 => open.ask(Request::Remove { devices: vec!["failed".to_owned()], array: named(kept) }).await,
+            6 => open.ask(Ask::Remove { devices: vec!["failed".to_owned()] }.of(named(kept))).await,
             7 if is_whole => self.start_again(kept, open, scene).await?,
             _ => {
                 let action = *random.pick(&[Word::Check, Word::Resume, Word::Repair]);
                 let (max_speed, min_speed) = (None, None);
-                open.ask(Request::Action { action, max_speed, min_speed, array: named(kept) }).await;
+                open.ask(Ask::Action { action, max_speed, min_speed }.of(named(kept))).await;
             }
         }
         Ok(())
@@ -75,7 +75,7 @@ impl Running {
 
     async fn fail_one(&self, kept: &HostedArray, array: &Array, random: &mut Random) -> Result<(), Broken> {
         let Some(member) = member(array, random) else { return Ok(()) };
-        match self.service.ask(Request::Fail { member, array: named(kept) }).await {
+        match self.service.ask(Ask::Fail { member }.of(named(kept))).await {
             // It has failed by itself meanwhile, or is not on record yet.
             Ok(_) | Err(HostError::Stays { .. } | HostError::StillInService(_)) => Ok(()),
             Err(why) => Err(Broken::Order("fail", why.into())),
@@ -92,15 +92,14 @@ impl Running {
         let spare = array.detail().devices.into_iter().find(|device| device.state == DeviceState::Spare);
         let (Some(member), Some(spare)) = (member(array, random), spare) else { return Ok(()) };
         let with = PathBuf::from(spare.label);
-        self.ask(Request::Replace { member, with, force: false, array: named(kept) }).await;
+        self.ask(Ask::Replace { member, with, force: false }.of(named(kept))).await;
         Ok(())
     }
 
     /// All former members of an array that can be found are re-added.
     pub(super) async fn add_missing(&self, array: &str) {
         let devices = vec![PathBuf::from(MISSING)];
-        let array = Some(array.to_owned());
-        self.ask(Request::Add { devices, force: false, re_add: true, array }).await;
+        self.ask(Ask::Add { devices, force: false, re_add: true }.of(array.to_owned())).await;
     }
 
     /// Asks for something that may be refused.
