@@ -181,6 +181,36 @@ pub enum Ask {
 }
 
 impl Ask {
+    /// The word for it, as the protocol has it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Fail { .. } => "fail",
+            Self::Flag { .. } => "flag",
+            Self::Action { .. } => "action",
+            Self::Add { .. } => "add",
+            Self::Replace { .. } => "replace",
+            Self::Remove { .. } => "remove",
+            Self::Bitmap { .. } => "bitmap",
+            Self::WriteBehind { .. } => "write-behind",
+            Self::Export { .. } => "export",
+            Self::Unexport => "unexport",
+            Self::Disconnect { .. } => "disconnect",
+            Self::Attach { .. } => "attach",
+            Self::Detach => "detach",
+            Self::VolumeCreate { .. } => "volume-create",
+            Self::VolumeRename { .. } => "volume-rename",
+            Self::VolumeDestroy { .. } => "volume-destroy",
+            Self::Stop => "stop",
+            Self::Takeover { .. } => "takeover",
+            Self::Version => "version",
+            Self::Metrics { .. } => "metrics",
+            Self::Settings => "settings",
+            Self::Reload => "reload",
+            Self::Incremental { .. } => "incremental",
+        }
+    }
+
     /// This request for an array or a pool; with `None` for the one that it is for by default.
     pub fn of(self, array: impl Into<Option<String>>) -> Request {
         Request { ask: self, array: array.into() }

@@ -1,11 +1,10 @@
 //! Orders and accidents: one at a time, within what the arrays can bear.
 
 use std::path::PathBuf;
-use std::rc::Rc;
 
 use brindle_array::{Array, DeviceState};
 use brindle_host::control::{Ask, Request, Word};
-use brindle_host::{HostError, MISSING};
+use brindle_host::{HostError, MISSING, take_again};
 use brindle_io::Duration;
 
 use super::{Broken, HostedArray, Hosts, Running};
@@ -24,8 +23,8 @@ impl Hosts {
         random: &mut Random,
     ) -> Result<(), Broken> {
         let kept = random.pick(&self.arrays);
-        let Some(exported) = open.service.array(kept.name) else { return Ok(()) };
-        let array = exported.array();
+        let Some(served) = open.served(kept) else { return Ok(()) };
+        let array = served.array();
         // Nothing more is taken from an array than it can bear: one device at a time.
         let is_whole = array.detail().in_sync() == array.detail().roles.len()
             && array.process().is_none()
@@ -51,11 +50,11 @@ impl Hosts {
 
     /// Stops an array by its name, and starts it again from its drives.
     async fn start_again(&self, kept: &HostedArray, open: &Running, scene: &Scene) -> Result<(), Broken> {
-        let exported = open.service.array(kept.name).ok_or(Broken::NotServed(kept.name))?;
-        let stopped = open.service.stop_one(&exported, STOPPING).await;
+        let content = open.service.content(kept.name).ok_or(Broken::NotServed(kept.name))?;
+        let stopped = open.service.stop_one(&content, STOPPING).await;
         stopped.map_err(|why| Broken::Order("stop", why.into()))?;
         self.start(kept, open, scene).await?;
-        Rc::clone(&open.service).take_again().await;
+        take_again(open.service.clone()).await;
         Ok(())
     }
 }
