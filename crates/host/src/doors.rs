@@ -38,8 +38,11 @@ pub struct VolumeTargets {
     /// The target of a volume, or the reason why it can't be one.
     pub spec: TargetMaker,
     /// URIs of a target, by its name.
-    pub uris: Rc<dyn Fn(&str) -> Vec<String>>,
+    pub uris: TargetUris,
 }
+
+/// URIs of a target, by its name.
+pub type TargetUris = Rc<dyn Fn(&str) -> Vec<String>>;
 
 /// Makes a target of an export, by its UUID.
 pub type TargetMaker = Rc<dyn Fn(&str, [u8; 16], Rc<Any>, Rc<Gate>) -> MadeTarget>;

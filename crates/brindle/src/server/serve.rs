@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use brindle_array::Recovery;
 use brindle_export::nbd;
+use brindle_format::md::display_uuid;
 use brindle_host::control::{self, Control, Ended};
 use brindle_host::mailbox::{self, Sender};
 use brindle_host::opening::{Config, MetricsConfig, Opening, Permission};
@@ -40,7 +41,7 @@ use brindle_io::uring::{self, ListenError, SocketFile, SocketRights};
 use crate::base::failure::Failure;
 use crate::base::{log, runtime};
 use crate::devices::host::{Host, Wanted};
-use crate::devices::pools;
+use crate::devices::pools::{self, Opened};
 use crate::devices::ring::Ring;
 use crate::devices::unserved::Unserved;
 use crate::devices::world::{self, Through, World};
@@ -58,7 +59,7 @@ pub(crate) use notify::starts_within;
 use places::{Address, ListenPlace};
 use reload::{Admission, Anew};
 use takeover::{AskedToHandOver, Predecessor, hand_over};
-pub(crate) use takeover::{Inherited, inherit};
+pub(crate) use takeover::{Before, Inherited, IsMeant, inherit};
 use tls::Certificates;
 pub(crate) use wanted::access;
 use wanted::wanted;
@@ -71,7 +72,7 @@ pub(crate) fn serve(args: &Serve) -> Result<ExitCode, Failure> {
     let served = serve_here(ServeJob {
         opening: args.into(),
         find: None,
-        takes_over: false,
+        takes_over: None,
         metrics: (&args.metrics).into(),
         search: if args.read_only { Through::of(args.search) } else { Through::Never },
         folder: args.runtime.folder(),
@@ -87,8 +88,8 @@ pub(crate) struct ServeJob<'a> {
     pub(crate) opening: Opening,
     /// Finds the members, if `opening` does not tell them.
     pub(crate) find: Option<FindMembers<'a>>,
-    /// A daemon that runs is to end, and leave its listening sockets to this one.
-    pub(crate) takes_over: bool,
+    /// A daemon that runs is to end, and leave its listening sockets to this one, which goes on with all that it served and this means.
+    pub(crate) takes_over: Option<IsMeant<'a>>,
     pub(crate) metrics: MetricsConfig,
     /// Whether devices that are no members are looked through for members that end before they do.
     pub(crate) search: Through,
@@ -132,10 +133,13 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     let rights = checked::rights(&exports.unix_rights)?;
     world::check_budget(opening.tuning.memory)?;
     // All that can be known to be wrong before the other ends has been found.
-    let predecessor = match opening.name.as_ref().filter(|_| job.takes_over) {
-        Some(name) => Predecessor::take_over(&runtime::make_folder(job.folder)?, name)?,
+    let predecessor = match opening.name.as_ref().zip(job.takes_over) {
+        Some((name, is_meant)) => {
+            Predecessor::take_over(&runtime::make_folder(job.folder)?, name)?.map(|old| (old, is_meant))
+        }
         None => None,
     };
+    let took_over = predecessor.is_some();
     let (mut unserved, mut configured) = (Unserved::ends(), Vec::new());
     if let Some(find) = job.find {
         uring::track_listeners();
@@ -211,7 +215,8 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     let bearer = metrics.bearer.clone();
     let ways = Ways { places, rights, plan, access, only, proofs, certificates, bearer, json: job.json };
     let meant = (configured, unserved);
-    let (served, mut anew, mut sockets, joins) = start(opening, host, (&pools, meant), name, &folder, ways)?;
+    let (served, mut anew, mut sockets, joins) =
+        start((opening, predecessor), host, (&pools, meant), name, &folder, ways)?;
     let Served { service, world } = &served;
     sockets.push(Socket::new(&runtime::control_socket(&folder, service.name())));
     let locks = Arc::clone(&world.locks);
@@ -235,10 +240,6 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     let scrapes = scraped.addresses.clone();
     metrics.serve(scraped.doors, service.name(), &snapshot)?;
     announce((job.folder, job.json), service, &scrapes, detached.as_ref())?;
-    let took_over = predecessor.is_some();
-    if let Some(predecessor) = predecessor {
-        predecessor.ready()?;
-    }
     // Mounts wait for the devices that the settings ask for. A daemon that ended just now has left its devices.
     let makes_devices = !took_over && opening.volumes.iter().any(|volume| volume.attach);
     settle(is_daemon, !makes_devices);
@@ -429,7 +430,7 @@ type Meant<'a> = (Vec<Configured>, &'a Unserved);
 
 /// The server of the arrays, and the names of its sockets in the file system.
 fn start(
-    opening: &Opening,
+    (opening, predecessor): (&Opening, Option<(Predecessor, IsMeant<'_>)>),
     host: Host,
     (pools, (configured, unserved)): (&[Vec<PathBuf>], Meant<'_>),
     name: String,
@@ -451,7 +452,7 @@ fn start(
         }
     }
     let portals = plan.as_ref().map_or(Ok(Vec::new()), |plan| plan.listen(&host.world.uring))?;
-    let opened = pooled::open(opening, &host.world, pools, unserved)
+    let opened = open_pools((opening, predecessor), &host, pools, (&configured, unserved))
         .inspect_err(|_| sockets.iter().for_each(Socket::remove))?;
     // Each server has its share.
     let share = opening.tuning.for_requests() >> u32::from(plan.is_some());
@@ -505,6 +506,26 @@ fn start(
     Ok((Served { service, world }, anew, sockets, joins))
 }
 
+/// Opens pools, which writes to them: not before a daemon in whose place this one goes on has heard that all else is ready.
+fn open_pools(
+    (opening, predecessor): (&Opening, Option<(Predecessor, IsMeant<'_>)>),
+    host: &Host,
+    pools: &[Vec<PathBuf>],
+    (configured, unserved): (&[Configured], &Unserved),
+) -> Result<Vec<Opened>, Failure> {
+    let Some((predecessor, is_meant)) = predecessor else {
+        return pooled::open(opening, &host.world, pools, unserved);
+    };
+    let pools = pooled::try_open(opening, &host.world, pools, unserved)?;
+    let arrays = host.arrays();
+    let arrays = arrays.iter().map(|hosted| display_uuid(hosted.found.assembly.uuid).to_string());
+    let taken: Vec<String> = arrays.chain(pools.iter().map(|members| pooled::called(members).1)).collect();
+    let is_taken = |uuid: &str| taken.iter().any(|own| own == uuid);
+    predecessor.leaves_nothing(is_taken, is_meant, (configured, unserved))?;
+    predecessor.ready()?;
+    pooled::open(opening, &host.world, &pools, unserved)
+}
+
 /// Serves until an order to stop, or until each array was stopped; then drains, flushes and marks clean. `tells_of_devices`: a service
 /// manager hears that the server is ready once its devices are made.
 async fn run(
@@ -527,7 +548,8 @@ async fn run(
         world.io.spawn(brindle_host::take_again(service.clone()));
     }
     if opening.policies.re_add_returned {
-        brindle_host::take_those_that_return(service.clone());
+        let host: Rc<dyn brindle_host::Host> = service.clone();
+        brindle_host::take_those_that_return(&host);
     }
     if let Some(every) = notify::watchdog() {
         let (io, every) = (world.io.clone(), brindle_io::Duration::from_micros(every.as_micros() as u64));

@@ -14,7 +14,7 @@ use brindle_array::{Access, Array, OpenConfig, Recovery, RoleState};
 use brindle_export::nbd;
 use brindle_format::md::Uuid;
 use brindle_host::{
-    Content, HostError, Hosted, Listener, News, Placed, ServedArray, Service, all_of, share_spares,
+    Content, Host, HostError, Hosted, Listener, News, Placed, ServedArray, Service, all_of, share_spares,
     take_again, take_those_that_return,
 };
 use brindle_io::sim::{Model, Sim};
@@ -165,8 +165,9 @@ impl Subject for Hosts {
             self.start(kept, &running, scene).await?;
         }
         running.service.begin();
-        share_spares(running.service.clone());
-        take_those_that_return(running.service.clone());
+        let host: Rc<dyn Host> = running.service.clone();
+        take_those_that_return(&host);
+        share_spares(host);
         take_again(running.service.clone()).await;
         Ok(running)
     }

@@ -232,6 +232,94 @@ fn a_daemon_goes_on_when_the_next_one_does_not_come_up() {
     is_clean(&scene);
 }
 
+/// The names of all that is served.
+fn served(scene: &Scene) -> std::collections::BTreeSet<String> {
+    reports(scene).iter().map(|report| report["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn names(all: &str) -> std::collections::BTreeSet<String> {
+    all.split(' ').map(str::to_owned).collect()
+}
+
+/// The reports of all that is served.
+fn reports(scene: &Scene) -> Vec<Value> {
+    let status = run(&format!("status --json --runtime-dir {}", scene.set.runtime().display()), &[]).json();
+    status.as_array().unwrap().iter().filter(|report| report["not_served"].is_null()).cloned().collect()
+}
+
+/// Two members for each of these, beside those of the scene.
+fn more(scene: &Scene, made: &[(&str, &str)]) -> Vec<Vec<PathBuf>> {
+    let make = |(name, command): &(&str, &str)| {
+        let members = files::members(scene.set.dir.path(), name, 2, 64 * MIB);
+        run(command, &members).ok();
+        members
+    };
+    made.iter().map(make).collect()
+}
+
+#[test]
+fn a_takeover_that_would_lose_an_array_is_refused_and_clients_see_no_error() {
+    let scene = Scene::new();
+    let made =
+        [("b", "create -l 1 -N here:b"), ("c", "create -l 1 -N here:c"), ("t", "pool create tank mirror")];
+    let [lost, kept @ ..] = &more(&scene, &made)[..] else { panic!("three of them") };
+    scene.settings(&scene.file, "[[pools]]\nname = \"tank\"\n");
+    let mut server = scene.start("", &[]);
+    let (pid, said) = (server.pid(), server.said.clone());
+    assert_eq!(served(&scene), names("a b c tank"));
+    let bytes = || kept[0].iter().map(|member| files::sha256(member)).collect::<Vec<_>>();
+    // Nobody looks at them while they are served.
+    for member in lost {
+        let file = std::fs::OpenOptions::new().write(true).open(member).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &[0; 8192], 0).unwrap();
+    }
+    let before = bytes();
+    scene.under_load(|requests| {
+        let then = requests.load(Relaxed);
+        wait(|| requests.load(Relaxed) > then + 100, "nothing is done");
+        scene.refused(&scene.file, &["serves 'b'", "It serves on"]);
+        while server.next_event() != said {}
+    });
+    // It is the same process, which serves all but the array that has no superblocks any more.
+    assert_eq!(served(&scene), names("a c tank"));
+    assert_eq!((bytes(), server.pid()), (before, pid));
+    server.signal(Signal::TERM);
+    is_clean(&scene);
+}
+
+#[test]
+fn a_takeover_that_can_not_open_an_array_leaves_pools_as_they_are() {
+    let scene = Scene::new();
+    more(&scene, &[("b", "create -l 1 -N here:b"), ("t", "pool create tank mirror")]);
+    let tank = "[[pools]]\nname = \"tank\"\n";
+    scene.settings(&scene.file, tank);
+    let checkpoint = || {
+        let all = reports(&scene);
+        let pool = all.iter().find(|report| report["name"] == "tank").unwrap();
+        pool["pool"]["checkpoint"].as_u64().unwrap()
+    };
+    let first = scene.start("", &[]);
+    let begun = checkpoint();
+    first.stop();
+    let mut server = scene.start("", &[]);
+    let (said, again) = (server.said.clone(), checkpoint());
+    let other = scene.set.path("other.toml");
+    scene.settings(&other, &format!("{tank}[[arrays]]\nname = \"b\"\nbitmap = \"/nowhere\"\n"));
+    let command = format!("daemon --takeover --runtime-dir {} --config", scene.set.runtime().display());
+    let ran = run(&command, &[other]).ended(1);
+    assert!(
+        ["serves 'b'", "/nowhere", "It serves on"].iter().all(|words| ran.err.contains(words)),
+        "{}",
+        ran.err
+    );
+    while server.next_event() != said {}
+    assert_eq!(served(&scene), names("a b tank"));
+    // One more end and one more opening: those of the old daemon.
+    assert_eq!(checkpoint() - again, again - begun);
+    server.signal(Signal::TERM);
+    is_clean(&scene);
+}
+
 /// Starts a daemon that is stopped as soon as it has the sockets, before it serves. Gives it, and the one that it was to follow; a
 /// machine may be so busy that it serves first.
 fn stopped_before_it_serves(scene: &Scene, mut old: Server) -> (std::process::Child, Server) {

@@ -2,6 +2,7 @@
 
 mod report;
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use brindle_format::pool::{CONFIG_BYTES, LABEL, Label, second_label};
@@ -164,6 +165,19 @@ impl Opened {
             let _stuck = world.locks.unlock_those(&world.close_devices(&ids));
         }
         opened
+    }
+
+    /// Looks whether the pool of these members can be opened: it is left as it was.
+    pub(crate) fn try_open(world: &World, members: &[PathBuf], how: PoolUse) -> Result<(), Failure> {
+        let is_known = Cell::new(false);
+        let stop = |_: &Pool| {
+            is_known.set(true);
+            Err(Failure::Refused("it was only looked at".to_owned()))
+        };
+        match Self::open(world, members, how, &stop) {
+            Err(why) if !is_known.get() => Err(why),
+            _ => Ok(()),
+        }
     }
 
     /// The same of devices that are open, each with its name, and of those that are done without.

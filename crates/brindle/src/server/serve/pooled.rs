@@ -15,6 +15,30 @@ pub(super) fn names(pools: &[Vec<PathBuf>]) -> Vec<String> {
     pools.iter().filter_map(|members| Some(label_of(members.first()?)?.name)).collect()
 }
 
+/// Looks whether pools can be opened, and leaves them as they are. Gives those that can.
+pub(super) fn try_open(
+    opening: &Opening,
+    world: &World,
+    pools: &[Vec<PathBuf>],
+    unserved: &Unserved,
+) -> Result<Vec<Vec<PathBuf>>, Failure> {
+    let mut can = Vec::new();
+    for members in pools {
+        let (name, uuid) = called(members);
+        match Opened::try_open(world, members, pool_use(opening, (&name, &uuid))) {
+            Ok(()) => can.push(members.clone()),
+            Err(failure) => unserved.leave(&name, &uuid, failure)?,
+        }
+    }
+    Ok(can)
+}
+
+/// The name of a pool and its UUID.
+pub(super) fn called(members: &[PathBuf]) -> (String, String) {
+    let label = members.first().and_then(|member| label_of(member));
+    label.map_or_else(Default::default, |label| (label.name.clone(), label.pool.to_string()))
+}
+
 /// Opens pools in the world of the arrays.
 pub(super) fn open(
     opening: &Opening,
@@ -24,9 +48,7 @@ pub(super) fn open(
 ) -> Result<Vec<Opened>, Failure> {
     let mut opened: Vec<Opened> = Vec::new();
     for members in pools {
-        let label = members.first().and_then(|member| label_of(member));
-        let (name, uuid) =
-            label.map_or_else(Default::default, |label| (label.name.clone(), label.pool.to_string()));
+        let (name, uuid) = called(members);
         let before = world.devices();
         match one(opening, world, members, (&name, &uuid), &opened) {
             Ok(pool) => {
@@ -49,18 +71,21 @@ fn one(
     (name, uuid): (&str, &str),
     before: &[Opened],
 ) -> Result<Opened, Failure> {
-    let said = if uuid.is_empty() { opening.access } else { opening.access_of(name, uuid) };
-    let access = if said == Permission::ReadOnly { DeviceAccess::Read } else { DeviceAccess::Write };
-    let how = PoolUse {
-        access,
-        lacking: opening.lacking_of(name, uuid),
-        take: opening.take,
-        tuning: opening.tuning,
-    };
-    let pool = Opened::open(world, members, how, &|_| Ok(()))?;
+    let pool = Opened::open(world, members, pool_use(opening, (name, uuid)), &|_| Ok(()))?;
     let name = &pool.pool.label().name;
     if before.iter().any(|other| other.pool.label().name == *name) {
         return Err(Failure::Refused(format!("two pools are called '{name}': serve each by itself")));
     }
     Ok(pool)
+}
+
+/// How the settings have a pool opened.
+fn pool_use(opening: &Opening, (name, uuid): (&str, &str)) -> PoolUse {
+    let said = if uuid.is_empty() { opening.access } else { opening.access_of(name, uuid) };
+    PoolUse {
+        access: if said == Permission::ReadOnly { DeviceAccess::Read } else { DeviceAccess::Write },
+        lacking: opening.lacking_of(name, uuid),
+        take: opening.take,
+        tuning: opening.tuning,
+    }
 }

@@ -1,6 +1,6 @@
 //! `daemon --takeover`: a new process goes on in the place of a daemon that runs, and clients find its sockets open all the time.
 //!
-//! 1. The new one listens on `NAME.next` in the runtime folder, and names that in the request `takeover`.
+//! 1. The new one asks what the old one serves. It listens on `NAME.next` in the runtime folder, and names that in the request `takeover`.
 //! 2. The old one stops as by `stop`: clients get their last replies, members are flushed, marked clean, unlocked and closed. Its
 //!    listening sockets stay open: connections wait in their backlogs. If it does not stop well, it ends as a stop does, and
 //!    the new one is refused with the reason.
@@ -8,8 +8,9 @@
 //!    `{"version":1,"listeners":[{"unix":"/run/a.nbd"},{"tcp":"127.0.0.1:10809"}],"manager":{"socket":"/run/notify","watchdog":30000000}}`.
 //!    The places have the order of the descriptors, 253 at most. `manager` has what sd_notify(3) needs: the socket, and the
 //!    watchdog's microseconds. Each side checks that the other's user is its own.
-//! 4. The new one assembles its arrays, and says `ready`. The old one answers `go` and ends. From then on the new one answers
-//!    clients; before, it writes to no member.
+//! 4. The new one assembles its arrays, looks whether pools can be opened, and says `ready`. The old one answers `go` and ends. From then on
+//!    the new one opens pools and answers clients; before, it writes to no member. If it can't have something that the old one
+//!    served, and its settings mean, it ends instead.
 //! 5. If `ready` does not come within 10 s, the old one hangs up, ends the new one, and serves again: it runs its own
 //!    program anew, with the settings that held. `BRINDLE_LISTENERS` and `BRINDLE_SETTINGS` tell the
 //!    descriptors that it finds open, as `PID:NUMBER,NUMBER`. Where the kernel holds a thread, with an operation on a member
@@ -30,7 +31,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use brindle_host::Takeover;
+use brindle_host::{Configured, Takeover};
 use brindle_io::uring::{self, HandedListener, ListenError, ListenerPlace};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::MemfdFlags;
@@ -44,8 +45,9 @@ use serde::{Deserialize, Serialize};
 
 use super::notify;
 use crate::base::failure::Failure;
-use crate::base::{executable, log, runtime};
-use crate::client::control;
+use crate::base::{executable, log, report, runtime};
+use crate::client::control::{self, Ask, Response};
+use crate::devices::unserved::Unserved;
 use crate::server::shutdown::Shutdown as Ending;
 
 /// The version of the line that is sent with the listeners.
@@ -159,9 +161,34 @@ fn text_of(fd: OwnedFd) -> Option<String> {
     Some(text)
 }
 
+/// Something that the daemon serves which is to be taken over.
+pub(crate) struct Before {
+    pub(crate) name: String,
+    pub(crate) uuid: String,
+    /// The host of an array, if its superblocks name one.
+    pub(crate) homehost: Option<String>,
+}
+
+/// Whether the settings mean something that another daemon serves.
+pub(crate) type IsMeant<'a> = &'a dyn Fn(&Before) -> bool;
+
+/// All that the daemon of that name serves: nothing, if none answers.
+fn served(folder: &Path, name: &str) -> Result<Vec<Before>, Failure> {
+    let Response::Report(reported) = control::ask(folder, name, &Ask::Status.into())? else {
+        return Ok(Vec::new());
+    };
+    let of = |report: &serde_json::Value| {
+        let uuid = report::uuid(report)?.to_owned();
+        let homehost = report["array"]["homehost"].as_str().map(str::to_owned);
+        Some(Before { name: report["name"].as_str()?.to_owned(), uuid, homehost })
+    };
+    Ok(report::of_arrays(&reported).iter().filter_map(of).collect())
+}
+
 /// The daemon that ran before, for the process that has taken over from it.
 pub(super) struct Predecessor {
     name: String,
+    served: Vec<Before>,
     stream: UnixStream,
     /// When it came with its listeners.
     met: Instant,
@@ -175,6 +202,7 @@ impl Predecessor {
         if !control.exists() || uring::is_unclaimed(&control) {
             return Ok(None);
         }
+        let served = served(folder, name)?;
         let path = folder.join(format!("{name}.next"));
         let (listener, file) = uring::listen_unix(&path, uring::OWNER_ONLY).map_err(|error| match error {
             ListenError::InUse(_) => {
@@ -200,7 +228,27 @@ impl Predecessor {
         if let Some(manager) = handed.manager {
             notify::take_over(manager);
         }
-        Ok(Some(Self { name: name.to_owned(), stream, met }))
+        Ok(Some(Self { name: name.to_owned(), served, stream, met }))
+    }
+
+    /// Refuses to go on without something that the old daemon served, and the settings mean still: it serves on then.
+    pub(super) fn leaves_nothing(
+        &self,
+        is_taken: impl Fn(&str) -> bool,
+        is_meant: IsMeant<'_>,
+        (configured, unserved): (&[Configured], &Unserved),
+    ) -> Result<(), Failure> {
+        let lacks = |before: &&Before| !is_taken(&before.uuid) && is_meant(before);
+        if let Some(Before { name, uuid, .. }) = self.served.iter().find(lacks) {
+            let known = configured.iter().find(|one| one.volume.means(name, uuid));
+            let why = unserved.why(uuid).or_else(|| known.map(|one| one.why.clone()));
+            let why = why.unwrap_or_else(|| "no device is found that is a member of it".to_owned());
+            return Err(Failure::Refused(format!(
+                "'{}' serves '{name}', which can't be taken over: {why}. It serves on; `brindle stop {name}` has it left out",
+                self.name
+            )));
+        }
+        Ok(())
     }
 
     /// Says that all is ready, and waits until the old daemon has heard it. If it has gone on meanwhile, this is an error, and

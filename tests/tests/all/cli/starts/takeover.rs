@@ -43,13 +43,25 @@ fn daemons_are_taken_over_as_they_were() {
     });
     group.scene("while the second array can't be taken", "a b", |scene| {
         scene.settings("settings", "");
-        let old = scene.serves(OLD, 2);
+        let mut old = scene.serves(OLD, 2);
         flip(&scene.disk("b0"), 4096 + 200);
         flip(&scene.disk("b1"), 4096 + 200);
         scene.prepared();
-        let new = scene.serves(NEW, 1);
-        scene.ends(old, None);
-        scene.ends(new, TERM);
+        scene.refused(NEW);
+        // It serves again what can be served.
+        scene.says(&mut old, "serving");
+        scene.ends(old, TERM);
+    });
+    group.scene("while the second of three arrays and a pool can't be taken", "a b c tank", |scene| {
+        scene.settings("settings", TANK);
+        let mut old = scene.serves(OLD, 4);
+        // Its bitmap is nowhere: that shows when the old one has stopped.
+        let lines = format!("{TANK}[[arrays]]\nname = \"b\"\nbitmap = {:?}\n", scene.path("nowhere"));
+        scene.settings("other", &lines);
+        scene.runs("daemon --takeover --json --config %other");
+        // It serves all again.
+        (0..4).for_each(|_| scene.says(&mut old, "serving"));
+        scene.ends(old, TERM);
     });
     group.scene("by one that can't listen: the old one serves on", "a b tank", |scene| {
         scene.settings("settings", TANK);
@@ -126,21 +138,21 @@ fn kills_between_the_steps_of_a_takeover_end_as_they_did() {
         scene.ends(third, TERM);
     });
     group.scene(
-        "somebody takes a member of the second array: the new one goes on without it",
+        "somebody takes a member of the second array: the new one is refused, and the old one serves on",
         "a b",
         |scene| {
             scene.settings("settings", "");
             waits(scene);
-            let old = scene.serves(OLD, 2);
+            let mut old = scene.serves(OLD, 2);
             let (new, mut pipe) = between(scene);
             let held = std::fs::File::open(scene.disk("b1")).unwrap();
             held.lock().unwrap();
             pipe.write_all(b"* anyone write\n").unwrap();
             drop(pipe);
-            scene.ends(old, None);
-            held.unlock().unwrap();
-            rustix::process::kill_process(rustix::process::Pid::from_child(&new), Signal::TERM).unwrap();
             ends(scene, new);
+            scene.says(&mut old, "serving");
+            held.unlock().unwrap();
+            scene.ends(old, TERM);
         },
     );
     group.hold();

@@ -35,9 +35,9 @@ impl Refused {
 
 /// Takes members again that failed by themselves, went away and come back under their names, as long as arrays are served
 /// (`action=re-add` of mdadm's policies). One that was failed by command stays failed.
-pub fn take_those_that_return(host: Rc<dyn Host>) {
-    for array in all_of::<ServedArray>(&*host) {
-        let host = Rc::clone(&host);
+pub fn take_those_that_return(host: &Rc<dyn Host>) {
+    for array in all_of::<ServedArray>(&**host) {
+        let host = Rc::clone(host);
         // A look that hangs holds up no other array.
         drop(host.io().clone().spawn(async move {
             let mut refused = Refused::default();
