@@ -74,11 +74,10 @@ fn parts(kernel: Kernel) -> Result<&'static Parts, Missing> {
 /// - `sha DEVICE` prints what the test gets as the hash of the device's content.
 ///
 /// ```no_run
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use brindle_tests::vm::Vm;
-/// let report = Vm::new()?.disks(["a.img", "b.img"]).run("put version \"$(mdadm --version 2>&1)\"")?;
+/// let vm = Vm::new().expect("QEMU and a kernel").disks(["a.img", "b.img"]);
+/// let report = vm.run("put version \"$(mdadm --version 2>&1)\"").expect("a script that ends well");
 /// assert!(report["version"].starts_with("mdadm"));
-/// # Ok(()) }
 /// ```
 #[derive(Debug)]
 #[must_use = "a machine does nothing before `run`"]
