@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs from Debian what the tests use beyond Rust, fio-plot from the Python registry into target/python, and the compiler's library for static binaries. Does nothing when all is there; without the right to install
-# it names what is missing and leaves the rest to the tests, each of which says what it skips.
+# it names what is missing and leaves the rest to the tests, each of which says what it skips. With the word `packages` it installs
+# Debian's packages alone, with `others` all but these.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -73,6 +74,24 @@ guest() {
     fi
 }
 
+others() {
+    [ "$part" != packages ] || return 0
+    python
+    libiscsi
+    unpacked_promtool
+    musl
+    guest
+}
+
+# Administrators' commands such as mdadm are not on everybody's path.
+PATH=$PATH:/usr/sbin:/sbin
+
+part=${1:-all}
+if [ "$part" = others ]; then
+    others
+    exit 0
+fi
+
 # What to look for (a command, or a file pattern) and the package that has it.
 readonly wanted=(
     "mdadm                                mdadm"
@@ -124,9 +143,6 @@ readonly wanted=(
     "/usr/lib/*/libisal.so.2              libisal2"
 )
 
-# Administrators' commands such as mdadm are not on everybody's path.
-PATH=$PATH:/usr/sbin:/sbin
-
 present() {
     case $1 in
         /*) compgen -G "$1" >/dev/null ;;
@@ -140,11 +156,7 @@ for line in "${wanted[@]}"; do
     present "$what" || missing+=("$package")
 done
 if [ ${#missing[@]} -eq 0 ]; then
-    python
-    libiscsi
-    unpacked_promtool
-    musl
-    guest
+    others
     exit 0
 fi
 mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
@@ -165,8 +177,4 @@ fi
 echo "installing ${missing[*]}"
 "${root[@]}" apt-get update -qq
 "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}"
-python
-libiscsi
-unpacked_promtool
-musl
-guest
+others

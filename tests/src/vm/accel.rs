@@ -7,8 +7,9 @@ use std::time::Duration;
 use super::{Kernel, Vm, parts};
 use crate::tools::Missing;
 
-/// Time that a machine may take that has only to boot under KVM. It takes less than a second where KVM works.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// Time that a machine may take that has only to boot under KVM. It takes less than a second where KVM works; elsewhere it keeps a
+/// processor busy for all of that time.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The first kernel whose allocator needs a correct `cmpxchg16b` at boot; that of emulators up to QEMU 7.2 makes it panic.
 const NEEDS_CX16: (u32, u32) = (6, 12);

@@ -9,10 +9,29 @@ use cargo_metadata::MetadataCommand;
 
 use crate::Failure;
 
-const PACKAGE: &str = "brindle-export";
 const PROGRAM: &str = "instruction_counts";
-/// Its sources, from the root.
-const FOLDER: &str = "crates/export/examples/instruction_counts";
+
+/// A crate that has the program.
+struct Place {
+    package: &'static str,
+    /// cargo's flag for programs of its kind.
+    kind: &'static str,
+    /// The program's sources, from the root.
+    folder: &'static str,
+    /// Where cargo puts it, from its folder. That is so of profile `bench`, too.
+    built: &'static str,
+}
+
+/// A crate with no other dependencies than the program has: those of `THEN` take three times as long to build.
+const NOW: Place =
+    Place { package: "brindle-hot-paths", kind: "--bin", folder: "xtask/hot-paths/src", built: "release" };
+/// At commits that have no such crate.
+const THEN: Place = Place {
+    package: "brindle-export",
+    kind: "--example",
+    folder: "crates/export/examples/instruction_counts",
+    built: "release/examples",
+};
 /// Its file that makes arrays, for a commit that knew no ledgers.
 const MADE_THEN: &str = "
 use brindle_array::{Array, Config, Device};
@@ -60,7 +79,7 @@ fn kernel_here() -> &'static str {
 /// Counts the instructions of the sources at `root`.
 pub(crate) fn count(root: &Path) -> Result<Vec<Count>, Failure> {
     let target = MetadataCommand::new().current_dir(root).no_deps().exec()?.target_directory;
-    build_and_count(root, target.as_std_path())
+    build_and_count(&NOW, root, target.as_std_path())
 }
 
 /// Counts the instructions of `commit`, doing what the program of today does.
@@ -68,23 +87,25 @@ pub(crate) fn count_commit(root: &Path, commit: &str) -> Result<Vec<Count>, Fail
     let place = root.join("target/counts");
     let tree = place.join("tree");
     check_out(root, commit, &tree)?;
-    for entry in fs::read_dir(root.join(FOLDER))? {
+    let program = if tree.join(NOW.folder).exists() { &NOW } else { &THEN };
+    let sources = tree.join(program.folder);
+    fs::create_dir_all(&sources)?;
+    for entry in fs::read_dir(root.join(NOW.folder))? {
         let file = entry?.path();
-        fs::create_dir_all(tree.join(FOLDER))?;
-        fs::copy(&file, tree.join(FOLDER).join(file.file_name().unwrap_or_default()))?;
+        fs::copy(&file, sources.join(file.file_name().unwrap_or_default()))?;
     }
     if !tree.join("crates/array/src/ledger").exists() {
-        fs::write(tree.join(FOLDER).join("made.rs"), MADE_THEN)?;
+        fs::write(sources.join("made.rs"), MADE_THEN)?;
     }
-    // Dependencies of the measuring program that the crate's tests did not have at that commit. They are appended to
-    // the manifest, which ends with the tests' dependencies.
+    // Dependencies of the program that the tests of `THEN` did not have at that commit. They are appended to the manifest,
+    // which ends with the tests' dependencies.
     let manifest = tree.join("crates/export/Cargo.toml");
     let mut text = fs::read_to_string(&manifest)?;
     if !text.contains("brindle-layout") {
         text += "brindle-layout = { workspace = true }\n";
         fs::write(&manifest, text)?;
     }
-    build_and_count(&tree, &place.join("build"))
+    build_and_count(program, &tree, &place.join("build"))
 }
 
 /// Puts the sources of `commit`, and nothing else, into `tree`.
@@ -100,14 +121,13 @@ fn check_out(root: &Path, commit: &str, tree: &Path) -> Result<(), Failure> {
     done(Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(tree))
 }
 
-fn build_and_count(root: &Path, target: &Path) -> Result<Vec<Count>, Failure> {
+fn build_and_count(program: &Place, root: &Path, target: &Path) -> Result<Vec<Count>, Failure> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--profile", "bench", "--quiet", "-p", PACKAGE, "--example", PROGRAM]);
+    cargo.args(["build", "--profile", "bench", "--quiet", "-p", program.package, program.kind, PROGRAM]);
     done(cargo.env("CARGO_TARGET_DIR", target).current_dir(root))?;
     let place = target.join("counts");
     fs::create_dir_all(&place)?;
-    // cargo puts the programs of profile `bench` there, too.
-    measure(&target.join("release/examples").join(PROGRAM), &place.join("callgrind.out"))
+    measure(&target.join(program.built).join(PROGRAM), &place.join("callgrind.out"))
 }
 
 fn done(command: &mut Command) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! `cargo xtask counts`: the instructions of each hot path, beside those of the commit that they are held against.
 //!
-//! The example `instruction_counts` of crate `export` does each path a fixed number of times; callgrind counts. Counts
+//! The program `instruction_counts` of crate `hot-paths` does each path a fixed number of times; callgrind counts. Counts
 //! are those of one compiler, on processors for which callgrind takes one parity kernel. The store says both, and
 //! elsewhere nothing is judged. The commit to compare with does not move: many small steps would get past a comparison
 //! with the last.

@@ -24,7 +24,7 @@ pub(super) fn rank(name: &str) -> Option<u8> {
         // Test support: beside the program, which must not use it. Tests of every crate may.
         "brindle" | TESTKIT => 6,
         // Tools stand above the product: they may use all of it and nothing may use them.
-        "xtask" | "brindle-tests" | "brindle-bench" | "brindle-fuzz-targets" => 7,
+        "xtask" | "brindle-tests" | "brindle-bench" | "brindle-hot-paths" | "brindle-fuzz-targets" => 7,
         _ => return None,
     })
 }
