@@ -2,6 +2,7 @@
 
 mod conformance;
 mod container;
+mod door;
 mod hosts;
 mod pair;
 mod redo;
