@@ -1,22 +1,21 @@
-//! Other lists of those who may use arrays and pools, while these are served.
+//! Other lists of those who may use contents, while these are served.
+
+use std::rc::Rc;
 
 use brindle_export::access::AccessList;
 
+use crate::content::{Content, Host};
 use crate::service::Service;
 
 impl Service {
-    /// Lets clients in by other lists from now on, each array and pool by that of its name. Ends the connections of those who had another
+    /// Lets clients in by other lists from now on, to each content by that of its name. Ends the connections of those who had another
     /// right before, and tells how many of each name.
     pub fn admit(&self, list: impl Fn(&str) -> AccessList) -> Vec<(String, usize)> {
-        let arrays = self.arrays().into_iter().map(|array| {
-            let exports = [(array.name().to_owned(), array.target().map(str::to_owned))];
-            let ended = self.doors.admit(&exports, array.gate(), list(array.name()));
-            (array.name().to_owned(), ended)
-        });
-        let pools = self.pools().into_iter().map(|pool| {
-            let ended = self.doors.admit(&pool.targeted(), &pool.hosted.gate, list(pool.name()));
-            (pool.name().to_owned(), ended)
-        });
-        arrays.chain(pools).collect()
+        let admit = |content: &Rc<dyn Content>| {
+            let (name, gate) = (content.name().to_owned(), &content.placed().gate);
+            let ended = self.doors.admit(&content.export_names(), gate, list(&name));
+            (name, ended)
+        };
+        self.contents().iter().map(admit).collect()
     }
 }

@@ -56,10 +56,17 @@ pub struct Served {
     pub disconnected: Option<usize>,
 }
 
-impl From<ExportStatus> for Served {
-    fn from(status: ExportStatus) -> Self {
-        Self { status, added: None, joined: None, refused: None, removed: None, disconnected: None }
-    }
+/// The outcome of an order, beside the status of the content that has carried it out.
+#[derive(Clone, Debug, Default)]
+pub struct Done {
+    /// Devices that were added, each with its new part.
+    pub joined: Option<Vec<JoinedStatus>>,
+    /// Former members that can't be re-added.
+    pub refused: Option<Vec<RefusedStatus>>,
+    /// Names of devices that have gone.
+    pub removed: Option<Vec<String>>,
+    /// Connections that were ended.
+    pub disconnected: Option<usize>,
 }
 
 /// The answer to a request.
@@ -103,6 +110,26 @@ pub enum RequestOutcome {
 }
 
 impl RequestOutcome {
+    /// The answer that an order was carried out.
+    pub(crate) fn of(report: Report, done: Done) -> Self {
+        let Done { joined, refused, removed, disconnected } = done;
+        match report {
+            Report::Array(status) => {
+                let added = joined.as_deref().map(JoinedStatus::paths);
+                Self::Served(Box::new(Served {
+                    status: *status,
+                    added,
+                    joined,
+                    refused,
+                    removed,
+                    disconnected,
+                }))
+            }
+            Report::Pool(status) => Self::Pool(Box::new(PoolStatus { disconnected, ..*status })),
+            report @ Report::Absent(_) => Self::Volumes(Volumes::One(Some(report))),
+        }
+    }
+
     pub(crate) fn stopped(name: &str) -> Self {
         Self::Stopped { name: name.to_owned(), stopped: true }
     }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use brindle_export::nbd::proto::Terms;
-use brindle_format::md::display_uuid;
 use brindle_io::Duration;
 use brindle_io::sync::{Either, join_all, race};
 
@@ -16,6 +15,7 @@ use crate::attach::{
     Attached, Attaching, DEAD_TIMEOUT, Driver, MOST_CONNECTIONS, Naming, announce, devices_of, identifier,
     in_use, is_in_use, name, pairs, serve_own_host, unname, wanted,
 };
+use crate::content::{Content, Host};
 use crate::error::HostError;
 use crate::mailbox;
 use crate::names;
@@ -190,19 +190,13 @@ impl Service {
     /// Makes devices of those volumes that are to have one and that no earlier server left one. A failure is told, and ends nothing:
     /// clients by the network are served all the same.
     pub async fn attach_wanted(self: Rc<Self>, wanted: impl Fn(&str, &str) -> bool) {
-        let arrays = self.arrays().into_iter().map(|array| {
-            let uuid = display_uuid(array.assembly_uuid()).to_string();
-            (wanted(array.name(), &uuid), vec![array.name().to_owned()])
-        });
-        let pools = self.pools().into_iter().map(|pool| {
-            let uuid = pool.pool().label().pool.to_string();
-            let exports = pool.exports().into_iter().map(|(export, _)| export).collect();
-            (wanted(pool.name(), &uuid), exports)
-        });
-        let all: Vec<(bool, Vec<String>)> = arrays.chain(pools).collect();
+        let is_wanted = |content: &&Rc<dyn Content>| wanted(content.name(), &content.uuid());
+        let contents = self.contents();
+        let exports: Vec<String> =
+            contents.iter().filter(is_wanted).flat_map(|content| content.export_names()).collect();
         let how = Attaching { index: None, connections: CONNECTIONS, dead_timeout: DEAD_TIMEOUT };
         let mut made = Vec::new();
-        for export in all.into_iter().filter(|(wanted, _)| *wanted).flat_map(|(_, exports)| exports) {
+        for export in exports {
             let is_there =
                 self.attachable(&export).is_ok_and(|(_, key)| !devices_of(Path::new(BLOCK), &key).is_empty());
             if is_there || self.attached_to(&export).is_some() {
@@ -264,33 +258,21 @@ impl Service {
 
     /// All exports, each with its identity on this machine.
     fn all_attachable(&self) -> Vec<(String, String)> {
-        let arrays = self.arrays().into_iter().map(|array| {
-            let uuid = display_uuid(array.assembly_uuid()).to_string();
-            (array.name().to_owned(), format!("brindle:{uuid}"))
-        });
-        let pools = self.pools().into_iter().flat_map(|pool| {
-            let uuid = pool.pool().label().pool;
-            let exports = pool.exports().into_iter().map(|(export, _)| export);
-            let own = move |export: String| {
-                let volume = export.split_once('/').map_or("", |(_, volume)| volume).to_owned();
-                (export, format!("brindle:{uuid}/{volume}"))
-            };
-            exports.map(own).collect::<Vec<_>>()
-        });
-        arrays.chain(pools).collect()
+        let contents = self.contents();
+        let offered = contents.iter().flat_map(|content| content.exports());
+        offered.map(|offered| (offered.name, offered.identity)).collect()
     }
 
-    /// The export that is meant, by its name or an array's other names.
+    /// The export that is meant, by its name or by other names of a content that is one export.
     fn attachable(&self, name: &str) -> Result<(String, String), HostError> {
         let all = self.all_attachable();
-        let own = self.array(name).map(|array| array.name().to_owned()).or_else(|| {
-            let arrays = self.arrays();
-            let names: Vec<_> = arrays.iter().map(|array| array.names()).collect();
-            names::find(&names, name).map(|at| arrays[at].name().to_owned())
-        });
-        let meant = own.unwrap_or_else(|| name.to_owned());
+        let contents = self.contents();
+        let names: Vec<_> = contents.iter().map(|content| content.names()).collect();
+        let called = names::find(&names, name).map(|at| &contents[at]);
+        let own = called.filter(|content| content.is_one_export()).map(|content| content.name());
+        let meant = own.unwrap_or(name);
         let known = || all.iter().map(|(export, _)| export.clone()).collect();
-        all.iter().find(|(export, _)| *export == meant).cloned().ok_or_else(|| HostError::NoSuchArray {
+        all.iter().find(|(export, _)| export == meant).cloned().ok_or_else(|| HostError::NoSuchContent {
             server: self.name().to_owned(),
             array: name.to_owned(),
             known: known(),

@@ -13,7 +13,7 @@ pub enum HostError {
     Several(String),
     /// No array of that name.
     #[error("the server '{server}' has no array '{array}': it has {}", known.join(", "))]
-    NoSuchArray {
+    NoSuchContent {
         /// The server.
         server: String,
         /// The name.
@@ -80,6 +80,16 @@ pub enum HostError {
         name: String,
         /// The reason.
         why: String,
+    },
+    /// A kind of content does not know an order.
+    #[error("{name}: it is {}, and '{order}' is not for {kind}s", with_article(kind))]
+    NotForThis {
+        /// The content.
+        name: String,
+        /// The word for its kind.
+        kind: &'static str,
+        /// The order.
+        order: &'static str,
     },
     /// The array can't do without a member.
     #[error("{member} stays in service: {source}")]
@@ -169,6 +179,11 @@ impl From<Refused> for HostError {
     fn from(why: Refused) -> Self {
         Self::World(why.to_string())
     }
+}
+
+fn with_article(kind: &str) -> String {
+    let article = if kind.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+    format!("{article} {kind}")
 }
 
 fn before(added: &[String]) -> String {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::answers::{RequestOutcome, answer};
-use crate::control::{Answer, BitmapPlace, Handler, Reply, Request, VERSION};
+use crate::control::{Answer, Ask, BitmapPlace, Handler, Reply, Request, VERSION};
 use crate::mailbox::Sender;
 use crate::orders::Message;
 use crate::snapshot::{Snapshot, Stops};
@@ -78,22 +78,22 @@ impl<E> ControlHandler<E> {
 
 impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
     fn begin(&self, request: Request, reply: Reply) {
-        let array = match request {
-            Request::Stop { array } => array,
-            Request::Takeover { socket } => {
+        match request.ask {
+            Ask::Stop => {}
+            Ask::Takeover { socket } => {
                 return reply.send(match (self.takeover)(socket) {
                     Ok(()) => self.stopped(),
                     Err(why) => Answer::Error(why),
                 });
             }
-            Request::Version => return reply.send(version()),
-            Request::Reload => return self.reload(None, reply),
-            Request::Incremental { uuid } => return self.reload(Some(uuid), reply),
-            Request::Metrics { full } => return reply.send(self.metrics(full)),
-            Request::Settings => return reply.send(self.settings()),
-            request => return self.arrays.send(Message::Ask(request, reply)),
-        };
-        match self.snapshot.stops(array.as_deref(), &self.name) {
+            Ask::Version => return reply.send(version()),
+            Ask::Reload => return self.reload(None, reply),
+            Ask::Incremental { uuid } => return self.reload(Some(uuid), reply),
+            Ask::Metrics { full } => return reply.send(self.metrics(full)),
+            Ask::Settings => return reply.send(self.settings()),
+            _ => return self.arrays.send(Message::Ask(request, reply)),
+        }
+        match self.snapshot.stops(request.array.as_deref(), &self.name) {
             Ok(Stops::All) => {
                 // It stops in any case, so that this needs no word of the arrays'.
                 reply.send(self.stopped());
@@ -111,36 +111,37 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
                 self.name
             ))
         };
-        match request {
-            Request::Version => version(),
-            Request::Metrics { full } => self.metrics(*full),
-            Request::Settings => self.settings(),
-            Request::Status { array } => answer(self.snapshot.report(array.as_deref(), &self.name)),
-            Request::Reload => late("files are read again"),
-            Request::Incremental { uuid } => late(&format!("{uuid} is served")),
-            Request::Fail { member, .. } => late(&format!("{member} is failed")),
-            Request::Add { devices, .. } => late(&format!("{} is added", list(devices))),
-            Request::Replace { member, .. } => late(&format!("{member} is replaced")),
-            Request::Remove { devices, .. } => late(&format!("{} is removed", devices.join(", "))),
-            Request::Flag { member, flag, .. } => late(&format!("'{}' of {member} is changed", flag.name())),
-            Request::Bitmap { place, .. } => late(match place {
+        let array = request.array.as_deref();
+        match &request.ask {
+            Ask::Version => version(),
+            Ask::Metrics { full } => self.metrics(*full),
+            Ask::Settings => self.settings(),
+            Ask::Status => answer(self.snapshot.report(array, &self.name)),
+            Ask::Reload => late("files are read again"),
+            Ask::Incremental { uuid } => late(&format!("{uuid} is served")),
+            Ask::Fail { member, .. } => late(&format!("{member} is failed")),
+            Ask::Add { devices, .. } => late(&format!("{} is added", list(devices))),
+            Ask::Replace { member, .. } => late(&format!("{member} is replaced")),
+            Ask::Remove { devices, .. } => late(&format!("{} is removed", devices.join(", "))),
+            Ask::Flag { member, flag, .. } => late(&format!("'{}' of {member} is changed", flag.name())),
+            Ask::Bitmap { place, .. } => late(match place {
                 BitmapPlace::None => "the bitmap is removed",
                 BitmapPlace::Internal => "the bitmap is added",
                 BitmapPlace::File { .. } => "the bitmap is put in the file",
             }),
-            Request::WriteBehind { .. } => late("'write-behind' is changed"),
-            Request::Action { action, .. } => late(&format!("'{}' is done", action.name())),
-            Request::VolumeCreate { name, .. } => late(&format!("volume {name} is created")),
-            Request::VolumeRename { name, .. } => late(&format!("volume {name} is renamed")),
-            Request::VolumeDestroy { name, .. } => late(&format!("volume {name} is destroyed")),
-            Request::Attach { .. } => late("the device is made"),
-            Request::Detach { .. } => late("the device is ended"),
-            Request::Export { .. } => late("the array is offered to clients"),
-            Request::Unexport { .. } => late("the array is offered to no client any more"),
-            Request::Disconnect { .. } => late("clients are disconnected"),
+            Ask::WriteBehind { .. } => late("'write-behind' is changed"),
+            Ask::Action { action, .. } => late(&format!("'{}' is done", action.name())),
+            Ask::VolumeCreate { name, .. } => late(&format!("volume {name} is created")),
+            Ask::VolumeRename { name, .. } => late(&format!("volume {name} is renamed")),
+            Ask::VolumeDestroy { name, .. } => late(&format!("volume {name} is destroyed")),
+            Ask::Attach { .. } => late("the device is made"),
+            Ask::Detach => late("the device is ended"),
+            Ask::Export { .. } => late("the array is offered to clients"),
+            Ask::Unexport => late("the array is offered to no client any more"),
+            Ask::Disconnect { .. } => late("clients are disconnected"),
             // It is answered at once: if not, the server ended in the meantime, as it was asked to.
-            Request::Takeover { .. } => self.stopped(),
-            Request::Stop { array } => match self.snapshot.stops(array.as_deref(), &self.name) {
+            Ask::Takeover { .. } => self.stopped(),
+            Ask::Stop => match self.snapshot.stops(array, &self.name) {
                 Ok(Stops::All) => self.stopped(),
                 Ok(Stops::One(name)) => late(&format!("{name} is stopped")),
                 Err(why) => answer::<Value>(Err(why)),

@@ -1,13 +1,13 @@
 //! Named volumes that are served: the supervisor as a library, on any reactor.
 //!
-//! - [`Service`]: the volumes and their exports by name, and the requests of the control protocol.
+//! - [`Service`]: contents and their exports by name, and the requests of the control protocol.
+//! - [`Content`]: a kind of content; arrays and pools are in `content`, with the decisions that a server takes by itself.
 //! - [`status`]: the state of all of it, typed.
 //! - [`opening`]: all of it as data, before it runs.
 //! - [`control`]: the protocol of the control socket, and the thread that speaks it.
 //! - [`metrics`]: the same for Prometheus.
 //! - `attach`, `attaching`: volumes as devices of the kernel.
 //! - [`Devices`]: the world in which devices are found, opened and closed.
-//! - `policy`: decisions that a server takes by itself: spares that are shared, members that return.
 //!
 //! It opens no file and reads no flag and no environment.
 
@@ -17,27 +17,20 @@ mod answers;
 mod any;
 mod attach;
 mod attaching;
-mod background;
-mod bitmap_file;
+mod content;
 pub mod control;
-mod devices;
+mod doors;
 mod error;
 mod events;
-mod exported;
 mod handler;
-mod hosted;
 mod limits;
 pub mod mailbox;
 pub mod metrics;
 mod names;
+mod offered;
 pub mod opening;
 mod orders;
-mod policy;
-mod pooled;
-mod pools;
 mod reports;
-mod running;
-mod servers;
 mod service;
 mod snapshot;
 pub mod status;
@@ -45,21 +38,25 @@ mod world;
 mod written;
 
 pub use absent::Configured;
-pub use answers::{RequestOutcome, Served, Volumes};
+pub use answers::{Done, RequestOutcome, Served, Volumes};
 pub use any::Any;
 pub use attach::{Attached, DEAD_TIMEOUT, MOST_CONNECTIONS, in_use, is_in_use};
 pub use brindle_layout::Size;
-pub use devices::{DETACHED, FAILED, not_replaced, removal};
+pub use content::array::policy::former::{MISSING, are_meant};
+pub use content::array::policy::readd::{Again, is_out, take_all_again, take_each_again, those_there};
+pub use content::array::{
+    DETACHED, FAILED, Hosted, Nested, ServedArray, not_replaced, removal, share_spares, stop_stack,
+    take_again, take_those_that_return,
+};
+pub use content::pool::{HostedPool, ServedPool};
+pub use content::{Content, Host, Placed, Seen, all_of, not_for};
+pub use doors::{Addresses, Doors, ExportPlace, MadeTarget, TargetMaker, TargetNames, VolumeTargets};
 pub use error::{HostError, not_stopped};
 pub use events::{Listener, News};
-pub use exported::{Exported, Placed};
 pub use handler::{ControlHandler, HeldSettings, Reload, Takeover};
-pub use hosted::{Hosted, Nested, stop_stack};
+pub use names::Names;
+pub use offered::Offered;
 pub use orders::{Message, Order};
-pub use policy::former::{MISSING, are_meant};
-pub use policy::readd::{Again, is_out, take_all_again, take_each_again, those_there};
-pub use pooled::{Addresses, HostedPool, MadeTarget, Pooled, TargetMaker, TargetNames, VolumeTargets};
-pub use servers::Doors;
 pub use service::Service;
 pub use snapshot::Snapshot;
 pub use world::{

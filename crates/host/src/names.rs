@@ -1,17 +1,19 @@
-//! Names by which a request can mean an array: its own, its UUID, a device of it.
+//! Names by which a request can mean a content: its own, its UUID, a device of it.
 
 use crate::error::HostError;
 
-/// All names of one array.
+/// All names of one content.
 #[derive(Clone, Debug)]
-pub(crate) struct Names {
-    pub(crate) own: String,
-    pub(crate) uuid: String,
-    /// The names of the array and of the arrays nested in it.
-    pub(crate) devices: Vec<String>,
+pub struct Names {
+    /// Its own.
+    pub own: String,
+    /// Its UUID.
+    pub uuid: String,
+    /// The names of its devices, and of devices of contents nested in it.
+    pub devices: Vec<String>,
 }
 
-/// The array of that name; else of the one with that UUID, or with a device of that name.
+/// The content of that name; else the one with that UUID, or with a device of that name.
 pub(crate) fn find(all: &[Names], name: &str) -> Option<usize> {
     let bare = |uuid: &str| uuid.replace([':', '-'], "").to_lowercase();
     let by = |is: &dyn Fn(&Names) -> bool| all.iter().position(is);
@@ -20,11 +22,11 @@ pub(crate) fn find(all: &[Names], name: &str) -> Option<usize> {
         .or_else(|| by(&|names| names.devices.iter().any(|device| device == name)))
 }
 
-/// The array that is meant among those of a server of several; `None` for all of it, if nothing or the server is named.
+/// The content that is meant among those of a server of several; `None` for all of it, if nothing or the server is named.
 pub(crate) fn select(all: &[Names], name: Option<&str>, server: &str) -> Result<Option<usize>, HostError> {
     let Some(name) = name else { return Ok(None) };
     match find(all, name) {
-        None if name != server => Err(HostError::NoSuchArray {
+        None if name != server => Err(HostError::NoSuchContent {
             server: server.to_owned(),
             array: name.to_owned(),
             known: all.iter().map(|names| names.own.clone()).collect(),

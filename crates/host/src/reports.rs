@@ -1,25 +1,28 @@
-//! The status of what a service serves, and of what it should.
+//! The status of all that a service serves, and should serve.
 
-use crate::answers::Volumes;
-use crate::exported::Exported;
-use crate::pooled::Pooled;
+use crate::answers::{Done, RequestOutcome, Volumes};
+use crate::content::Host;
+use crate::error::HostError;
 use crate::service::Service;
-use crate::status::{ExportStatus, PoolStatus, Report};
+use crate::status::Report;
 
 impl Service {
-    /// The status of one array.
-    pub fn status_of(&self, array: &Exported) -> ExportStatus {
-        self.with_device(array.report(&self.doors.stats()))
+    /// The status of the content that is meant, or of all.
+    pub(crate) fn status_of(&self, name: Option<&str>) -> Result<RequestOutcome, HostError> {
+        if let Some(absent) = name.and_then(|name| self.absent(name)) {
+            return Ok(RequestOutcome::Volumes(Volumes::One(Some(absent))));
+        }
+        Ok(match self.called(name)? {
+            Some(content) => self.done(&*content, Done::default()),
+            None => RequestOutcome::Volumes(self.status()),
+        })
     }
 
     /// The status of all.
     pub fn status(&self) -> Volumes {
-        let stats = self.doors.stats();
-        let (arrays, pools) = (self.arrays(), self.pools());
-        let arrays =
-            arrays.iter().map(|array| Report::Array(Box::new(self.with_device(array.report(&stats)))));
-        let pools = pools.iter().map(|pool| Report::Pool(Box::new(self.with_devices(pool.report(&stats)))));
-        let mut all: Vec<Report> = arrays.chain(pools).collect();
+        let attached = self.attached.borrow();
+        let seen = self.seen(&attached);
+        let mut all: Vec<Report> = self.contents().iter().map(|content| content.report(&seen)).collect();
         let absent = self.absent_among(&all);
         if self.several.get() || !absent.is_empty() || !self.has_served.get() {
             all.extend(absent);
@@ -34,13 +37,13 @@ impl Service {
             let configured = self.configured.borrow();
             configured.iter().filter_map(|one| one.absent_among(served, &self.name)).collect()
         };
-        // A name could mean one that is not served: the only array is not meant without its own any more.
+        // A name could mean one that is not served: the only content is not meant without its own any more.
         self.several.set(self.several.get() || !absent.is_empty());
         absent
     }
 
     /// The status of what is not served and is called so.
-    pub(crate) fn absent(&self, name: &str) -> Option<Report> {
+    fn absent(&self, name: &str) -> Option<Report> {
         if self.configured.borrow().is_empty() {
             return None;
         }
@@ -48,22 +51,5 @@ impl Service {
         let is_it = |report: &&Report| report.name() == name || !name.is_empty() && report.uuid() == name;
         // Those that are served come first in the list, and are meant before others.
         all.iter().find(is_it).filter(|report| report.is_absent()).cloned()
-    }
-
-    /// The status of one pool.
-    pub fn status_of_pool(&self, pooled: &Pooled) -> PoolStatus {
-        self.with_devices(pooled.report(&self.doors.stats()))
-    }
-
-    fn with_device(&self, status: ExportStatus) -> ExportStatus {
-        let device = self.attached_to(&status.name).map(|attached| attached.device());
-        ExportStatus { device, ..status }
-    }
-
-    fn with_devices(&self, status: PoolStatus) -> PoolStatus {
-        let prefix = format!("{}/", status.name);
-        let attached = self.attached.borrow();
-        let own = attached.iter().filter(|one| one.export.starts_with(&prefix));
-        PoolStatus { devices: own.map(|one| (one.export.clone(), one.device())).collect(), ..status }
     }
 }

@@ -1,63 +1,60 @@
-//! The volumes that are served, by name, and the requests that they get.
+//! The contents that are served, by name, and the requests that they get.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use brindle_array::BitmapSpec;
 use brindle_io::sync::{Either, Notify, join_all, race};
-use brindle_io::{Duration, Io, MemberId};
+use brindle_io::{Duration, Io};
 
 use crate::absent::Configured;
-use crate::answers::{RequestOutcome, Served, Volumes, answer};
-use crate::any::Any;
+use crate::answers::{Done, RequestOutcome, answer};
 use crate::attach::{Attached, Attaching};
-use crate::background::Speeds;
-use crate::control::{BitmapPlace, Ended, Request, Word};
+use crate::content::{Content, Host, Seen};
+use crate::control::{Ask, Ended, Request};
+use crate::doors::{Doors, ExportPlace};
 use crate::error::HostError;
 use crate::events::{Listener, News};
-use crate::exported::Exported;
 use crate::mailbox::Receiver;
-use crate::names;
+use crate::names::{self, Names};
+use crate::offered::Offered;
 use crate::orders::{Message, Order};
-use crate::pooled::Pooled;
-use crate::servers::Doors;
 use crate::snapshot::Snapshot;
-use crate::world::{Coming, Devices};
+use crate::world::{Devices, Pending};
 
-/// The greatest age of the status that is given when the arrays' thread does not answer.
+/// The greatest age of the status that is given when the service's thread does not answer.
 const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
 
-/// The same while nobody asks the arrays' thread for anything. An alert rests on its age being below ten seconds.
+/// The same while nobody asks the service's thread for anything. An alert rests on its age being below ten seconds.
 const SNAPSHOT_IDLE: Duration = Duration::from_secs(8);
 
-/// Time for clients to leave a withdrawn array, before the answer names those that are left.
+/// Time for clients to leave a withdrawn content, before the answer names those that are left.
 const CLIENTS_PATIENCE: Duration = Duration::from_secs(8);
 
-/// Volumes by name, their exports, and the devices of their world. All of it lives on the reactor's thread.
+/// Contents by name, their exports, and the devices of their world. All of it lives on the reactor's thread.
 pub struct Service {
-    /// The server's name; that of the array, if it has one only.
+    /// The server's name; that of the content, if it has one only.
     pub(crate) name: String,
     pub(crate) devices: Rc<dyn Devices>,
     pub(crate) doors: Doors,
-    /// Pools that have not been stopped.
-    pools: RefCell<Vec<Rc<Pooled>>>,
-    /// Arrays that have not been stopped, in the order in which they were given.
-    arrays: RefCell<Vec<Rc<Exported>>>,
+    /// Contents that have not been stopped: first those that are one export, in the order in which they came.
+    contents: RefCell<Vec<Rc<dyn Content>>>,
     /// All that the settings mean; none of a server that was started without any.
     pub(crate) configured: RefCell<Vec<Configured>>,
+    /// Contents do work by themselves.
+    has_begun: Cell<bool>,
     /// It has served something: it ends with the last of that.
     pub(crate) has_served: Cell<bool>,
-    /// The server has had several arrays at a time, and reports a list from then on.
+    /// The server reports a list from now on: it has had several contents at a time, or one of several exports.
     pub(crate) several: Cell<bool>,
-    /// An array has not stopped in time.
+    /// A content has not stopped in time.
     given_up: Cell<bool>,
-    /// Arrays that are stopped one by one, until their devices are free.
+    /// Contents that are stopped one by one, until their devices are free.
     leaving: Cell<usize>,
     /// Devices of the kernel.
     pub(crate) attached: RefCell<Vec<Attached>>,
     /// The thread is prepared for clients of its own host.
     pub(crate) serves_own_host: Cell<bool>,
-    /// Why arrays have not stopped well.
+    /// Why contents have not stopped well.
     failed: RefCell<Vec<HostError>>,
     listener: Listener,
     pub(crate) io: Io,
@@ -67,24 +64,23 @@ pub struct Service {
 }
 
 impl Service {
-    /// Serves these arrays, which are reached by `doors`.
+    /// A service without content, which is reached by `doors`.
     pub fn new(
         io: &Io,
         name: String,
         devices: Rc<dyn Devices>,
         doors: Doors,
-        arrays: Vec<Rc<Exported>>,
         listener: Listener,
     ) -> Rc<Self> {
         Rc::new(Self {
             name,
             devices,
             doors,
-            several: Cell::new(arrays.len() > 1),
-            has_served: Cell::new(!arrays.is_empty()),
+            several: Cell::new(false),
+            has_begun: Cell::new(false),
+            has_served: Cell::new(false),
             configured: RefCell::default(),
-            arrays: RefCell::new(arrays),
-            pools: RefCell::default(),
+            contents: RefCell::default(),
             given_up: Cell::new(false),
             leaving: Cell::new(0),
             attached: RefCell::default(),
@@ -98,52 +94,58 @@ impl Service {
         })
     }
 
-    /// The reactor that it runs on.
-    pub fn io(&self) -> &Io {
-        &self.io
-    }
-
     /// The name of the server.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The arrays that have not been stopped.
-    pub fn arrays(&self) -> Vec<Rc<Exported>> {
-        self.arrays.borrow().clone()
+    /// The content of that name, if it has not been stopped.
+    pub fn content(&self, name: &str) -> Option<Rc<dyn Content>> {
+        self.contents.borrow().iter().find(|content| content.name() == name).cloned()
     }
 
-    /// The array of that name, if it has not been stopped.
-    pub fn array(&self, name: &str) -> Option<Rc<Exported>> {
-        self.arrays.borrow().iter().find(|array| array.name() == name).cloned()
+    /// The places of all exports of a content.
+    pub fn places(&self, content: &dyn Content) -> Vec<ExportPlace> {
+        content.places(&self.doors)
     }
 
-    /// The pools that have not been stopped.
-    pub fn pools(&self) -> Vec<Rc<Pooled>> {
-        self.pools.borrow().clone()
-    }
-
-    /// Adds a pool to this host, which reports a list from now on.
-    pub(crate) fn has_pool(&self, pooled: Rc<Pooled>) {
-        self.pools.borrow_mut().push(pooled);
-        self.has_served.set(true);
-        self.several.set(true);
-        self.publish();
-    }
-
-    /// Serves one more array from now on.
+    /// Serves one more content from now on.
     ///
     /// # Errors
-    /// There is one of that name, or it is no name for an export: nothing has changed.
-    pub fn serve(&self, exported: Rc<Exported>) -> Result<(), HostError> {
-        let volume = Rc::new(Any::Array(exported.array().clone()));
-        let gate = Rc::clone(exported.gate());
-        self.doors.nbd.add_guarded(exported.name(), &exported.description(), volume, gate)?;
-        self.arrays.borrow_mut().push(exported);
+    /// The name of an export is none, or another has it: the content is not served, and is to be let go by [`Service::refuse`].
+    pub fn take_in(&self, content: &Rc<dyn Content>) -> Result<(), HostError> {
+        // Nothing is waited for in between: a client that finds one of them finds all.
+        for offered in content.exports() {
+            self.offer(&**content, offered)?;
+        }
+        // Reports list contents that are one export before others.
+        let at = |all: &[Rc<dyn Content>]| match content.is_one_export() {
+            true => all.partition_point(|other| other.is_one_export()),
+            false => all.len(),
+        };
+        let at = at(&self.contents.borrow());
+        self.contents.borrow_mut().insert(at, Rc::clone(content));
         self.has_served.set(true);
-        self.several.set(self.several.get() || self.arrays.borrow().len() > 1);
+        let several = !content.is_one_export() || self.contents.borrow().len() > 1;
+        self.several.set(self.several.get() || several);
+        if self.has_begun.get() {
+            content.begin();
+        }
         self.publish();
         Ok(())
+    }
+
+    /// Stops a content that is not served: none of its exports is offered.
+    pub async fn refuse(&self, content: &Rc<dyn Content>) {
+        if let Err(stopping) = Rc::clone(content).stop(self.clients_of(&**content)).await {
+            tracing::warn!("{stopping}");
+        }
+    }
+
+    /// Has all contents begin the work that they do by themselves, and each one that comes later.
+    pub fn begin(&self) {
+        self.has_begun.set(true);
+        self.contents().iter().for_each(|content| content.begin());
     }
 
     /// Takes messages as long as the reactor runs: each request has a task of its own, so that one that hangs holds up no
@@ -159,19 +161,12 @@ impl Service {
                 Message::StopOne(name, patience, reply) => {
                     let patience = Duration::from_millis(patience.as_millis() as u64);
                     drop(self.io.spawn(async move {
-                        let pool = this.pools().into_iter().find(|pool| pool.name() == name);
-                        let array = this.array(&name);
-                        if array.is_none() && pool.is_none() {
-                            return reply
-                                .send(answer::<RequestOutcome>(Err(HostError::StoppedAlready(name))));
-                        }
-                        reply.send(answer(Ok(RequestOutcome::stopped(&name))));
-                        let stopped = match (array, pool) {
-                            (Some(array), _) => this.stop_one(&array, patience).await,
-                            (None, Some(pool)) => this.stop_pool(&pool, patience).await,
-                            (None, None) => Ok(()),
+                        let Some(content) = this.content(&name) else {
+                            let stopped = HostError::StoppedAlready(name);
+                            return reply.send(answer::<RequestOutcome>(Err(stopped)));
                         };
-                        reply.end(match stopped {
+                        reply.send(answer(Ok(RequestOutcome::stopped(&name))));
+                        reply.end(match this.stop_one(&content, patience).await {
                             Ok(()) => Ended::Well,
                             Err(why) => Ended::Badly { why: why.to_string() },
                         });
@@ -207,12 +202,8 @@ impl Service {
     /// Waits until there is nothing left to serve, and the client that stopped it has its answer. A server that has had nothing to serve
     /// so far goes on.
     pub async fn emptied(&self) {
-        let is_empty = || {
-            self.has_served.get()
-                && self.arrays.borrow().is_empty()
-                && self.pools.borrow().is_empty()
-                && self.leaving.get() == 0
-        };
+        let is_empty =
+            || self.has_served.get() && self.contents.borrow().is_empty() && self.leaving.get() == 0;
         self.changed.until(|| is_empty().then_some(())).await;
     }
 
@@ -221,241 +212,200 @@ impl Service {
     /// # Errors
     /// Why it is not done.
     pub async fn ask(self: &Rc<Self>, request: Request) -> Result<RequestOutcome, HostError> {
-        match &request {
-            Request::Attach { array, index, connections, dead_timeout } => {
+        let Request { ask, array } = request;
+        let of = array.as_deref();
+        let content = match &ask {
+            Ask::Attach { index, connections, dead_timeout } => {
                 let how = Attaching { index: *index, connections: *connections, dead_timeout: *dead_timeout };
-                return self.attach(&self.meant_to_attach(array.as_deref())?, how).await;
+                return self.attach(&self.meant_to_attach(of)?, how).await;
             }
-            Request::Detach { array } => return self.detach(&self.meant_to_attach(array.as_deref())?).await,
-            _ => {}
-        }
-        if let Some(reported) = self.ask_pool(&request).await {
-            return reported;
-        }
-        let array = match request {
-            Request::Status { array: Some(name) } if self.absent(&name).is_some() => {
-                return Ok(RequestOutcome::Volumes(Volumes::One(self.absent(&name))));
+            Ask::Detach => return self.detach(&self.meant_to_attach(of)?).await,
+            Ask::Disconnect { client } => return self.disconnect(of, client.as_deref()),
+            Ask::Status => return self.status_of(of),
+            Ask::Export { limits } => {
+                let content = self.one(of)?;
+                let gate = &content.placed().gate;
+                if let Some(limits) = limits {
+                    gate.set_rates(&self.io, (*limits).into());
+                }
+                gate.withdraw(false);
+                return Ok(self.done(&*content, Done::default()));
             }
-            Request::Status { array } => {
-                return Ok(match self.called(array.as_deref())? {
-                    Some(array) => RequestOutcome::Served(Box::new(self.status_of(&array).into())),
-                    None => RequestOutcome::Volumes(self.status()),
-                });
+            Ask::Unexport => {
+                let content = self.one(of)?;
+                self.unexport(&*content).await?;
+                return Ok(self.done(&*content, Done::default()));
             }
-            Request::Fail { member, array } => {
-                let array = self.having(&member, array.as_deref())?;
-                let failed = array.fail(&member).await;
-                self.publish();
-                failed?;
-                array
-            }
-            Request::Flag { member, flag, clear, array } => {
-                let array = self.having(&member, array.as_deref())?;
-                array.flag(&member, flag, clear).await?;
-                array
-            }
-            Request::Action { action, max_speed, min_speed, array } => {
-                let speeds = Speeds { max: max_speed, min: min_speed };
-                self.act(action, speeds, array.as_deref()).await?
-            }
-            Request::Add { devices, force, re_add, array } => {
-                let (array, coming) = (self.one(array.as_deref())?, Coming { force, re_add });
-                return Ok(RequestOutcome::Served(Box::new(self.add(&array, devices, coming).await?)));
-            }
-            Request::Replace { member, with, force, array } => {
-                let array = self.one(array.as_deref())?;
-                return Ok(RequestOutcome::Served(Box::new(
-                    self.replace(&array, &member, with, force).await?,
-                )));
-            }
-            Request::Remove { devices, array } => {
-                let array = self.one(array.as_deref())?;
-                return Ok(RequestOutcome::Served(Box::new(self.remove(&array, &devices).await?)));
-            }
-            Request::Bitmap { place, chunk, write_behind, force, array } => {
-                let array = self.one(array.as_deref())?;
-                self.set_bitmap(&array, place, BitmapSpec { file: None, chunk, write_behind }, force).await?;
-                array
-            }
-            Request::WriteBehind { count, array } => {
-                let array = self.one(array.as_deref())?;
-                let engine = array.array().clone();
-                array.grow(async move { engine.set_write_behind(count).await }).await?;
-                array
-            }
-            Request::Export { limits, array } => {
-                let array = self.one(array.as_deref())?;
-                array.export(limits);
-                array
-            }
-            Request::Unexport { array } => {
-                let array = self.one(array.as_deref())?;
-                self.unexport(&array).await?;
-                array
-            }
-            Request::Disconnect { client, array } => {
-                let array = self.one(array.as_deref())?;
-                let export = (array.name().to_owned(), array.target().map(str::to_owned));
-                let ended = self.doors.disconnect(&[export], client.as_deref());
-                let served = Served { disconnected: Some(ended), ..self.status_of(&array).into() };
-                return Ok(RequestOutcome::Served(Box::new(served)));
-            }
-            Request::VolumeCreate { .. }
-            | Request::VolumeRename { .. }
-            | Request::VolumeDestroy { .. }
-            | Request::Stop { .. }
-            | Request::Metrics { .. }
-            | Request::Settings
-            | Request::Reload
-            | Request::Incremental { .. }
-            | Request::Attach { .. }
-            | Request::Detach { .. }
-            | Request::Takeover { .. }
-            | Request::Version => return Ok(RequestOutcome::Volumes(self.status())),
+            Ask::Fail { member } | Ask::Flag { member, .. } => self.having(member, of)?,
+            Ask::VolumeCreate { pool, .. }
+            | Ask::VolumeRename { pool, .. }
+            | Ask::VolumeDestroy { pool, .. } => self.by_name(pool)?,
+            Ask::Action { .. }
+            | Ask::Add { .. }
+            | Ask::Replace { .. }
+            | Ask::Remove { .. }
+            | Ask::Bitmap { .. }
+            | Ask::WriteBehind { .. } => self.one(of)?,
+            Ask::Stop
+            | Ask::Metrics { .. }
+            | Ask::Settings
+            | Ask::Reload
+            | Ask::Incremental { .. }
+            | Ask::Takeover { .. }
+            | Ask::Version => return self.status_of(None),
         };
-        Ok(RequestOutcome::Served(Box::new(self.status_of(&array).into())))
+        let host: Rc<dyn Host> = self.clone();
+        content.carry_out(ask, host).await
     }
 
-    /// The name of the volume that becomes a device: the only array, if none is said.
+    /// The name of the volume that becomes a device: the only content, if none is said.
     fn meant_to_attach(&self, name: Option<&str>) -> Result<String, HostError> {
         match name {
             Some(name) => Ok(name.to_owned()),
-            None => self.one(None).map(|array| array.name().to_owned()),
+            None => self.one(None).map(|content| content.name().to_owned()),
         }
     }
 
-    /// Offers an array no more, and waits until its clients are gone.
-    async fn unexport(&self, array: &Rc<Exported>) -> Result<(), HostError> {
-        array.gate().withdraw(true);
-        let (doors, name) = (self.doors.clone(), array.name().to_owned());
-        let target = array.target().map(str::to_owned);
-        let dismissed = self.io.spawn(async move { doors.dismiss(&name, target.as_deref()).await });
+    /// Offers a content no more, and waits until its clients are gone.
+    async fn unexport(&self, content: &dyn Content) -> Result<(), HostError> {
+        content.placed().gate.withdraw(true);
+        let (doors, exports) = (self.doors.clone(), content.export_names());
+        let dismissed = self.io.spawn(async move {
+            for export in exports {
+                doors.dismiss(&export).await;
+            }
+        });
         match race(dismissed, self.io.sleep(CLIENTS_PATIENCE)).await {
             Either::First(()) => Ok(()),
-            Either::Second(()) => Err(HostError::ClientsStay(array.name().to_owned())),
+            Either::Second(()) => Err(HostError::ClientsStay(content.name().to_owned())),
         }
     }
 
-    async fn set_bitmap(
-        self: &Rc<Self>,
-        array: &Rc<Exported>,
-        place: BitmapPlace,
-        spec: BitmapSpec,
-        force: bool,
-    ) -> Result<(), HostError> {
-        let engine = array.array().clone();
-        match place {
-            BitmapPlace::File { path } => self.file_bitmap(array, path, spec, force).await,
-            BitmapPlace::None => self.grow(array, async move { engine.remove_bitmap().await }).await,
-            BitmapPlace::Internal => self.grow(array, async move { engine.set_bitmap(spec).await }).await,
-        }
+    /// Ends connections to a content, or to an export that is called so.
+    fn disconnect(&self, of: Option<&str>, client: Option<&str>) -> Result<RequestOutcome, HostError> {
+        let has = |content: &Rc<dyn Content>| {
+            of.is_some_and(|of| content.export_names().iter().any(|own| own == of))
+        };
+        let (content, exports) = match self.contents().into_iter().find(has) {
+            Some(content) => (content, vec![of.unwrap_or_default().to_owned()]),
+            None => {
+                let content = self.one(of)?;
+                let exports = content.export_names();
+                (content, exports)
+            }
+        };
+        let ended = self.doors.disconnect(&exports, client);
+        Ok(self.done(&*content, Done { disconnected: Some(ended), ..Done::default() }))
     }
 
-    /// The array that is meant; `None` for all of the server. A server with one array means that one.
-    fn called(&self, name: Option<&str>) -> Result<Option<Rc<Exported>>, HostError> {
-        let arrays = self.arrays();
+    /// The state of the host that a report shows.
+    pub(crate) fn seen<'a>(&'a self, attached: &'a [Attached]) -> Seen<'a> {
+        Seen { doors: &self.doors, stats: self.doors.stats(), attached }
+    }
+
+    /// The names of all contents.
+    fn all_names(&self) -> Vec<Names> {
+        self.contents.borrow().iter().map(|content| content.names()).collect()
+    }
+
+    /// The content that is meant; `None` for all of the server. A server that has always had one, and one export of it, means that.
+    pub(crate) fn called(&self, name: Option<&str>) -> Result<Option<Rc<dyn Content>>, HostError> {
+        let contents = self.contents();
         if !self.several.get() {
-            return Ok(arrays.into_iter().next());
+            return Ok(contents.into_iter().next());
         }
-        let names: Vec<_> = arrays.iter().map(|array| array.names()).collect();
-        Ok(names::select(&names, name, &self.name)?.map(|at| Rc::clone(&arrays[at])))
+        Ok(names::select(&self.all_names(), name, &self.name)?.map(|at| Rc::clone(&contents[at])))
     }
 
-    /// The array of this name; an error if the name is left out and there are several.
-    fn one(&self, name: Option<&str>) -> Result<Rc<Exported>, HostError> {
-        self.called(name)?.ok_or_else(|| HostError::Several(self.name.clone()))
+    /// The content of this name, UUID or member.
+    fn by_name(&self, name: &str) -> Result<Rc<dyn Content>, HostError> {
+        let names = self.all_names();
+        let known = || names.iter().map(|names| names.own.clone()).collect();
+        names::find(&names, name).map(|at| Rc::clone(&self.contents.borrow()[at])).ok_or_else(|| {
+            HostError::NoSuchContent { server: self.name.clone(), array: name.to_owned(), known: known() }
+        })
     }
 
-    async fn act(&self, word: Word, speeds: Speeds, array: Option<&str>) -> Result<Rc<Exported>, HostError> {
-        let array = self.one(array)?;
-        array.act(word, speeds).await?;
-        Ok(array)
-    }
-
-    /// The array that is meant; if none is named, the one that has the member.
-    fn having(&self, member: &str, array: Option<&str>) -> Result<Rc<Exported>, HostError> {
-        if let Some(array) = self.called(array)? {
-            return Ok(array);
+    /// The content of this name; an error if the name is left out and there are several. The only content of several exports is meant
+    /// without a name, too.
+    fn one(&self, name: Option<&str>) -> Result<Rc<dyn Content>, HostError> {
+        if let Some(content) = self.called(name)? {
+            return Ok(content);
         }
-        let arrays = self.arrays();
-        let mut having = arrays.iter().filter(|array| array.has(member));
+        match &self.contents()[..] {
+            [only] if name.is_none() && !only.is_one_export() => Ok(Rc::clone(only)),
+            _ => Err(HostError::Several(self.name.clone())),
+        }
+    }
+
+    /// The content that is meant; if none is named, the one that has the member.
+    fn having(&self, member: &str, of: Option<&str>) -> Result<Rc<dyn Content>, HostError> {
+        if let Some(content) = self.called(of)? {
+            return Ok(content);
+        }
+        let contents = self.contents();
+        let mut having = contents.iter().filter(|content| content.has_member(member));
         let (server, member) = (self.name.clone(), member.to_owned());
         match (having.next(), having.next()) {
-            (Some(array), None) => Ok(Rc::clone(array)),
+            (Some(content), None) => Ok(Rc::clone(content)),
             (Some(_), Some(_)) => Err(HostError::SeveralHave { server, member }),
             (None, _) => Err(HostError::NoneHas { server, member }),
         }
     }
 
-    /// Stops one array, and closes its devices; the others are served on.
+    /// Stops one content, and closes its devices; the others are served on.
     ///
     /// # Errors
-    /// It was not marked clean, or has not stopped in time.
-    pub async fn stop_one(&self, array: &Rc<Exported>, patience: Duration) -> Result<(), HostError> {
-        self.end_devices(|export| export == array.name()).await?;
-        self.leaving.set(self.leaving.get() + 1);
-        let stop = array.stop(self.clients_of(array));
+    /// Not all of it is stable, or it has not stopped in time.
+    pub async fn stop_one(&self, content: &Rc<dyn Content>, patience: Duration) -> Result<(), HostError> {
+        self.end_devices_of(&**content).await?;
+        let leaving = self.leave();
+        let stopped = self.end(content, patience).await;
+        // Clients that wait for the end wait for the members to be free.
+        self.devices.close(&content.devices(self)).await;
+        drop(leaving);
+        stopped
+    }
+
+    /// Has another take the place of a content, on the same devices: `open` opens it once this one has stopped.
+    ///
+    /// # Errors
+    /// It has not stopped in time.
+    pub async fn exchange<T>(
+        &self,
+        content: &Rc<dyn Content>,
+        patience: Duration,
+        open: impl AsyncFnOnce() -> T,
+    ) -> Result<T, HostError> {
+        self.end_devices_of(&**content).await?;
+        // The server does not end meanwhile, though it may serve nothing else.
+        let _leaving = self.leave();
+        self.end(content, patience).await?;
+        Ok(open().await)
+    }
+
+    /// Ends the devices of the kernel that a content's exports are.
+    async fn end_devices_of(&self, content: &dyn Content) -> Result<(), HostError> {
+        let exports = content.export_names();
+        self.end_devices(|export| exports.iter().any(|own| own == export)).await
+    }
+
+    /// Stops a content within a time, and forgets it.
+    async fn end(&self, content: &Rc<dyn Content>, patience: Duration) -> Result<(), HostError> {
+        let stop = Rc::clone(content).stop(self.clients_of(&**content));
         let stopped = match race(stop, self.io.sleep(patience)).await {
             Either::First(stopped) => stopped,
             Either::Second(()) => {
                 self.given_up.set(true);
-                Err(HostError::NotStopped(array.name().to_owned()))
+                Err(HostError::NotStopped(content.name().to_owned()))
             }
         };
-        self.let_go(array, stopped.as_ref().err());
-        // Clients that wait for the end wait for the members to be free.
-        self.devices.close(&self.devices_of(array)).await;
-        self.leaving.set(self.leaving.get() - 1);
-        self.changed.notify();
+        self.let_go(content, stopped.as_ref().err());
         stopped
     }
 
-    /// All devices of an array that is stopped, also those that came later, but not those that went to another array.
-    fn devices_of(&self, array: &Exported) -> Vec<MemberId> {
-        let others = self.arrays();
-        let moved: Vec<MemberId> =
-            others.iter().flat_map(|other| other.array().detail().devices).map(|device| device.id).collect();
-        let detail = array.array().detail();
-        let came = detail.devices.iter().map(|device| device.id);
-        let file = detail.bitmap.and_then(|bitmap| bitmap.file?.id);
-        let first = array.hosted.devices.iter().copied().filter(|id| !moved.contains(id));
-        first.chain(came).chain(file).collect()
-    }
-
-    /// Forgets an array, and reports its events for the last time. Does so once, also if several clients stopped it.
-    fn let_go(&self, array: &Rc<Exported>, failed: Option<&HostError>) {
-        let at = self.arrays.borrow().iter().position(|other| Rc::ptr_eq(other, array));
-        let Some(at) = at else { return };
-        self.arrays.borrow_mut().remove(at);
-        array.tell_no_more();
-        self.tell_the_end_of(array);
-        if let Some(why) = failed {
-            tracing::error!("{why}");
-            self.failed.borrow_mut().push(why.clone());
-        }
-        self.publish();
-        self.changed.notify();
-    }
-
-    /// Reports the end of all arrays. The status that others have is that of the end from then on.
-    pub fn tell_the_end(&self) {
-        self.publish();
-        for array in self.arrays() {
-            self.tell_the_end_of(&array);
-        }
-        self.pools().iter().for_each(|pool| self.tell_the_end_of_pool(pool));
-    }
-
-    fn tell_the_end_of(&self, array: &Exported) {
-        if array.has_stopped_well() != Some(true) {
-            return;
-        }
-        let (name, words) = (array.name().to_owned(), array.last_words());
-        (self.listener)(News::Stopped { name, words, several: self.several.get() });
-    }
-
     /// Counts a stop in progress until the returned guard is dropped.
-    pub(crate) fn leave(&self) -> impl Drop + '_ {
+    fn leave(&self) -> impl Drop + '_ {
         struct Leaving<'a>(&'a Service);
         impl Drop for Leaving<'_> {
             fn drop(&mut self) {
@@ -467,47 +417,49 @@ impl Service {
         Leaving(self)
     }
 
-    /// Forgets a pool, and reports its events for the last time.
-    pub(crate) fn let_pool_go(&self, pooled: &Rc<Pooled>, failed: Option<&HostError>) {
-        self.pools.borrow_mut().retain(|other| !Rc::ptr_eq(other, pooled));
-        self.tell_the_end_of_pool(pooled);
+    /// Forgets a content, and reports its events for the last time. Does so once, also if several clients stopped it.
+    fn let_go(&self, content: &Rc<dyn Content>, failed: Option<&HostError>) {
+        let at = self.contents.borrow().iter().position(|other| Rc::ptr_eq(other, content));
+        let Some(at) = at else { return };
+        self.contents.borrow_mut().remove(at);
+        content.tell_no_more();
+        self.tell_the_end_of(&**content);
         if let Some(why) = failed {
             tracing::error!("{why}");
             self.failed.borrow_mut().push(why.clone());
-            self.given_up.set(self.given_up.get() || matches!(why, HostError::NotStopped(_)));
         }
         self.publish();
         self.changed.notify();
     }
 
-    fn tell_the_end_of_pool(&self, pooled: &Pooled) {
-        if pooled.has_stopped_well() == Some(true) {
-            let (name, words) = (pooled.name().to_owned(), pooled.last_words());
-            (self.listener)(News::Stopped { name, words, several: self.several.get() });
-        }
+    /// Reports the end of all contents. The status that others have is that of the end from then on.
+    pub fn tell_the_end(&self) {
+        self.publish();
+        self.contents().iter().for_each(|content| self.tell_the_end_of(&**content));
     }
 
-    /// Ends the exports of a pool, and waits until its clients are gone.
-    pub(crate) fn clients_of_pool(&self, pooled: &Pooled) -> impl Future<Output = ()> + 'static {
-        let (exports, doors) = (pooled.targeted(), self.doors.clone());
-        async move {
-            for (export, target) in exports {
-                doors.remove(&export, target.as_deref()).await;
+    fn tell_the_end_of(&self, content: &dyn Content) {
+        if content.has_stopped_well() != Some(true) {
+            return;
+        }
+        let (name, words) = (content.name().to_owned(), content.last_words());
+        (self.listener)(News::Stopped { name, words, several: self.several.get() });
+    }
+
+    /// Ends the exports of a content, and waits until its clients are gone.
+    fn clients_of(&self, content: &dyn Content) -> Pending<()> {
+        let (doors, exports) = (self.doors.clone(), content.export_names());
+        Box::pin(async move {
+            for export in exports {
+                doors.withdraw(&export).await;
             }
-        }
+        })
     }
 
-    /// Ends an export, and waits until its clients are gone.
-    fn clients_of(&self, array: &Rc<Exported>) -> impl Future<Output = ()> + 'static {
-        let (doors, name) = (self.doors.clone(), array.name().to_owned());
-        let target = array.target().map(str::to_owned);
-        async move { doors.remove(&name, target.as_deref()).await }
-    }
-
-    /// Stops all arrays, side by side: one that hangs holds up no other. Clients of one that was given up may wait for ever.
+    /// Stops all contents, side by side: one that hangs holds up no other. Clients of one that was given up may wait for ever.
     ///
     /// # Errors
-    /// Arrays were not marked clean, now or before.
+    /// Contents were not marked clean, now or before.
     pub async fn stop_all(&self) -> Result<(), HostError> {
         if self.order.get() != Some(Order::HandOver) {
             for why in self.end_all_devices().await {
@@ -518,32 +470,27 @@ impl Service {
         }
         let doors = self.doors.clone();
         let closed = self.io.spawn(async move { doors.stop().await });
-        let arrays = self.arrays();
-        let stopped = join_all(arrays.iter().map(|array| array.stop(self.clients_of(array)))).await;
-        let pools = self.pools();
-        let ended = join_all(pools.iter().map(|pool| pool.stop(self.clients_of_pool(pool)))).await;
+        let contents = self.contents();
+        let stop = |content: &Rc<dyn Content>| Rc::clone(content).stop(self.clients_of(&**content));
+        let stopped = join_all(contents.iter().map(stop)).await;
         if !self.given_up.get() {
             closed.await;
         }
         let mut failed = self.failed.borrow_mut();
-        failed.extend(stopped.into_iter().chain(ended).filter_map(Result::err));
+        failed.extend(stopped.into_iter().filter_map(Result::err));
         if failed.is_empty() { Ok(()) } else { Err(HostError::All(failed.clone())) }
     }
 
     /// Reports the events for which the reporting tasks had no turn.
     pub fn tell_the_last_events(&self) {
-        self.arrays().iter().for_each(|array| array.tell_the_last_events());
-        self.pools().iter().for_each(|pool| pool.tell_the_last_events());
+        self.contents().iter().for_each(|content| content.tell_the_last_events());
     }
 
-    /// The message of the arrays that have not stopped.
+    /// The message of the contents that have not stopped.
     pub fn not_stopped(&self) -> HostError {
-        let arrays = self.arrays();
-        let left = arrays.iter().filter(|array| array.has_stopped_well().is_none());
-        let pools = self.pools();
-        let pools = pools.iter().filter(|pool| pool.has_stopped_well().is_none());
-        let names = left.map(|array| array.name()).chain(pools.map(|pool| pool.name()));
-        HostError::NotStopped(names.collect::<Vec<_>>().join(", "))
+        let contents = self.contents();
+        let left = contents.iter().filter(|content| content.has_stopped_well().is_none());
+        HostError::NotStopped(left.map(|content| content.name()).collect::<Vec<_>>().join(", "))
     }
 
     /// Keeps a status where threads can have it that must not wait for this one.
@@ -561,10 +508,44 @@ impl Service {
         });
         snapshot
     }
+}
 
-    pub(crate) fn publish(&self) {
+impl Host for Service {
+    fn io(&self) -> &Io {
+        &self.io
+    }
+
+    fn devices(&self) -> &dyn Devices {
+        &*self.devices
+    }
+
+    fn contents(&self) -> Vec<Rc<dyn Content>> {
+        self.contents.borrow().clone()
+    }
+
+    fn publish(&self) {
         if let Some(snapshot) = &*self.snapshot.borrow() {
             snapshot.publish(self.status());
         }
+    }
+
+    fn done(&self, content: &dyn Content, done: Done) -> RequestOutcome {
+        RequestOutcome::of(content.report(&self.seen(&self.attached.borrow())), done)
+    }
+
+    fn offer(&self, content: &dyn Content, offered: Offered) -> Result<(), HostError> {
+        let gate = &content.placed().gate;
+        // Exports of one content have its rules and its limits together, but are held by initiators each by itself.
+        let gate = if content.is_one_export() { Rc::clone(gate) } else { Rc::new(gate.of_another()) };
+        self.doors.offer(offered, gate)
+    }
+
+    fn withdraw(&self, export: &str) -> Pending<()> {
+        let (doors, export) = (self.doors.clone(), export.to_owned());
+        Box::pin(async move { doors.withdraw(&export).await })
+    }
+
+    fn users_of(&self, export: &str) -> usize {
+        self.doors.users_of(export).max(usize::from(self.attached_to(export).is_some()))
     }
 }

@@ -14,7 +14,7 @@ use crate::base::sync::SyncReport;
 use crate::base::units::Bytes;
 use crate::base::{progress, report, runtime};
 use crate::client::ask::{Meant, Target, ask};
-use crate::client::control::{Request, Word};
+use crate::client::control::{Ask, Word};
 use crate::client::findings;
 use crate::flags::cli::{Action, Said, Wait};
 
@@ -67,7 +67,7 @@ pub(crate) fn action(args: &Action) -> Result<(), Failure> {
         Meant::of(&folder, &target, args.array.as_deref())?;
     }
     let Target { server, array } = target;
-    let request = Request::Action { action: args.action.0, max_speed, min_speed, array };
+    let request = Ask::Action { action: args.action.0, max_speed, min_speed }.of(array);
     let answer = ask(&folder, &server, &request)?;
     if args.json { report::print_json(&answer) } else { report::print(&crate::client::status::text(&answer)) }
 }
@@ -135,7 +135,7 @@ pub(crate) fn wait(args: &Wait) -> Result<ExitCode, Failure> {
     let Target { server, array } = Target::meant(&folder, args.array.as_deref())?;
     let mut waiting = Waiting::new(Duration::from_millis(args.interval.0));
     let reported = loop {
-        let reported = ask(&folder, &server, &Request::Status { array: array.clone() })?;
+        let reported = ask(&folder, &server, &Ask::Status.of(array.clone()))?;
         let reports = report::of_arrays(&reported);
         let [report] = reports else {
             return Err(Failure::Usage(format!(

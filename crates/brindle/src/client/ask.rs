@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::base::deadline::within;
 use crate::base::failure::Failure;
 use crate::base::{log, report, runtime};
-use crate::client::control::{self, DeviceFlag, Request, Response};
+use crate::client::control::{self, Ask, DeviceFlag, Request, Response};
 use crate::client::health::Health;
 use crate::client::next_step;
 use crate::flags::cli::{Flag, Runtime, Said, Status, Stop};
@@ -104,7 +104,7 @@ fn show_status(args: &Status) -> Result<(Health, bool), Failure> {
     let (reports, reported, silent) = match &args.array {
         Some(name) => {
             let Target { server, array } = Target::find(&folder, name);
-            let reported = ask(&folder, &server, &Request::Status { array })?;
+            let reported = ask(&folder, &server, &Ask::Status.of(array))?;
             (report::of_arrays(&reported).to_vec(), reported, false)
         }
         None => {
@@ -166,7 +166,7 @@ fn all(folder: &Path) -> (Vec<Value>, bool) {
 
 /// The answers of all servers that have a socket here. All are asked at once: one that is silent delays no other.
 pub(crate) fn status_of_all(folder: &Path) -> Vec<(String, Result<Response, Failure>)> {
-    ask_all(folder, &Request::Status { array: None })
+    ask_all(folder, &Ask::Status.into())
 }
 
 /// The answers of all servers that have a socket here to the same request.
@@ -214,7 +214,7 @@ pub(crate) fn flag(args: &Flag) -> Result<(), Failure> {
     Meant::of(&folder, &target, Some(&args.array))?;
     let member = name_of_member(&folder, &target, &args.device)?;
     let (flag, clear) = (args.flag.0, args.clear);
-    let request = Request::Flag { member, flag, clear, array: target.array };
+    let request = Ask::Flag { member, flag, clear }.of(target.array);
     let answer = ask(&folder, &target.server, &request)?;
     if args.json {
         return report::print_json(&answer);
@@ -230,7 +230,7 @@ pub(crate) fn name_of_member(folder: &Path, target: &Target, member: &str) -> Re
         return Ok(member.to_owned());
     }
     // A file whose name is known is not opened: it may hang.
-    let report = ask(folder, &target.server, &Request::Status { array: target.array.clone() })?;
+    let report = ask(folder, &target.server, &Ask::Status.of(target.array.clone()))?;
     let known = report::devices(&report).any(|device| device["path"] == *member);
     Ok(if known { member.to_owned() } else { real_name(member) })
 }
@@ -250,8 +250,7 @@ fn real_name(member: &str) -> String {
 /// Refuses to stop an array whose kernel device is mounted, or open exclusively: its users would wait for a server
 /// that is gone.
 fn refuse_used_devices(folder: &Path, server: &str, array: Option<&str>) -> Result<(), Failure> {
-    let Ok(Response::Report(noted)) =
-        control::ask(folder, server, &Request::Status { array: array.map(str::to_owned) })
+    let Ok(Response::Report(noted)) = control::ask(folder, server, &Ask::Status.of(array.map(str::to_owned)))
     else {
         return Ok(());
     };

@@ -4,5 +4,5 @@ mod client;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use brindle_host::control::{BitmapPlace, DeviceFlag, Request, Word};
+pub(crate) use brindle_host::control::{Ask, BitmapPlace, DeviceFlag, Request, Word};
 pub(crate) use client::{Response, ask, stop, takeover};

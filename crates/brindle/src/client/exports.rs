@@ -7,20 +7,16 @@ use serde_json::Value;
 use crate::base::failure::Failure;
 use crate::base::{report, runtime};
 use crate::client::ask::{self, Meant, Target};
-use crate::client::control::Request;
+use crate::client::control::Ask;
 use crate::flags::cli::{Attach, Detach, Disconnect, Export, Runtime, Unexport};
 
 /// Asks for something of an array.
-fn asked(
-    flags: &Runtime,
-    array: &str,
-    request: impl FnOnce(Option<String>) -> Request,
-) -> Result<Value, Failure> {
+fn asked(flags: &Runtime, array: &str, request: Ask) -> Result<Value, Failure> {
     let folder = runtime::folder(flags.folder())?;
     let target = Target::find(&folder, array);
     Meant::of(&folder, &target, Some(array))?;
     let Target { server, array } = target;
-    ask::ask(&folder, &server, &request(array))
+    ask::ask(&folder, &server, &request.of(array))
 }
 
 fn tell(json: bool, answer: &Value, words: &str) -> Result<(), Failure> {
@@ -30,7 +26,7 @@ fn tell(json: bool, answer: &Value, words: &str) -> Result<(), Failure> {
 pub(crate) fn export(args: &Export) -> Result<(), Failure> {
     let limits = args.limits.said();
     let saving = args.save.begin()?;
-    let answer = asked(&args.runtime, &args.array, |array| Request::Export { limits, array })?;
+    let answer = asked(&args.runtime, &args.array, Ask::Export { limits })?;
     if let Some(mut saving) = saving {
         saving.offer(&answer, limits)?;
         saving.keep()?;
@@ -40,7 +36,7 @@ pub(crate) fn export(args: &Export) -> Result<(), Failure> {
 
 pub(crate) fn unexport(args: &Unexport) -> Result<(), Failure> {
     let saving = args.save.begin()?;
-    let answer = asked(&args.runtime, &args.array, |array| Request::Unexport { array })?;
+    let answer = asked(&args.runtime, &args.array, Ask::Unexport)?;
     if let Some(mut saving) = saving {
         saving.withdraw(&answer)?;
         saving.keep()?;
@@ -73,12 +69,12 @@ pub(crate) fn attach(args: &Attach) -> Result<(), Failure> {
     let answer = ask::ask(
         &folder,
         &server,
-        &Request::Attach {
-            array: Some(args.array.clone()),
+        &Ask::Attach {
             index: args.device,
             connections: args.connections,
             dead_timeout: args.dead_timeout.0.div_ceil(1000),
-        },
+        }
+        .of(args.array.clone()),
     )?;
     let device = answer["device"].as_str().unwrap_or_default();
     let more = match (answer["link"].as_str(), answer["remark"].as_str()) {
@@ -92,7 +88,7 @@ pub(crate) fn attach(args: &Attach) -> Result<(), Failure> {
 /// `brindle detach`.
 pub(crate) fn detach(args: &Detach) -> Result<(), Failure> {
     let (folder, server) = server_of(&args.runtime, &args.array)?;
-    let answer = ask::ask(&folder, &server, &Request::Detach { array: Some(args.array.clone()) })?;
+    let answer = ask::ask(&folder, &server, &Ask::Detach.of(args.array.clone()))?;
     let (name, device) =
         (answer["name"].as_str().unwrap_or_default(), answer["device"].as_str().unwrap_or_default());
     tell(args.json, &answer, &format!("{name} is {device} no more; it is served on\n"))
@@ -113,9 +109,9 @@ pub(crate) fn disconnect(args: &Disconnect) -> Result<(), Failure> {
     let answer = match ask::reports(&folder).iter().find(|report| has_volume(report, &args.array)) {
         Some(pool) => {
             let server = pool["server"].as_str().unwrap_or_default();
-            ask::ask(&folder, server, &Request::Disconnect { client, array: Some(args.array.clone()) })?
+            ask::ask(&folder, server, &Ask::Disconnect { client }.of(args.array.clone()))?
         }
-        None => asked(&args.runtime, &args.array, |array| Request::Disconnect { client, array })?,
+        None => asked(&args.runtime, &args.array, Ask::Disconnect { client })?,
     };
     let ended = answer["disconnected"].as_u64().unwrap_or(0);
     tell(args.json, &answer, &format!("{}: {ended} connections were ended\n", args.array))

@@ -8,13 +8,13 @@ use crate::base::failure::Failure;
 use crate::base::replace::replace;
 use crate::base::{report, runtime};
 use crate::client::ask;
-use crate::client::control::{Request, Response};
+use crate::client::control::{Ask, Response};
 use crate::flags::cli::Metrics;
 
 pub(crate) fn metrics(args: &Metrics) -> Result<(), Failure> {
     let folder = runtime::folder(args.runtime.folder())?;
     let (mut all, mut silent) = (Families::default(), None);
-    for (server, answer) in ask::ask_all(&folder, &Request::Metrics { full: args.full }) {
+    for (server, answer) in ask::ask_all(&folder, &Ask::Metrics { full: args.full }.into()) {
         let reported = match answer {
             Ok(Response::Report(reported)) => reported,
             // A server that was killed has no metrics; nor has it had the time to remove its socket.

@@ -12,7 +12,7 @@ use crate::base::scrubs::{FOLDER, Scrubbed};
 use crate::base::sync::SyncReport;
 use crate::base::{report, runtime};
 use crate::client::ask::{Target, ask};
-use crate::client::control::{Request, Word};
+use crate::client::control::{Ask, Word};
 use crate::client::findings;
 use crate::devices::world::seconds_since_1970;
 use crate::flags::cli::Scrub;
@@ -51,10 +51,10 @@ pub(crate) fn scrub(args: &Scrub) -> Result<ExitCode, Failure> {
     let folder = runtime::folder(args.runtime.folder())?;
     let Target { server, array } = Target::meant(&folder, args.array.as_deref())?;
     let state = args.state.as_deref().unwrap_or(Path::new(FOLDER));
-    let look = || one(&ask(&folder, &server, &Request::Status { array: array.clone() })?, &server);
+    let look = || one(&ask(&folder, &server, &Ask::Status.of(array.clone()))?, &server);
     let act = |action: Word| {
         let (max_speed, min_speed) = (args.max_speed.map(|speed| speed.0), None);
-        ask(&folder, &server, &Request::Action { action, max_speed, min_speed, array: array.clone() })
+        ask(&folder, &server, &Ask::Action { action, max_speed, min_speed }.of(array.clone()))
     };
     let first = look()?;
     let text = |field: &str| first["array"][field].as_str().unwrap_or_default().to_owned();

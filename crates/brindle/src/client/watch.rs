@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::base::failure::Failure;
 use crate::base::{report, runtime};
 use crate::client::ask::{self, Target};
-use crate::client::control::Request;
+use crate::client::control::Ask;
 use crate::flags::cli::Watch;
 use frame::frame;
 use history::History;
@@ -101,7 +101,7 @@ fn snapshot(folder: &Path, array: Option<&str>, began: Instant) -> Result<Snapsh
     let reports = match array {
         Some(name) => {
             let Target { server, array } = Target::meant(folder, Some(name))?;
-            let reported = ask::ask(folder, &server, &Request::Status { array })?;
+            let reported = ask::ask(folder, &server, &Ask::Status.of(array))?;
             report::of_arrays(&reported).to_vec()
         }
         None => ask::reports(folder),

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::base::failure::Failure;
 use crate::base::{report, runtime};
 use crate::client::ask::{Meant, Target, ask, name_of_member};
-use crate::client::control::Request;
+use crate::client::control::Ask;
 use crate::commands::detail;
 use crate::devices::host::Host;
 use crate::devices::world::{self, FormerMembers, Newcomer, Search, Terms};
@@ -55,7 +55,7 @@ pub(crate) fn add(args: &Add) -> Result<(), Failure> {
         meant.refuse_doubtful(&folder, &devices, world::block_devices)?;
     }
     let saving = args.save.begin()?;
-    let request = Request::Add { devices: devices.clone(), force, re_add, array: target.array };
+    let request = Ask::Add { devices: devices.clone(), force, re_add }.of(target.array);
     let answer = ask(&folder, &target.server, &request)?;
     if let Some(mut saving) = saving {
         saving.add(&answer, &devices)?;
@@ -141,7 +141,7 @@ pub(crate) fn replace(args: &Replace) -> Result<(), Failure> {
     if !known {
         meant.refuse_doubtful(&folder, std::slice::from_ref(&with), world::block_devices)?;
     }
-    let request = Request::Replace { member, with, force: args.force, array: target.array };
+    let request = Ask::Replace { member, with, force: args.force }.of(target.array);
     let answer = ask(&folder, &target.server, &request)?;
     let array = answer["name"].as_str().unwrap_or_default();
     let text = format!("{} of {array} is being replaced by {named}\n", named_as(&meant.reported, old));
@@ -197,7 +197,7 @@ pub(crate) fn remove(args: &Remove) -> Result<(), Failure> {
         name => name_of_member(&folder, &target, name),
     };
     let devices = names.iter().map(known).collect::<Result<_, _>>()?;
-    let answer = ask(&folder, &target.server, &Request::Remove { devices, array: target.array.clone() })?;
+    let answer = ask(&folder, &target.server, &Ask::Remove { devices }.of(target.array.clone()))?;
     tell(args.json, &removed_text(&list(&answer["removed"])), || Ok(&answer))
 }
 
@@ -218,7 +218,7 @@ pub(crate) fn fail(args: &Fail) -> Result<(), Failure> {
     // A server that does not answer now carries the request out later.
     let reported = Meant::of(&folder, &target, wanted).map(|meant| meant.reported);
     let named = named_as(&reported.unwrap_or_default(), &args.member);
-    let answer = ask(&folder, &target.server, &Request::Fail { member, array: target.array })?;
+    let answer = ask(&folder, &target.server, &Ask::Fail { member }.of(target.array))?;
     if args.json {
         return report::print_json(&answer);
     }

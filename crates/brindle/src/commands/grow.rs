@@ -36,7 +36,7 @@ pub(crate) fn grow(args: &Grow) -> Result<(), Failure> {
     let folder = runtime::folder(args.runtime.folder())?;
     let target = Target::meant(&folder, args.array.as_deref())?;
     Meant::of(&folder, &target, args.array.as_deref())?;
-    let answer = ask(&folder, &target.server, &growth.request(target.array)?)?;
+    let answer = ask(&folder, &target.server, &growth.request()?.of(target.array))?;
     tell(args.json, &growth.described(answer["name"].as_str().unwrap_or_default()), || Ok(&answer))
 }
 

@@ -6,7 +6,7 @@ use brindle_array::{Array, BitmapError, BitmapFile, BitmapSpec};
 use brindle_io::device::Identity;
 
 use crate::base::failure::Failure;
-use crate::client::control::{BitmapPlace, Request};
+use crate::client::control::{Ask, BitmapPlace};
 use crate::devices::world::Make;
 use crate::flags::cli::{Bitmap, Grow};
 
@@ -87,35 +87,29 @@ impl Growth {
         }
     }
 
-    pub(crate) fn request(&self, array: Option<String>) -> Result<Request, Failure> {
+    pub(crate) fn request(&self) -> Result<Ask, Failure> {
         Ok(match self {
-            Self::Bitmap(BitmapSpec { chunk, write_behind, .. }) => Request::Bitmap {
+            Self::Bitmap(BitmapSpec { chunk, write_behind, .. }) => Ask::Bitmap {
                 place: BitmapPlace::Internal,
                 chunk: *chunk,
                 write_behind: *write_behind,
                 force: false,
-                array,
             },
             Self::Filed(Filed { path, chunk, write_behind, force }) => {
                 // The server may run in another folder.
                 let path = std::path::absolute(path);
                 let path = path.map_err(|source| Failure::system("the folder of the file", source))?;
-                Request::Bitmap {
+                Ask::Bitmap {
                     place: BitmapPlace::File { path },
                     chunk: *chunk,
                     write_behind: *write_behind,
                     force: *force,
-                    array,
                 }
             }
-            Self::NoBitmap => Request::Bitmap {
-                place: BitmapPlace::None,
-                chunk: None,
-                write_behind: None,
-                force: false,
-                array,
-            },
-            Self::WriteBehind(count) => Request::WriteBehind { count: *count, array },
+            Self::NoBitmap => {
+                Ask::Bitmap { place: BitmapPlace::None, chunk: None, write_behind: None, force: false }
+            }
+            Self::WriteBehind(count) => Ask::WriteBehind { count: *count },
         })
     }
 

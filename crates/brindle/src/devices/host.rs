@@ -182,6 +182,7 @@ impl Hosted {
             array: self.array.clone(),
             assembly: self.found.assembly.clone(),
             nested: nested.iter().map(Nested::given).collect(),
+            spare_group: None,
             left_out: left_out
                 .iter()
                 .map(|left_out| LeftOut { path: left_out.label.clone(), why: left_out.why.clone() })

@@ -29,13 +29,10 @@ use std::time::Duration;
 
 use brindle_array::Recovery;
 use brindle_export::nbd;
-use brindle_format::md::display_uuid;
 use brindle_host::control::{self, Control, Ended};
 use brindle_host::mailbox::{self, Sender};
 use brindle_host::opening::{Config, MetricsConfig, Opening, Permission};
-use brindle_host::{
-    Any, Configured, ControlHandler, Doors, Exported, Message, Order, Placed, Reload, Service, Snapshot,
-};
+use brindle_host::{Configured, ControlHandler, Doors, Host as _, Message, Order, Reload, Service, Snapshot};
 use brindle_io::device::DeviceAccess;
 use brindle_io::sync::{Either, race};
 use brindle_io::uring::{self, ListenError, SocketFile, SocketRights};
@@ -55,7 +52,7 @@ use access::{AccessFile, Gates, Proofs};
 use announce::{announce, listener};
 pub(crate) use checked::{Checked, check};
 use detached::Detached;
-use joining::Door;
+use joining::Intake;
 pub(crate) use joining::{Joining, JoiningArray, JoiningPool, Joins};
 pub(crate) use notify::starts_within;
 use places::{Address, ListenPlace};
@@ -232,7 +229,7 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     let (ended, control, snapshot) =
         answer_others((opening, flags), &served, listener, sockets, &anew, (&asked, is_daemon))?;
     anew.watch(hung_up)?;
-    if service.pools().iter().any(|pool| pool.waits()) {
+    if service.contents().iter().any(|content| content.waits()) {
         anew.look_for_members();
     }
     let scrapes = scraped.addresses.clone();
@@ -463,79 +460,47 @@ fn start(
         connections: exports.max_connections as usize,
         ..nbd::Config::default()
     };
-    let server = nbd::Server::new(io, config);
-    let arrays = host.arrays();
     let access = access.map(|access| Rc::new(RefCell::new(access)));
     let is_shared = plan.as_ref().is_some_and(|plan| plan.shared_writers);
-    let ways_in = Gates { io: io.clone(), access: access.clone(), is_shared };
-    let mut gates = Vec::new();
-    for hosted in &arrays {
-        let uuid = display_uuid(hosted.found.assembly.uuid).to_string();
-        let gate = ways_in.of(opening, &hosted.name, &uuid);
-        gates.push((Rc::clone(hosted), Rc::clone(&gate)));
-        let assembly = &hosted.found.assembly;
-        let description = format!("{} of {} members", assembly.level().name(), assembly.roles.len());
-        server
-            .add_guarded(&hosted.name, &description, Rc::new(Any::Array(hosted.array.clone())), gate)
-            .map_err(|error| Failure::Usage(error.to_string()))?;
-    }
+    let gates = Gates { io: io.clone(), access: access.clone(), is_shared };
     let addresses: Vec<Address> = listening.iter().map(|(_, address)| address.clone()).collect();
-    let disks = plan.map(|plan| plan.start(io, &portals, config, &gates)).transpose()?;
-    let volumes = disks.as_ref().map(|disks| disks.volumes(io));
-    let several = opening.own_names || arrays.len() + pools.len() > 1;
-    let listener = listener(json);
-    let exported = gates.iter().map(|(hosted, gate)| {
-        let export = several.then_some(&*hosted.name);
-        let placed = Placed {
-            addresses: addresses.iter().map(|address| address.uri(export)).collect(),
-            targets: disks.as_ref().map(|disks| disks.uris(hosted)).unwrap_or_default(),
-            server: several.then(|| name.clone()),
-            group: groups::of(&opening.policies.spare_groups, &hosted.name).map(str::to_owned),
-            folder: std::env::current_dir().ok(),
-            gate: Rc::clone(gate),
-        };
-        Exported::new(io, hosted.given(), placed, &listener)
-    });
-    let (exported, io) = (exported.collect(), io.clone());
+    let nbd = nbd::Server::new(io, config);
+    let uris = move |export: Option<&str>| addresses.iter().map(|address| address.uri(export)).collect();
+    let mut doors = Doors::new(nbd.clone(), Rc::new(uris));
+    let initiators = plan.map(|plan| plan.start(io, &portals, config));
+    if let Some(started) = &initiators {
+        doors = doors.with_iscsi(started.server.clone(), started.volumes(io));
+    }
+    let initiators = initiators.map(|started| started.server);
+    let (arrays, io) = (host.arrays(), io.clone());
+    let is_named = opening.own_names || arrays.len() + pools.len() > 1;
     let world = Rc::new(host.into_world());
-    let devices = Rc::new(Ring(Rc::clone(&world)));
-    let doors = Doors { nbd: server, iscsi: disks.map(|disks| disks.server) };
-    let (nbd, iscsi) = (doors.nbd.clone(), doors.iscsi.clone());
-    let (targets, initiators) = (volumes.zip(iscsi.clone()), iscsi.clone());
-    let service = Service::new(&io, name, devices, doors, exported, Rc::clone(&listener));
+    let listener = listener(json);
+    let service = Service::new(&io, name, Rc::new(Ring(Rc::clone(&world))), doors, Rc::clone(&listener));
+    let intake = Intake { service: Rc::clone(&service), world: Rc::clone(&world), gates, listener, is_named };
+    let arrays = arrays.iter().map(|hosted| intake.array(hosted, opening));
+    let pools = opened.into_iter().map(|opened| intake.pool(opened, opening));
+    for content in arrays.chain(pools) {
+        if let Err(why) = service.take_in(&content) {
+            io.block_on(service.refuse(&content));
+            let why = intake.close(&content.devices(&*service), Failure::Refused(why.to_string()));
+            unserved.leave(content.name(), &content.uuid(), why)?;
+        }
+    }
     let (to, files) = mailbox::mailbox(&io);
-    drop(io.spawn(access::admit(files, access, Rc::clone(&service), initiators)));
+    drop(io.spawn(access::admit(files, access, Rc::clone(&service), initiators.clone())));
     let secrets = exports.iscsi.as_ref().and_then(|iscsi| iscsi.secrets.clone());
     let access = exports.access.clone();
     let reading = Mutex::default();
     let admission = Admission { certificates, access, only, proofs, secrets, bearer, to, reading };
     let anew = Anew { admission, settings: None, looks: AtomicBool::new(false), json };
-    let door = Door {
-        service: Rc::clone(&service),
-        world: Rc::clone(&world),
-        addresses: Rc::from(addresses),
-        targets,
-        gates: ways_in,
-        listener,
-    };
-    // Where there are none nothing else gets a turn, either: its events come behind the first line.
-    if !opened.is_empty() {
-        io.block_on(async {
-            for opened in opened {
-                let (name, uuid) = (opened.pool.label().name.clone(), opened.pool.label().pool.to_string());
-                if let Err(why) = door.offer_pool(opening, opened).await {
-                    unserved.leave(&name, &uuid, why)?;
-                }
-            }
-            Ok::<_, Failure>(())
-        })?;
-    }
     places::serve(&nbd, listening, anew.admission.certificates.as_ref());
-    if let Some(iscsi) = iscsi {
-        iscsi::serve(&iscsi, portals);
+    if let Some(initiators) = initiators {
+        iscsi::serve(&initiators, portals);
     }
     let (to, asked) = mailbox::mailbox(&io);
-    drop(io.spawn(joining::take_in(asked, door)));
+    // Whatever comes later has a name of its own.
+    drop(io.spawn(joining::take_in(asked, Intake { is_named: true, ..intake })));
     let joins = joining::configured(&service, to, configured, unserved);
     Ok((Served { service, world }, anew, sockets, joins))
 }
@@ -548,9 +513,7 @@ async fn run(
     ended: &Shutdown,
     (opening, tells_of_devices): (&Opening, bool),
 ) -> Result<(), Failure> {
-    for exported in service.arrays() {
-        exported.resync();
-    }
+    service.begin();
     drop(world.io.spawn(Rc::clone(service).attach_again()));
     let volumes = opening.volumes.clone();
     let attached =
@@ -559,12 +522,12 @@ async fn run(
     if tells_of_devices {
         drop(world.io.spawn(notify::ready_behind(made, world.io.clone())));
     }
-    service.share_spares();
+    brindle_host::share_spares(service.clone());
     if opening.policies.re_add {
-        world.io.spawn(Rc::clone(service).take_again());
+        world.io.spawn(brindle_host::take_again(service.clone()));
     }
     if opening.policies.re_add_returned {
-        service.take_those_that_return();
+        brindle_host::take_those_that_return(service.clone());
     }
     if let Some(every) = notify::watchdog() {
         let (io, every) = (world.io.clone(), brindle_io::Duration::from_micros(every.as_micros() as u64));

@@ -10,7 +10,7 @@ use crate::base::failure::Failure;
 use crate::base::{path, report};
 use crate::client::ask::{Target, ask, stop_here};
 use crate::client::choice::waiting;
-use crate::client::control::{Request, Word};
+use crate::client::control::{Ask, Request, Word};
 use crate::client::monitor::Receivers;
 
 /// The longest file of settings.
@@ -251,7 +251,7 @@ impl RunningSettings {
             if before != after {
                 let limits =
                     Some(after.unwrap_or(RateLimits { burst: RateLimits::BURST, ..RateLimits::default() }));
-                self.ask(&Request::Export { limits, array: Some(name.clone()) })?;
+                self.ask(&Ask::Export { limits }.of(name.clone()))?;
                 reported.push(format!("limits of {name} are changed"));
             }
         }
@@ -267,7 +267,7 @@ impl RunningSettings {
         let bytes = |speed: Option<std::num::NonZeroU64>| Some(speed.map_or(0, Into::into));
         let (max_speed, min_speed) = (bytes(new.tuning.max_speed), bytes(new.tuning.min_speed));
         for (name, _) in self.arrays() {
-            self.ask(&Request::Action { action: Word::Speed, max_speed, min_speed, array: Some(name) })?;
+            self.ask(&Ask::Action { action: Word::Speed, max_speed, min_speed }.of(name))?;
         }
         reported.push("speeds of processes are changed".to_owned());
         Ok(())
@@ -288,7 +288,7 @@ impl RunningSettings {
     }
 
     fn reports(&self, uuid: impl Fn(&serde_json::Value) -> Option<&str>) -> Vec<(String, String)> {
-        let reported = self.ask(&Request::Status { array: None }).unwrap_or_default();
+        let reported = self.ask(&Ask::Status.into()).unwrap_or_default();
         let named = |report: &serde_json::Value| {
             Some((report["name"].as_str()?.to_owned(), uuid(report)?.to_owned()))
         };

@@ -12,21 +12,26 @@ pub const VERSION: u32 = 8;
 
 /// A request to a running server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// The request itself.
+    #[serde(flatten)]
+    pub ask: Ask,
+    /// The array or pool that it is for: its name, its UUID or one of its members. By default all that the server has
+    /// (`status`, `stop`), the one that has the member (`fail`, `flag`), else the only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<String>,
+}
+
+/// A question or an order, whichever array it is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case")]
-pub enum Request {
+pub enum Ask {
     /// Report the status.
-    Status {
-        /// The array: its name, its UUID or one of its members. All that the server has, if none is named.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        array: Option<String>,
-    },
+    Status,
     /// Take a member out of service.
     Fail {
         /// Path as given to `serve`, or role number.
         member: String,
-        /// The array, by name, UUID or a member; by default the one that has the member.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        array: Option<String>,
     },
     /// Set a flag of a device, or clear it.
     Flag {
@@ -37,9 +42,6 @@ pub enum Request {
         /// Clear the flag.
         #[serde(default)]
         clear: bool,
-        /// The array, by name, UUID or a member; by default the one that has the member.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        array: Option<String>,
     },
     /// Begin, pause or end a process of an array.
     Action {
@@ -51,9 +53,6 @@ pub enum Request {
         /// Least bytes a second, where possible, whatever clients ask for; 0 for none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         min_speed: Option<u64>,
-        /// The array, by name, UUID or a member; by default the only one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        array: Option<String>,
     },
     /// Take devices into an array.
     Add {
@@ -66,9 +65,6 @@ pub enum Request {
         /// Take them only as the members that they were.
         #[serde(default)]
         re_add: bool,
-        /// The array, by name, UUID or a member; by default the only one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        array: Option<String>,
     },
     /// Replace a member that still works.
     Replace {
@@ -79,17 +75,11 @@ pub enum Request {
         /// Content of the new one may be lost.
         #[serde(default)]
         force: bool,
-        /// The array, by name, UUID or a member; by default the only one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        array: Option<String>,
     },
     /// Let devices go that are not in use.
     Remove {
         /// Paths as they were given, numbers of roles, `failed` or `detached`.
         devices: Vec<String>,
-        /// The array, by name, UUID or a member; by default the only one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        array: Option<String>,
     },
     /// Give an array a write-intent bitmap, move it, or take it away.
     Bitmap {
@@ -104,46 +94,28 @@ pub enum Request {
         /// An existing file may be overwritten.
         #[serde(default)]
         force: bool,
-        /// The array, by name, UUID or a member; by default the only one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        array: Option<String>,
     },
     /// Set the limit of write-behind.
     WriteBehind {
         /// Writes that may lag behind.
         count: u32,
-        /// The array, by name, UUID or a member; by default the only one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        array: Option<String>,
     },
     /// Offer an array to clients again, with other limits if some are said.
     Export {
         /// The new limits; the present ones if left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limits: Option<RateLimits>,
-        /// The array, by name, UUID or a member; by default the only one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        array: Option<String>,
     },
     /// Offer an array to no client any more, and end the connections of those that use it. It runs on.
-    Unexport {
-        /// The array, by name, UUID or a member; by default the only one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        array: Option<String>,
-    },
+    Unexport,
     /// End connections of clients.
     Disconnect {
         /// An address, a name that was proved, or the name of an initiator; all, if none is named.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         client: Option<String>,
-        /// The array, by name, UUID or a member; by default the only one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        array: Option<String>,
     },
     /// Make a device of the kernel of an array or of a volume of a pool.
     Attach {
-        /// The array, or POOL/VOLUME.
-        array: Option<String>,
         /// The number of the device: /dev/nbdN; the first that is free if it is not said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         index: Option<u32>,
@@ -153,10 +125,7 @@ pub enum Request {
         dead_timeout: u64,
     },
     /// End such a device.
-    Detach {
-        /// The array, POOL/VOLUME or the device.
-        array: Option<String>,
-    },
+    Detach,
     /// Make a volume of a pool, and offer it to clients.
     VolumeCreate {
         /// The pool.
@@ -186,11 +155,7 @@ pub enum Request {
         force: bool,
     },
     /// Drain, flush, mark clean, end.
-    Stop {
-        /// The array, by name, UUID or a member: the others go on. By default the whole server stops.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        array: Option<String>,
-    },
+    Stop,
     /// Drain, flush, mark clean, then hand the listening sockets to the process that asks, and end when it serves.
     Takeover {
         /// The Unix socket, by its absolute path, on which that process waits for them.
@@ -215,48 +180,71 @@ pub enum Request {
     },
 }
 
+impl Ask {
+    /// The word for it, as the protocol has it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Fail { .. } => "fail",
+            Self::Flag { .. } => "flag",
+            Self::Action { .. } => "action",
+            Self::Add { .. } => "add",
+            Self::Replace { .. } => "replace",
+            Self::Remove { .. } => "remove",
+            Self::Bitmap { .. } => "bitmap",
+            Self::WriteBehind { .. } => "write-behind",
+            Self::Export { .. } => "export",
+            Self::Unexport => "unexport",
+            Self::Disconnect { .. } => "disconnect",
+            Self::Attach { .. } => "attach",
+            Self::Detach => "detach",
+            Self::VolumeCreate { .. } => "volume-create",
+            Self::VolumeRename { .. } => "volume-rename",
+            Self::VolumeDestroy { .. } => "volume-destroy",
+            Self::Stop => "stop",
+            Self::Takeover { .. } => "takeover",
+            Self::Version => "version",
+            Self::Metrics { .. } => "metrics",
+            Self::Settings => "settings",
+            Self::Reload => "reload",
+            Self::Incremental { .. } => "incremental",
+        }
+    }
+
+    /// This request for an array or a pool; with `None` for the one that it is for by default.
+    pub fn of(self, array: impl Into<Option<String>>) -> Request {
+        Request { ask: self, array: array.into() }
+    }
+}
+
+impl From<Ask> for Request {
+    fn from(ask: Ask) -> Self {
+        ask.of(None)
+    }
+}
+
 impl Request {
     /// The array or pool that it names.
-    pub fn array(&self) -> Option<&str> {
-        match self {
-            Self::Status { array }
-            | Self::Fail { array, .. }
-            | Self::Flag { array, .. }
-            | Self::Action { array, .. }
-            | Self::Add { array, .. }
-            | Self::Replace { array, .. }
-            | Self::Remove { array, .. }
-            | Self::Bitmap { array, .. }
-            | Self::WriteBehind { array, .. }
-            | Self::Export { array, .. }
-            | Self::Unexport { array }
-            | Self::Disconnect { array, .. }
-            | Self::Attach { array, .. }
-            | Self::Detach { array }
-            | Self::Stop { array } => array.as_deref(),
-            Self::VolumeCreate { pool, .. }
-            | Self::VolumeRename { pool, .. }
-            | Self::VolumeDestroy { pool, .. } => Some(pool),
-            Self::Takeover { .. }
-            | Self::Version
-            | Self::Metrics { .. }
-            | Self::Settings
-            | Self::Reload
-            | Self::Incremental { .. } => None,
+    pub fn named(&self) -> Option<&str> {
+        match &self.ask {
+            Ask::VolumeCreate { pool, .. }
+            | Ask::VolumeRename { pool, .. }
+            | Ask::VolumeDestroy { pool, .. } => Some(pool),
+            _ => self.array.as_deref(),
         }
     }
 
     /// Time that the arrays' thread may take. Requests that add devices take longer, since devices are examined and
     /// locks waited for. Requests to an array that may hang get a timely answer, which says that the work goes on.
     pub fn patience(&self) -> Duration {
-        match self {
-            Self::Version
-            | Self::Metrics { .. }
-            | Self::Settings
-            | Self::Status { .. }
-            | Self::Fail { .. }
-            | Self::Stop { .. }
-            | Self::Takeover { .. } => Duration::from_millis(800),
+        match self.ask {
+            Ask::Version
+            | Ask::Metrics { .. }
+            | Ask::Settings
+            | Ask::Status
+            | Ask::Fail { .. }
+            | Ask::Stop
+            | Ask::Takeover { .. } => Duration::from_millis(800),
             _ => Duration::from_secs(10),
         }
     }
@@ -360,7 +348,11 @@ pub enum Ended {
 /// # Errors
 /// The answer to a line that is not a request.
 pub fn request(line: &[u8]) -> Result<Request, Answer> {
-    serde_json::from_slice(line).map_err(|error| Answer::Error(format!("not a request: {error}")))
+    serde_json::from_slice(line).map_err(|error| {
+        // Alone, the part that says what is asked tells the column of what is wrong in it.
+        let error = serde_json::from_slice::<Ask>(line).err().unwrap_or(error);
+        Answer::Error(format!("not a request: {error}"))
+    })
 }
 
 /// An answer as a line.

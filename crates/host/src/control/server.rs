@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
 
-use super::message::{self, Answer, Ended, Request};
+use super::message::{self, Answer, Ask, Ended, Request};
 use super::peer::{Peer, PeerStep, Then, Turn};
 
 /// Clients at a time; of more, those that have been silent the longest are dropped.
@@ -314,7 +314,7 @@ fn tell_end(peer: &mut Peer, ended: &Ended, now: Instant) {
 /// Owes the client an answer, if it waits for one.
 fn answer_to(peer: &mut Peer, answer: &Answer, now: Instant) {
     let PeerStep::Waiting { request, .. } = &peer.step else { return };
-    let waits = matches!(request, Request::Stop { .. } | Request::Takeover { .. });
+    let waits = matches!(request.ask, Ask::Stop | Ask::Takeover { .. });
     let stays = waits && matches!(answer, Answer::Ok(_));
     peer.tell(message::line(answer), if stays { Then::Stay } else { Then::Close }, now);
 }

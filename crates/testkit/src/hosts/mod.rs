@@ -13,7 +13,10 @@ use std::rc::Rc;
 use brindle_array::{Access, Array, OpenConfig, Recovery, RoleState};
 use brindle_export::nbd;
 use brindle_format::md::Uuid;
-use brindle_host::{Exported, HostError, Hosted, Listener, News, Placed, Service};
+use brindle_host::{
+    Content, HostError, Hosted, Listener, News, Placed, ServedArray, Service, all_of, share_spares,
+    take_again, take_those_that_return,
+};
 use brindle_io::sim::{Model, Sim};
 use brindle_io::{Duration, Instant, MemberId, Pool};
 use brindle_layout::Level;
@@ -156,15 +159,15 @@ impl Subject for Hosts {
         let drives = Drives::new(&scene.sim, io, &pool, &self.drives, scene.boot);
         let server = nbd::Server::new(io, nbd::Config { memory: POOL, ..nbd::Config::default() });
         let devices = Rc::new(drives.clone());
-        let service =
-            Service::new(io, "host".to_owned(), devices, server.into(), Vec::new(), self.listener());
+        let service = Service::new(io, "host".to_owned(), devices, server.into(), self.listener());
         let running = Running { service, drives, pool, away: RefCell::default() };
         for kept in &self.arrays {
             self.start(kept, &running, scene).await?;
         }
-        running.service.share_spares();
-        running.service.take_those_that_return();
-        Rc::clone(&running.service).take_again().await;
+        running.service.begin();
+        share_spares(running.service.clone());
+        take_those_that_return(running.service.clone());
+        take_again(running.service.clone()).await;
         Ok(running)
     }
 
@@ -257,14 +260,14 @@ impl Hosts {
             array,
             assembly,
             nested: Vec::new(),
+            spare_group: Some("all".to_owned()),
             left_out: Vec::new(),
             devices: ids,
             files: Vec::new(),
         };
-        let placed = Placed { group: Some("all".to_owned()), ..Placed::default() };
-        let exported = Exported::new(&scene.io, hosted, placed, &self.listener());
-        exported.resync();
-        open.service.serve(exported).map_err(|why| Broken::Order("serve", why.into()))
+        let content: Rc<dyn Content> =
+            ServedArray::new(&scene.io, hosted, Placed::default(), &self.listener());
+        open.service.take_in(&content).map_err(|why| Broken::Order("serve", why.into()))
     }
 
     /// Asks an array for one thing after the other. One that was stopped is waited for.
@@ -276,8 +279,8 @@ impl Hosts {
         let mut load = Load::new(Random::stream(scene.seed, stream + 1 + (scene.boot << 8)), size, mix);
         for _ in 0..REQUESTS {
             scene.io.sleep(Duration::from_millis(random.below(PAUSE_MS))).await;
-            let Some(exported) = open.service.array(kept.name) else { continue };
-            let array = exported.array().clone();
+            let Some(served) = open.served(kept) else { continue };
+            let array = served.array().clone();
             let client = Client::new(array, open.pool.clone(), Rc::clone(&kept.oracle));
             match client.ask(load.next_request()).await {
                 Ok(()) | Err(Trouble::Refused(_, VolumeError::Stopping)) => {}
@@ -309,21 +312,26 @@ impl Hosts {
 }
 
 impl Running {
+    /// An array as the host serves it.
+    fn served(&self, kept: &HostedArray) -> Option<Rc<ServedArray>> {
+        all_of::<ServedArray>(&*self.service).into_iter().find(|served| served.name() == kept.name)
+    }
+
     fn array(&self, kept: &HostedArray) -> Result<Array, Broken> {
-        let exported = self.service.array(kept.name).ok_or(Broken::NotServed(kept.name))?;
-        Ok(exported.array().clone())
+        let served = self.served(kept).ok_or(Broken::NotServed(kept.name))?;
+        Ok(served.array().clone())
     }
 
     /// No device is one of two arrays, and all are open.
     fn judge_owners(&self) -> Result<(), Broken> {
         let mut known: Vec<MemberId> = Vec::new();
-        for exported in self.service.arrays() {
-            let own = exported.array().detail().devices;
+        for served in all_of::<ServedArray>(&*self.service) {
+            let own = served.array().detail().devices;
             if let Some(device) = own.iter().find(|device| known.contains(&device.id)) {
                 return Err(Broken::TwoOwners(device.label.clone()));
             }
             if let Some(device) = own.iter().find(|device| !self.drives.is_open(&device.label)) {
-                return Err(Broken::Closed(device.label.clone(), exported.name().to_owned()));
+                return Err(Broken::Closed(device.label.clone(), served.name().to_owned()));
             }
             known.extend(own.iter().map(|device| device.id));
         }

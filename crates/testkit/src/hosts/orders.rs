@@ -1,11 +1,10 @@
 //! Orders and accidents: one at a time, within what the arrays can bear.
 
 use std::path::PathBuf;
-use std::rc::Rc;
 
 use brindle_array::{Array, DeviceState};
-use brindle_host::control::{Request, Word};
-use brindle_host::{HostError, MISSING};
+use brindle_host::control::{Ask, Request, Word};
+use brindle_host::{HostError, MISSING, take_again};
 use brindle_io::Duration;
 
 use super::{Broken, HostedArray, Hosts, Running};
@@ -24,8 +23,8 @@ impl Hosts {
         random: &mut Random,
     ) -> Result<(), Broken> {
         let kept = random.pick(&self.arrays);
-        let Some(exported) = open.service.array(kept.name) else { return Ok(()) };
-        let array = exported.array();
+        let Some(served) = open.served(kept) else { return Ok(()) };
+        let array = served.array();
         // Nothing more is taken from an array than it can bear: one device at a time.
         let is_whole = array.detail().in_sync() == array.detail().roles.len()
             && array.process().is_none()
@@ -38,12 +37,12 @@ impl Hosts {
             3 if is_whole => open.replace_one(kept, array, random).await?,
             4 => open.bring_back(scene),
             5 => open.add_missing(kept.name).await,
-            6 => open.ask(Request::Remove { devices: vec!["failed".to_owned()], array: named(kept) }).await,
+            6 => open.ask(Ask::Remove { devices: vec!["failed".to_owned()] }.of(named(kept))).await,
             7 if is_whole => self.start_again(kept, open, scene).await?,
             _ => {
                 let action = *random.pick(&[Word::Check, Word::Resume, Word::Repair]);
                 let (max_speed, min_speed) = (None, None);
-                open.ask(Request::Action { action, max_speed, min_speed, array: named(kept) }).await;
+                open.ask(Ask::Action { action, max_speed, min_speed }.of(named(kept))).await;
             }
         }
         Ok(())
@@ -51,11 +50,11 @@ impl Hosts {
 
     /// Stops an array by its name, and starts it again from its drives.
     async fn start_again(&self, kept: &HostedArray, open: &Running, scene: &Scene) -> Result<(), Broken> {
-        let exported = open.service.array(kept.name).ok_or(Broken::NotServed(kept.name))?;
-        let stopped = open.service.stop_one(&exported, STOPPING).await;
+        let content = open.service.content(kept.name).ok_or(Broken::NotServed(kept.name))?;
+        let stopped = open.service.stop_one(&content, STOPPING).await;
         stopped.map_err(|why| Broken::Order("stop", why.into()))?;
         self.start(kept, open, scene).await?;
-        Rc::clone(&open.service).take_again().await;
+        take_again(open.service.clone()).await;
         Ok(())
     }
 }
@@ -75,7 +74,7 @@ impl Running {
 
     async fn fail_one(&self, kept: &HostedArray, array: &Array, random: &mut Random) -> Result<(), Broken> {
         let Some(member) = member(array, random) else { return Ok(()) };
-        match self.service.ask(Request::Fail { member, array: named(kept) }).await {
+        match self.service.ask(Ask::Fail { member }.of(named(kept))).await {
             // It has failed by itself meanwhile, or is not on record yet.
             Ok(_) | Err(HostError::Stays { .. } | HostError::StillInService(_)) => Ok(()),
             Err(why) => Err(Broken::Order("fail", why.into())),
@@ -92,15 +91,14 @@ impl Running {
         let spare = array.detail().devices.into_iter().find(|device| device.state == DeviceState::Spare);
         let (Some(member), Some(spare)) = (member(array, random), spare) else { return Ok(()) };
         let with = PathBuf::from(spare.label);
-        self.ask(Request::Replace { member, with, force: false, array: named(kept) }).await;
+        self.ask(Ask::Replace { member, with, force: false }.of(named(kept))).await;
         Ok(())
     }
 
     /// All former members of an array that can be found are re-added.
     pub(super) async fn add_missing(&self, array: &str) {
         let devices = vec![PathBuf::from(MISSING)];
-        let array = Some(array.to_owned());
-        self.ask(Request::Add { devices, force: false, re_add: true, array }).await;
+        self.ask(Ask::Add { devices, force: false, re_add: true }.of(array.to_owned())).await;
     }
 
     /// Asks for something that may be refused.

@@ -9,8 +9,8 @@ use brindle_array::{OpenConfig, Recovery};
 use brindle_export::nbd;
 use brindle_format::md::Uuid;
 use brindle_host::{
-    Coming, Devices, Exported, Found, Hosted, Listener, Made, NewBitmapFile, Newcomer, News, Pending, Placed,
-    Refused, Search, Service, Source, Terms,
+    Coming, Content, Devices, Found, Host, Hosted, Listener, Made, NewBitmapFile, Newcomer, News, Pending,
+    Placed, Refused, Search, ServedArray, Service, Source, Terms,
 };
 use brindle_io::device::Identity;
 use brindle_io::{Duration, MemberId};
@@ -118,24 +118,26 @@ fn a_host_runs_on_members_in_memory() {
         array: array.clone(),
         assembly,
         nested: Vec::new(),
+        spare_group: None,
         left_out: Vec::new(),
         devices: world.ids.clone(),
         files: Vec::new(),
     };
-    let exported = Exported::new(&world.io, hosted, Placed::default(), &listener);
+    let served = ServedArray::new(&world.io, hosted, Placed::default(), &listener);
+    let content: Rc<dyn Content> = served.clone();
     let spare = Spare { id: world.bench.add_ram(shape.device_bytes()), closed: Rc::clone(&closed) };
     let id = spare.id;
     let server = nbd::Server::new(&world.io, nbd::Config { memory: 1 << 20, ..nbd::Config::default() });
     let devices = Rc::new(spare);
-    let service = Service::new(&world.io, "host".to_owned(), devices, server.into(), Vec::new(), listener);
-    service.serve(Rc::clone(&exported)).unwrap();
+    let service = Service::new(&world.io, "host".to_owned(), devices, server.into(), listener);
+    service.take_in(&content).unwrap();
     world.io.block_on(async {
         let file = tempfile::tempfile().unwrap();
         let given = vec![("mine".into(), file.into())];
-        let why = service.add_given(&exported, given, Coming::default()).await.expect_err("a file");
+        let why = served.add_given(&*service, given, Coming::default()).await.expect_err("a file");
         assert_eq!(why.to_string(), "mine: it is not in RAM");
-        let added = service.add(&exported, vec!["spare".into()], Coming::default()).await.unwrap();
-        assert_eq!(added.added, Some(vec!["spare".to_owned()]));
+        let added = served.add(&*service, vec!["spare".into()], Coming::default()).await.unwrap();
+        assert_eq!(added.joined.unwrap()[0].path, "spare");
         array.fail(0).await.unwrap();
         for _ in 0..4000 {
             if array.detail().in_sync() == 2 && array.process().is_none() {
@@ -146,8 +148,8 @@ fn a_host_runs_on_members_in_memory() {
         assert_eq!(array.detail().in_sync(), 2);
         assert!(array.detail().devices.iter().any(|device| device.id == id && device.role == Some(0)));
         assert_eq!(service.status().all().len(), 1);
-        service.stop_one(&exported, Duration::from_secs(60)).await.unwrap();
-        assert!(service.arrays().is_empty());
+        service.stop_one(&content, Duration::from_secs(60)).await.unwrap();
+        assert!(service.contents().is_empty());
     });
     assert!(closed.borrow().contains(&id), "{closed:?}");
     for kind in ["member-failed", "recovery-ended", "stopped"] {

@@ -15,7 +15,7 @@ use super::{Target, ask, real_name, status_of_all};
 use crate::base::deadline::within;
 use crate::base::failure::Failure;
 use crate::base::{look, report, runtime};
-use crate::client::control::{Request, Response};
+use crate::client::control::{Ask, Response};
 use crate::devices::world;
 
 /// Time that all files that could be members of another array may take.
@@ -36,7 +36,7 @@ impl Meant {
     /// Asks the server for its arrays. Prints on standard error which array was taken, if it was given to the server
     /// in another folder than this command's and is not named by its UUID or a member.
     pub(crate) fn of(folder: &Path, target: &Target, wanted: Option<&str>) -> Result<Self, Failure> {
-        let reported = ask(folder, &target.server, &Request::Status { array: target.array.clone() })?;
+        let reported = ask(folder, &target.server, &Ask::Status.of(target.array.clone()))?;
         let by_name_alone = wanted.is_none_or(|wanted| !is_certain(&reported, wanted));
         if by_name_alone && !is_given_here(&reported) {
             let name = wanted.unwrap_or(&target.server);

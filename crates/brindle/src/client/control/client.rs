@@ -10,7 +10,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockop
 
 use crate::base::failure::Failure;
 use crate::base::runtime;
-use brindle_host::control::{Answer, Ended, Request};
+use brindle_host::control::{Answer, Ask, Ended, Request};
 
 /// Time beyond that of a request: a server that works answers in that time, however its array does.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -46,7 +46,7 @@ pub(crate) fn stop(
     waiting: impl FnOnce(),
 ) -> Result<Option<serde_json::Value>, Failure> {
     let Some(mut line) = Line::open(folder, name)? else { return Ok(None) };
-    let answer = line.ask(&Request::Stop { array })?;
+    let answer = line.ask(&Ask::Stop.of(array))?;
     match line.last_words(folder, waiting)? {
         Some(Ended::Badly { why }) => Err(Failure::Refused(why)),
         Some(Ended::Well) => Ok(Some(answer)),
@@ -60,7 +60,7 @@ pub(crate) fn stop(
 pub(crate) fn takeover(folder: &Path, name: &str, socket: PathBuf) -> Result<Option<()>, Failure> {
     let Some(mut line) = Line::open(folder, name)? else { return Ok(None) };
     let refused = |why| Failure::Refused(format!("'{name}' is not taken over: {why}"));
-    line.ask(&Request::Takeover { socket }).map_err(|failure| match failure {
+    line.ask(&Ask::Takeover { socket }.into()).map_err(|failure| match failure {
         Failure::Refused(why) => refused(why),
         other => other,
     })?;
@@ -140,8 +140,7 @@ impl Line {
         while is_late(&read) {
             read = self.stream.read_until(b'\n', &mut words);
             if is_late(&read)
-                && let Err(silent @ Failure::NoServer(_)) =
-                    ask(folder, &self.name, &Request::Status { array: None })
+                && let Err(silent @ Failure::NoServer(_)) = ask(folder, &self.name, &Ask::Status.into())
             {
                 return Err(silent);
             }

@@ -17,9 +17,9 @@ struct Echo(Mutex<Vec<Reply>>);
 
 impl Handler for Echo {
     fn begin(&self, request: Request, reply: Reply) {
-        match request {
-            Request::Fail { member, .. } if member == "hangs" => self.0.lock().unwrap().push(reply),
-            request => reply.send(Answer::Ok(serde_json::to_value(request).unwrap())),
+        match &request.ask {
+            Ask::Fail { member } if member == "hangs" => self.0.lock().unwrap().push(reply),
+            _ => reply.send(Answer::Ok(serde_json::to_value(request).unwrap())),
         }
     }
 
@@ -75,13 +75,13 @@ fn report(folder: &Path, request: &Request) -> serde_json::Value {
 
 #[test]
 fn requests_have_a_stable_shape() {
-    let fail = Request::Fail { member: "/dev/sda".into(), array: None };
+    let fail = Ask::Fail { member: "/dev/sda".into() }.of(None);
     let text = serde_json::to_string(&fail).unwrap();
     assert_eq!(text, r#"{"ask":"fail","member":"/dev/sda"}"#);
     assert_eq!(serde_json::from_str::<Request>(&text).unwrap(), fail);
-    let one = Request::Stop { array: Some("b".into()) };
+    let one = Ask::Stop.of(String::from("b"));
     assert_eq!(serde_json::to_string(&one).unwrap(), r#"{"ask":"stop","array":"b"}"#);
-    assert_eq!(serde_json::from_str::<Request>(r#"{"ask":"stop"}"#).unwrap(), Request::Stop { array: None });
+    assert_eq!(serde_json::from_str::<Request>(r#"{"ask":"stop"}"#).unwrap(), Ask::Stop.of(None));
     assert_eq!(serde_json::to_string(&Answer::Error("no".into())).unwrap(), r#"{"error":"no"}"#);
     assert_eq!(serde_json::to_string(&Ended::Well).unwrap(), r#"{"ended":"well"}"#);
     let badly = Ended::Badly { why: "so".into() };
@@ -91,7 +91,7 @@ fn requests_have_a_stable_shape() {
 #[test]
 fn a_server_answers_and_garbage_is_told_so() {
     let place = Place::new("answers");
-    assert_eq!(report(&place.folder, &Request::Status { array: None }), json!({"ask": "status"}));
+    assert_eq!(report(&place.folder, &Ask::Status.into()), json!({"ask": "status"}));
     for garbage in [&b"{\"ask\":\"dance\"}\n"[..], b"\n", b"\xff\x00{\n", &[b'x'; 80_000]] {
         let answer = place.say(garbage);
         assert!(answer.starts_with(r#"{"error":"not a request"#), "{answer}");
@@ -99,10 +99,8 @@ fn a_server_answers_and_garbage_is_told_so() {
     // A client that hangs up after half a line, or before the answer, disturbs no other.
     place.connect().write_all(b"{\"ask\":").unwrap();
     place.connect().write_all(b"{\"ask\":\"status\"}\n").unwrap();
-    assert_eq!(report(&place.folder, &Request::Status { array: None }), json!({"ask": "status"}));
-    let Err(missing) = ask(&place.folder, "b", &Request::Status { array: None }) else {
-        panic!("no such server")
-    };
+    assert_eq!(report(&place.folder, &Ask::Status.into()), json!({"ask": "status"}));
+    let Err(missing) = ask(&place.folder, "b", &Ask::Status.into()) else { panic!("no such server") };
     let missing = missing.to_string();
     assert!(missing.contains("array 'b'") && missing.ends_with("servers there: a"), "{missing}");
 }
@@ -120,18 +118,18 @@ fn silence_and_half_lines_are_dropped_and_disturb_nobody() {
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
     });
-    assert_eq!(report(&place.folder, &Request::Status { array: None }), json!({"ask": "status"}));
+    assert_eq!(report(&place.folder, &Ask::Status.into()), json!({"ask": "status"}));
     for stream in silent.iter().chain([&half]) {
         assert_eq!(rest(stream), "", "dropped");
     }
     drips.join().unwrap();
-    assert_eq!(report(&place.folder, &Request::Status { array: None }), json!({"ask": "status"}));
+    assert_eq!(report(&place.folder, &Ask::Status.into()), json!({"ask": "status"}));
 }
 
 #[test]
 fn an_array_that_thinks_for_ever_holds_up_neither_its_client_nor_others() {
     let place = Place::new("thinks");
-    let fail = Request::Fail { member: "hangs".into(), array: None };
+    let fail = Ask::Fail { member: "hangs".into() }.of(None);
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
@@ -139,7 +137,7 @@ fn an_array_that_thinks_for_ever_holds_up_neither_its_client_nor_others() {
                 assert_eq!(why, "it thinks");
             });
         }
-        assert_eq!(report(&place.folder, &Request::Status { array: None }), json!({"ask": "status"}));
+        assert_eq!(report(&place.folder, &Ask::Status.into()), json!({"ask": "status"}));
     });
 }
 
@@ -175,5 +173,5 @@ fn what_was_asked_just_before_the_end_is_answered() {
     for stream in &streams {
         assert_eq!(rest(stream), "{\"error\":\"it thinks\"}\n");
     }
-    assert!(matches!(ask(&place.folder, "a", &Request::Status { array: None }), Ok(Response::Stale)));
+    assert!(matches!(ask(&place.folder, "a", &Ask::Status.into()), Ok(Response::Stale)));
 }

@@ -7,7 +7,7 @@ use super::{order, refuse_other, reports, served};
 use crate::base::failure::Failure;
 use crate::base::units::Bytes;
 use crate::base::{report, runtime};
-use crate::client::control::Request;
+use crate::client::control::Ask;
 use crate::devices::pools::{Alone, split};
 use crate::flags::cli::{
     PoolReportArgs, Runtime, StoppedPool, Volume, VolumeCommand, VolumeCreate, VolumeDestroy, VolumeRename,
@@ -28,10 +28,10 @@ fn tell(json: bool, reported: &Value, text: &str) -> Result<(), Failure> {
 }
 
 /// Asks the server of the pool to do it.
-fn ask_server(runtime: &Runtime, pool: &str, request: &Request) -> Result<Value, Failure> {
+fn ask_server(runtime: &Runtime, pool: &str, ask: Ask) -> Result<Value, Failure> {
     let folder = runtime::folder(runtime.folder())?;
     let (server, _) = served(&folder, pool)?;
-    order(&folder, &server, request)
+    order(&folder, &server, &ask.into())
 }
 
 /// Changes a pool that nobody serves. It is left as it was, if `check` refuses that.
@@ -56,8 +56,8 @@ fn create(args: &VolumeCreate) -> Result<(), Failure> {
     check_name(name)?;
     let size = args.size.0;
     let reported = if args.pool.stopped.members.is_empty() {
-        let request = Request::VolumeCreate { pool: pool.to_owned(), name: name.to_owned(), size };
-        ask_server(&args.runtime, pool, &request)?
+        let request = Ask::VolumeCreate { pool: pool.to_owned(), name: name.to_owned(), size };
+        ask_server(&args.runtime, pool, request)?
     } else {
         let make = async |pool: &Pool| pool.create_volume(name, size).await.map(drop);
         change(&args.pool, pool, |pool| pool.check_create(name, size), make)?;
@@ -97,7 +97,7 @@ fn rename(args: &VolumeRename) -> Result<(), Failure> {
     check_name(to)?;
     let reported = if args.pool.stopped.members.is_empty() {
         let (pool, name, to) = (pool.to_owned(), name.to_owned(), to.to_owned());
-        ask_server(&args.runtime, other, &Request::VolumeRename { pool, name, to })?
+        ask_server(&args.runtime, other, Ask::VolumeRename { pool, name, to })?
     } else {
         let rename = async |pool: &Pool| pool.rename_volume(name, to).await;
         change(&args.pool, pool, |pool| pool.check_rename(name, to).map(drop), rename)?;
@@ -109,9 +109,8 @@ fn rename(args: &VolumeRename) -> Result<(), Failure> {
 fn destroy(args: &VolumeDestroy) -> Result<(), Failure> {
     let (pool, name) = split(&args.name)?;
     let reported = if args.pool.stopped.members.is_empty() {
-        let request =
-            Request::VolumeDestroy { pool: pool.to_owned(), name: name.to_owned(), force: args.force };
-        ask_server(&args.runtime, pool, &request)?
+        let request = Ask::VolumeDestroy { pool: pool.to_owned(), name: name.to_owned(), force: args.force };
+        ask_server(&args.runtime, pool, request)?
     } else {
         let destroy = async |pool: &Pool| pool.destroy_volume(name).await;
         change(&args.pool, pool, |pool| pool.check_destroy(name).map(drop), destroy)?;

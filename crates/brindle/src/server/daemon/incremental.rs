@@ -14,7 +14,7 @@ use crate::base::failure::Failure;
 use crate::base::path::{absolute, real};
 use crate::base::{look, report, runtime, text};
 use crate::client::choice::{Choice, served, waiting};
-use crate::client::control::Request;
+use crate::client::control::Ask;
 use crate::client::{ask, next_step};
 use crate::devices::pools;
 use crate::devices::scan::Findable;
@@ -99,7 +99,7 @@ fn hand_over(args: &Incremental) -> Result<Report, Failure> {
         let why = own.and_then(|found| meant.foreign(found));
         return Ok(Report { why, ..end(Outcome::Foreign, Vec::new())? });
     }
-    let answer = ask::ask(&folder, &config.name, &Request::Incremental { uuid: uuid.clone() })?;
+    let answer = ask::ask(&folder, &config.name, &Ask::Incremental { uuid: uuid.clone() }.into())?;
     let words = answer["changed"].as_array().into_iter().flatten().filter_map(Value::as_str);
     end(Outcome::Started, words.map(str::to_owned).collect())
 }

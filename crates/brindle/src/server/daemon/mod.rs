@@ -17,7 +17,7 @@ use crate::base::failure::Failure;
 use crate::base::{report, runtime};
 use crate::client::ask::{self, Target};
 use crate::client::choice::{Choice, Hosts, lacking};
-use crate::client::control::Request;
+use crate::client::control::Ask;
 use crate::client::monitor;
 use crate::client::monitor::{MdadmArray, MdadmConf, is_named};
 use crate::devices::host::Host;
@@ -237,7 +237,7 @@ fn means(volume: &VolumeOpening, found: &Findable) -> bool {
 pub(crate) fn reload(args: &Reload) -> Result<(), Failure> {
     let folder = runtime::folder(args.runtime.folder())?;
     let Target { server, .. } = Target::meant(&folder, args.server.as_deref())?;
-    let answer = ask::ask(&folder, &server, &Request::Reload)?;
+    let answer = ask::ask(&folder, &server, &Ask::Reload.into())?;
     if args.json {
         return report::print_json(&answer);
     }

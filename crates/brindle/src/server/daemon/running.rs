@@ -11,7 +11,7 @@ use crate::base::failure::Failure;
 use crate::base::path::real;
 use crate::base::report;
 use crate::client::ask;
-use crate::client::control::{Request, Response};
+use crate::client::control::{Ask, Response};
 use crate::devices::scan::covers;
 use crate::devices::world;
 use crate::flags::cli::NbdUri;
@@ -120,7 +120,7 @@ fn portals(reports: &[Value]) -> BTreeSet<String> {
 
 /// The settings in force: of several servers the first one's, with the volumes and addresses of all.
 fn of_servers(folder: &Path) -> (Config, Vec<String>) {
-    let answers = ask::ask_all(folder, &Request::Settings).into_iter();
+    let answers = ask::ask_all(folder, &Ask::Settings.into()).into_iter();
     let config = |answer| match answer {
         Ok(Response::Report(settings)) => serde_json::from_value::<Config>(settings).ok(),
         _ => None,

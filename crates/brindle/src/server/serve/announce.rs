@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::rc::Rc;
 
-use brindle_host::{Listener, News, Service};
+use brindle_host::{Content, ExportPlace, Host as _, Listener, News, Service};
 use brindle_volume::Volume;
 use serde_json::json;
 
@@ -18,50 +18,35 @@ pub(super) fn announce(
     scrapes: &[String],
     detached: Option<&Detached>,
 ) -> Result<(), Failure> {
-    let (mut text, arrays) = (String::new(), service.arrays());
-    for array in &arrays {
-        let (name, addresses) = (array.name(), array.addresses());
+    let (mut text, contents) = (String::new(), service.contents());
+    for content in &contents {
+        let places = service.places(&**content);
         if json {
-            let mut serving = json!({"event": "serving", "name": name, "nbd": addresses, "iscsi": array.targets(), "pid": std::process::id()});
+            let all = |of: fn(&ExportPlace) -> &Vec<String>| places.iter().flat_map(of).collect::<Vec<_>>();
+            let (nbd, iscsi) = (all(|place| &place.nbd), all(|place| &place.iscsi));
+            let mut serving = json!({"event": "serving", "name": content.name(), "nbd": nbd, "iscsi": iscsi, "pid": std::process::id()});
             if let Some(detached) = &detached {
                 serving["log"] = json!(detached.log());
             }
             text.push_str(&format!("{serving}\n"));
             continue;
         }
-        let state = if array.array().limits().read_only { ", read-only" } else { "" };
-        text.extend(
-            addresses.iter().chain(array.targets()).map(|at| format!("{name} serves on {at}{state}\n")),
-        );
-    }
-    if arrays.is_empty() && service.pools().is_empty() && json {
-        let waiting = json!({"event": "waiting", "name": service.name(), "pid": std::process::id()});
-        text.push_str(&format!("{waiting}\n"));
-    } else if arrays.is_empty() && service.pools().is_empty() {
-        text.push_str("nothing is served yet: what the settings mean is taken when it comes\n");
-    }
-    for pooled in service.pools() {
-        let (name, exports) = (pooled.name().to_owned(), pooled.exports());
-        if json {
-            let exports = || exports.iter().map(|(export, _)| export);
-            let nbd: Vec<String> = exports().flat_map(|export| pooled.addresses(export)).collect();
-            let iscsi: Vec<String> = exports().flat_map(|export| pooled.uris(export)).collect();
-            let mut serving = json!({"event": "serving", "name": name, "nbd": nbd, "iscsi": iscsi, "pid": std::process::id()});
-            if let Some(detached) = &detached {
-                serving["log"] = json!(detached.log());
-            }
-            text.push_str(&format!("{serving}\n"));
-            continue;
+        let state = if is_read_only(&**content) { ", read-only" } else { "" };
+        for ExportPlace { export, nbd, iscsi } in &places {
+            text.extend(nbd.iter().chain(iscsi).map(|at| format!("{export} serves on {at}{state}\n")));
         }
-        for (export, _) in &exports {
-            let places = [pooled.addresses(export), pooled.uris(export)].concat();
-            text.extend(places.iter().map(|at| format!("{export} serves on {at}\n")));
-        }
-        if exports.is_empty() {
+        if places.is_empty() {
+            let name = content.name();
             text.push_str(&format!(
                 "{name} is served, and has no volumes: brindle volume create {name}/NAME SIZE\n"
             ));
         }
+    }
+    if contents.is_empty() && json {
+        let waiting = json!({"event": "waiting", "name": service.name(), "pid": std::process::id()});
+        text.push_str(&format!("{waiting}\n"));
+    } else if contents.is_empty() {
+        text.push_str("nothing is served yet: what the settings mean is taken when it comes\n");
     }
     if json && !scrapes.is_empty() {
         text.push_str(&format!("{}\n", json!({"event": "metrics", "at": scrapes})));
@@ -69,7 +54,8 @@ pub(super) fn announce(
         text.extend(scrapes.iter().map(|at| format!("metrics are at {at}\n")));
     }
     if let Some(detached) = detached.filter(|_| !json) {
-        text.push_str(&detached.text(folder, service.name(), arrays.len() > 1));
+        let several = contents.iter().filter(|content| content.is_one_export()).count() > 1;
+        text.push_str(&detached.text(folder, service.name(), several));
     }
     match report::print(&text) {
         // Of a server in the background somebody waits for it.
@@ -79,6 +65,11 @@ pub(super) fn announce(
         }
         printed => printed,
     }
+}
+
+/// Whether a content that is one export refuses writes. A pool that does has said so when it was opened.
+fn is_read_only(content: &dyn Content) -> bool {
+    content.is_one_export() && content.exports().iter().any(|offered| offered.volume.limits().read_only)
 }
 
 /// Prints events as they happen: with `--json` all of it, else the end of arrays. The log has the rest.

@@ -22,7 +22,6 @@ use super::places::{ListenPlace, listen_tcp};
 use super::reservation_files;
 use super::tls::Gives;
 use crate::base::failure::Failure;
-use crate::devices::host::Hosted;
 
 /// The beginning of targets' names: a date and a name as the standard wants them.
 const AUTHORITY: &str = "iqn.2026-11.dev.brindle";
@@ -62,25 +61,16 @@ impl IscsiPlan {
         Ok(bound)
     }
 
-    /// A server of arrays, each with its gate, for those who come to these portals.
-    pub(super) fn start(
-        self,
-        io: &Io,
-        portals: &[(SocketId, SocketAddr)],
-        config: nbd::Config,
-        arrays: &[(Rc<Hosted>, Rc<Gate>)],
-    ) -> Result<Started, Failure> {
+    /// A server for initiators that come to these portals.
+    pub(super) fn start(self, io: &Io, portals: &[(SocketId, SocketAddr)], config: nbd::Config) -> Started {
         let random = |bytes: &mut [u8]| {
             // A challenge that can be foreseen proves nothing: without random numbers there is no CHAP.
             getrandom::fill(bytes).expect("the system gives random bytes");
         };
         let config = IscsiConfig { session: config, chap: self.chap, random: Box::new(random) };
         let server = Server::new(io, config);
-        for (hosted, gate) in arrays {
-            server.add_target(target(io, hosted, gate, &self.state)?);
-        }
         let addresses = portals.iter().map(|(_, bound)| bound.to_string()).collect();
-        Ok(Started { server, addresses, state: self.state })
+        Started { server, addresses, state: self.state }
     }
 }
 
@@ -101,12 +91,7 @@ pub(super) struct Started {
 }
 
 impl Started {
-    /// URIs of an array.
-    pub(super) fn uris(&self, hosted: &Hosted) -> Vec<String> {
-        uris(&self.addresses, &name(hosted))
-    }
-
-    /// How volumes of pools become targets.
+    /// The way in which volumes become targets.
     pub(super) fn volumes(&self, io: &Io) -> VolumeTargets {
         let (io, state, addresses) = (io.clone(), self.state.clone(), self.addresses.clone());
         let spec = move |export: &str, uuid: [u8; 16], volume: Rc<Any>, gate: Rc<Gate>| {
@@ -126,23 +111,12 @@ fn uris(addresses: &[String], target: &str) -> Vec<String> {
     addresses.iter().map(|address| format!("iscsi://{address}/{target}/0")).collect()
 }
 
-/// The name of an array's target.
-pub(super) fn name(hosted: &Hosted) -> String {
-    name_of(&hosted.name, hosted.found.assembly.uuid)
-}
-
 /// A target's name: the export's, as far as the standard lets it, and the beginning of its UUID.
 fn name_of(export: &str, uuid: Uuid) -> String {
     let plain =
         |c: char| if c.is_ascii_alphanumeric() || ".-".contains(c) { c.to_ascii_lowercase() } else { '-' };
     let own: String = export.chars().map(plain).collect();
     format!("{AUTHORITY}:{own}.{}", &uuid.as_simple().to_string()[..8])
-}
-
-fn target(io: &Io, hosted: &Hosted, gate: &Rc<Gate>, state: &Path) -> Result<TargetSpec<Any>, Failure> {
-    let uuid = hosted.found.assembly.uuid.into_bytes();
-    let identity = Identity { uuid, product: hosted.name.clone(), target: name(hosted) };
-    spec_of(io, identity, Rc::new(Any::Array(hosted.array.clone())), Rc::clone(gate), state)
 }
 
 /// A target with the reservations that were kept of it.

@@ -1,23 +1,23 @@
-//! Arrays and pools that come to a server while it runs: they are found and opened on a thread of their own, since devices may hang,
-//! and begin to be served on the reactor's.
+//! Takes arrays and pools into a server: those that it is started with, and those that come while it runs. The latter are found and opened
+//! on a thread of their own, since devices may hang, and begin to be served on the reactor's.
 
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use brindle_export::iscsi::Server;
 use brindle_format::md::display_uuid;
 use brindle_host::mailbox::{self, Receiver, Sender};
 use brindle_host::opening::Opening;
 use brindle_host::status::LeftOut as LeftOutStatus;
-use brindle_host::{Any, Configured, Exported, HostedPool, Listener, Placed, Pooled, Service, VolumeTargets};
+use brindle_host::{
+    Configured, Content, Host as _, HostedPool, Listener, Placed, ServedArray, ServedPool, Service, all_of,
+};
 use brindle_io::MemberId;
 use brindle_io::device::{DeviceAccess, OpenDevice};
 use brindle_md::assembly::Assembly;
 
 use super::access::Gates;
-use super::places::Address;
 use crate::base::failure::Failure;
 use crate::devices::host::{Found, Hosted};
 use crate::devices::pools::{Opened, PoolUse};
@@ -88,15 +88,14 @@ impl Joins {
     }
 }
 
-/// The place of what is new in its server.
-pub(super) struct Door {
+/// The place of contents in their server.
+pub(super) struct Intake {
     pub(super) service: Rc<Service>,
     pub(super) world: Rc<World>,
-    pub(super) addresses: Rc<[Address]>,
-    /// How volumes become targets, and the server that has them.
-    pub(super) targets: Option<(VolumeTargets, Server<Any>)>,
     pub(super) gates: Gates,
     pub(super) listener: Listener,
+    /// Reports and addresses name each content: it is one of several, or others may come.
+    pub(super) is_named: bool,
 }
 
 /// The way to a server whose settings mean all of this; those that it could not serve have the reasons.
@@ -124,24 +123,63 @@ async fn note(configured: Receiver<Vec<Configured>>, service: Rc<Service>) {
 }
 
 /// Takes arrays and pools as long as the reactor runs.
-pub(super) async fn take_in(asked: Receiver<Newcoming>, door: Door) {
+pub(super) async fn take_in(asked: Receiver<Newcoming>, intake: Intake) {
     loop {
         let Newcoming(joining, opening, reply) = asked.next().await;
         let taken = match joining {
-            Joining::Array(array) => door.take_array(*array, &opening).await,
-            Joining::Pool(pool) => door.take_pool(pool, &opening).await,
+            Joining::Array(array) => intake.open_array(*array, &opening).await,
+            Joining::Pool(pool) => intake.take_pool(pool, &opening).await,
         };
         if let Ok(name) = &taken {
-            door.gates.warn_of(name);
-            door.attach(name.clone(), opening);
+            intake.gates.warn_of(name);
+            intake.attach(name.clone(), opening);
         }
         // One that no longer waits has said that it comes later.
         let _ = reply.send(taken.map_err(|why| why.to_string()));
     }
 }
 
-impl Door {
-    async fn take_array(&self, joining: JoiningArray, opening: &Opening) -> Result<String, Failure> {
+impl Intake {
+    /// An array that runs, as content.
+    pub(super) fn array(&self, hosted: &Hosted, opening: &Opening) -> Rc<dyn Content> {
+        let uuid = display_uuid(hosted.found.assembly.uuid).to_string();
+        let placed = self.placed(opening, (&hosted.name, &uuid), self.is_named);
+        let mut given = hosted.given();
+        given.spare_group =
+            super::groups::of(&opening.policies.spare_groups, &hosted.name).map(str::to_owned);
+        ServedArray::new(&self.world.io, given, placed, &self.listener)
+    }
+
+    /// A pool that runs, as content.
+    pub(super) fn pool(&self, opened: Opened, opening: &Opening) -> Rc<dyn Content> {
+        let Opened { pool, members, devices, left_out, waits_for, .. } = opened;
+        let (name, uuid) = (pool.label().name.clone(), pool.label().pool.to_string());
+        let placed = self.placed(opening, (&name, &uuid), true);
+        let left_out = left_out.into_iter().map(|(path, why)| LeftOutStatus { path, why }).collect();
+        let hosted = HostedPool { name, pool, members, left_out, devices, waits_for };
+        ServedPool::new(&self.world.io, hosted, placed, &self.listener)
+    }
+
+    fn placed(&self, opening: &Opening, (name, uuid): (&str, &str), is_named: bool) -> Placed {
+        Placed {
+            server: is_named.then(|| self.service.name().to_owned()),
+            folder: std::env::current_dir().ok(),
+            gate: self.gates.of(opening, name, uuid),
+        }
+    }
+
+    /// Has a content be served, or stops it.
+    async fn serve(&self, content: Rc<dyn Content>) -> Result<String, Failure> {
+        match self.service.take_in(&content) {
+            Ok(()) => Ok(content.name().to_owned()),
+            Err(why) => {
+                self.service.refuse(&content).await;
+                Err(Failure::Refused(why.to_string()))
+            }
+        }
+    }
+
+    async fn open_array(&self, joining: JoiningArray, opening: &Opening) -> Result<String, Failure> {
         let JoiningArray { names, access, mut assembly, members, bitmap, left_out } = joining;
         let name = self.free(&names)?;
         let mut set =
@@ -153,7 +191,7 @@ impl Door {
                     ids.push(id);
                     set.members.push(Named { id, ..named });
                 }
-                Err(why) => return self.refuse(&ids, why),
+                Err(why) => return Err(self.close(&ids, why)),
             }
         }
         let mut opened = ids.clone();
@@ -163,64 +201,33 @@ impl Door {
                     opened.push(id);
                     file.id = Some(id);
                 }
-                Err(why) => return self.refuse(&opened, why),
+                Err(why) => return Err(self.close(&opened, why)),
             }
         }
         let array = match self.world.begin(assembly.clone(), &ids, access).await {
             Ok(array) => array,
-            Err(why) => return self.refuse(&opened, why),
+            Err(why) => return Err(self.close(&opened, why)),
         };
-        let hosted = Hosted { name: name.clone(), array, found: Found { assembly, set } };
-        if let Err(why) = self.serve(&hosted, opening) {
-            // The array was not changed by anybody: it is let go as it was.
-            hosted.stop().await?;
-            return self.refuse(&opened, why);
+        let hosted = Hosted { name, array, found: Found { assembly, set } };
+        match self.serve(self.array(&hosted, opening)).await {
+            Ok(name) => Ok(name),
+            Err(why) => Err(self.close(&opened, why)),
         }
-        Ok(name)
-    }
-
-    /// Offers an array to clients by all ways.
-    fn serve(&self, hosted: &Hosted, opening: &Opening) -> Result<(), Failure> {
-        let (io, name, assembly) = (&self.world.io, &hosted.name, &hosted.found.assembly);
-        let gate = self.gates.of(opening, name, &display_uuid(assembly.uuid).to_string());
-        let mut targets = Vec::new();
-        let mut target = None;
-        if let Some((ways, server)) = &self.targets {
-            let (uuid, volume) = (assembly.uuid.into_bytes(), Rc::new(Any::Array(hosted.array.clone())));
-            let spec = (ways.spec)(name, uuid, volume, Rc::clone(&gate)).map_err(Failure::Refused)?;
-            targets = (ways.uris)(&(ways.name)(name, uuid));
-            target = Some((spec, server));
-        }
-        let placed = Placed {
-            addresses: self.addresses.iter().map(|address| address.uri(Some(name))).collect(),
-            targets,
-            server: Some(self.service.name().to_owned()),
-            group: super::groups::of(&opening.policies.spare_groups, name).map(str::to_owned),
-            folder: std::env::current_dir().ok(),
-            gate,
-        };
-        let exported = Exported::new(io, hosted.given(), placed, &self.listener);
-        self.service.serve(Rc::clone(&exported)).map_err(|why| Failure::Refused(why.to_string()))?;
-        if let Some((spec, server)) = target {
-            server.add_target(spec);
-        }
-        exported.resync();
-        Ok(())
     }
 
     async fn take_pool(&self, joining: JoiningPool, opening: &Opening) -> Result<String, Failure> {
-        let is_meant =
-            |pool: &Rc<Pooled>| pool.waits() && pool.pool().label().pool.to_string() == joining.uuid;
-        let waiting = self.service.pools().into_iter().find(is_meant);
+        let is_meant = |pool: &Rc<ServedPool>| pool.waits() && pool.uuid() == joining.uuid;
+        let waiting = all_of::<ServedPool>(&*self.service).into_iter().find(is_meant);
         let Some(waiting) = waiting else {
             self.free(std::slice::from_ref(&joining.name))?;
             return self.open_pool(joining, Vec::new(), opening).await;
         };
         // Its devices are locked, and stay so.
-        let held = waiting.devices().to_vec();
+        let held = waiting.named_devices().to_vec();
         let patience = brindle_io::Duration::from_millis(opening.stop_timeout_ms);
         let open = async || self.open_pool(joining, held, opening).await;
-        let opened = self.service.exchange_pool(&waiting, patience, open).await;
+        let waiting: Rc<dyn Content> = waiting;
+        let opened = self.service.exchange(&waiting, patience, open).await;
         opened.map_err(|why| Failure::Refused(why.to_string()))?
     }
 
@@ -237,7 +244,7 @@ impl Door {
         for (path, device) in members {
             match self.world.add(&path, device) {
                 Ok(id) => named.push((path.display().to_string(), id)),
-                Err(why) => return self.refuse(&ids(&named), why),
+                Err(why) => return Err(self.close(&ids(&named), why)),
             }
         }
         let ids = ids(&named);
@@ -245,47 +252,18 @@ impl Door {
         let how = PoolUse { access, lacking, take: opening.take, tuning: opening.tuning };
         let opened = match Opened::of(&self.world.io, named, left_out, how, &|_| Ok(())).await {
             Ok(opened) => opened,
-            Err(why) => return self.refuse(&ids, why),
+            Err(why) => return Err(self.close(&ids, why)),
         };
         opened.warn();
-        match self.offer_pool(opening, opened).await {
+        match self.serve(self.pool(opened, opening)).await {
             Ok(name) => Ok(name),
-            Err(why) => self.refuse(&ids, why),
+            Err(why) => Err(self.close(&ids, why)),
         }
     }
 
-    /// Offers the volumes of a pool to clients, and gives its name.
-    pub(super) async fn offer_pool(&self, opening: &Opening, opened: Opened) -> Result<String, Failure> {
-        let Opened { pool, members, devices, left_out, waits_for, .. } = opened;
-        let (name, uuid) = (pool.label().name.clone(), pool.label().pool.to_string());
-        let addresses = Rc::clone(&self.addresses);
-        let hosted = HostedPool {
-            name: name.clone(),
-            devices,
-            waits_for,
-            members,
-            left_out: left_out.into_iter().map(|(path, why)| LeftOutStatus { path, why }).collect(),
-            addresses: Rc::new(move |export| {
-                addresses.iter().map(|address| address.uri(Some(export))).collect()
-            }),
-            gate: self.gates.of(opening, &name, &uuid),
-            targets: self.targets.as_ref().map(|(targets, _)| targets.clone()),
-            server: self.service.name().to_owned(),
-            folder: std::env::current_dir().ok(),
-            pool,
-        };
-        let pooled = Pooled::new(&hosted.pool.io().clone(), hosted, &self.listener);
-        self.service.serve_pool(pooled).await.map_err(|why| Failure::Refused(why.to_string()))?;
-        Ok(name)
-    }
-
-    /// The first of these names that neither an array nor a pool has.
+    /// The first of these names that no content has.
     fn free(&self, names: &[String]) -> Result<String, Failure> {
-        let is_free = |name: &&String| {
-            self.service.array(name).is_none()
-                && !self.service.pools().iter().any(|pool| pool.name() == **name)
-        };
-        names.iter().find(is_free).cloned().ok_or_else(|| {
+        names.iter().find(|name| self.service.content(name).is_none()).cloned().ok_or_else(|| {
             Failure::Refused(format!(
                 "there is an array or a pool called '{}' already",
                 names.join("' and '")
@@ -301,10 +279,11 @@ impl Door {
         drop(self.world.io.spawn(Rc::clone(&self.service).attach_wanted(wanted)));
     }
 
-    fn refuse(&self, ids: &[MemberId], why: Failure) -> Result<String, Failure> {
+    /// Closes the devices of what is not served.
+    pub(super) fn close(&self, ids: &[MemberId], why: Failure) -> Failure {
         let (locks, closed) = (std::sync::Arc::clone(&self.world.locks), self.world.close_devices(ids));
         // Unlocking may block.
         let _ = std::thread::Builder::new().name("unlock".into()).spawn(move || locks.unlock_those(&closed));
-        Err(why)
+        why
     }
 }

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use brindle_array::{AddError, Array, DeviceDetail, DeviceState, Joined, Removal};
 use brindle_io::MemberId;
 
-use crate::answers::Served;
+use super::super::ServedArray;
+use crate::answers::Done;
+use crate::content::Host;
 use crate::error::HostError;
-use crate::exported::Exported;
-use crate::service::Service;
 use crate::status::JoinedStatus;
 use crate::world::Newcomer;
 
@@ -81,36 +81,35 @@ pub(crate) async fn forget_old(
     gone
 }
 
-impl Service {
+impl ServedArray {
     /// Takes devices again that a command named together: those that the array has, and newcomers.
     pub(crate) async fn take_again_those_named(
         &self,
-        array: &Exported,
+        host: &dyn Host,
         known: Vec<Again>,
         newcomers: Vec<Newcomer>,
-    ) -> Result<Served, HostError> {
+    ) -> Result<Done, HostError> {
         let mut devices = known;
         devices.extend(newcomers.iter().map(|newcomer| (newcomer.id, newcomer.label.clone())));
-        let away = array.array().detached().await;
-        let (joined, not) = take_all_again(array.array(), &devices).await;
+        let away = self.array().detached().await;
+        let (joined, not) = take_all_again(self.array(), &devices).await;
         let (mut left, mut old) = (Vec::new(), Vec::new());
         for newcomer in newcomers {
             let is_it = |joined: &&JoinedStatus| joined.path == newcomer.label;
             if let Some(joined) = joined.iter().find(is_it) {
-                array.came(&newcomer.label, newcomer.file);
-                old.extend(forget_old(array.array(), &newcomer.label, joined.role, &away).await);
+                self.came(&newcomer.label, newcomer.file);
+                old.extend(forget_old(self.array(), &newcomer.label, joined.role, &away).await);
             } else {
                 left.push(newcomer.id);
             }
         }
-        self.publish();
-        self.devices.close(&old).await;
+        host.publish();
+        host.devices().close(&old).await;
         if let Some(why) = not {
-            self.devices.close(&left).await;
+            host.devices().close(&left).await;
             let added = JoinedStatus::paths(&joined);
             return Err(HostError::NotAdded { why: why.to_string(), added });
         }
-        let added = JoinedStatus::paths(&joined);
-        Ok(Served { added: Some(added), joined: Some(joined), ..self.status_of(array).into() })
+        Ok(Done { joined: Some(joined), ..Done::default() })
     }
 }

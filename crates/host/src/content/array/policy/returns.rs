@@ -7,9 +7,9 @@ use brindle_array::{AddError, DeviceDetail, DeviceState};
 use brindle_io::device::Identity;
 use brindle_io::{Duration, MemberId, OpError};
 
+use super::super::ServedArray;
 use super::former::Back;
-use crate::exported::Exported;
-use crate::service::Service;
+use crate::content::{Content, Host, all_of};
 
 /// The time between two looks for members that come back.
 const EVERY: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ struct Refused {
 }
 
 impl Refused {
-    fn tell(&mut self, array: &Exported, why: String) {
+    fn tell(&mut self, array: &ServedArray, why: String) {
         if !self.reported.contains(&why) {
             tracing::warn!("{}: {why}", array.name());
             self.reported.push(why);
@@ -33,25 +33,25 @@ impl Refused {
     }
 }
 
-impl Service {
-    /// Takes members again that failed by themselves, went away and come back under their names, as long as arrays are served
-    /// (`action=re-add` of mdadm's policies). One that was failed by command stays failed.
-    pub fn take_those_that_return(self: &Rc<Self>) {
-        for array in self.arrays() {
-            let service = Rc::clone(self);
-            // A look that hangs holds up no other array.
-            drop(self.io.spawn(async move {
-                let mut refused = Refused::default();
-                while array.has_stopped_well().is_none() {
-                    service.io.sleep(EVERY).await;
-                    service.look_for_returns(&array, &mut refused).await;
-                }
-            }));
-        }
+/// Takes members again that failed by themselves, went away and come back under their names, as long as arrays are served
+/// (`action=re-add` of mdadm's policies). One that was failed by command stays failed.
+pub fn take_those_that_return(host: Rc<dyn Host>) {
+    for array in all_of::<ServedArray>(&*host) {
+        let host = Rc::clone(&host);
+        // A look that hangs holds up no other array.
+        drop(host.io().clone().spawn(async move {
+            let mut refused = Refused::default();
+            while array.has_stopped_well().is_none() {
+                host.io().sleep(EVERY).await;
+                array.look_for_returns(&*host, &mut refused).await;
+            }
+        }));
     }
+}
 
-    async fn look_for_returns(&self, array: &Exported, refused: &mut Refused) {
-        let engine = array.array();
+impl ServedArray {
+    async fn look_for_returns(&self, host: &dyn Host, refused: &mut Refused) {
+        let engine = self.array();
         let mut lost = engine.detail().devices;
         lost.retain(failed_by_itself);
         if lost.is_empty() {
@@ -64,12 +64,12 @@ impl Service {
                 continue;
             }
             match engine.add_again(device.id, &device.label).await {
-                Ok(_) => self.publish(),
+                Ok(_) => host.publish(),
                 // It is not back yet.
                 Err(AddError::Device { .. }) => {}
                 Err(why) => {
                     refused.open.push(device.id);
-                    refused.tell(array, why.to_string());
+                    refused.tell(self, why.to_string());
                 }
             }
         }
@@ -78,14 +78,14 @@ impl Service {
         }
         let names: Vec<PathBuf> = gone.into_iter().map(|device| device.label.into()).collect();
         let mut back = Back::default();
-        let search = self.search(array, names, false, &refused.found);
-        self.add_found(array, Vec::new(), search, &mut back).await;
+        let search = self.search(names, false, &refused.found);
+        self.add_found(host, Vec::new(), search, &mut back).await;
         refused.found.append(&mut back.strangers);
         for why in back.refused {
-            refused.tell(array, why.why);
+            refused.tell(self, why.why);
         }
         if !back.joined.is_empty() {
-            self.publish();
+            host.publish();
         }
     }
 }

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use brindle_array::Joined;
 use brindle_io::device::Identity;
 
+use super::super::ServedArray;
 use super::readd::{Again, forget_old, take_each_again, those_there};
-use crate::answers::Served;
-use crate::exported::Exported;
-use crate::service::Service;
+use crate::answers::Done;
+use crate::content::Host;
 use crate::status::{JoinedStatus, RefusedStatus};
 use crate::world::{Newcomer, Search};
 
@@ -31,53 +31,42 @@ pub(crate) struct Back {
     pub(crate) strangers: Vec<Identity>,
 }
 
-impl Service {
+impl ServedArray {
     /// Takes all former members of an array again that can be found: those that it has and does not use, those that it had or was to
     /// have, and whatever else this machine has of disks and partitions.
-    pub(crate) async fn add_missing(&self, array: &Exported) -> Served {
+    pub(crate) async fn add_missing(&self, host: &dyn Host) -> Done {
         let mut back = Back::default();
-        let (there, mut names) = those_there(array.array()).await;
-        names.extend(array.former_names());
-        let search = self.search(array, names, true, &[]);
-        self.add_found(array, there, search, &mut back).await;
-        self.publish();
-        Served {
-            added: Some(JoinedStatus::paths(&back.joined)),
-            joined: Some(back.joined),
-            refused: Some(back.refused),
-            ..self.status_of(array).into()
-        }
+        let (there, mut names) = those_there(self.array()).await;
+        names.extend(self.former_names());
+        let search = self.search(names, true, &[]);
+        self.add_found(host, there, search, &mut back).await;
+        host.publish();
+        Done { joined: Some(back.joined), refused: Some(back.refused), ..Done::default() }
     }
 
     /// For former members of an array, under these names, or anywhere. Some devices are left as they are.
-    pub(crate) fn search(
-        &self,
-        array: &Exported,
-        names: Vec<PathBuf>,
-        everywhere: bool,
-        but: &[Identity],
-    ) -> Search {
-        Search { names, everywhere, array: array.array().detail().uuid, but: but.to_vec() }
+    pub(crate) fn search(&self, names: Vec<PathBuf>, everywhere: bool, but: &[Identity]) -> Search {
+        Search { names, everywhere, array: self.array().detail().uuid, but: but.to_vec() }
     }
 
     /// Re-adds former members of an array: found ones, and its own that are `there`.
     pub(crate) async fn add_found(
         &self,
-        array: &Exported,
+        host: &dyn Host,
         there: Vec<Again>,
         search: Search,
         back: &mut Back,
     ) {
-        let found = self.devices.find(search).await;
+        let found = host.devices().find(search).await;
         let refused = found.refused.into_iter();
         back.refused.extend(refused.map(|(path, why)| RefusedStatus { path, why: why.to_string() }));
-        self.take_back(array, there, found.newcomers, back).await;
+        self.take_back(host, there, found.newcomers, back).await;
     }
 
     /// Takes devices that are back as the members that they were. A device that the array still has by the name of a newcomer is
     /// gone for good then.
-    async fn take_back(&self, array: &Exported, there: Vec<Again>, found: Vec<Newcomer>, back: &mut Back) {
-        let engine = array.array();
+    async fn take_back(&self, host: &dyn Host, there: Vec<Again>, found: Vec<Newcomer>, back: &mut Back) {
+        let engine = self.array();
         let away = engine.detached().await;
         let mut devices = there;
         let own = devices.len();
@@ -90,7 +79,7 @@ impl Service {
                 Ok(role) => {
                     back.joined.push(JoinedStatus::of(&path, &Joined::Member { role }));
                     let Some(Newcomer { file, .. }) = came else { continue };
-                    array.came(&path, file);
+                    self.came(&path, file);
                     gone.extend(forget_old(engine, &path, Some(role), &away).await);
                 }
                 Err(why) => {
@@ -101,6 +90,6 @@ impl Service {
                 }
             }
         }
-        self.devices.close(&gone).await;
+        host.devices().close(&gone).await;
     }
 }

@@ -29,6 +29,8 @@ pub struct Hosted {
     pub assembly: Assembly,
     /// The arrays nested in it.
     pub nested: Vec<Nested>,
+    /// The group of arrays with which it shares spares.
+    pub spare_group: Option<String>,
     /// Devices that were named and are done without.
     pub left_out: Vec<LeftOut>,
     /// All devices that were opened for it, those of arrays that are its members among them.

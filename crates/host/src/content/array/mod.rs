@@ -1,26 +1,41 @@
-//! An array that is served: its status, and the orders that it takes.
+//! An array that is served: its status, and the work that it does by itself.
+
+mod background;
+mod bitmap_file;
+mod devices;
+mod hosted;
+mod orders;
+pub(crate) mod policy;
+mod running;
+mod watched;
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use brindle_array::{Array, BitmapError, DeviceDetail, DeviceState, RoleState};
-use brindle_export::iscsi::TargetStats;
-use brindle_export::{Gate, Rates};
+use brindle_export::Rates;
 use brindle_io::sync::{Either, Notify, race};
 use brindle_io::{Duration, Io, MemberId};
 use brindle_layout::Level;
 use brindle_volume::Volume;
 
-use crate::background::{self, Last, Speeds};
-use crate::control::{DeviceFlag, RateLimits, Word};
+use super::{Content, Host, Placed, Seen, all_of};
+use crate::answers::RequestOutcome;
+use crate::any::Any;
+use crate::control::{Ask, DeviceFlag, RateLimits, Word};
 use crate::error::HostError;
 use crate::events::Listener;
-use crate::hosted::Hosted;
 use crate::names::Names;
-use crate::running::RunningArray;
-use crate::servers::DoorStats;
-use crate::status::{ClientStatus, ExportStatus, LeftOut, TargetStatus};
+use crate::offered::Offered;
+use crate::status::{ExportStatus, LeftOut, Report, TargetStatus};
+use crate::world::Pending;
+use background::{Last, Speeds};
+use running::RunningArray;
+
+pub use devices::{DETACHED, FAILED, not_replaced, removal};
+pub use hosted::{Hosted, Nested, stop_stack};
+pub use policy::{share_spares, take_again, take_those_that_return};
 
 /// Time for recording a failure before it is reported as not recorded yet.
 const RECORD_PATIENCE: Duration = Duration::from_millis(500);
@@ -28,26 +43,9 @@ const RECORD_PATIENCE: Duration = Duration::from_millis(500);
 /// client that asks.
 const BITMAP_PATIENCE: Duration = Duration::from_secs(8);
 
-/// Where an array stands in its host, and how clients find it.
-#[derive(Clone, Debug, Default)]
-pub struct Placed {
-    /// NBD URIs.
-    pub addresses: Vec<String>,
-    /// iSCSI URIs.
-    pub targets: Vec<String>,
-    /// The name of its server, if that serves several.
-    pub server: Option<String>,
-    /// The group of arrays with which it shares spares.
-    pub group: Option<String>,
-    /// The folder of the process.
-    pub folder: Option<PathBuf>,
-    /// The way in for clients, by whichever server.
-    pub gate: Rc<Gate>,
-}
-
-/// An array that is served, with its addresses and its events.
-pub struct Exported {
-    pub(crate) hosted: Hosted,
+/// An array that is served, with its events.
+pub struct ServedArray {
+    hosted: Hosted,
     placed: Placed,
     served: RunningArray,
     nested: Vec<RunningArray>,
@@ -58,7 +56,7 @@ pub struct Exported {
     changed: Notify,
 }
 
-impl Exported {
+impl ServedArray {
     /// Begins to watch the array. Of a server of several, its status and events name it.
     pub fn new(io: &Io, hosted: Hosted, placed: Placed, listener: &Listener) -> Rc<Self> {
         let of = placed.server.is_some().then(|| hosted.name.clone());
@@ -81,62 +79,13 @@ impl Exported {
         })
     }
 
-    /// NBD URIs.
-    pub fn addresses(&self) -> &[String] {
-        &self.placed.addresses
-    }
-
-    /// iSCSI URIs.
-    pub fn targets(&self) -> &[String] {
-        &self.placed.targets
-    }
-
-    /// The way in for clients.
-    pub(crate) fn gate(&self) -> &Rc<Gate> {
-        &self.placed.gate
-    }
-
-    /// Offers the array to clients again, or with other limits.
-    pub(crate) fn export(&self, limits: Option<RateLimits>) {
-        if let Some(limits) = limits {
-            self.gate().set_rates(&self.io, limits.into());
-        }
-        self.gate().withdraw(false);
-    }
-
-    /// The name of its iSCSI target, if it is one.
-    pub(crate) fn target(&self) -> Option<&str> {
-        let path = self.placed.targets.first()?.strip_suffix("/0")?;
-        path.rsplit('/').next()
-    }
-
     /// The array that is served.
     pub fn array(&self) -> &Array {
         &self.hosted.array
     }
 
-    /// The identity of the array.
-    pub(crate) fn assembly_uuid(&self) -> brindle_format::md::Uuid {
-        self.hosted.assembly.uuid
-    }
-
-    /// The array in words, for clients that ask for a list.
-    pub(crate) fn description(&self) -> String {
-        let assembly = &self.hosted.assembly;
-        format!("{} of {} members", assembly.level().name(), assembly.roles.len())
-    }
-
-    /// Names by which it can be meant.
-    pub(crate) fn names(&self) -> Names {
-        Names {
-            own: self.name().to_owned(),
-            uuid: self.served.uuid().to_owned(),
-            devices: self.nested.iter().chain([&self.served]).flat_map(RunningArray::devices).collect(),
-        }
-    }
-
     /// The name of the array and its export.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.hosted.name
     }
 
@@ -145,16 +94,9 @@ impl Exported {
         if self.placed.server.is_some() { format!("{}: ", self.name()) } else { String::new() }
     }
 
-    /// Brings redundancy in sync, behind the clients, where it is in doubt.
-    pub fn resync(&self) {
-        for array in self.arrays() {
-            background::resync(&self.io, array, &self.prefix());
-        }
-    }
-
     /// The group of arrays with which it shares spares, if it is in one.
     pub(crate) fn group(&self) -> Option<&str> {
-        self.placed.group.as_deref()
+        self.hosted.spare_group.as_deref()
     }
 
     /// The file of a device of the array that is served, as it was when that came.
@@ -167,62 +109,13 @@ impl Exported {
         self.running().map(|running| &running.array)
     }
 
-    /// How it has stopped: `None` if it has not, or not yet.
-    pub(crate) fn has_stopped_well(&self) -> Option<bool> {
-        self.stopped.borrow().as_ref().map(Result::is_ok)
-    }
-
-    /// Stops the array, once its clients are gone: `clients` waits for that. A second call waits for the same end.
-    pub(crate) async fn stop(
-        self: &Rc<Self>,
-        clients: impl Future<Output = ()> + 'static,
-    ) -> Result<(), HostError> {
-        if !self.stopping.replace(true) {
-            let this = Rc::clone(self);
-            self.io.spawn(async move {
-                clients.await;
-                let stopped = this.hosted.stop().await;
-                *this.stopped.borrow_mut() = Some(stopped.map_err(HostError::Stop));
-                this.changed.notify();
-            });
-        }
-        self.changed.until(|| self.stopped.borrow().clone()).await
-    }
-
-    /// The array's end, for people.
-    pub(crate) fn last_words(&self) -> &'static str {
-        let array = &self.hosted.array;
-        if array.limits().read_only {
-            "stopped, nothing was written"
-        } else if array.needs_resync() && array.detail().exposed {
-            "stopped; the resync goes on when it is served again, which needs --force while members are missing"
-        } else if array.needs_resync() {
-            "stopped; the resync goes on when it is served again"
-        } else if array.detail().forced_offset.is_some() {
-            "stopped, nothing was written: it was started with --force, and its members say as before that it was not stopped cleanly, so \
-             that a missing one that turns up is used as it is; without that the next start needs --force, too"
-        } else {
-            "stopped, marked clean"
-        }
-    }
-
-    /// Reports the events for which the reporting task had no turn.
-    pub(crate) fn tell_the_last_events(&self) {
-        self.running().for_each(|running| running.watched.catch_up());
-    }
-
-    /// Stops telling its events, for good.
-    pub(crate) fn tell_no_more(&self) {
-        self.running().for_each(|running| running.watched.end());
-    }
-
     /// The members, as they were named.
     pub(crate) fn members(&self) -> Vec<String> {
         self.running().flat_map(RunningArray::members).collect()
     }
 
     /// The devices of the array that is served, as they were named.
-    pub(crate) fn devices(&self) -> Vec<String> {
+    fn device_names(&self) -> Vec<String> {
         self.served.devices()
     }
 
@@ -233,20 +126,15 @@ impl Exported {
 
     /// How devices were named that the array which is served has had, or was to have, and has not now.
     pub(crate) fn former_names(&self) -> Vec<PathBuf> {
-        let has = self.devices();
+        let has = self.device_names();
         let left_out = self.hosted.left_out.iter().map(|left_out: &LeftOut| left_out.path.clone());
         let mut names: Vec<String> = self.served.labels().into_iter().chain(left_out).collect();
         names.retain(|name| !has.contains(name));
         names.into_iter().map(PathBuf::from).collect()
     }
 
-    /// Whether it, or an array that is its member, has a device that was named so.
-    pub(crate) fn knows(&self, label: &str) -> bool {
-        self.running().any(|running| running.devices().iter().any(|device| device == label))
-    }
-
     /// Whether its write-intent bitmap is in a file that was named so.
-    pub(crate) fn has_bitmap_in(&self, label: &str) -> bool {
+    fn has_bitmap_in(&self, label: &str) -> bool {
         let file = self.hosted.array.detail().bitmap.and_then(|bitmap| bitmap.file);
         file.is_some_and(|file| file.label == label)
     }
@@ -254,11 +142,6 @@ impl Exported {
     /// A device has come to the array that is served, whose file is this when all links are followed.
     pub(crate) fn came(&self, label: &str, file: Option<PathBuf>) {
         self.served.came(label, file);
-    }
-
-    /// Whether the array has a member of this name.
-    pub(crate) fn has(&self, member: &str) -> bool {
-        self.find(member).is_some()
     }
 
     /// Begins, halts or ends a process over the array.
@@ -349,11 +232,12 @@ impl Exported {
     }
 
     /// The array's iSCSI target in the status.
-    fn initiators(&self, stats: &[TargetStats]) -> Option<TargetStatus> {
-        let stats = stats.iter().find(|stats| Some(&*stats.name) == self.target())?;
+    fn initiators(&self, seen: &Seen<'_>) -> Option<TargetStatus> {
+        let target = seen.doors.target(self.name())?;
+        let stats = seen.stats.iscsi.iter().find(|stats| stats.name == target)?;
         Some(TargetStatus {
-            target: stats.name.clone(),
-            addresses: self.placed.targets.clone(),
+            target,
+            addresses: seen.doors.uris(self.name()),
             unit: 0,
             initiators: stats.initiators.iter().map(|(_, port)| port.clone()).collect(),
             registrants: stats.registrants,
@@ -367,26 +251,21 @@ impl Exported {
         })
     }
 
-    /// The clients that use it now, and those that ask for targets.
-    fn clients(&self, stats: &DoorStats) -> Vec<ClientStatus> {
-        let export = (self.name().to_owned(), self.target().map(str::to_owned));
-        ClientStatus::of_exports(&stats.connections, &stats.iscsi, &[export])
-    }
-
     /// The full status at this moment.
-    pub(crate) fn report(&self, stats: &DoorStats) -> ExportStatus {
-        let total = stats.nbd.iter().find(|stats| stats.name == self.name());
+    fn status(&self, seen: &Seen<'_>) -> ExportStatus {
+        let total = seen.stats.nbd.iter().find(|stats| stats.name == self.name());
         let counters = total.map(|stats| stats.total).unwrap_or_default();
+        let gate = &self.placed.gate;
         ExportStatus {
             name: self.name().to_owned(),
             pid: std::process::id(),
             folder: self.placed.folder.clone(),
-            nbd: self.placed.addresses.clone(),
-            iscsi: self.initiators(&stats.iscsi),
+            nbd: seen.addresses(self),
+            iscsi: self.initiators(seen),
             array: self.served.report(),
             arrays: self.nested.iter().map(RunningArray::report).collect(),
             left_out: self.hosted.left_out.clone(),
-            spare_group: self.placed.group.clone(),
+            spare_group: self.hosted.spare_group.clone(),
             connections: total.map_or(0, |stats| stats.connections),
             requests: counters.requests,
             bytes_read: counters.read_bytes,
@@ -394,15 +273,138 @@ impl Exported {
             errors: counters.errors,
             read_latency: total.map(|stats| stats.latency[0].buckets.to_vec()).unwrap_or_default(),
             write_latency: total.map(|stats| stats.latency[1].buckets.to_vec()).unwrap_or_default(),
-            exported: !self.gate().is_withdrawn(),
-            device: None,
-            limits: Some(self.gate().rates()).filter(Rates::limit).map(RateLimits::from),
-            clients: self.clients(stats),
-            refused: stats.refused,
+            exported: !gate.is_withdrawn(),
+            device: seen.device(self.name()),
+            limits: Some(gate.rates()).filter(Rates::limit).map(RateLimits::from),
+            clients: seen.clients(self),
+            refused: seen.stats.refused,
             events: self.running().flat_map(|running| running.watched.report()).collect(),
             last_action: self.last_action.report(&self.hosted.array),
             stale_for: None,
             server: self.placed.server.clone(),
         }
+    }
+}
+
+impl Content for ServedArray {
+    fn kind(&self) -> &'static str {
+        "array"
+    }
+
+    fn name(&self) -> &str {
+        &self.hosted.name
+    }
+
+    fn uuid(&self) -> String {
+        self.served.uuid().to_owned()
+    }
+
+    fn names(&self) -> Names {
+        Names {
+            own: self.name().to_owned(),
+            uuid: self.served.uuid().to_owned(),
+            devices: self.nested.iter().chain([&self.served]).flat_map(RunningArray::devices).collect(),
+        }
+    }
+
+    fn has_member(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    fn exports(&self) -> Vec<Offered> {
+        let assembly = &self.hosted.assembly;
+        vec![Offered {
+            name: self.name().to_owned(),
+            description: format!("{} of {} members", assembly.level().name(), assembly.roles.len()),
+            uuid: assembly.uuid.into_bytes(),
+            identity: format!("brindle:{}", self.served.uuid()),
+            volume: Rc::new(Any::Array(self.hosted.array.clone())),
+        }]
+    }
+
+    fn is_one_export(&self) -> bool {
+        true
+    }
+
+    fn placed(&self) -> &Placed {
+        &self.placed
+    }
+
+    fn use_of(&self, device: &str) -> Option<String> {
+        if self.has_bitmap_in(device) {
+            return Some(format!("the file of the bitmap of '{}' already, {device}", self.name()));
+        }
+        let is_its = self.running().any(|running| running.devices().iter().any(|own| own == device));
+        is_its.then(|| format!("a device of '{}' already, {device}: remove it first", self.name()))
+    }
+
+    /// Also those that came later, but not those that went to another array.
+    fn devices(&self, host: &dyn Host) -> Vec<MemberId> {
+        let others = all_of::<Self>(host).into_iter().filter(|other| !std::ptr::eq(&**other, self));
+        let moved: Vec<MemberId> =
+            others.flat_map(|other| other.array().detail().devices).map(|device| device.id).collect();
+        let detail = self.array().detail();
+        let came = detail.devices.iter().map(|device| device.id);
+        let file = detail.bitmap.and_then(|bitmap| bitmap.file?.id);
+        let first = self.hosted.devices.iter().copied().filter(|id| !moved.contains(id));
+        first.chain(came).chain(file).collect()
+    }
+
+    fn report(&self, seen: &Seen<'_>) -> Report {
+        Report::Array(Box::new(self.status(seen)))
+    }
+
+    /// Brings redundancy in sync, behind the clients, where it is in doubt.
+    fn begin(&self) {
+        for array in self.arrays() {
+            background::resync(&self.io, array, &self.prefix());
+        }
+    }
+
+    fn carry_out(self: Rc<Self>, ask: Ask, host: Rc<dyn Host>) -> Pending<Result<RequestOutcome, HostError>> {
+        Box::pin(async move { self.obey(ask, &*host).await })
+    }
+
+    fn stop(self: Rc<Self>, clients: Pending<()>) -> Pending<Result<(), HostError>> {
+        Box::pin(async move {
+            if !self.stopping.replace(true) {
+                let this = Rc::clone(&self);
+                self.io.spawn(async move {
+                    clients.await;
+                    let stopped = this.hosted.stop().await;
+                    *this.stopped.borrow_mut() = Some(stopped.map_err(HostError::Stop));
+                    this.changed.notify();
+                });
+            }
+            self.changed.until(|| self.stopped.borrow().clone()).await
+        })
+    }
+
+    fn has_stopped_well(&self) -> Option<bool> {
+        self.stopped.borrow().as_ref().map(Result::is_ok)
+    }
+
+    fn last_words(&self) -> &'static str {
+        let array = &self.hosted.array;
+        if array.limits().read_only {
+            "stopped, nothing was written"
+        } else if array.needs_resync() && array.detail().exposed {
+            "stopped; the resync goes on when it is served again, which needs --force while members are missing"
+        } else if array.needs_resync() {
+            "stopped; the resync goes on when it is served again"
+        } else if array.detail().forced_offset.is_some() {
+            "stopped, nothing was written: it was started with --force, and its members say as before that it was not stopped cleanly, so \
+             that a missing one that turns up is used as it is; without that the next start needs --force, too"
+        } else {
+            "stopped, marked clean"
+        }
+    }
+
+    fn tell_the_last_events(&self) {
+        self.running().for_each(|running| running.watched.catch_up());
+    }
+
+    fn tell_no_more(&self) {
+        self.running().for_each(|running| running.watched.end());
     }
 }

@@ -12,7 +12,8 @@ use brindle_io::{Io, MemberId};
 use brindle_layout::Geometry;
 use brindle_md::assembly::Assembly;
 
-use crate::events::{Listener, Watched};
+use super::watched::Watched;
+use crate::events::Listener;
 use crate::status::{self, ArrayFacts, ArrayStatus, BitmapStatus, DeviceStatus, SyncStatus};
 
 /// A running array, with its constant facts and its events.

@@ -1,0 +1,87 @@
+//! Changes of a pool's volumes, each of which is an export.
+
+use std::rc::Rc;
+
+use brindle_io::Duration;
+use brindle_io::sync::{Either, race};
+
+use super::ServedPool;
+use crate::content::{Content, Host};
+use crate::control::Ask;
+use crate::error::HostError;
+
+/// Time that a change of a pool's volumes may take before the answer is that it goes on.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// Looks at the clients of a volume that is to be destroyed: the end of a connection may be on its way.
+const LOOKS: u32 = 20;
+
+impl ServedPool {
+    /// Changes volumes, in a task that comes to its end even if the client leaves.
+    pub(super) async fn change(self: &Rc<Self>, ask: Ask, host: &Rc<dyn Host>) -> Result<(), HostError> {
+        let (this, within) = (Rc::clone(self), Rc::clone(host));
+        let changed = host.io().spawn(async move { this.change_volumes(ask, &*within).await });
+        let changed = match race(changed, host.io().sleep(PATIENCE)).await {
+            Either::First(changed) => changed,
+            Either::Second(()) => Err(HostError::Busy(self.name().to_owned())),
+        };
+        host.publish();
+        changed
+    }
+
+    async fn change_volumes(&self, ask: Ask, host: &dyn Host) -> Result<(), HostError> {
+        let pool = self.pool().clone();
+        match ask {
+            Ask::VolumeCreate { name, size, .. } => {
+                let _volume = pool.create_volume(&name, size).await?;
+                self.offer(host, &name)
+            }
+            Ask::VolumeRename { name, to, .. } => {
+                host.withdraw(&self.export_of(&name)).await;
+                let renamed = pool.rename_volume(&name, &to).await;
+                self.offer(host, if renamed.is_ok() { &to } else { &name })?;
+                Ok(renamed?)
+            }
+            Ask::VolumeDestroy { name, force, .. } => self.destroy(host, &name, force).await,
+            _ => Ok(()),
+        }
+    }
+
+    async fn destroy(&self, host: &dyn Host, name: &str, force: bool) -> Result<(), HostError> {
+        let (pool, export) = (self.pool().clone(), self.export_of(name));
+        if pool.is_read_only() || pool.volume(name).is_none() {
+            return Ok(pool.destroy_volume(name).await?);
+        }
+        let clients = if force { 0 } else { users_left(host, &export).await };
+        if clients > 0 {
+            return Err(HostError::Open { name: export, clients });
+        }
+        host.withdraw(&export).await;
+        let destroyed = pool.destroy_volume(name).await;
+        if destroyed.is_err() {
+            self.offer(host, name)?;
+        }
+        Ok(destroyed?)
+    }
+
+    /// Offers a volume to clients, if there is one of that name.
+    fn offer(&self, host: &dyn Host, volume: &str) -> Result<(), HostError> {
+        self.offered(volume).map_or(Ok(()), |offered| host.offer(self, offered))
+    }
+}
+
+/// Clients that have an export open: connections, or the kernel's device where its connection is gone for now.
+fn users_of(host: &dyn Host, export: &str) -> usize {
+    host.users_of(export)
+}
+
+/// The same, once those have gone that are about to.
+async fn users_left(host: &dyn Host, export: &str) -> usize {
+    for _look in 0..LOOKS {
+        if users_of(host, export) == 0 {
+            break;
+        }
+        host.io().sleep(Duration::from_millis(50)).await;
+    }
+    users_of(host, export)
+}
