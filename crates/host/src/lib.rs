@@ -50,7 +50,10 @@ pub use content::array::{
 };
 pub use content::pool::{HostedPool, ServedPool};
 pub use content::{Content, Host, Placed, Seen, all_of, not_for};
-pub use doors::{Addresses, Doors, ExportPlace, MadeTarget, TargetMaker, TargetNames, VolumeTargets};
+pub use doors::{
+    Addresses, Door, DoorClient, Doors, ExportPlace, ExportUse, IscsiDoor, MadeTarget, NbdDoor, TargetMaker,
+    TargetNames, TargetUris, VolumeTargets, by_protocol,
+};
 pub use error::{HostError, not_stopped};
 pub use events::{Listener, News};
 pub use handler::{ControlHandler, HeldSettings, Reload, Takeover};

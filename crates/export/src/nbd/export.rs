@@ -1,13 +1,11 @@
 //! Exports as the protocol has them: with a description, and names that are not too long.
 
-use std::rc::Rc;
-
 use brindle_volume::Volume;
 
 use super::handshake::Offer;
 use super::proto::MAX_STRING;
 use crate::access::Client;
-use crate::session::{Export, Offered};
+use crate::session::Export;
 
 /// Why an export could not be added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,19 +18,15 @@ pub enum AddExportError {
     Duplicate(String),
 }
 
-/// An export of the protocol.
+/// Whether the protocol has words for an export.
 ///
 /// # Errors
 /// [`AddExportError::TooLong`].
-pub(crate) fn export<V: Volume>(
-    offered: Offered,
-    description: &str,
-    volume: Rc<V>,
-) -> Result<Export<V>, AddExportError> {
-    if offered.name.len() > MAX_STRING || description.len() > MAX_STRING {
-        return Err(AddExportError::TooLong(offered.name));
+pub(crate) fn check(name: &str, description: &str) -> Result<(), AddExportError> {
+    if name.len() > MAX_STRING || description.len() > MAX_STRING {
+        return Err(AddExportError::TooLong(name.to_owned()));
     }
-    Ok(Export::new(offered, description, volume))
+    Ok(())
 }
 
 /// The description of an export for a client; `None` if the client may not use it.

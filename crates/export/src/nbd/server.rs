@@ -7,7 +7,7 @@ use brindle_io::{Io, SocketId};
 use brindle_volume::Volume;
 
 use super::connection::Transmission;
-use super::export::{AddExportError, export, offer};
+use super::export::{AddExportError, check, offer};
 use super::handshake::{Handshake, HandshakeError};
 use super::proto::Terms;
 use crate::access::{Client, Right};
@@ -62,10 +62,19 @@ impl<V: Volume + 'static> Server<V> {
         volume: Rc<V>,
         gate: Rc<Gate>,
     ) -> Result<(), AddExportError> {
+        self.may_add(name, description)?;
+        self.shared.exports.add(name, gate, |offered| Ok(Export::new(offered, description, volume)))
+    }
+
+    /// Whether an export can be added.
+    ///
+    /// # Errors
+    /// As [`Server::add_export`].
+    pub fn may_add(&self, name: &str, description: &str) -> Result<(), AddExportError> {
         if self.shared.exports.named(name).is_some() {
             return Err(AddExportError::Duplicate(name.to_owned()));
         }
-        self.shared.exports.add(name, gate, |offered| export(offered, description, volume))
+        check(name, description)
     }
 
     /// Offers an export no longer, and ends its connections as [`Server::stop`] ends all. When it returns the volume has

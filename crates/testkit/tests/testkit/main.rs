@@ -7,4 +7,5 @@ mod hosts;
 mod pair;
 mod redo;
 mod storm;
+mod trial_door;
 mod volumes;
