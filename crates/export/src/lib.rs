@@ -10,7 +10,7 @@ pub mod nbd;
 mod pieces;
 mod rates;
 pub mod scsi;
-mod session;
+pub mod session;
 pub mod tls;
 
 pub use gate::Gate;

@@ -37,14 +37,26 @@ pub(crate) struct Ended;
 
 /// The reason why a request was not done to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unfinished {
+pub enum Unfinished {
+    /// Its client is gone, or the server stops.
     Ended,
+    /// The volume's answer.
     Volume(VolumeError),
 }
 
 impl From<Ended> for Unfinished {
     fn from(Ended: Ended) -> Self {
         Self::Ended
+    }
+}
+
+/// For a client that is told an error of the volume.
+impl From<Unfinished> for VolumeError {
+    fn from(why: Unfinished) -> Self {
+        match why {
+            Unfinished::Ended => Self::Stopping,
+            Unfinished::Volume(error) => error,
+        }
     }
 }
 

@@ -175,7 +175,7 @@ impl Service {
         for pause in TRIES {
             self.io.sleep(pause).await;
             for (export, key) in self.all_attachable() {
-                if self.doors.nbd.connections_of(&export) > 0 && pause == TRIES[0] {
+                if self.connections_of_device(&export) > 0 && pause == TRIES[0] {
                     continue;
                 }
                 for (index, identifier) in devices_of(Path::new(BLOCK), &key) {
@@ -279,8 +279,13 @@ impl Service {
         })
     }
 
+    /// Connections of the kernel, and of others that come by the same door.
+    fn connections_of_device(&self, export: &str) -> usize {
+        self.doors.for_devices().map_or(0, |server| server.connections_of(export))
+    }
+
     fn terms(&self, export: &str) -> Result<Terms, HostError> {
-        self.doors.nbd.terms(export).ok_or_else(|| HostError::Refused {
+        self.doors.for_devices().and_then(|server| server.terms(export)).ok_or_else(|| HostError::Refused {
             name: export.to_owned(),
             why: "it is offered to no client of this machine".to_owned(),
         })
@@ -292,7 +297,7 @@ impl Service {
                 .devices
                 .add_stream(socket)
                 .map_err(|why| HostError::Refused { name: export.to_owned(), why: why.to_string() })?;
-            self.doors.nbd.serve_chosen(export, socket);
+            self.doors.for_devices().inspect(|server| server.serve_chosen(export, socket));
         }
         Ok(())
     }

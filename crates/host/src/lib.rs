@@ -51,7 +51,8 @@ pub use content::array::{
 pub use content::pool::{HostedPool, ServedPool};
 pub use content::{Content, Host, Placed, Seen, all_of, not_for};
 pub use doors::{
-    Addresses, Doors, ExportPlace, MadeTarget, TargetMaker, TargetNames, TargetUris, VolumeTargets,
+    Addresses, Door, DoorClient, Doors, ExportPlace, ExportUse, IscsiDoor, MadeTarget, NbdDoor, TargetMaker,
+    TargetNames, TargetUris, VolumeTargets, by_protocol,
 };
 pub use error::{HostError, not_stopped};
 pub use events::{Listener, News};

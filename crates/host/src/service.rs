@@ -537,7 +537,7 @@ impl Host for Service {
         let gate = &content.placed().gate;
         // Exports of one content have its rules and its limits together, but are held by initiators each by itself.
         let gate = if content.is_one_export() { Rc::clone(gate) } else { Rc::new(gate.of_another()) };
-        self.doors.offer(offered, gate)
+        self.doors.offer(&offered, &gate)
     }
 
     fn withdraw(&self, export: &str) -> Pending<()> {

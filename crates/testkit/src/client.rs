@@ -45,6 +45,11 @@ impl<V: Volume> Client<V> {
         Self { volume, pool, oracle }
     }
 
+    /// The same client by way of another volume, which stands for this one.
+    pub fn by_way_of<W: Volume>(&self, volume: W) -> Client<W> {
+        Client { volume, pool: self.pool.clone(), oracle: Rc::clone(&self.oracle) }
+    }
+
     /// The oracle.
     pub fn oracle(&self) -> &RefCell<Oracle> {
         &self.oracle

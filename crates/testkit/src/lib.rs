@@ -9,6 +9,7 @@ pub mod certificates;
 pub mod client;
 pub mod conformance;
 pub mod container;
+pub mod door;
 pub mod faults;
 pub mod guard;
 pub mod guest;

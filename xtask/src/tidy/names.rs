@@ -97,6 +97,15 @@ const NO_UNSAFE: Rule = Rule {
     way_out: "only crates parity and io may; ask one of them for a safe function",
 };
 
+const DOORS: Rule = Rule {
+    name: "doors",
+    bans: &[Ban::Path(&["brindle_export", "nbd"]), Ban::Path(&["brindle_export", "iscsi"])],
+    way_out: "a host has doors as a list of one trait: say it in crates/host/src/doors, or by a method of `Door`",
+};
+
+/// Files of the host that may name a protocol: its doors, devices of the kernel, which are NBD's, and errors.
+const OF_PROTOCOLS: [&str; 4] = ["src/doors", "src/attach", "src/attaching.rs", "src/error.rs"];
+
 /// Checks the names that each crate's sources use.
 ///
 /// # Errors
@@ -131,6 +140,9 @@ fn rules_for(member: &Crate, path: &Path) -> Vec<&'static Rule> {
     }
     if ["brindle-members", "brindle-array", "brindle-md", "brindle-pool"].contains(&name) {
         rules.push(&ENGINE);
+    }
+    if name == "brindle-host" && !OF_PROTOCOLS.iter().any(|own| path.starts_with(own)) {
+        rules.push(&DOORS);
     }
     if !["brindle", TESTKIT].contains(&name) && member.dir.starts_with("crates") {
         rules.push(&ENVIRONMENT);
@@ -219,6 +231,15 @@ mod tests {
         assert_eq!(rules("crates/io/src/lib.rs", "use std::env; use clap::Parser;"), ["environment"; 2]);
         assert!(rules("crates/brindle/src/main.rs", source).is_empty());
         assert!(rules("crates/io/src/lib.rs", "const V: &str = env!(\"CARGO_PKG_VERSION\");").is_empty());
+    }
+
+    #[test]
+    fn a_host_names_protocols_in_its_doors_alone() {
+        for source in ["use brindle_export::nbd::Server;", "use brindle_export::{Gate, iscsi};"] {
+            assert_eq!(rules("crates/host/src/service.rs", source), ["doors"], "{source}");
+            assert!(rules("crates/host/src/doors/nbd.rs", source).is_empty(), "{source}");
+            assert!(rules("crates/brindle/src/server/serve/doors.rs", source).is_empty(), "{source}");
+        }
     }
 
     #[test]

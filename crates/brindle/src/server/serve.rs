@@ -5,6 +5,7 @@ mod announce;
 mod checked;
 mod copied_members;
 mod detached;
+mod doors;
 mod groups;
 mod iscsi;
 mod joining;
@@ -28,12 +29,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use brindle_array::Recovery;
-use brindle_export::nbd;
 use brindle_format::md::display_uuid;
 use brindle_host::control::{self, Control, Ended};
 use brindle_host::mailbox::{self, Sender};
 use brindle_host::opening::{Config, MetricsConfig, Opening, Permission};
-use brindle_host::{Configured, ControlHandler, Doors, Host as _, Message, Order, Reload, Service, Snapshot};
+use brindle_host::{Configured, ControlHandler, Host as _, Message, Order, Reload, Service, Snapshot};
 use brindle_io::device::DeviceAccess;
 use brindle_io::sync::{Either, race};
 use brindle_io::uring::{self, ListenError, SocketFile, SocketRights};
@@ -53,10 +53,11 @@ use access::{AccessFile, Gates, Proofs};
 use announce::{announce, listener};
 pub(crate) use checked::{Checked, check};
 use detached::Detached;
+use doors::Entrances;
 use joining::Intake;
 pub(crate) use joining::{Joining, JoiningArray, JoiningPool, Joins};
 pub(crate) use notify::starts_within;
-use places::{Address, ListenPlace};
+use places::ListenPlace;
 use reload::{Admission, Anew};
 use takeover::{AskedToHandOver, Predecessor, hand_over};
 pub(crate) use takeover::{Before, Inherited, IsMeant, inherit};
@@ -444,40 +445,24 @@ fn start(
     if places.is_empty() {
         places.push(ListenPlace::Unix(runtime::nbd_socket(folder, &name)));
     }
-    let (mut listening, mut sockets) = (Vec::new(), Vec::new());
-    for place in &places {
-        listening.extend(place.listen(&host.world.uring, rights, certificates.is_some())?);
-        if let ListenPlace::Unix(path) = place {
-            sockets.push(Socket::new(path));
-        }
-    }
-    let portals = plan.as_ref().map_or(Ok(Vec::new()), |plan| plan.listen(&host.world.uring))?;
+    let listening = Entrances::begin(&host.world.uring, &places, (rights, certificates.is_some()), plan)?;
+    let unix = places.iter().filter_map(|place| match place {
+        ListenPlace::Unix(path) => Some(Socket::new(path)),
+        ListenPlace::Tcp(_) => None,
+    });
+    let sockets: Vec<Socket> = unix.collect();
     let opened = open_pools((opening, predecessor), &host, pools, (&configured, unserved))
         .inspect_err(|_| sockets.iter().for_each(Socket::remove))?;
-    // Each server has its share.
-    let share = opening.tuning.for_requests() >> u32::from(plan.is_some());
-    let config = nbd::Config {
-        memory: share as usize,
-        connections: exports.max_connections as usize,
-        ..nbd::Config::default()
-    };
     let access = access.map(|access| Rc::new(RefCell::new(access)));
-    let is_shared = plan.as_ref().is_some_and(|plan| plan.shared_writers);
+    let is_shared = listening.has_shared_writers();
     let gates = Gates { io: io.clone(), access: access.clone(), is_shared };
-    let addresses: Vec<Address> = listening.iter().map(|(_, address)| address.clone()).collect();
-    let nbd = nbd::Server::new(io, config);
-    let uris = move |export: Option<&str>| addresses.iter().map(|address| address.uri(export)).collect();
-    let mut doors = Doors::new(nbd.clone(), Rc::new(uris));
-    let initiators = plan.map(|plan| plan.start(io, &portals, config));
-    if let Some(started) = &initiators {
-        doors = doors.with_iscsi(started.server.clone(), started.volumes(io));
-    }
-    let initiators = initiators.map(|started| started.server);
+    let doors = listening.open(io, opening.tuning.for_requests(), exports.max_connections);
     let (arrays, io) = (host.arrays(), io.clone());
     let is_named = opening.own_names || arrays.len() + pools.len() > 1;
     let world = Rc::new(host.into_world());
     let listener = listener(json);
-    let service = Service::new(&io, name, Rc::new(Ring(Rc::clone(&world))), doors, Rc::clone(&listener));
+    let service =
+        Service::new(&io, name, Rc::new(Ring(Rc::clone(&world))), doors.doors.clone(), Rc::clone(&listener));
     let intake = Intake { service: Rc::clone(&service), world: Rc::clone(&world), gates, listener, is_named };
     let arrays = arrays.iter().map(|hosted| intake.array(hosted, opening));
     let pools = opened.into_iter().map(|opened| intake.pool(opened, opening));
@@ -489,16 +474,13 @@ fn start(
         }
     }
     let (to, files) = mailbox::mailbox(&io);
-    drop(io.spawn(access::admit(files, access, Rc::clone(&service), initiators.clone())));
+    drop(io.spawn(access::admit(files, access, Rc::clone(&service), doors.initiators())));
     let secrets = exports.iscsi.as_ref().and_then(|iscsi| iscsi.secrets.clone());
     let access = exports.access.clone();
     let reading = Mutex::default();
     let admission = Admission { certificates, access, only, proofs, secrets, bearer, to, reading };
     let anew = Anew { admission, settings: None, looks: AtomicBool::new(false), json };
-    places::serve(&nbd, listening, anew.admission.certificates.as_ref());
-    if let Some(initiators) = initiators {
-        iscsi::serve(&initiators, portals);
-    }
+    doors.answer(anew.admission.certificates.as_ref());
     let (to, asked) = mailbox::mailbox(&io);
     // Whatever comes later has a name of its own.
     drop(io.spawn(joining::take_in(asked, Intake { is_named: true, ..intake })));

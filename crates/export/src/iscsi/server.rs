@@ -1,6 +1,7 @@
 //! The server: its targets and portals, and what it does with each connection.
 
 use core::cell::{Cell, RefCell};
+use core::convert::Infallible;
 use std::rc::Rc;
 
 use brindle_io::sync::{Either, race};
@@ -16,7 +17,7 @@ use super::target::{Target, TargetSpec};
 use crate::access::{Client, Proof, Right};
 use crate::scsi::reservation::Nexus;
 use crate::session::{
-    ConnectionResources, ConnectionStats, Counters, End, Inbox, Link, Protocol, Refusals, Sessions,
+    ConnectionResources, ConnectionStats, Counters, End, Exports, Inbox, Link, Protocol, Refusals, Sessions,
 };
 
 /// An iSCSI server on an executor. A handle: cloning gives the same server.
@@ -62,10 +63,9 @@ impl<V: Volume + 'static> Server<V> {
             chap: RefCell::new(config.chap.take().map(Rc::new)),
             nexuses: Nexuses::new(io),
             config,
-            targets: RefCell::default(),
+            targets: Exports::default(),
             portals: RefCell::default(),
             next_session: Cell::new(0),
-            added: Cell::new(0),
         };
         Self { sessions, shared: Rc::new(shared) }
     }
@@ -74,22 +74,14 @@ impl<V: Volume + 'static> Server<V> {
     pub fn add_target(&self, spec: TargetSpec<V>) {
         // A quarter of the memory, so that a command finds room beside others.
         let most = MOST_TRANSFERRED.min(self.shared.config.session.largest_request() / 4);
-        let number = self.shared.added.get();
-        self.shared.added.set(number + 1);
-        let target = Target::new(&self.shared.io, spec, number, most);
-        self.shared.targets.borrow_mut().push(Rc::new(target));
+        let (name, gate) = (spec.identity.target.clone(), Rc::clone(&spec.gate));
+        let make = |offered| Ok::<_, Infallible>(Target::new(&self.shared.io, spec, offered, most));
+        let Ok(()) = self.shared.targets.add(&name, gate, make);
     }
 
     /// Serves a disk no longer, and ends its sessions. When it returns the volume has been let go.
     pub async fn remove_target(&self, name: &str) {
-        let removed = {
-            let mut targets = self.shared.targets.borrow_mut();
-            let at = targets.iter().position(|target| target.name == name);
-            at.map(|at| targets.remove(at))
-        };
-        let Some(target) = removed else { return };
-        target.closing.set(true);
-        self.sessions.stop_those_of(name, || target.sessions.get() == 0).await;
+        self.shared.targets.remove(name, &self.sessions).await;
     }
 
     /// Ends at once the sessions with a target that `which` selects by number and client; returns how many.
@@ -110,9 +102,7 @@ impl<V: Volume + 'static> Server<V> {
 
     /// Ends all sessions with a target as [`Server::stop`] does, and serves it on. When it returns they are gone.
     pub async fn dismiss(&self, name: &str) {
-        let found = self.shared.targets.borrow().iter().find(|target| target.name == name).cloned();
-        let Some(target) = found else { return };
-        self.sessions.stop_those_of(name, || target.sessions.get() == 0).await;
+        self.shared.targets.dismiss(name, &self.sessions).await;
     }
 
     /// Accepts connections on a listening socket until the server stops. `address` is the one that initiators are
@@ -126,8 +116,7 @@ impl<V: Volume + 'static> Server<V> {
 
     /// Stops as an NBD server does: no further command is taken, those under way are answered.
     pub async fn stop(&self) {
-        self.sessions.stop().await;
-        self.shared.targets.borrow_mut().clear();
+        self.shared.targets.stop(&self.sessions).await;
     }
 
     /// Every target, in the order in which they were added.
@@ -147,7 +136,7 @@ impl<V: Volume + 'static> Server<V> {
                 latency: target.latencies.get(),
             }
         };
-        self.shared.targets.borrow().iter().map(stats).collect()
+        self.shared.targets.all().iter().map(stats).collect()
     }
 
     /// Every connection, oldest first.
@@ -188,8 +177,7 @@ impl<V: Volume + 'static> Door for Entrance<'_, V> {
         let proof = proved.map(|name| Proof::Chap(name.to_owned()));
         let client = Client { proved: proof, ..self.client };
         let shared = &self.portal.shared;
-        let found = shared.targets.borrow().iter().find(|target| target.name == name).cloned();
-        let target = found.filter(|target| target.gate.right(&client).is_some());
+        let target = shared.targets.named(name).filter(|target| target.gate.right(&client).is_some());
         let target = target.ok_or(Refusal::NotFound)?;
         let may = shared.may_be_called(&target, initiator, proved);
         if may { Ok(target.number) } else { Err(Refusal::Forbidden) }
@@ -249,7 +237,7 @@ impl<V: Volume + 'static> Protocol for Portal<V> {
         let client = link.client();
         // It may have ended meanwhile, or the right may be another.
         let stands =
-            |target: &Rc<Target<V>>| !target.closing.get() && target.gate.right(&client) == Some(entry.right);
+            |target: &Rc<Target<V>>| !target.has_ended() && target.gate.right(&client) == Some(entry.right);
         let is_there = sent.is_ok()
             && (!waiting.begun.get()
                 || matches!(race(&mut listening, link.interruption()).await, Either::First(Ok(()))));
@@ -379,7 +367,7 @@ impl<V: Volume + 'static> Portal<V> {
         logged_in: &LoggedIn,
     ) -> Result<Rc<SessionEntry<V>>, Refusal> {
         let target = match logged_in.target {
-            Some(number) => Some(self.shared.target(number).ok_or(Refusal::NotFound)?),
+            Some(number) => Some(self.shared.targets.numbered(number).ok_or(Refusal::NotFound)?),
             None => None,
         };
         let isid: String = logged_in.isid.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -406,11 +394,11 @@ impl<V: Volume + 'static> Portal<V> {
             // All that may be another since it has logged in.
             may()?;
             right = target.gate.right(&link.client()).ok_or(Refusal::NotFound)?;
-            if target.closing.get() {
+            if target.has_ended() {
                 return Err(Refusal::Unavailable);
             }
             target.unit.borrow_mut().arrived(&nexus);
-            target.sessions.set(target.sessions.get() + 1);
+            target.enters();
         }
         let entry = Rc::new(SessionEntry {
             id,
@@ -428,7 +416,7 @@ impl<V: Volume + 'static> Portal<V> {
         if let Some(target) = &entry.target {
             target.unit.borrow_mut().left(&entry.nexus);
             target.look_at_gate();
-            target.sessions.set(target.sessions.get() - 1);
+            target.leaves();
         }
         self.shared.nexuses.remove(entry);
     }

@@ -12,7 +12,7 @@ use super::nexuses::{Nexuses, SessionEntry};
 use super::target::Target;
 use crate::access::Right;
 use crate::scsi::{Identity, Units};
-use crate::session::{Config, Link};
+use crate::session::{Config, Exports, Link};
 
 /// Fills with bytes.
 pub type Chance = Box<dyn Fn(&mut [u8])>;
@@ -55,20 +55,13 @@ pub(super) struct Shared<V> {
     /// The secrets that hold now.
     pub(super) chap: RefCell<Option<Rc<Chap>>>,
     pub(super) nexuses: Nexuses<V>,
-    pub(super) targets: RefCell<Vec<Rc<Target<V>>>>,
+    pub(super) targets: Exports<Target<V>>,
     /// Each is a portal group of its own.
     pub(super) portals: RefCell<Vec<PortalAddress>>,
     pub(super) next_session: Cell<u16>,
-    /// Targets that were ever added.
-    pub(super) added: Cell<usize>,
 }
 
 impl<V: Volume + 'static> Shared<V> {
-    /// The target of a number, if it is still there.
-    pub(super) fn target(&self, number: usize) -> Option<Rc<Target<V>>> {
-        self.targets.borrow().iter().find(|target| target.number == number).cloned()
-    }
-
     /// Whether an initiator that has proved this name, or none, may have its own with a target: it may be another's by the secrets, by
     /// a session, or by what is registered.
     pub(super) fn may_be_called(
@@ -94,7 +87,7 @@ impl<V: Volume + 'static> Shared<V> {
         let reported = |target: &&Rc<Target<V>>| {
             only.is_none_or(|only| only == target.name) && target.gate.right(&client).is_some()
         };
-        for target in self.targets.borrow().iter().filter(reported) {
+        for target in self.targets.all().iter().filter(reported) {
             put(text, "TargetName", &target.name);
             for portal in self.portals.borrow().iter() {
                 if let Some(address) = portal.told(reached, group) {
@@ -114,7 +107,7 @@ pub(super) struct Seen<'a, V> {
 impl<V: Volume + 'static> Seen<'_, V> {
     /// The volume of a target and its logical block, if the session's initiator may read it, or write to it.
     pub(super) fn volume(&self, number: usize, writes: bool) -> Option<(Rc<V>, u64)> {
-        let target = self.shared.target(number)?;
+        let target = self.shared.targets.numbered(number)?;
         let right = target.gate.right(&self.entry.link.client())?;
         let allowed = target.unit.borrow().lets_copy(&self.entry.nexus, writes);
         let may = allowed && !(writes && right == Right::Read);
@@ -124,9 +117,9 @@ impl<V: Volume + 'static> Seen<'_, V> {
 
 impl<V: Volume + 'static> Units for Seen<'_, V> {
     fn find(&self, is_it: &dyn Fn(&Identity) -> bool) -> Option<(usize, u32)> {
-        let (targets, client) = (self.shared.targets.borrow(), self.entry.link.client());
-        let seen = |target: &&Rc<Target<V>>| is_it(&target.identity) && target.gate.right(&client).is_some();
-        targets.iter().find(seen).map(|target| (target.number, target.block))
+        let client = self.entry.link.client();
+        let seen = |target: &Target<V>| is_it(&target.identity) && target.gate.right(&client).is_some();
+        self.shared.targets.find(seen).map(|target| (target.number, target.block))
     }
 
     fn luns(&self) -> Vec<u64> {

@@ -1,6 +1,7 @@
 //! Targets: a disk each, as unit 0.
 
 use core::cell::{Cell, RefCell};
+use core::ops::Deref;
 use core::pin::Pin;
 use std::rc::Rc;
 
@@ -11,7 +12,7 @@ use brindle_volume::Volume;
 use crate::gate::Gate;
 use crate::scsi::reservation::{Effects, Nexus, Out, Parameters, Reservations};
 use crate::scsi::{Action, Identity, Sense, Shape, Status, Unit};
-use crate::session::{Latencies, SharedCounters};
+use crate::session::Offered;
 
 /// The outcome of keeping registrations: `Err` if they could not be made stable.
 pub type Keeping = Pin<Box<dyn Future<Output = Result<(), ()>>>>;
@@ -35,42 +36,38 @@ pub struct TargetSpec<V> {
 
 /// A target.
 pub(super) struct Target<V> {
-    /// Targets are numbered as they are added. A number is never used again, so that one is not taken for another when some end.
-    pub(super) number: usize,
-    pub(super) name: String,
+    offered: Offered,
     pub(super) identity: Identity,
     /// Bytes of a logical block.
     pub(super) block: u32,
     pub(super) unit: RefCell<Unit>,
     pub(super) volume: Rc<V>,
-    pub(super) tally: SharedCounters,
-    pub(super) latencies: Latencies,
-    pub(super) sessions: Cell<usize>,
-    /// The target is to end.
-    pub(super) closing: Cell<bool>,
     keep: Option<Keep>,
-    pub(super) gate: Rc<Gate>,
     /// Registrations are being changed.
     changing: Cell<bool>,
     changed: Notify,
 }
 
+impl<V> Deref for Target<V> {
+    type Target = Offered;
+
+    #[inline]
+    fn deref(&self) -> &Offered {
+        &self.offered
+    }
+}
+
 impl<V: Volume> Target<V> {
-    pub(super) fn new(io: &Io, spec: TargetSpec<V>, number: usize, most: usize) -> Self {
+    /// The target of a name that is offered, which is that of its specification.
+    pub(super) fn new(io: &Io, spec: TargetSpec<V>, offered: Offered, most: usize) -> Self {
         let shape = Shape::of(&spec.volume.limits(), most);
         let target = Self {
-            number,
-            name: spec.identity.target.clone(),
+            offered,
             identity: spec.identity.clone(),
             block: shape.block,
             unit: RefCell::new(Unit::new(spec.identity, shape, spec.reservations)),
             volume: spec.volume,
-            tally: SharedCounters::default(),
-            latencies: Latencies::default(),
-            sessions: Cell::new(0),
-            closing: Cell::new(false),
             keep: spec.keep,
-            gate: spec.gate,
             changing: Cell::new(false),
             changed: Notify::new(io),
         };

@@ -15,6 +15,6 @@ mod handshake;
 pub mod proto;
 mod server;
 
-pub use crate::session::{Config, ConnectionStats, Counters};
+pub use crate::session::{Config, ConnectionStats, Counters, ExportStats};
 pub use export::AddExportError;
-pub use server::{ExportStats, Server};
+pub use server::Server;

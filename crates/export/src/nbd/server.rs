@@ -1,59 +1,45 @@
 //! The server: its exports, and what it does with each connection.
 
-use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use brindle_io::sync::{Either, race};
-use brindle_io::{Histogram, Io, SocketId};
+use brindle_io::{Io, SocketId};
 use brindle_volume::Volume;
 
 use super::connection::Transmission;
-use super::export::{AddExportError, Export};
+use super::export::{AddExportError, check, offer};
 use super::handshake::{Handshake, HandshakeError};
 use super::proto::Terms;
 use crate::access::{Client, Right};
 use crate::gate::Gate;
-use crate::session::{Config, ConnectionResources, ConnectionStats, Counters, Protocol, Security, Sessions};
+use crate::session::{
+    Config, ConnectionResources, ConnectionStats, Export, ExportStats, Exports, Protocol, Security, Sessions,
+};
 
 /// An NBD server on an executor. A handle: cloning gives the same server.
 pub struct Server<V> {
     sessions: Rc<Sessions>,
-    exports: Rc<Exports<V>>,
+    shared: Rc<Shared<V>>,
 }
 
 impl<V> Clone for Server<V> {
     fn clone(&self) -> Self {
-        Self { sessions: Rc::clone(&self.sessions), exports: Rc::clone(&self.exports) }
+        Self { sessions: Rc::clone(&self.sessions), shared: Rc::clone(&self.shared) }
     }
 }
 
 /// The exports that clients may choose from.
-struct Exports<V> {
-    list: RefCell<Vec<Rc<Export<V>>>>,
-    /// Exports that were ever added.
-    added: Cell<usize>,
+struct Shared<V> {
+    exports: Exports<Export<V>>,
     config: Config,
-}
-
-/// Counters of the work on an export.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExportStats {
-    /// Its name.
-    pub name: String,
-    /// Connections that use it now.
-    pub connections: usize,
-    /// Counters since the export was added.
-    pub total: Counters,
-    /// Latencies of some of its requests: reads, and others.
-    pub latency: [Histogram; 2],
 }
 
 impl<V: Volume + 'static> Server<V> {
     /// A server without exports. Takes its memory, in full, from `io` now: `config.memory` bytes for requests, and
     /// 264 KiB for each possible connection.
     pub fn new(io: &Io, config: Config) -> Self {
-        let exports = Exports { list: RefCell::default(), added: Cell::new(0), config };
-        Self { sessions: Sessions::new(io, config), exports: Rc::new(exports) }
+        let shared = Shared { exports: Exports::default(), config };
+        Self { sessions: Sessions::new(io, config), shared: Rc::new(shared) }
     }
 
     /// Offers `volume` under a name. Clients that name none get the export of a server that has had only one; where there
@@ -76,26 +62,25 @@ impl<V: Volume + 'static> Server<V> {
         volume: Rc<V>,
         gate: Rc<Gate>,
     ) -> Result<(), AddExportError> {
-        let mut exports = self.exports.list.borrow_mut();
-        if exports.iter().any(|export| export.name == name) {
+        self.may_add(name, description)?;
+        self.shared.exports.add(name, gate, |offered| Ok(Export::new(offered, description, volume)))
+    }
+
+    /// Whether an export can be added.
+    ///
+    /// # Errors
+    /// As [`Server::add_export`].
+    pub fn may_add(&self, name: &str, description: &str) -> Result<(), AddExportError> {
+        if self.shared.exports.named(name).is_some() {
             return Err(AddExportError::Duplicate(name.to_owned()));
         }
-        let number = self.exports.added.get();
-        exports.push(Rc::new(Export::new(number, name, description, volume, gate)?));
-        self.exports.added.set(number + 1);
-        Ok(())
+        check(name, description)
     }
 
     /// Offers an export no longer, and ends its connections as [`Server::stop`] ends all. When it returns the volume has
     /// been let go. If there is no export of that name, nothing is done.
     pub async fn remove_export(&self, name: &str) {
-        let removed = {
-            let mut exports = self.exports.list.borrow_mut();
-            let at = exports.iter().position(|export| export.name == name);
-            at.map(|at| exports.remove(at))
-        };
-        let Some(export) = removed else { return };
-        self.sessions.stop_those_of(name, || export.connections.get() == 0).await;
+        self.shared.exports.remove(name, &self.sessions).await;
     }
 
     /// Ends the connections to an export for which `which`, by number and client, at once; tells how many.
@@ -105,9 +90,7 @@ impl<V: Volume + 'static> Server<V> {
 
     /// Ends all connections to an export as [`Server::stop`] does, and offers it on. When it returns they are gone.
     pub async fn dismiss(&self, name: &str) {
-        let found = self.exports.list.borrow().iter().find(|export| export.name == name).cloned();
-        let Some(export) = found else { return };
-        self.sessions.stop_those_of(name, || export.connections.get() == 0).await;
+        self.shared.exports.dismiss(name, &self.sessions).await;
     }
 
     /// Accepts connections on a listening socket until the server stops. The socket is the server's to close.
@@ -117,27 +100,26 @@ impl<V: Volume + 'static> Server<V> {
 
     /// Serves a listener with TLS: offered, or demanded before the server reveals anything.
     pub fn serve_securely(&self, listener: SocketId, security: Option<Security>) {
-        let exports = Rc::clone(&self.exports);
-        self.sessions.listen(listener, Rc::new(Entrance { exports, security }));
+        let shared = Rc::clone(&self.shared);
+        self.sessions.listen(listener, Rc::new(Entrance { shared, security }));
     }
 
     /// The agreement with a client of this machine that has not asked for structured replies; `None` if it may not use the export, or there
     /// is none of that name.
     pub fn terms(&self, export: &str) -> Option<Terms> {
-        self.exports.terms(export, &Client::default()).map(|(_, terms)| terms)
+        self.shared.terms(export, &Client::default()).map(|(_, terms)| terms)
     }
 
     /// Serves a connection whose client, on this machine, knows the export's terms already: there is no handshake. The kernel's NBD
     /// driver is such a client.
     pub fn serve_chosen(&self, export: &str, socket: SocketId) {
-        let chosen = Chosen { exports: Rc::clone(&self.exports), name: export.to_owned() };
+        let chosen = Chosen { shared: Rc::clone(&self.shared), name: export.to_owned() };
         self.sessions.take(socket, &Rc::new(chosen));
     }
 
     /// Connections that use an export now.
     pub fn connections_of(&self, export: &str) -> usize {
-        let list = self.exports.list.borrow();
-        list.iter().find(|one| one.name == export).map_or(0, |one| one.connections.get())
+        self.shared.exports.named(export).map_or(0, |one| one.clients())
     }
 
     /// Closes the listeners, takes no further requests, gives the clients [`Config::grace`] to read the replies to
@@ -145,19 +127,12 @@ impl<V: Volume + 'static> Server<V> {
     /// been let go; requests to the volumes are waited for however long they take. Whoever can't wait drops the future:
     /// [`Io::shutdown`] ends what is left then.
     pub async fn stop(&self) {
-        self.sessions.stop().await;
-        self.exports.list.borrow_mut().clear();
+        self.shared.exports.stop(&self.sessions).await;
     }
 
     /// Every export, in the order in which they were added.
     pub fn export_stats(&self) -> Vec<ExportStats> {
-        let stats = |export: &Rc<Export<V>>| ExportStats {
-            name: export.name.clone(),
-            connections: export.connections.get(),
-            total: export.tally.get(),
-            latency: export.latencies.get(),
-        };
-        self.exports.list.borrow().iter().map(stats).collect()
+        self.shared.exports.stats()
     }
 
     /// Every connection, oldest first.
@@ -176,11 +151,11 @@ impl<V: Volume + 'static> Server<V> {
     }
 }
 
-impl<V: Volume> Exports<V> {
+impl<V: Volume> Shared<V> {
     /// The export of that name, and the terms of a client that takes no structured replies.
     fn terms(&self, name: &str, client: &Client) -> Option<(Rc<Export<V>>, Terms)> {
-        let export = self.list.borrow().iter().find(|export| export.name == name).cloned()?;
-        let limits = export.offer(false, client)?.limits;
+        let export = self.exports.named(name)?;
+        let limits = export.terms(client)?;
         let max_payload = self.config.largest_request() as u32;
         Some((export, Terms { limits, max_payload, structured: false, status: false }))
     }
@@ -192,30 +167,30 @@ impl<V: Volume> Exports<V> {
     {
         let ConnectionResources { id, link, memory, inbox, outbox, .. } = resources;
         link.settle(&export.name);
-        export.connections.set(export.connections.get() + 1);
+        export.enters();
         let transmission = Transmission::new(link, memory, Rc::clone(export), terms, self.config.grace);
         let end = transmission.run(inbox, outbox).await;
-        export.connections.set(export.connections.get() - 1);
+        export.leaves();
         tracing::debug!(connection = id, export = export.name, ?end, "closed");
     }
 }
 
 /// Clients that have chosen an export before they came.
 struct Chosen<V> {
-    exports: Rc<Exports<V>>,
+    shared: Rc<Shared<V>>,
     name: String,
 }
 
 impl<V: Volume + 'static> Protocol for Chosen<V> {
     async fn converse(self: Rc<Self>, resources: ConnectionResources) {
-        let Some((export, terms)) = self.exports.terms(&self.name, &resources.link.client()) else { return };
-        self.exports.transmit(resources, &export, terms).await;
+        let Some((export, terms)) = self.shared.terms(&self.name, &resources.link.client()) else { return };
+        self.shared.transmit(resources, &export, terms).await;
     }
 }
 
 /// A listener, with the security that its clients need.
 struct Entrance<V> {
-    exports: Rc<Exports<V>>,
+    shared: Rc<Shared<V>>,
     security: Option<Security>,
 }
 
@@ -223,19 +198,17 @@ impl<V: Volume + 'static> Protocol for Entrance<V> {
     async fn converse(self: Rc<Self>, resources: ConnectionResources) {
         let ConnectionResources { id, link, memory, mut inbox, outbox, refusals, secure_buffers, visits } =
             resources;
-        let Exports { list, added, config } = &*self.exports;
+        let Shared { exports, config } = &*self.shared;
         let offers = || {
-            let (is_default, client) = (added.get() == 1, link.client());
-            list.borrow().iter().filter_map(|export| export.offer(is_default, &client)).collect()
+            let (is_default, client) = (exports.added() == 1, link.client());
+            exports.all().iter().filter_map(|export| offer(export, is_default, &client)).collect()
         };
         // The answer is the same for exports that don't exist and for those that the client may not see.
         let in_vain = || {
             let client = link.client();
-            if list
-                .borrow()
-                .iter()
-                .any(|export| export.gate.right(&client).is_none() && !export.gate.is_withdrawn())
-            {
+            let is_kept_from_it =
+                |export: &Export<V>| export.gate.right(&client).is_none() && !export.gate.is_withdrawn();
+            if exports.find(is_kept_from_it).is_some() {
                 refusals.refused(&client, "it asked for an export that is not for it, or not there");
             }
         };
@@ -257,15 +230,14 @@ impl<V: Volume + 'static> Protocol for Entrance<V> {
             }
             Either::Second(_) => return,
         };
-        let chosen_one = |export: &&Rc<Export<V>>| export.number == chosen.number;
         // The export may have ended while the client was getting its reply.
-        let Some(export) = list.borrow().iter().find(chosen_one).map(Rc::clone) else { return };
+        let Some(export) = exports.numbered(chosen.number) else { return };
         let right = export.gate.right(&link.client());
         if right.is_none() || right == Some(Right::Read) && !chosen.terms.limits.read_only {
             return; // it has been withdrawn meanwhile, or its right has
         }
         let resources =
             ConnectionResources { id, link, memory, inbox, outbox, refusals, secure_buffers, visits };
-        self.exports.transmit(resources, &export, chosen.terms).await;
+        self.shared.transmit(resources, &export, chosen.terms).await;
     }
 }

@@ -52,7 +52,7 @@ impl Default for Config {
 
 impl Config {
     /// The largest request that the memory has room for, at most [`MAX_BUF`] (32 MiB).
-    pub(crate) fn largest_request(&self) -> usize {
+    pub fn largest_request(&self) -> usize {
         MAX_BUF.min(1 << self.memory.max(PAGE).ilog2())
     }
 

@@ -18,15 +18,16 @@ use std::rc::Rc;
 use brindle_io::sync::{Either, Notify, race};
 use brindle_io::{Io, PAGE, Pool, Slice};
 
+use super::account::{Account, End};
 use super::config::{Config, VISITS};
-use super::link::{End, Link};
 
 /// Bytes of a block of the reserve, and so of the largest request that has one.
 pub(super) const SMALL: usize = 32 * 1024;
 /// Blocks of the reserve for each connection.
 const BLOCKS: usize = 4;
 
-pub(crate) struct Memory {
+/// The memory of a server's requests.
+pub struct Memory {
     /// Requests that a connection may have under way.
     requests: usize,
     pool: Pool,
@@ -41,7 +42,7 @@ pub(crate) struct Memory {
 }
 
 struct Waiting {
-    link: Rc<Link>,
+    account: Rc<Account>,
     bytes: usize,
 }
 
@@ -64,52 +65,55 @@ impl Memory {
         used(&self.pool) + used(&self.reserve)
     }
 
-    /// Waits until a request of `link` may begin that needs `len` bytes of memory; 0 for none.
-    pub(crate) async fn admit(self: &Rc<Self>, link: &Rc<Link>, len: usize) -> Result<Ticket, End> {
-        link.has_fewer(self.requests).await?;
-        self.take(link, len).await
+    /// Waits until a request of a client may begin that needs `len` bytes of memory; 0 for none.
+    ///
+    /// # Errors
+    /// The end of the client, if that comes first.
+    pub async fn admit(self: &Rc<Self>, account: &Rc<Account>, len: usize) -> Result<Ticket, End> {
+        account.has_fewer(self.requests).await?;
+        self.take(account, len).await
     }
 
     /// Admits a request if that needs no waiting.
-    pub(crate) fn try_admit(self: &Rc<Self>, link: &Rc<Link>, len: usize) -> Option<Ticket> {
-        if link.outstanding.get() >= self.requests {
+    pub(crate) fn try_admit(self: &Rc<Self>, account: &Rc<Account>, len: usize) -> Option<Ticket> {
+        if account.outstanding.get() >= self.requests {
             return None;
         }
-        self.try_take(link, len, u64::MAX)
+        self.try_take(account, len, u64::MAX)
     }
 
     /// Waits for memory for a request of `len` bytes, and takes it.
-    async fn take(self: &Rc<Self>, link: &Rc<Link>, len: usize) -> Result<Ticket, End> {
-        if let Some(ticket) = self.try_take(link, len, u64::MAX) {
+    async fn take(self: &Rc<Self>, account: &Rc<Account>, len: usize) -> Result<Ticket, End> {
+        if let Some(ticket) = self.try_take(account, len, u64::MAX) {
             return Ok(ticket);
         }
-        let place = WaitingPlace::join(self, link, charge(len));
-        let taking = self.changed.until(|| self.try_take(link, len, place.number));
-        match race(taking, link.interruption()).await {
+        let place = WaitingPlace::join(self, account, charge(len));
+        let taking = self.changed.until(|| self.try_take(account, len, place.number));
+        match race(taking, account.interruption()).await {
             Either::First(ticket) => Ok(ticket),
             Either::Second(end) => Err(end),
         }
     }
 
-    fn try_take(self: &Rc<Self>, link: &Rc<Link>, len: usize, place: u64) -> Option<Ticket> {
+    fn try_take(self: &Rc<Self>, account: &Rc<Account>, len: usize, place: u64) -> Option<Ticket> {
         let (memory, held, reserved) = if len == 0 {
             (None, 0, 0)
-        } else if let Some(memory) = self.common(link, len, place) {
+        } else if let Some(memory) = self.common(account, len, place) {
             (Some(memory), charge(len), 0)
-        } else if len <= SMALL && link.reserved.get() < BLOCKS {
+        } else if len <= SMALL && account.reserved.get() < BLOCKS {
             (Some(self.reserve.try_alloc(SMALL)?.slice(0..len)), 0, 1)
         } else {
             return None;
         };
-        link.outstanding.set(link.outstanding.get() + 1);
-        link.held.set(link.held.get() + held);
-        link.reserved.set(link.reserved.get() + reserved);
-        Some(Ticket { link: Rc::clone(link), common: Rc::clone(self), memory, held, reserved })
+        account.outstanding.set(account.outstanding.get() + 1);
+        account.held.set(account.held.get() + held);
+        account.reserved.set(account.reserved.get() + reserved);
+        Some(Ticket { account: Rc::clone(account), common: Rc::clone(self), memory, held, reserved })
     }
 
-    fn common(&self, link: &Link, len: usize, place: u64) -> Option<Slice> {
+    fn common(&self, account: &Account, len: usize, place: u64) -> Option<Slice> {
         let free = self.pool.free_bytes();
-        let fits = free >= leaves(link, charge(len)) || free == self.pool.capacity();
+        let fits = free >= leaves(account, charge(len)) || free == self.pool.capacity();
         if !fits || self.somebody_is_before(place) {
             return None;
         }
@@ -120,14 +124,17 @@ impl Memory {
     fn somebody_is_before(&self, place: u64) -> bool {
         let (stuck, moving) = (self.stuck.get(), self.pool.capacity() - self.stuck.get());
         let comes = |waiting: &Waiting| {
-            waiting.waits_for_others() && (stuck == 0 || leaves(&waiting.link, waiting.bytes) <= moving)
+            waiting.waits_for_others() && (stuck == 0 || leaves(&waiting.account, waiting.bytes) <= moving)
         };
         self.waiting.borrow().range(..place).any(|(_, waiting)| comes(waiting))
     }
 
     /// A client that moves waits for memory that others hold.
     pub(super) fn is_wanted(&self) -> bool {
-        self.waiting.borrow().values().any(|waiting| waiting.waits_for_others() && !waiting.link.is_stuck())
+        self.waiting
+            .borrow()
+            .values()
+            .any(|waiting| waiting.waits_for_others() && !waiting.account.is_stuck())
     }
 
     /// Lets waiting requests look again.
@@ -139,7 +146,7 @@ impl Memory {
 impl Waiting {
     /// Whether others hold the memory that the connection waits for, and it has none of its own to give back.
     fn waits_for_others(&self) -> bool {
-        self.link.held.get() == 0
+        self.account.held.get() == 0
     }
 }
 
@@ -149,8 +156,8 @@ fn charge(len: usize) -> usize {
 }
 
 /// Bytes that must be free for a connection to take `bytes` and leave as much as it then holds.
-fn leaves(link: &Link, bytes: usize) -> usize {
-    link.held.get() + 2 * bytes
+fn leaves(account: &Account, bytes: usize) -> usize {
+    account.held.get() + 2 * bytes
 }
 
 /// A place among those who wait for memory.
@@ -160,10 +167,10 @@ struct WaitingPlace<'a> {
 }
 
 impl<'a> WaitingPlace<'a> {
-    fn join(memory: &'a Memory, link: &Rc<Link>, bytes: usize) -> Self {
+    fn join(memory: &'a Memory, account: &Rc<Account>, bytes: usize) -> Self {
         let number = memory.next_place.get();
         memory.next_place.set(number + 1);
-        memory.waiting.borrow_mut().insert(number, Waiting { link: Rc::clone(link), bytes });
+        memory.waiting.borrow_mut().insert(number, Waiting { account: Rc::clone(account), bytes });
         Self { memory, number }
     }
 }
@@ -177,8 +184,8 @@ impl Drop for WaitingPlace<'_> {
 
 /// A request's place in its connection's account, with its memory. Both are given back when it is dropped: when the
 /// reply has been sent, or will not be.
-pub(crate) struct Ticket {
-    link: Rc<Link>,
+pub struct Ticket {
+    account: Rc<Account>,
     common: Rc<Memory>,
     memory: Option<Slice>,
     held: usize,
@@ -190,7 +197,7 @@ impl Ticket {
     ///
     /// # Panics
     /// If none was.
-    pub(crate) fn memory(&self) -> &Slice {
+    pub fn memory(&self) -> &Slice {
         self.memory.as_ref().expect("the request was admitted with memory")
     }
 
@@ -198,19 +205,19 @@ impl Ticket {
     ///
     /// # Errors
     /// If the connection ends while it waits for that.
-    pub(crate) async fn renew(&mut self) -> Result<(), End> {
+    pub async fn renew(&mut self) -> Result<(), End> {
         let len = self.memory().len();
         self.give_back();
         // The request has been admitted: it is not counted again.
-        *self = self.common.take(&self.link, len).await?;
+        *self = self.common.take(&self.account, len).await?;
         Ok(())
     }
 
     fn give_back(&mut self) {
-        let link = &self.link;
+        let account = &self.account;
         self.memory = None;
-        link.held.set(link.held.get() - core::mem::take(&mut self.held));
-        link.reserved.set(link.reserved.get() - core::mem::take(&mut self.reserved));
+        account.held.set(account.held.get() - core::mem::take(&mut self.held));
+        account.reserved.set(account.reserved.get() - core::mem::take(&mut self.reserved));
     }
 }
 
@@ -218,9 +225,9 @@ impl Drop for Ticket {
     #[inline]
     fn drop(&mut self) {
         self.give_back();
-        let link = &self.link;
-        link.outstanding.set(link.outstanding.get() - 1);
-        link.given_back();
+        let account = &self.account;
+        account.outstanding.set(account.outstanding.get() - 1);
+        account.given_back();
         if !self.common.waiting.borrow().is_empty() {
             self.common.look_again();
         }

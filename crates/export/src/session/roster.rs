@@ -7,8 +7,8 @@ use std::rc::Rc;
 use brindle_io::Io;
 use brindle_io::sync::Notify;
 
+use super::account::Account;
 use super::config::{Config, VISITS};
-use super::link::Link;
 use super::memory::Memory;
 
 pub(super) struct Roster {
@@ -16,7 +16,8 @@ pub(super) struct Roster {
     pub(super) config: Config,
     pub(super) memory: Rc<Memory>,
     /// Indexed by number, oldest first.
-    pub(super) links: RefCell<BTreeMap<u64, Rc<Link>>>,
+    pub(super) accounts: RefCell<BTreeMap<u64, Rc<Account>>>,
+    pub(super) next_id: Cell<u64>,
     pub(super) patrolled: Cell<bool>,
     /// A connection has ended.
     pub(super) gone: Notify,
@@ -28,7 +29,8 @@ impl Roster {
             io: io.clone(),
             config,
             memory: Rc::new(Memory::new(io, &config)),
-            links: RefCell::default(),
+            accounts: RefCell::default(),
+            next_id: Cell::new(0),
             patrolled: Cell::new(false),
             gone: Notify::new(io),
         })
@@ -36,12 +38,13 @@ impl Roster {
 
     /// Whether there is a place for one more connection.
     pub(super) fn has_place(&self) -> bool {
-        self.links.borrow().values().filter(|link| !link.is_visit()).count() < self.config.connections
+        self.accounts.borrow().values().filter(|account| !account.is_visit()).count()
+            < self.config.connections
     }
 
     /// Waits until there are no connections.
     pub(super) async fn emptied(&self) {
-        self.gone.until(|| self.links.borrow().is_empty().then_some(())).await;
+        self.gone.until(|| self.accounts.borrow().is_empty().then_some(())).await;
     }
 }
 
@@ -50,12 +53,15 @@ pub(crate) struct Visits(pub(super) Rc<Roster>);
 
 impl Visits {
     /// Gives a client one of these places; if there are too many, the one makes room that has been silent for longest.
-    pub(crate) fn enter(&self, link: &Link) {
-        link.visits();
-        let links = self.0.links.borrow();
-        let visits = || links.values().filter(|link| link.is_visit() && !link.is_closed());
+    pub(crate) fn enter(&self, account: &Account) {
+        account.visits();
+        let accounts = self.0.accounts.borrow();
+        let visits = || accounts.values().filter(|account| account.is_visit() && !account.is_closed());
         if visits().count() > VISITS {
-            visits().min_by_key(|link| link.last_heard()).into_iter().for_each(|link| link.close());
+            visits()
+                .min_by_key(|account| account.last_heard())
+                .into_iter()
+                .for_each(|account| account.close());
         }
         // Its other place is free.
         self.0.gone.notify();

@@ -7,14 +7,15 @@ use std::rc::Rc;
 use brindle_io::sync::race;
 use brindle_io::{Buf, Duration, Io, OpError, Pool, Slice, SocketId, Task};
 
+use super::account::{Account, Wire};
 use super::config::{Config, VISITS};
 use super::inbox::{INBOX, Inbox};
 use super::link::Link;
 use super::memory::Memory;
 use super::overflow::Overflow;
-use super::patrol;
 use super::refusals::Refusals;
 use super::roster::{Roster, Visits};
+use super::seat::Seat;
 use super::secure;
 use super::tally::Counters;
 use crate::access::Client;
@@ -77,13 +78,13 @@ pub struct ConnectionStats {
     pub total: Counters,
 }
 
-pub(crate) struct Sessions {
+/// The clients of a server, of whatever protocol.
+pub struct Sessions {
     io: Io,
     roster: Rc<Roster>,
     /// Inboxes and outboxes.
     buffers: Pool,
     listeners: RefCell<Vec<(SocketId, Task<()>)>>,
-    next_id: Cell<u64>,
     stopping: Cell<bool>,
     refusals: Rc<Refusals>,
     /// Buffers of connections that speak TLS.
@@ -99,13 +100,12 @@ pub(crate) struct Sessions {
 impl Sessions {
     /// Has memory of `io`, once it needs it: up to `config.memory` bytes for requests, and for each connection 264 KiB
     /// and a reserve of 128 KiB; with TLS 128 KiB more.
-    pub(crate) fn new(io: &Io, config: Config) -> Rc<Self> {
+    pub fn new(io: &Io, config: Config) -> Rc<Self> {
         Rc::new(Self {
             io: io.clone(),
             roster: Roster::new(io, config),
             buffers: io.pool((config.connections + VISITS) * (INBOX + OUTBOX)),
             listeners: RefCell::default(),
-            next_id: Cell::new(0),
             stopping: Cell::new(false),
             refusals: Rc::default(),
             secure_buffers: io.pool(config.connections * secure::BUFFERS),
@@ -127,15 +127,15 @@ impl Sessions {
     }
 
     /// Closes the listeners, lets no client ask for more, and waits until all have ended.
-    pub(crate) async fn stop(&self) {
+    pub async fn stop(&self) {
         self.stopping.set(true);
         self.overflow.close();
         let listeners = self.listeners.take();
         for (listener, _) in &listeners {
             self.io.close(*listener);
         }
-        for link in self.roster.links.borrow().values() {
-            link.stop();
+        for account in self.roster.accounts.borrow().values() {
+            account.stop();
         }
         self.roster.gone.notify(); // who waits for a place shall not
         for (_, task) in listeners {
@@ -147,54 +147,56 @@ impl Sessions {
     }
 
     /// Lets no client of an export ask for more, and waits until `ended` says that all of them have left.
-    pub(crate) async fn stop_those_of(&self, export: &str, ended: impl Fn() -> bool) {
-        for link in self.roster.links.borrow().values() {
-            if link.export().as_deref() == Some(export) {
-                link.stop();
+    pub async fn stop_those_of(&self, export: &str, ended: impl Fn() -> bool) {
+        for account in self.roster.accounts.borrow().values() {
+            if account.export().as_deref() == Some(export) {
+                account.stop();
             }
         }
         self.roster.gone.until(|| ended().then_some(())).await;
     }
 
     /// Ends the connections to an export for which `which`, at once; tells how many.
-    pub(crate) fn disconnect(&self, export: &str, which: impl Fn(u64, &Client) -> bool) -> usize {
-        let links = self.roster.links.borrow();
-        let meant = links.iter().filter(|(id, link)| {
-            !link.is_closed() && link.export().as_deref() == Some(export) && which(**id, &link.client())
+    pub fn disconnect(&self, export: &str, which: impl Fn(u64, &Client) -> bool) -> usize {
+        let accounts = self.roster.accounts.borrow();
+        let meant = accounts.iter().filter(|(id, account)| {
+            !account.is_closed()
+                && account.export().as_deref() == Some(export)
+                && which(**id, &account.client())
         });
-        meant.inspect(|(_, link)| link.close()).count()
+        meant.inspect(|(_, account)| account.close()).count()
     }
 
     /// Ends the connections of clients for which `which`, at once; tells how many.
     pub(crate) fn end_those(&self, which: impl Fn(&Client) -> bool) -> usize {
-        let links = self.roster.links.borrow();
-        let meant = links.values().filter(|link| !link.is_closed() && which(&link.client()));
-        meant.inspect(|link| link.close()).count()
+        let accounts = self.roster.accounts.borrow();
+        let meant = accounts.values().filter(|account| !account.is_closed() && which(&account.client()));
+        meant.inspect(|account| account.close()).count()
     }
 
     /// Every connection, oldest first.
-    pub(crate) fn stats(&self) -> Vec<ConnectionStats> {
+    pub fn stats(&self) -> Vec<ConnectionStats> {
         let now = self.io.now();
-        let stats = |(&id, link): (&u64, &Rc<Link>)| ConnectionStats {
+        let stats = |(&id, account): (&u64, &Rc<Account>)| ConnectionStats {
             id,
-            export: link.export(),
-            client: link.client(),
-            secure: link.is_secure(),
-            age: now.since(link.since),
-            outstanding: link.outstanding.get(),
-            held_bytes: link.held.get(),
-            total: link.tally.get(),
+            export: account.export(),
+            client: account.client(),
+            secure: account.is_secure(),
+            age: now.since(account.since),
+            outstanding: account.outstanding.get(),
+            held_bytes: account.held.get(),
+            total: account.tally.get(),
         };
-        self.roster.links.borrow().iter().map(stats).collect()
+        self.roster.accounts.borrow().iter().map(stats).collect()
     }
 
     /// Clients that were refused so far.
-    pub(crate) fn refused(&self) -> u64 {
+    pub fn refused(&self) -> u64 {
         self.refusals.count()
     }
 
     /// Bytes of memory that requests hold.
-    pub(crate) fn memory_in_use(&self) -> usize {
+    pub fn memory_in_use(&self) -> usize {
         self.roster.memory.in_use()
     }
 
@@ -234,22 +236,29 @@ impl Sessions {
 
     /// Begins a connection if there is a place. Else it waits for one in a task of its own: the next is accepted meanwhile.
     fn admit<P: Protocol>(self: &Rc<Self>, socket: SocketId, protocol: &Rc<P>) {
-        let waiting = self.waiting.get();
-        if waiting == 0 && self.roster.has_place() && !self.stopping.get() {
+        if self.waiting.get() == 0 && self.roster.has_place() && !self.stopping.get() {
             self.crowded.set(false);
             return self.begin(socket, protocol);
         }
-        self.waiting.set(waiting + 1);
-        let (sessions, protocol) = (Rc::clone(self), Rc::clone(protocol));
+        let (waits, protocol) = (Waits::among(self), Rc::clone(protocol));
         self.io.spawn(async move {
+            let sessions = &waits.0;
             if sessions.finds_place().await {
                 sessions.begin(socket, &protocol);
             } else {
                 sessions.decline(socket, &protocol);
             }
-            sessions.waiting.set(sessions.waiting.get() - 1);
-            sessions.roster.gone.notify();
         });
+    }
+
+    /// Lets a client in that comes without a socket, once there is a place for it; `None` if there comes to be none, or the server stops.
+    pub async fn enter(self: &Rc<Self>, client: Client, wire: impl Wire) -> Option<Seat> {
+        if self.waiting.get() == 0 && self.roster.has_place() {
+            self.crowded.set(false);
+        }
+        let _waits = Waits::among(self);
+        let account = Account::new(&self.io, client, wire);
+        self.finds_place().await.then(|| Seat::take(&self.roster, account))
     }
 
     /// Whether there comes to be a place for one more connection. If need be, one leaves: the one that has been silent longest of
@@ -281,7 +290,7 @@ impl Sessions {
 
     /// Whether a client that has not chosen an export is leaving.
     fn one_leaves(&self) -> bool {
-        self.roster.links.borrow().values().any(|link| !link.is_settled() && link.is_closed())
+        self.roster.accounts.borrow().values().any(|account| !account.is_settled() && account.is_closed())
     }
 
     /// Makes a client leave that has not chosen an export; `false` if all have.
@@ -289,34 +298,34 @@ impl Sessions {
         if self.one_leaves() {
             return true;
         }
-        let links = self.roster.links.borrow();
-        let silent = links.values().filter(|link| !link.is_settled()).min_by_key(|link| link.last_heard());
-        silent.inspect(|link| link.close()).is_some()
+        let accounts = self.roster.accounts.borrow();
+        let silent = accounts
+            .values()
+            .filter(|account| !account.is_settled())
+            .min_by_key(|account| account.last_heard());
+        silent.inspect(|account| account.close()).is_some()
     }
 
     /// Makes the client leave that has taken no byte of its replies for longest; `false` if there is none.
     fn evict_deaf(&self) -> bool {
-        let links = self.roster.links.borrow();
-        if links.values().any(|link| link.is_closed()) {
+        let accounts = self.roster.accounts.borrow();
+        if accounts.values().any(|account| account.is_closed()) {
             return true; // one is leaving already
         }
         let patience = self.roster.config.rounds(self.roster.config.stall);
-        let deaf = links.iter().filter(|(_, link)| link.unread() >= patience);
+        let deaf = accounts.iter().filter(|(_, account)| account.unread() >= patience);
         // The oldest of equal ones is closed.
-        let Some((id, link)) = deaf.rev().max_by_key(|(_, link)| link.unread()) else { return false };
+        let Some((id, account)) = deaf.rev().max_by_key(|(_, account)| account.unread()) else {
+            return false;
+        };
         tracing::warn!(connection = id, "closed: it reads none of its replies, and others want its place");
-        link.close();
+        account.close();
         true
     }
 
     fn begin<P: Protocol>(self: &Rc<Self>, socket: SocketId, protocol: &Rc<P>) {
-        let id = self.next_id.get();
-        self.next_id.set(id + 1);
         let link = Link::new(&self.io, socket);
-        self.roster.links.borrow_mut().insert(id, Rc::clone(&link));
-        if !self.roster.patrolled.replace(true) {
-            self.io.spawn(patrol::run(Rc::clone(&self.roster)));
-        }
+        let seat = Seat::take(&self.roster, Rc::clone(&link.account));
         let (sessions, protocol) = (Rc::clone(self), Rc::clone(protocol));
         self.io.spawn(async move {
             // At once, or as soon as the kernel has let go of the buffers of one that has just left.
@@ -329,7 +338,7 @@ impl Sessions {
                 let link = Rc::clone(&link);
                 protocol
                     .converse(ConnectionResources {
-                        id,
+                        id: seat.id(),
                         link,
                         memory,
                         inbox,
@@ -341,8 +350,24 @@ impl Sessions {
                     .await;
             }
             link.close();
-            sessions.roster.links.borrow_mut().remove(&id);
-            sessions.roster.gone.notify();
+            drop(seat);
         });
+    }
+}
+
+/// A client that waits for a place.
+struct Waits(Rc<Sessions>);
+
+impl Waits {
+    fn among(sessions: &Rc<Sessions>) -> Self {
+        sessions.waiting.set(sessions.waiting.get() + 1);
+        Self(Rc::clone(sessions))
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.waiting.set(self.0.waiting.get() - 1);
+        self.0.roster.gone.notify();
     }
 }

@@ -18,7 +18,7 @@ use crate::doors::{DoorStats, Doors, ExportPlace};
 use crate::error::HostError;
 use crate::names::Names;
 use crate::offered::Offered;
-use crate::status::{ClientStatus, Report};
+use crate::status::{ClientStatus, DoorStatus, Report};
 use crate::world::Pending;
 
 pub use host::{Host, all_of};
@@ -42,18 +42,17 @@ pub struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    /// NBD URIs of all exports of a content.
-    pub fn addresses(&self, content: &dyn Content) -> Vec<String> {
-        content.places(self.doors).into_iter().flat_map(|place| place.nbd).collect()
+    /// The use of a content by way of each door.
+    pub fn uses(&self, content: &dyn Content) -> Vec<DoorStatus> {
+        self.stats.uses(&content.places(self.doors))
     }
 
-    /// Clients that use a content now, and those that ask for targets.
+    /// Clients that use a content now, and those that ask for exports.
     pub(crate) fn clients(&self, content: &dyn Content) -> Vec<ClientStatus> {
-        let exports = self.doors.targeted(&content.export_names());
-        ClientStatus::of_exports(&self.stats.connections, &self.stats.iscsi, &exports)
+        self.stats.clients(&content.export_names())
     }
 
-    /// The device of the kernel that an export is: `/dev/nbd0`.
+    /// The device of the kernel that an export is.
     pub fn device(&self, export: &str) -> Option<String> {
         self.attached.iter().find(|one| one.export == export).map(Attached::device)
     }

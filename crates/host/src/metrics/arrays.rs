@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::family::{Families, Labels};
-use crate::status::{ArrayStatus, ClientStatus, DeviceStatus, ExportStatus, IoStatus, SyncStatus};
+use crate::status::{
+    ArrayStatus, ClientStatus, DeviceStatus, DoorStatus, ExportStatus, IoStatus, SyncStatus,
+};
 
 /// States of members: all of them are always reported.
 const MEMBER_STATES: [&str; 9] =
@@ -72,46 +74,27 @@ pub(super) fn export(to: &mut Families, export: &ExportStatus, since: f64, full:
         labels,
         offered,
     );
-    let counts = [export.requests, export.bytes_read, export.bytes_written, export.errors];
-    let latencies = full.then_some([&*export.read_latency, &export.write_latency]);
-    door(to, &export.name, "nbd", export.connections, counts, latencies);
-    if let Some(target) = &export.iscsi {
-        let counts = [target.requests, target.bytes_read, target.bytes_written, target.errors];
-        let latencies = full.then_some([&*target.read_latency, &target.write_latency]);
-        door(to, &export.name, "iscsi", target.initiators.len(), counts, latencies);
-    }
+    export.doors.uses.iter().for_each(|one| door(to, &export.name, one, full));
     if full {
         clients(to, &export.name, &export.clients);
     }
 }
 
-fn door(
-    to: &mut Families,
-    array: &str,
-    protocol: &str,
-    connections: usize,
-    [requests, read, written, errors]: [u64; 4],
-    latencies: Option<[&[u64]; 2]>,
-) {
-    let labels: Labels<'_> = &[("array", array), ("protocol", protocol)];
-    to.gauge("brindle_export_connections", "Connections of clients.", labels, connections as f64);
-    to.counter("brindle_export_requests_total", "Requests of clients.", labels, requests);
-    to.counter("brindle_export_read_bytes_total", "Bytes that clients have read.", labels, read);
-    to.counter("brindle_export_written_bytes_total", "Bytes that clients have written.", labels, written);
-    to.counter("brindle_export_errors_total", "Requests that failed.", labels, errors);
-    let Some([reads, writes]) = latencies else { return };
-    to.latencies(
-        "brindle_export_read_latency_seconds",
-        "Time that some requests took that read.",
-        labels,
-        reads,
-    );
-    to.latencies(
-        "brindle_export_write_latency_seconds",
-        "Time that some other requests took.",
-        labels,
-        writes,
-    );
+fn door(to: &mut Families, array: &str, one: &DoorStatus, full: bool) {
+    let labels: Labels<'_> = &[("array", array), ("protocol", one.protocol)];
+    to.gauge("brindle_export_connections", "Connections of clients.", labels, one.connections as f64);
+    to.counter("brindle_export_requests_total", "Requests of clients.", labels, one.requests);
+    to.counter("brindle_export_read_bytes_total", "Bytes that clients have read.", labels, one.bytes_read);
+    let help = "Bytes that clients have written.";
+    to.counter("brindle_export_written_bytes_total", help, labels, one.bytes_written);
+    to.counter("brindle_export_errors_total", "Requests that failed.", labels, one.errors);
+    if !full {
+        return;
+    }
+    let help = "Time that some requests took that read.";
+    to.latencies("brindle_export_read_latency_seconds", help, labels, &one.read_latency);
+    let help = "Time that some other requests took.";
+    to.latencies("brindle_export_write_latency_seconds", help, labels, &one.write_latency);
 }
 
 fn array(to: &mut Families, name: &str, array: &ArrayStatus, full: bool) {

@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const REST: Duration = Duration::from_millis(50);
 
 /// A socket on which scrapes come.
-pub enum Door {
+pub enum ScrapeSocket {
     /// A socket named by a file.
     Unix(UnixListener),
     /// A socket with an address.
@@ -68,10 +68,10 @@ impl Metrics {
     ///
     /// # Errors
     /// The socket can't be made one that does not block, or no thread can be made.
-    pub fn serve(self, door: Door) -> io::Result<()> {
+    pub fn serve(self, door: ScrapeSocket) -> io::Result<()> {
         match &door {
-            Door::Unix(listener) => listener.set_nonblocking(true)?,
-            Door::Tcp(listener) => listener.set_nonblocking(true)?,
+            ScrapeSocket::Unix(listener) => listener.set_nonblocking(true)?,
+            ScrapeSocket::Tcp(listener) => listener.set_nonblocking(true)?,
         }
         let scrapes = Scrapes { door, metrics: self, clients: Vec::new(), rest_until: None };
         std::thread::Builder::new().name("metrics".into()).spawn(move || scrapes.run())?;
@@ -161,7 +161,7 @@ impl Stream {
     }
 }
 
-impl Door {
+impl ScrapeSocket {
     fn fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Unix(listener) => listener.as_fd(),
@@ -232,7 +232,7 @@ impl Client {
 }
 
 struct Scrapes {
-    door: Door,
+    door: ScrapeSocket,
     metrics: Metrics,
     /// In the order of their coming.
     clients: Vec<Client>,

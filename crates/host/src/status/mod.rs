@@ -3,6 +3,7 @@
 
 mod clients;
 mod devices;
+mod doors;
 mod drive;
 mod events;
 mod facts;
@@ -18,6 +19,7 @@ use crate::limits::RateLimits;
 
 pub use clients::ClientStatus;
 pub use devices::{BadBlocks, BadPlaces, DeviceStatus, FailureStatus, IoStatus};
+pub use doors::{DoorStatus, ExportDoors, PoolDoors, TargetStatus};
 pub use drive::DriveStatus;
 pub use events::EventStatus;
 pub use facts::{ArrayFacts, ReshapeFacts, consistency, flags, homehost, left_out};
@@ -105,35 +107,6 @@ pub struct SyncStatus {
     pub seconds_left: Option<u64>,
 }
 
-/// An array as an iSCSI target.
-#[derive(Clone, Debug, Serialize)]
-pub struct TargetStatus {
-    /// Its IQN.
-    pub target: String,
-    /// iSCSI URIs.
-    pub addresses: Vec<String>,
-    /// The number of the unit.
-    pub unit: u64,
-    /// The names of the initiators that are logged in.
-    pub initiators: Vec<String>,
-    /// Nexuses that have registered for reservations.
-    pub registrants: usize,
-    /// A reservation is held.
-    pub reserved: bool,
-    /// Commands since it is served.
-    pub requests: u64,
-    /// Bytes that initiators have read.
-    pub bytes_read: u64,
-    /// Bytes that initiators have written.
-    pub bytes_written: u64,
-    /// Commands that failed.
-    pub errors: u64,
-    /// Latencies of some of its reads, by powers of two, from a microsecond.
-    pub read_latency: Vec<u64>,
-    /// Latencies of writes and other requests, in the same way.
-    pub write_latency: Vec<u64>,
-}
-
 /// A served array, with its export and events.
 #[derive(Clone, Debug, Serialize)]
 pub struct ExportStatus {
@@ -143,10 +116,9 @@ pub struct ExportStatus {
     pub pid: u32,
     /// The working folder of the process: relative names begin here.
     pub folder: Option<PathBuf>,
-    /// NBD URIs.
-    pub nbd: Vec<String>,
-    /// The array as an iSCSI target, if it is one.
-    pub iscsi: Option<TargetStatus>,
+    /// Its doors.
+    #[serde(flatten)]
+    pub doors: ExportDoors,
     /// The array.
     pub array: ArrayStatus,
     /// Arrays that are members of it.
@@ -155,9 +127,9 @@ pub struct ExportStatus {
     pub left_out: Vec<LeftOut>,
     /// The group of arrays with which it shares spares.
     pub spare_group: Option<String>,
-    /// Clients.
+    /// Clients of the first door.
     pub connections: usize,
-    /// Requests of all clients that there were.
+    /// Requests of all of its clients that there were.
     pub requests: u64,
     /// Their bytes.
     pub bytes_read: u64,
@@ -165,7 +137,7 @@ pub struct ExportStatus {
     pub bytes_written: u64,
     /// Requests that failed.
     pub errors: u64,
-    /// Latencies of some reads of NBD clients, by powers of two, from a microsecond.
+    /// Latencies of some of their reads, by powers of two, from a microsecond.
     pub read_latency: Vec<u64>,
     /// Latencies of writes and other requests, in the same way.
     pub write_latency: Vec<u64>,
@@ -200,11 +172,9 @@ pub struct PoolStatus {
     pub pid: u32,
     /// The working folder of the process: relative names begin here.
     pub folder: Option<PathBuf>,
-    /// NBD URIs of all of its exports.
-    pub nbd: Vec<String>,
-    /// iSCSI URIs of all of its exports.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub iscsi: Vec<String>,
+    /// Its doors.
+    #[serde(flatten)]
+    pub doors: PoolDoors,
     /// The pool.
     pub pool: PoolFacts,
     /// Its volumes: each is the export POOL/NAME.

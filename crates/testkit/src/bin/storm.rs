@@ -186,6 +186,8 @@ fn strikes(kinds: &[Fault]) -> Vec<Strike> {
 struct Found {
     runs: u64,
     cuts: u64,
+    /// Of these, cuts of arrays whose clients come by doors.
+    by_doors: u64,
     forced: u64,
     tally: StrikeTally,
     /// Cuts of pools.
@@ -240,6 +242,7 @@ fn storms_of(seed: u64, options: &Options, found: &Mutex<Found>, time_left: &dyn
     if let Ok(mut all) = found.lock() {
         all.runs += own.runs;
         all.cuts += own.cuts;
+        all.by_doors += own.by_doors;
         all.forced += own.forced;
         all.failures += own.failures;
         all.tally.add(&own.tally);
@@ -335,7 +338,8 @@ fn arrays_of(seed: u64, options: &Options, own: &mut Found, time_left: &dyn Fn()
         Err(failure) => tell(seed, None, 1, &failure, options, own),
         Ok(calm) => {
             let mut random = Random::stream(seed, 0x6375_7473);
-            let cuts = if StormPlan::new(seed).is_large() { FEW_CUTS } else { CUTS };
+            let plan = StormPlan::new(seed);
+            let (cuts, by_doors) = (if plan.is_large() { FEW_CUTS } else { CUTS }, plan.doors);
             for _ in 0..cuts {
                 if !time_left() || own.failures > 0 && !options.keep_going {
                     break;
@@ -344,6 +348,7 @@ fn arrays_of(seed: u64, options: &Options, own: &mut Found, time_left: &dyn Fn()
                 let storm = calm.run(seed, cut, &options.kinds);
                 own.runs += 1;
                 own.cuts += storm.cuts;
+                own.by_doors += if by_doors { storm.cuts } else { 0 };
                 own.forced += storm.forced;
                 own.tally.add(&storm.tally);
                 if let Some(failure) = storm.failure {
@@ -376,11 +381,12 @@ fn report(options: &Options, found: &Found, took: Duration, seeds: u64) -> ExitC
         );
     }
     println!(
-        "{seeds} seeds from {}, {} runs, {} power cuts ({} starts by force), {} failures in {:.0} s: {rate:.0} cuts a second, {:.0} on each of {} threads",
+        "{seeds} seeds from {}, {} runs, {} power cuts ({} starts by force, {} while clients came by doors), {} failures in {:.0} s: {rate:.0} cuts a second, {:.0} on each of {} threads",
         options.seed,
         found.runs,
         found.cuts,
         found.forced,
+        found.by_doors,
         found.failures,
         took.as_secs_f64(),
         rate / options.threads as f64,

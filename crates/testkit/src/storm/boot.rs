@@ -2,6 +2,7 @@
 
 mod bitmap_files;
 mod container_boot;
+mod doors;
 mod faults;
 mod fewer_devices;
 mod flags;
@@ -25,6 +26,7 @@ use brindle_io::{Duration, Io, MemberId, Pool};
 use brindle_layout::Family;
 use brindle_md::assembly::{AssembleOptions, Assembly, AssemblyError, Candidate, assemble};
 use brindle_volume::Volume;
+use doors::{Doors, Way};
 use fewer_devices::judge_fewer;
 use patience::Patience;
 
@@ -404,25 +406,35 @@ impl Run {
         self.have_spares_come(client.volume());
         self.have_the_bitmap_come_and_go(client.volume());
         self.have_flags_change(client.volume());
+        let doors = Doors::open(self, client.volume());
+        let mut random = Random::stream(plan.seed, self.boot.number * 1000 + 994);
+        if let Some(doors) = doors.as_ref().filter(|_| random.one_in(2)) {
+            doors.dismiss_some(&mut random);
+        }
         let lanes = (0..plan.lanes).map(|lane| {
-            let (client, io) = (client.clone(), self.io.clone());
+            let (client, io, doors) = (client.clone(), self.io.clone(), doors.clone());
             let random = Random::stream(plan.seed, self.boot.number * 1000 + lane);
             let (mix, idle, requests) = (plan.mix, plan.idle, self.boot.requests);
             self.io.spawn(async move {
                 let mut pauses = random.clone();
                 let mut load = Load::new(random, client.volume().limits().size, mix);
+                let mut way = Way::find(&client, doors.as_ref(), lane).await;
                 for _ in 0..requests {
                     if pauses.one_in(8) {
                         let longest = idle.as_nanos() as u64 * 3;
                         io.sleep(Duration::from_nanos(pauses.below(longest))).await;
                     }
-                    patient.with(client.ask(load.next_request()).await)?;
+                    patient.with(way.ask(load.next_request()).await)?;
                 }
+                way.leave().await;
                 Ok(())
             })
         });
         let lanes: Vec<_> = lanes.collect();
         join_all(lanes).await.into_iter().collect::<Result<(), Failure>>()?;
+        if let Some(doors) = doors {
+            doors.stop(!self.boot.faults.is_empty()).await?;
+        }
         syncing.await?;
         self.recovered(client.volume()).await;
         Ok(())

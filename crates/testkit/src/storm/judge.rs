@@ -91,6 +91,8 @@ pub enum Failure {
         /// Steps since the faults ended.
         steps: u64,
     },
+    /// After its end a door holds so many bytes for its clients.
+    DoorHolds(usize),
     /// The storm came to no end.
     Endless(Box<Standstill>),
     /// The engine panicked.
@@ -165,6 +167,7 @@ impl fmt::Display for Failure {
             Self::NotAlive { roles, steps } => {
                 write!(f, "{steps} steps after faults ended roles {roles:?} lack what is not lost")
             }
+            Self::DoorHolds(bytes) => write!(f, "a door holds {bytes} bytes after its end"),
             Self::Endless(standstill) => write!(f, "nothing comes to an end: {standstill}"),
             Self::Panic(what) => write!(f, "panic: {what}"),
         }

@@ -57,6 +57,8 @@ pub struct StormPlan {
     pub late: bool,
     /// In each boot only this is done beside what clients ask; `None`: what the seed stands for.
     pub work: Option<Work>,
+    /// Clients come by doors, and not straight to the array.
+    pub doors: bool,
     /// A guard watches what members are sent. Without one, writes go the direct way that they go in the product.
     pub watched: bool,
 }
@@ -115,6 +117,7 @@ impl StormPlan {
             unable: false,
             late: false,
             work: None,
+            doors: false,
             watched: true,
         }
     }
@@ -171,6 +174,7 @@ impl StormPlan {
             unable: Random::stream(seed, 0x756e_6162).one_in(4),
             late: false,
             work: None,
+            doors: Random::stream(seed, 0x646f_6f72).one_in(4),
             watched: !Random::stream(seed, 0x7761_7463).one_in(4),
             second_devices: level.is_redundant() && Random::stream(seed, 0x7365_6174).one_in(8),
         }
@@ -265,6 +269,7 @@ impl core::fmt::Display for StormPlan {
             f,
             "{shape}{large}{container}{second_devices}{late}{watched}; drives with {cache} cache, blocks of {block}, torn at {tear}{unable}; "
         )?;
-        write!(f, "{} clients of {} requests each", self.lanes, self.requests)
+        let by = if self.doors { ", by two doors" } else { "" };
+        write!(f, "{} clients of {} requests each{by}", self.lanes, self.requests)
     }
 }

@@ -54,9 +54,9 @@ fn a_seed_and_a_cut_are_all_that_a_storm_of_hosts_depends_on() {
 }
 
 /// One device in RAM, by its name.
-struct Spare {
-    id: MemberId,
-    closed: Rc<RefCell<Vec<MemberId>>>,
+pub(crate) struct Spare {
+    pub(crate) id: MemberId,
+    pub(crate) closed: Rc<RefCell<Vec<MemberId>>>,
 }
 
 impl Devices for Spare {

@@ -2,8 +2,10 @@
 
 mod conformance;
 mod container;
+mod door;
 mod hosts;
 mod pair;
 mod redo;
 mod storm;
+mod trial_door;
 mod volumes;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::rc::Rc;
 
-use brindle_host::{Content, ExportPlace, Host as _, Listener, News, Service};
+use brindle_host::{Content, Host as _, Listener, News, Service, by_protocol};
 use brindle_volume::Volume;
 use serde_json::json;
 
@@ -22,9 +22,10 @@ pub(super) fn announce(
     for content in &contents {
         let places = service.places(&**content);
         if json {
-            let all = |of: fn(&ExportPlace) -> &Vec<String>| places.iter().flat_map(of).collect::<Vec<_>>();
-            let (nbd, iscsi) = (all(|place| &place.nbd), all(|place| &place.iscsi));
-            let mut serving = json!({"event": "serving", "name": content.name(), "nbd": nbd, "iscsi": iscsi, "pid": std::process::id()});
+            let mut serving = json!({"event": "serving", "name": content.name(), "pid": std::process::id()});
+            for (protocol, addresses) in by_protocol(&places) {
+                serving[protocol] = json!(addresses);
+            }
             if let Some(detached) = &detached {
                 serving["log"] = json!(detached.log());
             }
@@ -32,8 +33,9 @@ pub(super) fn announce(
             continue;
         }
         let state = if is_read_only(&**content) { ", read-only" } else { "" };
-        for ExportPlace { export, nbd, iscsi } in &places {
-            text.extend(nbd.iter().chain(iscsi).map(|at| format!("{export} serves on {at}{state}\n")));
+        for place in &places {
+            let serves = |at: &String| format!("{} serves on {at}{state}\n", place.export);
+            text.extend(place.addresses().map(serves));
         }
         if places.is_empty() {
             let name = content.name();

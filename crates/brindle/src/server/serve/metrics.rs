@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use brindle_host::Snapshot;
-use brindle_host::metrics::{Bearer, Door, Metrics};
+use brindle_host::metrics::{Bearer, Metrics, ScrapeSocket};
 use brindle_io::uring::{self, SocketFile};
 
 use super::places::{self, ListenPlace};
@@ -70,7 +70,7 @@ impl ScrapePlan {
             match place {
                 ListenPlace::Unix(path) => {
                     let (listener, file) = uring::listen_unix(path, uring::OWNER_ONLY)?;
-                    listening.doors.push(Door::Unix(listener));
+                    listening.doors.push(ScrapeSocket::Unix(listener));
                     listening.files.push((path.clone(), file));
                     listening.addresses.push(format!("unix:{}", path.display()));
                 }
@@ -88,7 +88,7 @@ impl ScrapePlan {
                     })?;
                     for (listener, bound) in bound {
                         listening.addresses.push(format!("http://{bound}/metrics"));
-                        listening.doors.push(Door::Tcp(listener));
+                        listening.doors.push(ScrapeSocket::Tcp(listener));
                     }
                 }
             }
@@ -97,7 +97,12 @@ impl ScrapePlan {
     }
 
     /// Begins to answer.
-    pub(super) fn serve(&self, doors: Vec<Door>, name: &str, snapshot: &Snapshot) -> Result<(), Failure> {
+    pub(super) fn serve(
+        &self,
+        doors: Vec<ScrapeSocket>,
+        name: &str,
+        snapshot: &Snapshot,
+    ) -> Result<(), Failure> {
         for door in doors {
             let (name, snapshot, full) = (name.to_owned(), snapshot.clone(), self.full);
             let text = move || snapshot.metrics(&name, env!("CARGO_PKG_VERSION"), full).text();
@@ -114,7 +119,7 @@ impl ScrapePlan {
 /// Sockets that listen.
 #[derive(Default)]
 pub(super) struct Listening {
-    pub(super) doors: Vec<Door>,
+    pub(super) doors: Vec<ScrapeSocket>,
     /// Names of sockets in the file system, which are removed at the end.
     files: Vec<(PathBuf, SocketFile)>,
     /// For people.

@@ -1,19 +1,17 @@
-//! Slots: the tasks that carry out commands. They are made when needed, and kept.
+//! A command is carried out, in a slot of the connection.
 
-use core::cell::Cell;
 use std::rc::Rc;
 
-use brindle_io::sync::Notify;
 use brindle_volume::{Volume, Wanted};
 
 use super::Connection;
 use super::send::{Answer, Body};
-use super::task::{Abort, Command, Open, Slot, Work};
+use super::task::{Abort, Command, Open, Work};
 use crate::iscsi::pdu::{FINAL, Header, response};
 use crate::pieces::Ended;
 use crate::scsi::perform::{Done, Undone, charge, copy, memory, perform};
 use crate::scsi::{Action, Sense, Status};
-use crate::session::{Latencies, Ticket};
+use crate::session::{self, Account, Moves, Slots, Ticket};
 
 /// How a command has ended.
 enum Outcome {
@@ -34,27 +32,24 @@ impl From<Undone> for Outcome {
     }
 }
 
-impl<V: Volume + 'static> Connection<V> {
-    /// Gives a command to an idle slot, or to a new one.
-    pub(super) fn dispatch(self: &Rc<Self>, command: Rc<Command>, open: Open) {
-        let job = Work { command, open };
-        let idle = self.idle.borrow_mut().pop();
-        if let Some(slot) = idle {
-            slot.job.set(Some(job));
-            slot.wake.notify();
-            return;
-        }
-        let slot = Rc::new(Slot { job: Cell::new(Some(job)), wake: Notify::new(&self.link.io) });
-        self.spawn(run(Rc::clone(self), slot));
+impl<V: Volume + 'static> session::Worker for Connection<V> {
+    type Assigned = Work;
+    type Scratch = ();
+
+    fn account(&self) -> &Account {
+        &self.link
     }
 
-    async fn carry_out(&self, job: Work) {
+    fn slots(&self) -> &Slots<Work> {
+        &self.slots
+    }
+
+    async fn carry_out(&self, job: Work, (): &mut ()) {
         let Work { command, open } = job;
-        let begun = self.target().and_then(|target| Latencies::begin(&self.link.io, &target.tally));
+        let begun = self.target().and_then(|target| target.begins(&self.link.io));
         let outcome = self.outcome(&command).await;
-        if let (Some(begun), Some(target)) = (begun, self.target()) {
-            let changes = !matches!(outcome, Outcome::Data(..));
-            target.latencies.end(&self.link.io, begun, changes);
+        if let Some(target) = self.target() {
+            target.ends(&self.link.io, begun, !matches!(outcome, Outcome::Data(..)));
         }
         self.entry.commands.borrow_mut().retain(|one| !Rc::ptr_eq(one, &command));
         command.end();
@@ -66,25 +61,21 @@ impl<V: Volume + 'static> Connection<V> {
         self.count(&command, &outcome);
         match outcome {
             Outcome::Dropped => drop(open),
-            Outcome::Ended(status) => return self.conclude(&command, status, open),
+            Outcome::Ended(status) => return self.answer(&command, status, open),
             Outcome::Data(ticket, len) => {
                 let (task, sent) = (command.tag_of_task(), len.min(command.expected()));
                 if sent == 0 {
-                    return self.conclude(&command, Status::Good, open);
+                    return self.answer(&command, Status::Good, open);
                 }
                 let body = Body::Data { task, len: sent, residual: residual(command.expected(), len) };
                 self.replies.push(Answer { body, ticket: Some(ticket), open: Some(open) });
             }
         }
-        self.replies.changed.notify();
-        self.link.carried_out();
+        self.replies.queue.changed.notify();
     }
+}
 
-    fn conclude(&self, command: &Command, status: Status, open: Open) {
-        self.answer(command, status, open);
-        self.link.carried_out();
-    }
-
+impl<V: Volume + 'static> Connection<V> {
     fn count(&self, command: &Command, outcome: &Outcome) {
         let (read, failed) = match outcome {
             Outcome::Data(_, len) => (*len as u64, false),
@@ -95,14 +86,9 @@ impl<V: Volume + 'static> Connection<V> {
             Action::Write { len, .. } if !failed => *len,
             _ => 0,
         };
-        let tallies = [self.target().map(|target| &target.tally), Some(&self.link.tally)];
-        for tally in tallies.into_iter().flatten() {
-            tally.add(|counters| {
-                counters.requests += 1;
-                counters.read_bytes += read;
-                counters.written_bytes += written;
-                counters.errors += u64::from(failed);
-            });
+        if let Some(target) = self.target() {
+            let moves = Moves { read, written, changes: written > 0 };
+            target.count(&self.link, moves, failed);
         }
     }
 
@@ -180,8 +166,8 @@ impl<V: Volume + 'static> Connection<V> {
 
     /// Memory for a command; `None` if it ends before there is some.
     async fn admit(&self, command: &Command, len: usize) -> Option<Ticket> {
-        match self.memory.try_admit(&self.link, len) {
-            None => self.unless_ended(command, self.memory.admit(&self.link, len)).await.ok()?.ok(),
+        match self.memory.try_admit(&self.link.account, len) {
+            None => self.unless_ended(command, self.memory.admit(&self.link.account, len)).await.ok()?.ok(),
             ticket => ticket,
         }
     }
@@ -200,7 +186,7 @@ impl<V: Volume + 'static> Connection<V> {
                 };
             }
             Action::Copy(job) => {
-                let course = |at| Some(self.course(command, &self.shared.target(at)?.gate));
+                let course = |at| Some(self.course(command, &self.shared.targets.numbered(at)?.gate));
                 let volume = |at, writes| self.seen().volume(at, writes);
                 let (result, done) = copy(job, volume, memory(&ticket).as_ref(), course).await;
                 if job.remembered {
@@ -302,17 +288,5 @@ fn residual(expected: usize, there: usize) -> (u8, u32) {
         (0x02, (expected - there) as u32)
     } else {
         (0, 0)
-    }
-}
-
-async fn run<V: Volume + 'static>(connection: Rc<Connection<V>>, slot: Rc<Slot>) {
-    loop {
-        let look = || match slot.job.take() {
-            Some(job) => Some(Some(job)),
-            None => connection.finished.get().then_some(None),
-        };
-        let Some(job) = slot.wake.until(look).await else { return };
-        connection.carry_out(job).await;
-        connection.idle.borrow_mut().push(Rc::clone(&slot));
     }
 }

@@ -53,7 +53,7 @@ impl<V: Volume + 'static> Connection<V> {
         if data.len() <= SMALL {
             return self.replies.push_pdu(header, data.to_vec(), true);
         }
-        let Some(ticket) = self.memory.try_admit(&self.link, data.len()) else {
+        let Some(ticket) = self.memory.try_admit(&self.link.account, data.len()) else {
             return self.reject(request, reject::RESOURCES);
         };
         ticket.memory().put(0, data);
@@ -162,7 +162,7 @@ impl<V: Volume + 'static> Connection<V> {
                 this.replies.push(Answer { body: Body::Close, ticket: None, open: None });
             }
             drop(under_way);
-            this.replies.changed.notify();
+            this.replies.queue.changed.notify();
         }));
     }
 

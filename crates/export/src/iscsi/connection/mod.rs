@@ -14,17 +14,16 @@ pub(super) mod task;
 use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use brindle_io::sync::race;
-use brindle_io::{Buf, Task};
+use brindle_io::Buf;
 use brindle_volume::Volume;
 
 use super::login::{Agreed, LoggedIn};
 use super::nexuses::SessionEntry;
 use super::shared::{Seen, Shared};
 use super::target::Target;
-use crate::session::{End, Inbox, Link, Memory};
-use send::Replies;
-use task::Slot;
+use crate::session::{End, Inbox, Link, Memory, Slots};
+use send::Outgoing;
+use task::Work;
 
 /// All that the tasks of one connection share.
 pub(super) struct Connection<V> {
@@ -33,7 +32,7 @@ pub(super) struct Connection<V> {
     link: Rc<Link>,
     memory: Rc<Memory>,
     agreed: Agreed,
-    replies: Replies,
+    replies: Outgoing,
     /// The number of the next command.
     next_command: Cell<u32>,
     /// Commands that may be open at a time, and those that are.
@@ -46,12 +45,9 @@ pub(super) struct Connection<V> {
     next_tag: Cell<u32>,
     /// Text of which the rest is to be asked for.
     rest: RefCell<Vec<u8>>,
-    idle: RefCell<Vec<Rc<Slot>>>,
-    tasks: RefCell<Vec<Task<()>>>,
+    slots: Slots<Work>,
     /// No PDU will come any more.
     ending: Rc<Cell<bool>>,
-    /// No PDU will come any more, and no command is left.
-    finished: Cell<bool>,
 }
 
 impl<V: Volume + 'static> Connection<V> {
@@ -65,7 +61,7 @@ impl<V: Volume + 'static> Connection<V> {
         Rc::new(Self {
             shared: Rc::clone(shared),
             entry: Rc::clone(entry),
-            replies: Replies::new(&link.io, logged_in.status),
+            replies: Outgoing::new(&link.io, logged_in.status),
             link,
             memory,
             agreed: logged_in.agreed,
@@ -76,10 +72,8 @@ impl<V: Volume + 'static> Connection<V> {
             awaiting: Cell::new(0),
             next_tag: Cell::new(0),
             rest: RefCell::default(),
-            idle: RefCell::default(),
-            tasks: RefCell::default(),
+            slots: Slots::default(),
             ending: Rc::default(),
-            finished: Cell::new(false),
         })
     }
 
@@ -96,39 +90,26 @@ impl<V: Volume + 'static> Connection<V> {
             command.abort(task::Abort::Silently);
         }
         if end == End::Orderly {
-            race(self.answered(), race(link.is_gone(), self.out_of_patience())).await;
+            let grace = self.shared.config.session.grace;
+            self.slots.answer_the_last(link, self.answered(), grace).await;
         }
         link.close();
         // These commands can get no more data, and nobody will read their answers.
         for command in self.entry.commands.borrow().iter() {
             command.abort(task::Abort::Silently);
         }
-        self.finished.set(true);
-        for slot in self.idle.borrow().iter() {
-            slot.wake.notify();
-        }
-        let tasks = self.tasks.take();
-        for task in tasks {
-            task.await;
-        }
-        self.replies.changed.until(|| (self.managing.get() == 0).then_some(())).await;
-        self.replies.finish();
+        self.slots.end().await;
+        self.replies.queue.changed.until(|| (self.managing.get() == 0).then_some(())).await;
+        self.replies.queue.finish();
         sender.await;
         link.drained().await;
-        self.idle.borrow_mut().clear();
         end
     }
 
     /// Waits until all commands have been answered.
     async fn answered(&self) {
         let answered = || self.entry.commands.borrow().is_empty() && self.replies.is_quiet();
-        self.replies.changed.until(|| answered().then_some(())).await;
-    }
-
-    /// The server stops, and the client has had its time to read what the volume has answered.
-    async fn out_of_patience(&self) {
-        self.link.stopped(|| self.entry.commands.borrow().is_empty()).await;
-        self.link.io.sleep(self.shared.config.session.grace).await;
+        self.replies.queue.changed.until(|| answered().then_some(())).await;
     }
 
     /// The units that the initiator may use.
@@ -138,11 +119,6 @@ impl<V: Volume + 'static> Connection<V> {
 
     fn target(&self) -> Option<&Rc<Target<V>>> {
         self.entry.target.as_ref()
-    }
-
-    /// A task that answers something of its own; it is waited for when the connection ends.
-    fn spawn(&self, work: impl Future<Output = ()> + 'static) {
-        self.tasks.borrow_mut().push(self.link.io.spawn(work));
     }
 }
 

@@ -3,21 +3,18 @@
 use core::convert::Infallible;
 use std::rc::Rc;
 
-use brindle_io::sync::{Either, race};
-use brindle_io::{OpError, Slice};
+use brindle_io::Slice;
 use brindle_volume::Volume;
 
 use super::Connection;
-use super::send::PIECE;
-use super::task::{Command, Open};
+use super::send::MOST_WAITING;
+use super::task::{Command, Open, Work};
 use crate::iscsi::login::MOST_RECEIVED;
 use crate::iscsi::pdu::{BHS, Header, digest, lun_index, reject, request, response};
 use crate::scsi::perform::memory;
 use crate::scsi::{Action, Sense, Status, absent};
-use crate::session::{End, Inbox};
+use crate::session::{End, Inbox, dispatch};
 
-/// The missing part of data is received straight into memory if it is at least this long.
-const DIRECT: usize = 32 * 1024;
 /// The most data of PDUs that are no commands. Bytes.
 const MOST_TEXT: usize = 16 << 10;
 
@@ -36,7 +33,7 @@ impl<V: Volume + 'static> Connection<V> {
             if header.data() > MOST_RECEIVED {
                 return Err(End::Garbage);
             }
-            self.replies.has_room_or(&self.link).await?;
+            self.replies.queue.has_fewer(MOST_WAITING, &self.link).await?;
             match header.opcode() {
                 request::COMMAND => self.command(header, inbox).await?,
                 request::DATA => self.data_out(&header, inbox).await?,
@@ -91,7 +88,7 @@ impl<V: Volume + 'static> Connection<V> {
 
     async fn at_least(&self, len: usize, inbox: &mut Inbox) -> Result<(), End> {
         while inbox.len() < len {
-            self.more(inbox).await?;
+            self.link.more(inbox).await?;
         }
         Ok(())
     }
@@ -144,7 +141,7 @@ impl<V: Volume + 'static> Connection<V> {
             *command.action.borrow_mut() = Action::End(status);
         }
         self.entry.commands.borrow_mut().push(Rc::clone(&command));
-        self.dispatch(command, open);
+        dispatch(self, Work { command, open });
         Ok(())
     }
 
@@ -178,14 +175,14 @@ impl<V: Volume + 'static> Connection<V> {
             self.skip(len + trailing, inbox).await?;
             return Ok(None);
         }
-        let ticket = match self.memory.try_admit(&self.link, need) {
+        let ticket = match self.memory.try_admit(&self.link.account, need) {
             Some(ticket) => ticket,
             // Commands of its own may wait for data that only this task can receive.
             None if self.awaiting.get() > 0 => {
                 self.skip(len + trailing, inbox).await?;
                 return Ok(Some(Status::Full));
             }
-            None => self.memory.admit(&self.link, need).await?,
+            None => self.memory.admit(&self.link.account, need).await?,
         };
         let taken = len.min(wanted);
         let part = ticket.memory().slice(0..taken);
@@ -247,61 +244,12 @@ impl<V: Volume + 'static> Connection<V> {
     }
 
     /// Drops bytes.
-    pub(super) async fn skip(&self, mut len: usize, inbox: &mut Inbox) -> Result<(), End> {
-        while len > 0 {
-            if inbox.len() == 0 {
-                self.more(inbox).await?;
-            }
-            let now = len.min(inbox.len());
-            inbox.consume(now);
-            len -= now;
-        }
-        Ok(())
+    pub(super) async fn skip(&self, len: usize, inbox: &mut Inbox) -> Result<(), End> {
+        self.link.skip(len, inbox).await
     }
 
-    /// Fills memory from the inbox and then from the socket.
+    /// Fills memory from the inbox and then from the socket. The client is waited for already where commands wait for data.
     pub(super) async fn fill(&self, into: &Slice, inbox: &mut Inbox) -> Result<(), End> {
-        let got = inbox.move_to(into);
-        let mut rest = into.slice(got..into.len());
-        if rest.is_empty() {
-            return Ok(());
-        }
-        let mut since_sign = 0;
-        let alone = self.awaiting.get() == 0;
-        if alone {
-            self.link.giving.begins();
-        }
-        while !rest.is_empty() {
-            let got = if rest.len() < DIRECT {
-                self.more(inbox).await?;
-                inbox.move_to(&rest)
-            } else {
-                self.received(self.link.recv(&rest)).await?
-            };
-            since_sign += got;
-            if since_sign >= PIECE {
-                self.link.giving.moved();
-                since_sign = 0;
-            }
-            rest = rest.slice(got..rest.len());
-        }
-        if alone {
-            self.link.giving.ends();
-        }
-        Ok(())
-    }
-
-    async fn more(&self, inbox: &mut Inbox) -> Result<(), End> {
-        self.received(inbox.receive(&self.link)).await.map(|_| ())
-    }
-
-    /// Receives, or learns that it is of no use any more.
-    async fn received(&self, receiving: impl Future<Output = Result<usize, OpError>>) -> Result<usize, End> {
-        match race(receiving, self.link.interruption()).await {
-            Either::First(Ok(0)) => Err(End::Orderly),
-            Either::First(Ok(count)) => Ok(count),
-            Either::First(Err(_)) => Err(End::Broken),
-            Either::Second(end) => Err(end),
-        }
+        self.link.fill(into, inbox, self.awaiting.get() == 0).await
     }
 }

@@ -1,22 +1,16 @@
 //! The sender: all PDUs that are ready go out with one send.
 
-use core::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use core::cell::Cell;
 use std::rc::Rc;
 
-use brindle_io::sync::{Either, Notify, race};
 use brindle_io::{Buf, Io, Slice};
 
 use super::Connection;
 use super::task::Open;
 use crate::iscsi::login::Agreed;
 use crate::iscsi::pdu::{BHS, FINAL, Header, digest, response};
-use crate::session::{End, Link, Ticket};
+use crate::session::{PIECE, Replies, STRETCHES, Ticket};
 
-/// No more PDUs are added to a send that has as many bytes of data.
-pub(super) const PIECE: usize = 1 << 20;
-/// The most stretches of memory in a send.
-const STRETCHES: usize = 256;
 /// The most data of a PDU that go with its header. Bytes.
 pub(super) const SMALL: usize = 1024;
 /// The longest header, with such data and digests.
@@ -41,12 +35,10 @@ pub(super) enum Body {
 }
 
 /// PDUs that wait for the sender.
-pub(super) struct Replies {
-    queue: RefCell<VecDeque<Answer>>,
-    finished: Cell<bool>,
+pub(super) struct Outgoing {
+    pub(super) queue: Replies<Answer>,
     /// Some are being sent.
     busy: Cell<bool>,
-    pub(super) changed: Notify,
     /// The number of the next status.
     status: Cell<u32>,
 }
@@ -54,21 +46,14 @@ pub(super) struct Replies {
 /// Most answers without commands that wait; beyond that nothing is received until some have been sent.
 pub(super) const MOST_WAITING: usize = 256;
 
-impl Replies {
+impl Outgoing {
     pub(super) fn new(io: &Io, status: u32) -> Self {
-        Self {
-            queue: RefCell::default(),
-            finished: Cell::new(false),
-            busy: Cell::new(false),
-            changed: Notify::new(io),
-            status: Cell::new(status),
-        }
+        Self { queue: Replies::new(io), busy: Cell::new(false), status: Cell::new(status) }
     }
 
     #[inline]
     pub(super) fn push(&self, answer: Answer) {
-        self.queue.borrow_mut().push_back(answer);
-        self.changed.notify();
+        self.queue.push(answer);
     }
 
     /// A PDU that belongs to no command.
@@ -76,41 +61,9 @@ impl Replies {
         self.push(Answer { body: Body::Pdu { header, data, counts }, ticket: None, open: None });
     }
 
-    /// No further PDUs will be queued.
-    pub(super) fn finish(&self) {
-        self.finished.set(true);
-        self.changed.notify();
-    }
-
-    /// Waits until few are left.
-    pub(super) async fn has_room_or(&self, link: &Link) -> Result<(), End> {
-        let few = || self.queue.borrow().len() < MOST_WAITING;
-        if few() {
-            return Ok(());
-        }
-        match race(self.changed.until(|| few().then_some(())), link.interruption()).await {
-            Either::First(()) => Ok(()),
-            Either::Second(end) => Err(end),
-        }
-    }
-
     /// All that was to be sent has been.
     pub(super) fn is_quiet(&self) -> bool {
-        !self.busy.get() && self.queue.borrow().is_empty()
-    }
-
-    /// Nothing will be sent any more.
-    fn drop_all(&self) {
-        // Others may look at the queue as an answer lets go of what it holds.
-        let dropped = self.queue.take();
-        drop(dropped);
-    }
-
-    async fn wait(&self) -> bool {
-        let look = || {
-            if self.queue.borrow().is_empty() { self.finished.get().then_some(false) } else { Some(true) }
-        };
-        self.changed.until(look).await
+        !self.busy.get() && self.queue.is_empty()
     }
 }
 
@@ -149,26 +102,21 @@ pub(super) async fn run<V>(connection: Rc<Connection<V>>, headers: Buf) {
         rest: None,
         closes: false,
     };
-    while batch.rest.is_some() || replies.wait().await {
+    while batch.rest.is_some() || replies.queue.wait().await {
         replies.busy.set(true);
         if link.is_closed() {
             batch.rest = None;
-            replies.drop_all();
+            replies.queue.drop_all();
         } else {
             batch.collect(&connection);
         }
         if !batch.stretches.is_empty() {
-            link.taking.begins();
-            let sent = link.send(&batch.stretches).await;
-            link.taking.ends();
-            if sent.is_err() {
-                link.close();
-            }
+            link.reply(&batch.stretches).await;
         }
         batch.stretches.clear();
         batch.sent.clear();
         replies.busy.set(batch.rest.is_some());
-        replies.changed.notify();
+        replies.queue.changed.notify();
         if core::mem::take(&mut batch.closes) {
             link.close();
         }
@@ -189,7 +137,7 @@ impl Batch {
                 self.data(connection, rest);
                 continue;
             }
-            let Some(mut answer) = connection.replies.queue.borrow_mut().pop_front() else { break };
+            let Some(mut answer) = connection.replies.queue.next() else { break };
             if !matches!(answer.body, Body::Data { .. }) {
                 // This PDU says already that one more command may come.
                 answer.open = None;

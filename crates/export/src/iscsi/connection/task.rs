@@ -36,15 +36,9 @@ impl Drop for Open {
 }
 
 /// The work of one command.
-pub(super) struct Work {
+pub(in crate::iscsi) struct Work {
     pub(super) command: Rc<Command>,
     pub(super) open: Open,
-}
-
-/// Where a slot's task finds its next job.
-pub(super) struct Slot {
-    pub(super) job: Cell<Option<Work>>,
-    pub(super) wake: Notify,
 }
 
 /// A burst of data that was asked for. Bytes of the command's data.

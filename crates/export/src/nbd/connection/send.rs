@@ -1,24 +1,15 @@
 //! The sender: all replies that are ready go out with one send.
 
-use core::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::rc::Rc;
 
-use brindle_io::sync::Notify;
-use brindle_io::{Buf, Io, Slice};
+use brindle_io::{Buf, Slice};
 
 use super::Transmission;
 use crate::nbd::proto::{CHUNK_DONE, ChunkHeader, Errno, SimpleReply, chunk_type, error_payload};
-use crate::session::Ticket;
+use crate::session::{PIECE, Replies, STRETCHES, Ticket};
 
 /// The longest header, an error chunk with its message. Bytes.
 const LONGEST: usize = 128;
-/// No more replies are added to a send that has as many bytes, and larger data are sent piece by piece: each piece
-/// that goes shows that the client is alive. Bytes.
-pub(super) const PIECE: usize = 1 << 20;
-/// The most stretches of memory in a send.
-const STRETCHES: usize = 256;
-
 /// A reply on its way to the sender.
 pub(super) struct Answer {
     pub(super) cookie: u64,
@@ -37,43 +28,6 @@ pub(super) enum Body {
     Status {
         bytes: usize,
     },
-}
-
-/// Replies that wait for the sender.
-pub(super) struct Replies {
-    queue: RefCell<VecDeque<Answer>>,
-    finished: Cell<bool>,
-    changed: Notify,
-}
-
-impl Replies {
-    pub(super) fn new(io: &Io) -> Self {
-        Self { queue: RefCell::default(), finished: Cell::new(false), changed: Notify::new(io) }
-    }
-
-    #[inline]
-    pub(super) fn push(&self, answer: Answer) {
-        self.queue.borrow_mut().push_back(answer);
-        self.changed.notify();
-    }
-
-    /// No further replies will be queued.
-    pub(super) fn finish(&self) {
-        self.finished.set(true);
-        self.changed.notify();
-    }
-
-    fn next(&self) -> Option<Answer> {
-        self.queue.borrow_mut().pop_front()
-    }
-
-    /// Waits for a reply; `false` if there will be none any more.
-    async fn wait(&self) -> bool {
-        let look = || {
-            if self.queue.borrow().is_empty() { self.finished.get().then_some(false) } else { Some(true) }
-        };
-        self.changed.until(look).await
-    }
 }
 
 /// The replies that go out with one send.
@@ -103,12 +57,7 @@ pub(super) async fn run<V>(transmission: Rc<Transmission<V>>, headers: Buf) {
         if link.is_closed() {
             batch.rest = None;
         } else {
-            link.taking.begins();
-            let sent = link.send(&batch.stretches).await;
-            link.taking.ends();
-            if sent.is_err() {
-                link.close();
-            }
+            link.reply(&batch.stretches).await;
         }
         batch.stretches.clear();
         batch.tickets.clear();
@@ -116,7 +65,7 @@ pub(super) async fn run<V>(transmission: Rc<Transmission<V>>, headers: Buf) {
 }
 
 impl Batch {
-    fn collect(&mut self, replies: &Replies) {
+    fn collect(&mut self, replies: &Replies<Answer>) {
         self.bytes = 0;
         if let Some((rest, ticket)) = self.rest.take() {
             self.data(rest, ticket);

@@ -1,63 +1,51 @@
-//! Slots: the tasks that carry out requests. They are made when needed, kept, and allocate nothing per request.
+//! A request is carried out, in a slot of the connection.
 
-use core::cell::Cell;
-use std::rc::Rc;
-
-use brindle_io::sync::Notify;
 use brindle_io::{OpError, Slice};
 use brindle_volume::{Allocation, Volume, VolumeError, ZeroOptions};
 
 use super::Transmission;
-use super::admitted::{Admitted, Slot};
-use super::course::RequestCourse;
 use super::send::{Answer, Body};
 use crate::nbd::proto::{BASE_ALLOCATION_ID, Command, Errno, StatusExtent, merge_extent};
-use crate::pieces::{Unfinished, discard, write_zeroes};
-use crate::session::{Counters, Latencies};
+use crate::pieces::Unfinished;
+use crate::session::{Account, Moves, Slots, Ticket, Worker};
+
+/// An admitted request; the ticket has the memory for it.
+pub(crate) struct Admitted {
+    pub(super) cookie: u64,
+    pub(super) command: Command,
+    pub(super) ticket: Ticket,
+}
 
 /// Memory in which a slot's block status requests are put together.
 #[derive(Default)]
-struct Scratch {
+pub(crate) struct Scratch {
     found: Vec<Allocation>,
     extents: Vec<StatusExtent>,
 }
 
+impl<V: Volume + 'static> Worker for Transmission<V> {
+    type Assigned = Admitted;
+    type Scratch = Scratch;
+
+    #[inline]
+    fn account(&self) -> &Account {
+        &self.link
+    }
+
+    #[inline]
+    fn slots(&self) -> &Slots<Admitted> {
+        &self.slots
+    }
+
+    async fn carry_out(&self, mut job: Admitted, scratch: &mut Scratch) {
+        let moves = moves(&job.command);
+        let result = self.export.carry_out(&self.link, moves, self.asked(&mut job, scratch)).await;
+        let body = result.unwrap_or_else(Body::Failed);
+        self.replies.push(Answer { cookie: job.cookie, body, ticket: job.ticket });
+    }
+}
+
 impl<V: Volume + 'static> Transmission<V> {
-    /// Gives a job to an idle slot, or to a new one: there are never more than tickets.
-    pub(super) fn dispatch(self: &Rc<Self>, job: Admitted) {
-        let idle = self.idle.borrow_mut().pop();
-        if let Some(slot) = idle {
-            slot.job.set(Some(job));
-            slot.wake.notify();
-            return;
-        }
-        let io = &self.link.io;
-        let slot = Rc::new(Slot { job: Cell::new(Some(job)), wake: Notify::new(io) });
-        let task = io.spawn(run(Rc::clone(self), slot));
-        self.tasks.borrow_mut().push(task);
-    }
-
-    /// Carries out a request, and counts it.
-    async fn carry_out(&self, job: &mut Admitted, scratch: &mut Scratch) -> Body {
-        let begun = Latencies::begin(&self.link.io, &self.export.tally);
-        let result = self.asked(job, scratch).await;
-        if let Some(begun) = begun {
-            let changes = !matches!(job.command, Command::Read { .. } | Command::BlockStatus { .. });
-            self.export.latencies.end(&self.link.io, begun, changes);
-        }
-        let moved =
-            if matches!(result, Ok(Body::Data { .. }) | Ok(Body::Done)) { moved(job) } else { (0, 0) };
-        for tally in self.tallies() {
-            tally.add(|counters: &mut Counters| {
-                counters.requests += 1;
-                counters.read_bytes += moved.0;
-                counters.written_bytes += moved.1;
-                counters.errors += u64::from(result.is_err());
-            });
-        }
-        result.unwrap_or_else(Body::Failed)
-    }
-
     async fn asked(&self, job: &mut Admitted, scratch: &mut Scratch) -> Result<Body, Errno> {
         let volume = &self.export.volume;
         let memory = || job.ticket.memory().clone();
@@ -93,8 +81,8 @@ impl<V: Volume + 'static> Transmission<V> {
     }
 
     async fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), Errno> {
-        let course = RequestCourse::of(self);
-        let zeroed = write_zeroes(&*self.export.volume, (offset, len), options, &course).await;
+        let Self { export, link, .. } = self;
+        let zeroed = export.write_zeroes((offset, len), options, link).await;
         zeroed.map_err(|why| match why {
             Unfinished::Ended => Errno::Shutdown,
             // Only clients that asked for speed get this error: others were promised zeroes.
@@ -104,13 +92,13 @@ impl<V: Volume + 'static> Transmission<V> {
     }
 
     async fn trim(&self, offset: u64, len: u64, fua: bool) -> Result<(), Errno> {
-        let volume = &self.export.volume;
-        discard(&**volume, (offset, len), &RequestCourse::of(self)).await.map_err(|why| match why {
+        let Self { export, link, .. } = self;
+        export.discard((offset, len), link).await.map_err(|why| match why {
             Unfinished::Ended => Errno::Shutdown,
             Unfinished::Volume(error) => errno(error, Errno::Invalid),
         })?;
         if fua {
-            volume.flush().await.map_err(|error| errno(error, Errno::Invalid))?;
+            export.volume.flush().await.map_err(|error| errno(error, Errno::Invalid))?;
         }
         Ok(())
     }
@@ -151,28 +139,12 @@ impl<V: Volume + 'static> Transmission<V> {
     }
 }
 
-async fn run<V: Volume + 'static>(transmission: Rc<Transmission<V>>, slot: Rc<Slot>) {
-    let mut scratch = Scratch::default();
-    loop {
-        let look = || match slot.job.take() {
-            Some(job) => Some(Some(job)),
-            None => transmission.finished.get().then_some(None),
-        };
-        let Some(mut job) = slot.wake.until(look).await else { return };
-        let body = transmission.carry_out(&mut job, &mut scratch).await;
-        // Idle first: the ticket that goes with the answer stands for this slot too.
-        transmission.idle.borrow_mut().push(Rc::clone(&slot));
-        transmission.replies.push(Answer { cookie: job.cookie, body, ticket: job.ticket });
-        transmission.link.carried_out();
-    }
-}
-
-/// Bytes that a request which succeeded has read and written.
-fn moved(job: &Admitted) -> (u64, u64) {
-    match job.command {
-        Command::Read { len, .. } => (u64::from(len), 0),
-        Command::Write { len, .. } => (0, u64::from(len)),
-        _ => (0, 0),
+fn moves(command: &Command) -> Moves {
+    match *command {
+        Command::Read { len, .. } => Moves { read: u64::from(len), ..Moves::default() },
+        Command::Write { len, .. } => Moves { written: u64::from(len), read: 0, changes: true },
+        Command::BlockStatus { .. } => Moves::default(),
+        _ => Moves { changes: true, ..Moves::default() },
     }
 }
 

@@ -28,7 +28,7 @@ use crate::error::HostError;
 use crate::events::Listener;
 use crate::names::Names;
 use crate::offered::Offered;
-use crate::status::{ExportStatus, LeftOut, Report, TargetStatus};
+use crate::status::{ExportDoors, ExportStatus, LeftOut, Report};
 use crate::world::Pending;
 use background::{Last, Speeds};
 use running::RunningArray;
@@ -231,48 +231,27 @@ impl ServedArray {
             .or_else(|| by(&|running| running.same_file(Path::new(member))))
     }
 
-    /// The array's iSCSI target in the status.
-    fn initiators(&self, seen: &Seen<'_>) -> Option<TargetStatus> {
-        let target = seen.doors.target(self.name())?;
-        let stats = seen.stats.iscsi.iter().find(|stats| stats.name == target)?;
-        Some(TargetStatus {
-            target,
-            addresses: seen.doors.uris(self.name()),
-            unit: 0,
-            initiators: stats.initiators.iter().map(|(_, port)| port.clone()).collect(),
-            registrants: stats.registrants,
-            reserved: stats.reserved,
-            requests: stats.total.requests,
-            bytes_read: stats.total.read_bytes,
-            bytes_written: stats.total.written_bytes,
-            errors: stats.total.errors,
-            read_latency: stats.latency[0].buckets.to_vec(),
-            write_latency: stats.latency[1].buckets.to_vec(),
-        })
-    }
-
     /// The full status at this moment.
     fn status(&self, seen: &Seen<'_>) -> ExportStatus {
-        let total = seen.stats.nbd.iter().find(|stats| stats.name == self.name());
-        let counters = total.map(|stats| stats.total).unwrap_or_default();
+        let uses = seen.uses(self);
+        let first = uses.first().cloned().unwrap_or_default();
         let gate = &self.placed.gate;
         ExportStatus {
             name: self.name().to_owned(),
             pid: std::process::id(),
             folder: self.placed.folder.clone(),
-            nbd: seen.addresses(self),
-            iscsi: self.initiators(seen),
+            doors: ExportDoors::of(uses),
             array: self.served.report(),
             arrays: self.nested.iter().map(RunningArray::report).collect(),
             left_out: self.hosted.left_out.clone(),
             spare_group: self.hosted.spare_group.clone(),
-            connections: total.map_or(0, |stats| stats.connections),
-            requests: counters.requests,
-            bytes_read: counters.read_bytes,
-            bytes_written: counters.written_bytes,
-            errors: counters.errors,
-            read_latency: total.map(|stats| stats.latency[0].buckets.to_vec()).unwrap_or_default(),
-            write_latency: total.map(|stats| stats.latency[1].buckets.to_vec()).unwrap_or_default(),
+            connections: first.connections,
+            requests: first.requests,
+            bytes_read: first.bytes_read,
+            bytes_written: first.bytes_written,
+            errors: first.errors,
+            read_latency: first.read_latency,
+            write_latency: first.write_latency,
             exported: !gate.is_withdrawn(),
             device: seen.device(self.name()),
             limits: Some(gate.rates()).filter(Rates::limit).map(RateLimits::from),

@@ -20,7 +20,9 @@ use crate::events::{Listener, News};
 use crate::limits::RateLimits;
 use crate::names::Names;
 use crate::offered::Offered;
-use crate::status::{EventStatus, LeftOut, PoolFacts, PoolStatus, Report, VolumeFacts};
+use crate::status::{
+    DoorStatus, EventStatus, LeftOut, PoolDoors, PoolFacts, PoolStatus, Report, VolumeFacts,
+};
 use crate::world::Pending;
 
 /// Time for recording a failure before it is reported as not recorded yet.
@@ -179,21 +181,14 @@ impl ServedPool {
         let path = |member: u16| self.hosted.members.get(usize::from(member)).cloned().flatten();
         let volumes = VolumeFacts::all(pool);
         let exports: Vec<String> = volumes.iter().map(|volume| self.export_of(&volume.name)).collect();
-        let used: Vec<_> = seen.stats.nbd.iter().filter(|stats| exports.contains(&stats.name)).collect();
-        let targets: Vec<String> = exports.iter().filter_map(|export| seen.doors.target(export)).collect();
-        let initiators: Vec<_> =
-            seen.stats.iscsi.iter().filter(|stats| targets.contains(&stats.name)).collect();
-        let totals =
-            || used.iter().map(|stats| &stats.total).chain(initiators.iter().map(|stats| &stats.total));
-        let sessions: usize = initiators.iter().map(|stats| stats.initiators.len()).sum();
+        let uses = seen.uses(self);
+        let sum = |of: fn(&DoorStatus) -> u64| uses.iter().map(of).sum();
         let events = pool.events(0);
         let from = events.len().saturating_sub(SHOWN);
         PoolStatus {
             name: self.name().to_owned(),
             pid: std::process::id(),
             folder: self.placed.folder.clone(),
-            nbd: seen.addresses(self),
-            iscsi: exports.iter().flat_map(|export| seen.doors.uris(export)).collect(),
             pool: PoolFacts::of(pool, path),
             volumes,
             devices: exports.iter().filter_map(|of| Some((of.clone(), seen.device(of)?))).collect(),
@@ -201,11 +196,12 @@ impl ServedPool {
             waits_for: self.hosted.waits_for.clone(),
             clients: seen.clients(self),
             refused: seen.stats.refused,
-            connections: used.iter().map(|stats| stats.connections).sum::<usize>() + sessions,
-            requests: totals().map(|total| total.requests).sum(),
-            bytes_read: totals().map(|total| total.read_bytes).sum(),
-            bytes_written: totals().map(|total| total.written_bytes).sum(),
-            errors: totals().map(|total| total.errors).sum(),
+            connections: uses.iter().map(|one| one.connections).sum(),
+            requests: sum(|one| one.requests),
+            bytes_read: sum(|one| one.bytes_read),
+            bytes_written: sum(|one| one.bytes_written),
+            errors: sum(|one| one.errors),
+            doors: PoolDoors::of(uses),
             exported: !gate.is_withdrawn(),
             limits: Some(gate.rates()).filter(Rates::limit).map(RateLimits::from),
             events: events[from..].iter().map(|event| self.event_status(event)).collect(),

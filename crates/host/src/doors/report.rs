@@ -1,0 +1,158 @@
+//! Reports on doors: the use of exports by each, in the words that users know.
+
+use std::collections::BTreeMap;
+
+use brindle_export::access::Proof;
+use brindle_export::nbd::ExportStats;
+
+use super::{DoorClient, Doors, ExportPlace, ExportUse};
+use crate::status::{ClientStatus, DoorStatus, ExportDoors, PoolDoors, TargetStatus};
+
+/// Protocols that reports name also where there is no door of theirs.
+const ALWAYS: [&str; 2] = ["nbd", "iscsi"];
+
+/// How all doors are used.
+pub(crate) struct DoorStats {
+    /// In the order of the doors, with the words for their protocols.
+    doors: Vec<(&'static str, Vec<ExportUse>, Vec<DoorClient>)>,
+    /// Clients that were refused.
+    pub(crate) refused: u64,
+}
+
+/// Addresses of exports, by the word for the protocol.
+pub fn by_protocol(places: &[ExportPlace]) -> BTreeMap<&'static str, Vec<String>> {
+    let mut all: BTreeMap<_, Vec<String>> = ALWAYS.map(|protocol| (protocol, Vec::new())).into();
+    for (protocol, addresses) in places.iter().flat_map(|place| &place.by_door) {
+        all.entry(protocol).or_default().extend(addresses.iter().cloned());
+    }
+    all
+}
+
+impl Doors {
+    pub(crate) fn stats(&self) -> DoorStats {
+        let doors = self.0.iter().map(|door| (door.protocol(), door.exports(), door.clients()));
+        let refused = self.0.iter().map(|door| door.refused()).sum();
+        DoorStats { doors: doors.collect(), refused }
+    }
+}
+
+impl DoorStats {
+    /// The use of exports by each door: one sum for each, with its addresses at these places.
+    pub(crate) fn uses(&self, places: &[ExportPlace]) -> Vec<DoorStatus> {
+        let of = |(protocol, uses, _): &(&'static str, Vec<ExportUse>, Vec<DoorClient>)| {
+            let mut status = DoorStatus { protocol, ..DoorStatus::default() };
+            for place in places {
+                let own = place.by_door.iter().filter(|(door, _)| door == protocol);
+                status.addresses.extend(own.flat_map(|(_, addresses)| addresses.clone()));
+                uses.iter().filter(|one| one.export == place.export).for_each(|one| status.add(one));
+            }
+            status
+        };
+        self.doors.iter().map(of).collect()
+    }
+
+    /// The clients of exports. Clients of a door that only learn of exports are those of each that it offers.
+    pub(crate) fn clients(&self, exports: &[String]) -> Vec<ClientStatus> {
+        let mut clients = Vec::new();
+        for (protocol, uses, all) in &self.doors {
+            let offers = uses.iter().any(|one| exports.contains(&one.export));
+            let meant = all.iter().filter(|one| one.uses_one_of(exports) || one.discovers && offers);
+            clients.extend(meant.map(|one| one.status(protocol)));
+        }
+        clients
+    }
+}
+
+impl From<ExportStats> for ExportUse {
+    fn from(stats: ExportStats) -> Self {
+        let ExportStats { name, connections, total, latency } = stats;
+        Self { export: name, clients: connections, total, latency, target: None }
+    }
+}
+
+impl DoorClient {
+    fn status(&self, protocol: &'static str) -> ClientStatus {
+        let one = &self.connection;
+        let proved = match &one.client.proved {
+            Some(Proof::Certificate(names)) => names.clone(),
+            Some(Proof::Chap(name)) => vec![name.clone()],
+            None => Vec::new(),
+        };
+        ClientStatus {
+            protocol,
+            volume: self.export.clone().filter(|name| name.contains('/')),
+            address: one.client.address.map_or_else(|| "local".to_owned(), |address| address.to_string()),
+            tls: one.secure,
+            proved,
+            discovery: self.discovers,
+            initiator: self.initiator.clone(),
+            seconds: one.age.as_secs_f64(),
+            outstanding: one.outstanding,
+            requests: one.total.requests,
+            bytes_read: one.total.read_bytes,
+            bytes_written: one.total.written_bytes,
+            errors: one.total.errors,
+        }
+    }
+}
+
+impl DoorStatus {
+    fn add(&mut self, one: &ExportUse) {
+        self.connections += one.clients;
+        self.requests += one.total.requests;
+        self.bytes_read += one.total.read_bytes;
+        self.bytes_written += one.total.written_bytes;
+        self.errors += one.total.errors;
+        for (sum, of) in [&mut self.read_latency, &mut self.write_latency].into_iter().zip(&one.latency) {
+            sum.resize(of.buckets.len(), 0);
+            sum.iter_mut().zip(&of.buckets).for_each(|(sum, count)| *sum += count);
+        }
+        self.target = self.target.take().or_else(|| {
+            let target = one.target.as_ref()?;
+            Some(TargetStatus {
+                target: target.name.clone(),
+                addresses: self.addresses.clone(),
+                unit: 0,
+                initiators: target.initiators.iter().map(|(_, port)| port.clone()).collect(),
+                registrants: target.registrants,
+                reserved: target.reserved,
+                requests: self.requests,
+                bytes_read: self.bytes_read,
+                bytes_written: self.bytes_written,
+                errors: self.errors,
+                read_latency: self.read_latency.clone(),
+                write_latency: self.write_latency.clone(),
+            })
+        });
+    }
+}
+
+impl ExportDoors {
+    /// The report of an export's doors.
+    pub(crate) fn of(uses: Vec<DoorStatus>) -> Self {
+        let mut doors = Self { nbd: Vec::new(), iscsi: None, doors: Vec::new(), uses: uses.clone() };
+        for one in uses {
+            match one.protocol {
+                "nbd" => doors.nbd = one.addresses,
+                "iscsi" => doors.iscsi = one.target,
+                _ => doors.doors.push(one),
+            }
+        }
+        doors
+    }
+}
+
+impl PoolDoors {
+    /// The report of the doors of a pool's volumes.
+    pub(crate) fn of(uses: Vec<DoorStatus>) -> Self {
+        let mut doors = Self { nbd: Vec::new(), iscsi: Vec::new(), doors: Vec::new() };
+        for one in uses {
+            match one.protocol {
+                "nbd" => doors.nbd = one.addresses,
+                "iscsi" => doors.iscsi = one.addresses,
+                _ => doors.doors.push(one),
+            }
+        }
+        doors
+    }
+}

@@ -1,0 +1,86 @@
+//! Doors by which exports are used. Those that every server may have are fields of their own; others are a list.
+
+use serde::Serialize;
+
+/// The use of exports by way of one door.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct DoorStatus {
+    /// The word for its protocol.
+    pub protocol: &'static str,
+    /// Addresses by which clients find the exports.
+    pub addresses: Vec<String>,
+    /// Clients.
+    pub connections: usize,
+    /// Requests of all clients that there were.
+    pub requests: u64,
+    /// Their bytes.
+    pub bytes_read: u64,
+    /// Their bytes.
+    pub bytes_written: u64,
+    /// Requests that failed.
+    pub errors: u64,
+    /// Latencies of some reads, by powers of two, from a microsecond.
+    pub read_latency: Vec<u64>,
+    /// Latencies of writes and other requests, in the same way.
+    pub write_latency: Vec<u64>,
+    /// The disk that an export is, where the door offers disks.
+    #[serde(skip)]
+    pub(crate) target: Option<TargetStatus>,
+}
+
+/// The doors of an array.
+#[derive(Clone, Debug, Serialize)]
+pub struct ExportDoors {
+    /// NBD URIs.
+    pub nbd: Vec<String>,
+    /// The array as an iSCSI target, if it is one.
+    pub iscsi: Option<TargetStatus>,
+    /// Other doors.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub doors: Vec<DoorStatus>,
+    /// The use of the array by way of each door.
+    #[serde(skip)]
+    pub(crate) uses: Vec<DoorStatus>,
+}
+
+/// The doors of a pool's volumes.
+#[derive(Clone, Debug, Serialize)]
+pub struct PoolDoors {
+    /// NBD URIs of all of its exports.
+    pub nbd: Vec<String>,
+    /// iSCSI URIs of all of its exports.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub iscsi: Vec<String>,
+    /// Other doors.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub doors: Vec<DoorStatus>,
+}
+
+/// An array as an iSCSI target.
+#[derive(Clone, Debug, Serialize)]
+pub struct TargetStatus {
+    /// Its IQN.
+    pub target: String,
+    /// iSCSI URIs.
+    pub addresses: Vec<String>,
+    /// The number of the unit.
+    pub unit: u64,
+    /// The names of the initiators that are logged in.
+    pub initiators: Vec<String>,
+    /// Nexuses that have registered for reservations.
+    pub registrants: usize,
+    /// A reservation is held.
+    pub reserved: bool,
+    /// Commands since it is served.
+    pub requests: u64,
+    /// Bytes that initiators have read.
+    pub bytes_read: u64,
+    /// Bytes that initiators have written.
+    pub bytes_written: u64,
+    /// Commands that failed.
+    pub errors: u64,
+    /// Latencies of some of its reads, by powers of two, from a microsecond.
+    pub read_latency: Vec<u64>,
+    /// Latencies of writes and other requests, in the same way.
+    pub write_latency: Vec<u64>,
+}
