@@ -45,7 +45,7 @@ mod world;
 mod written;
 
 pub use absent::Configured;
-pub use answers::{RequestOutcome, Served, Volumes};
+pub use answers::{Changed, Done, KernelDevice, Protocol, RequestOutcome, Served, Volumes};
 pub use any::Any;
 pub use attach::{Attached, DEAD_TIMEOUT, MOST_CONNECTIONS, in_use, is_in_use};
 pub use brindle_layout::Size;

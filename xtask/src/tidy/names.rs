@@ -97,6 +97,24 @@ const NO_UNSAFE: Rule = Rule {
     way_out: "only crates parity and io may; ask one of them for a safe function",
 };
 
+const TYPED: Rule = Rule {
+    name: "typed answers",
+    bans: &[Ban::Path(&["serde_json", "Value"]), Ban::Path(&["Value"])],
+    way_out: "read a server's answer as its type in crate host: `ask::<Volumes>(..)`; only files that print JSON are excepted",
+};
+
+/// Folders of the program that read answers of servers.
+const ASKING: [&str; 4] = ["src/base", "src/client", "src/commands", "src/server"];
+
+/// Files there that handle JSON as such: one reads answers as types, the others print what they have made.
+const WITH_JSON: [&str; 5] = [
+    "src/client/control/answer.rs",
+    "src/client/bundle.rs",
+    "src/client/watch/rates.rs",
+    "src/commands/pool/volume.rs",
+    "src/server/daemon/config.rs",
+];
+
 /// Checks the names that each crate's sources use.
 ///
 /// # Errors
@@ -134,6 +152,10 @@ fn rules_for(member: &Crate, path: &Path) -> Vec<&'static Rule> {
     }
     if !["brindle", TESTKIT].contains(&name) && member.dir.starts_with("crates") {
         rules.push(&ENVIRONMENT);
+    }
+    let is_asking = ASKING.iter().any(|folder| path.starts_with(folder));
+    if name == "brindle" && is_asking && !WITH_JSON.iter().any(|file| path == Path::new(file)) {
+        rules.push(&TYPED);
     }
     rules
 }
@@ -219,6 +241,21 @@ mod tests {
         assert_eq!(rules("crates/io/src/lib.rs", "use std::env; use clap::Parser;"), ["environment"; 2]);
         assert!(rules("crates/brindle/src/main.rs", source).is_empty());
         assert!(rules("crates/io/src/lib.rs", "const V: &str = env!(\"CARGO_PKG_VERSION\");").is_empty());
+    }
+
+    #[test]
+    fn answers_are_read_as_types() {
+        for source in ["use serde_json::{Value, json};", "fn f(v: &serde_json::Value) { v[\"a\"]; }"] {
+            for path in ["crates/brindle/src/client/status.rs", "crates/brindle/src/server/serve.rs"] {
+                assert_eq!(rules(path, source), ["typed answers"], "{path}: {source}");
+            }
+            for path in ["crates/brindle/src/client/bundle.rs", "crates/brindle/src/lab/plan/page.rs"] {
+                assert!(rules(path, source).is_empty(), "{path}: {source}");
+            }
+        }
+        let test = "#[cfg(test)] mod tests { use serde_json::Value; }";
+        assert!(rules("crates/brindle/src/client/status.rs", test).is_empty());
+        assert!(rules("crates/brindle/src/client/status.rs", "use serde_json::json;").is_empty());
     }
 
     #[test]

@@ -3,13 +3,16 @@
 use brindle_export::ConnectionStats;
 use brindle_export::access::Proof;
 use brindle_export::iscsi::{DISCOVERY, TargetStats};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use super::ReportWord;
 
 /// A connection that uses an array, or a volume of a pool.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ClientStatus {
     /// `nbd` or `iscsi`.
-    pub protocol: &'static str,
+    pub protocol: ReportWord,
     /// `POOL/VOLUME`, if it uses a volume of a pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume: Option<String>,
@@ -75,7 +78,7 @@ impl ClientStatus {
         let mut ports = targets.iter().flat_map(|target| &target.initiators);
         let port = ports.find(|(id, _)| protocol == "iscsi" && *id == one.id);
         Self {
-            protocol,
+            protocol: protocol.into(),
             volume: None,
             address: one.client.address.map_or_else(|| "local".to_owned(), |address| address.to_string()),
             tls: one.secure,
