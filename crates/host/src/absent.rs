@@ -38,7 +38,7 @@ impl Configured {
         let VolumeOpening { name, uuid, .. } = &self.volume;
         Some(Report::Absent(Box::new(AbsentStatus {
             name: name.clone().or_else(|| uuid.clone()).unwrap_or_default(),
-            kind: if self.is_pool { "pool" } else { "array" },
+            kind: if self.is_pool { "pool" } else { "array" }.into(),
             uuid: uuid.clone(),
             not_served: self.why.clone(),
             missing: self.missing.clone(),

@@ -1,6 +1,8 @@
 //! Answers to requests: typed, and at the socket a line.
 
-use serde::Serialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use crate::control::Answer;
 use crate::error::HostError;
@@ -16,11 +18,36 @@ pub enum Volumes {
     List(Vec<Report>),
 }
 
+impl Default for Volumes {
+    fn default() -> Self {
+        Self::List(Vec::new())
+    }
+}
+
+impl<'de> Deserialize<'de> for Volumes {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let read = match Value::deserialize(from)? {
+            Value::Null => return Ok(Self::One(None)),
+            all @ Value::Array(_) => serde_json::from_value(all).map(Self::List),
+            one => serde_json::from_value(one).map(|one| Self::One(Some(one))),
+        };
+        read.map_err(D::Error::custom)
+    }
+}
+
 impl Volumes {
     /// The reports of all volumes.
     pub fn all(&self) -> &[Report] {
         match self {
             Self::One(one) => one.as_ref().map(std::slice::from_ref).unwrap_or_default(),
+            Self::List(all) => all,
+        }
+    }
+
+    /// The reports of all volumes.
+    pub fn into_all(self) -> Vec<Report> {
+        match self {
+            Self::One(one) => one.into_iter().collect(),
             Self::List(all) => all,
         }
     }
@@ -56,9 +83,9 @@ pub struct Served {
     pub disconnected: Option<usize>,
 }
 
-/// The outcome of an order, beside the status of the content that has carried it out.
+/// The effects of an order, beside the status of the content that has carried it out.
 #[derive(Clone, Debug, Default)]
-pub struct Done {
+pub struct Effects {
     /// Devices that were added, each with its new part.
     pub joined: Option<Vec<JoinedStatus>>,
     /// Former members that can't be re-added.
@@ -111,8 +138,8 @@ pub enum RequestOutcome {
 
 impl RequestOutcome {
     /// The answer that an order was carried out.
-    pub(crate) fn of(report: Report, done: Done) -> Self {
-        let Done { joined, refused, removed, disconnected } = done;
+    pub(crate) fn of(report: Report, effects: Effects) -> Self {
+        let Effects { joined, refused, removed, disconnected } = effects;
         match report {
             Report::Array(status) => {
                 let added = joined.as_deref().map(JoinedStatus::paths);
@@ -133,6 +160,61 @@ impl RequestOutcome {
     pub(crate) fn stopped(name: &str) -> Self {
         Self::Stopped { name: name.to_owned(), stopped: true }
     }
+}
+
+/// A device of the kernel that has been made or ended, as the answers to `attach` and `detach` tell it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct KernelDevice {
+    /// The array, or POOL/VOLUME.
+    pub name: String,
+    /// `/dev/nbd0`.
+    pub device: String,
+    /// The name that udev has given to it; none if it has given none.
+    pub link: Option<String>,
+    /// The reason why it has none, though udev runs.
+    pub remark: Option<String>,
+}
+
+/// The outcome of an order to an array or a pool, as the answers to all of these tell it beside the status.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Done {
+    /// The array or pool.
+    pub name: String,
+    /// Names of devices that have come.
+    pub added: Vec<String>,
+    /// Devices that were added, each with its new part.
+    pub joined: Vec<JoinedStatus>,
+    /// Former members that can't be re-added.
+    #[serde(deserialize_with = "refused_members")]
+    pub refused: Vec<RefusedStatus>,
+    /// Names of devices that have gone.
+    pub removed: Vec<String>,
+    /// Connections that were ended.
+    pub disconnected: usize,
+}
+
+/// Members stand where a status has its count of clients that were refused.
+fn refused_members<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<RefusedStatus>, D::Error> {
+    match Value::deserialize(from)? {
+        members @ Value::Array(_) => serde_json::from_value(members).map_err(D::Error::custom),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Sentences about what has changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changed {
+    /// For people.
+    pub changed: Vec<String>,
+}
+
+/// The protocol of the control socket, as a server speaks it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Protocol {
+    /// See [`crate::control::VERSION`].
+    pub version: u32,
 }
 
 /// An answer as it goes over the socket.

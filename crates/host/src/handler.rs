@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::answers::{RequestOutcome, answer};
+use crate::answers::{Changed, Protocol, RequestOutcome, answer};
 use crate::control::{Answer, Ask, BitmapPlace, Handler, Reply, Request, VERSION};
 use crate::mailbox::Sender;
 use crate::orders::Message;
@@ -55,7 +55,7 @@ impl<E> ControlHandler<E> {
         let (reload, reply) = (Arc::clone(&self.reload), Arc::new(reply));
         let answers = Arc::clone(&reply);
         let work = move || match reload(only.as_deref()) {
-            Ok(changed) => answers.send(Answer::Ok(serde_json::json!({ "changed": changed }))),
+            Ok(changed) => answers.send(answer(Ok(Changed { changed }))),
             Err(why) => answers.send(Answer::Error(why)),
         };
         if let Err(error) = std::thread::Builder::new().name("reload".into()).spawn(work) {
@@ -151,7 +151,7 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
 }
 
 fn version() -> Answer {
-    Answer::Ok(serde_json::json!({ "version": VERSION }))
+    answer(Ok(Protocol { version: VERSION }))
 }
 
 fn list(paths: &[PathBuf]) -> String {

@@ -38,7 +38,7 @@ mod world;
 mod written;
 
 pub use absent::Configured;
-pub use answers::{Done, RequestOutcome, Served, Volumes};
+pub use answers::{Changed, Done, Effects, KernelDevice, Protocol, RequestOutcome, Served, Volumes};
 pub use any::Any;
 pub use attach::{Attached, DEAD_TIMEOUT, MOST_CONNECTIONS, in_use, is_in_use};
 pub use brindle_layout::Size;

@@ -1,6 +1,6 @@
 //! The status of all that a service serves, and should serve.
 
-use crate::answers::{Done, RequestOutcome, Volumes};
+use crate::answers::{Effects, RequestOutcome, Volumes};
 use crate::content::Host;
 use crate::error::HostError;
 use crate::service::Service;
@@ -13,7 +13,7 @@ impl Service {
             return Ok(RequestOutcome::Volumes(Volumes::One(Some(absent))));
         }
         Ok(match self.called(name)? {
-            Some(content) => self.done(&*content, Done::default()),
+            Some(content) => self.done(&*content, Effects::default()),
             None => RequestOutcome::Volumes(self.status()),
         })
     }

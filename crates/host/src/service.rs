@@ -7,7 +7,7 @@ use brindle_io::sync::{Either, Notify, join_all, race};
 use brindle_io::{Duration, Io};
 
 use crate::absent::Configured;
-use crate::answers::{Done, RequestOutcome, answer};
+use crate::answers::{Effects, RequestOutcome, answer};
 use crate::attach::{Attached, Attaching};
 use crate::content::{Content, Host, Seen};
 use crate::control::{Ask, Ended, Request};
@@ -229,12 +229,12 @@ impl Service {
                     gate.set_rates(&self.io, (*limits).into());
                 }
                 gate.withdraw(false);
-                return Ok(self.done(&*content, Done::default()));
+                return Ok(self.done(&*content, Effects::default()));
             }
             Ask::Unexport => {
                 let content = self.one(of)?;
                 self.unexport(&*content).await?;
-                return Ok(self.done(&*content, Done::default()));
+                return Ok(self.done(&*content, Effects::default()));
             }
             Ask::Fail { member } | Ask::Flag { member, .. } => self.having(member, of)?,
             Ask::VolumeCreate { pool, .. }
@@ -295,7 +295,7 @@ impl Service {
             }
         };
         let ended = self.doors.disconnect(&exports, client);
-        Ok(self.done(&*content, Done { disconnected: Some(ended), ..Done::default() }))
+        Ok(self.done(&*content, Effects { disconnected: Some(ended), ..Effects::default() }))
     }
 
     /// The state of the host that a report shows.
@@ -529,8 +529,8 @@ impl Host for Service {
         }
     }
 
-    fn done(&self, content: &dyn Content, done: Done) -> RequestOutcome {
-        RequestOutcome::of(content.report(&self.seen(&self.attached.borrow())), done)
+    fn done(&self, content: &dyn Content, effects: Effects) -> RequestOutcome {
+        RequestOutcome::of(content.report(&self.seen(&self.attached.borrow())), effects)
     }
 
     fn offer(&self, content: &dyn Content, offered: Offered) -> Result<(), HostError> {

@@ -106,6 +106,24 @@ const DOORS: Rule = Rule {
 /// Files of the host that may name a protocol: its doors, devices of the kernel, which are NBD's, and errors.
 const OF_PROTOCOLS: [&str; 4] = ["src/doors", "src/attach", "src/attaching.rs", "src/error.rs"];
 
+const TYPED: Rule = Rule {
+    name: "typed answers",
+    bans: &[Ban::Path(&["serde_json", "Value"]), Ban::Path(&["Value"])],
+    way_out: "read a server's answer as its type in crate host: `ask::<Volumes>(..)`; only files that print JSON are excepted",
+};
+
+/// Folders of the program that read answers of servers.
+const ASKING: [&str; 4] = ["src/base", "src/client", "src/commands", "src/server"];
+
+/// Files there that handle JSON as such: one reads answers as types, the others print what they have made.
+const WITH_JSON: [&str; 5] = [
+    "src/client/control/answer.rs",
+    "src/client/bundle.rs",
+    "src/client/watch/rates.rs",
+    "src/commands/pool/volume.rs",
+    "src/server/daemon/config.rs",
+];
+
 /// Checks the names that each crate's sources use.
 ///
 /// # Errors
@@ -146,6 +164,10 @@ fn rules_for(member: &Crate, path: &Path) -> Vec<&'static Rule> {
     }
     if !["brindle", TESTKIT].contains(&name) && member.dir.starts_with("crates") {
         rules.push(&ENVIRONMENT);
+    }
+    let is_asking = ASKING.iter().any(|folder| path.starts_with(folder));
+    if name == "brindle" && is_asking && !WITH_JSON.iter().any(|file| path == Path::new(file)) {
+        rules.push(&TYPED);
     }
     rules
 }
@@ -240,6 +262,21 @@ mod tests {
             assert!(rules("crates/host/src/doors/nbd.rs", source).is_empty(), "{source}");
             assert!(rules("crates/brindle/src/server/serve/doors.rs", source).is_empty(), "{source}");
         }
+    }
+
+    #[test]
+    fn answers_are_read_as_types() {
+        for source in ["use serde_json::{Value, json};", "fn f(v: &serde_json::Value) { v[\"a\"]; }"] {
+            for path in ["crates/brindle/src/client/status.rs", "crates/brindle/src/server/serve.rs"] {
+                assert_eq!(rules(path, source), ["typed answers"], "{path}: {source}");
+            }
+            for path in ["crates/brindle/src/client/bundle.rs", "crates/brindle/src/lab/plan/page.rs"] {
+                assert!(rules(path, source).is_empty(), "{path}: {source}");
+            }
+        }
+        let test = "#[cfg(test)] mod tests { use serde_json::Value; }";
+        assert!(rules("crates/brindle/src/client/status.rs", test).is_empty());
+        assert!(rules("crates/brindle/src/client/status.rs", "use serde_json::json;").is_empty());
     }
 
     #[test]

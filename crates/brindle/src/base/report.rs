@@ -5,12 +5,12 @@ use std::path::Path;
 
 use brindle_format::md::bitmap::BitmapSuper;
 use brindle_format::md::display_uuid;
-use brindle_host::status::{ArrayFacts, DriveStatus, consistency};
+use brindle_host::Volumes;
+use brindle_host::status::{ArrayFacts, DriveStatus, Report, ReportWord, consistency};
 pub(crate) use brindle_host::status::{ReshapeFacts, flags, homehost, left_out};
 use brindle_md::assembly::{AssembledDevice, Assembly, DeviceUse};
 use brindle_md::treatment;
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::base::failure::Failure;
 use crate::base::text;
@@ -35,42 +35,15 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
         .map_err(|source| Failure::output("standard output", source))
 }
 
-/// The reports in a server's answer: one of each array. A server of one array tells that itself, others a list.
-pub(crate) fn of_arrays(reported: &Value) -> &[Value] {
-    match reported {
-        Value::Array(reports) => reports,
-        report => std::slice::from_ref(report),
-    }
-}
-
-/// The devices in a server's answer: of each array those of the arrays that are its members, then its own.
-pub(crate) fn devices(reported: &Value) -> impl Iterator<Item = &Value> {
-    of_arrays(reported).iter().flat_map(|report| {
-        let nested = report["arrays"].as_array().into_iter().flatten();
-        let arrays = nested.chain([&report["array"], &report["pool"]]);
-        arrays.flat_map(|array| array["devices"].as_array().into_iter().flatten())
-    })
-}
-
 /// The report of the array of that name in a server's answer; else of the one with that UUID, or with a member of
 /// that name.
-pub(crate) fn find<'a>(reported: &'a Value, name: &str) -> Option<&'a Value> {
+pub(crate) fn find<'a>(reported: &'a Volumes, name: &str) -> Option<&'a Report> {
     let bare = |uuid: &str| uuid.replace([':', '-'], "").to_lowercase();
-    let reports = of_arrays(reported);
-    let by_uuid = |report: &&Value| uuid(report).is_some_and(|uuid| bare(uuid) == bare(name));
-    let by_member = |report: &&Value| devices(report).any(|device| device["path"] == *name);
-    let named = reports.iter().find(|report| report["name"] == *name);
+    let reports = reported.all();
+    let by_uuid = |report: &&Report| report.served_uuid().is_some_and(|uuid| bare(uuid) == bare(name));
+    let by_member = |report: &&Report| report.has_device(name);
+    let named = reports.iter().find(|report| report.name() == name);
     named.or_else(|| reports.iter().find(by_uuid)).or_else(|| reports.iter().find(by_member))
-}
-
-/// The UUID of the array or pool that a server's report is about.
-pub(crate) fn uuid(report: &Value) -> Option<&str> {
-    report["array"]["uuid"].as_str().or_else(|| report["pool"]["uuid"].as_str())
-}
-
-/// The folder of a report's server, in which names of devices are meant.
-pub(crate) fn folder(report: &Value) -> &Path {
-    Path::new(report["folder"].as_str().unwrap_or("."))
 }
 
 /// An array's name as it can be shown on a terminal: whoever wrote the superblock chose the bytes.
@@ -120,7 +93,7 @@ pub(crate) struct ArrayReport {
     name: String,
     homehost: Option<String>,
     metadata: String,
-    level: &'static str,
+    level: ReportWord,
     layout: Option<String>,
     chunk: Option<u64>,
     size: u64,
@@ -259,7 +232,7 @@ impl ArrayReport {
         }
         row("UUID", self.uuid.clone());
         row("Metadata", self.metadata.clone());
-        row("Level", self.level.to_owned());
+        row("Level", self.level.to_string());
         if let Some(layout) = &self.layout {
             row("Layout", layout.clone());
         }

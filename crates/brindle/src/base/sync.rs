@@ -1,25 +1,24 @@
-//! The process that runs over an array, as its server reports it: progress, speed, and time left. It comes over the
-//! control socket, so anything may be missing.
+//! The process that runs over an array, as its server reports it: progress, speed, and time left.
 
-use serde_json::Value;
+use brindle_host::status::SyncStatus;
 
 /// How far something is, as `sync` in a report has it.
 pub(crate) struct SyncReport<'a> {
-    sync: &'a Value,
+    sync: &'a SyncStatus,
     pub(crate) position: u64,
     pub(crate) total: u64,
 }
 
 impl<'a> SyncReport<'a> {
     /// `None` if no process runs.
-    pub(crate) fn of(sync: &'a Value) -> Option<Self> {
-        let (position, total) = (sync["position"].as_u64()?, sync["total"].as_u64()?);
-        Some(Self { sync, position: position.min(total), total })
+    pub(crate) fn of(sync: &'a Option<SyncStatus>) -> Option<Self> {
+        let sync = sync.as_ref()?;
+        Some(Self { sync, position: sync.position.min(sync.total), total: sync.total })
     }
 
     /// The kind of the process: `recover`.
     pub(crate) fn action(&self) -> &'a str {
-        self.sync["action"].as_str().unwrap_or("-")
+        &self.sync.action
     }
 
     /// The part that is done, at most 1.
@@ -29,11 +28,11 @@ impl<'a> SyncReport<'a> {
 
     /// The speed and the time left, as far as they are known: `, 4.0 MiB/s, 0:01:30 left`.
     pub(crate) fn pace(&self) -> String {
-        if self.sync["paused"] == true {
+        if self.sync.paused {
             return ", paused".to_owned();
         }
-        let speed = self.sync["speed"].as_u64().map(|speed| format!(", {}", bytes_per_second(speed as f64)));
-        let left = self.sync["seconds_left"].as_u64().map(|seconds| format!(", {} left", span(seconds)));
+        let speed = self.sync.speed.map(|speed| format!(", {}", bytes_per_second(speed as f64)));
+        let left = self.sync.seconds_left.map(|seconds| format!(", {} left", span(seconds)));
         speed.unwrap_or_default() + &left.unwrap_or_default()
     }
 
@@ -62,24 +61,26 @@ fn span(seconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
     fn speed_and_time_are_those_that_the_server_tells() {
-        let text = |sync: Value| SyncReport::of(&sync).map(|sync| sync.text());
-        let sync = json!({
-            "action": "recover", "position": 134, "total": 1000, "paused": false, "speed": 4 << 20, "seconds_left": 3690,
-        });
+        let text = |sync: SyncStatus| SyncReport::of(&Some(sync)).map(|sync| sync.text());
+        let mut sync = SyncStatus {
+            action: "recover".into(),
+            position: 134,
+            total: 1000,
+            speed: Some(4 << 20),
+            seconds_left: Some(3690),
+            ..SyncStatus::default()
+        };
         assert_eq!(text(sync.clone()).as_deref(), Some("recover 13.4%, 4.0 MiB/s, 1:01:30 left"));
-        let mut unknown = sync;
-        unknown["speed"] = Value::Null;
-        unknown["seconds_left"] = Value::Null;
-        assert_eq!(text(unknown.clone()).as_deref(), Some("recover 13.4%"));
-        unknown["paused"] = json!(true);
-        assert_eq!(text(unknown).as_deref(), Some("recover 13.4%, paused"));
-        assert_eq!(text(Value::Null), None);
-        assert_eq!(text(json!({"position": 7, "total": 0})).as_deref(), Some("- 0.0%"));
+        (sync.speed, sync.seconds_left) = (None, None);
+        assert_eq!(text(sync.clone()).as_deref(), Some("recover 13.4%"));
+        sync.paused = true;
+        assert_eq!(text(sync.clone()).as_deref(), Some("recover 13.4%, paused"));
+        (sync.position, sync.total) = (7, 0);
+        assert_eq!(text(sync).as_deref(), Some("recover 0.0%, paused"));
+        assert!(SyncReport::of(&None).is_none());
     }
 }

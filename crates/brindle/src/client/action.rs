@@ -4,17 +4,18 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use brindle_host::Volumes;
+use brindle_host::status::{Findings, Outcome, PoolStatus, Report};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use indicatif::ProgressBar;
-use serde_json::Value;
 
 use crate::base::failure::Failure;
 use crate::base::sync::SyncReport;
 use crate::base::units::Bytes;
 use crate::base::{progress, report, runtime};
-use crate::client::ask::{Meant, Target, ask};
-use crate::client::control::{Ask, Word};
+use crate::client::ask::{Order, Target, ask};
+use crate::client::control::{Answer, Ask, Word};
 use crate::client::findings;
 use crate::flags::cli::{Action, Said, Wait};
 
@@ -63,12 +64,13 @@ pub(crate) fn action(args: &Action) -> Result<(), Failure> {
             "give which speed: --max-speed SIZE, or 0 for as fast as it goes; or --min-speed SIZE".to_owned(),
         ));
     }
-    if matches!(args.action.0, Word::Repair | Word::Locate | Word::Resume) {
-        Meant::of(&folder, &target, args.array.as_deref())?;
-    }
-    let Target { server, array } = target;
-    let request = Ask::Action { action: args.action.0, max_speed, min_speed }.of(array);
-    let answer = ask(&folder, &server, &request)?;
+    let ask_for = Ask::Action { action: args.action.0, max_speed, min_speed };
+    let answer: Answer<Report> = match args.action.0 {
+        Word::Repair | Word::Locate | Word::Resume => {
+            Order::of(&folder, &target, args.array.as_deref())?.give(ask_for)?
+        }
+        _ => ask(&folder, &target.server, &ask_for.of(target.array))?,
+    };
     if args.json { report::print_json(&answer) } else { report::print(&crate::client::status::text(&answer)) }
 }
 
@@ -102,8 +104,8 @@ impl Waiting {
 
 impl Waiting {
     /// The parity of a pool is raised: how much is left tells how far that is.
-    fn tell_of_pool(&mut self, report: &Value) {
-        let left = report["pool"]["thin"].as_u64().unwrap_or(0);
+    fn tell_of_pool(&mut self, report: &PoolStatus) {
+        let left = report.pool.thin;
         if std::io::stderr().is_terminal() {
             let bar = self.bar.get_or_insert_with(|| progress::byte_bar(left));
             bar.set_prefix("raising");
@@ -111,8 +113,7 @@ impl Waiting {
             bar.set_position(bar.length().unwrap_or(left) - left);
         } else if self.reported.elapsed() >= self.every {
             self.reported = Instant::now();
-            let name = report["name"].as_str().unwrap_or_default();
-            let left = Bytes(left);
+            let (name, left) = (&report.name, Bytes(left));
             let _ = writeln!(
                 std::io::stderr(),
                 "brindle: {name}: {left} have less redundancy than they can have"
@@ -132,42 +133,47 @@ impl Drop for Waiting {
 /// `brindle wait`: its exit status is that of `check` or `repair`, if that or a recovery is what has ended.
 pub(crate) fn wait(args: &Wait) -> Result<ExitCode, Failure> {
     let folder = runtime::folder(args.runtime.folder())?;
-    let Target { server, array } = Target::meant(&folder, args.array.as_deref())?;
+    let Target { server, array, .. } = Target::meant(&folder, args.array.as_deref())?;
     let mut waiting = Waiting::new(Duration::from_millis(args.interval.0));
     let reported = loop {
-        let reported = ask(&folder, &server, &Ask::Status.of(array.clone()))?;
-        let reports = report::of_arrays(&reported);
-        let [report] = reports else {
-            return Err(Failure::Usage(format!(
-                "'{server}' serves several arrays: name the one to wait for"
-            )));
-        };
-        match SyncReport::of(&report["array"]["sync"]) {
-            Some(sync) => waiting.tell(report["name"].as_str().unwrap_or(&server), &sync),
-            None if report["pool"]["raising"] == true => waiting.tell_of_pool(report),
-            None => break report.clone(),
+        let reported = ask::<Volumes>(&folder, &server, &Ask::Status.of(array.clone()))?;
+        let several =
+            || Failure::Usage(format!("'{server}' serves several arrays: name the one to wait for"));
+        match reported.all() {
+            [] if matches!(*reported, Volumes::One(None)) => break reported,
+            [Report::Array(status)] => match SyncReport::of(&status.array.sync) {
+                Some(sync) => waiting.tell(&status.name, &sync),
+                None => break reported,
+            },
+            [Report::Pool(status)] if status.pool.raising => waiting.tell_of_pool(status),
+            [_] => break reported,
+            _ => return Err(several()),
         }
         std::thread::sleep(LOOK);
     };
     drop(waiting);
-    let last = &reported["last_action"];
+    let last = reported.all().first().and_then(Report::array).and_then(|status| status.last_action.as_ref());
     if args.json {
         report::print_json(&reported)?;
     } else {
-        report::print(
-            &findings::text(last).unwrap_or_else(|| "no check, repair or recovery is running\n".to_owned()),
-        )?;
+        let none = || "no check, repair or recovery is running\n".to_owned();
+        report::print(&last.map_or_else(none, findings::text))?;
     }
-    let count = |field: &str| last[field].as_u64().unwrap_or(0);
-    let left = match last["action"].as_str() {
-        Some("check") => count("mismatch_cnt"),
-        Some("locate") if last["resynced"] != true => count("unlocated"),
+    Ok(last.map_or(ExitCode::SUCCESS, status))
+}
+
+/// The exit status by what was found last.
+fn status(last: &Outcome) -> ExitCode {
+    let Findings { mismatch_cnt, unlocated, unreadable, unverified, resynced, .. } = last.findings;
+    let left = match &*last.action {
+        "check" => mismatch_cnt,
+        "locate" if !resynced => unlocated,
         _ => 0,
     };
-    let compared = matches!(last["action"].as_str(), Some("check" | "repair" | "locate"));
-    let unverified = if compared && last["resynced"] != true { count("unverified") } else { 0 };
-    Ok(match last["error"].is_string() {
+    let compared = matches!(&*last.action, "check" | "repair" | "locate");
+    let unverified = if compared && !resynced { unverified } else { 0 };
+    match last.error.is_some() {
         true => ExitCode::FAILURE,
-        false => findings::status(left, count("unreadable"), unverified),
-    })
+        false => findings::status(left, unreadable, unverified),
+    }
 }

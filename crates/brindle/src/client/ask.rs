@@ -1,23 +1,27 @@
 //! `brindle status`, `fail`, `flag` and `stop`: they talk to a running server.
 
+mod order;
 mod resolve;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use brindle_host::Volumes;
+use brindle_host::status::Report;
 use brindle_io::uring;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
-use serde_json::Value;
+use serde::de::IgnoredAny;
 
 use crate::base::deadline::within;
 use crate::base::failure::Failure;
 use crate::base::{log, report, runtime};
-use crate::client::control::{self, Ask, DeviceFlag, Request, Response};
+use crate::client::control::{self, Answer, AsTold, Ask, DeviceFlag, Line, Request, Response, Told};
 use crate::client::health::Health;
 use crate::client::next_step;
 use crate::flags::cli::{Flag, Runtime, Said, Status, Stop};
+pub(crate) use order::{Order, known_as};
 pub(crate) use resolve::Meant;
 
 /// Time that a file's name may take to be looked up.
@@ -27,9 +31,15 @@ const RESOLVING: Duration = Duration::from_millis(300);
 pub(crate) struct Target {
     pub(crate) server: String,
     pub(crate) array: Option<String>,
+    /// The report by which the array was found.
+    pub(crate) noted: Option<Report>,
 }
 
 impl Target {
+    pub(crate) fn of(server: &str, array: Option<&str>) -> Self {
+        Self { server: server.to_owned(), array: array.map(str::to_owned), noted: None }
+    }
+
     /// The array of that name; without one, whatever the only server has.
     pub(crate) fn meant(folder: &Path, wanted: Option<&str>) -> Result<Self, Failure> {
         wanted.map_or_else(|| Self::only(folder), |wanted| Ok(Self::find(folder, wanted)))
@@ -38,29 +48,30 @@ impl Target {
     /// The array of that name, or with that UUID or member; if no server has one, the server of that name, which is then
     /// missed.
     pub(crate) fn find(folder: &Path, wanted: &str) -> Self {
-        let named = || Self { server: wanted.to_owned(), array: Some(wanted.to_owned()) };
+        let named = || Self::of(wanted, Some(wanted));
         // The server knows its own names, and those of its arrays.
         if runtime::is_name(wanted) && runtime::control_socket(folder, wanted).exists() {
             return named();
         }
-        let real = real_name(wanted);
-        for (server, answer) in status_of_all(folder) {
-            let Ok(Response::Report(reported)) = answer else { continue };
-            if let Some(report) = report::find(&reported, wanted).or_else(|| report::find(&reported, &real)) {
-                return Self { server, array: report["name"].as_str().map(str::to_owned) };
+        let having = |name: &str| {
+            each_asked_for(folder, name)
+                .into_iter()
+                .find_map(|(server, reported)| Some((server, report::find(&reported, name)?.clone())))
+        };
+        let real = || Some(real_name(wanted)).filter(|real| real != wanted);
+        match having(wanted).or_else(|| having(&real()?)) {
+            Some((server, report)) => {
+                Self { server, array: Some(report.name().to_owned()), noted: Some(report) }
             }
+            None => named(),
         }
-        named()
     }
 
     /// The only server.
     fn only(folder: &Path) -> Result<Self, Failure> {
-        let mut servers = runtime::servers(folder);
-        if servers.len() > 1 {
-            servers.retain(|name| !uring::is_abandoned(&runtime::control_socket(folder, name)));
-        }
+        let mut servers = alive(folder);
         match (servers.pop(), servers.is_empty()) {
-            (Some(server), true) => Ok(Self { server, array: None }),
+            (Some(server), true) => Ok(Self::of(&server, None)),
             (Some(last), false) => Err(Failure::Usage(format!(
                 "several servers run: {}, {last}; name an array",
                 servers.join(", ")
@@ -73,17 +84,47 @@ impl Target {
 
     /// The server with an array of that member, or the only one, which then has to say that it is none of its own.
     pub(crate) fn with_member(folder: &Path, member: &str) -> Result<Self, Failure> {
+        if alive(folder).len() < 2 {
+            return Self::only(folder);
+        }
+        let having = |name: &str| -> Vec<String> {
+            let has = |(server, reported): (String, Volumes)| {
+                reported.all().iter().any(|report| report.has_device(name)).then_some(server)
+            };
+            each_asked_for(folder, name).into_iter().filter_map(has).collect()
+        };
+        let mut servers = having(member);
         let real = real_name(member);
-        let is_member = |device: &Value| device["path"] == *member || device["path"] == *real;
-        let mut having = status_of_all(folder).into_iter().filter_map(|(server, answer)| match answer {
-            Ok(Response::Report(reported)) if report::devices(&reported).any(is_member) => Some(server),
-            _ => None,
-        });
-        match (having.next(), having.next()) {
-            (Some(server), None) => Ok(Self { server, array: None }),
+        if real != member {
+            servers.extend(having(&real));
+            servers.sort();
+            servers.dedup();
+        }
+        match &servers[..] {
+            [server] => Ok(Self::of(server, None)),
             _ => Self::only(folder),
         }
     }
+}
+
+/// Servers by their sockets; of several, without those that nobody listens on.
+fn alive(folder: &Path) -> Vec<String> {
+    let mut servers = runtime::servers(folder);
+    if servers.len() > 1 {
+        servers.retain(|name| !uring::is_abandoned(&runtime::control_socket(folder, name)));
+    }
+    servers
+}
+
+/// The answers of all servers to the question for the array of that name or member. A server of several refuses a name that none of them
+/// has; a server of one array answers with that, however it is called.
+fn each_asked_for(folder: &Path, name: &str) -> Vec<(String, Volumes)> {
+    let answers = ask_all::<Volumes>(folder, &Ask::Status.of(name.to_owned())).into_iter();
+    let read = answers.filter_map(|(server, answer)| match answer {
+        Ok(Response::Report(reported)) => Some((server, reported.into_read())),
+        _ => None,
+    });
+    read.collect()
 }
 
 pub(crate) fn status(args: &Status) -> Result<ExitCode, Failure> {
@@ -101,76 +142,120 @@ pub(crate) fn status(args: &Status) -> Result<ExitCode, Failure> {
 /// Prints the status of arrays, and returns their health, and whether the one that was named is served.
 fn show_status(args: &Status) -> Result<(Health, bool), Failure> {
     let folder = runtime::folder(args.runtime.folder())?;
-    let (reports, reported, silent) = match &args.array {
-        Some(name) => {
-            let Target { server, array } = Target::find(&folder, name);
-            let reported = ask(&folder, &server, &Ask::Status.of(array))?;
-            (report::of_arrays(&reported).to_vec(), reported, false)
-        }
-        None => {
-            let (reports, silent) = all(&folder);
-            (reports.clone(), Value::Array(reports), silent)
-        }
-    };
-    let printed = if args.json {
-        report::print_json(&reported)
-    } else if reports.is_empty() {
+    if let Some(name) = &args.array {
+        let Target { server, array, .. } = Target::find(&folder, name);
+        let reported = ask::<Volumes>(&folder, &server, &Ask::Status.of(array))?;
+        let printed = if args.json {
+            report::print_json(&reported)
+        } else {
+            print_text(reported.all(), &folder, false, args)
+        };
+        let is_served = !matches!(&*reported, Volumes::One(Some(report)) if report.is_absent());
+        return judged(args, printed, Health::of_reports(reported.all()), is_served);
+    }
+    let Everything { told, reports, silent } = all(&folder);
+    let printed =
+        if args.json { report::print_json(&told) } else { print_text(&reports, &folder, silent, args) };
+    judged(args, printed, Health::of_reports(&reports).and_unknown_if(silent), true)
+}
+
+fn print_text(reports: &[Report], folder: &Path, silent: bool, args: &Status) -> Result<(), Failure> {
+    if reports.is_empty() {
         let none = if silent { "no server answers" } else { "no array is served" };
-        report::print(&format!("{none} (looked in {})\n", folder.display()))
-    } else {
-        report::print(&text(&reports, &args.runtime))
-    };
+        return report::print(&format!(
+            "{none} (looked in {})
+",
+            folder.display()
+        ));
+    }
+    report::print(&text(reports, &args.runtime))
+}
+
+/// A reader of the status may not want the report.
+fn judged(
+    args: &Status,
+    printed: Result<(), Failure>,
+    health: Health,
+    is_served: bool,
+) -> Result<(Health, bool), Failure> {
     match printed {
-        // A reader of the status may not want the report.
         Err(why) if !args.test || !why.is_broken_pipe() => Err(why),
-        _ => {
-            let is_served = reported["not_served"].is_null();
-            Ok((Health::of_reports(&reports).and_unknown_if(silent), is_served))
-        }
+        _ => Ok((health, is_served)),
     }
 }
 
-fn text(reports: &[Value], runtime: &Runtime) -> String {
+fn text(reports: &[Report], runtime: &Runtime) -> String {
     // Suggested commands find the server as this one did.
     let named = runtime.folder().filter(|_| std::env::var_os("BRINDLE_RUNTIME_DIR").is_none());
     let flags = next_step::runtime_flag(named);
     let text = |report| crate::client::status::text(report) + &next_step::line(report, &flags);
-    reports.iter().map(text).collect::<Vec<_>>().join("\n")
+    reports.iter().map(text).collect::<Vec<_>>().join(
+        "
+",
+    )
 }
 
 /// The reports of all servers that answer; the others are passed over in silence.
-pub(crate) fn reports(folder: &Path) -> Vec<Value> {
+pub(crate) fn reports(folder: &Path) -> Vec<Report> {
     let answers = status_of_all(folder).into_iter();
     let reported = answers.filter_map(|(_, answer)| match answer {
-        Ok(Response::Report(reported)) => Some(reported),
+        Ok(Response::Report(reported)) => Some(reported.into_read()),
         _ => None,
     });
-    reported.flat_map(|reported| report::of_arrays(&reported).to_vec()).collect()
+    reported.flat_map(Volumes::into_all).collect()
 }
 
-/// The reports of all servers that answer, and whether there are others.
-fn all(folder: &Path) -> (Vec<Value>, bool) {
-    let (mut reports, mut silent) = (Vec::new(), false);
+/// Reports of all servers.
+struct Everything {
+    /// As they were told.
+    told: Vec<AsTold>,
+    reports: Vec<Report>,
+    /// Some server does not answer.
+    silent: bool,
+}
+
+fn all(folder: &Path) -> Everything {
+    let mut all = Everything { told: Vec::new(), reports: Vec::new(), silent: false };
     for (name, answer) in status_of_all(folder) {
         match answer {
-            Ok(Response::Report(reported)) => reports.extend_from_slice(report::of_arrays(&reported)),
+            Ok(Response::Report(reported)) => {
+                all.told.extend(reported.each_told());
+                all.reports.extend(reported.into_read().into_all());
+            }
             Ok(Response::Stale) => eprintln!("brindle: {}", runtime::clear_stale(folder, &name)),
             Err(failure) => {
-                silent = true;
+                all.silent = true;
                 eprintln!("brindle: {failure}");
             }
         }
     }
-    (reports, silent)
+    all
 }
 
 /// The answers of all servers that have a socket here. All are asked at once: one that is silent delays no other.
-pub(crate) fn status_of_all(folder: &Path) -> Vec<(String, Result<Response, Failure>)> {
+pub(crate) fn status_of_all(folder: &Path) -> Vec<(String, Result<Response<Volumes>, Failure>)> {
     ask_all(folder, &Ask::Status.into())
 }
 
+/// The same, but for one server.
+fn status_of_others(folder: &Path, own: Option<&str>) -> Vec<(String, Result<Response<Volumes>, Failure>)> {
+    let others = runtime::servers(folder).into_iter().filter(|server| Some(&**server) != own);
+    ask_each(folder, others, &Ask::Status.into())
+}
+
 /// The answers of all servers that have a socket here to the same request.
-pub(crate) fn ask_all(folder: &Path, request: &Request) -> Vec<(String, Result<Response, Failure>)> {
+pub(crate) fn ask_all<T: Told + Send>(
+    folder: &Path,
+    request: &Request,
+) -> Vec<(String, Result<Response<T>, Failure>)> {
+    ask_each(folder, runtime::servers(folder), request)
+}
+
+fn ask_each<T: Told + Send>(
+    folder: &Path,
+    servers: impl IntoIterator<Item = String>,
+    request: &Request,
+) -> Vec<(String, Result<Response<T>, Failure>)> {
     std::thread::scope(|scope| {
         let ask = |name: String| {
             scope.spawn(move || {
@@ -178,7 +263,7 @@ pub(crate) fn ask_all(folder: &Path, request: &Request) -> Vec<(String, Result<R
                 (name, answer)
             })
         };
-        let asked: Vec<_> = runtime::servers(folder).into_iter().map(ask).collect();
+        let asked: Vec<_> = servers.into_iter().map(ask).collect();
         asked
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
@@ -187,11 +272,13 @@ pub(crate) fn ask_all(folder: &Path, request: &Request) -> Vec<(String, Result<R
 }
 
 /// Asks a server; an error if there is none.
-pub(crate) fn ask(folder: &Path, name: &str, request: &Request) -> Result<Value, Failure> {
-    match control::ask(folder, name, request)? {
-        Response::Report(report) => Ok(report),
-        Response::Stale => Err(Failure::NoServer(runtime::clear_stale(folder, name))),
-    }
+pub(crate) fn ask<T: Told>(folder: &Path, name: &str, request: &Request) -> Result<Answer<T>, Failure> {
+    reach(folder, name)?.ask(request)
+}
+
+/// A connection to a server; an error if there is none.
+pub(crate) fn reach(folder: &Path, name: &str) -> Result<Line, Failure> {
+    Line::open(folder, name)?.ok_or_else(|| Failure::NoServer(runtime::clear_stale(folder, name)))
 }
 
 impl ValueEnum for Said<DeviceFlag> {
@@ -211,33 +298,25 @@ impl ValueEnum for Said<DeviceFlag> {
 pub(crate) fn flag(args: &Flag) -> Result<(), Failure> {
     let folder = runtime::folder(args.runtime.folder())?;
     let target = Target::find(&folder, &args.array);
-    Meant::of(&folder, &target, Some(&args.array))?;
-    let member = name_of_member(&folder, &target, &args.device)?;
     let (flag, clear) = (args.flag.0, args.clear);
-    let request = Ask::Flag { member, flag, clear }.of(target.array);
-    let answer = ask(&folder, &target.server, &request)?;
+    let order = Order::of(&folder, &target, Some(&args.array))?;
+    let answer: Answer<IgnoredAny> =
+        order.of_member(&args.device, |member| Ask::Flag { member, flag, clear })?;
     if args.json {
         return report::print_json(&answer);
     }
     let is = if clear { "is not" } else { "is" };
-    report::print(&format!("{} {is} {} from now on\n", args.device, flag.name()))
-}
-
-/// How the server knows the member: by the number of its role, whatever files are called; by the name it was given; else
-/// by the real name of the file.
-pub(crate) fn name_of_member(folder: &Path, target: &Target, member: &str) -> Result<String, Failure> {
-    if member.parse::<u16>().is_ok() {
-        return Ok(member.to_owned());
-    }
-    // A file whose name is known is not opened: it may hang.
-    let report = ask(folder, &target.server, &Ask::Status.of(target.array.clone()))?;
-    let known = report::devices(&report).any(|device| device["path"] == *member);
-    Ok(if known { member.to_owned() } else { real_name(member) })
+    report::print(&format!(
+        "{} {is} {} from now on
+",
+        args.device,
+        flag.name()
+    ))
 }
 
 /// The name of a file when all links are followed: the server may run in another folder. As it is, if there is no such
 /// file; without following links, if its file system does not answer.
-fn real_name(member: &str) -> String {
+pub(crate) fn real_name(member: &str) -> String {
     let path = PathBuf::from(member);
     let real = match within(RESOLVING, || std::fs::canonicalize(path)) {
         Ok(Some(real)) => real.ok(),
@@ -248,57 +327,63 @@ fn real_name(member: &str) -> String {
 }
 
 /// Refuses to stop an array whose kernel device is mounted, or open exclusively: its users would wait for a server
-/// that is gone.
+/// that is gone. A server is asked for its devices only where some device of that kind is in use.
 fn refuse_used_devices(folder: &Path, server: &str, array: Option<&str>) -> Result<(), Failure> {
-    let Ok(Response::Report(noted)) = control::ask(folder, server, &Ask::Status.of(array.map(str::to_owned)))
-    else {
-        return Ok(());
-    };
-    let own = |report: &Value| {
-        let volumes = report["devices"].as_array().into_iter().flatten().map(|pair| pair[1].clone());
-        let devices: Vec<Value> = std::iter::once(report["device"].clone()).chain(volumes).collect();
-        devices.into_iter().filter_map(|device| device.as_str().map(str::to_owned)).collect::<Vec<_>>()
-    };
-    let devices = report::of_arrays(&noted).iter().flat_map(own);
-    let is_in_use = |device: &String| {
-        let device = PathBuf::from(device);
+    let is_in_use = |device: &Path| {
+        let device = device.to_owned();
         // A device that does not answer does not keep its server from being stopped.
         within(RESOLVING, move || brindle_host::is_in_use(&device)).ok().flatten().unwrap_or(false)
     };
-    let used: Vec<String> = devices.filter(is_in_use).map(|device| brindle_host::in_use(&device)).collect();
+    if kernels_devices().is_some_and(|devices| !devices.iter().any(|device| is_in_use(device))) {
+        return Ok(());
+    }
+    let noted = control::ask::<Volumes>(folder, server, &Ask::Status.of(array.map(str::to_owned)));
+    let Ok(Response::Report(noted)) = noted else { return Ok(()) };
+    let devices = noted.all().iter().flat_map(Report::kernels_devices);
+    let used = devices.filter(|device| is_in_use(Path::new(device)));
+    let used: Vec<String> = used.map(brindle_host::in_use).collect();
     if used.is_empty() {
         return Ok(());
     }
     Err(Failure::Refused(format!("{}; nothing was stopped", used.join("; "))))
 }
 
+/// Devices of the kernel that have a server; none where the kernel does not say.
+fn kernels_devices() -> Option<Vec<PathBuf>> {
+    let folders = std::fs::read_dir("/sys/block").ok()?.flatten();
+    let is_served = |folder: &std::fs::DirEntry| {
+        folder.file_name().to_string_lossy().starts_with("nbd") && folder.path().join("pid").exists()
+    };
+    Some(folders.filter(is_served).map(|folder| Path::new("/dev").join(folder.file_name())).collect())
+}
+
 /// Stops the target, and waits until its members are free.
 pub(crate) fn stop_here(folder: &Path, target: &Target) -> Result<(), Failure> {
-    match control::stop(folder, &target.server, target.array.clone(), || ())? {
-        Some(_) => Ok(()),
-        None => Err(Failure::NoServer(runtime::clear_stale(folder, &target.server))),
-    }
+    control::stop(reach(folder, &target.server)?, target.array.clone(), || ()).map(drop)
 }
 
 pub(crate) fn stop(args: &Stop) -> Result<(), Failure> {
     let folder = runtime::folder(args.runtime.folder())?;
     let target = Target::meant(&folder, args.array.as_deref())?;
-    Meant::of(&folder, &target, args.array.as_deref())?;
-    let Target { server, array } = target;
-    let array = array.filter(|_| !args.all);
-    refuse_used_devices(&folder, &server, array.as_deref())?;
-    let name = args.array.as_ref().unwrap_or(&server);
+    let array = target.array.clone().filter(|_| !args.all);
+    let order = Order::of(&folder, &target, args.array.as_deref())?;
+    refuse_used_devices(&folder, &target.server, array.as_deref())?;
+    let name = args.array.as_ref().unwrap_or(&target.server);
     let waiting = || {
         if !args.json {
             // Nobody who reads it is no reason not to wait.
-            let _ = report::print(&format!("{name} is stopping\n"));
+            let _ = report::print(&format!(
+                "{name} is stopping
+"
+            ));
         }
     };
-    let Some(answer) = control::stop(&folder, &server, array, waiting)? else {
-        return Err(Failure::NoServer(runtime::clear_stale(&folder, &server)));
-    };
+    let answer = control::stop(order.line()?, array, waiting)?;
     if args.json {
         return report::print_json(&answer);
     }
-    report::print(&format!("{name} is stopped\n"))
+    report::print(&format!(
+        "{name} is stopped
+"
+    ))
 }

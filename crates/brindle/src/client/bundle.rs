@@ -1,6 +1,7 @@
 //! `brindle report`: one file that says how a machine's arrays are, for whoever is asked for help. It holds no data of arrays and no
 //! secret, and neither clients nor serial numbers unless these are asked for.
 
+use brindle_host::Volumes;
 use std::path::Path;
 
 use serde::Serialize;
@@ -90,7 +91,7 @@ pub(crate) fn bundle(args: &Bundle) -> Result<(), Failure> {
     report::print(&format!("{}: read it before you give it away{without}\n", args.output.display()))
 }
 
-fn server((name, answer): (String, Result<Response, Failure>)) -> Value {
+fn server((name, answer): (String, Result<Response<Volumes>, Failure>)) -> Value {
     match answer {
         Ok(Response::Report(reported)) => json!({"name": name, "status": reported}),
         Ok(Response::Stale) => json!({"name": name, "error": "its socket is there, and nobody answers"}),

@@ -1,11 +1,12 @@
 //! The choice among all that was found on devices: the arrays that are to be started, and how long to wait for their
 //! members.
 
+use brindle_host::status::Report;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::base::path::real;
-use crate::base::{report, runtime};
+use crate::base::runtime;
 use crate::client::ask;
 use crate::devices::scan::{Findable, Scanned, scan};
 
@@ -96,7 +97,7 @@ pub(crate) fn lacking(found: &Findable) -> String {
 
 /// UUIDs of all that is served here.
 pub(crate) fn served(folder: &Path) -> Vec<String> {
-    ask::reports(folder).iter().filter_map(report::uuid).map(str::to_owned).collect()
+    ask::reports(folder).iter().filter_map(Report::served_uuid).map(str::to_owned).collect()
 }
 
 /// A pool that a server has for reading alone until members are here that were in use.
@@ -110,17 +111,13 @@ pub(crate) struct Waiting {
 
 /// Pools that are served here and wait.
 pub(crate) fn waiting(folder: &Path) -> Vec<Waiting> {
-    let words = |list: &serde_json::Value, field: &str| {
-        let word = |one: &serde_json::Value| one.get(field).unwrap_or(one).as_str().map(str::to_owned);
-        list.as_array().into_iter().flatten().filter_map(word).collect::<Vec<_>>()
-    };
-    let waits = |report: &serde_json::Value| {
-        let missing = words(&report["waits_for"], "");
-        let here = report::folder(report);
-        let held = words(&report["pool"]["devices"], "path");
-        let held = held.into_iter().chain(words(&report["left_out"], "path")).map(|path| here.join(path));
-        let uuid = report["pool"]["uuid"].as_str().filter(|_| !missing.is_empty())?.to_owned();
-        Some(Waiting { uuid, missing, held: held.map(|path| real(&path)).collect() })
+    let waits = |report: &Report| {
+        let status = report.pool().filter(|status| !status.waits_for.is_empty())?;
+        let here = status.folder.as_deref().unwrap_or(Path::new("."));
+        let devices = status.pool.devices.iter().filter_map(|device| device.path.as_ref());
+        let held = devices.chain(status.left_out.iter().map(|left_out| &left_out.path));
+        let held = held.map(|path| real(&here.join(path))).collect();
+        Some(Waiting { uuid: status.pool.uuid.clone(), missing: status.waits_for.clone(), held })
     };
     ask::reports(folder).iter().filter_map(waits).collect()
 }

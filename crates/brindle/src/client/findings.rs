@@ -4,10 +4,9 @@ use std::ops::{Deref, DerefMut};
 use std::process::ExitCode;
 
 use brindle_array::{Array, SyncReport};
-use brindle_host::status::Findings;
 pub(crate) use brindle_host::status::mode_of_locating;
+use brindle_host::status::{Findings, Outcome};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::base::exit_status::{INCOMPLETE, MISMATCH, UNREADABLE};
 use crate::base::failure::Failure;
@@ -133,10 +132,10 @@ pub(crate) fn status(left: u64, unreadable: u64, unverified: u64) -> ExitCode {
     }
 }
 
-/// The text for a process's result as a server reports it; `None` if it is nothing of that kind.
-pub(crate) fn text(reported: &Value) -> Option<String> {
-    let action = reported["action"].as_str()?;
-    if let Some(error) = reported["error"].as_str() {
+/// The text for a process's result as a server reports it.
+pub(crate) fn text(reported: &Outcome) -> String {
+    let action = &*reported.action;
+    if let Some(error) = &reported.error {
         let what = match action {
             "recover" => "recovery",
             "replace" => "replacement",
@@ -145,16 +144,16 @@ pub(crate) fn text(reported: &Value) -> Option<String> {
         };
         let begins_by_itself = matches!(action, "resync" | "recover" | "replace");
         let way_out = if begins_by_itself { "; `brindle action resume` goes on with it" } else { "" };
-        return Some(format!("the {what} did not come to its end: {error}{way_out}\n"));
+        return format!("the {what} did not come to its end: {error}{way_out}\n");
     }
-    let report = serde_json::from_value::<Report>(reported.clone()).ok()?;
-    Some(match action {
+    let report = Report(reported.findings.clone());
+    match action {
         "recover" => report.text_of_rebuilding("rebuilt"),
         "replace" => report.text_of_rebuilding("replaced"),
         "resync" if report.unverified > 0 => report.text_of_resync(),
         "resync" => report.text_of_rebuilding("resynced"),
         _ => report.text(),
-    })
+    }
 }
 
 #[cfg(test)]
@@ -197,9 +196,7 @@ mod tests {
         }
         assert_eq!(report(0, 0).text_of_rebuilding("rebuilt"), "rebuilt\n");
         let reported = |report: Report| {
-            let mut reported = serde_json::to_value(report).unwrap_or_default();
-            reported["action"] = "resync".into();
-            super::text(&reported).unwrap_or_default()
+            super::text(&Outcome { findings: report.0, action: "resync".into(), error: None })
         };
         assert_eq!(reported(report(0, 0)), "resynced\n");
         let lacking = reported(Report(Findings { unverified: 4096, ..report(0, 0).0 }));

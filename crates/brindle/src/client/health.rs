@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
+use brindle_host::status::{ArrayStatus, ExportStatus, PoolFacts, Report};
 use brindle_md::assembly::AssemblyError;
-use serde_json::Value;
 
 use crate::base::failure::Failure;
 
@@ -45,33 +45,41 @@ impl Health {
     }
 
     /// The health of a served array by its server's report.
-    pub(crate) fn of_report(report: &Value) -> Self {
-        let says = |array: &Value, word: &str| {
-            array["state"].as_array().into_iter().flatten().any(|state| *state == *word)
+    pub(crate) fn of_report(report: &Report) -> Self {
+        let more = match report {
+            Report::Absent(_) => return Self(Self::UNUSABLE),
+            Report::Array(status) => Self::of_array(status),
+            Report::Pool(status) => Self::of_pool(&status.pool),
         };
-        let lacks = |array: &Value| says(array, "degraded") || says(array, "broken");
-        let nested = report["arrays"].as_array().into_iter().flatten().any(lacks);
-        let array = if report["pool"].is_object() { &report["pool"] } else { &report["array"] };
+        Self(more | if report.stale_for().is_some() { Self::UNKNOWN } else { 0 })
+    }
+
+    fn of_array(status: &ExportStatus) -> u8 {
+        let says = |array: &ArrayStatus, word: &str| array.state.contains(&word);
+        let lacks = |array: &ArrayStatus| says(array, "degraded") || says(array, "broken");
         let own = match () {
-            () if report["not_served"].is_string() => Self::UNUSABLE,
-            () if !array["state"].is_array() => Self::UNKNOWN,
-            () if says(array, "broken") => Self::UNUSABLE,
-            () if lacks(array) || nested => Self::DEGRADED,
+            () if says(&status.array, "broken") => Self::UNUSABLE,
+            () if lacks(&status.array) || status.arrays.iter().any(lacks) => Self::DEGRADED,
             () => 0,
         };
-        let arrays = report["arrays"].as_array().into_iter().flatten().chain([array]);
-        let devices = arrays.flat_map(|array| array["devices"].as_array().into_iter().flatten());
-        let errs = |device: &Value| device["read_errors"].as_u64().is_some_and(|errors| errors > 0);
-        let more = [
-            (!report["stale_for"].is_null(), Self::UNKNOWN),
-            (devices.into_iter().any(errs), Self::CORRECTED),
-            (says(array, "damaged"), Self::DAMAGED),
-        ];
-        Self(more.into_iter().filter(|(is, _)| *is).fold(own, |all, (_, bit)| all | bit))
+        let errs = status.devices().any(|device| device.read_errors.is_some_and(|errors| errors > 0));
+        own | if errs { Self::CORRECTED } else { 0 }
+    }
+
+    fn of_pool(pool: &PoolFacts) -> u8 {
+        let says = |word: &str| pool.state.iter().any(|state| state == word);
+        let own = match () {
+            () if says("broken") => Self::UNUSABLE,
+            () if says("degraded") => Self::DEGRADED,
+            () => 0,
+        };
+        let errs = pool.devices.iter().any(|device| device.read_errors > 0);
+        let more = [(errs, Self::CORRECTED), (says("damaged"), Self::DAMAGED)];
+        more.into_iter().filter(|(is, _)| *is).fold(own, |all, (_, bit)| all | bit)
     }
 
     /// The joined health of several arrays; unknown if there are none.
-    pub(crate) fn of_reports(reports: &[Value]) -> Self {
+    pub(crate) fn of_reports(reports: &[Report]) -> Self {
         let all = reports.iter().map(Self::of_report).reduce(|all, one| Self(all.0 | one.0));
         all.unwrap_or_else(Self::unknown)
     }
@@ -88,27 +96,34 @@ impl Health {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
+    fn read(report: Value) -> Report {
+        serde_json::from_value(report).unwrap()
+    }
+
     #[test]
     fn the_numbers_are_those_of_mdadm() {
-        let of = |state: &[&str]| Health::of_report(&json!({"array": {"state": state}})).0;
+        let of = |state: &[&str]| Health::of_report(&read(json!({"array": {"state": state}}))).0;
         assert_eq!([of(&["clean"]), of(&["active", "needs resync"]), of(&["active", "degraded"])], [0, 0, 1]);
         assert_eq!(of(&["broken", "degraded"]), 2);
-        let nested = json!({"array": {"state": ["clean"]}, "arrays": [{"state": ["clean", "degraded"]}]});
+        let nested =
+            read(json!({"array": {"state": ["clean"]}, "arrays": [{"state": ["clean", "degraded"]}]}));
         assert_eq!(Health::of_report(&nested).0, 1);
-        let stale = json!({"array": {"state": ["active", "degraded"]}, "stale_for": 3.5});
-        assert_eq!((Health::of_report(&stale).0, Health::of_report(&json!({})).0), (5, 4));
-        assert_eq!(Health::of_report(&json!({"name": "b", "not_served": "it was not found"})).0, 2);
-        let errs = |errors: u64| json!({"array": {"state": ["clean"], "devices": [{"read_errors": errors}, {"read_errors": null}]}});
+        let stale = read(json!({"array": {"state": ["active", "degraded"]}, "stale_for": 3.5}));
+        assert_eq!(Health::of_report(&stale).0, 5);
+        assert_eq!(Health::of_report(&read(json!({"name": "b", "not_served": "it was not found"}))).0, 2);
+        let devices = |errors: u64| json!([{"read_errors": errors}, {"read_errors": null}]);
+        let errs = |errors| read(json!({"array": {"state": ["clean"], "devices": devices(errors)}}));
         assert_eq!([errs(0), errs(3)].map(|report| Health::of_report(&report).0), [0, 8]);
-        let rots =
-            json!({"pool": {"state": ["online", "damaged", "degraded"], "devices": [{"read_errors": 1}]}});
+        let rots = read(
+            json!({"pool": {"state": ["online", "damaged", "degraded"], "devices": [{"read_errors": 1}]}}),
+        );
         assert_eq!(Health::of_report(&rots).0, 1 | 8 | 16);
         assert_eq!(Health::of_reports(&[]).0, 4);
-        let all = [json!({"array": {"state": ["broken"]}}), nested];
+        let all = [read(json!({"array": {"state": ["broken"]}})), nested];
         assert_eq!((Health::of_reports(&all).0, Health::of_reports(&all).and_unknown_if(true).0), (3, 7));
     }
 }

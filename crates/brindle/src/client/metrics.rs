@@ -14,19 +14,12 @@ use crate::flags::cli::Metrics;
 pub(crate) fn metrics(args: &Metrics) -> Result<(), Failure> {
     let folder = runtime::folder(args.runtime.folder())?;
     let (mut all, mut silent) = (Families::default(), None);
-    for (server, answer) in ask::ask_all(&folder, &Ask::Metrics { full: args.full }.into()) {
-        let reported = match answer {
-            Ok(Response::Report(reported)) => reported,
+    for (server, answer) in ask::ask_all::<Families>(&folder, &Ask::Metrics { full: args.full }.into()) {
+        match answer {
+            Ok(Response::Report(families)) => all.merge(&server, families.into_read()),
             // A server that was killed has no metrics; nor has it had the time to remove its socket.
-            Ok(Response::Stale) => continue,
-            Err(why) => {
-                silent = silent.or(Some(why));
-                continue;
-            }
-        };
-        match serde_json::from_value(reported) {
-            Ok(families) => all.merge(&server, families),
-            Err(error) => silent = silent.or(Some(Failure::Refused(format!("{server}: {error}")))),
+            Ok(Response::Stale) => {}
+            Err(why) => silent = silent.or(Some(why)),
         }
     }
     let text = if args.json {

@@ -1,20 +1,19 @@
-//! The next step with an array that lacks something, with its command. The report comes over the control socket, so anything may be
-//! missing from it.
+//! The next step with an array that lacks something, with its command.
 
 use std::path::Path;
 
-use serde_json::Value;
+use brindle_host::status::{ArrayStatus, Report};
 
 use crate::base::text::shell;
 
 /// The last line of the status of an array that is degraded; nothing of others. `flags` stand in each command that asks the server.
-pub(crate) fn line(report: &Value, flags: &str) -> String {
-    let array = &report["array"];
-    let is = |word: &str| array["state"].as_array().into_iter().flatten().any(|state| *state == *word);
+pub(crate) fn line(report: &Report, flags: &str) -> String {
+    let Some(status) = report.array() else { return String::new() };
+    let is = |word: &str| status.array.state.contains(&word);
     if !is("degraded") && !is("broken") {
         return String::new();
     }
-    let name = shell(report["name"].as_str().unwrap_or_default());
+    let name = shell(&status.name);
     let (why, command) = if is("broken") {
         (
             "too many members are lost; stop it, and serve it again with all that can be found",
@@ -26,25 +25,20 @@ pub(crate) fn line(report: &Value, flags: &str) -> String {
             format!("stop{flags} {name}"),
         )
     } else {
-        rebuild(array, flags, &name)
+        rebuild(&status.array, flags, &name)
     };
     format!("  next: {why}: brindle {command}\n")
 }
 
 /// The step that makes a writable array whole again.
-fn rebuild(array: &Value, flags: &str, name: &str) -> (&'static str, String) {
-    let any = |states: &[&str]| {
-        let devices = array["devices"].as_array().into_iter().flatten();
-        devices
-            .into_iter()
-            .any(|device| device["state"].as_str().is_some_and(|state| states.contains(&state)))
-    };
-    let sync = &array["sync"];
-    if sync["paused"] == true {
-        return ("it is paused, and goes on with", format!("action{flags} {name} resume"));
-    }
-    if sync.is_object() {
-        return ("wait for the end", format!("wait{flags} {name}"));
+fn rebuild(array: &ArrayStatus, flags: &str, name: &str) -> (&'static str, String) {
+    let any = |states: &[&str]| array.devices.iter().any(|device| states.contains(&&*device.state));
+    match &array.sync {
+        Some(sync) if sync.paused => {
+            return ("it is paused, and goes on with", format!("action{flags} {name} resume"));
+        }
+        Some(_) => return ("wait for the end", format!("wait{flags} {name}")),
+        None => {}
     }
     if any(&["recovering", "spare"]) {
         return ("a device waits to be rebuilt", format!("action{flags} {name} resume"));
@@ -59,33 +53,42 @@ fn rebuild(array: &Value, flags: &str, name: &str) -> (&'static str, String) {
 }
 
 /// Whether members that were away are taken again as what they were.
-fn can_return(array: &Value) -> bool {
-    array["bitmap"].is_object() && array["metadata"] != "0.90"
+fn can_return(array: &ArrayStatus) -> bool {
+    array.bitmap.is_some() && array.facts.metadata != "0.90"
 }
 
 /// The step by which a served array or pool gets a device of its own back that it does without; nothing if it uses the device. `is_it` knows
 /// the device by the name that the report has for it, and `restart` has all served anew.
 pub(crate) fn back(
-    report: &Value,
+    report: &Report,
     (flags, restart): (&str, &str),
     device: &str,
     is_it: impl Fn(&str) -> bool,
 ) -> Option<String> {
-    const IN_USE: [&str; 6] = ["in-sync", "recovering", "replacement", "spare", "journal", "online"];
-    let is_pool = report["pool"].is_object();
-    let of = if is_pool { &report["pool"] } else { &report["array"] };
-    let devices = of["devices"].as_array().into_iter().flatten();
-    let mut own = devices.filter(|one| one["path"].as_str().is_some_and(&is_it));
-    if own.any(|one| one["state"].as_str().is_some_and(|state| IN_USE.contains(&state))) {
-        return None;
+    const IN_USE: [&str; 5] = ["in-sync", "recovering", "replacement", "spare", "journal"];
+    match report {
+        // A pool takes members when it is opened.
+        Report::Pool(status) => {
+            let mut online = status.pool.devices.iter().filter(|device| device.state == "online");
+            let has_it = online.any(|device| device.path.as_deref().is_some_and(&is_it));
+            (!has_it).then(|| restart.to_owned())
+        }
+        Report::Array(status) => {
+            let array = &status.array;
+            let mut used = array.devices.iter().filter(|device| IN_USE.contains(&&*device.state));
+            if used.any(|device| is_it(&device.path)) {
+                return None;
+            }
+            // So does an array that can't be written to.
+            if array.state.contains(&"read-only") {
+                return Some(restart.to_owned());
+            }
+            let name = shell(&status.name);
+            let re_add = if can_return(array) { " --re-add" } else { "" };
+            Some(format!("brindle add{re_add}{flags} {name} {}", shell(device)))
+        }
+        Report::Absent(_) => None,
     }
-    // A pool takes members when it is opened, as an array that can't be written to does.
-    if is_pool || of["state"].as_array().into_iter().flatten().any(|state| *state == "read-only") {
-        return Some(restart.to_owned());
-    }
-    let name = shell(report["name"].as_str().unwrap_or_default());
-    let re_add = if can_return(of) { " --re-add" } else { "" };
-    Some(format!("brindle add{re_add}{flags} {name} {}", shell(device)))
 }
 
 /// The flag for commands that ask the servers of this runtime folder, behind a space; empty without a folder.
@@ -95,12 +98,16 @@ pub(crate) fn runtime_flag(folder: Option<&Path>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
+    fn read(report: Value) -> Report {
+        serde_json::from_value(report).unwrap()
+    }
+
     fn reported(array: &Value) -> String {
-        let line = line(&json!({"name": "it's a", "array": array}), " --runtime-dir /r");
+        let line = line(&read(json!({"name": "it's a", "array": array})), " --runtime-dir /r");
         line.rsplit(": ").next().unwrap_or_default().trim_end().to_owned()
     }
 
@@ -109,7 +116,9 @@ mod tests {
         let of = |state: &str, bitmap: Value| {
             let devices = json!([{"path": "/dev/a", "state": "in-sync"}, {"path": "/dev/b", "state": state}]);
             let array = json!({"state": ["active"], "metadata": "1.2", "bitmap": bitmap, "devices": devices});
-            back(&json!({"name": "data", "array": array}), ("", "restart"), "/dev/b", |path| path == "/dev/b")
+            back(&read(json!({"name": "data", "array": array})), ("", "restart"), "/dev/b", |path| {
+                path == "/dev/b"
+            })
         };
         for state in ["in-sync", "spare", "recovering", "journal"] {
             assert_eq!(of(state, json!({})), None, "{state}");
@@ -120,9 +129,8 @@ mod tests {
         assert_eq!(of("failed", Value::Null).as_deref(), Some("brindle add data /dev/b"));
         let pool = |state: &str| {
             let devices = json!([{"path": "/dev/b", "state": state}, {"path": null, "state": "missing"}]);
-            back(&json!({"name": "tank", "pool": {"devices": devices}}), ("", "restart"), "/dev/b", |path| {
-                path == "/dev/b"
-            })
+            let report = read(json!({"name": "tank", "pool": {"devices": devices}}));
+            back(&report, ("", "restart"), "/dev/b", |path| path == "/dev/b")
         };
         assert_eq!(pool("online"), None);
         assert_eq!(pool("failed").as_deref(), Some("restart"));

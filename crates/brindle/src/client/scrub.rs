@@ -4,8 +4,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use brindle_host::Volumes;
+use brindle_host::status::{self, ExportStatus, Findings};
 use serde::Serialize;
-use serde_json::Value;
+use serde::de::IgnoredAny;
 
 use crate::base::failure::Failure;
 use crate::base::scrubs::{FOLDER, Scrubbed};
@@ -49,23 +51,22 @@ struct Report {
 /// `brindle scrub`: its exit status is that of `check`, once that has ended.
 pub(crate) fn scrub(args: &Scrub) -> Result<ExitCode, Failure> {
     let folder = runtime::folder(args.runtime.folder())?;
-    let Target { server, array } = Target::meant(&folder, args.array.as_deref())?;
+    let Target { server, array, .. } = Target::meant(&folder, args.array.as_deref())?;
     let state = args.state.as_deref().unwrap_or(Path::new(FOLDER));
-    let look = || one(&ask(&folder, &server, &Ask::Status.of(array.clone()))?, &server);
+    let look = || one(ask::<Volumes>(&folder, &server, &Ask::Status.of(array.clone()))?.into_read(), &server);
     let act = |action: Word| {
         let (max_speed, min_speed) = (args.max_speed.map(|speed| speed.0), None);
-        ask(&folder, &server, &Ask::Action { action, max_speed, min_speed }.of(array.clone()))
+        ask::<IgnoredAny>(&folder, &server, &Ask::Action { action, max_speed, min_speed }.of(array.clone()))
     };
     let first = look()?;
-    let text = |field: &str| first["array"][field].as_str().unwrap_or_default().to_owned();
-    let (name, uuid) = (first["name"].as_str().unwrap_or(&server).to_owned(), text("uuid"));
+    let (name, uuid) = (first.name.clone(), first.array.facts.uuid.clone());
     let last = Scrubbed::last(state, &uuid);
     let end = |outcome, percent, mismatch_cnt| {
         let last = Scrubbed::last(state, &uuid).map(|last| last.ended);
         Report { name: name.clone(), uuid: uuid.clone(), outcome, percent, last, mismatch_cnt }
             .tell(args.json)
     };
-    match SyncReport::of(&first["array"]["sync"]) {
+    match SyncReport::of(&first.array.sync) {
         Some(sync) if sync.action() != "check" => {
             return end(Outcome::Busy, None, None).map(|()| ExitCode::SUCCESS);
         }
@@ -81,35 +82,37 @@ pub(crate) fn scrub(args: &Scrub) -> Result<ExitCode, Failure> {
     let until = args.window.map(|window| Instant::now() + Duration::from_millis(window.0));
     let ended = loop {
         let now = look()?;
-        let Some(sync) = SyncReport::of(&now["array"]["sync"]) else { break now };
+        let Some(sync) = SyncReport::of(&now.array.sync) else { break now };
         if until.is_some_and(|until| Instant::now() >= until) {
             act(Word::Pause)?;
             return end(Outcome::Paused, Some(sync.share() * 100.0), None).map(|()| ExitCode::SUCCESS);
         }
         std::thread::sleep(LOOK);
     };
-    let found = &ended["last_action"];
-    let count = |field: &str| found[field].as_u64().unwrap_or(0);
-    if let Some(why) = found["error"].as_str() {
+    let not_of_check = || Failure::Refused(format!("{name}: the check was ended by another process"));
+    let last = ended.last_action.ok_or_else(not_of_check)?;
+    if let Some(why) = last.error {
         return Err(Failure::Refused(format!("{name}: the check did not come to its end: {why}")));
     }
-    if found["action"] != "check" {
-        return Err(Failure::Refused(format!("{name}: the check was ended by another process")));
+    if last.action != "check" {
+        return Err(not_of_check());
     }
-    Scrubbed { uuid: uuid.clone(), ended: seconds_since_1970(), mismatch_cnt: count("mismatch_cnt") }
-        .keep(state)?;
-    end(Outcome::Finished, Some(100.0), Some(count("mismatch_cnt")))?;
-    Ok(findings::status(count("mismatch_cnt"), count("unreadable"), count("unverified")))
+    let Findings { mismatch_cnt, unreadable, unverified, .. } = last.findings;
+    Scrubbed { uuid: uuid.clone(), ended: seconds_since_1970(), mismatch_cnt }.keep(state)?;
+    end(Outcome::Finished, Some(100.0), Some(mismatch_cnt))?;
+    Ok(findings::status(mismatch_cnt, unreadable, unverified))
 }
 
 /// The report of the array that is meant.
-fn one(reported: &Value, server: &str) -> Result<Value, Failure> {
-    match report::of_arrays(reported) {
-        [report] if report["array"].is_object() => Ok(report.clone()),
-        [_] => {
+fn one(reported: Volumes, server: &str) -> Result<ExportStatus, Failure> {
+    let several = || Failure::Usage(format!("'{server}' serves several arrays: name the one to scrub"));
+    let mut all = reported.into_all();
+    match (all.pop(), all.is_empty()) {
+        (Some(status::Report::Array(status)), true) => Ok(*status),
+        (Some(_), true) => {
             Err(Failure::Usage("a pool is compared with `brindle check`, while nobody serves it".to_owned()))
         }
-        _ => Err(Failure::Usage(format!("'{server}' serves several arrays: name the one to scrub"))),
+        _ => Err(several()),
     }
 }
 

@@ -1,12 +1,14 @@
-//! A server's report for people. It comes over the control socket, so anything may be missing from it.
+//! A server's report for people.
 
 mod clients;
 mod pools;
 
 use std::fmt::Write;
 
-use brindle_host::status::DriveStatus;
-use serde_json::Value;
+use brindle_host::status::{
+    AbsentStatus, ArrayStatus, BitmapStatus, DeviceStatus, DriveStatus, EventStatus, ExportStatus, IoStatus,
+    LeftOut, Outcome, PoolStatus, Report,
+};
 
 use crate::base::sync::{SyncReport, bytes_per_second};
 use crate::base::text::shown;
@@ -17,190 +19,166 @@ use crate::client::findings;
 const SHOWN: usize = 5;
 
 /// `brindle status`, of one server.
-pub(crate) fn text(report: &Value) -> String {
-    if report["pool"].is_object() {
-        return pools::text(report);
+pub(crate) fn text(report: &Report) -> String {
+    match report {
+        Report::Array(status) => of_array(status),
+        Report::Pool(status) => pools::text(status),
+        Report::Absent(status) => absent(status),
     }
-    if let Some(why) = report["not_served"].as_str() {
-        return absent(report, why);
-    }
-    let mut text = format!(
-        "{}: {}\n  serves {} (pid {})\n",
-        word(report, "name"),
-        about(&report["array"]),
-        list(&report["nbd"]),
-        word(report, "pid")
-    );
-    if let Some(group) = report["spare_group"].as_str() {
+}
+
+/// The same of a pool.
+pub(crate) fn text_of_pool(status: &PoolStatus) -> String {
+    pools::text(status)
+}
+
+fn of_array(status: &ExportStatus) -> String {
+    let ExportStatus { name, pid, connections, requests, errors, .. } = status;
+    let mut text =
+        format!("{name}: {}\n  serves {} (pid {pid})\n", about(&status.array), status.doors.nbd.join(", "));
+    if let Some(group) = &status.spare_group {
         push(&mut text, format_args!("  shares spares with the arrays of group {group}\n"));
     }
-    if let Some(seconds) = report["stale_for"].as_f64() {
+    if let Some(seconds) = status.stale_for {
         push(
             &mut text,
             format_args!("  the array's thread does not answer: this is as it was {seconds:.1} s ago\n"),
         );
     }
+    let (read, written) = (Bytes(status.bytes_read), Bytes(status.bytes_written));
     push(
         &mut text,
         format_args!(
-            "  {} connections; {} requests, {} read, {} written, {} errors\n",
-            word(report, "connections"),
-            word(report, "requests"),
-            bytes(report, "bytes_read"),
-            bytes(report, "bytes_written"),
-            word(report, "errors")
+            "  {connections} connections; {requests} requests, {read} read, {written} written, {errors} errors\n"
         ),
     );
-    clients::text(&mut text, report);
-    for left_out in items(&report["left_out"]) {
-        push(&mut text, format_args!("  left out: {}\n", word(left_out, "why")));
-    }
-    array(&mut text, &report["array"]);
-    for nested in items(&report["arrays"]) {
-        push(&mut text, format_args!("  {}: {}\n", word(nested, "label"), about(nested)));
+    clients::text(&mut text, status);
+    left_out(&mut text, &status.left_out);
+    array(&mut text, &status.array);
+    for nested in &status.arrays {
+        let label = nested.label.as_deref().unwrap_or("-");
+        push(&mut text, format_args!("  {label}: {}\n", about(nested)));
         array(&mut text, nested);
     }
-    last_action(&mut text, &report["last_action"]);
-    let events = items(&report["events"]);
-    for event in &events[events.len().saturating_sub(SHOWN)..] {
-        let at = Moment(event["at"].as_u64().unwrap_or(0));
-        push(&mut text, format_args!("  {at}: {}\n", word(event, "text")));
+    if let Some(last) = &status.last_action {
+        last_action(&mut text, last);
     }
+    events(&mut text, &status.events);
     text
 }
 
+fn left_out(text: &mut String, left_out: &[LeftOut]) {
+    left_out.iter().for_each(|left_out| push(text, format_args!("  left out: {}\n", left_out.why)));
+}
+
+fn events(text: &mut String, events: &[EventStatus]) {
+    for event in &events[events.len().saturating_sub(SHOWN)..] {
+        push(text, format_args!("  {}: {}\n", Moment(event.at), event.text));
+    }
+}
+
 /// An array or a pool that is not served, though it should be.
-fn absent(report: &Value, why: &str) -> String {
-    let mut text = format!("{}: not served: {}\n", word(report, "name"), shown(why));
-    if let Some(command) = report["next"].as_str() {
+fn absent(status: &AbsentStatus) -> String {
+    let mut text = format!("{}: not served: {}\n", status.name, shown(&status.not_served));
+    if let Some(command) = &status.next {
         push(&mut text, format_args!("  next: {}\n", shown(command)));
     }
     text
 }
 
 /// An array in a line.
-fn about(array: &Value) -> String {
-    format!("{} of {}, {}", word(array, "level"), bytes(array, "size"), list(&array["state"]))
+fn about(array: &ArrayStatus) -> String {
+    format!("{} of {}, {}", array.facts.level, Bytes(array.facts.size), array.state.join(", "))
 }
 
 /// How much a write-intent bitmap says is not known to agree, and how many writes lag behind that it bears.
-fn bitmap(text: &mut String, bitmap: &Value) {
-    let Some(chunk) = bitmap["chunk"].as_u64() else { return };
-    let place = bitmap["file"].as_str().map_or_else(String::new, |file| format!(" in {file}"));
-    let failed =
-        if bitmap["failed"] == true { ", which has failed: after a crash all is resynced" } else { "" };
-    let (dirty, bits) = (word(bitmap, "dirty"), word(bitmap, "bits"));
+fn bitmap(text: &mut String, bitmap: &BitmapStatus) {
+    let BitmapStatus { chunk, dirty, bits, lagging, .. } = bitmap;
+    let place = bitmap.file.as_ref().map_or_else(String::new, |file| format!(" in {file}"));
+    let failed = if bitmap.failed { ", which has failed: after a crash all is resynced" } else { "" };
     push(
         text,
         format_args!(
             "  write-intent bitmap{place}{failed}: {dirty} of {bits} bits set, each of {}\n",
-            Bytes(chunk)
+            Bytes(*chunk)
         ),
     );
-    if let Some(most @ 1..) = bitmap["write_behind"].as_u64() {
-        let lagging = word(bitmap, "lagging");
+    if let most @ 1.. = bitmap.write_behind {
         push(text, format_args!("  {lagging} of {most} writes lag behind on write-mostly members\n"));
     }
 }
 
 /// How far a process is, and the members.
-fn array(text: &mut String, array: &Value) {
-    if array["exposed"] == true {
+fn array(text: &mut String, array: &ArrayStatus) {
+    if array.exposed {
         text.push_str(
             "  exposed: if this server is killed while the array is written to, it starts again only with --force\n",
         );
     }
-    bitmap(text, &array["bitmap"]);
-    let speeds = [("at most", "max_speed"), ("at least", "min_speed")];
-    let speeds = speeds.iter().filter_map(|(words, name)| Some((words, array[*name].as_u64()?)));
+    if let Some(kept) = &array.bitmap {
+        bitmap(text, kept);
+    }
+    let speeds = [("at most", array.max_speed), ("at least", array.min_speed)];
+    let speeds = speeds.into_iter().filter_map(|(words, speed)| Some((words, speed?)));
     let speeds: Vec<String> =
         speeds.map(|(words, speed)| format!("{words} {}", bytes_per_second(speed as f64))).collect();
     if !speeds.is_empty() {
         push(text, format_args!("  checks, repairs and recoveries run {}\n", speeds.join(", ")));
     }
-    if let Some(progress) = SyncReport::of(&array["sync"]) {
+    if let Some(progress) = SyncReport::of(&array.sync) {
         push(text, format_args!("  {}\n", progress.text()));
     }
-    for device in items(&array["devices"]) {
-        let (role, state, path) = (word(device, "role"), word(device, "state"), word(device, "path"));
-        let flags = list(&device["flags"]);
-        let flags = if flags.is_empty() { flags } else { format!("  ({flags})") };
-        push(text, format_args!("  {role:>4}  {state:<10}  {path}{flags}\n"));
-        if let Some(drive) = drive_text(&device["drive"]) {
-            push(text, format_args!("{:20}{drive}\n", ""));
-        }
-        push(text, format_args!("{:20}{}\n", "", counters(&device["io"])));
-        if let Some(times) = device["slower"].as_u64() {
-            push(text, format_args!("{:20}slow: takes {times} times as long as the others\n", ""));
-        }
-        let bad = &device["bad_blocks"];
-        if !bad.is_null() {
-            let bytes = bytes(bad, "bytes");
-            push(text, format_args!("{:20}{bytes} can't be read: it could not be rebuilt\n", ""));
-        }
-        let failure = &device["failure"];
-        if let Some(at) = failure["at"].as_u64() {
-            push(text, format_args!("{:20}{}: {}\n", "", Moment(at), word(failure, "why")));
-        }
+    array.devices.iter().for_each(|one| device(text, one));
+}
+
+fn device(text: &mut String, device: &DeviceStatus) {
+    let DeviceStatus { state, path, .. } = device;
+    let role = device.role.map_or_else(|| "-".to_owned(), |role| role.to_string());
+    let flags = device.flags.join(", ");
+    let flags = if flags.is_empty() { flags } else { format!("  ({flags})") };
+    push(text, format_args!("  {role:>4}  {state:<10}  {path}{flags}\n"));
+    if let Some(drive) = device.drive.as_ref().map(DriveStatus::text).filter(|text| !text.is_empty()) {
+        push(text, format_args!("{:20}{drive}\n", ""));
+    }
+    push(text, format_args!("{:20}{}\n", "", counters(&device.io)));
+    if let Some(times) = device.slower {
+        push(text, format_args!("{:20}slow: takes {times} times as long as the others\n", ""));
+    }
+    if let Some(bad) = &device.bad_blocks {
+        let bytes = Bytes(bad.bytes);
+        push(text, format_args!("{:20}{bytes} can't be read: it could not be rebuilt\n", ""));
+    }
+    if let Some(failure) = &device.failure {
+        push(text, format_args!("{:20}{}: {}\n", "", Moment(failure.at), failure.why));
     }
 }
 
 /// The result of the last process that ran over the array.
-fn last_action(text: &mut String, reported: &Value) {
-    let Some(found) = findings::text(reported) else { return };
+fn last_action(text: &mut String, last: &Outcome) {
+    let found = findings::text(last);
     let mut lines = found.lines();
     let first = lines.next().unwrap_or_default();
-    push(text, format_args!("  last action, {}: {first}\n", word(reported, "action")));
+    push(text, format_args!("  last action, {}: {first}\n", last.action));
     lines.for_each(|line| push(text, format_args!("  {line}\n")));
 }
 
 /// The counters of a member in this run.
-fn counters(io: &Value) -> String {
+fn counters(io: &IoStatus) -> String {
     let mut text = format!(
         "{} reads of {}, {} writes of {}, {} errors, {} corrected",
-        word(io, "reads"),
-        bytes(io, "bytes_read"),
-        word(io, "writes"),
-        bytes(io, "bytes_written"),
-        word(io, "errors"),
-        word(io, "corrected")
+        io.reads,
+        Bytes(io.bytes_read),
+        io.writes,
+        Bytes(io.bytes_written),
+        io.errors,
+        io.corrected
     );
-    if io["slow"].as_u64().is_some_and(|times| times > 0) {
-        push(&mut text, format_args!(", {} times slow", word(io, "slow")));
+    if io.slow > 0 {
+        push(&mut text, format_args!(", {} times slow", io.slow));
     }
     text
 }
 
 fn push(text: &mut String, line: std::fmt::Arguments<'_>) {
     let _ = text.write_fmt(line); // a string takes everything
-}
-
-fn items(list: &Value) -> &[Value] {
-    list.as_array().map_or(&[], Vec::as_slice)
-}
-
-fn list(list: &Value) -> String {
-    items(list).iter().map(plain).collect::<Vec<_>>().join(", ")
-}
-
-fn word(of: &Value, name: &str) -> String {
-    plain(&of[name])
-}
-
-fn bytes(of: &Value, name: &str) -> Bytes {
-    Bytes(of[name].as_u64().unwrap_or(0))
-}
-
-fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Null => "-".into(),
-        other => other.to_string(),
-    }
-}
-/// The drive that a device is, if the server says it.
-fn drive_text(drive: &Value) -> Option<String> {
-    let text = |name: &str| drive[name].as_str().map(str::to_owned);
-    let drive = DriveStatus { model: text("model"), serial: text("serial"), by_id: text("by_id") };
-    Some(drive.text()).filter(|text| !text.is_empty())
 }

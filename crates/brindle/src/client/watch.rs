@@ -12,6 +12,8 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use brindle_host::Volumes;
+
 use crate::base::failure::Failure;
 use crate::base::{report, runtime};
 use crate::client::ask::{self, Target};
@@ -76,7 +78,9 @@ fn live(
 fn remember(history: &mut History, before: &Snapshot, now: &Snapshot) {
     for report in &now.reports {
         let pair = Pair::of(report, Some(before), now);
-        if let [Some(read), Some(written)] = ["bytes_read", "bytes_written"].map(|count| pair.rate(count)) {
+        if let [Some(read), Some(written)] =
+            [rates::BYTES_READ, rates::BYTES_WRITTEN].map(|count| pair.rate(count))
+        {
             history.add(report, [read, written]);
         }
     }
@@ -100,9 +104,8 @@ fn knows_bars() -> bool {
 fn snapshot(folder: &Path, array: Option<&str>, began: Instant) -> Result<Snapshot, Failure> {
     let reports = match array {
         Some(name) => {
-            let Target { server, array } = Target::meant(folder, Some(name))?;
-            let reported = ask::ask(folder, &server, &Ask::Status.of(array))?;
-            report::of_arrays(&reported).to_vec()
+            let Target { server, array, .. } = Target::meant(folder, Some(name))?;
+            ask::ask::<Volumes>(folder, &server, &Ask::Status.of(array))?.into_read().into_all()
         }
         None => ask::reports(folder),
     };

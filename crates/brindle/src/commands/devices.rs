@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 
 use brindle_array::{Array, Detail, DeviceDetail, DeviceState, Recovery};
 use brindle_host::opening::Tuning;
-use brindle_host::status::JoinedStatus;
+use brindle_host::status::{DeviceStatus, EventStatus, JoinedStatus, RefusedStatus, Report};
 use brindle_host::{
-    Coming, DETACHED, FAILED, MISSING, Source, are_meant, not_replaced, removal, take_all_again,
-    take_each_again, those_there,
+    Coming, Done, MISSING, Source, are_meant, not_replaced, removal, take_all_again, take_each_again,
+    those_there,
 };
 use brindle_io::MemberId;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::base::failure::Failure;
 use crate::base::{report, runtime};
-use crate::client::ask::{Meant, Target, ask, name_of_member};
-use crate::client::control::Ask;
+use crate::client::ask::{Meant, Order, Target, ask, known_as};
+use crate::client::control::{Answer, Ask};
 use crate::commands::detail;
 use crate::devices::host::Host;
 use crate::devices::world::{self, FormerMembers, Newcomer, Search, Terms};
@@ -44,7 +44,7 @@ pub(crate) fn add(args: &Add) -> Result<(), Failure> {
     let target = Target::meant(&folder, Some(array))?;
     let meant = Meant::of(&folder, &target, Some(array))?;
     let device = |name: &String| {
-        let known = report::devices(&meant.reported).any(|device| device["path"] == **name);
+        let known = meant.reported.iter().any(|report| report.has_device(name));
         let as_named = known || name == MISSING;
         if as_named && args.re_add { Ok(PathBuf::from(name)) } else { absolute(name) }
     };
@@ -52,17 +52,18 @@ pub(crate) fn add(args: &Add) -> Result<(), Failure> {
     let Coming { force, re_add } = coming;
     // With --re-add a device is taken only as the member of this array that it was.
     if !re_add {
-        meant.refuse_doubtful(&folder, &devices, world::block_devices)?;
+        meant.refuse_doubtful(&folder, &target.server, &devices, world::block_devices)?;
     }
     let saving = args.save.begin()?;
     let request = Ask::Add { devices: devices.clone(), force, re_add }.of(target.array);
-    let answer = ask(&folder, &target.server, &request)?;
+    let answer = ask::<Done>(&folder, &target.server, &request)?;
     if let Some(mut saving) = saving {
-        saving.add(&answer, &devices)?;
+        let of = meant.reported.iter().find(|report| report.name() == answer.name);
+        of.map_or(Ok(()), |report| saving.add(report, &devices))?;
         saving.keep()?;
     }
-    let (added, array) = (list(&answer["added"]), answer["name"].as_str().unwrap_or_default());
-    let text = added_text(&added, array, &answer["joined"], &answer["refused"]);
+    let Done { name, added, joined, refused, .. } = &*answer;
+    let text = added_text(&added.join(", "), name, joined, refused);
     tell(args.json, &text, || Ok(&answer))
 }
 
@@ -93,30 +94,26 @@ fn refuse_missing(args: &Add) -> Result<(), Failure> {
     }
 }
 
-fn added_text(added: &str, array: &str, joined: &Value, refused: &Value) -> String {
-    let mut text = match (added, refused.as_array().is_some_and(|refused| !refused.is_empty())) {
+fn added_text(added: &str, array: &str, joined: &[JoinedStatus], refused: &[RefusedStatus]) -> String {
+    let mut text = match (added, !refused.is_empty()) {
         ("", false) => format!("no former member of {array} is to be found\n"),
         ("", true) => String::new(),
         (added, _) => format!("{added} added to {array}\n{}", joined_text(joined)),
     };
-    let why = |refused: &Value| Some(format!("left as it is: {}\n", refused["why"].as_str()?));
-    text.extend(refused.as_array().into_iter().flatten().filter_map(why));
+    text.extend(refused.iter().map(|refused| format!("left as it is: {}\n", refused.why)));
     text
 }
 
 /// The text for devices that were members before.
-fn joined_text(joined: &Value) -> String {
-    let line = |joined: &Value| {
-        let path = joined["path"].as_str()?;
-        match (&joined["role"], joined["why"].as_str()) {
-            (Value::Number(role), _) => Some(format!(
-                "{path} is the member of role {role} again, and is given what was written while it was away\n"
-            )),
-            (_, Some(why)) => Some(format!("{path} is a spare, and not the member that it was: {why}\n")),
-            _ => None,
-        }
+fn joined_text(joined: &[JoinedStatus]) -> String {
+    let line = |JoinedStatus { path, role, why, .. }: &JoinedStatus| match (role, why) {
+        (Some(role), _) => Some(format!(
+            "{path} is the member of role {role} again, and is given what was written while it was away\n"
+        )),
+        (None, Some(why)) => Some(format!("{path} is a spare, and not the member that it was: {why}\n")),
+        (None, None) => None,
     };
-    joined.as_array().into_iter().flatten().filter_map(line).collect()
+    joined.iter().filter_map(line).collect()
 }
 
 /// `brindle replace`.
@@ -134,16 +131,16 @@ pub(crate) fn replace(args: &Replace) -> Result<(), Failure> {
     let folder = runtime::folder(args.runtime.folder())?;
     let target = Target::meant(&folder, Some(array))?;
     let meant = Meant::of(&folder, &target, Some(array))?;
-    let member = name_of_member(&folder, &target, old)?;
-    let known = report::devices(&meant.reported).any(|device| device["path"] == *with);
+    let member = known_as(&meant.reported, old);
+    let known = meant.reported.iter().any(|report| report.has_device(with));
     let named = with;
     let with = if known { PathBuf::from(named) } else { absolute(named)? };
     if !known {
-        meant.refuse_doubtful(&folder, std::slice::from_ref(&with), world::block_devices)?;
+        meant.refuse_doubtful(&folder, &target.server, std::slice::from_ref(&with), world::block_devices)?;
     }
     let request = Ask::Replace { member, with, force: args.force }.of(target.array);
-    let answer = ask(&folder, &target.server, &request)?;
-    let array = answer["name"].as_str().unwrap_or_default();
+    let answer = ask::<Done>(&folder, &target.server, &request)?;
+    let array = &answer.name;
     let text = format!("{} of {array} is being replaced by {named}\n", named_as(&meant.reported, old));
     tell(args.json, &text, || Ok(&answer))
 }
@@ -191,14 +188,9 @@ pub(crate) fn remove(args: &Remove) -> Result<(), Failure> {
     let (array, names) = split(&args.names)?;
     let folder = runtime::folder(args.runtime.folder())?;
     let target = Target::meant(&folder, Some(array))?;
-    Meant::of(&folder, &target, Some(array))?;
-    let known = |name: &String| match name.as_str() {
-        FAILED | DETACHED => Ok(name.clone()),
-        name => name_of_member(&folder, &target, name),
-    };
-    let devices = names.iter().map(known).collect::<Result<_, _>>()?;
-    let answer = ask(&folder, &target.server, &Ask::Remove { devices }.of(target.array.clone()))?;
-    tell(args.json, &removed_text(&list(&answer["removed"])), || Ok(&answer))
+    let order = Order::of(&folder, &target, Some(array))?;
+    let answer: Answer<Done> = order.of_devices(names, |devices| Ask::Remove { devices })?;
+    tell(args.json, &removed_text(&answer.removed.join(", ")), || Ok(&answer))
 }
 
 /// `brindle fail`.
@@ -212,30 +204,43 @@ pub(crate) fn fail(args: &Fail) -> Result<(), Failure> {
         Some(name) => Target::find(&folder, name),
         None => Target::with_member(&folder, &args.member)?,
     };
-    let member = name_of_member(&folder, &target, &args.member)?;
     let by_member = args.array.is_none() && target.array.is_none();
     let wanted = args.array.as_deref().or(by_member.then_some(&args.member));
-    // A server that does not answer now carries the request out later.
-    let reported = Meant::of(&folder, &target, wanted).map(|meant| meant.reported);
-    let named = named_as(&reported.unwrap_or_default(), &args.member);
-    let answer = ask(&folder, &target.server, &Ask::Fail { member }.of(target.array))?;
+    let order = Order::of_patient(&folder, &target, wanted);
+    let named = order.noted().map(|noted| named_as(noted, &args.member));
+    let answer: Answer<Report> = order.of_member(&args.member, |member| Ask::Fail { member })?;
     if args.json {
         return report::print_json(&answer);
     }
-    let array = args.array.as_deref().or(answer["name"].as_str()).unwrap_or_default();
+    let array = args.array.as_deref().unwrap_or(answer.name());
+    let named = named.unwrap_or_else(|| failed_as(&answer, &args.member));
     report::print(&format!("{named} of {array} has failed and is out of service\n"))
 }
 
 /// The name of a member for messages: a role's number, and the device that fills it.
-fn named_as(reported: &Value, member: &str) -> String {
+fn named_as(reported: &[Report], member: &str) -> String {
     let Ok(role) = member.parse::<u16>() else { return member.to_owned() };
-    let array = &report::of_arrays(reported).first().unwrap_or(&Value::Null)["array"];
-    let is_in_use = |device: &Value| device["state"] == "in-sync" || device["state"] == "recovering";
-    let of_role = |device: &&Value| device["role"] == role && is_in_use(device);
-    let device = array["devices"].as_array().into_iter().flatten().find(of_role);
-    device
-        .and_then(|device| device["path"].as_str())
-        .map_or_else(|| format!("the member in role {role}"), |path| format!("{path} (role {role})"))
+    let is_in_use = |device: &&DeviceStatus| device.state == "in-sync" || device.state == "recovering";
+    let of_role = |device: &&DeviceStatus| device.role == Some(role) && is_in_use(device);
+    let array = reported.first().and_then(Report::array);
+    role_text(
+        role,
+        array.and_then(|status| status.array.devices.iter().find(of_role)).map(|device| &*device.path),
+    )
+}
+
+/// The same of a member that was failed, by its server's answer.
+fn failed_as(reported: &Report, member: &str) -> String {
+    let Ok(role) = member.parse::<u16>() else { return member.to_owned() };
+    let is_it = |event: &&EventStatus| {
+        event.kind == "member-failed" && event.role == Some(role) && event.array.is_none()
+    };
+    let failed = reported.array().and_then(|status| status.events.iter().rev().find(is_it));
+    role_text(role, failed.and_then(|event| event.member.as_deref()))
+}
+
+fn role_text(role: u16, path: Option<&str>) -> String {
+    path.map_or_else(|| format!("the member in role {role}"), |path| format!("{path} (role {role})"))
 }
 
 /// `brindle fail`, of an array that nobody serves.
@@ -287,14 +292,14 @@ fn add_to_stopped(args: &Add, coming: Coming) -> Result<(), Failure> {
     let paths = reported.joined.iter().map(|joined| PathBuf::from(&joined.path));
     let new = paths.filter(|path| !members.contains(path));
     let all: Vec<PathBuf> = members.iter().cloned().chain(new).collect();
-    let (joined, refused) = (json!(reported.joined), json!(reported.refused));
+    let FormerMembers { joined, refused, .. } = &reported;
     let added = reported.joined.iter().map(|joined| &*joined.path).collect::<Vec<_>>().join(", ");
-    let text = added_text(&added, "the array", &joined, &refused);
+    let text = added_text(&added, "the array", joined, refused);
     tell(args.json, &text, || {
         let mut report = serde_json::to_value(detail::of(&all, bitmaps)?).unwrap_or_default();
-        report["joined"] = joined;
+        report["joined"] = json!(joined);
         if all_former {
-            report["refused"] = refused;
+            report["refused"] = json!(refused);
         }
         Ok(report)
     })
@@ -488,9 +493,4 @@ pub(crate) fn tell<R: serde::Serialize>(
 
 fn removed_text(removed: &str) -> String {
     if removed.is_empty() { "there is no such device\n".to_owned() } else { format!("{removed} removed\n") }
-}
-
-fn list(names: &Value) -> String {
-    let names = names.as_array().into_iter().flatten().filter_map(Value::as_str);
-    names.collect::<Vec<_>>().join(", ")
 }

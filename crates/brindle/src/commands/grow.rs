@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use brindle_array::Array;
+use brindle_host::Done;
 
 use crate::base::failure::Failure;
 use crate::base::runtime;
-use crate::client::ask::{Meant, Target, ask};
+use crate::client::ask::{Order, Target};
+use crate::client::control::Answer;
 use crate::commands::detail;
 use crate::commands::devices::{change, refuse_both, tell};
 use crate::commands::growth::{Filed, Growth};
@@ -35,9 +37,9 @@ pub(crate) fn grow(args: &Grow) -> Result<(), Failure> {
     }
     let folder = runtime::folder(args.runtime.folder())?;
     let target = Target::meant(&folder, args.array.as_deref())?;
-    Meant::of(&folder, &target, args.array.as_deref())?;
-    let answer = ask(&folder, &target.server, &growth.request()?.of(target.array))?;
-    tell(args.json, &growth.described(answer["name"].as_str().unwrap_or_default()), || Ok(&answer))
+    let request = growth.request()?;
+    let answer: Answer<Done> = Order::of(&folder, &target, args.array.as_deref())?.give(request)?;
+    tell(args.json, &growth.described(&answer.name), || Ok(&answer))
 }
 
 /// Makes the file of a bitmap, and gives it to the array.

@@ -1,5 +1,6 @@
 //! Arrays and pools among many devices.
 
+use brindle_host::status::Report;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -254,12 +255,10 @@ pub(crate) fn array_line(name: &str, metadata: &str, uuid: &str, spares: usize) 
 }
 
 /// The line for an array that is served.
-pub(crate) fn served_line(report: &serde_json::Value) -> Option<String> {
-    let array = report["array"].as_object()?;
-    let text = |field: &str| array.get(field).and_then(serde_json::Value::as_str);
-    let devices = array.get("devices").and_then(serde_json::Value::as_array).into_iter().flatten();
-    let spares = devices.filter(|device| device["state"] == "spare").count();
-    Some(array_line(text("name").unwrap_or_default(), text("metadata")?, text("uuid")?, spares))
+pub(crate) fn served_line(report: &Report) -> Option<String> {
+    let array = &report.array()?.array;
+    let spares = array.devices.iter().filter(|device| device.state == "spare").count();
+    Some(array_line(&array.facts.name, &array.facts.metadata, &array.facts.uuid, spares))
 }
 
 /// A name from a disk as one word of a configuration: mdadm's words end at blanks, and quotes keep them together.

@@ -1,10 +1,10 @@
 //! Changes of a running server that are written into the file of settings: what else stands there stays as it is, comments too.
 
+use brindle_host::status::Report;
 use std::path::{Path, PathBuf};
 
 use brindle_host::control::RateLimits;
 use brindle_host::opening::written_time;
-use serde_json::Value;
 use toml_edit::{ArrayOfTables, DocumentMut, InlineTable, Item, Table, value};
 
 use crate::base::failure::Failure;
@@ -42,7 +42,7 @@ impl Saving {
     }
 
     /// The volume of a server's answer is offered to clients, with these limits if some are said.
-    pub(crate) fn offer(&mut self, answer: &Value, limits: Option<RateLimits>) -> Result<(), Failure> {
+    pub(crate) fn offer(&mut self, answer: &Report, limits: Option<RateLimits>) -> Result<(), Failure> {
         let entry = self.entry(answer)?;
         entry.remove("withdrawn");
         if let Some(limits) = limits {
@@ -61,13 +61,13 @@ impl Saving {
     }
 
     /// The volume is offered to no client.
-    pub(crate) fn withdraw(&mut self, answer: &Value) -> Result<(), Failure> {
+    pub(crate) fn withdraw(&mut self, answer: &Report) -> Result<(), Failure> {
         self.entry(answer)?["withdrawn"] = value(true);
         Ok(())
     }
 
     /// The array has these devices: they are where members are looked for, and the array is named.
-    pub(crate) fn add(&mut self, answer: &Value, devices: &[PathBuf]) -> Result<(), Failure> {
+    pub(crate) fn add(&mut self, answer: &Report, devices: &[PathBuf]) -> Result<(), Failure> {
         self.entry(answer)?;
         let Some(places) = self.document.get_mut("devices").and_then(Item::as_array_mut) else {
             return Ok(());
@@ -83,9 +83,9 @@ impl Saving {
     }
 
     /// The entry of the array or pool of a report; made if there is none.
-    fn entry(&mut self, report: &Value) -> Result<&mut Table, Failure> {
-        let kind = if report["pool"].is_object() { "pool" } else { "array" };
-        let (name, uuid) = (report["name"].as_str(), report[kind]["uuid"].as_str().unwrap_or_default());
+    fn entry(&mut self, report: &Report) -> Result<&mut Table, Failure> {
+        let kind = if report.pool().is_some() { "pool" } else { "array" };
+        let (name, uuid) = (report.name(), report.uuid());
         let file = self.file.display();
         let all =
             self.document.entry(&format!("{kind}s")).or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
@@ -98,14 +98,12 @@ impl Saving {
         let word = |entry: &Table, key: &str| entry.get(key).and_then(Item::as_str).map(str::to_owned);
         let is_it = |entry: &Table| match word(entry, "uuid") {
             Some(own) => bare(&own) == bare(uuid),
-            None => word(entry, "name").as_deref() == name,
+            None => word(entry, "name").as_deref() == Some(name),
         };
         let found = all.iter().position(is_it);
         let at = found.unwrap_or_else(|| {
             let mut entry = Table::new();
-            if let Some(name) = name {
-                entry["name"] = value(name);
-            }
+            entry["name"] = value(name);
             entry["uuid"] = value(uuid);
             all.push(entry);
             all.len() - 1
@@ -131,8 +129,8 @@ mod tests {
         Saving { file: "brindle.toml".into(), document: text.parse().unwrap() }
     }
 
-    fn report(name: &str, uuid: &str) -> Value {
-        serde_json::json!({"name": name, "array": {"uuid": uuid}})
+    fn report(name: &str, uuid: &str) -> Report {
+        serde_json::from_value(serde_json::json!({"name": name, "array": {"uuid": uuid}})).unwrap()
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! The file of settings: read, held against what is known, and read anew while the daemon runs.
 
+use brindle_host::Volumes;
+use brindle_host::status::Report;
+use serde::de::IgnoredAny;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -7,7 +10,7 @@ use brindle_host::control::RateLimits;
 use brindle_host::opening::{Config, Opening, VolumeOpening};
 
 use crate::base::failure::Failure;
-use crate::base::{path, report};
+use crate::base::path;
 use crate::client::ask::{Target, ask, stop_here};
 use crate::client::choice::waiting;
 use crate::client::control::{Ask, Request, Word};
@@ -231,7 +234,7 @@ impl RunningSettings {
                 ));
                 continue;
             }
-            let target = Target { server: self.server.clone(), array: Some(name.clone()) };
+            let target = Target::of(&self.server, Some(name));
             match stop_here(&self.folder, &target) {
                 Ok(()) => {
                     let words = format!("{shown} is stopped: the settings mean it no more");
@@ -251,7 +254,7 @@ impl RunningSettings {
             if before != after {
                 let limits =
                     Some(after.unwrap_or(RateLimits { burst: RateLimits::BURST, ..RateLimits::default() }));
-                self.ask(&Ask::Export { limits }.of(name.clone()))?;
+                self.order(&Ask::Export { limits }.of(name.clone()))?;
                 reported.push(format!("limits of {name} are changed"));
             }
         }
@@ -267,32 +270,31 @@ impl RunningSettings {
         let bytes = |speed: Option<std::num::NonZeroU64>| Some(speed.map_or(0, Into::into));
         let (max_speed, min_speed) = (bytes(new.tuning.max_speed), bytes(new.tuning.min_speed));
         for (name, _) in self.arrays() {
-            self.ask(&Ask::Action { action: Word::Speed, max_speed, min_speed }.of(name))?;
+            self.order(&Ask::Action { action: Word::Speed, max_speed, min_speed }.of(name))?;
         }
         reported.push("speeds of processes are changed".to_owned());
         Ok(())
     }
 
-    fn ask(&self, request: &Request) -> Result<serde_json::Value, Failure> {
-        ask(&self.folder, &self.server, request)
+    fn order(&self, request: &Request) -> Result<(), Failure> {
+        ask::<IgnoredAny>(&self.folder, &self.server, request).map(drop)
     }
 
     /// Names and UUIDs of all that it serves now.
     fn running(&self) -> Vec<(String, String)> {
-        self.reports(report::uuid)
+        self.reports(Report::served_uuid)
     }
 
     /// Names and UUIDs of the arrays that it serves now, without pools.
     fn arrays(&self) -> Vec<(String, String)> {
-        self.reports(|report| report["array"]["uuid"].as_str())
+        self.reports(|report| report.served_uuid().filter(|_| report.array().is_some()))
     }
 
-    fn reports(&self, uuid: impl Fn(&serde_json::Value) -> Option<&str>) -> Vec<(String, String)> {
-        let reported = self.ask(&Ask::Status.into()).unwrap_or_default();
-        let named = |report: &serde_json::Value| {
-            Some((report["name"].as_str()?.to_owned(), uuid(report)?.to_owned()))
-        };
-        report::of_arrays(&reported).iter().filter_map(named).collect()
+    fn reports(&self, uuid: impl Fn(&Report) -> Option<&str>) -> Vec<(String, String)> {
+        let reported = ask::<Volumes>(&self.folder, &self.server, &Ask::Status.into());
+        let reported = reported.map(|reported| reported.into_read().into_all()).unwrap_or_default();
+        let named = |report: &Report| Some((report.name().to_owned(), uuid(report)?.to_owned()));
+        reported.iter().filter_map(named).collect()
     }
 }
 

@@ -8,7 +8,7 @@ use brindle_io::Io;
 use brindle_io::device::Identity;
 
 use super::Content;
-use crate::answers::{Done, RequestOutcome};
+use crate::answers::{Effects, RequestOutcome};
 use crate::error::HostError;
 use crate::offered::Offered;
 use crate::world::{Devices, Pending};
@@ -28,7 +28,7 @@ pub trait Host {
     fn publish(&self);
 
     /// The answer that a content has carried out an order.
-    fn done(&self, content: &dyn Content, done: Done) -> RequestOutcome;
+    fn done(&self, content: &dyn Content, effects: Effects) -> RequestOutcome;
 
     /// Offers an export of a content to clients.
     ///

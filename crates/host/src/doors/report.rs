@@ -40,7 +40,7 @@ impl DoorStats {
     /// The use of exports by each door: one sum for each, with its addresses at these places.
     pub(crate) fn uses(&self, places: &[ExportPlace]) -> Vec<DoorStatus> {
         let of = |(protocol, uses, _): &(&'static str, Vec<ExportUse>, Vec<DoorClient>)| {
-            let mut status = DoorStatus { protocol, ..DoorStatus::default() };
+            let mut status = DoorStatus { protocol: (*protocol).into(), ..DoorStatus::default() };
             for place in places {
                 let own = place.by_door.iter().filter(|(door, _)| door == protocol);
                 status.addresses.extend(own.flat_map(|(_, addresses)| addresses.clone()));
@@ -79,7 +79,7 @@ impl DoorClient {
             None => Vec::new(),
         };
         ClientStatus {
-            protocol,
+            protocol: protocol.into(),
             volume: self.export.clone().filter(|name| name.contains('/')),
             address: one.client.address.map_or_else(|| "local".to_owned(), |address| address.to_string()),
             tls: one.secure,
@@ -132,7 +132,7 @@ impl ExportDoors {
     pub(crate) fn of(uses: Vec<DoorStatus>) -> Self {
         let mut doors = Self { nbd: Vec::new(), iscsi: None, doors: Vec::new(), uses: uses.clone() };
         for one in uses {
-            match one.protocol {
+            match &*one.protocol {
                 "nbd" => doors.nbd = one.addresses,
                 "iscsi" => doors.iscsi = one.target,
                 _ => doors.doors.push(one),
@@ -147,7 +147,7 @@ impl PoolDoors {
     pub(crate) fn of(uses: Vec<DoorStatus>) -> Self {
         let mut doors = Self { nbd: Vec::new(), iscsi: Vec::new(), doors: Vec::new() };
         for one in uses {
-            match one.protocol {
+            match &*one.protocol {
                 "nbd" => doors.nbd = one.addresses,
                 "iscsi" => doors.iscsi = one.addresses,
                 _ => doors.doors.push(one),

@@ -62,7 +62,7 @@ pub(super) fn export(to: &mut Families, export: &ExportStatus, since: f64, full:
     let help = "When its server began, in seconds since 1970.";
     to.gauge("brindle_array_served_since_timestamp_seconds", help, labels, since);
     let compared =
-        export.events.iter().rev().find(|event| event.array.is_none() && COMPARED.contains(&event.kind));
+        export.events.iter().rev().find(|event| event.array.is_none() && COMPARED.contains(&&*event.kind));
     if let Some(event) = compared {
         let help = "When all redundancy was compared last in this run, in seconds since 1970.";
         to.gauge("brindle_array_last_check_timestamp_seconds", help, labels, event.at as f64);
@@ -81,7 +81,7 @@ pub(super) fn export(to: &mut Families, export: &ExportStatus, since: f64, full:
 }
 
 fn door(to: &mut Families, array: &str, one: &DoorStatus, full: bool) {
-    let labels: Labels<'_> = &[("array", array), ("protocol", one.protocol)];
+    let labels: Labels<'_> = &[("array", array), ("protocol", &one.protocol)];
     to.gauge("brindle_export_connections", "Connections of clients.", labels, one.connections as f64);
     to.counter("brindle_export_requests_total", "Requests of clients.", labels, one.requests);
     to.counter("brindle_export_read_bytes_total", "Bytes that clients have read.", labels, one.bytes_read);
@@ -103,7 +103,7 @@ fn array(to: &mut Families, name: &str, array: &ArrayStatus, full: bool) {
     let about: Labels<'_> = &[
         ("array", name),
         ("uuid", &facts.uuid),
-        ("level", facts.level),
+        ("level", &facts.level),
         ("layout", facts.layout.as_deref().unwrap_or_default()),
         ("metadata", &facts.metadata),
     ];
@@ -246,9 +246,9 @@ fn clients(to: &mut Families, array: &str, clients: &[ClientStatus]) {
     let mut all: BTreeMap<(&str, &str), [u64; 5]> = BTreeMap::new();
     for client in clients.iter().filter(|client| !client.discovery) {
         let address = without_port(&client.address);
-        let known = all.contains_key(&(client.protocol, address));
+        let known = all.contains_key(&(&*client.protocol, address));
         let address = if known || all.len() < MOST_CLIENTS { address } else { OTHERS };
-        let counts = all.entry((client.protocol, address)).or_default();
+        let counts = all.entry((&*client.protocol, address)).or_default();
         let more = [1, client.requests, client.bytes_read, client.bytes_written, client.errors];
         counts.iter_mut().zip(more).for_each(|(count, more)| *count += more);
     }
@@ -290,7 +290,7 @@ pub(super) fn count<'a>(
 fn states_of_members(array: &ArrayStatus) -> Vec<&str> {
     let has = |role: &&u16| array.devices.iter().any(|device| device.role == Some(**role));
     let empty = array.missing.iter().filter(|role| !has(role)).count();
-    let states = array.devices.iter().map(|device| device.state);
+    let states = array.devices.iter().map(|device| &*device.state);
     states.chain(std::iter::repeat_n(REMOVED, empty)).collect()
 }
 
@@ -300,7 +300,7 @@ mod tests {
 
     fn client(address: &str) -> ClientStatus {
         ClientStatus {
-            protocol: "nbd",
+            protocol: "nbd".into(),
             address: address.to_owned(),
             tls: false,
             proved: Vec::new(),

@@ -53,7 +53,7 @@ fn served(to: &mut Families, report: &Report) {
     let kind = match report {
         Report::Array(_) => "array",
         Report::Pool(_) => "pool",
-        Report::Absent(absent) => absent.kind,
+        Report::Absent(absent) => &*absent.kind,
     };
     let labels = [(kind, report.name())];
     let help = "1, of all that the server serves or should serve.";

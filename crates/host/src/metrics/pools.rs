@@ -19,9 +19,9 @@ pub(super) fn pool(to: &mut Families, status: &PoolStatus, full: bool) {
         &[("pool", name), ("uuid", &pool.uuid)],
         1.0,
     );
-    let states = count(&STATES, pool.state.iter().copied());
+    let states = count(&STATES, pool.state.iter().map(|state| &**state));
     to.states("brindle_pool_state", "1 for each state that the pool is in.", (labels, "state"), states);
-    let states = count(&MEMBER_STATES, pool.devices.iter().map(|device| device.state));
+    let states = count(&MEMBER_STATES, pool.devices.iter().map(|device| &*device.state));
     to.states("brindle_pool_members", "Members of the pool by their state.", (labels, "state"), states);
     let gauges = [
         ("brindle_pool_capacity_bytes", "Bytes that volumes may have in all.", pool.capacity),

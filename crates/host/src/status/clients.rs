@@ -1,12 +1,15 @@
 //! Clients that use an array, or volumes of a pool.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use super::ReportWord;
 
 /// A connection that uses an array, or a volume of a pool.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ClientStatus {
     /// The word for the protocol of its door.
-    pub protocol: &'static str,
+    pub protocol: ReportWord,
     /// `POOL/VOLUME`, if it uses a volume of a pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume: Option<String>,

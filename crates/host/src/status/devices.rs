@@ -1,15 +1,17 @@
 //! Devices of a running array.
 
-use brindle_array::{Array, Cause, DeviceDetail, DeviceState, Failed, Operation, SyncReport};
+use brindle_array::{Array, Cause, DeviceDetail, DeviceState, Failed, SyncReport};
 use brindle_io::MemberCounters;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::ReportWord;
 use super::drive::DriveStatus;
 use super::facts::{flags, left_out};
 use super::findings::Bounds;
 
 /// A device of a running array.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DeviceStatus {
     /// The role that it fills, or filled.
     pub role: Option<u16>,
@@ -19,13 +21,13 @@ pub struct DeviceStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drive: Option<DriveStatus>,
     /// `in-sync`, `failed` and so on.
-    pub state: &'static str,
+    pub state: ReportWord,
     /// Why it failed in this run.
     pub failure: Option<FailureStatus>,
     /// Places that a recovery could not rebuild.
     pub bad_blocks: Option<BadBlocks>,
     /// `write-mostly`, `failfast`.
-    pub flags: Vec<&'static str>,
+    pub flags: Vec<ReportWord>,
     /// Time of its answers as a multiple of most others'.
     pub slower: Option<u64>,
     /// Read errors that count now.
@@ -35,12 +37,13 @@ pub struct DeviceStatus {
 }
 
 /// Why and when a device failed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct FailureStatus {
     /// Seconds since 1970.
     pub at: u64,
     /// `write`, `command` and so on.
-    pub operation: Option<&'static str>,
+    pub operation: Option<ReportWord>,
     /// Byte of the device.
     pub offset: Option<u64>,
     /// The device's answer.
@@ -50,7 +53,8 @@ pub struct FailureStatus {
 }
 
 /// Places of a member that can't be read until they are rewritten.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct BadBlocks {
     /// The sum of the ranges, in bytes.
     pub bytes: u64,
@@ -59,7 +63,8 @@ pub struct BadBlocks {
 }
 
 /// A run of bad blocks.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct BadPlaces {
     /// In the member's data area.
     pub offset: u64,
@@ -70,7 +75,8 @@ pub struct BadPlaces {
 }
 
 /// Operations of one member in this run.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 #[allow(missing_docs, reason = "as in MemberCounters")]
 pub struct IoStatus {
     pub reads: u64,
@@ -110,10 +116,10 @@ impl DeviceStatus {
             role: device.role,
             path: device.label.clone(),
             drive: None,
-            state: state_word(device),
+            state: state_word(device).into(),
             failure: device.failure.as_ref().map(FailureStatus::of),
             bad_blocks: in_use.and_then(|role| BadBlocks::of(array, role)),
-            flags: flags(device.flags),
+            flags: flags(device.flags).into_iter().map(ReportWord::from).collect(),
             slower: device.slower,
             read_errors: in_use.map(|role| array.read_errors(role)),
             io: IoStatus::of(counters, corrected, slow),
@@ -126,7 +132,7 @@ impl FailureStatus {
         let cause: Cause = failed.cause;
         Self {
             at: failed.at,
-            operation: cause.operation.map(Operation::name),
+            operation: cause.operation.map(|operation| operation.name().into()),
             offset: cause.offset,
             error: cause.error.map(|error| error.to_string()),
             why: cause.to_string(),

@@ -1,12 +1,15 @@
 //! Doors by which exports are used. Those that every server may have are fields of their own; others are a list.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use super::ReportWord;
 
 /// The use of exports by way of one door.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DoorStatus {
     /// The word for its protocol.
-    pub protocol: &'static str,
+    pub protocol: ReportWord,
     /// Addresses by which clients find the exports.
     pub addresses: Vec<String>,
     /// Clients.
@@ -29,7 +32,8 @@ pub struct DoorStatus {
 }
 
 /// The doors of an array.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ExportDoors {
     /// NBD URIs.
     pub nbd: Vec<String>,
@@ -44,7 +48,8 @@ pub struct ExportDoors {
 }
 
 /// The doors of a pool's volumes.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PoolDoors {
     /// NBD URIs of all of its exports.
     pub nbd: Vec<String>,
@@ -57,7 +62,8 @@ pub struct PoolDoors {
 }
 
 /// An array as an iSCSI target.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TargetStatus {
     /// Its IQN.
     pub target: String,

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use brindle_io::device::Drive;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Words that are printed on a drive, as far as it is known.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DriveStatus {
     /// The model, as its maker names it.
     pub model: Option<String>,

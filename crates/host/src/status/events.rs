@@ -2,23 +2,25 @@
 
 use core::ops::Range;
 
-use brindle_array::{Event, Operation};
+use brindle_array::Event;
 use brindle_members::events::{self as members, Kind};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::ReportWord;
 use super::drive::DriveStatus;
 use super::findings::Bounds;
 use super::pools::DamagedStatus;
 
 /// Something that happened to an array.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct EventStatus {
     /// From 1 in each run.
     pub number: u64,
     /// Seconds since 1970.
     pub at: u64,
     /// `member-failed` and so on.
-    pub kind: &'static str,
+    pub kind: ReportWord,
     /// The array that is a member, as it was named, if it happened there.
     pub array: Option<String>,
     /// The member's role.
@@ -29,7 +31,7 @@ pub struct EventStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drive: Option<DriveStatus>,
     /// `write`, `command` and so on.
-    pub operation: Option<&'static str>,
+    pub operation: Option<ReportWord>,
     /// Byte of the device.
     pub offset: Option<u64>,
     /// The device's answer.
@@ -62,12 +64,12 @@ impl EventStatus {
         Self {
             number: event.number,
             at: event.at,
-            kind,
+            kind: kind.into(),
             array: None,
             role: event.role,
             member,
             drive: None,
-            operation: cause.and_then(|cause| cause.operation).map(Operation::name),
+            operation: cause.and_then(|cause| cause.operation).map(|operation| operation.name().into()),
             offset: cause.and_then(|cause| cause.offset),
             error: cause.and_then(|cause| cause.error).map(|error| error.to_string()),
             text: event.to_string(),
@@ -86,12 +88,12 @@ impl EventStatus {
         Self {
             number: event.number,
             at: event.at,
-            kind: event.kind.name(),
+            kind: event.kind.name().into(),
             array: label.cloned(),
             role: event.role,
             member: event.label.clone(),
             drive: None,
-            operation: cause.and_then(|cause| cause.operation).map(Operation::name),
+            operation: cause.and_then(|cause| cause.operation).map(|operation| operation.name().into()),
             offset: cause.and_then(|cause| cause.offset),
             error: cause.and_then(|cause| cause.error).map(|error| error.to_string()),
             text: event.to_string(),

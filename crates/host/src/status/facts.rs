@@ -4,10 +4,13 @@ use brindle_array::Flags;
 use brindle_format::md::{Features, Superblock, display_uuid, split_name};
 use brindle_layout::{Layout, Level};
 use brindle_md::assembly::{Assembly, LeftOut};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use super::ReportWord;
 
 /// An array as it was assembled.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ArrayFacts {
     /// The UUID in mdadm's format.
     pub uuid: String,
@@ -18,7 +21,7 @@ pub struct ArrayFacts {
     /// `1.2` and so on.
     pub metadata: String,
     /// `raid5` and so on.
-    pub level: &'static str,
+    pub level: ReportWord,
     /// The layout by mdadm's name.
     pub layout: Option<String>,
     /// Bytes; none where the level has no chunks.
@@ -40,7 +43,8 @@ pub struct ArrayFacts {
 }
 
 /// A reshape under way: where it stands, and the shape that the array will have.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ReshapeFacts {
     /// Byte of the array.
     pub position: u64,
@@ -67,7 +71,7 @@ impl ArrayFacts {
             name: assembly.name.clone(),
             homehost: homehost(&assembly.name),
             metadata: assembly.version.to_string(),
-            level: level.name(),
+            level: level.name().into(),
             layout: (geometry.layout() != Layout::None).then(|| geometry.layout().name()),
             chunk: (!matches!(level, Level::Linear | Level::Raid1)).then(|| geometry.chunk()),
             size: assembly.size(),

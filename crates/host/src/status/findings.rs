@@ -7,7 +7,8 @@ use brindle_format::md::display_uuid;
 use serde::{Deserialize, Serialize};
 
 /// The report of `brindle check --json` and `brindle repair --json`: of repair, what it found.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Findings {
     /// The UUID of the array.
     pub uuid: String,
@@ -33,7 +34,8 @@ pub struct Findings {
 }
 
 /// A process that has ended, and its findings.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Outcome {
     /// The process's findings, up to where it came.
     #[serde(flatten)]
@@ -45,7 +47,8 @@ pub struct Outcome {
 }
 
 /// A place of a member that can't be read.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Bad {
     /// The role of the member.
     pub role: u16,
@@ -61,7 +64,8 @@ pub struct Bad {
 }
 
 /// A range of bytes.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Bounds {
     /// The first.
     pub from: u64,
@@ -78,7 +82,8 @@ impl Bounds {
 }
 
 /// A place that disagrees.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct FoundPlace {
     /// The part that disagrees: p, q, copy or data.
     pub kind: String,

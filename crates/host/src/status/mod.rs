@@ -9,11 +9,15 @@ mod events;
 mod facts;
 mod findings;
 mod pools;
+mod words;
 
-use std::path::PathBuf;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 
-use brindle_array::{Joined, NotTaken};
-use serde::Serialize;
+use brindle_array::Joined;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use crate::limits::RateLimits;
 
@@ -26,16 +30,25 @@ pub use facts::{ArrayFacts, ReshapeFacts, consistency, flags, homehost, left_out
 pub use findings::{Bad, Bounds, Findings, FoundPlace, Outcome, mode_of_locating};
 pub use pools::{DamagedStatus, PoolDevice, PoolFacts, VolumeFacts, WrittenStatus};
 
+/// A word of a report: this process has most of them as constants, and reads those of other servers' reports.
+pub type ReportWord = Cow<'static, str>;
+
+/// A word of a report that stays for as long as the process runs.
+pub type KnownWord = &'static str;
+
 /// A running array at one moment.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ArrayStatus {
     /// Fields that stay as they were when it was put together.
     #[serde(flatten)]
     pub facts: ArrayFacts,
     /// In words: `clean`, `degraded` and so on.
-    pub state: Vec<&'static str>,
+    #[serde(deserialize_with = "words::all")]
+    pub state: Vec<KnownWord>,
     /// `bitmap`, `resync` and so on, as the kernel calls it.
-    pub consistency_policy: &'static str,
+    #[serde(deserialize_with = "words::one")]
+    pub consistency_policy: KnownWord,
     /// Its write-intent bitmap, if it keeps one.
     pub bitmap: Option<BitmapStatus>,
     /// The event count of its superblocks.
@@ -62,7 +75,8 @@ pub struct ArrayStatus {
 }
 
 /// A write-intent bitmap that is kept.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct BitmapStatus {
     /// The file that has it; none if it stands beside each superblock.
     pub file: Option<String>,
@@ -85,7 +99,8 @@ pub struct BitmapStatus {
 }
 
 /// A process of an array: a check, repair, resync or recovery.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SyncStatus {
     /// `resync`, `check` and so on.
     pub action: String,
@@ -108,7 +123,8 @@ pub struct SyncStatus {
 }
 
 /// A served array, with its export and events.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ExportStatus {
     /// The name of the array and its export.
     pub name: String,
@@ -164,7 +180,8 @@ pub struct ExportStatus {
 }
 
 /// A served pool, with its exports and events.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PoolStatus {
     /// The pool's name, which is the first part of its exports' names.
     pub name: String,
@@ -217,12 +234,13 @@ pub struct PoolStatus {
 }
 
 /// An array or a pool that the settings of a server mean, and that it does not serve.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct AbsentStatus {
     /// Its name; its UUID where the settings tell no name.
     pub name: String,
     /// `array` or `pool`.
-    pub kind: &'static str,
+    pub kind: ReportWord,
     /// Its UUID, if that is known.
     pub uuid: Option<String>,
     /// The reason.
@@ -249,6 +267,21 @@ pub enum Report {
     Absent(Box<AbsentStatus>),
 }
 
+impl<'de> Deserialize<'de> for Report {
+    /// A report is of the kind of which it has the part: an array's or a pool's facts, or the reason why it is not served.
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(from)?;
+        let has = |part: &str| value.get(part).is_some_and(|part| !part.is_null());
+        let read = match (has("not_served"), has("pool"), has("array")) {
+            (true, ..) => serde_json::from_value(value).map(Self::Absent),
+            (_, true, _) => serde_json::from_value(value).map(Self::Pool),
+            (_, _, true) => serde_json::from_value(value).map(Self::Array),
+            _ => return Err(D::Error::custom("a report of neither an array nor a pool")),
+        };
+        read.map_err(D::Error::custom)
+    }
+}
+
 impl Report {
     /// Its name.
     pub fn name(&self) -> &str {
@@ -266,6 +299,122 @@ impl Report {
             Self::Pool(pool) => &pool.pool.uuid,
             Self::Absent(absent) => absent.uuid.as_deref().unwrap_or_default(),
         }
+    }
+
+    /// Its UUID, if it is served.
+    pub fn served_uuid(&self) -> Option<&str> {
+        Some(self.uuid()).filter(|_| !self.is_absent())
+    }
+
+    /// The array, if it is one that is served.
+    pub fn array(&self) -> Option<&ExportStatus> {
+        match self {
+            Self::Array(array) => Some(array),
+            Self::Pool(_) | Self::Absent(_) => None,
+        }
+    }
+
+    /// The pool, if it is one that is served.
+    pub fn pool(&self) -> Option<&PoolStatus> {
+        match self {
+            Self::Pool(pool) => Some(pool),
+            Self::Array(_) | Self::Absent(_) => None,
+        }
+    }
+
+    /// The number of its server's process.
+    pub fn pid(&self) -> u32 {
+        match self {
+            Self::Array(array) => array.pid,
+            Self::Pool(pool) => pool.pid,
+            Self::Absent(absent) => absent.pid,
+        }
+    }
+
+    /// The name of its server.
+    pub fn server(&self) -> &str {
+        match self {
+            Self::Array(array) => array.server.as_ref().unwrap_or(&array.name),
+            Self::Pool(pool) => &pool.server,
+            Self::Absent(absent) => &absent.server,
+        }
+    }
+
+    /// The folder in which names of its devices are meant, if it is known.
+    pub fn folder(&self) -> Option<&Path> {
+        match self {
+            Self::Array(array) => array.folder.as_deref(),
+            Self::Pool(pool) => pool.folder.as_deref(),
+            Self::Absent(_) => None,
+        }
+    }
+
+    /// Devices that were named and are done without.
+    pub fn left_out(&self) -> &[LeftOut] {
+        match self {
+            Self::Array(array) => &array.left_out,
+            Self::Pool(pool) => &pool.left_out,
+            Self::Absent(_) => &[],
+        }
+    }
+
+    /// NBD URIs of its exports.
+    pub fn nbd(&self) -> &[String] {
+        match self {
+            Self::Array(array) => &array.doors.nbd,
+            Self::Pool(pool) => &pool.doors.nbd,
+            Self::Absent(_) => &[],
+        }
+    }
+
+    /// iSCSI URIs of its exports.
+    pub fn iscsi(&self) -> &[String] {
+        match self {
+            Self::Array(array) => array.doors.iscsi.as_ref().map_or(&[], |target| &target.addresses),
+            Self::Pool(pool) => &pool.doors.iscsi,
+            Self::Absent(_) => &[],
+        }
+    }
+
+    /// Its devices in the kernel, or those of its volumes.
+    pub fn kernels_devices(&self) -> Vec<&str> {
+        match self {
+            Self::Array(array) => array.device.as_deref().into_iter().collect(),
+            Self::Pool(pool) => pool.devices.iter().map(|(_, device)| &**device).collect(),
+            Self::Absent(_) => Vec::new(),
+        }
+    }
+
+    /// Limits of its clients, if there are any.
+    pub fn limits(&self) -> Option<RateLimits> {
+        match self {
+            Self::Array(array) => array.limits,
+            Self::Pool(pool) => pool.limits,
+            Self::Absent(_) => None,
+        }
+    }
+
+    /// The last events, oldest first.
+    pub fn events(&self) -> &[EventStatus] {
+        match self {
+            Self::Array(array) => &array.events,
+            Self::Pool(pool) => &pool.events,
+            Self::Absent(_) => &[],
+        }
+    }
+
+    /// Seconds since its status was true; none if it is now.
+    pub fn stale_for(&self) -> Option<f64> {
+        match self {
+            Self::Array(array) => array.stale_for,
+            Self::Pool(pool) => pool.stale_for,
+            Self::Absent(_) => None,
+        }
+    }
+
+    /// Whether one of its devices was named so.
+    pub fn has_device(&self, name: &str) -> bool {
+        self.devices().iter().any(|(path, _)| *path == name)
     }
 
     /// Whether it is not served, though it should be.
@@ -299,7 +448,8 @@ impl Report {
 }
 
 /// A device that was named and is done without.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct LeftOut {
     /// The name that was given.
     pub path: String,
@@ -308,20 +458,22 @@ pub struct LeftOut {
 }
 
 /// A device that has come to an array.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct JoinedStatus {
     /// The name that was given.
     pub path: String,
     /// The role that it has again; none if it is a spare.
     pub role: Option<u16>,
     /// Why it is a spare and not the member that it was, in a word.
-    pub reason: Option<&'static str>,
+    pub reason: Option<ReportWord>,
     /// The reason in words.
     pub why: Option<String>,
 }
 
 /// A former member that can't be re-added.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RefusedStatus {
     /// The name that was given.
     pub path: String,
@@ -336,7 +488,7 @@ impl JoinedStatus {
             Joined::Member { role } => (Some(*role), None),
             Joined::Spare { why } => (None, why.as_ref()),
         };
-        let (reason, why) = (why.map(NotTaken::word), why.map(ToString::to_string));
+        let (reason, why) = (why.map(|why| why.word().into()), why.map(ToString::to_string));
         Self { path: label.to_owned(), role, reason, why }
     }
 

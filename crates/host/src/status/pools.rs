@@ -2,12 +2,14 @@
 
 use brindle_format::pool::VdevKind;
 use brindle_pool::{DamagedRange, Pool, PoolMember};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::ReportWord;
 use super::devices::IoStatus;
 
 /// A pool at one moment.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PoolFacts {
     /// Its identity.
     pub uuid: String,
@@ -16,7 +18,7 @@ pub struct PoolFacts {
     /// Seconds since 1970 when it was made.
     pub created: u64,
     /// In words: `online`, `degraded` and so on.
-    pub state: Vec<&'static str>,
+    pub state: Vec<ReportWord>,
     /// Bytes that volumes may have in all.
     pub capacity: u64,
     /// The sum of the volumes' sizes, in bytes.
@@ -48,7 +50,8 @@ pub struct PoolFacts {
 }
 
 /// Bytes written to members, by purpose.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 #[allow(missing_docs, reason = "as in brindle_pool::Written")]
 pub struct WrittenStatus {
     pub client: u64,
@@ -59,7 +62,8 @@ pub struct WrittenStatus {
 }
 
 /// A range of a volume that nobody has any more.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DamagedStatus {
     /// `POOL/VOLUME`.
     pub volume: String,
@@ -70,7 +74,8 @@ pub struct DamagedStatus {
 }
 
 /// A member of a pool.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PoolDevice {
     /// `VDEV.ROLE`.
     pub member: String,
@@ -79,7 +84,7 @@ pub struct PoolDevice {
     /// The name that was given.
     pub path: Option<String>,
     /// `online`, `failed` or `missing`.
-    pub state: &'static str,
+    pub state: ReportWord,
     /// Blocks of it that were found wrong, or could not be read, since the pool was opened,
     pub wrong: u64,
     /// of these those that were rebuilt and written in place,
@@ -91,7 +96,8 @@ pub struct PoolDevice {
 }
 
 /// A volume of a pool.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct VolumeFacts {
     /// Its name in the pool.
     pub name: String,
@@ -114,7 +120,7 @@ impl PoolFacts {
             member: format!("{}.{}", member.vdev, member.role),
             kind: kind(member.vdev),
             path: path(number),
-            state: member_word(member),
+            state: member_word(member).into(),
             wrong: member.wrong,
             mended: member.mended,
             read_errors: member.read_errors,
@@ -135,7 +141,7 @@ impl PoolFacts {
             uuid: label.pool.to_string(),
             name: label.name.clone(),
             created: label.created,
-            state: std::iter::once(first).chain(also).collect(),
+            state: std::iter::once(first).chain(also).map(ReportWord::from).collect(),
             capacity: status.capacity,
             sold: status.sold,
             stored: status.stored,

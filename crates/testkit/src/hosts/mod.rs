@@ -6,6 +6,7 @@
 mod drives;
 mod orders;
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -223,7 +224,10 @@ impl Hosts {
         let met = Rc::clone(&self.met);
         Rc::new(move |news| {
             let kind = match news {
-                News::Event { event, .. } => event.kind,
+                News::Event { event, .. } => match event.kind {
+                    Cow::Borrowed(kind) => kind,
+                    Cow::Owned(_) => "told by another process",
+                },
                 News::Stopped { .. } => "stopped",
             };
             *met.borrow_mut().entry(kind).or_default() += 1;

@@ -7,15 +7,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use brindle_format::md::{display_uuid, split_name};
+use brindle_host::Volumes;
+use brindle_host::status::Report;
 use brindle_io::device::{DeviceAccess, OpenDevice};
 use brindle_io::uring;
-use serde_json::Value;
 
-use super::{Target, ask, real_name, status_of_all};
+use super::{Target, reach, real_name, status_of_others};
 use crate::base::deadline::within;
 use crate::base::failure::Failure;
-use crate::base::{look, report, runtime};
-use crate::client::control::{Ask, Response};
+use crate::base::{look, runtime};
+use crate::client::control::{Ask, Line, Response};
 use crate::devices::world;
 
 /// Time that all files that could be members of another array may take.
@@ -26,8 +27,8 @@ const MOST_FILES: usize = 1000;
 
 /// The array that a command is about to change.
 pub(crate) struct Meant {
-    /// The server's report: of the array, or of all that it has.
-    pub(crate) reported: Value,
+    /// The server's reports: of the array, or of all that it has.
+    pub(crate) reported: Vec<Report>,
     /// The array was found by this name alone.
     name: Option<String>,
 }
@@ -36,16 +37,21 @@ impl Meant {
     /// Asks the server for its arrays. Prints on standard error which array was taken, if it was given to the server
     /// in another folder than this command's and is not named by its UUID or a member.
     pub(crate) fn of(folder: &Path, target: &Target, wanted: Option<&str>) -> Result<Self, Failure> {
-        let reported = ask(folder, &target.server, &Ask::Status.of(target.array.clone()))?;
-        let by_name_alone = wanted.is_none_or(|wanted| !is_certain(&reported, wanted));
-        if by_name_alone && !is_given_here(&reported) {
-            let name = wanted.unwrap_or(&target.server);
-            report::of_arrays(&reported)
-                .iter()
-                .filter(|report| is_served(report))
-                .for_each(|array| eprintln!("brindle: {}", found(name, array)));
+        match &target.noted {
+            Some(noted) => Ok(Self::told(vec![noted.clone()], target, wanted)),
+            None => Self::by(reach(folder, &target.server)?, target, wanted),
         }
-        Ok(Self { reported, name: wanted.filter(|_| by_name_alone).map(str::to_owned) })
+    }
+
+    /// The same, by a connection that is there.
+    pub(super) fn by(mut line: Line, target: &Target, wanted: Option<&str>) -> Result<Self, Failure> {
+        let reported = line.ask::<Volumes>(&Ask::Status.of(target.array.clone()))?;
+        Ok(Self::told(reported.into_read().into_all(), target, wanted))
+    }
+
+    fn told(reported: Vec<Report>, target: &Target, wanted: Option<&str>) -> Self {
+        let by_name_alone = tell(&reported, target, wanted);
+        Self { reported, name: wanted.filter(|_| by_name_alone).map(str::to_owned) }
     }
 
     /// Refuses to overwrite a device for an array that was found by its name, while another of that name could be meant.
@@ -53,16 +59,19 @@ impl Meant {
     pub(crate) fn refuse_doubtful(
         &self,
         folder: &Path,
+        server: &str,
         devices: &[PathBuf],
         blocks: fn() -> Vec<PathBuf>,
     ) -> Result<(), Failure> {
         let Some(name) = &self.name else { return Ok(()) };
-        let arrays = report::of_arrays(&self.reported);
-        let uuids: Vec<String> = arrays.iter().filter_map(uuid).map(str::to_owned).collect();
-        let served = served_elsewhere(folder, name, &uuids);
+        let uuids: Vec<String> = self.reported.iter().filter_map(uuid).map(str::to_owned).collect();
+        // A report names the server if that has several arrays.
+        let has_others = |report: &Report| report.array().is_none_or(|status| status.server.is_some());
+        let own = Some(server).filter(|_| !self.reported.iter().any(has_others));
+        let served = served_elsewhere(folder, own, name, &uuids);
         let lies = || members_elsewhere(name, &uuids, devices, blocks);
         let Some(other) = served.or_else(lies) else { return Ok(()) };
-        let taken: Vec<String> = arrays.iter().map(|array| found(name, array)).collect();
+        let taken: Vec<String> = self.reported.iter().map(|array| found(name, array)).collect();
         Err(Failure::Refused(format!(
             "{}; but {other}: nothing was written; give which is meant by its UUID in place of the name",
             taken.join("; ")
@@ -70,56 +79,66 @@ impl Meant {
     }
 }
 
-/// A server also reports what it should serve and does not.
-fn is_served(report: &Value) -> bool {
-    report["not_served"].is_null()
+/// Prints which arrays were taken, if these were found by their name alone and given to the server in another folder. Whether they were
+/// found by their name alone.
+pub(super) fn tell(reported: &[Report], target: &Target, wanted: Option<&str>) -> bool {
+    let by_name_alone = wanted.is_none_or(|wanted| !is_certain(reported, wanted));
+    if by_name_alone && !is_given_here(reported) {
+        let name = wanted.unwrap_or(&target.server);
+        served(reported).for_each(|array| eprintln!("brindle: {}", found(name, array)));
+    }
+    by_name_alone
 }
 
-fn uuid(report: &Value) -> Option<&str> {
-    report["array"]["uuid"].as_str()
+/// A server also reports what it should serve and does not.
+fn served(reported: &[Report]) -> impl Iterator<Item = &Report> {
+    reported.iter().filter(|report| !report.is_absent())
+}
+
+/// The UUID of an array.
+fn uuid(report: &Report) -> Option<&str> {
+    report.array().map(|status| &*status.array.facts.uuid)
 }
 
 /// Whether an array is named by its UUID, or by a member.
-fn is_certain(reported: &Value, wanted: &str) -> bool {
+fn is_certain(reported: &[Report], wanted: &str) -> bool {
     let bare = |uuid: &str| uuid.replace([':', '-'], "").to_lowercase();
-    let is_uuid = |report: &Value| report::uuid(report).is_some_and(|uuid| bare(uuid) == bare(wanted));
+    let is_uuid = |report: &Report| report.served_uuid().is_some_and(|uuid| bare(uuid) == bare(wanted));
     let real = real_name(wanted);
-    let is_member = |device: &Value| device["path"] == *wanted || device["path"] == *real;
-    report::of_arrays(reported).iter().any(is_uuid) || report::devices(reported).any(is_member)
+    let is_member = |report: &Report| report.has_device(wanted) || report.has_device(&real);
+    reported.iter().any(is_uuid) || reported.iter().any(is_member)
 }
 
 /// Whether the server was started in the folder in which this command runs.
-fn is_given_here(reported: &Value) -> bool {
+fn is_given_here(reported: &[Report]) -> bool {
     let here = std::env::current_dir().ok();
-    let given = |report: &Value| report["folder"].as_str().map(PathBuf::from);
-    let served = report::of_arrays(reported).iter().filter(|report| is_served(report));
-    served.into_iter().all(|report| here.is_some() && given(report) == here)
+    served(reported).all(|report| here.is_some() && report.folder() == here.as_deref())
 }
 
 /// `'data' is the array 01:..:ef of /srv/m0, /srv/m1, served by process 7 from /srv`.
-fn found(name: &str, report: &Value) -> String {
-    let members: Vec<&str> = report::devices(report).filter_map(|device| device["path"].as_str()).collect();
-    let kind = if report["pool"].is_object() { "pool" } else { "array" };
+fn found(name: &str, report: &Report) -> String {
+    let members: Vec<&str> = report.devices().into_iter().map(|(path, _)| path).collect();
+    let kind = if report.pool().is_some() { "pool" } else { "array" };
     format!(
         "'{name}' is the {kind} {} of {}, served by process {} from {}",
-        report::uuid(report).unwrap_or("of unknown UUID"),
+        report.served_uuid().unwrap_or("of unknown UUID"),
         members.join(", "),
-        report["pid"],
-        report["folder"].as_str().unwrap_or("another folder")
+        report.pid(),
+        report.folder().and_then(Path::to_str).unwrap_or("another folder")
     )
 }
 
-/// Another array of that name, or server of that name, that runs.
-fn served_elsewhere(folder: &Path, name: &str, uuids: &[String]) -> Option<String> {
-    let here = status_of_all(folder).into_iter().find_map(|(server, answer)| {
+/// Another array of that name, or server of that name, that runs. `own` is the server that was found, if it has no other array.
+fn served_elsewhere(folder: &Path, own: Option<&str>, name: &str, uuids: &[String]) -> Option<String> {
+    let here = status_of_others(folder, own).into_iter().find_map(|(server, answer)| {
         let Ok(Response::Report(reported)) = answer else { return None };
         let is_other =
-            |report: &&Value| uuid(report).is_some_and(|uuid| !uuids.iter().any(|own| own == uuid));
-        let is_called = |report: &&Value| {
-            let own = report["array"]["name"].as_str().unwrap_or_default();
-            report["name"] == *name || own == name || split_name(own).1 == name
+            |report: &&Report| uuid(report).is_some_and(|uuid| !uuids.iter().any(|own| own == uuid));
+        let is_called = |report: &&Report| {
+            let own = report.array().map_or("", |status| &status.array.facts.name);
+            report.name() == name || own == name || split_name(own).1 == name
         };
-        let other = report::of_arrays(&reported).iter().filter(is_other).find(is_called)?;
+        let other = reported.all().iter().filter(is_other).find(is_called)?;
         Some(format!("server '{server}' has an array of that name as well, {}", uuid(other)?))
     });
     here.or_else(|| {

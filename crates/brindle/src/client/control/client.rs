@@ -1,16 +1,21 @@
 //! Asking a running server: every step has a deadline, since a server can be stopped, hang, or be long gone.
 
+use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use brindle_io::uring;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
+use super::answer::{Answer, Told, Unlike, versions};
 use crate::base::failure::Failure;
 use crate::base::runtime;
-use brindle_host::control::{Answer, Ask, Ended, Request};
+use brindle_host::Protocol;
+use brindle_host::control::{Answer as Sent, Ask, Ended, Request, VERSION};
+use serde::de::IgnoredAny;
 
 /// Time beyond that of a request: a server that works answers in that time, however its array does.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -18,40 +23,46 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two tries to get into a full backlog.
 const REST: Duration = Duration::from_millis(20);
 
+/// How the answer to a line that is no request begins.
+const NO_REQUEST: &str = "not a request";
+
+/// The way out where versions differ.
+const WAY_OUT: &str =
+    "use the program by which the server was started, or start the server anew with this one";
+
 /// Longest answer.
 const MAX_ANSWER: u64 = 64 << 20;
 
 /// The result of a request to a server.
-pub(crate) enum Response {
+pub(crate) enum Response<T> {
     /// The answer.
-    Report(serde_json::Value),
+    Report(Answer<T>),
     /// The socket is there, but no process listens on it any more.
     Stale,
 }
 
 /// Asks the server of that name.
-pub(crate) fn ask(folder: &Path, name: &str, request: &Request) -> Result<Response, Failure> {
+pub(crate) fn ask<T: Told>(folder: &Path, name: &str, request: &Request) -> Result<Response<T>, Failure> {
     match Line::open(folder, name)? {
         Some(mut line) => Ok(Response::Report(line.ask(request)?)),
         None => Ok(Response::Stale),
     }
 }
 
-/// Tells the server to stop, or one of its arrays. `waiting` is called when it has not ended within a second; gives
+/// Tells a server to stop, or one of its arrays. `waiting` is called when it has not ended within a second; gives
 /// its answer, once it has ended and its members are free.
 pub(crate) fn stop(
-    folder: &Path,
-    name: &str,
+    mut line: Line,
     array: Option<String>,
     waiting: impl FnOnce(),
-) -> Result<Option<serde_json::Value>, Failure> {
-    let Some(mut line) = Line::open(folder, name)? else { return Ok(None) };
+) -> Result<Answer<IgnoredAny>, Failure> {
     let answer = line.ask(&Ask::Stop.of(array))?;
-    match line.last_words(folder, waiting)? {
+    match line.last_words(waiting)? {
         Some(Ended::Badly { why }) => Err(Failure::Refused(why)),
-        Some(Ended::Well) => Ok(Some(answer)),
+        Some(Ended::Well) => Ok(answer),
         None => Err(Failure::Refused(format!(
-            "the server of '{name}' ended and left no result: `brindle detail` of its members shows their state"
+            "the server of '{}' ended and left no result: `brindle detail` of its members shows their state",
+            line.name
         ))),
     }
 }
@@ -60,19 +71,21 @@ pub(crate) fn stop(
 pub(crate) fn takeover(folder: &Path, name: &str, socket: PathBuf) -> Result<Option<()>, Failure> {
     let Some(mut line) = Line::open(folder, name)? else { return Ok(None) };
     let refused = |why| Failure::Refused(format!("'{name}' is not taken over: {why}"));
-    line.ask(&Ask::Takeover { socket }.into()).map_err(|failure| match failure {
-        Failure::Refused(why) => refused(why),
-        other => other,
-    })?;
-    match line.last_words(folder, || ())? {
+    let _stops: Answer<IgnoredAny> =
+        line.ask(&Ask::Takeover { socket }.into()).map_err(|failure| match failure {
+            Failure::Refused(why) => refused(why),
+            other => other,
+        })?;
+    match line.last_words(|| ())? {
         Some(Ended::Badly { why }) => Err(refused(why)),
         Some(Ended::Well) => Ok(Some(())),
         None => Err(refused("it ended and left no result".to_owned())),
     }
 }
 
-/// A connection to a server.
-struct Line {
+/// A connection to a server, for one question or order.
+pub(crate) struct Line {
+    folder: PathBuf,
     name: String,
     stream: BufReader<io::Take<UnixStream>>,
     pid: Option<i32>,
@@ -80,7 +93,7 @@ struct Line {
 
 impl Line {
     /// `None` if nobody listens on the socket.
-    fn open(folder: &Path, name: &str) -> Result<Option<Self>, Failure> {
+    pub(crate) fn open(folder: &Path, name: &str) -> Result<Option<Self>, Failure> {
         runtime::check_name(name)?;
         let path = runtime::control_socket(folder, name);
         let stream = match connect(&path, Instant::now() + PATIENCE) {
@@ -96,24 +109,93 @@ impl Line {
             stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
         timeouts.map_err(|source| Failure::system("the control socket", source))?;
         let stream = BufReader::new(stream.take(MAX_ANSWER));
-        Ok(Some(Self { name: name.to_owned(), stream, pid }))
+        Ok(Some(Self { folder: folder.to_owned(), name: name.to_owned(), stream, pid }))
     }
 
-    fn ask(&mut self, request: &Request) -> Result<serde_json::Value, Failure> {
+    /// Whether the server works in the folder in which this command runs; false if that can't be known.
+    pub(crate) fn is_of_this_folder(&self) -> bool {
+        let theirs = self.pid.and_then(|pid| std::fs::read_link(format!("/proc/{pid}/cwd")).ok());
+        theirs.is_some_and(|theirs| std::env::current_dir().is_ok_and(|here| here == theirs))
+    }
+
+    /// Asks, and reads the answer.
+    pub(crate) fn ask<T: Told>(&mut self, request: &Request) -> Result<Answer<T>, Failure> {
+        let answer = self.exchange(request)?;
+        let told = match serde_json::from_slice(&answer) {
+            Ok(Sent::Ok(told)) => told,
+            Ok(Sent::Error(why)) => return Err(self.refused(why)),
+            Err(error) => return Err(self.misread(&error.to_string(), self.version())),
+        };
+        let answer =
+            Answer::<T>::read(told).map_err(|error| self.misread(&error.to_string(), self.version()))?;
+        match answer.unlike() {
+            Some(unlike) => self.told_otherwise(&unlike).map(|()| answer),
+            None => Ok(answer),
+        }
+    }
+
+    fn exchange(&mut self, request: &Request) -> Result<Vec<u8>, Failure> {
         let mut line =
             serde_json::to_vec(request).map_err(|error| Failure::system("the request", error.into()))?;
         line.push(b'\n');
         self.set_patience(PATIENCE + request.patience())?;
         let sent = self.stream.get_mut().get_mut().write_all(&line);
         sent.map_err(|error| self.lost(&error))?;
-        let answer = self.read()?.ok_or_else(|| {
+        self.read()?.ok_or_else(|| {
             Failure::NoServer(format!("the server of '{}' ended before it answered", self.name))
-        })?;
+        })
+    }
+
+    /// The version of the protocol that the server speaks, if it tells.
+    fn version(&self) -> Option<u32> {
+        let mut line = Self::open(&self.folder, &self.name).ok()??;
+        let answer = line.exchange(&Ask::Version.into()).ok()?;
         match serde_json::from_slice(&answer) {
-            Ok(Answer::Ok(report)) => Ok(report),
-            Ok(Answer::Error(why)) => Err(Failure::Refused(why)),
-            Err(error) => Err(self.lost(&error.into())),
+            Ok(Sent::Ok(told)) => serde_json::from_value::<Protocol>(told).ok().map(|told| told.version),
+            _ => None,
         }
+    }
+
+    /// A request that was refused; by another version perhaps since that does not know it.
+    fn refused(&self, why: String) -> Failure {
+        if !why.starts_with(NO_REQUEST) {
+            return Failure::Refused(why);
+        }
+        match self.version() {
+            Some(VERSION) => Failure::Refused(why),
+            theirs => Failure::Refused(format!(
+                "'{}' does not know this request, and nothing was changed: {}; {WAY_OUT} ({why})",
+                self.name,
+                versions(theirs)
+            )),
+        }
+    }
+
+    fn misread(&self, why: &str, theirs: Option<u32>) -> Failure {
+        Failure::NoServer(format!(
+            "the answer of the server of '{}' can't be read: {}; {WAY_OUT} ({})",
+            self.name,
+            versions(theirs),
+            why.escape_debug()
+        ))
+    }
+
+    /// An answer that is not as this version tells it counts with what was read of it, and standard error has a line about it once. With
+    /// debug assertions, as in tests, one of this version's servers is at fault.
+    fn told_otherwise(&self, unlike: &Unlike) -> Result<(), Failure> {
+        static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+        let is_first = TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(self.name.clone());
+        if !is_first && !cfg!(debug_assertions) {
+            return Ok(());
+        }
+        let theirs = self.version();
+        if theirs == Some(VERSION) && cfg!(debug_assertions) {
+            return Err(self.misread(&unlike.to_string(), theirs));
+        }
+        if is_first {
+            eprintln!("brindle: '{}': {}: {unlike}; {WAY_OUT}", self.name, versions(theirs));
+        }
+        Ok(())
     }
 
     /// A line, or `None` where the server hung up instead.
@@ -129,7 +211,7 @@ impl Line {
 
     /// The server's final message when it has ended. Waits as long as it takes, while the server still answers
     /// others.
-    fn last_words(&mut self, folder: &Path, waiting: impl FnOnce()) -> Result<Option<Ended>, Failure> {
+    fn last_words(&mut self, waiting: impl FnOnce()) -> Result<Option<Ended>, Failure> {
         let mut words = Vec::new();
         self.set_patience(Duration::from_secs(1))?;
         let mut read = self.stream.read_until(b'\n', &mut words);
@@ -140,7 +222,8 @@ impl Line {
         while is_late(&read) {
             read = self.stream.read_until(b'\n', &mut words);
             if is_late(&read)
-                && let Err(silent @ Failure::NoServer(_)) = ask(folder, &self.name, &Ask::Status.into())
+                && let Err(silent @ Failure::NoServer(_)) =
+                    ask::<IgnoredAny>(&self.folder, &self.name, &Ask::Version.into())
             {
                 return Err(silent);
             }

@@ -1,6 +1,6 @@
 //! Arrays and pools that should be there and are not: by the settings of a server, or by a line of mdadm.conf.
 
-use serde_json::Value;
+use brindle_host::status::{AbsentStatus, Report};
 
 use super::changes::Facts;
 use super::kept::Kept;
@@ -21,18 +21,10 @@ pub(super) struct Absent {
 
 impl Absent {
     /// By a server's report (docs/cli-json.md); none of what it serves.
-    pub(super) fn of_report(report: &Value) -> Option<Self> {
-        let word = |field: &str| report[field].as_str().map(str::to_owned);
-        Some(Self {
-            name: word("name")?,
-            uuid: word("uuid"),
-            why: word("not_served")?,
-            missing: report["missing"]
-                .as_array()
-                .map(|roles| roles.iter().filter_map(|role| role.as_str().map(str::to_owned)).collect()),
-            next: word("next"),
-            is_over: false,
-        })
+    pub(super) fn of_report(report: &Report) -> Option<Self> {
+        let Report::Absent(status) = report else { return None };
+        let AbsentStatus { name, uuid, not_served, missing, next, .. } = (**status).clone();
+        Some(Self { name, uuid, why: not_served, missing, next, is_over: false })
     }
 
     /// By a line of mdadm.conf.

@@ -73,7 +73,7 @@ mod tests {
         let report = json!({"name": "tank", "pool": {
             "state": ["online"], "blocks_lost": lost.len(), "damaged": lost.iter().map(range).collect::<Vec<_>>(), "damaged_beyond": 0,
             "devices": [{"path": "a", "state": "online", "wrong": wrong, "read_errors": errors}]}});
-        Seen::of_report(&report).unwrap()
+        Seen::of_report(&serde_json::from_value(report).unwrap()).unwrap()
     }
 
     #[test]
@@ -106,7 +106,8 @@ mod tests {
     fn read_errors_of_an_arrays_member_are_told() {
         let report = json!({"name": "data", "array": {"raid_devices": 1, "state": ["clean"], "devices": [
             {"path": "a", "state": "in-sync", "read_errors": 2, "io": {"corrected": 3}, "drive": {"model": "M", "serial": "S"}}]}});
-        let events = Damage::default().turn(&Seen::of_report(&report).unwrap(), Instant::now());
+        let events = Damage::default()
+            .turn(&Seen::of_report(&serde_json::from_value(report).unwrap()).unwrap(), Instant::now());
         let [event] = &events[..] else { panic!("{events:?}") };
         assert!(event.is_alert() && event.about.as_ref().unwrap().starts_with("M, S: 3 blocks"), "{event:?}");
     }

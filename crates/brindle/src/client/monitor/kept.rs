@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use brindle_host::status::DriveStatus;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::changes::Facts;
 use super::state::{Seen, Use};
@@ -152,9 +151,9 @@ impl Kept {
 
 impl SeenDisk {
     /// By a server's report.
-    fn of(path: &str, identity: &Value) -> Self {
-        let word = |field: &str| identity[field].as_str().map(str::to_owned);
-        Self { path: path.to_owned(), model: word("model"), serial: word("serial"), by_id: word("by_id") }
+    fn of(path: &str, drive: &DriveStatus) -> Self {
+        let DriveStatus { model, serial, by_id } = drive.clone();
+        Self { path: path.to_owned(), model, serial, by_id }
     }
 
     /// By the device itself.
@@ -202,7 +201,11 @@ mod tests {
     use super::*;
 
     fn seen(second: Option<Use>) -> Seen {
-        let drive = |serial: &str| serde_json::json!({"model": "M", "serial": serial, "by_id": format!("ata-M_{serial}")});
+        let drive = |serial: &str| DriveStatus {
+            model: Some("M".into()),
+            serial: Some(serial.into()),
+            by_id: Some(format!("ata-M_{serial}")),
+        };
         let mut seen = Seen { uuid: "1:2".into(), name: "data".into(), wanted: 2, ..Seen::default() };
         for (role, path, usage) in [("0", "/dev/a", Some(Use::Active)), ("1", "/dev/b", second)] {
             let Some(usage) = usage else {

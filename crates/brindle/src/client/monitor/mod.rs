@@ -21,11 +21,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use brindle_host::opening::MonitorConfig;
-use serde_json::Value;
+use brindle_host::status::Report;
 
 use crate::base::failure::Failure;
+use crate::base::runtime;
 use crate::base::units::Span;
-use crate::base::{report, runtime};
 use crate::client::ask;
 use crate::client::control::Response;
 use crate::devices::world::seconds_since_1970;
@@ -185,10 +185,10 @@ struct Looked {
 
 fn look(folder: &Path, args: &Monitor) -> Looked {
     let answers = ask::status_of_all(folder).into_iter().filter_map(|(_, answer)| match answer {
-        Ok(Response::Report(reported)) => Some(report::of_arrays(&reported).to_vec()),
+        Ok(Response::Report(reported)) => Some(reported.into_read().into_all()),
         _ => None,
     });
-    let answers: Vec<Vec<Value>> = answers.collect();
+    let answers: Vec<Vec<Report>> = answers.collect();
     let ours = || answers.iter().flatten();
     let kernels = state::of_mdstat(&std::fs::read_to_string(MDSTAT).unwrap_or_default());
     let meant = |name: &String| args.arrays.is_empty() || args.arrays.contains(name);

@@ -48,13 +48,16 @@ impl Overdue {
 mod tests {
     use super::*;
 
+    fn seen(report: serde_json::Value) -> Seen {
+        Seen::of_report(&serde_json::from_value(report).unwrap()).unwrap()
+    }
+
     #[test]
     fn an_array_that_is_overdue_is_reported_daily_until_it_is_compared() {
         let report = |at: u64| {
-            Seen::of_report(&serde_json::json!({"name": "data", "events": [
-                {"kind": "check-ended", "array": null, "at": at}],
-                "array": {"raid_devices": 2, "level": "raid1", "created": 0, "state": [], "devices": []}}))
-            .unwrap()
+            let events = serde_json::json!([{"kind": "check-ended", "array": null, "at": at}]);
+            let array = serde_json::json!({"raid_devices": 2, "level": "raid1", "created": 0, "state": [], "devices": []});
+            seen(serde_json::json!({"name": "data", "events": events, "array": array}))
         };
         let (mut overdue, start) = (Overdue::after(30), Instant::now());
         let mut count = |seen: Seen, day: u64| {
@@ -68,6 +71,6 @@ mod tests {
         assert!(Overdue::after(0).turn(&[report(0)], start, 999 * DAY).is_empty());
         let striped = serde_json::json!({"name": "x", "array":
             {"raid_devices": 2, "level": "raid0", "created": 0, "state": [], "devices": []}});
-        assert_eq!(Seen::of_report(&striped).unwrap().compared, None, "there is nothing to compare");
+        assert_eq!(seen(striped).compared, None, "there is nothing to compare");
     }
 }

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde_json::Value;
+use brindle_host::status::{
+    DamagedStatus, DeviceStatus, DriveStatus, EventStatus, ExportStatus, PoolDevice, PoolFacts, PoolStatus,
+    Report,
+};
 
 use crate::base::scrubs::{FOLDER, Scrubbed};
 use crate::client::next_step;
@@ -61,7 +64,7 @@ pub(super) struct Seen {
     /// Roles of devices, by the names of these.
     pub(super) roles: BTreeMap<String, String>,
     /// The identities of drives, by the names of devices.
-    pub(super) identities: BTreeMap<String, Value>,
+    pub(super) identities: BTreeMap<String, DriveStatus>,
     /// Spares that it should have.
     pub(super) wanted_spares: usize,
     /// The command to go on with, and why.
@@ -106,177 +109,165 @@ impl Seen {
         self.active < self.wanted
     }
 
-    /// The state by a server's report (docs/cli-json.md); `None` if that is not of an array or a pool.
-    pub(super) fn of_report(report: &Value) -> Option<Self> {
-        let name = report["name"].as_str()?.to_owned();
-        let seen = if report["pool"].is_object() {
-            Self::of_pool(name, report)?
-        } else {
-            Self::of_array(name, report)?
-        };
-        let of = if report["pool"].is_object() { &report["pool"] } else { &report["array"] };
-        let word = |word: &Value| word.as_str().map(str::to_owned);
+    /// The state by a server's report (docs/cli-json.md); `None` of what is not served.
+    pub(super) fn of_report(report: &Report) -> Option<Self> {
         let next = next_step::line(report, "");
         let next = next.trim().strip_prefix("next: ").map(str::to_owned);
+        let seen = match report {
+            Report::Array(status) => Self::of_array(status),
+            Report::Pool(status) => Self::of_pool(status),
+            Report::Absent(_) => return None,
+        };
         Some(Self {
-            uuid: word(&of["uuid"]).unwrap_or_default(),
-            full_name: word(&of["name"]).unwrap_or_default(),
-            state: of["state"].as_array().into_iter().flatten().filter_map(word).collect(),
-            redundancy_left: of["redundancy_left"].as_u64(),
-            has_checked: report["last_action"]["action"] == "check",
-            failures: failures(report),
-            pid: report["pid"].as_u64().unwrap_or_default(),
+            uuid: report.uuid().to_owned(),
+            failures: failures(report.events()),
+            pid: report.pid().into(),
             next,
             ..seen
         })
     }
 
-    fn of_array(name: String, report: &Value) -> Option<Self> {
-        let array = &report["array"];
-        let wanted = usize::try_from(array["raid_devices"].as_u64()?).ok()?;
+    fn of_array(status: &ExportStatus) -> Self {
+        let array = &status.array;
         let (mut devices, mut drives) = (BTreeMap::new(), BTreeMap::new());
         let (mut roles, mut identities) = (BTreeMap::new(), BTreeMap::new());
-        for device in array["devices"].as_array()? {
-            let path = device["path"].as_str()?.to_owned();
-            let usage = match device["state"].as_str()? {
+        for DeviceStatus { path, role, state, drive, .. } in &array.devices {
+            let usage = match &**state {
                 "in-sync" => Use::Active,
                 "recovering" => Use::Recovering,
                 "failed" | "faulty" => Use::Failed,
                 "spare" | "replacement" => Use::Spare,
                 _ => continue,
             };
-            if let Some(drive) = drive(&device["drive"]) {
-                drives.insert(path.clone(), drive);
+            if let Some(words) = drive.as_ref().and_then(drive_words) {
+                drives.insert(path.clone(), words);
             }
-            if let Some(role) = device["role"].as_u64() {
+            if let Some(role) = role {
                 roles.insert(path.clone(), role.to_string());
             }
-            if device["drive"].is_object() {
-                identities.insert(path.clone(), device["drive"].clone());
+            if let Some(drive) = drive {
+                identities.insert(path.clone(), drive.clone());
             }
-            devices.insert(path, usage);
+            devices.insert(path.clone(), usage);
         }
-        let missing = array["missing"].as_array().into_iter().flatten();
-        let missing = missing.filter_map(Value::as_u64).map(|role| role.to_string()).collect();
+        let missing = array.missing.iter().map(ToString::to_string).collect();
         let active = devices.values().filter(|usage| **usage == Use::Active).count();
-        let process = array["sync"].as_object().map(|sync| Process {
-            action: action(sync["action"].as_str().unwrap_or_default()),
-            percent: sync["percent"].as_f64().unwrap_or_default(),
-        });
-        let mismatches = report["last_action"]["mismatch_cnt"].as_u64();
-        let broken = says(array, "broken");
-        let compared = compared(report);
-        let corrected = corrected(&array["devices"]);
-        Some(Self {
-            name,
-            wanted,
+        let process = array.sync.as_ref();
+        let process = process.map(|sync| Process { action: action(&sync.action), percent: sync.percent });
+        let of = |device: &DeviceStatus| Errs {
+            name: device.path.clone(),
+            wrong: device.io.corrected,
+            read_errors: device.read_errors.unwrap_or(0),
+        };
+        Self {
+            name: status.name.clone(),
+            full_name: array.facts.name.clone(),
+            state: array.state.iter().map(ToString::to_string).collect(),
+            redundancy_left: array.redundancy_left.map(u64::from),
+            has_checked: status.last_action.as_ref().is_some_and(|last| last.action == "check"),
+            wanted: array.facts.raid_devices,
             active,
             devices,
             drives,
             process,
-            mismatches,
-            broken,
-            compared,
-            corrected,
+            mismatches: status.last_action.as_ref().map(|last| last.findings.mismatch_cnt),
+            broken: array.state.contains(&"broken"),
+            compared: compared(status),
+            corrected: corrected(array.devices.iter().map(of)),
             missing,
             roles,
             identities,
             ..Self::default()
-        })
+        }
     }
 
-    fn of_pool(name: String, report: &Value) -> Option<Self> {
-        let members = report["pool"]["devices"].as_array()?;
+    fn of_pool(status: &PoolStatus) -> Self {
+        let pool = &status.pool;
         let (mut devices, mut roles, mut missing) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        for member in members {
-            let path = member["path"].as_str().or_else(|| member["member"].as_str())?.to_owned();
-            let role = member["member"].as_str().unwrap_or_default().to_owned();
-            if member["state"] != "online" {
-                missing.push(role.clone());
+        let name_of = |device: &PoolDevice| device.path.as_ref().unwrap_or(&device.member).clone();
+        for device in &pool.devices {
+            if device.state != "online" {
+                missing.push(device.member.clone());
             }
-            roles.insert(path.clone(), role);
-            match member["state"].as_str()? {
-                "online" => drop(devices.insert(path, Use::Active)),
-                "failed" => drop(devices.insert(path, Use::Failed)),
+            roles.insert(name_of(device), device.member.clone());
+            match &*device.state {
+                "online" => drop(devices.insert(name_of(device), Use::Active)),
+                "failed" => drop(devices.insert(name_of(device), Use::Failed)),
                 _ => {}
             }
         }
         let active = devices.values().filter(|usage| **usage == Use::Active).count();
-        let broken = says(&report["pool"], "broken");
-        let wanted = members.len();
-        let (corrected, lost) = (corrected(&report["pool"]["devices"]), lost(&report["pool"]));
-        Some(Self {
-            name,
-            wanted,
+        let of = |device: &PoolDevice| Errs {
+            name: name_of(device),
+            wrong: device.wrong,
+            read_errors: device.read_errors,
+        };
+        Self {
+            name: status.name.clone(),
+            full_name: pool.name.clone(),
+            state: pool.state.iter().map(ToString::to_string).collect(),
+            wanted: pool.devices.len(),
             active,
             devices,
-            broken,
+            broken: pool.state.iter().any(|state| state == "broken"),
             roles,
             missing,
-            corrected,
-            lost,
+            corrected: corrected(pool.devices.iter().map(of)),
+            lost: lost(pool),
             ..Self::default()
-        })
+        }
     }
+}
+
+/// Errors of a device.
+struct Errs {
+    name: String,
+    /// Blocks that were put right.
+    wrong: u64,
+    /// Errors that count still.
+    read_errors: u32,
 }
 
 /// Blocks of each device that were put right, of those that have errors which count still.
-fn corrected(devices: &Value) -> BTreeMap<String, u64> {
-    let counts = devices.as_array().into_iter().flatten().filter_map(|device| {
-        let path = device["path"].as_str().or_else(|| device["member"].as_str())?;
-        let count = device["wrong"].as_u64().or_else(|| device["io"]["corrected"].as_u64())?;
-        let errs = device["read_errors"].as_u64().is_some_and(|errors| errors > 0);
-        (errs && count > 0).then(|| (path.to_owned(), count))
-    });
-    counts.collect()
+fn corrected(devices: impl Iterator<Item = Errs>) -> BTreeMap<String, u64> {
+    let counts = devices.filter(|device| device.read_errors > 0 && device.wrong > 0);
+    counts.map(|device| (device.name, device.wrong)).collect()
 }
 
 /// Blocks of a pool that are lost now.
-fn lost(pool: &Value) -> Option<LostBlocks> {
-    let ranges = pool["damaged"].as_array()?;
-    let beyond = pool["damaged_beyond"].as_u64().unwrap_or_default();
+fn lost(pool: &PoolFacts) -> Option<LostBlocks> {
+    let (ranges, beyond) = (&pool.damaged, pool.damaged_beyond);
     if ranges.is_empty() && beyond == 0 {
         return None;
     }
-    let of = |range: &Value| {
-        let [offset, length] = ["offset", "length"].map(|field| range[field].as_u64().unwrap_or_default());
-        format!("{}: {length} bytes from byte {offset} on", range["volume"].as_str().unwrap_or("-"))
+    let of = |DamagedStatus { volume, offset, length }: &DamagedStatus| {
+        format!("{volume}: {length} bytes from byte {offset} on")
     };
     let mut places: Vec<String> = ranges.iter().take(NAMED).map(of).collect();
     if ranges.len() > NAMED || beyond > 0 {
         places.push("more in other places, which `brindle status` lists".to_owned());
     }
-    Some(LostBlocks { count: pool["blocks_lost"].as_u64().unwrap_or_default(), places: places.join("; ") })
+    Some(LostBlocks { count: pool.blocks_lost, places: places.join("; ") })
 }
 
 /// When the redundancy of an array was compared last.
-fn compared(report: &Value) -> Option<u64> {
-    let array = &report["array"];
-    if array["level"].as_str().is_none_or(|level| ["raid0", "linear"].contains(&level)) {
+fn compared(status: &ExportStatus) -> Option<u64> {
+    let facts = &status.array.facts;
+    if ["raid0", "linear", ""].contains(&&*facts.level) {
         return None;
     }
-    let is_check = |event: &&Value| {
-        let kind = event["kind"].as_str().unwrap_or_default();
-        ["check-ended", "repair-ended"].contains(&kind) && event["array"].is_null()
+    let is_check = |event: &&EventStatus| {
+        ["check-ended", "repair-ended"].contains(&&*event.kind) && event.array.is_none()
     };
-    let events = report["events"].as_array().into_iter().flatten().filter(is_check);
-    let seen = events.filter_map(|event| event["at"].as_u64()).max();
-    let uuid = array["uuid"].as_str().unwrap_or_default();
-    let kept = Scrubbed::last(Path::new(FOLDER), uuid).map(|last| last.ended);
-    [seen, kept, array["created"].as_u64()].into_iter().flatten().max()
+    let seen = status.events.iter().filter(is_check).map(|event| event.at).max();
+    let kept = Scrubbed::last(Path::new(FOLDER), &facts.uuid).map(|last| last.ended);
+    [seen, kept, Some(facts.created)].into_iter().flatten().max()
 }
 
 /// Failures among the last events, but for those of arrays that are members.
-fn failures(report: &Value) -> Vec<(u64, String)> {
-    let events = report["events"].as_array().into_iter().flatten();
-    let failed = events.filter(|event| event["kind"] == "member-failed" && event["array"].is_null());
-    failed
-        .filter_map(|event| Some((event["number"].as_u64()?, event["member"].as_str()?.to_owned())))
-        .collect()
-}
-
-fn says(array: &Value, word: &str) -> bool {
-    array["state"].as_array().into_iter().flatten().any(|state| *state == *word)
+fn failures(events: &[EventStatus]) -> Vec<(u64, String)> {
+    let failed = events.iter().filter(|event| event.kind == "member-failed" && event.array.is_none());
+    failed.filter_map(|event| Some((event.number, event.member.clone()?))).collect()
 }
 
 /// mdadm's word for the kernel's `recover`.
@@ -284,9 +275,9 @@ fn action(word: &str) -> String {
     if word == "recover" { "recovery".to_owned() } else { word.to_owned() }
 }
 
-fn drive(drive: &Value) -> Option<String> {
-    let words = ["model", "serial", "by_id"].map(|field| drive[field].as_str());
-    let words: Vec<&str> = words.into_iter().flatten().collect();
+fn drive_words(drive: &DriveStatus) -> Option<String> {
+    let words = [&drive.model, &drive.serial, &drive.by_id].into_iter().flatten().map(String::as_str);
+    let words: Vec<&str> = words.collect();
     (!words.is_empty()).then(|| words.join(", "))
 }
 
@@ -374,10 +365,9 @@ mod tests {
             "devices": [
                 {"path": "a", "state": "in-sync"}, {"path": "b", "state": "failed", "drive": {"model": "M", "serial": "S", "by_id": null}},
                 {"path": "c", "state": "recovering"}, {"path": "d", "state": "spare"}]}});
-        let seen = Seen::of_report(&report).unwrap();
+        let seen = Seen::of_report(&serde_json::from_value(report).unwrap()).unwrap();
         assert_eq!((seen.wanted, seen.active, seen.mismatches), (3, 1, Some(8)));
         assert_eq!(seen.process.unwrap().action, "recovery");
         assert_eq!(seen.drives["b"], "M, S");
-        assert!(Seen::of_report(&serde_json::json!({"name": 1})).is_none());
     }
 }

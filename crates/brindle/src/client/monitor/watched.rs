@@ -237,10 +237,8 @@ mod tests {
             happened.into_iter().map(|one| (one.event.clone(), one.is_mailed())).collect()
         };
         let absent = || {
-            vec![
-                Absent::of_report(&serde_json::json!({"name": "b", "not_served": "it was not found"}))
-                    .unwrap(),
-            ]
+            let report = serde_json::json!({"name": "b", "not_served": "it was not found"});
+            vec![Absent::of_report(&serde_json::from_value(report).unwrap()).unwrap()]
         };
         let gone = vec![("DeviceDisappeared".to_owned(), true)];
         assert_eq!(turn(Vec::new(), absent(), 0), gone);

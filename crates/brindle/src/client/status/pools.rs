@@ -1,55 +1,32 @@
 //! A pool's report for people.
 
-use serde_json::Value;
+use brindle_host::status::{DamagedStatus, PoolDevice, PoolFacts, PoolStatus};
 
-use super::{SHOWN, bytes, clients, counters, items, list, push, word};
-use crate::base::units::Moment;
+use super::{clients, counters, push};
+use crate::base::units::Bytes;
 
 /// Ranges of volumes that are listed.
 const RANGES: usize = 16;
 
-/// A pool that is served, or one whose members were given.
-pub(super) fn text(report: &Value) -> String {
-    let (name, pool) = (word(report, "name"), &report["pool"]);
-    let mut text = format!("{name}: pool, {}\n", list(&pool["state"]));
-    if !report["pid"].is_null() {
-        push(&mut text, format_args!("  serves {} (pid {})\n", list(&report["nbd"]), word(report, "pid")));
-        push(
-            &mut text,
-            format_args!(
-                "  {} connections; {} requests, {} read, {} written, {} errors\n",
-                word(report, "connections"),
-                word(report, "requests"),
-                bytes(report, "bytes_read"),
-                bytes(report, "bytes_written"),
-                word(report, "errors")
-            ),
-        );
-        clients::connections(&mut text, report);
-    }
-    if let Some(seconds) = report["stale_for"].as_f64() {
+/// A pool that is served.
+pub(super) fn text(status: &PoolStatus) -> String {
+    let PoolStatus { name, pid, connections, requests, errors, .. } = status;
+    let mut text = format!("{name}: pool, {}\n", status.pool.state.join(", "));
+    push(&mut text, format_args!("  serves {} (pid {pid})\n", status.doors.nbd.join(", ")));
+    let (read, written) = (Bytes(status.bytes_read), Bytes(status.bytes_written));
+    push(
+        &mut text,
+        format_args!(
+            "  {connections} connections; {requests} requests, {read} read, {written} written, {errors} errors\n"
+        ),
+    );
+    clients::connections(&mut text, status.refused, &status.clients);
+    if let Some(seconds) = status.stale_for {
         push(&mut text, format_args!("  the thread does not answer: this is as it was {seconds:.1} s ago\n"));
     }
-    let room = [bytes(pool, "capacity"), bytes(pool, "sold"), bytes(pool, "stored"), bytes(pool, "thin")];
-    let [capacity, sold, stored, thin] = room;
-    push(&mut text, format_args!("  {capacity} to be sold, {sold} sold, {stored} stored"));
-    if thin.0 > 0 {
-        push(&mut text, format_args!(", {thin} of it with less redundancy than its vdev is to give"));
-    }
-    text.push('\n');
-    let wrong =
-        ["blocks_wrong", "blocks_mended", "blocks_lost"].map(|field| pool[field].as_u64().unwrap_or(0));
-    if wrong != [0; 3] {
-        let [found, mended, lost] = wrong;
-        push(
-            &mut text,
-            format_args!(
-                "  {found} blocks were found wrong: {mended} mended; {lost} blocks of volumes are or were lost\n"
-            ),
-        );
-    }
-    if !items(&report["waits_for"]).is_empty() {
-        let missing = list(&report["waits_for"]);
+    amounts(&mut text, &status.pool);
+    if !status.waits_for.is_empty() {
+        let missing = status.waits_for.join(", ");
         push(
             &mut text,
             format_args!(
@@ -58,50 +35,62 @@ pub(super) fn text(report: &Value) -> String {
             ),
         );
     }
-    damaged(&mut text, pool);
-    for left_out in items(&report["left_out"]) {
-        push(&mut text, format_args!("  left out: {}\n", word(left_out, "why")));
+    damaged(&mut text, &status.pool);
+    super::left_out(&mut text, &status.left_out);
+    status.pool.devices.iter().for_each(|one| device(&mut text, one));
+    for volume in &status.volumes {
+        push(&mut text, format_args!("  {name}/{}  {}\n", volume.name, Bytes(volume.size)));
     }
-    for device in items(&pool["devices"]) {
-        let (member, kind, state) = (word(device, "member"), word(device, "kind"), word(device, "state"));
-        push(&mut text, format_args!("  {member:>5}  {kind:<8}  {state:<8}  {}\n", word(device, "path")));
-        if device["io"].is_object() {
-            push(&mut text, format_args!("{:27}{}\n", "", counters(&device["io"])));
-        }
-        if device["wrong"].as_u64().is_some_and(|wrong| wrong > 0) {
-            let [wrong, mended] = ["wrong", "mended"].map(|field| word(device, field));
-            push(
-                &mut text,
-                format_args!(
-                    "{:27}{wrong} blocks of it were wrong or could not be read: {mended} mended\n",
-                    ""
-                ),
-            );
-        }
-    }
-    for volume in items(&report["volumes"]) {
-        push(&mut text, format_args!("  {name}/{}  {}\n", word(volume, "name"), bytes(volume, "size")));
-    }
-    let events = items(&report["events"]);
-    for event in &events[events.len().saturating_sub(SHOWN)..] {
-        let at = Moment(event["at"].as_u64().unwrap_or(0));
-        push(&mut text, format_args!("  {at}: {}\n", word(event, "text")));
-    }
+    super::events(&mut text, &status.events);
     text
 }
 
+/// How much there is of it, and how much of that was wrong.
+fn amounts(text: &mut String, pool: &PoolFacts) {
+    let [capacity, sold, stored] = [pool.capacity, pool.sold, pool.stored].map(Bytes);
+    push(text, format_args!("  {capacity} to be sold, {sold} sold, {stored} stored"));
+    if pool.thin > 0 {
+        let thin = Bytes(pool.thin);
+        push(text, format_args!(", {thin} of it with less redundancy than its vdev is to give"));
+    }
+    text.push('\n');
+    let wrong = [pool.blocks_wrong, pool.blocks_mended, pool.blocks_lost];
+    if wrong != [0; 3] {
+        let [found, mended, lost] = wrong;
+        push(
+            text,
+            format_args!(
+                "  {found} blocks were found wrong: {mended} mended; {lost} blocks of volumes are or were lost\n"
+            ),
+        );
+    }
+}
+
+fn device(text: &mut String, device: &PoolDevice) {
+    let PoolDevice { member, kind, state, wrong, mended, .. } = device;
+    let path = device.path.as_deref().unwrap_or("-");
+    push(text, format_args!("  {member:>5}  {kind:<8}  {state:<8}  {path}\n"));
+    if let Some(io) = &device.io {
+        push(text, format_args!("{:27}{}\n", "", counters(io)));
+    }
+    if *wrong > 0 {
+        push(
+            text,
+            format_args!("{:27}{wrong} blocks of it were wrong or could not be read: {mended} mended\n", ""),
+        );
+    }
+}
+
 /// Where volumes are beyond repair.
-fn damaged(text: &mut String, pool: &Value) {
-    let ranges = items(&pool["damaged"]);
-    for range in ranges.iter().take(RANGES) {
-        let [volume, offset, length] = ["volume", "offset", "length"].map(|field| word(range, field));
+fn damaged(text: &mut String, pool: &PoolFacts) {
+    for DamagedStatus { volume, offset, length } in pool.damaged.iter().take(RANGES) {
         push(text, format_args!("  lost: {volume}: {length} bytes from byte {offset} on\n"));
     }
-    if ranges.len() > RANGES {
-        let more = ranges.len() - RANGES;
+    if pool.damaged.len() > RANGES {
+        let more = pool.damaged.len() - RANGES;
         push(text, format_args!("  lost: {more} ranges more, which `brindle status --json` lists\n"));
     }
-    if let Some(beyond @ 1..) = pool["damaged_beyond"].as_u64() {
+    if let beyond @ 1.. = pool.damaged_beyond {
         push(
             text,
             format_args!("  lost: {beyond} blocks more, which are not listed: `brindle check` finds all\n"),

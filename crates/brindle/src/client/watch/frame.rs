@@ -1,10 +1,10 @@
-//! The display of `brindle watch`, from two reports: pure. A report comes over the control socket, so anything may be missing from it.
+//! The display of `brindle watch`, from two reports: pure.
 
-use serde_json::Value;
+use brindle_host::status::{ArrayStatus, PoolStatus, Report};
 
 use super::history::{History, bars};
 use super::members;
-use super::rates::{Pair, Snapshot, items, word};
+use super::rates::{BYTES_READ, BYTES_WRITTEN, Pair, REQUESTS, Snapshot, word};
 use super::style::{Line, Style, wrapped};
 use super::view::View;
 use crate::base::sync::{SyncReport, bytes_per_second};
@@ -65,46 +65,64 @@ fn push_text(lines: &mut Vec<Line>, style: Style, indent: &str, text: &str, view
 }
 
 /// An array or a pool that is served, and arrays that are its members; whether latencies are shown.
-fn served(lines: &mut Vec<Line>, report: Pair<'_>, history: &History, view: &View) -> bool {
-    if let Some(why) = report.now["not_served"].as_str() {
-        let text = format!("{}: not served: {}", word(&report.now["name"]), shown(why));
-        push_text(lines, Style::Bad, "", &text, view);
-        return false;
+fn served(lines: &mut Vec<Line>, report: Pair<'_, Report>, history: &History, view: &View) -> bool {
+    let name = word(report.now.name());
+    match report.now {
+        Report::Absent(status) => {
+            let text = format!("{name}: not served: {}", shown(&status.not_served));
+            push_text(lines, Style::Bad, "", &text, view);
+            false
+        }
+        Report::Array(status) => {
+            title(lines, &name, &status.array.state, &about(&status.array), view);
+            clients(lines, report, status.connections, status.errors, view);
+            past(lines, report.now, history, view);
+            let mut latencies = array(lines, report.part(|report| Some(&report.array()?.array)), view);
+            for (at, nested) in status.arrays.iter().enumerate() {
+                let label = nested.label.as_deref().map_or_else(|| "-".to_owned(), word);
+                title(lines, &format!("  {label}"), &nested.state, &about(nested), view);
+                latencies |= array(lines, report.part(|report| report.array()?.arrays.get(at)), view);
+            }
+            latencies
+        }
+        Report::Pool(status) => {
+            title(lines, &name, &status.pool.state, &volumes(status), view);
+            clients(lines, report, status.connections, status.errors, view);
+            past(lines, report.now, history, view);
+            let [stored, sold, capacity] =
+                [status.pool.stored, status.pool.sold, status.pool.capacity].map(Bytes);
+            push_text(
+                lines,
+                Style::Plain,
+                "  ",
+                &format!("{stored} stored, {sold} sold of {capacity}"),
+                view,
+            );
+            let pool = report.part(|report| Some(&report.pool()?.pool));
+            pool.is_some_and(|pool| members::table(lines, members::of_pool(pool), view))
+        }
     }
-    let is_pool = report.now["pool"].is_object();
-    let owner = report.part(|report| if is_pool { &report["pool"] } else { &report["array"] });
-    title(lines, &word(&report.now["name"]), owner.now, &kind(report.now), view);
-    if let Some(seconds) = report.now["stale_for"].as_f64() {
+}
+
+/// The lines about the clients of an array or a pool.
+fn clients(lines: &mut Vec<Line>, report: Pair<'_, Report>, connections: usize, errors: u64, view: &View) {
+    if let Some(seconds) = report.now.stale_for() {
         let text = format!("does not answer: this is as it was {seconds:.1} s ago");
         push_text(lines, Style::Bad, "  ", &text, view);
     }
     // Figures stay with their words.
     let text = format!(
-        "{}\u{a0}clients: {}\u{a0}requests/s, {}\u{a0}read, {}\u{a0}written, {}\u{a0}errors",
-        word(&report.now["connections"]),
-        report.per_second("requests"),
-        report.bytes_per_second("bytes_read").replace(' ', "\u{a0}"),
-        report.bytes_per_second("bytes_written").replace(' ', "\u{a0}"),
-        word(&report.now["errors"]),
+        "{connections}\u{a0}clients: {}\u{a0}requests/s, {}\u{a0}read, {}\u{a0}written, {errors}\u{a0}errors",
+        report.per_second(REQUESTS),
+        report.bytes_per_second(BYTES_READ).replace(' ', "\u{a0}"),
+        report.bytes_per_second(BYTES_WRITTEN).replace(' ', "\u{a0}"),
     );
     push_text(lines, Style::Plain, "  ", &text, view);
-    past(lines, report.now, history, view);
-    if is_pool {
-        let room = ["stored", "sold", "capacity"].map(|field| Bytes(owner.now[field].as_u64().unwrap_or(0)));
-        let [stored, sold, capacity] = room;
-        push_text(lines, Style::Plain, "  ", &format!("{stored} stored, {sold} sold of {capacity}"), view);
-    }
-    let mut latencies = of_array(lines, owner, view);
-    for (at, nested) in items(&report.now["arrays"]).iter().enumerate() {
-        title(lines, &format!("  {}", word(&nested["label"])), nested, &about(nested), view);
-        latencies |= of_array(lines, report.part(|report| &report["arrays"][at]), view);
-    }
-    latencies
 }
 
 /// A title line: a name, its state in colour, and a description.
-fn title(lines: &mut Vec<Line>, name: &str, owner: &Value, about: &str, view: &View) {
-    let states: Vec<String> = items(&owner["state"]).iter().map(word).collect();
+fn title(lines: &mut Vec<Line>, name: &str, states: &[impl AsRef<str>], about: &str, view: &View) {
+    let states: Vec<String> = states.iter().map(|state| word(state.as_ref())).collect();
     let all = format!("{name}: {}; {about}", states.join(", "));
     if all.chars().count() > view.width {
         let worst = states.iter().map(|state| Style::of_state(state)).find(|style| *style != Style::Good);
@@ -121,20 +139,17 @@ fn title(lines: &mut Vec<Line>, name: &str, owner: &Value, about: &str, view: &V
     lines.push(line);
 }
 
-fn kind(report: &Value) -> String {
-    if !report["pool"].is_object() {
-        return about(&report["array"]);
-    }
-    let volumes: Vec<String> = items(&report["volumes"]).iter().map(|volume| word(&volume["name"])).collect();
+fn volumes(status: &PoolStatus) -> String {
+    let volumes: Vec<String> = status.volumes.iter().map(|volume| word(&volume.name)).collect();
     if volumes.is_empty() { "pool".to_owned() } else { format!("pool, volumes {}", volumes.join(", ")) }
 }
 
-fn about(array: &Value) -> String {
-    format!("{} of {}", word(&array["level"]), Bytes(array["size"].as_u64().unwrap_or(0)))
+fn about(array: &ArrayStatus) -> String {
+    format!("{} of {}", word(&array.facts.level), Bytes(array.facts.size))
 }
 
 /// The last rates, once there are some.
-fn past(lines: &mut Vec<Line>, report: &Value, history: &History, view: &View) {
+fn past(lines: &mut Vec<Line>, report: &Report, history: &History, view: &View) {
     let room = view.width.saturating_sub(CAPTIONS).min(60);
     for (which, name) in ["read", "written"].into_iter().enumerate() {
         let rates = history.of(report, which, room);
@@ -150,22 +165,22 @@ fn past(lines: &mut Vec<Line>, report: &Value, history: &History, view: &View) {
 }
 
 /// The lines of an array: its process, and its members.
-fn of_array(lines: &mut Vec<Line>, array: Pair<'_>, view: &View) -> bool {
-    if let Some(text) = work(&array.now["sync"], view.width) {
+fn array(lines: &mut Vec<Line>, array: Option<Pair<'_, ArrayStatus>>, view: &View) -> bool {
+    let Some(array) = array else { return false };
+    if let Some(text) = SyncReport::of(&array.now.sync).map(|progress| work(&progress, view.width)) {
         push_text(lines, Style::Warn, "  ", &text, view);
     }
-    members::table(lines, array, view)
+    members::table(lines, members::of_array(array), view)
 }
 
 /// The line of a process that runs over the array: progress, speed, and time left.
-fn work(sync: &Value, width: usize) -> Option<String> {
-    let progress = SyncReport::of(sync)?;
+fn work(progress: &SyncReport<'_>, width: usize) -> String {
     let (action, percent) = (progress.action().escape_debug(), progress.share() * 100.0);
     let reported = format!("{percent:.1}%{}", progress.pace());
     let room = width.saturating_sub(reported.len() + 16).min(BAR);
     let full = (progress.share() * room as f64) as usize;
     let bar: String = (0..room).map(|at| if at < full { '=' } else { '.' }).collect();
-    Some(if room < 8 { format!("{action} {reported}") } else { format!("{action} [{bar}] {reported}") })
+    if room < 8 { format!("{action} {reported}") } else { format!("{action} [{bar}] {reported}") }
 }
 
 #[cfg(test)]

@@ -2,21 +2,21 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use serde_json::Value;
+use brindle_host::status::Report;
 
 /// Looks that are remembered.
 const MOST: usize = 200;
 
 /// Bytes read and written a second at the last looks, by process and name.
 #[derive(Debug, Default)]
-pub(super) struct History(HashMap<(u64, String), VecDeque<[f64; 2]>>);
+pub(super) struct History(HashMap<(u32, String), VecDeque<[f64; 2]>>);
 
 impl History {
-    fn key(report: &Value) -> (u64, String) {
-        (report["pid"].as_u64().unwrap_or(0), report["name"].as_str().unwrap_or("").to_owned())
+    fn key(report: &Report) -> (u32, String) {
+        (report.pid(), report.name().to_owned())
     }
 
-    pub(super) fn add(&mut self, report: &Value, rates: [f64; 2]) {
+    pub(super) fn add(&mut self, report: &Report, rates: [f64; 2]) {
         let last = self.0.entry(Self::key(report)).or_default();
         if last.len() == MOST {
             last.pop_front();
@@ -25,13 +25,13 @@ impl History {
     }
 
     /// Forgets arrays that are no longer served.
-    pub(super) fn keep(&mut self, reports: &[Value]) {
+    pub(super) fn keep(&mut self, reports: &[Report]) {
         let keys: Vec<_> = reports.iter().map(Self::key).collect();
         self.0.retain(|key, _| keys.contains(key));
     }
 
     /// The last looks, at most so many: bytes read (0) or written (1).
-    pub(super) fn of(&self, report: &Value, which: usize, most: usize) -> Vec<f64> {
+    pub(super) fn of(&self, report: &Report, which: usize, most: usize) -> Vec<f64> {
         let Some(all) = self.0.get(&Self::key(report)) else { return Vec::new() };
         all.iter().skip(all.len().saturating_sub(most)).map(|rates| rates[which]).collect()
     }
@@ -56,7 +56,7 @@ pub(super) fn bars(rates: &[f64], ascii: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use brindle_host::status::PoolStatus;
 
     #[test]
     fn bars_are_relative_to_the_most_and_nothing_is_none() {
@@ -67,7 +67,10 @@ mod tests {
 
     #[test]
     fn the_last_looks_are_remembered_of_what_is_still_served() {
-        let (a, b) = (json!({"pid": 1, "name": "a"}), json!({"pid": 1, "name": "b"}));
+        let of = |name: &str| {
+            Report::Pool(Box::new(PoolStatus { pid: 1, name: name.into(), ..PoolStatus::default() }))
+        };
+        let (a, b) = (of("a"), of("b"));
         let mut history = History::default();
         (0..MOST + 5).for_each(|n| history.add(&a, [n as f64, 0.0]));
         history.add(&b, [1.0, 2.0]);

@@ -1,8 +1,8 @@
 //! The table of an array's or a pool's members: state first, as many columns as there is room for.
 
-use serde_json::Value;
+use brindle_host::status::{ArrayStatus, DeviceStatus, IoStatus, PoolDevice, PoolFacts};
 
-use super::rates::{Pair, items, word};
+use super::rates::{Count, Pair, READS, WRITES, word};
 use super::style::{Line, Style, wrapped};
 use super::view::{Sort, View};
 use crate::base::units::Bytes;
@@ -17,22 +17,25 @@ const COLUMNS: [(&str, usize); 7] = [
     ("read in", 12),
     ("written in", 12),
 ];
+const READ: Count<IoStatus> = |io| Some(io.bytes_read);
+const WRITTEN: Count<IoStatus> = |io| Some(io.bytes_written);
+
 /// Where the latencies begin.
 const LATENCIES: usize = 5;
 const STATE: usize = 10;
 const ROLE: usize = 4;
 
-struct MemberRow<'a> {
+pub(super) struct MemberRow<'a> {
     state: String,
     role: String,
     name: String,
-    io: Pair<'a>,
+    /// None of a member that is not there.
+    io: Option<Pair<'a, IoStatus>>,
     notes: String,
 }
 
 /// The lines of all members of an array or a pool, and whether latencies are shown.
-pub(super) fn table(lines: &mut Vec<Line>, owner: Pair<'_>, view: &View) -> bool {
-    let mut members = members(owner);
+pub(super) fn table(lines: &mut Vec<Line>, mut members: Vec<MemberRow<'_>>, view: &View) -> bool {
     if members.is_empty() {
         return false;
     }
@@ -128,43 +131,56 @@ fn row(lines: &mut Vec<Line>, member: &MemberRow<'_>, columns: usize, beside: Op
 }
 
 fn cell(member: &MemberRow<'_>, column: usize) -> String {
-    let io = member.io;
+    let Some(io) = member.io else { return "-".to_owned() };
     match column {
-        0 => io.per_second("reads"),
-        1 => io.per_second("writes"),
-        2 => io.bytes_per_second("bytes_read"),
-        3 => io.bytes_per_second("bytes_written"),
-        4 => word(&io.now["errors"]),
-        5 => io.latency("read_latency"),
-        _ => io.latency("write_latency"),
+        0 => io.per_second(READS),
+        1 => io.per_second(WRITES),
+        2 => io.bytes_per_second(READ),
+        3 => io.bytes_per_second(WRITTEN),
+        4 => io.now.errors.to_string(),
+        5 => io.latency(|io| &io.read_latency),
+        _ => io.latency(|io| &io.write_latency),
     }
 }
 
-fn members(owner: Pair<'_>) -> Vec<MemberRow<'_>> {
-    let of = |(at, device): (usize, &Value)| MemberRow {
-        state: word(&device["state"]),
-        role: word(if device["role"].is_null() { &device["member"] } else { &device["role"] }),
-        name: word(&device["path"]),
-        io: owner.part(|owner| &owner["devices"][at]["io"]),
+/// The members of an array, then roles without one.
+pub(super) fn of_array(array: Pair<'_, ArrayStatus>) -> Vec<MemberRow<'_>> {
+    let of = |(at, device): (usize, &DeviceStatus)| MemberRow {
+        state: word(&device.state),
+        role: device.role.map_or_else(|| "-".to_owned(), |role| role.to_string()),
+        name: word(&device.path),
+        io: array.part(|array| Some(&array.devices.get(at)?.io)),
         notes: notes(device),
     };
-    let mut all: Vec<MemberRow<'_>> = items(&owner.now["devices"]).iter().enumerate().map(of).collect();
-    all.extend(items(&owner.now["missing"]).iter().map(|role| MemberRow {
+    let missing = array.now.missing.iter().map(|role| MemberRow {
         state: "missing".to_owned(),
-        role: word(role),
+        role: role.to_string(),
         name: "-".to_owned(),
-        io: Pair { now: &Value::Null, since: None },
+        io: None,
         notes: String::new(),
-    }));
-    all
+    });
+    array.now.devices.iter().enumerate().map(of).chain(missing).collect()
+}
+
+pub(super) fn of_pool(pool: Pair<'_, PoolFacts>) -> Vec<MemberRow<'_>> {
+    let of = |(at, device): (usize, &PoolDevice)| MemberRow {
+        state: word(&device.state),
+        role: word(&device.member),
+        name: device.path.as_deref().map_or_else(|| "-".to_owned(), word),
+        io: pool.part(|pool| pool.devices.get(at)?.io.as_ref()),
+        notes: notes_of_pools(device),
+    };
+    pool.now.devices.iter().enumerate().map(of).collect()
 }
 
 fn sort(members: &mut [MemberRow<'_>], by: Sort) {
-    let most = |member: &MemberRow<'_>, counts: &[&str]| -> f64 {
-        counts.iter().filter_map(|count| member.io.rate(count)).sum()
+    let most = |member: &MemberRow<'_>, counts: [Count<IoStatus>; 2]| -> f64 {
+        counts.into_iter().filter_map(|count| member.io?.rate(count)).sum()
     };
     let slowest = |member: &MemberRow<'_>| {
-        let answers = ["read_latency", "write_latency"].iter().filter_map(|of| member.io.latencies(of));
+        let read = member.io.and_then(|io| io.latencies(|io| &io.read_latency));
+        let written = member.io.and_then(|io| io.latencies(|io| &io.write_latency));
+        let answers = [read, written].into_iter().flatten();
         answers.map(|[_, most]| most).max().unwrap_or(0)
     };
     match by {
@@ -175,8 +191,8 @@ fn sort(members: &mut [MemberRow<'_>], by: Sort) {
             Style::Quiet => 3,
             _ => 2,
         }),
-        Sort::Requests => busiest_first(members, |member| most(member, &["reads", "writes"])),
-        Sort::Bytes => busiest_first(members, |member| most(member, &["bytes_read", "bytes_written"])),
+        Sort::Requests => busiest_first(members, |member| most(member, [READS, WRITES])),
+        Sort::Bytes => busiest_first(members, |member| most(member, [READ, WRITTEN])),
         Sort::Latency => members.sort_by_key(|member| std::cmp::Reverse(slowest(member))),
     }
 }
@@ -194,17 +210,26 @@ fn folder(members: &[MemberRow<'_>]) -> Option<String> {
 }
 
 /// Remarks about a member: everything out of the ordinary.
-fn notes(device: &Value) -> String {
-    let flags = items(&device["flags"]).iter().map(word);
-    let bad = device["bad_blocks"]["bytes"].as_u64().map(|bytes| format!("{} unreadable", Bytes(bytes)));
-    let waits = device["io"]["oldest"].as_f64().filter(|&seconds| seconds >= 1.0);
-    let waits = waits.map(|seconds| format!("no answer for {seconds:.0} s"));
-    let slower = device["slower"].as_u64().map(|times| format!("{times} times as slow as the others"));
-    let why = device["failure"]["why"].as_str().map(|why| why.escape_debug().to_string());
-    let wrong = device["wrong"]
-        .as_u64()
-        .filter(|places| *places > 0)
-        .map(|places| format!("{places} places found wrong"));
-    let notes: Vec<String> = flags.chain(slower).chain(bad).chain(wrong).chain(waits).chain(why).collect();
+fn notes(device: &DeviceStatus) -> String {
+    let flags = device.flags.iter().map(|flag| word(flag));
+    let bad = device.bad_blocks.as_ref().map(|bad| format!("{} unreadable", Bytes(bad.bytes)));
+    let slower = device.slower.map(|times| format!("{times} times as slow as the others"));
+    let why = device.failure.as_ref().map(|failure| word(&failure.why));
+    joined(flags.chain(slower).chain(bad).chain(waits(&device.io)).chain(why))
+}
+
+fn notes_of_pools(device: &PoolDevice) -> String {
+    let wrong = Some(device.wrong).filter(|places| *places > 0);
+    let wrong = wrong.map(|places| format!("{places} places found wrong"));
+    joined(wrong.into_iter().chain(device.io.as_ref().and_then(waits)))
+}
+
+fn waits(io: &IoStatus) -> Option<String> {
+    let waits = io.oldest.filter(|&seconds| seconds >= 1.0);
+    waits.map(|seconds| format!("no answer for {seconds:.0} s"))
+}
+
+fn joined(notes: impl Iterator<Item = String>) -> String {
+    let notes: Vec<String> = notes.collect();
     if notes.is_empty() { String::new() } else { format!("({})", notes.join(", ")) }
 }

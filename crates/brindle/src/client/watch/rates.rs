@@ -1,93 +1,232 @@
-//! Rates of the time between two reports: pure. A report comes over the control socket, so anything may be missing from it.
+//! Rates of the time between two reports: pure.
 
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use brindle_host::status::{
+    AbsentStatus, ArrayStatus, DeviceStatus, ExportStatus, IoStatus, PoolDevice, PoolFacts, PoolStatus,
+    Report,
+};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::base::sync::bytes_per_second;
 
 /// The reports of all servers that were asked, and when they came, counted from some moment.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Snapshot {
-    pub(super) reports: Vec<Value>,
+    pub(super) reports: Vec<Report>,
     pub(super) at: Duration,
 }
 
 /// The reports of all servers `now`, each array with `rates` of the time since `before`, and so each of its devices.
 pub(super) fn json(before: &Snapshot, now: &Snapshot) -> Value {
-    let with_rates = |report: &Value| {
-        let (mut reported, pair) = (report.clone(), Pair::of(report, Some(before), now));
-        let mut rates = pair.rates(&["requests", "bytes_read", "bytes_written", "errors"]);
-        rates["seconds"] = json!(pair.since.map(|(_, seconds)| seconds));
-        reported["rates"] = rates;
-        for owner in ["array", "pool"] {
-            if let Some(reported) = reported.get_mut(owner) {
-                device_rates(reported, pair.part(|report| &report[owner]));
-            }
-        }
-        for (at, nested) in
-            reported.get_mut("arrays").and_then(Value::as_array_mut).into_iter().flatten().enumerate()
-        {
-            device_rates(nested, pair.part(|report| &report["arrays"][at]));
-        }
-        reported
-    };
-    now.reports.iter().filter(|report| report.is_object()).map(with_rates).collect()
+    let of = |report| RatedReport::of(Pair::of(report, Some(before), now));
+    json!(now.reports.iter().map(of).collect::<Vec<_>>())
 }
 
-fn device_rates(reported: &mut Value, array: Pair<'_>) {
-    let devices = reported.get_mut("devices").and_then(Value::as_array_mut);
-    for (at, device) in devices.into_iter().flatten().enumerate().filter(|(_, device)| device.is_object()) {
-        let io = array.part(|array| &array["devices"][at]["io"]);
-        let mut rates = io.rates(&["reads", "writes", "bytes_read", "bytes_written", "errors"]);
-        for latency in ["read_latency", "write_latency"] {
-            rates[latency] = json!(io.latencies(latency));
+/// A report with rates. Fields behind a flattened status take the place of those of the same name in it.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum RatedReport<'a> {
+    Array {
+        #[serde(flatten)]
+        status: &'a ExportStatus,
+        array: RatedArray<'a>,
+        arrays: Vec<RatedArray<'a>>,
+        rates: ServedRates,
+    },
+    Pool {
+        #[serde(flatten)]
+        status: &'a PoolStatus,
+        pool: RatedPool<'a>,
+        rates: ServedRates,
+    },
+    Absent {
+        #[serde(flatten)]
+        status: &'a AbsentStatus,
+        rates: ServedRates,
+    },
+}
+
+impl<'a> RatedReport<'a> {
+    fn of(report: Pair<'a, Report>) -> Self {
+        let rates = ServedRates::of(report);
+        match report.now {
+            Report::Array(status) => {
+                let none = |now| Pair { now, since: None };
+                let of = |part: Option<Pair<'a, ArrayStatus>>, now| RatedArray::of(part.unwrap_or(none(now)));
+                let nested = status.arrays.iter().enumerate();
+                let nested =
+                    nested.map(|(at, now)| of(report.part(|report| report.array()?.arrays.get(at)), now));
+                let own = of(report.part(|report| Some(&report.array()?.array)), &status.array);
+                Self::Array { status, array: own, arrays: nested.collect(), rates }
+            }
+            Report::Pool(status) => {
+                let part = report.part(|report| Some(&report.pool()?.pool));
+                let pool = RatedPool::of(part.unwrap_or(Pair { now: &status.pool, since: None }));
+                Self::Pool { status, pool, rates }
+            }
+            Report::Absent(status) => Self::Absent { status, rates },
         }
-        device["rates"] = rates;
+    }
+}
+
+#[derive(Serialize)]
+struct RatedArray<'a> {
+    #[serde(flatten)]
+    array: &'a ArrayStatus,
+    devices: Vec<RatedDevice<'a, DeviceStatus>>,
+}
+
+impl<'a> RatedArray<'a> {
+    fn of(array: Pair<'a, ArrayStatus>) -> Self {
+        let io = |at: usize| array.part(|array| Some(&array.devices.get(at)?.io));
+        let devices = array.now.devices.iter().enumerate();
+        let devices = devices.map(|(at, device)| RatedDevice { device, rates: IoRates::of(io(at)) });
+        Self { array: array.now, devices: devices.collect() }
+    }
+}
+
+#[derive(Serialize)]
+struct RatedPool<'a> {
+    #[serde(flatten)]
+    pool: &'a PoolFacts,
+    devices: Vec<RatedDevice<'a, PoolDevice>>,
+}
+
+impl<'a> RatedPool<'a> {
+    fn of(pool: Pair<'a, PoolFacts>) -> Self {
+        let io = |at: usize| pool.part(|pool| pool.devices.get(at)?.io.as_ref());
+        let devices = pool.now.devices.iter().enumerate();
+        let devices = devices.map(|(at, device)| RatedDevice { device, rates: IoRates::of(io(at)) });
+        Self { pool: pool.now, devices: devices.collect() }
+    }
+}
+
+#[derive(Serialize)]
+struct RatedDevice<'a, T> {
+    #[serde(flatten)]
+    device: &'a T,
+    rates: IoRates,
+}
+
+/// Rates of requests.
+#[derive(Serialize)]
+struct ServedRates {
+    requests: Option<f64>,
+    bytes_read: Option<f64>,
+    bytes_written: Option<f64>,
+    errors: Option<f64>,
+    seconds: Option<f64>,
+}
+
+impl ServedRates {
+    fn of(report: Pair<'_, Report>) -> Self {
+        Self {
+            requests: report.rate(REQUESTS),
+            bytes_read: report.rate(BYTES_READ),
+            bytes_written: report.rate(BYTES_WRITTEN),
+            errors: report.rate(ERRORS),
+            seconds: report.since.map(|(_, seconds)| seconds),
+        }
+    }
+}
+
+/// Rates of a member's operations.
+#[derive(Default, Serialize)]
+struct IoRates {
+    reads: Option<f64>,
+    writes: Option<f64>,
+    bytes_read: Option<f64>,
+    bytes_written: Option<f64>,
+    errors: Option<f64>,
+    read_latency: Option<[u64; 2]>,
+    write_latency: Option<[u64; 2]>,
+}
+
+impl IoRates {
+    fn of(io: Option<Pair<'_, IoStatus>>) -> Self {
+        let Some(io) = io else { return Self::default() };
+        Self {
+            reads: io.rate(READS),
+            writes: io.rate(WRITES),
+            bytes_read: io.rate(|io| Some(io.bytes_read)),
+            bytes_written: io.rate(|io| Some(io.bytes_written)),
+            errors: io.rate(|io| Some(io.errors)),
+            read_latency: io.latencies(|io| &io.read_latency),
+            write_latency: io.latencies(|io| &io.write_latency),
+        }
+    }
+}
+
+/// A count of something that is reported; `None` where there is none of it.
+pub(super) type Count<T> = fn(&T) -> Option<u64>;
+
+pub(super) const REQUESTS: Count<Report> =
+    |report| served(report, |array| array.requests, |pool| pool.requests);
+pub(super) const BYTES_READ: Count<Report> =
+    |report| served(report, |array| array.bytes_read, |pool| pool.bytes_read);
+pub(super) const BYTES_WRITTEN: Count<Report> =
+    |report| served(report, |array| array.bytes_written, |pool| pool.bytes_written);
+pub(super) const ERRORS: Count<Report> = |report| served(report, |array| array.errors, |pool| pool.errors);
+pub(super) const READS: Count<IoStatus> = |io| Some(io.reads);
+pub(super) const WRITES: Count<IoStatus> = |io| Some(io.writes);
+
+fn served(report: &Report, array: fn(&ExportStatus) -> u64, pool: fn(&PoolStatus) -> u64) -> Option<u64> {
+    match report {
+        Report::Array(status) => Some(array(status)),
+        Report::Pool(status) => Some(pool(status)),
+        Report::Absent(_) => None,
     }
 }
 
 /// A part of a report, and that part of an earlier report with the seconds between them.
-#[derive(Clone, Copy)]
-pub(super) struct Pair<'a> {
-    pub(super) now: &'a Value,
-    pub(super) since: Option<(&'a Value, f64)>,
+#[derive(Debug)]
+pub(super) struct Pair<'a, T> {
+    pub(super) now: &'a T,
+    pub(super) since: Option<(&'a T, f64)>,
 }
 
-impl<'a> Pair<'a> {
+impl<T> Clone for Pair<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Pair<'_, T> {}
+
+impl<'a> Pair<'a, Report> {
     /// A report of `now`, with the same server's last report of the same array.
-    pub(super) fn of(report: &'a Value, before: Option<&'a Snapshot>, now: &Snapshot) -> Self {
-        let is_it = |other: &&Value| other["pid"] == report["pid"] && other["name"] == report["name"];
+    pub(super) fn of(report: &'a Report, before: Option<&'a Snapshot>, now: &Snapshot) -> Self {
+        let is_it = |other: &&Report| other.pid() == report.pid() && other.name() == report.name();
         let earlier = before.and_then(|before| Some((before.reports.iter().find(is_it)?, before.at)));
         let since = earlier.map(|(earlier, at)| (earlier, now.at.saturating_sub(at).as_secs_f64()));
         Self { now: report, since }
     }
+}
 
-    /// How much counts have grown a second.
-    fn rates(self, counts: &[&str]) -> Value {
-        counts.iter().map(|&count| (count.to_owned(), json!(self.rate(count)))).collect::<Map<_, _>>().into()
-    }
-
-    pub(super) fn part(self, part: impl Fn(&'a Value) -> &'a Value) -> Self {
-        Self { now: part(self.now), since: self.since.map(|(before, seconds)| (part(before), seconds)) }
+impl<'a, T> Pair<'a, T> {
+    pub(super) fn part<U>(self, part: impl Fn(&'a T) -> Option<&'a U>) -> Option<Pair<'a, U>> {
+        let since = self.since.and_then(|(before, seconds)| Some((part(before)?, seconds)));
+        Some(Pair { now: part(self.now)?, since })
     }
 
     /// How much a count has grown a second; `None` if that is not known.
-    pub(super) fn rate(self, count: &str) -> Option<f64> {
+    pub(super) fn rate(self, count: Count<T>) -> Option<f64> {
         let (before, seconds) = self.since?;
-        let grown = self.now[count].as_u64()?.checked_sub(before[count].as_u64()?)?;
+        let grown = count(self.now)?.checked_sub(count(before)?)?;
         (seconds > 0.0).then(|| grown as f64 / seconds)
     }
 
-    pub(super) fn per_second(self, count: &str) -> String {
+    pub(super) fn per_second(self, count: Count<T>) -> String {
         self.rate(count).map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}"))
     }
 
-    pub(super) fn bytes_per_second(self, count: &str) -> String {
+    pub(super) fn bytes_per_second(self, count: Count<T>) -> String {
         self.rate(count).map_or_else(|| "-".to_owned(), bytes_per_second)
     }
 
-    pub(super) fn latency(self, histogram: &str) -> String {
+    pub(super) fn latency(self, histogram: fn(&T) -> &[u64]) -> String {
         match self.latencies(histogram) {
             Some([half, most]) => format!("{}/{}", micros(half), micros(most)),
             None => "-".to_owned(),
@@ -95,18 +234,13 @@ impl<'a> Pair<'a> {
     }
 
     /// Below which power of two of microseconds most answers of the time between came: half of them, and 99 of 100.
-    pub(super) fn latencies(self, histogram: &str) -> Option<[u64; 2]> {
-        let counts = |report: &Value| -> Vec<u64> {
-            let counts = report[histogram].as_array().into_iter().flatten();
-            counts.map(|count| count.as_u64().unwrap_or(0)).collect()
-        };
-        let mut answers = counts(self.now);
-        if let Some((before, _)) = self.since {
-            let before = counts(before);
-            answers.iter_mut().zip(before).for_each(|(now, before)| *now = now.saturating_sub(before));
-        }
+    pub(super) fn latencies(self, histogram: fn(&T) -> &[u64]) -> Option<[u64; 2]> {
+        let (before, _) = self.since?;
+        let mut answers = histogram(self.now).to_vec();
+        let before = histogram(before);
+        answers.iter_mut().zip(before).for_each(|(now, before)| *now = now.saturating_sub(*before));
         let all: u64 = answers.iter().sum();
-        if all == 0 || self.since.is_none() {
+        if all == 0 {
             return None;
         }
         let below = |share: u64| {
@@ -130,14 +264,7 @@ pub(super) fn micros(micros: u64) -> String {
     }
 }
 
-pub(super) fn items(list: &Value) -> &[Value] {
-    list.as_array().map_or(&[], Vec::as_slice)
-}
-
-pub(super) fn word(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.escape_debug().to_string(),
-        Value::Null => "-".to_owned(),
-        other => other.to_string(),
-    }
+/// Text of a report as it can be shown on a terminal.
+pub(super) fn word(text: &str) -> String {
+    text.escape_debug().to_string()
 }

@@ -9,14 +9,17 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use brindle_host::opening::Tuning;
+use brindle_host::status::{PoolFacts, PoolStatus, Report, VolumeFacts};
 use brindle_io::device::DeviceAccess;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use crate::base::failure::Failure;
 use crate::base::units::Bytes;
 use crate::base::{report, runtime};
-use crate::client::ask::{Target, ask, status_of_all, stop_here};
-use crate::client::control::{Request, Response};
+use crate::client::ask::{self, Target, stop_here};
+use crate::client::control::{Answer, Request};
+use crate::client::status::text_of_pool;
 use crate::devices::pools::{Alone, PoolReport};
 use crate::flags::cli::{Pool, PoolCommand, PoolDestroy, PoolReportArgs};
 pub(crate) use volume::volume;
@@ -27,11 +30,9 @@ pub(crate) fn pool(args: &Pool) -> Result<(), Failure> {
         PoolCommand::Create(args) => create::create(args),
         PoolCommand::Status(args) => {
             let pools = reports(args)?;
-            let text = |pools: &[Value]| {
-                pools.iter().map(crate::client::status::text).collect::<Vec<_>>().join("\n")
-            };
+            let served: Vec<String> = pools.iter().filter_map(Shown::status).map(text_of_pool).collect();
             if args.stopped.members.is_empty() {
-                return show(args.json, &pools, || text(&pools));
+                return show(args.json, &pools, || served.join("\n"));
             }
             let alone = Alone::open(&args.stopped.members, DeviceAccess::Read, Tuning::USUAL)?;
             let report = PoolReport::of(&alone.opened);
@@ -45,64 +46,90 @@ pub(crate) fn pool(args: &Pool) -> Result<(), Failure> {
     }
 }
 
-fn show(json: bool, pools: &[Value], text: impl FnOnce() -> String) -> Result<(), Failure> {
+/// A pool that is served, or one whose members were given.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum Shown {
+    Served(Box<PoolStatus>),
+    Alone { name: String, volumes: Vec<VolumeFacts>, pool: Box<PoolReport> },
+}
+
+impl Shown {
+    fn name(&self) -> &str {
+        match self {
+            Self::Served(status) => &status.name,
+            Self::Alone { name, .. } => name,
+        }
+    }
+
+    fn facts(&self) -> &PoolFacts {
+        match self {
+            Self::Served(status) => &status.pool,
+            Self::Alone { pool, .. } => pool.facts(),
+        }
+    }
+
+    fn volumes(&self) -> &[VolumeFacts] {
+        match self {
+            Self::Served(status) => &status.volumes,
+            Self::Alone { volumes, .. } => volumes,
+        }
+    }
+
+    fn status(&self) -> Option<&PoolStatus> {
+        match self {
+            Self::Served(status) => Some(status),
+            Self::Alone { .. } => None,
+        }
+    }
+}
+
+fn show(json: bool, pools: &[Shown], text: impl FnOnce() -> String) -> Result<(), Failure> {
     match (json, pools.is_empty()) {
-        (true, _) => report::print_json(&pools),
+        // In the order of a report that comes over the control socket.
+        (true, _) => report::print_json(&json!(pools)),
         (false, true) => report::print("no pool is served\n"),
         (false, false) => report::print(&text()),
     }
 }
 
 /// A pool in a line, as `zpool list` has it.
-fn line(report: &Value) -> String {
-    let pool = &report["pool"];
-    let bytes = |field: &str| Bytes(pool[field].as_u64().unwrap_or(0)).to_string();
-    let state = pool["state"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    format!(
-        "{}  {} to be sold, {} sold, {} stored  {}\n",
-        report["name"].as_str().unwrap_or("-"),
-        bytes("capacity"),
-        bytes("sold"),
-        bytes("stored"),
-        state.collect::<Vec<_>>().join(", ")
-    )
+fn line(shown: &Shown) -> String {
+    let PoolFacts { capacity, sold, stored, state, .. } = shown.facts();
+    let [capacity, sold, stored] = [*capacity, *sold, *stored].map(Bytes);
+    let (name, state) = (shown.name(), state.join(", "));
+    format!("{name}  {capacity} to be sold, {sold} sold, {stored} stored  {state}\n")
 }
 
 /// Reports of the pools that are meant: served ones, or that of the members that were given.
-pub(super) fn reports(args: &PoolReportArgs) -> Result<Vec<Value>, Failure> {
+pub(super) fn reports(args: &PoolReportArgs) -> Result<Vec<Shown>, Failure> {
     if !args.stopped.members.is_empty() {
         let alone = Alone::open(&args.stopped.members, DeviceAccess::Read, Tuning::USUAL)?;
         refuse_other(alone.opened.pool.label().name.as_str(), args.name.as_deref())?;
         let name = alone.opened.pool.label().name.clone();
-        let report = serde_json::to_value(PoolReport::of(&alone.opened)).unwrap_or_default();
-        return Ok(vec![json!({"name": name, "volumes": report["volumes"], "pool": report})]);
+        let pool = Box::new(PoolReport::of(&alone.opened));
+        return Ok(vec![Shown::Alone { name, volumes: pool.volumes().to_vec(), pool }]);
     }
     let folder = runtime::folder(args.runtime.folder())?;
-    match &args.name {
-        Some(name) => Ok(vec![served(&folder, name)?.1]),
-        None => Ok(all(&folder).into_iter().map(|(_, report)| report).collect()),
-    }
+    let pools = match &args.name {
+        Some(name) => vec![served(&folder, name)?],
+        None => all(&folder),
+    };
+    Ok(pools.into_iter().map(|status| Shown::Served(Box::new(status))).collect())
 }
 
-/// All pools that are served here, each with its server.
-fn all(folder: &Path) -> Vec<(String, Value)> {
-    let pools = status_of_all(folder).into_iter().flat_map(|(server, answer)| {
-        let reports = match answer {
-            Ok(Response::Report(reported)) => report::of_arrays(&reported).to_vec(),
-            _ => Vec::new(),
-        };
-        reports
-            .into_iter()
-            .filter(|report| report["pool"].is_object())
-            .map(move |report| (server.clone(), report))
+/// All pools that are served here.
+fn all(folder: &Path) -> Vec<PoolStatus> {
+    let pools = ask::reports(folder).into_iter().filter_map(|report| match report {
+        Report::Pool(status) => Some(*status),
+        Report::Array(_) | Report::Absent(_) => None,
     });
     pools.collect()
 }
 
-/// The pool of that name, and its server.
-pub(super) fn served(folder: &Path, name: &str) -> Result<(String, Value), Failure> {
-    let found = all(folder).into_iter().find(|(_, report)| report["name"] == *name);
-    found.ok_or_else(|| {
+/// The pool of that name.
+pub(super) fn served(folder: &Path, name: &str) -> Result<PoolStatus, Failure> {
+    all(folder).into_iter().find(|status| status.name == name).ok_or_else(|| {
         Failure::NoServer(format!(
             "no server in {} has a pool '{name}': serve it, or give its members with --array",
             folder.display()
@@ -126,11 +153,11 @@ fn destroy(args: &PoolDestroy) -> Result<(), Failure> {
         if !args.force {
             refuse_open(&folder, &args.name)?;
         }
-        let (server, report) = served(&folder, &args.name)?;
-        let here = report::folder(&report);
-        let paths = report["pool"]["devices"].as_array().into_iter().flatten();
-        let paths = paths.filter_map(|device| device["path"].as_str()).map(|path| here.join(path)).collect();
-        stop_here(&folder, &Target { server, array: Some(args.name.clone()) })?;
+        let status = served(&folder, &args.name)?;
+        let here = status.folder.as_deref().unwrap_or(Path::new("."));
+        let paths = status.pool.devices.iter().filter_map(|device| device.path.as_ref());
+        let paths = paths.map(|path| here.join(path)).collect();
+        stop_here(&folder, &Target::of(&status.server, Some(&args.name)))?;
         paths
     } else {
         args.pool.stopped.members.clone()
@@ -158,9 +185,8 @@ fn destroy(args: &PoolDestroy) -> Result<(), Failure> {
 /// Refuses to destroy a pool of which clients have volumes open.
 fn refuse_open(folder: &Path, name: &str) -> Result<(), Failure> {
     let clients = || {
-        let (_, report) = served(folder, name)?;
-        let devices = report["devices"].as_array().map_or(0, Vec::len) as u64;
-        Ok::<_, Failure>(report["connections"].as_u64().unwrap_or(0).max(devices))
+        let status = served(folder, name)?;
+        Ok::<_, Failure>(status.connections.max(status.devices.len()))
     };
     // The end of a connection may be on its way.
     let begun = Instant::now();
@@ -179,6 +205,6 @@ fn refuse_open(folder: &Path, name: &str) -> Result<(), Failure> {
 }
 
 /// Asks the server of a pool, which answers with how the pool is.
-pub(super) fn order(folder: &Path, server: &str, request: &Request) -> Result<Value, Failure> {
-    ask(folder, server, request)
+pub(super) fn order(folder: &Path, server: &str, request: &Request) -> Result<Answer<Report>, Failure> {
+    ask::ask(folder, server, request)
 }

@@ -1,9 +1,10 @@
 //! `brindle volume`: volumes of a pool that is served, or of one that is not.
 
+use brindle_host::status::VolumeFacts;
 use brindle_pool::{Pool, PoolChangeError, check_name};
 use serde_json::{Value, json};
 
-use super::{order, refuse_other, reports, served};
+use super::{Shown, order, refuse_other, reports, served};
 use crate::base::failure::Failure;
 use crate::base::units::Bytes;
 use crate::base::{report, runtime};
@@ -30,8 +31,9 @@ fn tell(json: bool, reported: &Value, text: &str) -> Result<(), Failure> {
 /// Asks the server of the pool to do it.
 fn ask_server(runtime: &Runtime, pool: &str, ask: Ask) -> Result<Value, Failure> {
     let folder = runtime::folder(runtime.folder())?;
-    let (server, _) = served(&folder, pool)?;
-    order(&folder, &server, &ask.into())
+    let server = served(&folder, pool)?.server;
+    // As it was told.
+    Ok(json!(order(&folder, &server, &ask.into())?))
 }
 
 /// Changes a pool that nobody serves. It is left as it was, if `check` refuses that.
@@ -68,24 +70,18 @@ fn create(args: &VolumeCreate) -> Result<(), Failure> {
 
 fn list(args: &PoolReportArgs) -> Result<(), Failure> {
     let pools = reports(args)?;
-    let volumes = pools.iter().flat_map(|report| {
-        let pool = report["name"].as_str().unwrap_or("-").to_owned();
-        let volumes = report["volumes"].as_array().into_iter().flatten();
-        volumes.map(move |volume| {
-            let name = format!("{pool}/{}", volume["name"].as_str().unwrap_or("-"));
-            let mut reported = volume.clone();
-            reported["name"] = json!(name);
-            reported
-        })
-    });
-    let volumes: Vec<Value> = volumes.collect();
-    if args.json {
-        return report::print_json(&volumes);
-    }
-    let line = |volume: &Value| {
-        let size = Bytes(volume["size"].as_u64().unwrap_or(0));
-        format!("{}  {size}\n", volume["name"].as_str().unwrap_or("-"))
+    let of = |shown: &Shown| {
+        let full = |volume: &VolumeFacts| VolumeFacts {
+            name: format!("{}/{}", shown.name(), volume.name),
+            ..volume.clone()
+        };
+        shown.volumes().iter().map(full).collect::<Vec<_>>()
     };
+    let volumes: Vec<VolumeFacts> = pools.iter().flat_map(of).collect();
+    if args.json {
+        return report::print_json(&json!(volumes));
+    }
+    let line = |volume: &VolumeFacts| format!("{}  {}\n", volume.name, Bytes(volume.size));
     report::print(&volumes.iter().map(line).collect::<String>())
 }
 

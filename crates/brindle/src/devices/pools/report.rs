@@ -38,9 +38,17 @@ impl PoolReport {
         }
     }
 
+    pub(crate) fn facts(&self) -> &PoolFacts {
+        &self.facts
+    }
+
+    pub(crate) fn volumes(&self) -> &[VolumeFacts] {
+        &self.volumes
+    }
+
     /// Whether some redundancy is missing.
     pub(crate) fn is_degraded(&self) -> bool {
-        self.facts.state.contains(&"degraded")
+        self.facts.state.iter().any(|state| state == "degraded")
     }
 
     pub(crate) fn text(&self) -> String {

@@ -6,7 +6,6 @@ use brindle_host::Configured;
 use brindle_host::opening::{Config, VolumeOpening};
 
 use super::{is_pool, means};
-use crate::base::report;
 use crate::client::ask;
 use crate::devices::scan::{Findable, Scanned};
 
@@ -71,9 +70,8 @@ pub(super) fn takes(all: &mut Vec<Configured>, found: &Findable) {
 /// The words for what another server has.
 pub(super) fn elsewhere(folder: &Path, uuid: &str) -> String {
     let reports = ask::reports(folder);
-    let Some(report) = reports.iter().find(|report| report::uuid(report) == Some(uuid)) else {
+    let Some(report) = reports.iter().find(|report| report.served_uuid() == Some(uuid)) else {
         return "another server has it".to_owned();
     };
-    let server = report["server"].as_str().or_else(|| report["name"].as_str()).unwrap_or_default();
-    format!("another server has it: '{}' (process {})", server.escape_debug(), report["pid"])
+    format!("another server has it: '{}' (process {})", report.server().escape_debug(), report.pid())
 }

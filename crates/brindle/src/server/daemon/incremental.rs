@@ -1,5 +1,6 @@
 //! `brindle incremental`: hands a device that has appeared to the daemon, as a udev rule does.
 
+use brindle_host::Changed;
 use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::time::Duration;
@@ -7,7 +8,6 @@ use std::time::Duration;
 use brindle_format::md::display_uuid;
 use brindle_io::device::DeviceAccess;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::Meant;
 use crate::base::failure::Failure;
@@ -99,18 +99,18 @@ fn hand_over(args: &Incremental) -> Result<Report, Failure> {
         let why = own.and_then(|found| meant.foreign(found));
         return Ok(Report { why, ..end(Outcome::Foreign, Vec::new())? });
     }
-    let answer = ask::ask(&folder, &config.name, &Ask::Incremental { uuid: uuid.clone() }.into())?;
-    let words = answer["changed"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    end(Outcome::Started, words.map(str::to_owned).collect())
+    let request = Ask::Incremental { uuid: uuid.clone() }.into();
+    let Changed { changed } = ask::ask::<Changed>(&folder, &config.name, &request)?.into_read();
+    end(Outcome::Started, changed)
 }
 
 /// The step by which an array that is served gets the device back, if it does without it.
 fn next(args: &Incremental, folder: &Path, uuid: &str) -> Option<String> {
     let reports = ask::reports(folder);
-    let report = reports.iter().find(|report| report::uuid(report) == Some(uuid))?;
-    let (own, here) = (real(&args.device), report::folder(report));
+    let report = reports.iter().find(|report| report.served_uuid() == Some(uuid))?;
+    let (own, here) = (real(&args.device), report.folder().unwrap_or(Path::new(".")));
     let flags = next_step::runtime_flag(args.runtime.folder());
-    let restart = restart(args, report["pid"].as_u64(), &flags);
+    let restart = restart(args, Some(report.pid().into()), &flags);
     let device = absolute(&args.device).display().to_string();
     next_step::back(report, (&flags, &restart), &device, |path| real(&here.join(path)) == own)
 }

@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use brindle_host::opening::{Config, VolumeOpening};
 
+use brindle_host::Changed;
+
 use crate::base::failure::Failure;
 use crate::base::{report, runtime};
 use crate::client::ask::{self, Target};
@@ -245,12 +247,11 @@ fn means(volume: &VolumeOpening, found: &Findable) -> bool {
 pub(crate) fn reload(args: &Reload) -> Result<(), Failure> {
     let folder = runtime::folder(args.runtime.folder())?;
     let Target { server, .. } = Target::meant(&folder, args.server.as_deref())?;
-    let answer = ask::ask(&folder, &server, &Ask::Reload.into())?;
+    let answer = ask::ask::<Changed>(&folder, &server, &Ask::Reload.into())?;
     if args.json {
         return report::print_json(&answer);
     }
-    let words = answer["changed"].as_array().into_iter().flatten().filter_map(serde_json::Value::as_str);
-    let lines: Vec<String> = words.map(|words| format!("{words}\n")).collect();
+    let lines: Vec<String> = answer.changed.iter().map(|words| format!("{words}\n")).collect();
     report::print(&if lines.is_empty() { format!("{server}: nothing has changed\n") } else { lines.concat() })
 }
 

@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 
 use brindle_format::md::split_name;
 use brindle_host::opening::{Config, Listen, Permission, VolumeOpening};
-use serde_json::Value;
+use brindle_host::status::{ExportStatus, PoolStatus, Report};
 
 use crate::base::failure::Failure;
 use crate::base::path::real;
-use crate::base::report;
 use crate::client::ask;
-use crate::client::control::{Ask, Response};
+use crate::client::control::{Answer, Ask, Response};
 use crate::devices::scan::covers;
 use crate::devices::world;
 use crate::flags::cli::NbdUri;
@@ -32,16 +31,18 @@ pub(super) fn written(folder: &Path) -> Result<Written, Failure> {
     let (before, mut remarks) = of_servers(folder);
     let mut config =
         Config { homehost: Some("none".to_owned()), arrays: Vec::new(), pools: Vec::new(), ..before.clone() };
-    let served: Vec<&Value> = reports.iter().filter(|report| report["not_served"].is_null()).collect();
+    let served: Vec<&Report> = reports.iter().filter(|report| !report.is_absent()).collect();
     let mut devices = Vec::new();
     for report in &served {
-        let here = report::folder(report);
-        if report["pool"].is_object() {
-            config.pools.push(pool(report, &before.pools));
-        } else {
-            config.arrays.push(array(report, here, &before.arrays));
+        let here = report.folder().unwrap_or(Path::new("."));
+        match report {
+            Report::Pool(status) => config.pools.push(pool(status, &before.pools)),
+            Report::Array(status) => {
+                config.arrays.push(array(status, here, &before.arrays));
+                remarks.extend(nested(status).into_iter().chain(renamed(status)));
+            }
+            Report::Absent(_) => {}
         }
-        remarks.extend(nested(report).into_iter().chain(renamed(report)));
         devices.extend(members(report).map(|path| here.join(path)));
     }
     remarks.extend(absent(&before.arrays, &config.arrays).chain(absent(&before.pools, &config.pools)));
@@ -50,7 +51,7 @@ pub(super) fn written(folder: &Path) -> Result<Written, Failure> {
         config.exports.nbd = addresses;
     }
     // Each volume has its own limits. Limits for all would be given to volumes that have none.
-    if served.iter().any(|report| report["limits"].is_null()) {
+    if served.iter().any(|report| report.limits().is_none()) {
         config.exports.limits = None;
     }
     if let Some(iscsi) = &mut config.exports.iscsi
@@ -68,18 +69,20 @@ pub(super) fn written(folder: &Path) -> Result<Written, Failure> {
 }
 
 /// The remark on an array that has arrays for members.
-fn nested(report: &Value) -> Option<String> {
-    report["arrays"].as_array().filter(|nested| !nested.is_empty())?;
-    let name = report["name"].as_str().unwrap_or_default().escape_debug();
+fn nested(status: &ExportStatus) -> Option<String> {
+    if status.arrays.is_empty() {
+        return None;
+    }
+    let name = status.name.escape_debug();
     Some(format!("{name} has arrays for members, which a daemon does not find: `brindle serve` serves it"))
 }
 
 /// The remark on an array that a server calls by another name than its own, which a daemon does not.
-fn renamed(report: &Value) -> Option<String> {
-    let (name, full) = (report["name"].as_str()?, report["array"]["name"].as_str()?);
-    let (_, own) = split_name(full);
-    let uuid = report["array"]["uuid"].as_str()?.replace(':', "-");
-    (name != own && name != uuid).then(|| {
+fn renamed(status: &ExportStatus) -> Option<String> {
+    let name = &status.name;
+    let (_, own) = split_name(&status.array.facts.name);
+    let uuid = status.array.facts.uuid.replace(':', "-");
+    (name != own && *name != uuid).then(|| {
         let (name, own) = (name.escape_debug(), own.escape_debug());
         format!("{name} is called {own} by a daemon, which is the name of its export: `brindle update --update name --name {name}` makes it the array's own")
     })
@@ -100,29 +103,25 @@ fn absent(before: &[VolumeOpening], now: &[VolumeOpening]) -> impl Iterator<Item
 }
 
 /// Places where NBD clients come, each once.
-fn nbd(served: &[&Value]) -> Vec<Listen> {
+fn nbd(served: &[&Report]) -> Vec<Listen> {
     let mut places: Vec<Listen> = Vec::new();
-    for uri in served.iter().filter_map(|report| report["nbd"].as_array()).flatten() {
-        places.extend(uri.as_str().and_then(place).filter(|place| !places.contains(place)));
+    for uri in served.iter().flat_map(|report| report.nbd()) {
+        places.extend(place(uri).filter(|place| !places.contains(place)));
     }
     places
 }
 
 /// HOST:PORT of all portals.
-fn portals(reports: &[Value]) -> BTreeSet<String> {
-    let of = |report: &Value| {
-        let uris = report["iscsi"]["addresses"].as_array().or_else(|| report["iscsi"].as_array()).cloned();
-        uris.unwrap_or_default()
-    };
-    let portal = |uri: &Value| Some(uri.as_str()?.strip_prefix("iscsi://")?.split_once('/')?.0.to_owned());
-    reports.iter().flat_map(of).filter_map(|uri| portal(&uri)).collect()
+fn portals(reports: &[Report]) -> BTreeSet<String> {
+    let portal = |uri: &String| Some(uri.strip_prefix("iscsi://")?.split_once('/')?.0.to_owned());
+    reports.iter().flat_map(Report::iscsi).filter_map(portal).collect()
 }
 
 /// The settings in force: of several servers the first one's, with the volumes and addresses of all.
 fn of_servers(folder: &Path) -> (Config, Vec<String>) {
-    let answers = ask::ask_all(folder, &Ask::Settings.into()).into_iter();
+    let answers = ask::ask_all::<Config>(folder, &Ask::Settings.into()).into_iter();
     let config = |answer| match answer {
-        Ok(Response::Report(settings)) => serde_json::from_value::<Config>(settings).ok(),
+        Ok(Response::Report(settings)) => Some(Answer::into_read(settings)),
         _ => None,
     };
     let (mut servers, mut remarks) = (Vec::new(), Vec::new());
@@ -176,39 +175,39 @@ fn how(config: &Config) -> Config {
     }
 }
 
-/// The entry that settings had for a volume, or a new one, called as a report has it.
-fn entry(report: &Value, of: &Value, before: &[VolumeOpening]) -> VolumeOpening {
-    let word = |of: &Value, field: &str| of[field].as_str().map(str::to_owned);
-    let (name, uuid) = (word(report, "name"), word(of, "uuid"));
-    let means = |entry: &&VolumeOpening| {
-        entry.means(name.as_deref().unwrap_or_default(), uuid.as_deref().unwrap_or_default())
-    };
-    let own = before.iter().find(means).cloned().unwrap_or_default();
-    let limits = serde_json::from_value(report["limits"].clone()).ok().flatten();
-    let is_read_only = of["state"].as_array().into_iter().flatten().any(|word| *word == "read-only");
-    let waits = report["waits_for"].as_array().is_some_and(|waits| !waits.is_empty());
-    let access = (is_read_only && !waits).then_some(Permission::ReadOnly);
-    let withdrawn = report["exported"] == false;
-    VolumeOpening { name, uuid, access, limits, withdrawn, ..own }
+/// The entry that settings had for a volume, or a new one.
+fn entry(name: &str, uuid: &str, before: &[VolumeOpening]) -> VolumeOpening {
+    let own = before.iter().find(|entry| entry.means(name, uuid)).cloned().unwrap_or_default();
+    VolumeOpening { name: Some(name.to_owned()), uuid: Some(uuid.to_owned()), ..own }
 }
 
-fn pool(report: &Value, before: &[VolumeOpening]) -> VolumeOpening {
-    let attach = report["devices"].as_array().is_some_and(|devices| !devices.is_empty());
-    VolumeOpening { attach, ..entry(report, &report["pool"], before) }
+fn pool(status: &PoolStatus, before: &[VolumeOpening]) -> VolumeOpening {
+    let is_read_only = status.pool.state.iter().any(|word| word == "read-only");
+    VolumeOpening {
+        attach: !status.devices.is_empty(),
+        access: (is_read_only && status.waits_for.is_empty()).then_some(Permission::ReadOnly),
+        limits: status.limits,
+        withdrawn: !status.exported,
+        ..entry(&status.name, &status.pool.uuid, before)
+    }
 }
 
-fn array(report: &Value, here: &Path, before: &[VolumeOpening]) -> VolumeOpening {
-    let bitmap = report["array"]["bitmap"]["file"].as_str().map(|file| here.join(file));
-    let attach = report["device"].is_string();
-    VolumeOpening { attach, bitmap, ..entry(report, &report["array"], before) }
+fn array(status: &ExportStatus, here: &Path, before: &[VolumeOpening]) -> VolumeOpening {
+    let bitmap = status.array.bitmap.as_ref().and_then(|bitmap| bitmap.file.as_ref());
+    VolumeOpening {
+        attach: status.device.is_some(),
+        bitmap: bitmap.map(|file| here.join(file)),
+        access: status.array.state.contains(&"read-only").then_some(Permission::ReadOnly),
+        limits: status.limits,
+        withdrawn: !status.exported,
+        ..entry(&status.name, &status.array.facts.uuid, before)
+    }
 }
 
 /// Names of all devices of a report, also of devices that its array or pool does without.
-fn members(report: &Value) -> impl Iterator<Item = &str> {
-    let lists = [&report["array"]["devices"], &report["pool"]["devices"], &report["left_out"]];
-    let nested = report["arrays"].as_array().into_iter().flatten().map(|nested| &nested["devices"]);
-    let devices = lists.into_iter().chain(nested).filter_map(Value::as_array).flatten();
-    devices.filter_map(|device| device["path"].as_str())
+fn members(report: &Report) -> impl Iterator<Item = &str> {
+    let devices = report.devices().into_iter().map(|(path, _)| path);
+    devices.chain(report.left_out().iter().map(|left_out| &*left_out.path))
 }
 
 /// Where an NBD client comes, whether by TLS or not.

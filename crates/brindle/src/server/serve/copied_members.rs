@@ -5,11 +5,11 @@
 use std::path::Path;
 
 use brindle_format::md::display_uuid;
+use brindle_host::Volumes;
+use brindle_host::status::Report;
 use brindle_volume::Volume;
-use serde_json::Value;
 
 use crate::base::failure::Failure;
-use crate::base::report;
 use crate::client::ask;
 use crate::client::control::Response;
 use crate::devices::host::{Host, Hosted};
@@ -30,22 +30,22 @@ pub(super) fn refuse(folder: &Path, host: &Host, unserved: &Unserved) -> Result<
 }
 
 fn refuse_one(
-    others: &[(String, Result<Response, Failure>)],
+    others: &[(String, Result<Response<Volumes>, Failure>)],
     hosted: &Hosted,
     several: bool,
 ) -> Result<(), Failure> {
     for (server, answer) in others {
         let Ok(Response::Report(reported)) = answer else { continue };
-        for report in report::of_arrays(reported) {
+        for report in reported.all() {
             refuse_copy(server, report, hosted)?;
             let name = &hosted.name;
             // Between servers of one array each the control socket tells.
-            if report["name"] == **name && report["not_served"].is_null() && (reported.is_array() || several)
-            {
+            let has_several = matches!(**reported, Volumes::List(_));
+            if report.name() == name && !report.is_absent() && (has_several || several) {
                 return Err(Failure::Refused(format!(
                     "'{server}' (process {}) serves an array named '{name}': stop that, or serve this one by itself, \
                      with another --name",
-                    report["pid"]
+                    report.pid()
                 )));
             }
         }
@@ -53,18 +53,17 @@ fn refuse_one(
     Ok(())
 }
 
-fn refuse_copy(server: &str, report: &Value, hosted: &Hosted) -> Result<(), Failure> {
+fn refuse_copy(server: &str, report: &Report, hosted: &Hosted) -> Result<(), Failure> {
     let uuid = display_uuid(hosted.found.assembly.uuid).to_string();
     let writes = !hosted.array.limits().read_only;
-    let array = &report["array"];
-    let read_only =
-        array["state"].as_array().is_some_and(|words| words.iter().any(|word| word == "read-only"));
-    if array["uuid"] != *uuid || (read_only && !writes) {
+    let Some(status) = report.array() else { return Ok(()) };
+    let read_only = status.array.state.contains(&"read-only");
+    if status.array.facts.uuid != uuid || (read_only && !writes) {
         return Ok(());
     }
     let twin = format!(
         "'{server}' (process {}) serves an array of the same UUID {uuid}: one's members are copies of the other's",
-        report["pid"]
+        status.pid
     );
     if writes {
         return Err(Failure::Refused(format!(

@@ -31,7 +31,8 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use brindle_host::{Configured, Takeover};
+use brindle_host::status::Report;
+use brindle_host::{Configured, Takeover, Volumes};
 use brindle_io::uring::{self, HandedListener, ListenError, ListenerPlace};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::MemfdFlags;
@@ -45,7 +46,7 @@ use serde::{Deserialize, Serialize};
 
 use super::notify;
 use crate::base::failure::Failure;
-use crate::base::{executable, log, report, runtime};
+use crate::base::{executable, log, runtime};
 use crate::client::control::{self, Ask, Response};
 use crate::devices::unserved::Unserved;
 use crate::server::shutdown::Shutdown as Ending;
@@ -174,15 +175,16 @@ pub(crate) type IsMeant<'a> = &'a dyn Fn(&Before) -> bool;
 
 /// All that the daemon of that name serves: nothing, if none answers.
 fn served(folder: &Path, name: &str) -> Result<Vec<Before>, Failure> {
-    let Response::Report(reported) = control::ask(folder, name, &Ask::Status.into())? else {
+    let Response::Report(reported) = control::ask::<Volumes>(folder, name, &Ask::Status.into())? else {
         return Ok(Vec::new());
     };
-    let of = |report: &serde_json::Value| {
-        let uuid = report::uuid(report)?.to_owned();
-        let homehost = report["array"]["homehost"].as_str().map(str::to_owned);
-        Some(Before { name: report["name"].as_str()?.to_owned(), uuid, homehost })
+    let of = |report: &Report| Before {
+        name: report.name().to_owned(),
+        uuid: report.uuid().to_owned(),
+        homehost: report.array().and_then(|array| array.array.facts.homehost.clone()),
     };
-    Ok(report::of_arrays(&reported).iter().filter_map(of).collect())
+    let all = reported.into_read().into_all();
+    Ok(all.iter().filter(|report| !report.is_absent()).map(of).collect())
 }
 
 /// The daemon that ran before, for the process that has taken over from it.

@@ -11,7 +11,7 @@ use brindle_volume::VolumeError;
 use super::ServedArray;
 use super::policy::former;
 use super::policy::readd::{Again, forget_old};
-use crate::answers::{Done, RequestOutcome};
+use crate::answers::{Effects, RequestOutcome};
 use crate::content::Host;
 use crate::error::HostError;
 use crate::status::JoinedStatus;
@@ -69,7 +69,7 @@ impl ServedArray {
         host: &dyn Host,
         names: Vec<PathBuf>,
         coming: Coming,
-    ) -> Result<Done, HostError> {
+    ) -> Result<Effects, HostError> {
         if coming.re_add && former::are_meant(&names) {
             return Ok(self.add_missing(host).await);
         }
@@ -112,7 +112,7 @@ impl ServedArray {
         host: &dyn Host,
         given: Vec<(PathBuf, OwnedFd)>,
         coming: Coming,
-    ) -> Result<Done, HostError> {
+    ) -> Result<Effects, HostError> {
         let sources = given.into_iter().map(|(name, fd)| Source::Given(name, fd)).collect();
         self.take(host, sources, coming, Vec::new(), Then::Nothing).await
     }
@@ -127,7 +127,7 @@ impl ServedArray {
         member: &str,
         with: PathBuf,
         force: bool,
-    ) -> Result<Done, HostError> {
+    ) -> Result<Effects, HostError> {
         let engine = self.array();
         let detail = engine.detail();
         let in_sync = |id: &MemberId| {
@@ -150,7 +150,7 @@ impl ServedArray {
         let begun = engine.replace(old, spare).await;
         host.publish();
         begun.map_err(refused)?;
-        Ok(Done::default())
+        Ok(Effects::default())
     }
 
     /// Looks at devices and takes them into an array; those of its own that are `known` by name come back with them.
@@ -161,7 +161,7 @@ impl ServedArray {
         coming: Coming,
         known: Vec<Again>,
         then: Then,
-    ) -> Result<Done, HostError> {
+    ) -> Result<Effects, HostError> {
         let terms = Terms { known: host.known(), coming };
         let newcomers = host.devices().open(sources, terms).await?;
         if !host.has(&**self) {
@@ -200,7 +200,7 @@ impl ServedArray {
         }
         host.publish();
         host.devices().close(&gone).await;
-        Ok(Done { joined: Some(reported), ..Done::default() })
+        Ok(Effects { joined: Some(reported), ..Effects::default() })
     }
 
     /// Takes an open device into the array.
@@ -228,7 +228,7 @@ impl ServedArray {
             }
         }
         host.publish();
-        let done = host.done(self, Done { removed: Some(removed.clone()), ..Done::default() });
+        let done = host.done(self, Effects { removed: Some(removed.clone()), ..Effects::default() });
         host.devices().close(&gone).await;
         match refused {
             Some(why) => Err(HostError::NotRemoved { why: Box::new(why), removed }),

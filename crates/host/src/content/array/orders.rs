@@ -6,7 +6,7 @@ use brindle_array::BitmapSpec;
 
 use super::ServedArray;
 use super::background::Speeds;
-use crate::answers::{Done, RequestOutcome};
+use crate::answers::{Effects, RequestOutcome};
 use crate::content::{Host, not_for};
 use crate::control::{Ask, BitmapPlace};
 use crate::error::HostError;
@@ -24,15 +24,15 @@ impl ServedArray {
                 let failed = self.fail(&member).await;
                 host.publish();
                 failed?;
-                Done::default()
+                Effects::default()
             }
             Ask::Flag { member, flag, clear } => {
                 self.flag(&member, flag, clear).await?;
-                Done::default()
+                Effects::default()
             }
             Ask::Action { action, max_speed, min_speed } => {
                 self.act(action, Speeds { max: max_speed, min: min_speed }).await?;
-                Done::default()
+                Effects::default()
             }
             Ask::Add { devices, force, re_add } => self.add(host, devices, Coming { force, re_add }).await?,
             Ask::Replace { member, with, force } => self.replace(host, &member, with, force).await?,
@@ -40,12 +40,12 @@ impl ServedArray {
             Ask::Bitmap { place, chunk, write_behind, force } => {
                 let spec = BitmapSpec { file: None, chunk, write_behind };
                 self.set_bitmap(host, place, spec, force).await?;
-                Done::default()
+                Effects::default()
             }
             Ask::WriteBehind { count } => {
                 let engine = self.array().clone();
                 self.grow(async move { engine.set_write_behind(count).await }).await?;
-                Done::default()
+                Effects::default()
             }
             ask => return Err(not_for(&**self, &ask)),
         };

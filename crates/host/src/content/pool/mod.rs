@@ -12,7 +12,7 @@ use brindle_members::events::Event as Happening;
 use brindle_pool::{Pool, PoolEvent, PoolVolume};
 
 use super::{Content, Host, Placed, Seen, not_for};
-use crate::answers::{Done, RequestOutcome};
+use crate::answers::{Effects, RequestOutcome};
 use crate::any::Any;
 use crate::control::Ask;
 use crate::error::HostError;
@@ -275,7 +275,7 @@ impl Content for ServedPool {
                 }
                 ask => return Err(not_for(&*self, &ask)),
             }
-            Ok(host.done(&*self, Done::default()))
+            Ok(host.done(&*self, Effects::default()))
         })
     }
 

@@ -15,8 +15,20 @@ fn io(reads: u64, factor: u64) -> Value {
     })
 }
 
+fn read(report: Value) -> Report {
+    serde_json::from_value(report).unwrap()
+}
+
+fn of(seconds: u64, reports: Vec<Value>) -> Snapshot {
+    Snapshot { reports: reports.into_iter().map(read).collect(), at: Duration::from_secs(seconds) }
+}
+
 fn snapshot(seconds: u64, factor: u64, sync: &Value) -> Snapshot {
-    let report = json!({
+    of(seconds, vec![data(factor, sync)])
+}
+
+fn data(factor: u64, sync: &Value) -> Value {
+    json!({
         "name": "data", "pid": 7, "connections": 2, "errors": 0,
         "requests": 500 * factor, "bytes_read": 2_048_000 * factor, "bytes_written": 0,
         "array": {
@@ -27,28 +39,27 @@ fn snapshot(seconds: u64, factor: u64, sync: &Value) -> Snapshot {
             ],
         },
         "arrays": [],
-    });
-    Snapshot { reports: vec![report], at: Duration::from_secs(seconds) }
+    })
 }
 
 /// The array with names as udev makes them, and a pool beside it.
 fn full(seconds: u64, factor: u64) -> Snapshot {
-    let mut all = snapshot(seconds, factor, &sync(512 << 20));
+    let mut data = data(factor, &sync(512 << 20));
     let names = ["ata-ST20000NM007D-3DJ103_ZVT0A1B2", "ata-ST20000NM007D-3DJ103_ZVT0C3D4"];
     for (device, name) in [0, 1].into_iter().zip(names) {
-        all.reports[0]["array"]["devices"][device]["path"] = json!(format!("/dev/disk/by-id/{name}"));
+        data["array"]["devices"][device]["path"] = json!(format!("/dev/disk/by-id/{name}"));
     }
-    all.reports[0]["array"]["devices"][1]["io"]["oldest"] = json!(12.0);
+    data["array"]["devices"][1]["io"]["oldest"] = json!(12.0);
     let member = |role: &str, name: &str, state: &str| json!({"member": role, "kind": "raidz1", "path": name, "state": state, "wrong": if state == "failed" { 3 } else { 0 }, "io": io(200, factor)});
-    all.reports.push(json!({
+    let tank = json!({
         "name": "tank", "pid": 8, "connections": 1, "errors": 0, "requests": 90 * factor,
         "bytes_read": 0, "bytes_written": 9_000_000 * factor, "volumes": [{"name": "vm1", "size": 1 << 20}, {"name": "vm2", "size": 1 << 20}],
         "pool": {
             "state": ["online", "degraded"], "capacity": 4u64 << 30, "sold": 2u64 << 30, "stored": 1u64 << 30,
             "devices": [member("0.0", "/dev/nvme0n1", "online"), member("0.1", "/dev/nvme1n1", "failed"), member("0.2", "/dev/nvme2n1", "online")],
         },
-    }));
-    all
+    });
+    of(seconds, vec![data, tank])
 }
 
 fn sync(position: u64) -> Value {
@@ -164,22 +175,21 @@ fn what_is_not_known_yet_is_not_made_up() {
 
 #[test]
 fn anything_may_be_missing_and_names_are_text() {
-    let empty = Snapshot {
-        reports: vec![json!({}), json!(7), json!({"pool": {"devices": [{}, 7]}})],
-        at: Duration::ZERO,
-    };
+    let lacking = json!({"array": {"devices": [{}]}});
+    let empty = of(0, vec![lacking, json!({"pool": {"devices": [{}]}}), json!({"not_served": ""})]);
     for width in [0, 1, 7, 80] {
         assert!(!frame(Some(&empty), &empty, &History::default(), &wide(width)).is_empty());
     }
-    assert_eq!(with_rates(&empty, &empty)[0]["rates"]["requests"], Value::Null);
+    let rates = &with_rates(&empty, &empty)[2];
+    assert_eq!((&rates["rates"]["requests"], rates.get("array")), (&Value::Null, None));
     assert_eq!(
         texts(&frame(None, &Snapshot::default(), &History::default(), &wide(80))),
         ["no array is served"]
     );
-    let mut named = snapshot(1, 1, &Value::Null);
-    named.reports[0]["name"] = json!("\x1b[2J\n");
-    named.reports[0]["array"]["devices"][0]["path"] = json!("/dev/\x1b]0;x\x07");
-    named.reports[0]["array"]["devices"][0]["failure"] = json!({"why": "\x1b[2J"});
-    let lines = texts(&frame(None, &named, &History::default(), &wide(80)));
+    let mut named = data(1, &Value::Null);
+    named["name"] = json!("\x1b[2J\n");
+    named["array"]["devices"][0]["path"] = json!("/dev/\x1b]0;x\x07");
+    named["array"]["devices"][0]["failure"] = json!({"why": "\x1b[2J"});
+    let lines = texts(&frame(None, &of(1, vec![named]), &History::default(), &wide(80)));
     assert!(lines.iter().all(|line| !line.contains(char::is_control)), "{lines:?}");
 }

@@ -7,7 +7,7 @@ use brindle_io::device::Identity;
 
 use super::super::ServedArray;
 use super::readd::{Again, forget_old, take_each_again, those_there};
-use crate::answers::Done;
+use crate::answers::Effects;
 use crate::content::Host;
 use crate::status::{JoinedStatus, RefusedStatus};
 use crate::world::{Newcomer, Search};
@@ -34,14 +34,14 @@ pub(crate) struct Back {
 impl ServedArray {
     /// Takes all former members of an array again that can be found: those that it has and does not use, those that it had or was to
     /// have, and whatever else this machine has of disks and partitions.
-    pub(crate) async fn add_missing(&self, host: &dyn Host) -> Done {
+    pub(crate) async fn add_missing(&self, host: &dyn Host) -> Effects {
         let mut back = Back::default();
         let (there, mut names) = those_there(self.array()).await;
         names.extend(self.former_names());
         let search = self.search(names, true, &[]);
         self.add_found(host, there, search, &mut back).await;
         host.publish();
-        Done { joined: Some(back.joined), refused: Some(back.refused), ..Done::default() }
+        Effects { joined: Some(back.joined), refused: Some(back.refused), ..Effects::default() }
     }
 
     /// For former members of an array, under these names, or anywhere. Some devices are left as they are.

@@ -7,7 +7,7 @@ use brindle_array::{AddError, Array, DeviceDetail, DeviceState, Joined, Removal}
 use brindle_io::MemberId;
 
 use super::super::ServedArray;
-use crate::answers::Done;
+use crate::answers::Effects;
 use crate::content::Host;
 use crate::error::HostError;
 use crate::status::JoinedStatus;
@@ -88,7 +88,7 @@ impl ServedArray {
         host: &dyn Host,
         known: Vec<Again>,
         newcomers: Vec<Newcomer>,
-    ) -> Result<Done, HostError> {
+    ) -> Result<Effects, HostError> {
         let mut devices = known;
         devices.extend(newcomers.iter().map(|newcomer| (newcomer.id, newcomer.label.clone())));
         let away = self.array().detached().await;
@@ -110,6 +110,6 @@ impl ServedArray {
             let added = JoinedStatus::paths(&joined);
             return Err(HostError::NotAdded { why: why.to_string(), added });
         }
-        Ok(Done { joined: Some(joined), ..Done::default() })
+        Ok(Effects { joined: Some(joined), ..Effects::default() })
     }
 }
