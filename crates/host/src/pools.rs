@@ -8,6 +8,7 @@ use brindle_pool::PoolVolume;
 
 use crate::answers::RequestOutcome;
 use crate::any::Any;
+use crate::attach::{Bar, Scope};
 use crate::control::Request;
 use crate::error::HostError;
 use crate::names;
@@ -237,7 +238,7 @@ impl Service {
     /// # Errors
     /// Not all is stable, or it has not stopped in time.
     pub async fn stop_pool(&self, pooled: &Rc<Pooled>, patience: Duration) -> Result<(), HostError> {
-        self.end_devices_of(pooled).await?;
+        let _bar = self.end_devices_of(pooled).await?;
         let leaving = self.leave();
         let stopped = self.end_pool(pooled, patience).await;
         let devices: Vec<MemberId> = pooled.devices().iter().map(|(_, id)| *id).collect();
@@ -256,16 +257,15 @@ impl Service {
         patience: Duration,
         open: impl AsyncFnOnce() -> T,
     ) -> Result<T, HostError> {
-        self.end_devices_of(pooled).await?;
+        let _bar = self.end_devices_of(pooled).await?;
         // The server does not end meanwhile, though it may serve nothing else.
         let _leaving = self.leave();
         self.end_pool(pooled, patience).await?;
         Ok(open().await)
     }
 
-    async fn end_devices_of(&self, pooled: &Pooled) -> Result<(), HostError> {
-        let prefix = format!("{}/", pooled.name());
-        self.end_devices(|export| export.starts_with(&prefix)).await
+    async fn end_devices_of(&self, pooled: &Pooled) -> Result<Bar<'_>, HostError> {
+        self.end_devices(Scope::Pool(pooled.name().to_owned())).await
     }
 
     async fn end_pool(&self, pooled: &Rc<Pooled>, patience: Duration) -> Result<(), HostError> {

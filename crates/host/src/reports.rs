@@ -46,7 +46,7 @@ impl Service {
         }
         let Volumes::List(all) = self.status() else { return None };
         let is_it = |report: &&Report| report.name() == name || !name.is_empty() && report.uuid() == name;
-        // Those that are served come first in the list, and are meant before others.
+        // Volumes that are served come first in the list, so that a name means one of them before one that is absent.
         all.iter().find(is_it).filter(|report| report.is_absent()).cloned()
     }
 
@@ -62,7 +62,7 @@ impl Service {
 
     fn with_devices(&self, status: PoolStatus) -> PoolStatus {
         let prefix = format!("{}/", status.name);
-        let attached = self.attached.borrow();
+        let attached = self.attachments.there();
         let own = attached.iter().filter(|one| one.export.starts_with(&prefix));
         PoolStatus { devices: own.map(|one| (one.export.clone(), one.device())).collect(), ..status }
     }

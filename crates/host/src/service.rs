@@ -10,7 +10,7 @@ use brindle_io::{Duration, Io, MemberId};
 use crate::absent::Configured;
 use crate::answers::{RequestOutcome, Served, Volumes, answer};
 use crate::any::Any;
-use crate::attach::{Attached, Attaching};
+use crate::attach::{Attaching, Attachments, Scope};
 use crate::background::Speeds;
 use crate::control::{BitmapPlace, Ended, Request, Word};
 use crate::error::HostError;
@@ -54,9 +54,7 @@ pub struct Service {
     /// Arrays that are stopped one by one, until their devices are free.
     leaving: Cell<usize>,
     /// Devices of the kernel.
-    pub(crate) attached: RefCell<Vec<Attached>>,
-    /// The thread is prepared for clients of its own host.
-    pub(crate) serves_own_host: Cell<bool>,
+    pub(crate) attachments: Attachments,
     /// Why arrays have not stopped well.
     failed: RefCell<Vec<HostError>>,
     listener: Listener,
@@ -87,8 +85,7 @@ impl Service {
             pools: RefCell::default(),
             given_up: Cell::new(false),
             leaving: Cell::new(0),
-            attached: RefCell::default(),
-            serves_own_host: Cell::default(),
+            attachments: Attachments::new(io),
             failed: RefCell::default(),
             listener,
             snapshot: RefCell::default(),
@@ -392,7 +389,7 @@ impl Service {
     /// # Errors
     /// It was not marked clean, or has not stopped in time.
     pub async fn stop_one(&self, array: &Rc<Exported>, patience: Duration) -> Result<(), HostError> {
-        self.end_devices(|export| export == array.name()).await?;
+        let _bar = self.end_devices(Scope::Export(array.name().to_owned())).await?;
         self.leaving.set(self.leaving.get() + 1);
         let stop = array.stop(self.clients_of(array));
         let stopped = match race(stop, self.io.sleep(patience)).await {
@@ -509,6 +506,7 @@ impl Service {
     /// # Errors
     /// Arrays were not marked clean, now or before.
     pub async fn stop_all(&self) -> Result<(), HostError> {
+        self.make_no_devices();
         if self.order.get() != Some(Order::HandOver) {
             for why in self.end_all_devices().await {
                 tracing::warn!(

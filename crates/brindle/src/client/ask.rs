@@ -17,6 +17,7 @@ use crate::base::{log, report, runtime};
 use crate::client::control::{self, DeviceFlag, Request, Response};
 use crate::client::health::Health;
 use crate::client::next_step;
+use crate::devices::world::attach;
 use crate::flags::cli::{Flag, Runtime, Said, Status, Stop};
 pub(crate) use resolve::Meant;
 
@@ -264,9 +265,9 @@ fn refuse_used_devices(folder: &Path, server: &str, array: Option<&str>) -> Resu
     let is_in_use = |device: &String| {
         let device = PathBuf::from(device);
         // A device that does not answer does not keep its server from being stopped.
-        within(RESOLVING, move || brindle_host::is_in_use(&device)).ok().flatten().unwrap_or(false)
+        within(RESOLVING, move || attach::is_in_use(&device)).ok().flatten().unwrap_or(false)
     };
-    let used: Vec<String> = devices.filter(is_in_use).map(|device| brindle_host::in_use(&device)).collect();
+    let used: Vec<String> = devices.filter(is_in_use).map(|device| attach::in_use(&device)).collect();
     if used.is_empty() {
         return Ok(());
     }

@@ -2,6 +2,7 @@
 //! them. Who owns what comes of it is `host`.
 
 mod assumed;
+pub(crate) mod attach;
 mod bitmap;
 mod claims;
 mod emulate;

@@ -1,7 +1,6 @@
 //! Orders and accidents: one at a time, within what the arrays can bear.
 
 use std::path::PathBuf;
-use std::rc::Rc;
 
 use brindle_array::{Array, DeviceState};
 use brindle_host::control::{Request, Word};
@@ -24,22 +23,20 @@ impl Hosts {
         random: &mut Random,
     ) -> Result<(), Broken> {
         let kept = random.pick(&self.arrays);
-        let Some(exported) = open.service.array(kept.name) else { return Ok(()) };
+        let Some(exported) = open.service().array(kept.name) else { return Ok(()) };
         let array = exported.array();
         // Nothing more is taken from an array than it can bear: one device at a time.
-        let is_whole = array.detail().in_sync() == array.detail().roles.len()
-            && array.process().is_none()
-            && array.state_change().is_none()
-            // One that is gone may not have been missed yet.
-            && open.away.borrow().is_empty();
-        match random.below(8) {
+        let is_whole = open.is_whole(array);
+        match random.below(12) {
             0 | 1 if is_whole => open.lose_one(array, scene, random),
             2 if is_whole => open.fail_one(kept, array, random).await?,
             3 if is_whole => open.replace_one(kept, array, random).await?,
             4 => open.bring_back(scene),
             5 => open.add_missing(kept.name).await,
             6 => open.ask(Request::Remove { devices: vec!["failed".to_owned()], array: named(kept) }).await,
-            7 if is_whole => self.start_again(kept, open, scene).await?,
+            7 if is_whole => self.start_again(kept, open, scene, random).await?,
+            8..=10 => self.change_devices(kept, open, random).await?,
+            11 if self.all_are_whole(open) => self.hand_over(open, scene).await?,
             _ => {
                 let action = *random.pick(&[Word::Check, Word::Resume, Word::Repair]);
                 let (max_speed, min_speed) = (None, None);
@@ -49,13 +46,31 @@ impl Hosts {
         Ok(())
     }
 
-    /// Stops an array by its name, and starts it again from its drives.
-    async fn start_again(&self, kept: &HostedArray, open: &Running, scene: &Scene) -> Result<(), Broken> {
-        let exported = open.service.array(kept.name).ok_or(Broken::NotServed(kept.name))?;
-        let stopped = open.service.stop_one(&exported, STOPPING).await;
-        stopped.map_err(|why| Broken::Order("stop", why.into()))?;
+    fn all_are_whole(&self, open: &Running) -> bool {
+        self.arrays.iter().all(|kept| open.array(kept).is_ok_and(|array| open.is_whole(&array)))
+    }
+
+    /// Stops an array by its name, beside an order for its device, and starts it again from its drives. One whose device is in use goes on.
+    async fn start_again(
+        &self,
+        kept: &HostedArray,
+        open: &Running,
+        scene: &Scene,
+        random: &mut Random,
+    ) -> Result<(), Broken> {
+        let exported = open.service().array(kept.name).ok_or(Broken::NotServed(kept.name))?;
+        let service = open.service();
+        let stopped = self.beside_a_device(kept, open, random, service.stop_one(&exported, STOPPING)).await;
+        match stopped {
+            Ok(()) if !open.kernel.numbers(&kept.key()).is_empty() => {
+                return Err(Broken::Devices(kept.name, "it was stopped, and has a device".to_owned()));
+            }
+            Ok(()) => {}
+            Err(HostError::Refused { why, .. }) if why.contains("in use") => return self.judge_devices(open),
+            Err(why) => return Err(Broken::Order("stop", why.into())),
+        }
         self.start(kept, open, scene).await?;
-        Rc::clone(&open.service).take_again().await;
+        open.service().take_again().await;
         Ok(())
     }
 }
@@ -65,6 +80,14 @@ fn named(kept: &HostedArray) -> Option<String> {
 }
 
 impl Running {
+    fn is_whole(&self, array: &Array) -> bool {
+        array.detail().in_sync() == array.detail().roles.len()
+            && array.process().is_none()
+            && array.state_change().is_none()
+            // One that is gone may not have been missed yet.
+            && self.away.borrow().is_empty()
+    }
+
     /// A member goes away, and comes back some time.
     fn lose_one(&self, array: &Array, scene: &Scene, random: &mut Random) {
         let Some(label) = member(array, random) else { return };
@@ -75,7 +98,7 @@ impl Running {
 
     async fn fail_one(&self, kept: &HostedArray, array: &Array, random: &mut Random) -> Result<(), Broken> {
         let Some(member) = member(array, random) else { return Ok(()) };
-        match self.service.ask(Request::Fail { member, array: named(kept) }).await {
+        match self.service().ask(Request::Fail { member, array: named(kept) }).await {
             // It has failed by itself meanwhile, or is not on record yet.
             Ok(_) | Err(HostError::Stays { .. } | HostError::StillInService(_)) => Ok(()),
             Err(why) => Err(Broken::Order("fail", why.into())),
@@ -105,7 +128,7 @@ impl Running {
 
     /// Asks for something that may be refused.
     async fn ask(&self, request: Request) {
-        drop(self.service.ask(request).await);
+        drop(self.service().ask(request).await);
     }
 }
 
