@@ -58,7 +58,7 @@ impl Service {
         let before = bitmap_file(array.array());
         array.grow(work).await?;
         if bitmap_file(array.array()) != before {
-            // Nobody waits for it.
+            // The file is closed in the background.
             drop(self.io.spawn(self.devices.close(before.as_slice())));
         }
         Ok(())

@@ -138,7 +138,7 @@ mod tests {
     use brindle_host::Coming;
     use brindle_io::device::DeviceAccess;
 
-    use crate::devices::world::Opening;
+    use crate::devices::world::WorldOptions;
 
     #[test]
     fn a_descriptor_is_a_device_as_its_name_is() {
@@ -147,7 +147,8 @@ mod tests {
         let (path, other) = (dir.join("a"), dir.join("b"));
         File::create(&path).unwrap().set_len(8 << 20).unwrap();
         std::fs::hard_link(&path, &other).unwrap();
-        let world = Rc::new(World::new(Opening { access: DeviceAccess::Write, ..Opening::LOOK }).unwrap());
+        let world =
+            Rc::new(World::new(WorldOptions { access: DeviceAccess::Write, ..WorldOptions::LOOK }).unwrap());
         let ring = Ring(Rc::clone(&world));
         let given = || {
             Source::Given("mine".into(), File::options().read(true).write(true).open(&path).unwrap().into())

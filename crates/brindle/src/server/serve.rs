@@ -55,7 +55,7 @@ use access::{AccessFile, Gates, Proofs};
 use announce::{announce, listener};
 pub(crate) use checked::{Checked, check};
 use detached::Detached;
-use joining::Door;
+use joining::Intake;
 pub(crate) use joining::{Joining, JoiningArray, JoiningPool, Joins};
 pub(crate) use notify::starts_within;
 use places::{Address, ListenPlace};
@@ -150,7 +150,7 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     }
     let unserved = &unserved;
     let (opening, exports) = (&opening, &opening.exports);
-    let how = world::Opening {
+    let how = world::WorldOptions {
         access: DeviceAccess::Examine,
         force: opening.force,
         cut: false,
@@ -162,7 +162,7 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     sorted.give_lost_devices();
     let pools::Sorted { pools, others: members, silent } = sorted;
     // Looked at in a world of its own, in which nothing is locked, and which is gone before the arrays run.
-    let find = |how: world::Opening| {
+    let find = |how: world::WorldOptions| {
         let mut look = World::new(how)?;
         look.silent.replace(silent.clone());
         let is_empty = members.is_empty() && (job.find.is_some() || !pools.is_empty());
@@ -236,7 +236,7 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
         anew.look_for_members();
     }
     let scrapes = scraped.addresses.clone();
-    metrics.serve(scraped.doors, service.name(), &snapshot)?;
+    metrics.serve(scraped.listeners, service.name(), &snapshot)?;
     announce((job.folder, job.json), service, &scrapes, detached.as_ref())?;
     let took_over = predecessor.is_some();
     if let Some(predecessor) = predecessor {
@@ -300,7 +300,7 @@ fn settle(is_daemon: bool, is_ready: bool) {
     }
 }
 
-/// Names and doors that can't be with pools are refused before anything is opened.
+/// Names and protocols that can't be with pools are refused before anything is opened.
 fn refuse_pools(wanted: &[Wanted], pools: &[String]) -> Result<(), Failure> {
     if let Some(name) = pools.iter().find(|name| wanted.iter().any(|wanted| wanted.name == **name)) {
         return Err(Failure::Refused(format!(
@@ -510,7 +510,7 @@ fn start(
     let reading = Mutex::default();
     let admission = Admission { certificates, access, only, proofs, secrets, bearer, to, reading };
     let anew = Anew { admission, settings: None, looks: AtomicBool::new(false), json };
-    let door = Door {
+    let intake = Intake {
         service: Rc::clone(&service),
         world: Rc::clone(&world),
         addresses: Rc::from(addresses),
@@ -523,7 +523,7 @@ fn start(
         io.block_on(async {
             for opened in opened {
                 let (name, uuid) = (opened.pool.label().name.clone(), opened.pool.label().pool.to_string());
-                if let Err(why) = door.offer_pool(opening, opened).await {
+                if let Err(why) = intake.offer_pool(opening, opened).await {
                     unserved.leave(&name, &uuid, why)?;
                 }
             }
@@ -535,7 +535,7 @@ fn start(
         iscsi::serve(&iscsi, portals);
     }
     let (to, asked) = mailbox::mailbox(&io);
-    drop(io.spawn(joining::take_in(asked, door)));
+    drop(io.spawn(joining::take_in(asked, intake)));
     let joins = joining::configured(&service, to, configured, unserved);
     Ok((Served { service, world }, anew, sockets, joins))
 }

@@ -74,18 +74,18 @@ pub(super) fn export(to: &mut Families, export: &ExportStatus, since: f64, full:
     );
     let counts = [export.requests, export.bytes_read, export.bytes_written, export.errors];
     let latencies = full.then_some([&*export.read_latency, &export.write_latency]);
-    door(to, &export.name, "nbd", export.connections, counts, latencies);
+    of_protocol(to, &export.name, "nbd", export.connections, counts, latencies);
     if let Some(target) = &export.iscsi {
         let counts = [target.requests, target.bytes_read, target.bytes_written, target.errors];
         let latencies = full.then_some([&*target.read_latency, &target.write_latency]);
-        door(to, &export.name, "iscsi", target.initiators.len(), counts, latencies);
+        of_protocol(to, &export.name, "iscsi", target.initiators.len(), counts, latencies);
     }
     if full {
         clients(to, &export.name, &export.clients);
     }
 }
 
-fn door(
+fn of_protocol(
     to: &mut Families,
     array: &str,
     protocol: &str,
@@ -258,7 +258,7 @@ pub(super) fn io(to: &mut Families, prefix: &str, labels: Labels<'_>, io: &IoSta
     );
 }
 
-/// Clients by protocol and address, without ports: those of one address are one, and so are those beyond the first ones.
+/// Clients by protocol and address, without ports: clients of one address count as one, and so do all beyond the first ones.
 fn clients(to: &mut Families, array: &str, clients: &[ClientStatus]) {
     let mut all: BTreeMap<(&str, &str), [u64; 5]> = BTreeMap::new();
     for client in clients.iter().filter(|client| !client.discovery) {

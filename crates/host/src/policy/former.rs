@@ -32,8 +32,8 @@ pub(crate) struct Back {
 }
 
 impl Service {
-    /// Takes all former members of an array again that can be found: those that it has and does not use, those that it had or was to
-    /// have, and whatever else this machine has of disks and partitions.
+    /// Takes all former members of an array again that can be found: among devices that it has and does not use, devices that it had or was to
+    /// have, and all other disks and partitions of this machine.
     pub(crate) async fn add_missing(&self, array: &Exported) -> Served {
         let mut back = Back::default();
         let (there, mut names) = those_there(array.array()).await;

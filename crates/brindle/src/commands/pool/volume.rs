@@ -34,7 +34,7 @@ fn ask_server(runtime: &Runtime, pool: &str, request: &Request) -> Result<Value,
     order(&folder, &server, request)
 }
 
-/// Changes a pool that nobody serves. It is left as it was, if `check` refuses that.
+/// Changes a pool that is not served. It is left as it was, if `check` refuses that.
 fn change(
     of: &StoppedPool,
     name: &str,

@@ -19,7 +19,7 @@ use brindle_md::assembly::Assembly;
 use super::access::Gates;
 use super::places::Address;
 use crate::base::failure::Failure;
-use crate::devices::host::{Found, Hosted};
+use crate::devices::host::{AssembledArray, Hosted};
 use crate::devices::pools::{Opened, PoolUse};
 use crate::devices::unserved::Unserved;
 use crate::devices::world::{LeftOut, Named, Set, World};
@@ -89,7 +89,7 @@ impl Joins {
 }
 
 /// The place of what is new in its server.
-pub(super) struct Door {
+pub(super) struct Intake {
     pub(super) service: Rc<Service>,
     pub(super) world: Rc<World>,
     pub(super) addresses: Rc<[Address]>,
@@ -99,7 +99,7 @@ pub(super) struct Door {
     pub(super) listener: Listener,
 }
 
-/// The way to a server whose settings mean all of this; those that it could not serve have the reasons.
+/// The way to a server whose settings mean all of this. Contents that it could not serve have the reasons.
 pub(super) fn configured(
     service: &Rc<Service>,
     to: Sender<Newcoming>,
@@ -124,23 +124,23 @@ async fn note(configured: Receiver<Vec<Configured>>, service: Rc<Service>) {
 }
 
 /// Takes arrays and pools as long as the reactor runs.
-pub(super) async fn take_in(asked: Receiver<Newcoming>, door: Door) {
+pub(super) async fn take_in(asked: Receiver<Newcoming>, intake: Intake) {
     loop {
         let Newcoming(joining, opening, reply) = asked.next().await;
         let taken = match joining {
-            Joining::Array(array) => door.take_array(*array, &opening).await,
-            Joining::Pool(pool) => door.take_pool(pool, &opening).await,
+            Joining::Array(array) => intake.take_array(*array, &opening).await,
+            Joining::Pool(pool) => intake.take_pool(pool, &opening).await,
         };
         if let Ok(name) = &taken {
-            door.gates.warn_of(name);
-            door.attach(name.clone(), opening);
+            intake.gates.warn_of(name);
+            intake.attach(name.clone(), opening);
         }
         // One that no longer waits has said that it comes later.
         let _ = reply.send(taken.map_err(|why| why.to_string()));
     }
 }
 
-impl Door {
+impl Intake {
     async fn take_array(&self, joining: JoiningArray, opening: &Opening) -> Result<String, Failure> {
         let JoiningArray { names, access, mut assembly, members, bitmap, left_out } = joining;
         let name = self.free(&names)?;
@@ -170,9 +170,9 @@ impl Door {
             Ok(array) => array,
             Err(why) => return self.refuse(&opened, why),
         };
-        let hosted = Hosted { name: name.clone(), array, found: Found { assembly, set } };
+        let hosted = Hosted { name: name.clone(), array, found: AssembledArray { assembly, set } };
         if let Err(why) = self.serve(&hosted, opening) {
-            // The array was not changed by anybody: it is let go as it was.
+            // No client has changed the array: it is let go as it was.
             hosted.stop().await?;
             return self.refuse(&opened, why);
         }
