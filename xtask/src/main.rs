@@ -3,7 +3,7 @@
 //! - `cargo xtask tidy` looks for what the architecture says must never be: a dependency that points up or
 //!   sideways, a clock in the engine, `unsafe` outside the two crates that may have it, a file too long to read.
 //! - `cargo xtask deny` checks licences, duplicate versions and origins of dependencies against `deny.toml`.
-//! - `cargo xtask messages` writes the table of all messages, to which `tidy` holds the sources.
+//! - `cargo xtask messages` writes a table of all messages, to be read.
 //! - `cargo xtask mutants` builds engines that are broken on purpose, and counts the seeds by which storms find each.
 //! - `cargo xtask counts` counts the instructions of the hot paths, and holds them against those of an older commit.
 //!
@@ -20,7 +20,7 @@ use std::process::ExitCode;
 
 use workspace::Workspace;
 
-const USAGE: &str = "usage: cargo xtask tidy|deny|messages|counts|mutants\n  tidy   check the source tree against the rules of ARCHITECTURE.md\n  deny   check dependencies against deny.toml\n  messages   write the table of messages, docs/messages.md\n  counts [--update|--base|--pin]   instructions of the hot paths, against docs/bench/instructions.toml\n  mutants [ONLY=name] [SECONDS=60] [SEEDS=10] [SEED=n]   search for engines broken on purpose";
+const USAGE: &str = "usage: cargo xtask tidy|deny|messages|counts|mutants\n  tidy   check the source tree against the rules of ARCHITECTURE.md\n  deny   check dependencies against deny.toml\n  messages   write a table of all messages, target/messages.md\n  counts [--update|--base|--pin]   instructions of the hot paths, against docs/bench/instructions.toml\n  mutants [ONLY=name] [SECONDS=60] [SEEDS=10] [SEED=n]   search for engines broken on purpose";
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -63,10 +63,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes the table of messages.
+/// Writes a table of all messages, and says where it is.
 fn messages() -> Result<(), Failure> {
     let table = tidy::messages::table(&Workspace::load()?)?;
-    Ok(std::fs::write(workspace::root()?.join(tidy::messages::PAGE), table)?)
+    let page = workspace::root()?.join(tidy::messages::PAGE);
+    std::fs::write(&page, table)?;
+    println!("{}", page.display());
+    Ok(())
 }
 
 fn counts(words: &[String]) -> ExitCode {

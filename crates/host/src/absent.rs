@@ -1,4 +1,4 @@
-//! Arrays and pools that the settings of a server mean: those that it does not serve are part of its status.
+//! Arrays and pools that the settings of a server mean. Its status has those, too, that it does not serve.
 
 use crate::opening::VolumeOpening;
 use crate::status::{AbsentStatus, Report};

@@ -1,28 +1,19 @@
 //! Devices of the kernel for the volumes of a server: made, given new connections after a crash, ended.
 
-use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use brindle_export::nbd::proto::Terms;
 use brindle_io::Duration;
 use brindle_io::sync::{Either, join_all, race};
 
 use crate::answers::RequestOutcome;
-use crate::attach::{
-    Attached, Attaching, DEAD_TIMEOUT, Driver, MOST_CONNECTIONS, Naming, announce, devices_of, identifier,
-    in_use, is_in_use, name, pairs, serve_own_host, unname, wanted,
-};
+use crate::attach::{Attached, Attaching, Bar, DEAD_TIMEOUT, MOST_CONNECTIONS, Scope, identifier, wanted};
 use crate::content::{Content, Host};
 use crate::error::HostError;
-use crate::mailbox;
 use crate::names;
 use crate::service::Service;
+use crate::world::{Attacher, Naming, Serving};
 
-/// Where the kernel tells of its block devices.
-const BLOCK: &str = "/sys/block";
 /// Time that a device may take to say whether it is in use, and to end.
 const PATIENCE: Duration = Duration::from_millis(5_000);
 /// Connections of a device that settings ask for.
@@ -37,11 +28,15 @@ struct Made {
     identifier: String,
 }
 
+fn refused(export: &str, why: impl ToString) -> HostError {
+    HostError::Refused { name: export.to_owned(), why: why.to_string() }
+}
+
 impl Service {
     /// Makes a device of the kernel of a volume, and has udev name it.
     ///
     /// # Errors
-    /// There is no such volume, it has a device, or the kernel makes none.
+    /// There is no such volume, it has a device or is being stopped, or the kernel makes none.
     pub(crate) async fn attach(
         self: &Rc<Self>,
         name: &str,
@@ -56,62 +51,56 @@ impl Service {
     /// Makes a device of the kernel of a volume, which udev does not know yet.
     async fn make_device(self: &Rc<Self>, name: &str, how: Attaching) -> Result<Made, HostError> {
         let (export, key) = self.attachable(name)?;
-        if let Some(attached) = self.attached_to(&export) {
-            let why = format!("it is attached already, as {}", attached.device());
-            return Err(HostError::Refused { name: export, why });
+        let attacher = self.attacher(&export)?;
+        if let Some(attached) = self.attached_to(&export)
+            && !attacher.is_there(attached.index).await
+        {
+            self.attachments.forget(&attached);
         }
-        let refused = |why: String| HostError::Refused { name: export.clone(), why };
+        let making = self.attachments.make(&export).map_err(|why| refused(&export, why))?;
         let terms = self.terms(&export)?;
-        let (own, theirs) = pairs(how.connections.clamp(1, MOST_CONNECTIONS)).map_err(refused)?;
-        self.serve_sockets(&export, own)?;
-        self.prepare_for_own_host();
+        self.prepare_for_own_host(&*attacher);
         let identifier = identifier(&key, &export);
-        let wanted = wanted(&terms, how, identifier.clone(), &theirs);
-        let asked = mailbox::on_thread(&self.io, "attach", move || {
-            let _theirs = theirs;
-            Driver::find()?.connect(&wanted)
-        });
-        let index = asked.await.map_err(refused)?;
-        let attached = Attached { export, index };
-        self.attached.borrow_mut().push(attached.clone());
+        let made = attacher.make(how.index, wanted(&terms, how, identifier.clone()), self.serving(&export));
+        let index = made.await.map_err(|why| refused(&export, why))?;
+        if self.terms(&export).is_err() {
+            // The server has not waited for a kernel that took too long.
+            drop(attacher.end(index).await);
+            return Err(refused(&export, "it was stopped before it had its device"));
+        }
+        let attached = making.is_there(index);
         self.publish();
         Ok(Made { attached, identifier })
     }
 
     /// Has udev name devices that were made, and waits until it has, but not for ever.
     async fn named(&self, made: Vec<Made>) -> Vec<(Attached, Naming)> {
-        mailbox::on_thread(&self.io, "udev", move || {
-            let devices: Vec<_> =
-                made.iter().map(|one| (one.attached.index, one.identifier.clone())).collect();
-            name(Path::new(BLOCK), &devices);
-            let naming = |one: Made| {
-                let naming = Naming::of(one.attached.index, &one.identifier);
-                (one.attached, naming)
-            };
-            made.into_iter().map(naming).collect()
-        })
-        .await
+        let devices = made.iter().map(|one| (one.attached.index, one.identifier.clone())).collect();
+        let namings = match self.devices.attacher() {
+            Some(attacher) => attacher.name(devices).await,
+            None => Vec::new(),
+        };
+        made.into_iter().map(|one| one.attached).zip(namings).collect()
     }
 
-    /// Ends the device of a volume, unless somebody has it open for himself.
+    /// Ends the device of a volume, unless it is mounted or open exclusively.
     ///
     /// # Errors
     /// It has none, it is in use, or the kernel does not end it.
     pub(crate) async fn detach(self: &Rc<Self>, name: &str) -> Result<RequestOutcome, HostError> {
         let named = |one: &Attached| one.device() == name || format!("nbd{}", one.index) == name;
-        let by_device = self.attached.borrow().iter().find(|one| named(one)).cloned();
-        let attached = match by_device {
+        let attached = match self.attachments.there().into_iter().find(named) {
             Some(attached) => attached,
             None => {
                 let (export, _) = self.attachable(name)?;
-                let why = "no device of the kernel has it".to_owned();
-                self.attached_to(&export).ok_or(HostError::Refused { name: export, why })?
+                let lacks = || refused(&export, "no device of the kernel has it");
+                self.attached_to(&export).ok_or_else(lacks)?
             }
         };
         self.end_device(&attached).await?;
         if let Ok((export, key)) = self.attachable(&attached.export) {
-            let (index, identifier) = (attached.index, identifier(&key, &export));
-            mailbox::on_thread(&self.io, "udev", move || unname(Path::new(BLOCK), index, &identifier)).await;
+            let identifier = identifier(&key, &export);
+            self.attacher(&export)?.unname(attached.index, identifier).await;
         }
         Ok(RequestOutcome::Detached {
             name: attached.export.clone(),
@@ -121,66 +110,68 @@ impl Service {
     }
 
     async fn end_device(&self, attached: &Attached) -> Result<(), HostError> {
-        let (device, index) = (attached.device(), attached.index);
-        let given_up = Arc::new(AtomicBool::new(false));
-        let too_late = Arc::clone(&given_up);
-        let ended = mailbox::on_thread(&self.io, "detach", move || {
-            if is_in_use(Path::new(&device)) {
-                return Err(in_use(&device));
-            }
-            // The answer has been that it is left as it is.
-            if too_late.load(Ordering::Acquire) {
-                return Ok(());
-            }
-            Driver::find()?.disconnect(index)?;
-            announce(Path::new(BLOCK), index);
-            Ok(())
-        });
-        let refused = |why: String| HostError::Refused { name: attached.export.clone(), why };
-        match race(ended, self.io.sleep(PATIENCE)).await {
-            Either::First(ended) => ended.map_err(refused)?,
+        let export = &attached.export;
+        let attacher = self.attacher(export)?;
+        let ending = self.attachments.end(attached).map_err(|why| refused(export, why))?;
+        match race(attacher.end(attached.index), self.io.sleep(PATIENCE)).await {
+            Either::First(ended) => ended.map_err(|why| refused(export, why))?,
             // To look at a device is to read it, and an array that hangs gives nothing.
             Either::Second(()) => {
-                given_up.store(true, Ordering::Release);
-                return Err(refused(format!("{} does not answer: it is left as it is", attached.device())));
+                let why = format!("{} does not answer: it is left as it is", attached.device());
+                return Err(refused(export, why));
             }
         }
-        self.attached.borrow_mut().retain(|one| one != attached);
+        ending.has_ended();
         self.publish();
         Ok(())
     }
 
-    /// Ends the devices of these exports before they are stopped.
+    /// Ends the devices of exports before they are stopped. They get no others as long as the bar is there.
     ///
     /// # Errors
-    /// One is in use: it is as it was.
-    pub(crate) async fn end_devices(&self, exports: impl Fn(&str) -> bool) -> Result<(), HostError> {
-        let all: Vec<Attached> =
-            self.attached.borrow().iter().filter(|one| exports(&one.export)).cloned().collect();
-        for attached in all {
+    /// One is in use, or the kernel does not answer: it is as it was.
+    pub(crate) async fn end_devices(&self, scope: Scope) -> Result<Bar<'_>, HostError> {
+        let name = match &scope {
+            Scope::Export(name) | Scope::Pool(name) => name.clone(),
+            Scope::All => self.name().to_owned(),
+        };
+        let bar = self.attachments.bar(scope);
+        loop {
+            let settled = self.attachments.settled(bar.scope());
+            if let Either::Second(()) = race(settled, self.io.sleep(PATIENCE)).await {
+                let why = "a device of it is being made or ended, and the kernel does not answer";
+                return Err(refused(&name, why));
+            }
+            let Some(attached) = self.attachments.one_of(bar.scope()) else { return Ok(bar) };
             self.end_device(&attached).await?;
         }
-        Ok(())
     }
 
-    /// Ends all devices that nobody uses; gives those that stay, each with the reason.
+    /// Makes no devices any more.
+    pub(crate) fn make_no_devices(&self) {
+        self.attachments.bar_all();
+    }
+
+    /// Ends all devices that are not in use; gives those that stay, each with the reason.
     pub(crate) async fn end_all_devices(&self) -> Vec<HostError> {
-        let all: Vec<Attached> = self.attached.borrow().clone();
+        race(self.attachments.settled(&Scope::All), self.io.sleep(PATIENCE)).await;
+        let all = self.attachments.there();
         let ended = join_all(all.iter().map(|attached| self.end_device(attached))).await;
         ended.into_iter().filter_map(Result::err).collect()
     }
 
     /// Gives devices of volumes that are served here new connections, in the place of those of a server that is gone.
     pub async fn attach_again(self: Rc<Self>) {
+        let Some(attacher) = self.devices.attacher() else { return };
         for pause in TRIES {
             self.io.sleep(pause).await;
             for (export, key) in self.all_attachable() {
                 if self.connections_of_device(&export) > 0 && pause == TRIES[0] {
                     continue;
                 }
-                for (index, identifier) in devices_of(Path::new(BLOCK), &key) {
-                    if let Err(why) = self.connect_again(&export, identifier, index).await {
-                        tracing::warn!("{export}: {why}");
+                for (index, identifier) in attacher.devices_of(key).await {
+                    if let Err(why) = self.connect_again(&*attacher, &export, identifier, index).await {
+                        tracing::warn!("{why}");
                     }
                 }
             }
@@ -197,9 +188,7 @@ impl Service {
         let how = Attaching { index: None, connections: CONNECTIONS, dead_timeout: DEAD_TIMEOUT };
         let mut made = Vec::new();
         for export in exports {
-            let is_there =
-                self.attachable(&export).is_ok_and(|(_, key)| !devices_of(Path::new(BLOCK), &key).is_empty());
-            if is_there || self.attached_to(&export).is_some() {
+            if self.attached_to(&export).is_some() || self.was_left_a_device(&export).await {
                 continue;
             }
             match self.make_device(&export, how).await {
@@ -218,10 +207,17 @@ impl Service {
         }
     }
 
+    async fn was_left_a_device(&self, export: &str) -> bool {
+        let (Ok((_, key)), Some(attacher)) = (self.attachable(export), self.devices.attacher()) else {
+            return false;
+        };
+        !attacher.devices_of(key).await.is_empty()
+    }
+
     /// Prepares the thread for clients of its own host, once.
-    fn prepare_for_own_host(&self) {
-        if !self.serves_own_host.replace(true)
-            && let Err(lacking) = serve_own_host()
+    fn prepare_for_own_host(&self, attacher: &dyn Attacher) {
+        if self.attachments.prepares()
+            && let Err(lacking) = attacher.prepare()
         {
             tracing::warn!(
                 "when memory is short, writes to devices of this host may wait for each other: {lacking}"
@@ -229,23 +225,29 @@ impl Service {
         }
     }
 
-    async fn connect_again(&self, export: &str, identifier: String, index: u32) -> Result<(), HostError> {
-        self.prepare_for_own_host();
-        let terms = self.terms(export)?;
-        let refused = |why: String| HostError::Refused { name: export.to_owned(), why };
-        let (own, theirs) = pairs(MOST_CONNECTIONS).map_err(refused)?;
-        self.serve_sockets(export, own)?;
+    /// Takes over a device of an earlier server. One that is this server's already gets connections where some of its own are dead.
+    async fn connect_again(
+        &self,
+        attacher: &dyn Attacher,
+        export: &str,
+        identifier: String,
+        index: u32,
+    ) -> Result<(), HostError> {
+        let is_own = self.attached_to(export).is_some_and(|own| own.index == index);
+        let making = match self.attachments.make(export) {
+            Ok(making) => Some(making),
+            Err(_) if is_own => None,
+            // It is being made, ended or stopped, or has another device.
+            Err(_) => return Ok(()),
+        };
+        self.prepare_for_own_host(attacher);
         let how = Attaching { index: Some(index), connections: MOST_CONNECTIONS, dead_timeout: DEAD_TIMEOUT };
-        let wanted = wanted(&terms, how, identifier, &theirs);
-        let asked = mailbox::on_thread(&self.io, "attach", move || {
-            let _theirs = theirs;
-            Driver::find()?.reconfigure(index, &wanted)
-        });
-        asked.await.map_err(refused)?;
-        let attached = Attached { export: export.to_owned(), index };
-        if !self.attached.borrow().contains(&attached) {
+        let wanted = wanted(&self.terms(export)?, how, identifier);
+        let connected = attacher.connect_again(index, wanted, self.serving(export)).await;
+        connected.map_err(|why| refused(export, why))?;
+        if let Some(making) = making {
+            let attached = making.is_there(index);
             tracing::info!("{export}: it is {} again", attached.device());
-            self.attached.borrow_mut().push(attached);
             self.publish();
         }
         Ok(())
@@ -253,7 +255,7 @@ impl Service {
 
     /// The device of an export.
     pub(crate) fn attached_to(&self, export: &str) -> Option<Attached> {
-        self.attached.borrow().iter().find(|one| one.export == export).cloned()
+        self.attachments.of(export)
     }
 
     /// All exports, each with its identity on this machine.
@@ -285,20 +287,20 @@ impl Service {
     }
 
     fn terms(&self, export: &str) -> Result<Terms, HostError> {
-        self.doors.for_devices().and_then(|server| server.terms(export)).ok_or_else(|| HostError::Refused {
-            name: export.to_owned(),
-            why: "it is offered to no client of this machine".to_owned(),
-        })
+        let server = self.doors.for_devices();
+        let terms = server.and_then(|server| server.terms(export));
+        terms.ok_or_else(|| refused(export, "it is offered to no client of this machine"))
     }
 
-    fn serve_sockets(&self, export: &str, sockets: Vec<OwnedFd>) -> Result<(), HostError> {
-        for socket in sockets {
-            let socket = self
-                .devices
-                .add_stream(socket)
-                .map_err(|why| HostError::Refused { name: export.to_owned(), why: why.to_string() })?;
-            self.doors.for_devices().inspect(|server| server.serve_chosen(export, socket));
-        }
-        Ok(())
+    fn attacher(&self, export: &str) -> Result<Rc<dyn Attacher>, HostError> {
+        let attacher = self.devices.attacher();
+        attacher.ok_or_else(|| refused(export, "its world has no devices of the kernel"))
+    }
+
+    fn serving(&self, export: &str) -> Serving {
+        let (doors, export) = (self.doors.clone(), export.to_owned());
+        Rc::new(move |socket| {
+            doors.for_devices().inspect(|server| server.serve_chosen(&export, socket));
+        })
     }
 }

@@ -167,7 +167,7 @@ pub enum HostError {
     /// The array was not marked clean.
     #[error("stopping the array: {0}")]
     Stop(VolumeError),
-    /// The array has not stopped, and nobody waits any longer.
+    /// The array has not stopped in the time that it had.
     #[error("{}", not_stopped(.0))]
     NotStopped(String),
     /// Several of these.

@@ -7,9 +7,9 @@
 //! - [`control`]: the protocol of the control socket, and the thread that speaks it.
 //! - [`metrics`]: the same for Prometheus.
 //! - `attach`, `attaching`: volumes as devices of the kernel.
-//! - [`Devices`]: the world in which devices are found, opened and closed.
+//! - [`Devices`]: the world in which devices are found, opened and closed, and [`Attacher`] its kernel.
 //!
-//! It opens no file and reads no flag and no environment.
+//! It opens no file, asks the kernel for no device, and reads no flag and no environment.
 
 mod absent;
 mod admission;
@@ -40,7 +40,7 @@ mod written;
 pub use absent::Configured;
 pub use answers::{Changed, Done, Effects, KernelDevice, Protocol, RequestOutcome, Served, Volumes};
 pub use any::Any;
-pub use attach::{Attached, DEAD_TIMEOUT, MOST_CONNECTIONS, in_use, is_in_use};
+pub use attach::{Attached, DEAD_TIMEOUT, MOST_CONNECTIONS};
 pub use brindle_layout::Size;
 pub use content::array::policy::former::{MISSING, are_meant};
 pub use content::array::policy::readd::{Again, is_out, take_all_again, take_each_again, those_there};
@@ -63,5 +63,6 @@ pub use orders::{Message, Order};
 pub use service::Service;
 pub use snapshot::Snapshot;
 pub use world::{
-    Coming, Devices, Found, Made, NewBitmapFile, Newcomer, Pending, Refused, Search, Source, Terms,
+    Attacher, Coming, Devices, Found, Made, Naming, NewBitmapFile, Newcomer, Pending, Refused, Search,
+    Serving, Source, Terms, WantedDevice,
 };

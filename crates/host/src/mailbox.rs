@@ -48,7 +48,7 @@ impl<T> Clone for Sender<T> {
 }
 
 impl<T: Send + 'static> Sender<T> {
-    /// Never waits. A message that nobody takes any more is dropped with the mailbox.
+    /// Never waits. A message that is never taken is dropped with the mailbox.
     pub fn send(&self, message: T) {
         let waits = {
             let mut shared = lock(&self.shared);

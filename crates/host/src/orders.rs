@@ -19,8 +19,8 @@ pub enum Message {
 pub enum Order {
     /// Drain, flush, mark clean.
     Stop,
-    /// The same for a server that goes on in this one's place: devices of the kernel are left to it.
+    /// As `Stop`, but devices of the kernel are left to the server that takes this one's place.
     HandOver,
-    /// End without that.
+    /// End at once: nothing is drained, flushed or marked.
     GiveUp,
 }

@@ -20,7 +20,7 @@ impl Service {
 
     /// The status of all.
     pub fn status(&self) -> Volumes {
-        let attached = self.attached.borrow();
+        let attached = self.attachments.there();
         let seen = self.seen(&attached);
         let mut all: Vec<Report> = self.contents().iter().map(|content| content.report(&seen)).collect();
         let absent = self.absent_among(&all);
@@ -49,7 +49,7 @@ impl Service {
         }
         let Volumes::List(all) = self.status() else { return None };
         let is_it = |report: &&Report| report.name() == name || !name.is_empty() && report.uuid() == name;
-        // Those that are served come first in the list, and are meant before others.
+        // Volumes that are served come first in the list, so that a name means one of them before one that is absent.
         all.iter().find(is_it).filter(|report| report.is_absent()).cloned()
     }
 }

@@ -8,7 +8,7 @@ use brindle_io::{Duration, Io};
 
 use crate::absent::Configured;
 use crate::answers::{Effects, RequestOutcome, answer};
-use crate::attach::{Attached, Attaching};
+use crate::attach::{Attached, Attaching, Attachments, Bar, Scope};
 use crate::content::{Content, Host, Seen};
 use crate::control::{Ask, Ended, Request};
 use crate::doors::{Doors, ExportPlace};
@@ -51,9 +51,7 @@ pub struct Service {
     /// Contents that are stopped one by one, until their devices are free.
     leaving: Cell<usize>,
     /// Devices of the kernel.
-    pub(crate) attached: RefCell<Vec<Attached>>,
-    /// The thread is prepared for clients of its own host.
-    pub(crate) serves_own_host: Cell<bool>,
+    pub(crate) attachments: Attachments,
     /// Why contents have not stopped well.
     failed: RefCell<Vec<HostError>>,
     listener: Listener,
@@ -83,8 +81,7 @@ impl Service {
             contents: RefCell::default(),
             given_up: Cell::new(false),
             leaving: Cell::new(0),
-            attached: RefCell::default(),
-            serves_own_host: Cell::default(),
+            attachments: Attachments::new(io),
             failed: RefCell::default(),
             listener,
             snapshot: RefCell::default(),
@@ -358,7 +355,7 @@ impl Service {
     /// # Errors
     /// Not all of it is stable, or it has not stopped in time.
     pub async fn stop_one(&self, content: &Rc<dyn Content>, patience: Duration) -> Result<(), HostError> {
-        self.end_devices_of(&**content).await?;
+        let _bar = self.end_devices_of(&**content).await?;
         let leaving = self.leave();
         let stopped = self.end(content, patience).await;
         // Clients that wait for the end wait for the members to be free.
@@ -377,7 +374,7 @@ impl Service {
         patience: Duration,
         open: impl AsyncFnOnce() -> T,
     ) -> Result<T, HostError> {
-        self.end_devices_of(&**content).await?;
+        let _bar = self.end_devices_of(&**content).await?;
         // The server does not end meanwhile, though it may serve nothing else.
         let _leaving = self.leave();
         self.end(content, patience).await?;
@@ -385,9 +382,9 @@ impl Service {
     }
 
     /// Ends the devices of the kernel that a content's exports are.
-    async fn end_devices_of(&self, content: &dyn Content) -> Result<(), HostError> {
-        let exports = content.export_names();
-        self.end_devices(|export| exports.iter().any(|own| own == export)).await
+    async fn end_devices_of(&self, content: &dyn Content) -> Result<Bar<'_>, HostError> {
+        let name = content.name().to_owned();
+        self.end_devices(if content.is_one_export() { Scope::Export(name) } else { Scope::Pool(name) }).await
     }
 
     /// Stops a content within a time, and forgets it.
@@ -461,6 +458,7 @@ impl Service {
     /// # Errors
     /// Contents were not marked clean, now or before.
     pub async fn stop_all(&self) -> Result<(), HostError> {
+        self.make_no_devices();
         if self.order.get() != Some(Order::HandOver) {
             for why in self.end_all_devices().await {
                 tracing::warn!(
@@ -530,7 +528,7 @@ impl Host for Service {
     }
 
     fn done(&self, content: &dyn Content, effects: Effects) -> RequestOutcome {
-        RequestOutcome::of(content.report(&self.seen(&self.attached.borrow())), effects)
+        RequestOutcome::of(content.report(&self.seen(&self.attachments.there())), effects)
     }
 
     fn offer(&self, content: &dyn Content, offered: Offered) -> Result<(), HostError> {

@@ -1,16 +1,21 @@
 //! The world in which a host runs, as far as the host knows it: devices are found by name, claimed by identity, given to the
 //! reactor, and closed.
 
+mod attacher;
+
 use core::fmt;
 use core::pin::Pin;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use brindle_format::md::Uuid;
+use brindle_io::MemberId;
 use brindle_io::device::Identity;
-use brindle_io::{MemberId, SocketId};
 
 use brindle_array::BitmapFile;
+
+pub use attacher::{Attacher, Naming, Serving, WantedDevice};
 
 /// An answer that may take its time, as a device that hangs does. Dropped, what it waits for goes on.
 pub type Pending<T> = Pin<Box<dyn Future<Output = T>>>;
@@ -48,7 +53,7 @@ pub struct Coming {
 pub enum Source {
     /// It is found by this name.
     Named(PathBuf),
-    /// Somebody has opened it: a descriptor, and the name by which orders and reports know it.
+    /// The caller has opened it: a descriptor, and the name by which orders and reports know it.
     Given(PathBuf, OwnedFd),
 }
 
@@ -135,7 +140,7 @@ pub struct Made {
 
 /// Devices of one world. All of it is asked on the reactor's thread, and none of it waits there.
 pub trait Devices {
-    /// Opens all of these, or none. Each is claimed by its identity: a device that somebody uses is refused, whatever its name or
+    /// Opens all of these, or none. Each is claimed by its identity: a device that is in use is refused, whatever its name or
     /// descriptor.
     fn open(&self, sources: Vec<Source>, terms: Terms) -> Pending<Result<Vec<Newcomer>, Refused>>;
 
@@ -148,7 +153,7 @@ pub trait Devices {
     /// Closes a file that was made for a bitmap in vain, and removes it if it is new.
     fn unmake_bitmap(&self, made: Made) -> Pending<()>;
 
-    /// The devices that are open, and those that owe an answer: what tells each from others, and its name.
+    /// Identity and name of each device that is open, or that was closed and has not answered yet.
     fn known(&self) -> Vec<(Identity, PathBuf)>;
 
     /// The identity of the device that this name leads to now; nothing if none is there, or in a world where names lead always to the
@@ -161,13 +166,9 @@ pub trait Devices {
     /// Closes devices at once. When it is done, others can use them.
     fn close(&self, devices: &[MemberId]) -> Pending<()>;
 
-    /// Gives the reactor a connected socket.
-    ///
-    /// # Errors
-    /// This world has no sockets of the system.
-    fn add_stream(&self, stream: OwnedFd) -> Result<SocketId, Refused> {
-        drop(stream);
-        Err(Refused::new("its world has no sockets of the system"))
+    /// The kernel, as far as it makes devices of volumes; none in a world without devices of the kernel.
+    fn attacher(&self) -> Option<Rc<dyn Attacher>> {
+        None
     }
 
     /// An identity for a device that is to be a member.

@@ -1,10 +1,9 @@
-//! The table of the program's messages (`docs/messages.md`): a change of a message shows there, to be read beside all others.
+//! The program's messages: their words are checked, and a table of all of them is made to be read (`target/messages.md`).
 //!
 //! Messages are found in the sources of the product, so that none can be left out: the texts of typed errors (`#[error]`),
 //! and each text of two words or more that the code can hand on. Texts that only a report, a log or a panic has are none.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
@@ -13,16 +12,15 @@ use super::names::is_test_module;
 use super::tokens;
 use crate::Failure;
 use crate::report::Offence;
-use crate::workspace::Workspace;
+use crate::workspace::{File, Workspace};
 
 /// The table.
-pub(crate) const PAGE: &str = "docs/messages.md";
+pub(crate) const PAGE: &str = "target/messages.md";
 
 /// The text above the table.
 const HEAD: &str = "# Messages\n\n\
     Each text that the program can fail or refuse with, by crate, as the source has it; `{...}` stands for a name or a number.\n\
-    `cargo xtask messages` writes this page, and `cargo xtask tidy` holds the sources to it. A message names the thing, the cause\n\
-    and the way out. Some are parts that are put together: the program begins with the device, file or flag that is meant.\n\
+    `cargo xtask messages` writes this page. A message names the thing, the cause and the way out. Some are parts that are put together: the program begins with the device, file or flag that is meant.\n\
     \"Other texts\" are those that code hands on otherwise: reasons, steps and labels, of which many are parts of a message, too.\n";
 
 /// Macros whose texts are for a report, a log or a panic.
@@ -62,50 +60,81 @@ struct Texts {
     others: BTreeSet<String>,
 }
 
-/// Checks that the table has the messages that exist; a workspace without it has nothing to check.
+/// Most words of a message's part: the thing, the cause or the way out.
+const MOST_WORDS: usize = 32;
+
+/// Words with which no message begins: they hide the thing that it speaks of.
+const PRONOUNS: [&str; 9] =
+    ["anybody", "nobody", "somebody", "them", "those", "what", "who", "whoever", "whom"];
+
+/// Checks the words of each message.
 ///
 /// # Errors
 /// A file that is not Rust.
 pub(super) fn check(workspace: &Workspace) -> Result<Vec<Offence>, Failure> {
-    let Some(page) = workspace.files.iter().find(|file| file.path == Path::new(PAGE)) else {
-        return Ok(Vec::new());
-    };
-    let table = table(workspace)?;
-    let wrong = page.text.lines().zip(table.lines()).position(|(is, should)| is != should);
-    let wrong =
-        wrong.or_else(|| (page.text != table).then(|| page.text.lines().count().min(table.lines().count())));
-    Ok(wrong
-        .map(|line| Offence {
-            file: PAGE.into(),
-            line: line + 1,
-            rule: "messages",
-            what: format!("the code says \"{}\" here", table.lines().nth(line).unwrap_or_default()),
-            way_out: "run cargo xtask messages, and read what it changes: thing, cause, way out".to_owned(),
-        })
-        .into_iter()
-        .collect())
+    let mut offences = Vec::new();
+    for (_, file) in sources(workspace) {
+        let mut texts = Texts::default();
+        collect(tokens::parse(file)?, false, &mut texts);
+        let errors = texts.errors.iter().map(|text| (text, true));
+        for (text, fails) in errors.chain(texts.others.iter().map(|text| (text, false))) {
+            offences.extend(fault(text, fails).map(|what| Offence {
+                file: file.path.clone(),
+                line: line_of(file, text),
+                rule: "messages",
+                what: format!("\"{text}\" {what}"),
+                way_out: "name the thing, the cause and the way out, in words of their own".to_owned(),
+            }));
+        }
+    }
+    Ok(offences)
 }
 
-/// The page as it should be.
+/// The fault of a message's words, if they have one. Errors are parts of a line, which begins with the program's name.
+fn fault(text: &str, fails: bool) -> Option<String> {
+    let first = text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_lowercase();
+    let clauses = text.split_inclusive([';', ':']).map(|clause| clause.split_whitespace().count());
+    let longest = clauses.max().unwrap_or_default();
+    if fails && PRONOUNS.contains(&first.as_str()) {
+        Some(format!("begins with '{first}'"))
+    } else if longest > MOST_WORDS {
+        Some(format!("has {longest} words between : and ;, {MOST_WORDS} at most"))
+    } else if fails && text.trim_end_matches('.').ends_with(char::is_alphanumeric) && text.ends_with('.') {
+        Some("ends with a full stop".to_owned())
+    } else if text.ends_with('!') {
+        Some("shouts".to_owned())
+    } else {
+        None
+    }
+}
+
+/// The line in which a text begins, as far as its first words tell.
+fn line_of(file: &File, text: &str) -> usize {
+    let begin: String = text.chars().take(16).collect();
+    file.text.lines().position(|line| line.contains(&begin)).map_or(0, |at| at + 1)
+}
+
+/// The sources of the product, each with the name of its crate.
+fn sources(workspace: &Workspace) -> impl Iterator<Item = (&str, &File)> {
+    let crates = workspace.crates.iter().filter(|of| of.dir.starts_with("crates") && of.name != TESTKIT);
+    crates.flat_map(|of| {
+        let name = of.dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let is_own = move |file: &&File| {
+            let inside = file.path.strip_prefix(&of.dir).ok();
+            inside.is_some_and(|path| path.starts_with("src") && !is_test_module(path))
+        };
+        workspace.files.iter().filter(|file| file.is_rust()).filter(is_own).map(move |file| (name, file))
+    })
+}
+
+/// The page.
 ///
 /// # Errors
 /// A file that is not Rust.
 pub(crate) fn table(workspace: &Workspace) -> Result<String, Failure> {
     let mut by_crate: BTreeMap<&str, Texts> = BTreeMap::new();
-    for member in workspace.crates.iter().filter(|of| of.dir.starts_with("crates") && of.name != TESTKIT) {
-        let texts = by_crate
-            .entry(member.dir.file_name().and_then(|name| name.to_str()).unwrap_or_default())
-            .or_default();
-        for file in workspace.files.iter().filter(|file| file.is_rust()) {
-            let inside = file
-                .path
-                .strip_prefix(&member.dir)
-                .ok()
-                .filter(|path| path.starts_with("src") && !is_test_module(path));
-            if inside.is_some() {
-                collect(tokens::parse(file)?, false, texts);
-            }
-        }
+    for (name, file) in sources(workspace) {
+        collect(tokens::parse(file)?, false, by_crate.entry(name).or_default());
     }
     let mut page = HEAD.to_owned();
     for (name, texts) in by_crate {
@@ -228,16 +257,26 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_lacks_a_message_or_has_an_old_one_is_refused() {
-        let found = |page: &str| {
-            let workspace = with_files(&[("crates/io/src/lib.rs", SOURCE), (PAGE, page)]);
-            check(&workspace).expect("Rust").into_iter().map(|offence| offence.line).collect::<Vec<_>>()
+    fn words_that_hide_the_thing_are_refused() {
+        let found = |message: &str| {
+            let source = format!("#[error({message:?})]\nstruct Lacks;");
+            let offences = check(&with_files(&[("crates/io/src/lib.rs", &source)])).expect("Rust");
+            offences.into_iter().map(|offence| (offence.line, offence.what)).collect::<Vec<_>>()
         };
-        let sound = page();
-        assert_eq!(found(&sound), [0; 0]);
-        let line = sound.lines().position(|line| line.contains("too small")).expect("there") + 1;
-        assert_eq!(found(&sound.replace("too small", "small")), [line]);
-        assert_eq!(found(&sound.replace("- it is of another array\n", "")), [sound.lines().count()]);
-        assert_eq!(found(&format!("{sound}- one more\n")), [sound.lines().count() + 1]);
+        assert_eq!(found("{file}: it lacks a member: give all of them"), []);
+        for (message, fault) in [
+            ("whoever has it open", "begins with 'whoever'"),
+            ("what was sent is no request", "begins with 'what'"),
+            ("{file}: it lacks a member.", "ends with a full stop"),
+            ("it is gone for good!", "shouts"),
+        ] {
+            assert_eq!(found(message), [(1, format!("\"{message}\" {fault}"))]);
+        }
+        let long = format!("a{}", " word".repeat(41));
+        assert!(
+            found(&long)[0].1.ends_with("has 42 words between : and ;, 32 at most"),
+            "{:?}",
+            found(&long)
+        );
     }
 }

@@ -6,6 +6,7 @@ mod documents;
 mod floors;
 mod homes;
 mod length;
+mod machine;
 mod machine_paths;
 mod manifests;
 pub(crate) mod messages;
@@ -27,6 +28,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Vec<Offence>, Failure> {
     offences.extend(floors::check(workspace)?);
     offences.extend(manifests::check(workspace)?);
     offences.extend(names::check(workspace)?);
+    offences.extend(machine::check(workspace)?);
     offences.extend(homes::check(workspace));
     offences.extend(comments::check(workspace));
     offences.extend(documents::check(workspace));

@@ -1,16 +1,16 @@
-//! Names that a crate may not say: the pure crates and the engine know no file, clock, thread or chance, and only
-//! the program reads the environment.
+//! Names that a crate may not say: the engine is repeatable, parsers do not read, `unsafe` has two homes. `machine.rs` has names of files,
+//! clocks and others that are of the machine.
 
 use std::path::Path;
 
-use super::dependencies::{PURE, TESTKIT};
+use super::dependencies::PURE;
 use super::tokens::{self, Name};
 use crate::Failure;
 use crate::report::Offence;
 use crate::workspace::{Crate, File, Workspace};
 
 /// How a banned name is recognised.
-enum Ban {
+pub(super) enum Ban {
     /// A path that begins with these segments.
     Path(&'static [&'static str]),
     /// These segments, one after the other, anywhere in a path.
@@ -31,30 +31,11 @@ impl Ban {
 }
 
 /// A set of bans with one reason and one way out.
-struct Rule {
-    name: &'static str,
-    bans: &'static [Ban],
-    way_out: &'static str,
+pub(super) struct Rule {
+    pub(super) name: &'static str,
+    pub(super) bans: &'static [Ban],
+    pub(super) way_out: &'static str,
 }
-
-const PURITY: Rule = Rule {
-    name: "pure",
-    bans: &[
-        Ban::Path(&["std", "fs"]),
-        Ban::Path(&["std", "net"]),
-        Ban::Path(&["std", "process"]),
-        Ban::Path(&["std", "thread"]),
-        Ban::Path(&["std", "time"]),
-        Ban::Path(&["std", "os"]),
-        Ban::Anywhere(&["Instant", "now"]),
-        Ban::Anywhere(&["SystemTime"]),
-        Ban::Anywhere(&["new_v4"]),
-        Ban::Crate("fastrand"),
-        Ban::Crate("getrandom"),
-        Ban::Crate("rand"),
-    ],
-    way_out: "let the caller hand in the bytes, the time or the number (core::time::Duration is fine)",
-};
 
 const PARSERS: Rule = Rule {
     name: "parser",
@@ -78,17 +59,6 @@ const ENGINE: Rule = Rule {
         Ban::Crate("rustix"),
     ],
     way_out: "the same seed must give the same run: use BTreeMap or an indexed table, and member ids for descriptors",
-};
-
-const ENVIRONMENT: Rule = Rule {
-    name: "environment",
-    bans: &[
-        Ban::Path(&["std", "env"]),
-        Ban::Path(&["env", "var"]),
-        Ban::Path(&["env", "args"]),
-        Ban::Crate("clap"),
-    ],
-    way_out: "only crate brindle reads flags and environment; take the value as a parameter",
 };
 
 const NO_UNSAFE: Rule = Rule {
@@ -150,9 +120,6 @@ fn rules_for(member: &Crate, path: &Path) -> Vec<&'static Rule> {
     if !path.starts_with("src") || is_test_module(path) {
         return rules;
     }
-    if PURE.contains(&name) {
-        rules.push(&PURITY);
-    }
     if PURE[..3].contains(&name) {
         rules.push(&PARSERS);
     }
@@ -161,9 +128,6 @@ fn rules_for(member: &Crate, path: &Path) -> Vec<&'static Rule> {
     }
     if name == "brindle-host" && !OF_PROTOCOLS.iter().any(|own| path.starts_with(own)) {
         rules.push(&DOORS);
-    }
-    if !["brindle", TESTKIT].contains(&name) && member.dir.starts_with("crates") {
-        rules.push(&ENVIRONMENT);
     }
     let is_asking = ASKING.iter().any(|folder| path.starts_with(folder));
     if name == "brindle" && is_asking && !WITH_JSON.iter().any(|file| path == Path::new(file)) {
@@ -177,7 +141,7 @@ pub(super) fn is_test_module(path: &Path) -> bool {
     path.components().any(|c| c.as_os_str() == "tests" || c.as_os_str() == "tests.rs")
 }
 
-fn check_file(file: &File, rules: &[&Rule]) -> Result<Vec<Offence>, Failure> {
+pub(super) fn check_file(file: &File, rules: &[&Rule]) -> Result<Vec<Offence>, Failure> {
     let mut offences = Vec::new();
     for name in tokens::names(tokens::parse(file)?) {
         for rule in rules {
@@ -206,25 +170,6 @@ mod tests {
     }
 
     #[test]
-    fn pure_crates_know_no_outer_world() {
-        for source in [
-            "use std::fs::File;",
-            "use std::{net::TcpStream};",
-            "fn f() { std::thread::yield_now() }",
-            "fn f() { let t = Instant::now(); }",
-            "type T = std::time::SystemTime;",
-            "fn f() -> u8 { rand::random() }",
-            "fn f() { Uuid::new_v4(); }",
-        ] {
-            for path in ["crates/layout/src/lib.rs", "crates/parity/src/a/b.rs", "crates/array/src/state.rs"]
-            {
-                assert!(rules(path, source).contains(&"pure"), "{path}: {source}");
-            }
-            assert!(!rules("crates/io/src/lib.rs", source).contains(&"pure"), "{source}");
-        }
-    }
-
-    #[test]
     fn parsers_do_not_read() {
         assert_eq!(rules("crates/format/src/lib.rs", "use std::io::Read;"), ["parser"]);
         assert!(rules("crates/export/src/lib.rs", "use std::io::Read;").is_empty());
@@ -244,15 +189,6 @@ mod tests {
             assert!(rules("crates/io/src/lib.rs", source).is_empty(), "{source}");
         }
         assert!(rules("crates/array/src/lib.rs", "use std::collections::BTreeMap;").is_empty());
-    }
-
-    #[test]
-    fn only_the_program_reads_the_environment() {
-        let source = "fn f() { std::env::var(\"X\"); }";
-        assert_eq!(rules("crates/export/src/lib.rs", source), ["environment"]);
-        assert_eq!(rules("crates/io/src/lib.rs", "use std::env; use clap::Parser;"), ["environment"; 2]);
-        assert!(rules("crates/brindle/src/main.rs", source).is_empty());
-        assert!(rules("crates/io/src/lib.rs", "const V: &str = env!(\"CARGO_PKG_VERSION\");").is_empty());
     }
 
     #[test]

@@ -1,8 +1,5 @@
 //! A sentence of a comment or a document has 40 words at most: who reads a longer one has lost its beginning at its end.
 
-use std::path::Path;
-
-use super::messages;
 use crate::report::Offence;
 use crate::workspace::{File, Workspace};
 
@@ -12,7 +9,7 @@ const MOST_WORDS: usize = 40;
 /// Names that begin a sentence though they are small.
 const SMALL: [&str; 2] = ["md", "mdadm"];
 
-/// Checks the comments of Rust source, and all documents but the table of messages.
+/// Checks the comments of Rust source, and all documents.
 pub(super) fn check(workspace: &Workspace) -> Vec<Offence> {
     let mut offences = Vec::new();
     for file in &workspace.files {
@@ -33,8 +30,7 @@ pub(super) fn check(workspace: &Workspace) -> Vec<Offence> {
 
 /// The paragraphs of a file's prose, each with the line where it begins. Tables, headings and code are none.
 fn paragraphs(file: &File) -> Vec<(usize, String)> {
-    let is_page =
-        file.path.extension().is_some_and(|kind| kind == "md") && file.path != Path::new(messages::PAGE);
+    let is_page = file.path.extension().is_some_and(|kind| kind == "md");
     let prose = |line: &str| -> Option<String> {
         if is_page {
             return Some(line.to_owned());
@@ -129,6 +125,5 @@ mod tests {
         assert_eq!(lines("docs/a.md", &text), [0; 0]);
         assert_eq!(lines("docs/a.md", &format!("- {long}\n")), [1]);
         assert_eq!(lines("crates/io/src/a.rs", &format!("let a = \"{long}\"; // {long}\n")), [0; 0]);
-        assert_eq!(lines(messages::PAGE, &long), [0; 0]);
     }
 }

@@ -20,6 +20,7 @@ use crate::base::{log, report, runtime};
 use crate::client::control::{self, Answer, AsTold, Ask, DeviceFlag, Line, Request, Response, Told};
 use crate::client::health::Health;
 use crate::client::next_step;
+use crate::devices::world::attach;
 use crate::flags::cli::{Flag, Runtime, Said, Status, Stop};
 pub(crate) use order::{Order, known_as};
 pub(crate) use resolve::Meant;
@@ -332,7 +333,7 @@ fn refuse_used_devices(folder: &Path, server: &str, array: Option<&str>) -> Resu
     let is_in_use = |device: &Path| {
         let device = device.to_owned();
         // A device that does not answer does not keep its server from being stopped.
-        within(RESOLVING, move || brindle_host::is_in_use(&device)).ok().flatten().unwrap_or(false)
+        within(RESOLVING, move || attach::is_in_use(&device)).ok().flatten().unwrap_or(false)
     };
     if kernels_devices().is_some_and(|devices| !devices.iter().any(|device| is_in_use(device))) {
         return Ok(());
@@ -341,7 +342,7 @@ fn refuse_used_devices(folder: &Path, server: &str, array: Option<&str>) -> Resu
     let Ok(Response::Report(noted)) = noted else { return Ok(()) };
     let devices = noted.all().iter().flat_map(Report::kernels_devices);
     let used = devices.filter(|device| is_in_use(Path::new(device)));
-    let used: Vec<String> = used.map(brindle_host::in_use).collect();
+    let used: Vec<String> = used.map(attach::in_use).collect();
     if used.is_empty() {
         return Ok(());
     }

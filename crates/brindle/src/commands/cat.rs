@@ -22,7 +22,7 @@ use crate::base::failure::Failure;
 use crate::base::{progress, report};
 use crate::devices::host::Host;
 use crate::devices::pools;
-use crate::devices::world::{self, Opening, Through, place};
+use crate::devices::world::{self, Through, WorldOptions, place};
 use crate::flags::cli::Cat;
 use rescue::Wanted;
 
@@ -43,12 +43,12 @@ pub(crate) fn cat(args: &Cat) -> Result<ExitCode, Failure> {
         }
     }
     let asked = partitions::of(args)?;
-    let opening = Opening {
+    let opening = WorldOptions {
         access: DeviceAccess::Read,
         force: args.force,
         tuning: args.tuning.into(),
         search: Through::of(args.searching.search),
-        ..Opening::LOOK
+        ..WorldOptions::LOOK
     };
     let host = match Host::open_fit(&asked.members, opening) {
         // Truncated members are better than none.

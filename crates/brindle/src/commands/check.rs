@@ -13,7 +13,7 @@ use crate::base::{progress, report};
 use crate::client::findings::{self, Report};
 use crate::devices::host::Host;
 use crate::devices::pools::{self, Alone};
-use crate::devices::world::{self, Opening, Through};
+use crate::devices::world::{self, Through, WorldOptions};
 use crate::flags::cli::{Check, Repair};
 
 /// `brindle check`.
@@ -24,7 +24,8 @@ pub(crate) fn check(args: &Check) -> Result<ExitCode, Failure> {
     }
     let search = Through::of(args.searching.search);
     let tuning = args.tuning.into();
-    let opening = Opening { access: DeviceAccess::Read, force: false, tuning, search, ..Opening::LOOK };
+    let opening =
+        WorldOptions { access: DeviceAccess::Read, force: false, tuning, search, ..WorldOptions::LOOK };
     let host = Host::open(&args.members, &args.given.bitmaps, opening)?;
     let report = go_over(&host, SyncMode::Check)?;
     report.show(args.json)?;

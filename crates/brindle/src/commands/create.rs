@@ -19,8 +19,8 @@ use crate::base::random::random_uuid;
 use crate::base::report::{self, ArrayReport};
 use crate::base::{look, runtime};
 use crate::base::{progress, units::Bytes};
-use crate::devices::host::{Found, Hosted};
-use crate::devices::world::{self, MadeBitmap, Make, Named, Opening, Set, World, see_bitmap};
+use crate::devices::host::{AssembledArray, Hosted};
+use crate::devices::world::{self, MadeBitmap, Make, Named, Set, World, WorldOptions, see_bitmap};
 use crate::flags::cli::{Bitmap, Create, Metadata};
 
 /// Stands for a role without a member.
@@ -57,11 +57,11 @@ pub(crate) fn make(args: &Create, uuid: Uuid) -> Result<Made, Failure> {
     };
     let (role_names, spare_names) = split(args)?;
     // An array that can't be brought in sync as it is made is none.
-    let opening = Opening {
+    let opening = WorldOptions {
         access: DeviceAccess::Write,
         force: false,
         tuning: Tuning { on_full: OnFull::Fail, ..Tuning::USUAL },
-        ..Opening::LOOK
+        ..WorldOptions::LOOK
     };
     let mut world = World::new(opening)?;
     let set = world.open_each(&devices(&args.members))?;
@@ -339,7 +339,7 @@ fn carry_out(
         see_bitmap(&path)?.become_that_of(&mut assembly, None)?;
     }
     let report = ArrayReport::of(&assembly);
-    let made = Hosted { name: String::new(), array, found: Found { assembly, set } };
+    let made = Hosted { name: String::new(), array, found: AssembledArray { assembly, set } };
     world.io.block_on(made.stop())?;
     Ok(report)
 }

@@ -18,7 +18,7 @@ use crate::client::ask;
 use crate::client::health::Health;
 use crate::devices::pools::{self, Alone, PoolReport};
 use crate::devices::scan;
-use crate::devices::world::{self, Opening, Set, Through, World, warn_of_left_out};
+use crate::devices::world::{self, Set, Through, World, WorldOptions, warn_of_left_out};
 use crate::flags::cli::Detail;
 
 pub(crate) fn detail(args: &Detail) -> Result<ExitCode, Failure> {
@@ -78,7 +78,7 @@ fn of_pool(args: &Detail) -> Result<ExitCode, Failure> {
 /// The report of the array that the members form, with the file of its write-intent bitmap if one is given. Prints on
 /// standard error which devices are left out.
 pub(crate) fn of(members: &[PathBuf], bitmaps: &[PathBuf]) -> Result<ArrayReport, Failure> {
-    let mut world = World::new(Opening::LOOK)?;
+    let mut world = World::new(WorldOptions::LOOK)?;
     let mut set = world.open_fit(members)?;
     Ok(of_set(&mut world, &mut set, bitmaps)?.0)
 }
@@ -88,7 +88,7 @@ fn all(args: &Detail) -> Result<Vec<ArrayReport>, Failure> {
     let (members, bitmaps) = (&args.members, &args.given.bitmaps);
     // Of arrays by hand nothing is read here: a member that was cut is no less a member.
     let cut = args.assuming.assume.is_some();
-    let opening = Opening { cut, search: Through::of(args.searching.search), ..Opening::LOOK };
+    let opening = WorldOptions { cut, search: Through::of(args.searching.search), ..WorldOptions::LOOK };
     let mut world = World::new(opening)?;
     let set = world.open_fit(members)?;
     let is_inside = set.members.iter().any(|named| !members.contains(&PathBuf::from(&named.label)));

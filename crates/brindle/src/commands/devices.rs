@@ -145,7 +145,7 @@ pub(crate) fn replace(args: &Replace) -> Result<(), Failure> {
     tell(args.json, &text, || Ok(&answer))
 }
 
-/// `brindle replace`, of an array that nobody serves: the copy begins when it is served.
+/// `brindle replace`, of an array that is not served: the copy begins when it is served.
 fn replace_stopped(args: &Replace, old_name: &str, with_name: &str) -> Result<(), Failure> {
     let (members, bitmaps) = (&args.stopped.members, &args.given.bitmaps);
     let with = PathBuf::from(with_name);
@@ -243,7 +243,7 @@ fn role_text(role: u16, path: Option<&str>) -> String {
     path.map_or_else(|| format!("the member in role {role}"), |path| format!("{path} (role {role})"))
 }
 
-/// `brindle fail`, of an array that nobody serves.
+/// `brindle fail`, of an array that is not served.
 fn fail_stopped(args: &Fail) -> Result<(), Failure> {
     refuse_both(args.array.as_deref())?;
     let (members, bitmaps) = (&args.stopped.members, &args.given.bitmaps);
@@ -279,7 +279,7 @@ pub(crate) fn refuse_both(running: Option<&str>) -> Result<(), Failure> {
     running.map_or(Ok(()), |array| Err(Failure::Usage(both(array))))
 }
 
-/// `brindle add`, to an array that nobody serves.
+/// `brindle add`, to an array that is not served.
 fn add_to_stopped(args: &Add, coming: Coming) -> Result<(), Failure> {
     let (members, bitmaps) = (&args.stopped.members, &args.given.bitmaps);
     let devices: Vec<PathBuf> = args.names.iter().map(PathBuf::from).collect();
@@ -305,7 +305,7 @@ fn add_to_stopped(args: &Add, coming: Coming) -> Result<(), Failure> {
     })
 }
 
-/// Takes all former members that can be found into an array that nobody serves.
+/// Takes all former members that can be found into an array that is not served.
 fn add_missing(members: &[PathBuf], bitmaps: &[PathBuf]) -> Result<FormerMembers, Failure> {
     let mut reported = FormerMembers::default();
     change(members, bitmaps, |host, array| {
@@ -355,7 +355,7 @@ fn add_devices(
     Ok(reported)
 }
 
-/// The members but for those that are to be added and that the array goes without: those come to it like any other device.
+/// The members without the devices that are to be added and that the array is degraded by: these come to it like any other device.
 fn without_those_out(
     members: &[PathBuf],
     bitmaps: &[PathBuf],
@@ -369,7 +369,7 @@ fn without_those_out(
     Ok(members.iter().filter(|member| !comes(member)).cloned().collect())
 }
 
-/// Takes devices into an array again that nobody serves: none, if one of them can't be taken.
+/// Takes devices into an array again that is not served: none, if one of them can't be taken.
 fn take_again(host: &Host, array: &Array, devices: &[PathBuf]) -> Result<Vec<JoinedStatus>, Failure> {
     let detail = array.detail();
     let (mut known, mut new) = (Vec::new(), Vec::new());
@@ -390,7 +390,7 @@ fn take_again(host: &Host, array: &Array, devices: &[PathBuf]) -> Result<Vec<Joi
     not.map_or(Ok(back), |why| Err(Failure::Add(why)))
 }
 
-/// The terms for devices that come to an array which nobody serves.
+/// The terms for devices that come to an array that is not served.
 fn terms(host: &Host, coming: Coming) -> Terms {
     let known = host.world.known().into_iter();
     let known = known
@@ -398,7 +398,7 @@ fn terms(host: &Host, coming: Coming) -> Terms {
     Terms { known: known.collect(), coming }
 }
 
-/// Takes devices into an array that nobody serves; gives their numbers, and the outcome of each.
+/// Takes devices into an array that is not served; gives their numbers, and the outcome of each.
 fn take_in(
     host: &Host,
     array: &Array,
@@ -444,7 +444,7 @@ fn remove_from_stopped(
     Ok(removed)
 }
 
-/// Opens an array that nobody serves, does something to it, and stops it. `bitmaps` are files given for its write-intent bitmap.
+/// Opens an array that is not served, does something to it, and stops it. `bitmaps` are files given for its write-intent bitmap.
 pub(crate) fn change(
     members: &[PathBuf],
     bitmaps: &[PathBuf],

@@ -10,7 +10,7 @@ use crate::base::failure::Failure;
 use crate::base::look;
 use crate::base::report;
 use crate::base::units::Moment;
-use crate::devices::world::{Named, Opening, World};
+use crate::devices::world::{Named, World, WorldOptions};
 use crate::flags::cli::ZeroSuperblock;
 
 /// Bytes of a superblock with the table of roles behind it, at most: mdadm erases as much.
@@ -40,13 +40,13 @@ struct Erased {
 /// `brindle zero-superblock`.
 pub(crate) fn zero_superblock(args: &ZeroSuperblock) -> Result<(), Failure> {
     let access = if args.dry_run { DeviceAccess::Examine } else { DeviceAccess::Write };
-    let mut world = World::new(Opening { access, tuning: Tuning::USUAL, ..Opening::LOOK })?;
+    let mut world = World::new(WorldOptions { access, tuning: Tuning::USUAL, ..WorldOptions::LOOK })?;
     let members = world.open_each(&args.devices)?.members;
     let found = members.iter().map(|member| superblocks(&world, member, args.force));
     let found = found.collect::<Result<Vec<_>, _>>()?;
     if !args.dry_run {
         for (member, found) in members.iter().zip(&found) {
-            // From the end: what is cut in between is still the member that it was, or none.
+            // From the end: if the power goes in between, the device is still the member that it was, or none.
             for one in found.iter().rev() {
                 world.zero(member, one.offset, (one.offset + BYTES).min(member.info.size))?;
             }

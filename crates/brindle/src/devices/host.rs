@@ -15,10 +15,10 @@ use brindle_md::assembly::{Assembly, ForeignArray, Limitation};
 use crate::base::failure::Failure;
 use crate::base::runtime;
 use crate::devices::unserved::Unserved;
-use crate::devices::world::{self, Named, Nested, Opening, SeenBitmap, Set, World};
+use crate::devices::world::{self, Named, Nested, SeenBitmap, Set, World, WorldOptions};
 
 /// An array that was assembled from the named devices, and not opened yet.
-pub(crate) struct Found {
+pub(crate) struct AssembledArray {
     pub(crate) assembly: Assembly,
     pub(crate) set: Set,
 }
@@ -27,13 +27,13 @@ pub(crate) struct Found {
 pub(crate) struct Hosted {
     pub(crate) name: String,
     pub(crate) array: Array,
-    pub(crate) found: Found,
+    pub(crate) found: AssembledArray,
 }
 
 /// An array that is to be opened.
 pub(crate) struct Wanted {
     pub(crate) name: String,
-    pub(crate) found: Found,
+    pub(crate) found: AssembledArray,
     pub(crate) access: DeviceAccess,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Host {
     pub(crate) world: World,
 }
 
-impl Found {
+impl AssembledArray {
     /// Limitations of the array, and of the arrays that are its members.
     pub(crate) fn limits(&self) -> impl Iterator<Item = &Limitation> {
         self.set.nested_limits().chain(&self.assembly.limits)
@@ -103,7 +103,7 @@ fn called(array: &ForeignArray) -> (String, String) {
 }
 
 /// Opens the file of an array's write-intent bitmap, if it is to be written to.
-fn open_bitmap(world: &World, found: &mut Found, access: DeviceAccess) -> Result<(), Failure> {
+fn open_bitmap(world: &World, found: &mut AssembledArray, access: DeviceAccess) -> Result<(), Failure> {
     if let (DeviceAccess::Write, Some(path), Some(file)) =
         (access, &found.set.bitmap, &mut found.assembly.bitmap_file)
     {
@@ -115,15 +115,18 @@ fn open_bitmap(world: &World, found: &mut Found, access: DeviceAccess) -> Result
 /// Has each file be the write-intent bitmap of the array of which it says it is.
 fn give_bitmaps(
     look: &World,
-    found: &mut [Found],
+    found: &mut [AssembledArray],
     files: &[PathBuf],
     unserved: &Unserved,
 ) -> Result<(), Failure> {
     for path in files {
         let seen = look.look_at_bitmap(path)?;
-        let of = |found: &Found| found.assembly.devices.first().map(|device| device.superblock.bitmap_uuid());
+        let of = |found: &AssembledArray| {
+            found.assembly.devices.first().map(|device| device.superblock.bitmap_uuid())
+        };
         let several = found.len() > 1;
-        let is_it = |found: &&mut Found| !several || seen.array().is_some() && of(found) == seen.array();
+        let is_it =
+            |found: &&mut AssembledArray| !several || seen.array().is_some() && of(found) == seen.array();
         match found.iter_mut().find(is_it) {
             Some(found) => found.take_bitmap(&seen)?,
             None => {
@@ -140,7 +143,7 @@ fn give_bitmaps(
 
 /// The names of arrays: each has its own name, but arrays of one name all have their UUIDs instead, so that none is
 /// taken for another.
-pub(crate) fn names(found: &[Found]) -> Vec<String> {
+pub(crate) fn names(found: &[AssembledArray]) -> Vec<String> {
     tell_apart(&found.iter().map(|found| (found.own_name(), found.uuid_name())).collect::<Vec<_>>())
 }
 
@@ -195,12 +198,16 @@ impl Hosted {
 
 impl Host {
     /// Opens the array that everything named forms, to be looked at; `bitmaps` are files that were given for its write-intent bitmap.
-    pub(crate) fn open(names: &[PathBuf], bitmaps: &[PathBuf], opening: Opening) -> Result<Self, Failure> {
+    pub(crate) fn open(
+        names: &[PathBuf],
+        bitmaps: &[PathBuf],
+        opening: WorldOptions,
+    ) -> Result<Self, Failure> {
         Self::open_by(World::open_all, names, bitmaps, opening)
     }
 
     /// Opens those of these devices that can be members.
-    pub(crate) fn open_fit(names: &[PathBuf], opening: Opening) -> Result<Self, Failure> {
+    pub(crate) fn open_fit(names: &[PathBuf], opening: WorldOptions) -> Result<Self, Failure> {
         Self::open_by(World::open_fit, names, &[], opening)
     }
 
@@ -208,13 +215,13 @@ impl Host {
         open: fn(&mut World, &[PathBuf]) -> Result<Set, Failure>,
         names: &[PathBuf],
         bitmaps: &[PathBuf],
-        opening: Opening,
+        opening: WorldOptions,
     ) -> Result<Self, Failure> {
         world::check_budget(opening.tuning.memory)?;
         let mut world = World::new(opening)?;
         let mut set = open(&mut world, names)?;
         let assembly = world.assemble(&mut set, opening.force)?;
-        let mut found = Found { assembly, set };
+        let mut found = AssembledArray { assembly, set };
         give_bitmaps(&world, std::slice::from_mut(&mut found), bitmaps, &Unserved::ends())?;
         let host = Self { arrays: RefCell::default(), world };
         host.start(found.own_name(), found)?;
@@ -230,7 +237,7 @@ impl Host {
         bitmaps: &[PathBuf],
         force: bool,
         unserved: &Unserved,
-    ) -> Result<Vec<Found>, Failure> {
+    ) -> Result<Vec<AssembledArray>, Failure> {
         let sets = look.open_all(names)?.by_array();
         let several = sets.len() > 1;
         let arrays: Vec<_> = sets.iter().filter_map(Set::array).collect();
@@ -257,7 +264,7 @@ impl Host {
                 // Whatever else could not be read is not a member of this one.
                 set.left_out.retain(|left_out| left_out.is_of(assembly.uuid));
             }
-            found.push(Found { assembly, set });
+            found.push(AssembledArray { assembly, set });
         }
         give_bitmaps(look, &mut found, bitmaps, unserved)?;
         Ok(found)
@@ -268,18 +275,18 @@ impl Host {
     pub(crate) fn claim(
         look: &World,
         wanted: Vec<Wanted>,
-        opening: Opening,
+        opening: WorldOptions,
         (unserved, expected): (&Unserved, usize),
     ) -> Result<Self, Failure> {
         let mut world = World::new(opening)?;
         let arrays: u64 = wanted.iter().map(|wanted| 1 + wanted.found.set.nested.len() as u64).sum();
         world.share_memory(arrays.max(expected as u64).max(1));
         let mut claimed = Vec::with_capacity(wanted.len());
-        for Wanted { name, found: Found { assembly, set }, access } in wanted {
+        for Wanted { name, found: AssembledArray { assembly, set }, access } in wanted {
             let uuid = display_uuid(assembly.uuid).to_string();
             let before = world.devices();
             match world.claim(set, look, access) {
-                Ok(set) => claimed.push((name, Found { assembly, set }, access)),
+                Ok(set) => claimed.push((name, AssembledArray { assembly, set }, access)),
                 Err(failure) => {
                     world.let_go_of_all_but(&before);
                     unserved.leave(&name, &uuid, failure)?;
@@ -310,7 +317,7 @@ impl Host {
         Ok(host)
     }
 
-    /// Lets an array go that was started, and that nobody has used.
+    /// Lets an array go that was started, and that no client has used.
     pub(crate) fn let_go(&self, hosted: &Rc<Hosted>) -> Result<(), Failure> {
         self.arrays.borrow_mut().retain(|other| !Rc::ptr_eq(other, hosted));
         self.world.io.block_on(hosted.stop())?;
@@ -318,7 +325,7 @@ impl Host {
         Ok(())
     }
 
-    /// Opens an array that nobody serves to change it: nothing is rebuilt unless `recovery` says so.
+    /// Opens an array that is not served, to change it: nothing is rebuilt unless `recovery` says so.
     pub(crate) fn open_to_change(
         names: &[PathBuf],
         bitmaps: &[PathBuf],
@@ -326,7 +333,7 @@ impl Host {
         recovery: Recovery,
     ) -> Result<Self, Failure> {
         world::check_budget(tuning.memory)?;
-        let opening = Opening { force: false, tuning, recovery, ..Opening::LOOK };
+        let opening = WorldOptions { force: false, tuning, recovery, ..WorldOptions::LOOK };
         let mut look = World::new(opening)?;
         let unserved = Unserved::ends();
         let mut found = Self::find(&mut look, names, bitmaps, false, &unserved)?;
@@ -357,7 +364,7 @@ impl Host {
         self.world
     }
 
-    fn start(&self, name: String, found: Found) -> Result<(), Failure> {
+    fn start(&self, name: String, found: AssembledArray) -> Result<(), Failure> {
         let array = self.world.start(found.assembly.clone(), &found.set.members)?;
         self.arrays.borrow_mut().push(Rc::new(Hosted { name, array, found }));
         Ok(())

@@ -1,20 +1,20 @@
 //! Devices of the real world, for the host: files and block devices, opened, made and let go by threads of their own, since each may
 //! hang, on the ring of this thread.
 
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use brindle_format::md::Uuid;
 use brindle_host::{
-    Devices, Found, Made, NewBitmapFile, Newcomer, Pending, Refused, Search, Source, Terms, mailbox,
+    Attacher, Devices, Found, Made, NewBitmapFile, Newcomer, Pending, Refused, Search, Source, Terms, mailbox,
 };
+use brindle_io::MemberId;
 use brindle_io::device::Identity;
-use brindle_io::{MemberId, SocketId};
 
 use crate::base::failure::Failure;
 use crate::base::random::random_uuid;
+use crate::devices::world::attach::Kernel;
 use crate::devices::world::{self, Make, World};
 
 /// A world whose devices a host has.
@@ -99,7 +99,7 @@ impl Devices for Ring {
         let closed = self.0.close_devices(made.file.id.as_slice());
         self.free(closed, move || {
             if made.is_new {
-                // It is in nobody's way, if it can't be removed.
+                // A file that can't be removed does no harm.
                 let _ = std::fs::remove_file(&made.file.label);
             }
         })
@@ -120,8 +120,8 @@ impl Devices for Ring {
         self.free(self.0.close_devices(devices), || {})
     }
 
-    fn add_stream(&self, stream: OwnedFd) -> Result<SocketId, Refused> {
-        Ok(self.0.uring.add_stream(stream))
+    fn attacher(&self) -> Option<Rc<dyn Attacher>> {
+        Some(Rc::new(Kernel { io: self.0.io.clone(), uring: self.0.uring.clone() }))
     }
 
     fn new_uuid(&self) -> Result<Uuid, Refused> {
@@ -138,7 +138,7 @@ mod tests {
     use brindle_host::Coming;
     use brindle_io::device::DeviceAccess;
 
-    use crate::devices::world::Opening;
+    use crate::devices::world::WorldOptions;
 
     #[test]
     fn a_descriptor_is_a_device_as_its_name_is() {
@@ -147,7 +147,8 @@ mod tests {
         let (path, other) = (dir.join("a"), dir.join("b"));
         File::create(&path).unwrap().set_len(8 << 20).unwrap();
         std::fs::hard_link(&path, &other).unwrap();
-        let world = Rc::new(World::new(Opening { access: DeviceAccess::Write, ..Opening::LOOK }).unwrap());
+        let world =
+            Rc::new(World::new(WorldOptions { access: DeviceAccess::Write, ..WorldOptions::LOOK }).unwrap());
         let ring = Ring(Rc::clone(&world));
         let given = || {
             Source::Given("mine".into(), File::options().read(true).write(true).open(&path).unwrap().into())

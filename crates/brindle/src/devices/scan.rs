@@ -52,7 +52,7 @@ pub(crate) struct Scanned {
     pub(crate) silent: Vec<PathBuf>,
 }
 
-/// Looks at devices: those that are named, all files of folders that are named, or all disks and partitions of this machine.
+/// Looks at the devices that are named, at all files of folders that are named, or, without names, at all disks and partitions of this machine.
 pub(crate) fn scan(places: &[PathBuf]) -> Scanned {
     let mut scanned = Scanned::default();
     let (mut arrays, mut labels) = (BTreeMap::<_, Vec<Candidate>>::new(), BTreeMap::<_, Vec<PathBuf>>::new());
@@ -114,7 +114,7 @@ fn by_id(device: &Path) -> PathBuf {
         std::fs::read_dir("/dev/disk/by-id").into_iter().flatten().flatten().map(|entry| entry.path());
     let mut own: Vec<PathBuf> =
         links.filter(|link| std::fs::canonicalize(link).is_ok_and(|file| file == device)).collect();
-    // Names with a model and a serial number are for people; those of numbers alone are not.
+    // Names with a model and a serial number are for people; names of numbers alone are not.
     own.sort_by_key(|link| {
         let name = link.file_name().unwrap_or_default().to_string_lossy().into_owned();
         (name.starts_with("wwn-") || name.starts_with("nvme-eui"), name)

@@ -63,7 +63,7 @@ pub(crate) fn with_user(failure: &Failure) -> String {
     format!("{failure}{shown}")
 }
 
-/// The device that somebody else has.
+/// The device that another program has in use.
 fn taken(failure: &Failure) -> Option<&Path> {
     match failure {
         Failure::Open(why) if matches!(why.kind, DeviceErrorKind::InUse | DeviceErrorKind::Busy) => {

@@ -2,6 +2,7 @@
 //! them. Who owns what comes of it is `host`.
 
 mod assumed;
+pub(crate) mod attach;
 mod bitmap;
 mod claims;
 mod emulate;
@@ -50,9 +51,9 @@ const OTHER_MEMORY: usize = 48 << 20;
 /// Bytes of metadata that are read at a time.
 const PIECE: usize = 16 * PAGE;
 
-/// How devices and arrays are opened.
+/// How the devices and arrays of a world are opened.
 #[derive(Clone, Copy)]
-pub(crate) struct Opening {
+pub(crate) struct WorldOptions {
     pub(crate) access: DeviceAccess,
     /// Use arrays of which some bytes may be wrong.
     pub(crate) force: bool,
@@ -65,7 +66,7 @@ pub(crate) struct Opening {
     pub(crate) recovery: Recovery,
 }
 
-impl Opening {
+impl WorldOptions {
     /// To look at superblocks only.
     pub(crate) const LOOK: Self = Self {
         access: DeviceAccess::Examine,
@@ -102,7 +103,7 @@ pub(crate) struct World {
     emulated: Emulated,
     /// For superblocks and what else is looked at before an array runs.
     pub(crate) metadata: Pool,
-    opening: Opening,
+    options: WorldOptions,
     devices: RefCell<Vec<Opened>>,
     /// Devices that have not answered already, by their names: they are not asked once more.
     pub(crate) silent: RefCell<Vec<String>>,
@@ -114,8 +115,8 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(opening: Opening) -> Result<Self, Failure> {
-        check_memory(opening.tuning.memory)?;
+    pub(crate) fn new(options: WorldOptions) -> Result<Self, Failure> {
+        check_memory(options.tuning.memory)?;
         let uring = reactor::new()?;
         let emulated = Emulated::new(uring.clone());
         let io = Io::new(Box::new(emulated.clone()));
@@ -125,7 +126,7 @@ impl World {
             emulated,
             metadata: io.pool(PIECE),
             io,
-            opening,
+            options,
             devices: RefCell::default(),
             silent: RefCell::default(),
             locks: Arc::default(),
@@ -170,7 +171,7 @@ impl World {
         Ok(self.io.block_on(brindle_md::open(&self.io, assembly, &ids(members), self.config()))?)
     }
 
-    /// The same beside arrays that run, for a task.
+    /// As [`World::start`], in a task, beside arrays that run.
     pub(crate) async fn begin(
         &self,
         assembly: Assembly,
@@ -182,7 +183,7 @@ impl World {
 
     /// The access with which arrays are started from now on.
     pub(crate) fn set_access(&mut self, access: DeviceAccess) {
-        self.opening.access = access;
+        self.options.access = access;
     }
 
     /// Divides the memory for parity and reconstruction among this many arrays.
@@ -191,7 +192,7 @@ impl World {
     }
 
     fn config(&self) -> OpenConfig {
-        self.config_for(self.opening.access)
+        self.config_for(self.options.access)
     }
 
     fn config_for(&self, access: DeviceAccess) -> OpenConfig {
@@ -199,7 +200,7 @@ impl World {
             DeviceAccess::Write => brindle_array::Access::ReadWrite,
             DeviceAccess::Read | DeviceAccess::Examine => brindle_array::Access::ReadOnly,
         };
-        let Opening { tuning, recovery, .. } = self.opening;
+        let WorldOptions { tuning, recovery, .. } = self.options;
         tuning.array(access, recovery, self.arrays, seconds_since_1970)
     }
 
@@ -214,7 +215,7 @@ impl World {
         self.bytes_at(member.id, &member.label, offset, len)
     }
 
-    /// The same of a device by its number; `label` is its name in messages.
+    /// As [`World::read_at`], of a device by its number; `label` is its name in messages.
     pub(crate) fn bytes_at(
         &self,
         id: MemberId,
@@ -242,8 +243,8 @@ impl World {
 }
 
 impl World {
-    /// Closes devices once what they were asked has completed; those that have been closed are left. Their locks are the caller's to
-    /// end: what tells them from others is returned.
+    /// Closes devices once their operations have completed; devices that are closed already are left. Returns their identities: the caller
+    /// ends their locks.
     pub(crate) fn close_devices(&self, ids: &[MemberId]) -> Vec<Identity> {
         let mut devices = self.devices.borrow_mut();
         let open = devices.iter_mut().filter(|device| !device.closed && ids.contains(&device.id));
@@ -272,7 +273,7 @@ impl World {
         self.let_go_of(&new);
     }
 
-    /// Ends every task, and lets the devices go. Done when it is dropped, too; what tasks hold is not dropped before.
+    /// Ends every task, and lets the devices go. Dropping the world does it, too. Values that tasks hold are dropped here, not before.
     pub(crate) fn end(&self) {
         if self.ended.replace(true) {
             return;

@@ -213,7 +213,7 @@ pub(crate) enum Command {
     /// and data. Also a file that exists already, and a member that is being given the writes that it missed, which
     /// only the bitmap names.
     ///
-    /// Of an array that nobody serves, --from gives the file that has its bitmap now. Without it the array is as one without a bitmap.
+    /// For an array that is not served, --from gives the file that has its bitmap now. Without --from the array counts as one without a bitmap.
     Grow(Grow),
     /// Set a flag of a device of a running array, or clear it
     ///
@@ -257,7 +257,7 @@ pub(crate) enum Command {
     /// DegradedArray, FailSpare, SpareActive, SparesMissing, MoveSpare, RebuildStarted, Rebuild20 and so on, RebuildFinished, TestMessage,
     /// DeviceDisappeared. Brindle's own are MismatchesFound, ArrayBroken, DriveFailing (--smart), ScrubOverdue (--scrub-overdue) and BlocksLost.
     /// BlocksCorrected is of a member that gave wrong blocks or could not read them, once an hour at most. DeviceDisappeared is also an array or
-    /// a pool that a daemon's settings name and that is not served, and an ARRAY line of mdadm.conf whose array nobody has. Events that need
+    /// a pool that a daemon's settings name and that is not served, and an ARRAY line of mdadm.conf whose array is not there. Events that need
     /// attention are mailed, all that came together in one mail; so is once a day what stays so, and in the end that the array is whole again.
     /// A program gets the event, the array and the device as arguments. One that hangs or fails is reported, and nothing waits for it.
     Monitor(Monitor),
@@ -287,7 +287,7 @@ pub(crate) enum Command {
     Simulate(Simulate),
     /// Estimate the probability that groups of drives lose data, with a confidence interval
     ///
-    /// Simulates histories of drives that age, fail, have defects that nobody notices until a scrub, and are replaced. Rare losses
+    /// Simulates histories of drives that age, fail, have defects that go unnoticed until a scrub, and are replaced. Rare losses
     /// are made frequent and weighted, so that one in a million million has an interval too. Model and sources stand in
     /// docs/reliability.md. Times are Weibull distributions, SHAPE/SCALE+LOCATION in hours; a number alone is the mean of an
     /// exponential one.
@@ -334,7 +334,7 @@ pub(crate) enum Command {
     /// It is one file of JSON with no data of arrays and no secret. Clients and serial numbers are left out unless
     /// they are asked for, and so are logs, which name both.
     Report(Bundle),
-    /// Change the superblocks of an array that nobody uses: its name, host, UUID and more, as `mdadm --assemble --update` does
+    /// Change the superblocks of an array that is not in use: its name, host, UUID and more, as `mdadm --assemble --update` does
     ///
     /// All devices are looked at before one is changed, and a device in use by a server or by the kernel is refused. Members that the array
     /// had when it was used last have to be there, too: they would be strangers later (--force leaves them behind). A power cut between two

@@ -21,7 +21,7 @@ enum Outcome {
     Started,
     /// The array would have been started.
     WouldStart,
-    /// The array is another host's, or nobody's.
+    /// The array is another host's, or no host's.
     Foreign,
     /// The array can't be put together.
     Refused,

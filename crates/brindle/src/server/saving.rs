@@ -1,4 +1,4 @@
-//! Changes of a running server that are written into the file of settings: what else stands there stays as it is, comments too.
+//! Changes of a running server that are written into the file of settings. All other lines of it stay as they are, comments too.
 
 use brindle_host::status::Report;
 use std::path::{Path, PathBuf};

@@ -152,7 +152,7 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     }
     let unserved = &unserved;
     let (opening, exports) = (&opening, &opening.exports);
-    let how = world::Opening {
+    let how = world::WorldOptions {
         access: DeviceAccess::Examine,
         force: opening.force,
         cut: false,
@@ -164,7 +164,7 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
     sorted.give_lost_devices();
     let pools::Sorted { pools, others: members, silent } = sorted;
     // Looked at in a world of its own, in which nothing is locked, and which is gone before the arrays run.
-    let find = |how: world::Opening| {
+    let find = |how: world::WorldOptions| {
         let mut look = World::new(how)?;
         look.silent.replace(silent.clone());
         let is_empty = members.is_empty() && (job.find.is_some() || !pools.is_empty());
@@ -239,7 +239,7 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
         anew.look_for_members();
     }
     let scrapes = scraped.addresses.clone();
-    metrics.serve(scraped.doors, service.name(), &snapshot)?;
+    metrics.serve(scraped.listeners, service.name(), &snapshot)?;
     announce((job.folder, job.json), service, &scrapes, detached.as_ref())?;
     // Mounts wait for the devices that the settings ask for. A daemon that ended just now has left its devices.
     let makes_devices = !took_over && opening.volumes.iter().any(|volume| volume.attach);
@@ -299,7 +299,7 @@ fn settle(is_daemon: bool, is_ready: bool) {
     }
 }
 
-/// Names and doors that can't be with pools are refused before anything is opened.
+/// Names and protocols that can't be with pools are refused before anything is opened.
 fn refuse_pools(wanted: &[Wanted], pools: &[String]) -> Result<(), Failure> {
     if let Some(name) = pools.iter().find(|name| wanted.iter().any(|wanted| wanted.name == **name)) {
         return Err(Failure::Refused(format!(

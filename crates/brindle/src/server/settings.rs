@@ -118,11 +118,11 @@ pub(crate) enum Sought<'a> {
 /// The outcome of the search.
 #[derive(Default)]
 pub(crate) struct Taken {
-    /// Those that are served now.
+    /// Arrays and pools that are served now.
     pub(crate) joined: Vec<Joined>,
-    /// The reasons why others are not.
+    /// The reasons why other arrays and pools are not served.
     pub(crate) others: Vec<String>,
-    /// UUIDs of those that earlier settings named, and these do not mean.
+    /// UUIDs of arrays and pools that earlier settings named, and that these do not mean.
     pub(crate) gone: Vec<String>,
 }
 
@@ -137,7 +137,7 @@ pub(crate) struct RunningSettings {
     members: Vec<PathBuf>,
     monitor: Option<Receivers>,
     more: More,
-    /// Those of its start.
+    /// Settings of its start.
     started: Config,
     current: Mutex<CurrentSettings>,
     /// Settings in force, for processes that ask: a lock of their own, since a reload holds `current` for as long as it takes.
@@ -147,7 +147,7 @@ pub(crate) struct RunningSettings {
 struct CurrentSettings {
     /// As the file had them last.
     config: Config,
-    /// Those that hold, as text.
+    /// The settings that hold, as text.
     text: String,
 }
 
@@ -298,7 +298,7 @@ impl RunningSettings {
     }
 }
 
-/// Settings that hold after a change: those of the start, but for what may change while a server runs.
+/// Settings that hold after a change: the settings of the start, but new values of all that may change while a server runs.
 fn holding(started: &Config, new: &Config) -> Config {
     let mut config = started.clone();
     (config.homehost, config.devices) = (new.homehost.clone(), new.devices.clone());

@@ -80,7 +80,7 @@ impl Shutdown {
         begins
     }
 
-    /// Members are closed, and what is left to do harms nobody.
+    /// Members are closed: the steps that are left change no member.
     pub(crate) fn over(&self) {
         self.advance(|_| Phase::Over);
     }
@@ -217,7 +217,7 @@ impl Socket {
 
     pub(crate) fn remove(&self) {
         if self.identity.is_some() && identity(&self.path) == self.identity {
-            // If it can't be removed, the next server finds that nobody listens.
+            // A socket that can't be removed does no harm: the next server finds that no process listens on it.
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -33,7 +33,7 @@ pub trait Handler: Send + 'static {
     fn overdue(&self, request: &Request) -> Answer;
 }
 
-/// Where the answer to one request goes, from any thread. Only the first counts, and only while somebody waits for it.
+/// Where the answer to one request goes, from any thread. Only the first counts, and only while its client waits for it.
 pub struct Reply {
     peer: u64,
     post: Post,
@@ -71,7 +71,7 @@ struct Post {
 
 impl Post {
     fn send(&self, news: News) {
-        // A thread that has ended has nobody to tell.
+        // A thread that has ended takes no news.
         if self.news.send(news).is_ok() {
             // Fails only when the count is full, and then the thread is awake already.
             let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
@@ -139,7 +139,7 @@ struct House {
     next_id: u64,
     /// Connections are not accepted before this time.
     rest_until: Option<Instant>,
-    /// The server has ended: when whoever has still not taken its answer is left.
+    /// The server has ended: the time after which clients that have not taken their answers are left.
     closed_at: Option<Instant>,
 }
 
@@ -160,7 +160,7 @@ impl House {
         }
     }
 
-    /// Until somebody says something or somebody's patience is over. Who hangs up is waited for no more.
+    /// Waits until a client says something, or the patience of one is over. A client that hangs up is waited for no more.
     fn wait(&mut self) {
         let accepts = self.closed_at.is_none() && self.rest_until.is_none();
         let interest = if accepts { PollFlags::IN } else { PollFlags::empty() };
@@ -173,7 +173,7 @@ impl House {
             let left = until.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
             Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() }
         });
-        // An interrupted or refused poll is a turn in which nobody was ready.
+        // An interrupted or refused poll is a turn in which no client was ready.
         let _ = poll(&mut fds, timeout.as_ref());
         let left = PollFlags::HUP | PollFlags::ERR;
         let gone: Vec<bool> = fds[2..].iter().map(|fd| fd.revents().intersects(left)).collect();

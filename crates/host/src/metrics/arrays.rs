@@ -241,7 +241,7 @@ pub(super) fn io(to: &mut Families, prefix: &str, labels: Labels<'_>, io: &IoSta
     );
 }
 
-/// Clients by protocol and address, without ports: those of one address are one, and so are those beyond the first ones.
+/// Clients by protocol and address, without ports: clients of one address count as one, and so do all beyond the first ones.
 fn clients(to: &mut Families, array: &str, clients: &[ClientStatus]) {
     let mut all: BTreeMap<(&str, &str), [u64; 5]> = BTreeMap::new();
     for client in clients.iter().filter(|client| !client.discovery) {

@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const REST: Duration = Duration::from_millis(50);
 
 /// A socket on which scrapes come.
-pub enum ScrapeSocket {
+pub enum ScrapeListener {
     /// A socket named by a file.
     Unix(UnixListener),
     /// A socket with an address.
@@ -68,12 +68,12 @@ impl Metrics {
     ///
     /// # Errors
     /// The socket can't be made one that does not block, or no thread can be made.
-    pub fn serve(self, door: ScrapeSocket) -> io::Result<()> {
-        match &door {
-            ScrapeSocket::Unix(listener) => listener.set_nonblocking(true)?,
-            ScrapeSocket::Tcp(listener) => listener.set_nonblocking(true)?,
+    pub fn serve(self, listener: ScrapeListener) -> io::Result<()> {
+        match &listener {
+            ScrapeListener::Unix(listener) => listener.set_nonblocking(true)?,
+            ScrapeListener::Tcp(listener) => listener.set_nonblocking(true)?,
         }
-        let scrapes = Scrapes { door, metrics: self, clients: Vec::new(), rest_until: None };
+        let scrapes = Scrapes { listener, metrics: self, clients: Vec::new(), rest_until: None };
         std::thread::Builder::new().name("metrics".into()).spawn(move || scrapes.run())?;
         Ok(())
     }
@@ -161,7 +161,7 @@ impl Stream {
     }
 }
 
-impl ScrapeSocket {
+impl ScrapeListener {
     fn fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Unix(listener) => listener.as_fd(),
@@ -232,7 +232,7 @@ impl Client {
 }
 
 struct Scrapes {
-    door: ScrapeSocket,
+    listener: ScrapeListener,
     metrics: Metrics,
     /// In the order of their coming.
     clients: Vec<Client>,
@@ -258,8 +258,8 @@ impl Scrapes {
     /// Until a client says something, takes something, or has had its time.
     fn wait(&self) -> Vec<bool> {
         let interest = if self.rest_until.is_none() { PollFlags::IN } else { PollFlags::empty() };
-        let door = self.door.fd();
-        let mut fds = vec![PollFd::from_borrowed_fd(door, interest)];
+        let listener = self.listener.fd();
+        let mut fds = vec![PollFd::from_borrowed_fd(listener, interest)];
         fds.extend(
             self.clients.iter().map(|client| PollFd::from_borrowed_fd(client.stream.fd(), client.interest())),
         );
@@ -280,13 +280,13 @@ impl Scrapes {
             return;
         }
         self.rest_until = None;
-        // Those that come while a process hands its listeners on wait for the one that has them next.
+        // While a process hands its listeners on, connections wait for the process that has them next.
         if keeps_listeners() {
             self.rest_until = Some(now + REST);
             return;
         }
         loop {
-            match self.door.accept() {
+            match self.listener.accept() {
                 Ok(stream) => {
                     if self.clients.len() >= MOST_CLIENTS {
                         self.clients.remove(0);

@@ -12,7 +12,7 @@ mod text;
 use crate::status::Report;
 
 pub use family::{Families, Family, Kind, Sample};
-pub use http::{Bearer, Metrics, ScrapeSocket};
+pub use http::{Bearer, Metrics, ScrapeListener};
 
 /// Series of an array where not all were asked for, however many members it has.
 pub const MOST_SERIES: usize = 100;

@@ -36,7 +36,7 @@ pub struct Config {
     pub exports: Exports,
     /// How arrays and pools run.
     pub tuning: Tuning,
-    /// Decisions that nobody asks for.
+    /// Decisions that the server takes by itself.
     pub policies: Policies,
     /// Where metrics are to be had.
     pub metrics: MetricsConfig,

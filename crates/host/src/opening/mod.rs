@@ -26,7 +26,7 @@ pub struct Opening {
     /// The server's name, which is also that of its export if it has one array. The default is the name of the first
     /// array.
     pub name: Option<String>,
-    /// Each array and its export has its own name, a single one too: what is served beside it may change.
+    /// Each array and its export has its own name, also if there is one only: others may join it.
     pub own_names: bool,
     /// Devices of arrays and pools, in any order: superblocks and labels say which belong together.
     pub members: Vec<PathBuf>,

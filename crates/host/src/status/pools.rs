@@ -33,11 +33,11 @@ pub struct PoolFacts {
     pub segments: [usize; 3],
     /// The number of the last checkpoint.
     pub checkpoint: u64,
-    /// Blocks that were found wrong since it was opened,
+    /// Blocks that were found wrong since it was opened.
     pub blocks_wrong: u64,
-    /// of these those that were rebuilt and written in place,
+    /// Wrong blocks that were rebuilt and written in place.
     pub blocks_mended: u64,
-    /// and blocks of volumes that nobody has any more, each as often as it came to be so.
+    /// Blocks of volumes that no member holds any more; a block counts each time that it is lost.
     pub blocks_lost: u64,
     /// Where volumes are known to be beyond repair, the first 1024 ranges,
     pub damaged: Vec<DamagedStatus>,
@@ -61,7 +61,7 @@ pub struct WrittenStatus {
     pub parity: u64,
 }
 
-/// A range of a volume that nobody has any more.
+/// A range of a volume that no member holds any more.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DamagedStatus {
@@ -87,7 +87,7 @@ pub struct PoolDevice {
     pub state: ReportWord,
     /// Blocks of it that were found wrong, or could not be read, since the pool was opened,
     pub wrong: u64,
-    /// of these those that were rebuilt and written in place,
+    /// Wrong blocks that were rebuilt and written in place.
     pub mended: u64,
     /// and places of it that count as read errors now: half of them are forgotten each hour.
     pub read_errors: u32,

@@ -29,7 +29,7 @@ pub struct BlockContent {
 pub enum Mismatch {
     /// There is no header, or another block's.
     #[error(
-        "what stands there was not written there by a verifying job with blocks of this size (verify_interval, else the smallest bs of writes)"
+        "its content was not written there by a verifying job with blocks of this size (verify_interval, else the smallest bs of writes)"
     )]
     Foreign,
     /// The block was written by an earlier pass: the last one is lost.

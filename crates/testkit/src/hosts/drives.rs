@@ -7,11 +7,15 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use brindle_format::md::Uuid;
-use brindle_host::{Devices, Found, Made, NewBitmapFile, Newcomer, Pending, Refused, Search, Source, Terms};
+use brindle_host::{
+    Attacher, Devices, Found, Made, NewBitmapFile, Newcomer, Pending, Refused, Search, Source, Terms,
+};
 use brindle_io::device::Identity;
 use brindle_io::sim::Sim;
 use brindle_io::{Io, MemberId, Pool};
 use brindle_md::assembly::Candidate;
+
+use super::kernel::Kernel;
 
 /// The drives of one boot.
 #[derive(Clone)]
@@ -26,14 +30,15 @@ struct Inner {
     open: RefCell<BTreeSet<usize>>,
     /// Identities that were given.
     given: Cell<u128>,
+    kernel: Kernel,
 }
 
 impl Drives {
     /// All of them, closed. Identities that are given differ from those of other boots.
-    pub(super) fn new(sim: &Sim, io: &Io, pool: &Pool, ids: &[MemberId], boot: u64) -> Self {
+    pub(super) fn new(sim: &Sim, io: &Io, pool: &Pool, ids: &[MemberId], kernel: &Kernel, boot: u64) -> Self {
         let (ids, given) = (ids.to_vec(), Cell::new(u128::from(boot) << 64));
-        let (sim, io, pool) = (sim.clone(), io.clone(), pool.clone());
-        Self(Rc::new(Inner { sim, io, pool, ids, open: RefCell::default(), given }))
+        let (sim, io, pool, kernel) = (sim.clone(), io.clone(), pool.clone(), kernel.clone());
+        Self(Rc::new(Inner { sim, io, pool, ids, open: RefCell::default(), given, kernel }))
     }
 
     /// The name of a drive.
@@ -63,6 +68,11 @@ impl Drives {
     /// A drive goes away, or comes back.
     pub(super) fn set_gone(&self, sim: &Sim, number: usize, gone: bool) {
         sim.afflict(self.0.ids[number], |faults| faults.gone = gone);
+    }
+
+    /// All drives are closed, as they are when a process ends.
+    pub(super) fn close_all(&self) {
+        self.0.open.borrow_mut().clear();
     }
 
     /// A drive as assembly sees it; none if it does not answer.
@@ -155,6 +165,10 @@ impl Devices for Drives {
             self.0.open.borrow_mut().remove(&closed);
         }
         Box::pin(async {})
+    }
+
+    fn attacher(&self) -> Option<Rc<dyn Attacher>> {
+        Some(Rc::new(self.0.kernel.clone()))
     }
 
     fn new_uuid(&self) -> Result<Uuid, Refused> {

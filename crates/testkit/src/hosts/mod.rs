@@ -1,9 +1,12 @@
 //! A host as storms drive it: two arrays that share spares, under load, while members go away and come back, are
 //! failed, replaced and removed by command, and arrays are stopped and started by name. Its policies run by
-//! themselves. No device may belong to two arrays at a time, and every byte is compared with the values that it may
-//! have. Once nothing is broken any more every array has to become whole.
+//! themselves. Arrays become devices of a kernel in memory, by which clients reach them too, and another server takes the host's place.
+//! No drive may belong to two arrays at a time, and every byte is compared with the values that it may
+//! have. Once nothing is broken any more every array has to become whole, and a stop leaves no device of the kernel.
 
+mod attached;
 mod drives;
+mod kernel;
 mod orders;
 
 use std::borrow::Cow;
@@ -34,6 +37,7 @@ pub use crate::storm::Driven;
 use crate::storm::{self, Scene, Subject};
 use crate::world::NOW;
 use drives::Drives;
+use kernel::{Kernel, OpenDevice};
 
 /// Requests to each array in a boot.
 const REQUESTS: u64 = 60;
@@ -74,6 +78,9 @@ pub enum Broken {
     /// A service that was to have an array has it not.
     #[error("{0} is not served")]
     NotServed(&'static str),
+    /// The kernel's devices are not those that were asked for.
+    #[error("{0}: {1}")]
+    Devices(&'static str, String),
 }
 
 /// One of the two arrays.
@@ -98,7 +105,9 @@ pub struct Hosts {
 
 /// A host that runs.
 pub struct Running {
-    service: Rc<Service>,
+    /// The server of now.
+    service: RefCell<Rc<Service>>,
+    kernel: Kernel,
     drives: Drives,
     pool: Pool,
     /// Numbers of drives that are gone for now.
@@ -156,20 +165,11 @@ impl Subject for Hosts {
         let io = &scene.io;
         // A drive that was gone is there again after the power was.
         self.drives.iter().for_each(|&drive| scene.sim.afflict(drive, |faults| faults.gone = false));
-        let pool = io.pool(POOL);
-        let drives = Drives::new(&scene.sim, io, &pool, &self.drives, scene.boot);
-        let server = nbd::Server::new(io, nbd::Config { memory: POOL, ..nbd::Config::default() });
-        let devices = Rc::new(drives.clone());
-        let service = Service::new(io, "host".to_owned(), devices, server.into(), self.listener());
-        let running = Running { service, drives, pool, away: RefCell::default() };
-        for kept in &self.arrays {
-            self.start(kept, &running, scene).await?;
-        }
-        running.service.begin();
-        let host: Rc<dyn Host> = running.service.clone();
-        take_those_that_return(&host);
-        share_spares(host);
-        take_again(running.service.clone()).await;
+        let (pool, kernel) = (io.pool(POOL), Kernel::new(&scene.sim, io));
+        let drives = Drives::new(&scene.sim, io, &pool, &self.drives, &kernel, scene.boot);
+        let service = RefCell::new(self.service(&drives, scene));
+        let running = Running { service, kernel, drives, pool, away: RefCell::default() };
+        self.start_all(&running, scene).await?;
         Ok(running)
     }
 
@@ -194,7 +194,12 @@ impl Subject for Hosts {
             client.read_all().await.map_err(|trouble| Broken::Client(kept.name, trouble))?;
         }
         open.judge_owners()?;
-        open.service.stop_all().await.map_err(|why| Broken::Order("stop", why.into()))
+        self.judge_devices(open)?;
+        open.service().stop_all().await.map_err(|why| Broken::Order("stop", why.into()))?;
+        if open.kernel.has_devices() {
+            return Err(Broken::Devices("host", "it has stopped, and left a device".to_owned()));
+        }
+        Ok(())
     }
 
     fn ended(&mut self, end: Option<()>, _: &Scene) -> Result<(), Broken> {
@@ -219,6 +224,40 @@ impl Subject for Hosts {
 }
 
 impl Hosts {
+    /// A server that serves nothing yet.
+    fn service(&self, drives: &Drives, scene: &Scene) -> Rc<Service> {
+        let server = nbd::Server::new(&scene.io, nbd::Config { memory: POOL, ..nbd::Config::default() });
+        let devices = Rc::new(drives.clone());
+        Service::new(&scene.io, "host".to_owned(), devices, server.into(), self.listener())
+    }
+
+    /// Another server takes the place of the one that there was, and serves all arrays.
+    async fn serve(&self, open: &Running, scene: &Scene) -> Result<(), Broken> {
+        open.service.replace(self.service(&open.drives, scene));
+        self.start_all(open, scene).await
+    }
+
+    async fn start_all(&self, open: &Running, scene: &Scene) -> Result<(), Broken> {
+        for kept in &self.arrays {
+            self.start(kept, open, scene).await?;
+        }
+        let host: Rc<dyn Host> = open.service();
+        open.service().begin();
+        take_those_that_return(&host);
+        share_spares(Rc::clone(&host));
+        take_again(host).await;
+        Ok(())
+    }
+
+    /// Something has happened.
+    fn note(&self, kind: &'static str) {
+        self.note_some(kind, 1);
+    }
+
+    fn note_some(&self, kind: &'static str, count: usize) {
+        *self.met.borrow_mut().entry(kind).or_default() += count as u64;
+    }
+
     /// Counts events.
     fn listener(&self) -> Listener {
         let met = Rc::clone(&self.met);
@@ -272,7 +311,7 @@ impl Hosts {
         };
         let content: Rc<dyn Content> =
             ServedArray::new(&scene.io, hosted, Placed::default(), &self.listener());
-        open.service.take_in(&content).map_err(|why| Broken::Order("serve", why.into()))
+        open.service().take_in(&content).map_err(|why| Broken::Order("serve", why.into()))
     }
 
     /// Asks an array for one thing after the other. One that was stopped is waited for.
@@ -282,12 +321,30 @@ impl Hosts {
         let mix = Mix { most: 16 << 10, block: 512, ..Mix::default() };
         let size = kept.oracle.borrow().size();
         let mut load = Load::new(Random::stream(scene.seed, stream + 1 + (scene.boot << 8)), size, mix);
+        // Some requests go by the array's device, which is mounted for a while.
+        let mut mounted: Option<Client<OpenDevice>> = None;
         for _ in 0..REQUESTS {
             scene.io.sleep(Duration::from_millis(random.below(PAUSE_MS))).await;
+            let request = load.next_request();
+            if mounted.is_some() && random.one_in(4) {
+                mounted = None;
+            } else if mounted.is_none() && random.one_in(6) {
+                let device =
+                    open.kernel.numbers(&kept.key()).first().and_then(|&index| open.kernel.open(index));
+                mounted = device.map(|device| {
+                    self.note("mounted");
+                    Client::new(device, open.pool.clone(), Rc::clone(&kept.oracle))
+                });
+            }
+            // No request of a mount fails, whatever happens to servers.
+            if let Some(client) = &mounted {
+                client.ask(request).await.map_err(|trouble| Broken::Client(kept.name, trouble))?;
+                continue;
+            }
             let Some(served) = open.served(kept) else { continue };
             let array = served.array().clone();
             let client = Client::new(array, open.pool.clone(), Rc::clone(&kept.oracle));
-            match client.ask(load.next_request()).await {
+            match client.ask(request).await {
                 Ok(()) | Err(Trouble::Refused(_, VolumeError::Stopping)) => {}
                 Err(trouble) => return Err(Broken::Client(kept.name, trouble)),
             }
@@ -317,9 +374,13 @@ impl Hosts {
 }
 
 impl Running {
+    fn service(&self) -> Rc<Service> {
+        Rc::clone(&self.service.borrow())
+    }
+
     /// An array as the host serves it.
     fn served(&self, kept: &HostedArray) -> Option<Rc<ServedArray>> {
-        all_of::<ServedArray>(&*self.service).into_iter().find(|served| served.name() == kept.name)
+        all_of::<ServedArray>(&*self.service()).into_iter().find(|served| served.name() == kept.name)
     }
 
     fn array(&self, kept: &HostedArray) -> Result<Array, Broken> {
@@ -330,7 +391,7 @@ impl Running {
     /// No device is one of two arrays, and all are open.
     fn judge_owners(&self) -> Result<(), Broken> {
         let mut known: Vec<MemberId> = Vec::new();
-        for served in all_of::<ServedArray>(&*self.service) {
+        for served in all_of::<ServedArray>(&*self.service()) {
             let own = served.array().detail().devices;
             if let Some(device) = own.iter().find(|device| known.contains(&device.id)) {
                 return Err(Broken::TwoOwners(device.label.clone()));

@@ -26,19 +26,17 @@ impl Hosts {
         let Some(served) = open.served(kept) else { return Ok(()) };
         let array = served.array();
         // Nothing more is taken from an array than it can bear: one device at a time.
-        let is_whole = array.detail().in_sync() == array.detail().roles.len()
-            && array.process().is_none()
-            && array.state_change().is_none()
-            // One that is gone may not have been missed yet.
-            && open.away.borrow().is_empty();
-        match random.below(8) {
+        let is_whole = open.is_whole(array);
+        match random.below(12) {
             0 | 1 if is_whole => open.lose_one(array, scene, random),
             2 if is_whole => open.fail_one(kept, array, random).await?,
             3 if is_whole => open.replace_one(kept, array, random).await?,
             4 => open.bring_back(scene),
             5 => open.add_missing(kept.name).await,
             6 => open.ask(Ask::Remove { devices: vec!["failed".to_owned()] }.of(named(kept))).await,
-            7 if is_whole => self.start_again(kept, open, scene).await?,
+            7 if is_whole => self.start_again(kept, open, scene, random).await?,
+            8..=10 => self.change_devices(kept, open, random).await?,
+            11 if self.all_are_whole(open) => self.hand_over(open, scene).await?,
             _ => {
                 let action = *random.pick(&[Word::Check, Word::Resume, Word::Repair]);
                 let (max_speed, min_speed) = (None, None);
@@ -48,13 +46,31 @@ impl Hosts {
         Ok(())
     }
 
-    /// Stops an array by its name, and starts it again from its drives.
-    async fn start_again(&self, kept: &HostedArray, open: &Running, scene: &Scene) -> Result<(), Broken> {
-        let content = open.service.content(kept.name).ok_or(Broken::NotServed(kept.name))?;
-        let stopped = open.service.stop_one(&content, STOPPING).await;
-        stopped.map_err(|why| Broken::Order("stop", why.into()))?;
+    fn all_are_whole(&self, open: &Running) -> bool {
+        self.arrays.iter().all(|kept| open.array(kept).is_ok_and(|array| open.is_whole(&array)))
+    }
+
+    /// Stops an array by its name, beside an order for its device, and starts it again from its drives. One whose device is in use goes on.
+    async fn start_again(
+        &self,
+        kept: &HostedArray,
+        open: &Running,
+        scene: &Scene,
+        random: &mut Random,
+    ) -> Result<(), Broken> {
+        let service = open.service();
+        let content = service.content(kept.name).ok_or(Broken::NotServed(kept.name))?;
+        let stopped = self.beside_a_device(kept, open, random, service.stop_one(&content, STOPPING)).await;
+        match stopped {
+            Ok(()) if !open.kernel.numbers(&kept.key()).is_empty() => {
+                return Err(Broken::Devices(kept.name, "it was stopped, and has a device".to_owned()));
+            }
+            Ok(()) => {}
+            Err(HostError::Refused { why, .. }) if why.contains("in use") => return self.judge_devices(open),
+            Err(why) => return Err(Broken::Order("stop", why.into())),
+        }
         self.start(kept, open, scene).await?;
-        take_again(open.service.clone()).await;
+        take_again(open.service()).await;
         Ok(())
     }
 }
@@ -64,6 +80,14 @@ fn named(kept: &HostedArray) -> Option<String> {
 }
 
 impl Running {
+    fn is_whole(&self, array: &Array) -> bool {
+        array.detail().in_sync() == array.detail().roles.len()
+            && array.process().is_none()
+            && array.state_change().is_none()
+            // One that is gone may not have been missed yet.
+            && self.away.borrow().is_empty()
+    }
+
     /// A member goes away, and comes back some time.
     fn lose_one(&self, array: &Array, scene: &Scene, random: &mut Random) {
         let Some(label) = member(array, random) else { return };
@@ -74,7 +98,7 @@ impl Running {
 
     async fn fail_one(&self, kept: &HostedArray, array: &Array, random: &mut Random) -> Result<(), Broken> {
         let Some(member) = member(array, random) else { return Ok(()) };
-        match self.service.ask(Ask::Fail { member }.of(named(kept))).await {
+        match self.service().ask(Ask::Fail { member }.of(named(kept))).await {
             // It has failed by itself meanwhile, or is not on record yet.
             Ok(_) | Err(HostError::Stays { .. } | HostError::StillInService(_)) => Ok(()),
             Err(why) => Err(Broken::Order("fail", why.into())),
@@ -103,7 +127,7 @@ impl Running {
 
     /// Asks for something that may be refused.
     async fn ask(&self, request: Request) {
-        drop(self.service.ask(request).await);
+        drop(self.service().ask(request).await);
     }
 }
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 /// State of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CopyState {
-    /// Nobody has tried.
+    /// The range was not tried yet.
     Untried,
     /// The range can't be read.
     Bad,

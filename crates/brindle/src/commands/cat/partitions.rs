@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::base::failure::Failure;
-use crate::devices::host::Found;
+use crate::devices::host::AssembledArray;
 use crate::devices::world::{parts, place};
 use crate::flags::cli::Cat;
 
@@ -18,7 +18,7 @@ pub(super) struct CatWords {
 
 impl CatWords {
     /// The members form another array than the one that was named.
-    pub(super) fn refuse_other(&self, found: &Found) -> Result<(), Failure> {
+    pub(super) fn refuse_other(&self, found: &AssembledArray) -> Result<(), Failure> {
         let own = found.own_name();
         match &self.name {
             Some(name) if *name != own => Err(Failure::Usage(format!(

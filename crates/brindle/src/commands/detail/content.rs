@@ -1,4 +1,4 @@
-//! Content of an array: what stands on it, and the command that goes on with it.
+//! Content of an array, and the command that goes on with it.
 
 use brindle_array::Array;
 use brindle_format::signature::{Found, Signature};

@@ -9,7 +9,7 @@ use crate::base::text::shell;
 use crate::flags::cli::Replace;
 
 pub(super) struct Exchange<'a> {
-    /// `None` for an array that nobody serves.
+    /// `None` for an array that is not served.
     pub(super) array: Option<&'a str>,
     pub(super) old: &'a str,
     pub(super) with: &'a str,

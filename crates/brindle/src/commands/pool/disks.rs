@@ -44,7 +44,7 @@ pub(super) fn erase_table(world: &World, id: brindle_io::MemberId, label: &str) 
     if !table::is_own(&head, sector) {
         return Ok(());
     }
-    // Copies first: what is cut leaves the table or none.
+    // Copies first: if the power goes in between, the disk has the whole table or none.
     for (at, bytes) in table::table(info.size, sector, random_uuid()?, random_uuid()?) {
         world.put(id, label, at, &vec![0; bytes.len()])?;
     }

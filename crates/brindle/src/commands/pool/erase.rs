@@ -44,7 +44,7 @@ fn ranges(
     let samples: Vec<Sample<'_>> =
         known.iter().map(|(offset, bytes)| Sample { offset: *offset, bytes }).collect();
     let mut found = signature::detect(size, &samples);
-    // Those at the end are second ones of a kind that has its first at the start, or the only ones.
+    // Signatures at the end are second copies of one at the start, or the only ones.
     found.sort_by_key(|found| core::cmp::Reverse(found.offset));
     let copies = found.iter().flat_map(|found| signature::copies(found, size, &samples));
     // A place that can't be read holds nothing that could be found.

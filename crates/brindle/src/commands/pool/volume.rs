@@ -36,7 +36,7 @@ fn ask_server(runtime: &Runtime, pool: &str, ask: Ask) -> Result<Value, Failure>
     Ok(json!(order(&folder, &server, &ask.into())?))
 }
 
-/// Changes a pool that nobody serves. It is left as it was, if `check` refuses that.
+/// Changes a pool that is not served. It is left as it was, if `check` refuses that.
 fn change(
     of: &StoppedPool,
     name: &str,

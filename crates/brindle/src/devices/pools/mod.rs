@@ -18,7 +18,7 @@ use crate::base::deadline::within;
 use crate::base::failure::Failure;
 use crate::base::look::{candidate, is_unfit, reader};
 use crate::base::random::random_uuid;
-use crate::devices::world::{self, Opening, World, file_of, place, seconds_since_1970};
+use crate::devices::world::{self, World, WorldOptions, file_of, place, seconds_since_1970};
 pub(crate) use report::PoolReport;
 
 /// The label of a device that is a member of a pool. No ring is needed for that.
@@ -268,7 +268,7 @@ fn without(source: PoolOpenError, left_out: &[(String, String)]) -> Failure {
 /// Refuses a pool that is known and not open yet.
 pub(crate) type Check<'a> = &'a dyn Fn(&Pool) -> Result<(), Failure>;
 
-/// Looks at devices; those that can't be members are done without.
+/// Looks at devices; the pool does without devices that can't be members.
 async fn look_at(
     io: &Io,
     named: &[(String, MemberId)],
@@ -364,7 +364,7 @@ impl Alone {
     fn open_so(members: &[PathBuf], how: PoolUse, check: Check<'_>) -> Result<Self, Failure> {
         let PoolUse { access, tuning, .. } = how;
         world::check_budget(tuning.memory)?;
-        let world = World::new(Opening { access, tuning, ..Opening::LOOK })?;
+        let world = World::new(WorldOptions { access, tuning, ..WorldOptions::LOOK })?;
         let opened = Opened::open(&world, members, how, check)?;
         opened.warn();
         Ok(Self { opened, world })

@@ -1,4 +1,4 @@
-//! Reports of pools that nobody serves.
+//! Reports of pools that are not served.
 
 use brindle_host::status::{PoolFacts, VolumeFacts};
 use serde::Serialize;

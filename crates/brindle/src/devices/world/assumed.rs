@@ -105,7 +105,7 @@ fn superblock(given: &Assume, named: &Named, role: u16, used: u64) -> Result<Sup
     superblock.data_offset = given.offset;
     superblock.data_size =
         if given.level.is_redundant() { used } else { given.size.unwrap_or(named.info.size - given.offset) };
-    // Nobody knows better: what was lost with a member is worked out.
+    // Redundancy is taken as in sync, since no record says otherwise: the data of a lost member are computed.
     superblock.resync_offset = None;
     superblock.component_size = if given.level.is_redundant() { used } else { 0 };
     if given.level == Level::Raid0 {

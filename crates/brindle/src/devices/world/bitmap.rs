@@ -98,7 +98,7 @@ impl MadeBitmap {
     pub(crate) fn undo(&self) -> impl FnOnce() + Send + use<> {
         let new = self.is_new.then(|| self.path.clone());
         move || {
-            // It is in nobody's way, if it can't be removed.
+            // A file that can't be removed does no harm.
             let _ = new.map(std::fs::remove_file);
         }
     }
@@ -240,7 +240,7 @@ impl World {
         self.add(path, self.keep_bitmap(path)?)
     }
 
-    /// The same for another world.
+    /// As [`World::open_bitmap`], for another world.
     pub(crate) fn keep_bitmap(&self, path: &Path) -> Result<OpenDevice, Failure> {
         let (label, file) = (path.display().to_string(), path.to_owned());
         self.ask(&label, move || open_kept(&file))

@@ -1,4 +1,4 @@
-//! Opening for use what another world has only looked at.
+//! WorldOptions for use what another world has only looked at.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::base::failure::Failure;
 
 impl World {
     /// Opens for use what another world has only looked at. No superblock is looked for again: `brindle_md::open` makes sure
-    /// that each is still the one that was assembled. What did not answer there is asked nothing here.
+    /// that each is still the one that was assembled. A device that did not answer there is asked nothing here.
     pub(crate) fn claim(&mut self, found: Set, look: &World, access: DeviceAccess) -> Result<Set, Failure> {
         let mut set = Set { left_out: found.left_out, bitmap: found.bitmap, ..Set::default() };
         for nested in found.nested {
@@ -38,7 +38,7 @@ impl World {
             let id = self.claim_device(look.device(named.id), named.info.size, access)?;
             members.push(Named { id, ..named });
         }
-        self.opening.access = access;
+        self.options.access = access;
         let array = self.start(found.assembly.clone(), &members)?;
         Ok(Nested { array, members, ..found })
     }
@@ -73,7 +73,7 @@ impl World {
             return Err(Failure::Refused("a member is gone: it was closed after a failure".into()));
         };
         let (path, identity, label) = (found.path.clone(), found.identity, found.path.display().to_string());
-        let cut = self.opening.cut;
+        let cut = self.options.cut;
         let opened = self.ask(&label, move || {
             let mut device = place::open(&path, access)?;
             if device.identity() == identity {

@@ -147,8 +147,8 @@ impl Set {
     }
 
     /// The members of each array that there are superblocks of, in the order in which the first of each was named.
-    /// Devices without a UUID go with the first array. What was left out and does not say where it belongs may be
-    /// missing from any.
+    /// Devices without a UUID go with the first array. A device that was left out and does not say
+    /// to which array it belongs may be missing from any.
     pub(crate) fn by_array(self) -> Vec<Self> {
         let mut uuids: Vec<Uuid> = Vec::new();
         for uuid in self.members.iter().filter_map(Named::array) {
@@ -266,14 +266,14 @@ pub(super) fn refuse_older(left_out: &[LeftOut], assembly: &Assembly) -> Result<
 }
 
 impl World {
-    /// Opens everything that is named, in order; each device must be another. What can't be read, or has a damaged
-    /// superblock, is left out.
+    /// Opens everything that is named, in order; each device must be another. A device that can't be read, or has a
+    /// damaged superblock, is left out.
     pub(crate) fn open_all(&mut self, names: &[PathBuf]) -> Result<Set, Failure> {
         self.open_named(names, Self::open_member)
     }
 
-    /// As [`World::open_all`], to be looked at: what is too short, or has no superblock that can be used, is left out, too, if anything
-    /// else has one.
+    /// As [`World::open_all`], to be looked at. If any device has a superblock that can be used, devices without one, and devices that are too
+    /// short, are left out, too.
     pub(crate) fn open_fit(&mut self, names: &[PathBuf]) -> Result<Set, Failure> {
         let mut set = self.open_named(names, Self::open_to_look)?;
         set.leave_out_unfit();
@@ -333,8 +333,7 @@ impl World {
         self.devices.borrow().iter().find(|opened| opened.id == id).cloned()
     }
 
-    /// The devices that are open, and those that owe an answer, which may write to them still: what tells each from others, and how it
-    /// was named.
+    /// Identity and name of each device that is open, or that was closed with operations in flight: writes among these may still land.
     pub(crate) fn known(&self) -> Vec<(Identity, PathBuf)> {
         let devices = self.devices.borrow();
         let open = devices.iter().filter(|opened| !opened.closed || self.io.orphans(opened.id) > 0);
@@ -366,9 +365,9 @@ impl World {
     fn look_at(&self, path: &Path) -> Result<Seen, Failure> {
         emulate::check(path)?;
         let known = self.known();
-        let (access, name, label) = (self.opening.access, path.to_owned(), path.display().to_string());
+        let (access, name, label) = (self.options.access, path.to_owned(), path.display().to_string());
         let path = name.clone();
-        let cut = self.opening.cut;
+        let cut = self.options.cut;
         let (seen, reported) = self.ask(&label, move || {
             let seen = see(&path, access, &known)?;
             if cut { seen.stretched() } else { Ok((seen, None)) }
@@ -385,7 +384,7 @@ impl World {
         label: &str,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        let patience = Duration::from_millis(self.opening.tuning.patience.answer());
+        let patience = Duration::from_millis(self.options.tuning.patience.answer());
         let is_silent = self.silent.borrow().iter().any(|silent| silent == label);
         let answer = if is_silent {
             None
@@ -443,7 +442,7 @@ impl World {
     }
 
     fn serve_array(&mut self, set: &mut Set, label: &str, members: Vec<Named>) -> Result<Named, Failure> {
-        let assembly = self.form(&members, &set.left_out, self.opening.force)?;
+        let assembly = self.form(&members, &set.left_out, self.options.force)?;
         let array = self.start(assembly.clone(), &members)?;
         let id = nest::serve(&self.io, array.clone(), NESTED_SLOTS);
         let candidate = self.look(id, label)?;

@@ -158,7 +158,7 @@ pub(crate) struct Search {
 
 impl Search {
     /// Opens the devices that are found, latest members first. Devices that are missing, can't be opened or belong
-    /// elsewhere are left out; one that somebody else uses is refused. Waits for devices.
+    /// elsewhere are left out; one that another program uses is refused. Waits for devices.
     pub(crate) fn find(mut self) -> (Vec<Newcomer>, Vec<(String, Failure)>) {
         let (mut found, mut refused) = (Vec::new(), Vec::new());
         for name in core::mem::take(&mut self.names) {
@@ -173,7 +173,7 @@ impl Search {
         (found, refused)
     }
 
-    /// Tells a device from others that was a member of the array and that nobody here uses.
+    /// The identity of a device that was a member of the array, unless this process uses it.
     fn is_former(&self, name: &Path) -> Option<Identity> {
         let device = OpenDevice::open(super::file_of(name), DeviceAccess::Examine).ok()?;
         if self.known.contains(&device.identity()) {
@@ -211,7 +211,7 @@ impl World {
         Ok(brindle_host::Newcomer { label: named.label, file, id: named.id, identity })
     }
 
-    /// Takes a device into an array that nobody serves, and gives its number and its part there.
+    /// Takes a device into an array that is not served, and gives its number and its part there.
     ///
     /// # Errors
     /// The device, if it was opened for that, and why it is none.

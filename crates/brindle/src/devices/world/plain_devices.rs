@@ -1,4 +1,4 @@
-//! Devices that are no members of an array: what stands on them is the caller's affair.
+//! Devices that are no members of an array: their content is the caller's affair.
 
 use std::path::Path;
 
@@ -10,12 +10,12 @@ use super::{Named, PIECE, World, emulate};
 use crate::base::failure::Failure;
 
 impl World {
-    /// Opens a device, whatever stands on it; it must be another than those that are open.
+    /// Opens a device, whatever its content; it must be none of the devices that are open.
     pub(crate) fn open_bare(&self, path: &Path, access: DeviceAccess) -> Result<MemberId, Failure> {
         self.add(path, self.open_other(path, access)?)
     }
 
-    /// The same for another world.
+    /// As [`World::open_bare`], for another world.
     pub(crate) fn open_other(&self, path: &Path, access: DeviceAccess) -> Result<OpenDevice, Failure> {
         emulate::check(path)?;
         let (known, label, named) = (self.known(), path.display().to_string(), path.to_owned());

@@ -39,7 +39,7 @@ impl Through {
     }
 }
 
-/// Whether a device of so many bytes is so small that nobody minds a look through all of it.
+/// Whether a device of this size is looked through without being asked.
 pub(crate) fn is_quick(size: u64) -> bool {
     size <= QUICK
 }
@@ -81,7 +81,10 @@ fn on(name: &Path, device: &OpenDevice) -> Vec<PathBuf> {
 }
 
 impl World {
-    /// A device, unless it is not a member as a whole and has some inside: those are named.
+    /// The device itself, if it is a member as a whole or has no members inside.
+    ///
+    /// # Errors
+    /// It is no member and has members inside: the message names them.
     pub(super) fn search(&self, name: &Path, seen: Seen) -> Result<Seen, Failure> {
         match self.inside(name, &seen)? {
             inside if inside.is_empty() => Ok(seen),
@@ -90,7 +93,7 @@ impl World {
     }
 
     fn inside(&self, name: &Path, seen: &Seen) -> Result<Vec<PathBuf>, Failure> {
-        let search = self.opening.search;
+        let search = self.options.search;
         let is_none = seen.candidate.found.is_empty() && assumed::given().is_none();
         if search == Through::Never || !is_none || place::is_part(name) {
             return Ok(Vec::new());

@@ -8,7 +8,8 @@ use crate::base::failure::Failure;
 use crate::base::look;
 
 impl Seen {
-    /// Takes a member that ends before its data do for as long as its superblock says, or what was given by hand: what is gone can't be read. Says so, of one that is.
+    /// Takes a member that ends before its data do for as long as its superblock, or --assume, says. Its missing end can't be read. Gives a warning for a
+    /// member that was cut.
     pub(super) fn stretched(mut self) -> Result<(Self, Option<String>), Failure> {
         let label = self.candidate.label.clone();
         let has = self.device.info().size;

@@ -54,7 +54,7 @@ pub(crate) struct Bench {
     pub(crate) tuning: Tuning,
     #[command(flatten)]
     pub(crate) options: JobFlags,
-    /// Job files; those of a file begin once those of the file before it have ended. Behind the devices or members too, if
+    /// Job files; the jobs of a file begin once the jobs of the file before it have ended. Behind the devices or members too, if
     /// their names end in .fio
     #[arg(value_name = "JOBFILE")]
     pub(crate) jobs: Vec<PathBuf>,
@@ -120,7 +120,7 @@ pub(crate) enum Format {
     Normal,
     /// fio's JSON
     Json,
-    /// The same with all bins of latencies
+    /// fio's JSON, with all bins of latencies
     #[value(name = "json+")]
     JsonPlus,
 }

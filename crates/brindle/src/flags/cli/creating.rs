@@ -52,8 +52,8 @@ pub(crate) struct Create {
     /// A member that is read only when no other can answer (RAID 1); may be given several times
     #[arg(long, value_name = "MEMBER")]
     pub(crate) write_mostly: Vec<PathBuf>,
-    /// So many writes may be under way to members that are write-mostly when clients are told that they have ended; of RAID 1 with a
-    /// bitmap, which tells what such a member lacks after a crash. Flushes wait for all of them
+    /// Acknowledge up to COUNT writes before write-mostly members have them (RAID 1 with a bitmap, which names the writes that they lack
+    /// after a crash). A flush waits for all
     #[arg(long, value_name = "COUNT", num_args = 0..=1, require_equals = true, default_missing_value = "256")]
     pub(crate) write_behind: Option<u32>,
     /// A member that is given up sooner when it does not answer, and fails at its first read error, if the other

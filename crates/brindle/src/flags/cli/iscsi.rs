@@ -40,8 +40,8 @@ pub(crate) struct Iscsi {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) iscsi: Vec<Portal>,
     /// Admit only initiators that authenticate by CHAP. Lines of FILE: `initiator NAME SECRET`, one for each name, and
-    /// `target NAME SECRET` if the target is to authenticate too; secrets have 12 bytes at least, and nobody but its
-    /// owner may read FILE. SIGHUP reloads it, and ends the sessions of initiators whose secret is gone or another
+    /// `target NAME SECRET` if the target is to authenticate too; secrets have 12 bytes at least, and only its owner
+    /// may read FILE. SIGHUP reloads it, and ends the sessions of initiators whose secret is gone or another
     #[arg(long, value_name = "FILE", requires = "iscsi")]
     pub(crate) iscsi_secrets: Option<PathBuf>,
     /// Folder in which persistent reservations are kept over a restart, for initiators that ask for that (APTPL) [default:

@@ -11,7 +11,7 @@ pub(crate) struct Patience {
     /// not answer when it is opened is left out [default: 20s; 4s with --iscsi]
     #[arg(long, value_name = "TIME", value_parser = Span::parse)]
     pub(crate) member_timeout: Option<Span>,
-    /// The same for a flush, discard or write of zeroes
+    /// A member that has not answered a flush, discard or write of zeroes for so long is failed, if the array can do without it
     #[arg(long, default_value = "120s", value_name = "TIME", value_parser = Span::parse)]
     pub(crate) flush_timeout: Span,
     /// A read that has not been answered for so long is answered from the other members, where they can

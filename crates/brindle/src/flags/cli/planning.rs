@@ -36,7 +36,7 @@ pub(crate) struct PlanFlags {
     /// Report as JSON, as --format json
     #[arg(long, conflicts_with = "format", help_heading = "What is listed")]
     pub(crate) json: bool,
-    /// Columns of CSV: those of published tables, or all
+    /// Columns of CSV: as in published tables, or all
     #[arg(long, value_name = "WHICH", default_value = "table", help_heading = "What is listed")]
     pub(crate) columns: Columns,
     /// Where the report is written to [default: standard output]
@@ -88,8 +88,8 @@ pub(crate) struct Needs {
     /// Requests of the load a second
     #[arg(long, value_name = "IOPS", value_parser = number, requires = "workload")]
     pub(crate) min_iops: Option<f64>,
-    /// With --years the highest probability that data is lost in that time, as 1e-4; else the share of double failures that may lose
-    /// data: 1/3, 0.2, 20%
+    /// Highest acceptable risk: with --years, the probability of data loss in that time (1e-4); without, the share of double failures
+    /// that lose data (1/3, 0.2, 20%)
     #[arg(long, value_name = "SHARE")]
     pub(crate) max_loss: Option<Fraction>,
     /// Failures that lose nothing, whichever drives they are
@@ -193,7 +193,7 @@ pub(crate) enum PlanFormat {
 pub(crate) enum Columns {
     /// disks, level, config, net_tb, random_iops (writes), loss_on_double_failure
     Table,
-    /// Those, and all else that is known
+    /// The columns of `table`, and all others
     All,
 }
 

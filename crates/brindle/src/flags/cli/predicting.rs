@@ -28,7 +28,7 @@ pub(crate) struct Calibrate {
     /// Name of the model [default: the drive's, or the first table's]
     #[arg(long, short = 'N')]
     pub(crate) name: Option<String>,
-    /// Bytes of the drive, if they matter to predictions [default: those of the drive, for tables 500G]
+    /// Size of the drive, if it matters to predictions [default: the size that the drive has; for tables 500G]
     #[arg(long, short = 'z', value_parser = Bytes::parse)]
     pub(crate) size: Option<Bytes>,
     /// Port of the drive, which tells what a flush costs and whether drives share a link [default: a guess by its rate, which is reported]
@@ -112,8 +112,8 @@ pub(crate) struct Simulate {
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// A job file, as fio and `bench` take it, in place of --rw and --bs: what its jobs ask for, not where and how long. Several count as one
-    /// that does what they do together
+    /// A job file, as fio and `bench` take it, in place of --rw and --bs. Its jobs say which requests are made, not where and how long. Several
+    /// jobs count as one that makes the requests of all
     #[arg(value_name = "JOBFILE")]
     pub(crate) jobs: Option<PathBuf>,
 }

@@ -153,7 +153,7 @@ pub(crate) struct Grow {
     /// its name, which is to be given whenever the array is assembled
     #[arg(long, short = 'b', value_name = "internal|none|FILE")]
     pub(crate) bitmap: Option<Bitmap>,
-    /// The file that has the bitmap of an array now that nobody serves
+    /// The file that has the bitmap of an array that is not served
     #[arg(long, value_name = "FILE", requires = "stopped")]
     pub(crate) from: Option<PathBuf>,
     /// Overwrite a file that is there, also one on an NBD device
@@ -162,8 +162,8 @@ pub(crate) struct Grow {
     /// Bytes to a bit of the bitmap, a power of two [default: as mdadm chooses for its place]; a plain number counts KiB
     #[arg(long, value_name = "SIZE", value_parser = Bytes::parse_power)]
     pub(crate) bitmap_chunk: Option<Bytes>,
-    /// So many writes may be under way to members that are write-mostly when clients are told that they have ended, of RAID 1: of the
-    /// bitmap that it is given, or has; 0 for none [default: 256 without a number]
+    /// Acknowledge up to COUNT writes before write-mostly members have them (RAID 1), on record in the bitmap that the array is given, or
+    /// has; 0 acknowledges none early [default: 256 without a number]
     #[arg(long, value_name = "COUNT", num_args = 0..=1, require_equals = true, default_missing_value = "256")]
     pub(crate) write_behind: Option<u32>,
     /// Report as JSON
@@ -187,15 +187,15 @@ impl std::str::FromStr for Said<SpareGroup> {
     }
 }
 
-/// An array that nobody serves, in the place of one that runs.
+/// An array that is not served, in the place of one that runs.
 #[derive(Debug, Args)]
 pub(crate) struct Stopped {
-    /// The members of an array that nobody serves, in any order, in the place of an array's name
+    /// The members of an array that is not served, in any order, instead of an array's name
     #[arg(long = "array", id = "stopped", value_name = "MEMBER", num_args = 1..)]
     pub(crate) members: Vec<PathBuf>,
 }
 
-/// A pool that nobody serves, to be changed.
+/// A pool that is not served, to be changed.
 #[derive(Debug, Args)]
 pub(crate) struct StoppedPool {
     #[command(flatten)]

@@ -11,7 +11,7 @@ pub(crate) struct TlsFlags {
     /// those of Unix sockets may. SIGHUP reloads it, with the key
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
-    /// The certificate's private key (PEM); nobody but its owner may read FILE
+    /// The certificate's private key (PEM); only its owner may read FILE
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
     /// Let only those clients speak TLS that have a certificate of an authority in FILE (PEM)

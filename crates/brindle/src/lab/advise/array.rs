@@ -12,10 +12,10 @@ use brindle_planner::advice::{ArrayContent, Bitmap, Facts, MemberPath};
 use brindle_volume::{Volume, read_again};
 
 use crate::base::failure::Failure;
-use crate::devices::world::{Opening, Set, World, warn_of_left_out};
+use crate::devices::world::{Set, World, WorldOptions, warn_of_left_out};
 
 pub(super) fn look(members: &[PathBuf]) -> Result<Facts, Failure> {
-    let mut world = World::new(Opening::LOOK)?;
+    let mut world = World::new(WorldOptions::LOOK)?;
     let mut set = world.open_all(members)?;
     let assembly = world.assemble(&mut set, true)?;
     warn_of_left_out([&set]);

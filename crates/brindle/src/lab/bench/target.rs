@@ -14,7 +14,7 @@ use brindle_volume::{Limits, LoneMember, Volume, VolumeError, ZeroOptions};
 
 use crate::base::failure::Failure;
 use crate::devices::host::{Host, Hosted};
-use crate::devices::world::{Opening, World};
+use crate::devices::world::{World, WorldOptions};
 use crate::flags::cli::NbdUri;
 
 /// One volume of any kind. A handle.
@@ -62,7 +62,7 @@ enum Owner {
 impl Opened {
     pub(crate) fn open(on: &On<'_>, changes: bool) -> Result<Self, Failure> {
         let access = if changes { DeviceAccess::Write } else { DeviceAccess::Read };
-        let opening = Opening { access, force: false, tuning: on.tuning, ..Opening::LOOK };
+        let opening = WorldOptions { access, force: false, tuning: on.tuning, ..WorldOptions::LOOK };
         if !on.array.is_empty() {
             let host = Host::open(on.array, &[], opening)?;
             let hosted = host.only();

@@ -11,7 +11,7 @@ use brindle_volume::LoneMember;
 use brindle_volume::Volume;
 
 use crate::base::failure::Failure;
-use crate::devices::world::{Opening, World};
+use crate::devices::world::{World, WorldOptions};
 use crate::flags::cli::Calibrate;
 use crate::lab::bench::usage::Meter;
 
@@ -26,7 +26,7 @@ const BUSY: f64 = 90.0;
 /// Measures the drive, and gives its size in bytes too, and which figures are not its own. Without `--force` it is only read.
 pub(super) fn measured(path: &Path, args: &Calibrate) -> Result<(u64, Vec<Table>, Vec<String>), Failure> {
     let access = if args.force { DeviceAccess::Write } else { DeviceAccess::Read };
-    let mut world = World::new(Opening { access, ..Opening::LOOK })?;
+    let mut world = World::new(WorldOptions { access, ..WorldOptions::LOOK })?;
     let named = path.display().to_string();
     let measured = measure(&mut world, path, args);
     world.end();

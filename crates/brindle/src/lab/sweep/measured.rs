@@ -21,7 +21,7 @@ use crate::base::failure::Failure;
 use crate::base::random::random_uuid;
 use crate::base::units::Bytes;
 use crate::commands::create;
-use crate::devices::world::{Opening, World};
+use crate::devices::world::{World, WorldOptions};
 use crate::flags::cli::{Create, Metadata, Sweep};
 use crate::lab::bench::disks::{self, Disks};
 use crate::lab::bench::rounds;
@@ -110,7 +110,7 @@ struct Devices<'a> {
 impl Devices<'_> {
     /// Examines the members that will be overwritten, and fills them if asked for.
     fn prepare(&self) -> Result<(), Failure> {
-        let opening = Opening { access: DeviceAccess::Write, force: false, ..Opening::LOOK };
+        let opening = WorldOptions { access: DeviceAccess::Write, force: false, ..WorldOptions::LOOK };
         let mut world = World::new(opening)?;
         let all: Vec<PathBuf> = self.args.destroy.iter().chain(&self.args.file).cloned().collect();
         let set = world.open_each(&all)?;

@@ -12,7 +12,7 @@ use crate::devices::scan::{Findable, Scanned};
 /// The reason why something is not served that was.
 const STOPPED: &str = "it was stopped";
 
-/// All that settings mean: what they name, found or not, and what else is found that they mean.
+/// All arrays and pools that settings mean: each that they name, found or not, and each other that is found and that a rule of theirs covers.
 pub(super) fn configured(
     config: &Config,
     scanned: &Scanned,
@@ -26,7 +26,7 @@ pub(super) fn configured(
     all
 }
 
-/// An array or a pool that was found, which is served as far as anybody knows yet.
+/// An array or a pool that was found: it counts as served until a refusal is noted.
 fn of(found: &Findable) -> Configured {
     let (name, uuid) = (Some(found.name.clone()), Some(found.uuid.clone()));
     Configured {

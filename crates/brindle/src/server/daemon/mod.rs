@@ -67,9 +67,9 @@ pub(crate) fn daemon(args: &Daemon) -> Result<ExitCode, Failure> {
     serve_here(job).map(|()| ExitCode::SUCCESS)
 }
 
-/// Members of all that is to be served; those that were there last are waited for so many milliseconds. Arrays and pools that can't be
-/// assembled are reported, and keep nothing else from being served. With none the daemon has nothing to do if nobody is to be told and
-/// nothing can come.
+/// Members of all arrays and pools that are to be served. Members that were in use last are waited for, `wait` milliseconds. Arrays and pools
+/// that can't be assembled are reported, and keep nothing else from being served. A daemon that finds none has work all the same if it
+/// monitors, or if arrays can come later.
 fn members(config: &Config, folder: &Path, wait: u64, room: Room) -> Result<Gathered, Failure> {
     let meant = Meant::by(config);
     let choice = Choice {
@@ -212,7 +212,7 @@ fn refused(config: &Config, found: &Findable) -> Option<String> {
     if is_pool(found) {
         return None;
     }
-    let mut look = World::new(world::Opening { force: false, ..world::Opening::LOOK }).ok()?;
+    let mut look = World::new(world::WorldOptions { force: false, ..world::WorldOptions::LOOK }).ok()?;
     let bitmaps = bitmaps(config, found);
     Host::find(&mut look, &found.members, &bitmaps, false, &Unserved::ends()).err().map(|why| with_user(&why))
 }

@@ -1,4 +1,4 @@
-//! Arrays and pools that a daemon takes while it runs: those that its settings mean, and that it does not serve yet.
+//! Arrays and pools that a daemon takes while it runs: its settings mean them, and it does not serve them yet.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,8 +18,8 @@ use crate::server::descriptors::Room;
 use crate::server::serve::{Joining, JoiningArray, JoiningPool, Joins, access};
 use crate::server::settings::{Joined, Sought, Taken};
 
-/// Finds arrays and pools that the settings mean and nobody serves, and has the server take them. One that is asked for may lack
-/// members. Gives those that it took, and the reasons why it took others not.
+/// Finds arrays and pools that the settings mean and that are not served, and has the server take them. One that is asked for may lack
+/// members. Gives the contents that it took, and for each other the reason.
 pub(super) fn take(joins: &Joins, config: &Config, folder: &Path, sought: Sought<'_>) -> Taken {
     let meant = Meant::by(config);
     let choice = Choice {
@@ -113,7 +113,7 @@ fn one(
     let opening = Opening { bitmaps: super::bitmaps(config, found), ..config.opening(found.members.clone()) };
     let is_read_only = own().any(|volume| volume.access == Some(Permission::ReadOnly));
     let mut look =
-        World::new(world::Opening { force: false, tuning: config.tuning, ..world::Opening::LOOK })?;
+        World::new(world::WorldOptions { force: false, tuning: config.tuning, ..world::WorldOptions::LOOK })?;
     let joining = if super::is_pool(found) {
         Joining::Pool(pool(&look, found, is_read_only, waiting)?)
     } else {

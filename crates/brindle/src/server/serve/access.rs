@@ -17,7 +17,7 @@ use brindle_io::Io;
 
 use crate::base::failure::Failure;
 
-/// Rules, each with the array or pool that it is for; those without one are for all.
+/// Rules, each with the array or pool that it is for. A rule that names none is for all.
 #[derive(Clone, Debug)]
 pub(super) struct AccessFile {
     file: PathBuf,
@@ -32,7 +32,7 @@ pub(super) struct Gates {
     pub(super) io: Io,
     /// Rules that hold now, if a file has some.
     pub(super) access: Option<Rc<RefCell<AccessFile>>>,
-    /// NBD clients may write, whoever holds a volume.
+    /// NBD clients may write, also to a volume that an initiator has reserved.
     pub(super) is_shared: bool,
 }
 
@@ -46,7 +46,7 @@ impl Gates {
         gate
     }
 
-    /// Warns if no line lets anybody in to an array or pool that has come.
+    /// Warns if no line lets a client in to an array or pool that has come.
     pub(super) fn warn_of(&self, name: &str) {
         let access = self.access.as_ref().map(|access| access.borrow());
         if let Some(remark) = access.and_then(|access| access.lacks(name)) {
@@ -71,7 +71,7 @@ pub(super) struct Proofs {
 }
 
 impl Proofs {
-    /// The reason why nobody can be among the clients of a rule.
+    /// The reason why a rule matches no client.
     fn lack(self, who: &Who) -> Option<&'static str> {
         match who {
             Who::Chap(_) if !self.secrets => {
@@ -153,7 +153,7 @@ impl AccessFile {
         AccessList(rules.map(|(_, rule)| rule.clone()).collect())
     }
 
-    /// Remarks on those that are served and nobody may use, and on lines for others, which may come yet.
+    /// Remarks on volumes that are served and that no client may use, and on lines for volumes that are not served, which may come yet.
     pub(super) fn remarks(&self, served: &[impl AsRef<str>]) -> Vec<String> {
         let is_served = |name: &str| served.iter().any(|served| served.as_ref() == name);
         let mut waiting: Vec<&str> = self.rules.iter().filter_map(|(of, _)| of.as_deref()).collect();

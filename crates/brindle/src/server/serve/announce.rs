@@ -60,7 +60,7 @@ pub(super) fn announce(
         text.push_str(&detached.text(folder, service.name(), several));
     }
     match report::print(&text) {
-        // Of a server in the background somebody waits for it.
+        // A server in the background has a parent that waits for this line.
         Err(why) if detached.is_none() && !why.is_broken_pipe() => {
             tracing::warn!("{why}: it serves all the same");
             Ok(())

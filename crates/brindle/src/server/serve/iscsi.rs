@@ -31,7 +31,7 @@ pub(super) struct IscsiPlan {
     portals: Vec<ListenPlace>,
     pub(super) chap: Option<Chap>,
     state: PathBuf,
-    /// NBD clients may write, whoever holds a volume.
+    /// NBD clients may write, also to a volume that an initiator has reserved.
     pub(super) shared_writers: bool,
 }
 

@@ -19,7 +19,7 @@ use brindle_md::assembly::Assembly;
 
 use super::access::Gates;
 use crate::base::failure::Failure;
-use crate::devices::host::{Found, Hosted};
+use crate::devices::host::{AssembledArray, Hosted};
 use crate::devices::pools::{Opened, PoolUse};
 use crate::devices::unserved::Unserved;
 use crate::devices::world::{LeftOut, Named, Set, World};
@@ -98,7 +98,7 @@ pub(super) struct Intake {
     pub(super) is_named: bool,
 }
 
-/// The way to a server whose settings mean all of this; those that it could not serve have the reasons.
+/// The way to a server whose settings mean all of this. Contents that it could not serve have the reasons.
 pub(super) fn configured(
     service: &Rc<Service>,
     to: Sender<Newcoming>,
@@ -208,7 +208,7 @@ impl Intake {
             Ok(array) => array,
             Err(why) => return Err(self.close(&opened, why)),
         };
-        let hosted = Hosted { name, array, found: Found { assembly, set } };
+        let hosted = Hosted { name, array, found: AssembledArray { assembly, set } };
         match self.serve(self.array(&hosted, opening)).await {
             Ok(name) => Ok(name),
             Err(why) => Err(self.close(&opened, why)),

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use brindle_host::Snapshot;
-use brindle_host::metrics::{Bearer, Metrics, ScrapeSocket};
+use brindle_host::metrics::{Bearer, Metrics, ScrapeListener};
 use brindle_io::uring::{self, SocketFile};
 
 use super::places::{self, ListenPlace};
@@ -14,7 +14,7 @@ use brindle_host::opening::{Listen, MetricsConfig};
 
 /// Where metrics are to be had, checked before anything runs.
 pub(super) struct ScrapePlan {
-    doors: Vec<(Listen, ListenPlace)>,
+    places: Vec<(Listen, ListenPlace)>,
     pub(super) bearer: Option<BearerFile>,
     full: bool,
 }
@@ -48,7 +48,7 @@ const MOST_SECRET: usize = 4096;
 impl ScrapePlan {
     /// Finds the listeners that settings ask for.
     pub(super) fn find(wanted: &MetricsConfig) -> Result<Self, Failure> {
-        let door = |listen: &Listen| {
+        let place = |listen: &Listen| {
             let place = ListenPlace::find(listen)?;
             if !place.is_of_this_machine() {
                 return Err(Failure::Usage(format!(
@@ -58,19 +58,19 @@ impl ScrapePlan {
             }
             Ok((listen.clone(), place))
         };
-        let doors = wanted.listen.iter().map(door).collect::<Result<_, Failure>>()?;
+        let places = wanted.listen.iter().map(place).collect::<Result<_, Failure>>()?;
         let bearer = wanted.bearer.as_deref().map(BearerFile::read).transpose()?;
-        Ok(Self { doors, bearer, full: wanted.full })
+        Ok(Self { places, bearer, full: wanted.full })
     }
 
     /// Listens; the names of the sockets are kept as long as the result lives.
     pub(super) fn listen(&self) -> Result<Listening, Failure> {
         let mut listening = Listening::default();
-        for (listen, place) in &self.doors {
+        for (listen, place) in &self.places {
             match place {
                 ListenPlace::Unix(path) => {
                     let (listener, file) = uring::listen_unix(path, uring::OWNER_ONLY)?;
-                    listening.doors.push(ScrapeSocket::Unix(listener));
+                    listening.listeners.push(ScrapeListener::Unix(listener));
                     listening.files.push((path.clone(), file));
                     listening.addresses.push(format!("unix:{}", path.display()));
                 }
@@ -88,7 +88,7 @@ impl ScrapePlan {
                     })?;
                     for (listener, bound) in bound {
                         listening.addresses.push(format!("http://{bound}/metrics"));
-                        listening.doors.push(ScrapeSocket::Tcp(listener));
+                        listening.listeners.push(ScrapeListener::Tcp(listener));
                     }
                 }
             }
@@ -99,17 +99,17 @@ impl ScrapePlan {
     /// Begins to answer.
     pub(super) fn serve(
         &self,
-        doors: Vec<ScrapeSocket>,
+        listeners: Vec<ScrapeListener>,
         name: &str,
         snapshot: &Snapshot,
     ) -> Result<(), Failure> {
-        for door in doors {
+        for listener in listeners {
             let (name, snapshot, full) = (name.to_owned(), snapshot.clone(), self.full);
             let text = move || snapshot.metrics(&name, env!("CARGO_PKG_VERSION"), full).text();
             let bearer = self.bearer.as_ref().map(|of| of.bearer.clone());
             let metrics = Metrics { text: Box::new(text), bearer };
             metrics
-                .serve(door)
+                .serve(listener)
                 .map_err(|source| Failure::system("the thread for metrics can't start", source))?;
         }
         Ok(())
@@ -119,7 +119,7 @@ impl ScrapePlan {
 /// Sockets that listen.
 #[derive(Default)]
 pub(super) struct Listening {
-    pub(super) doors: Vec<ScrapeSocket>,
+    pub(super) listeners: Vec<ScrapeListener>,
     /// Names of sockets in the file system, which are removed at the end.
     files: Vec<(PathBuf, SocketFile)>,
     /// For people.

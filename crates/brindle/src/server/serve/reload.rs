@@ -33,7 +33,7 @@ pub(super) struct Admission {
     pub(super) bearer: Option<BearerFile>,
     /// The server that applies them.
     pub(super) to: Sender<Admitted>,
-    /// One reader at a time: what is read last holds.
+    /// One reader at a time: the files that were read last hold.
     pub(super) reading: Mutex<()>,
 }
 

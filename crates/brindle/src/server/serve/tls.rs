@@ -11,7 +11,7 @@ use brindle_host::opening::TlsFiles;
 
 use crate::base::failure::Failure;
 
-/// Whether clients prove who they are, and nobody on the way can read along.
+/// Whether connections are encrypted, and clients prove their names.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Gives {
     pub(super) proof: bool,

@@ -5,14 +5,14 @@ use brindle_host::opening::{Opening, Permission};
 use brindle_io::device::DeviceAccess;
 
 use crate::base::failure::Failure;
-use crate::devices::host::{self, Found, Wanted};
+use crate::devices::host::{self, AssembledArray, Wanted};
 use crate::devices::unserved::Unserved;
 
 /// The arrays to be served with their names. They are opened for writing, unless the user or an array's features
 /// forbid it.
 pub(super) fn wanted(
     opening: &Opening,
-    found: Vec<Found>,
+    found: Vec<AssembledArray>,
     unserved: &Unserved,
 ) -> Result<Vec<Wanted>, Failure> {
     let names = match &opening.name {
@@ -32,7 +32,11 @@ pub(super) fn wanted(
 }
 
 /// `name`: the array's name in messages, where there are several.
-pub(crate) fn access(opening: &Opening, found: &Found, name: Option<&str>) -> Result<DeviceAccess, Failure> {
+pub(crate) fn access(
+    opening: &Opening,
+    found: &AssembledArray,
+    name: Option<&str>,
+) -> Result<DeviceAccess, Failure> {
     let uuid = display_uuid(found.assembly.uuid).to_string();
     let said = opening.access_of(name.unwrap_or(&found.own_name()), &uuid);
     if said == Permission::ReadOnly {

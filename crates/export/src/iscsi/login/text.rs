@@ -10,7 +10,7 @@ const MOST_KEYS: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
     /// A key has no value, or something is too long or no text.
-    #[error("what was sent is not KEY=VALUE in UTF-8, each ended by a NUL")]
+    #[error("a text is not KEY=VALUE in UTF-8 that ends with a NUL")]
     Malformed,
     /// A key stands there twice.
     #[error("a key is given twice")]

@@ -36,7 +36,7 @@ pub enum Breach {
     #[error("it does not tell the export's size")]
     NoSize,
     /// Neither a simple reply nor a chunk.
-    #[error("what follows is not a reply")]
+    #[error("the bytes that follow are not a reply")]
     NoReply,
     /// No request with the reply's cookie is under way.
     #[error("a reply to no request")]

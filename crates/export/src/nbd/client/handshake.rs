@@ -14,7 +14,7 @@ const GREETING: usize = 18;
 /// The agreement of client and server. Sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreed {
-    /// The name of the export.
+    /// Bytes of the export.
     pub size: u64,
     /// See [`transmission_flags`].
     pub flags: u16,

@@ -57,7 +57,7 @@ impl ServedArray {
         let before = bitmap_file(self.array());
         self.grow(work).await?;
         if bitmap_file(self.array()) != before {
-            // Nobody waits for it.
+            // The file is closed in the background.
             drop(host.io().spawn(host.devices().close(before.as_slice())));
         }
         Ok(())

@@ -91,13 +91,24 @@ impl Remote {
     pub async fn connect(io: &Io, socket: SocketId, name: &str, pool: &Pool) -> Result<Self, ClientError> {
         let header = pool.alloc(PAGE).await;
         let mut inbox = Inbox::new(pool.alloc(INBOX).await);
-        let agreed = match haggle(io, socket, name, &mut inbox, &header).await {
-            Ok(agreed) => agreed,
+        match haggle(io, socket, name, &mut inbox, &header).await {
+            Ok(agreed) => Ok(Self::begin(io, socket, agreed, header, inbox)),
             Err(error) => {
                 io.close(socket);
-                return Err(error);
+                Err(error)
             }
-        };
+        }
+    }
+
+    /// A connection whose export was chosen before it came, as the kernel's are: its terms are known, and there is no handshake. Memory is
+    /// as of [`Remote::connect`].
+    pub async fn chosen(io: &Io, socket: SocketId, agreed: Agreed, pool: &Pool) -> Self {
+        let header = pool.alloc(PAGE).await;
+        let inbox = Inbox::new(pool.alloc(INBOX).await);
+        Self::begin(io, socket, agreed, header, inbox)
+    }
+
+    fn begin(io: &Io, socket: SocketId, agreed: Agreed, header: Buf, mut inbox: Inbox) -> Self {
         let remote = Self(Rc::new(Shared {
             io: io.clone(),
             socket,
@@ -115,7 +126,7 @@ impl Remote {
             let _ = shared.listen(&mut inbox).await;
             shared.close();
         });
-        Ok(remote)
+        remote
     }
 
     /// The agreed size, block and abilities.

@@ -82,7 +82,7 @@ pub(crate) async fn forget_old(
 }
 
 impl ServedArray {
-    /// Takes devices again that a command named together: those that the array has, and newcomers.
+    /// Takes devices again that a command named together: devices that the array has, and newcomers.
     pub(crate) async fn take_again_those_named(
         &self,
         host: &dyn Host,

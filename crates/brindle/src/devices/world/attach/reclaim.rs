@@ -10,7 +10,7 @@ use rustix::process::{Resource, Rlimit, configure_io_flusher_behavior, getrlimit
 ///
 /// # Errors
 /// The rights are missing: the text says which, and what to do.
-pub(crate) fn serve_own_host() -> Result<(), String> {
+pub(super) fn serve_own_host() -> Result<(), String> {
     let mut lacking = Vec::new();
     if let Err(why) = configure_io_flusher_behavior(true) {
         lacking.push(format!("to be a flusher of I/O needs CAP_SYS_RESOURCE ({why})"));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use brindle_host::Naming;
 use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::{self, AddressFamily, RecvFlags, SocketFlags, SocketType, sockopt};
 
@@ -24,40 +25,14 @@ const REST: Duration = Duration::from_millis(50);
 /// The longest event.
 const EVENT: usize = 16 << 10;
 
-/// The name of a device below `/dev/brindle`, and where it leads.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Naming {
-    /// The name, which leads to the device.
-    Named(String),
-    /// udev does not run here.
-    NoUdev,
-    /// The name that udev should have given: it does not lead to the device.
-    Unnamed(String),
-}
-
-impl Naming {
-    /// The name of a device with that identifier, whose second word is it.
-    pub(crate) fn of(index: u32, identifier: &str) -> Self {
-        let link = link(identifier);
-        let shown = link.display().to_string();
-        match leads_to(&link, index) {
-            true => Self::Named(shown),
-            false if runs() => Self::Unnamed(shown),
-            false => Self::NoUdev,
-        }
-    }
-
-    /// The name, if it is there.
-    pub(crate) fn name(&self) -> Option<String> {
-        if let Self::Named(name) = self { Some(name.clone()) } else { None }
-    }
-
-    /// For people: the reason why there is no name.
-    pub(crate) fn remark(&self) -> Option<String> {
-        let Self::Unnamed(name) = self else { return None };
-        Some(format!(
-            "udev has not named it {name}: either another device has that name, or udev is late, or it lacks the rule 62-brindle.rules"
-        ))
+/// The name of a device with that identifier, whose second word is it.
+pub(super) fn naming(index: u32, identifier: &str) -> Naming {
+    let link = link(identifier);
+    let shown = link.display().to_string();
+    match leads_to(&link, index) {
+        true => Naming::Named(shown),
+        false if runs() => Naming::Unnamed(shown),
+        false => Naming::NoUdev,
     }
 }
 
@@ -74,17 +49,17 @@ fn runs() -> bool {
 }
 
 /// Has udev look at a device again, and does not wait.
-pub(crate) fn announce(block: &Path, index: u32) {
+pub(super) fn announce(block: &Path, index: u32) {
     tell(block, index, "");
 }
 
 /// Has udev look at devices again, each with its identifier, and waits until it has.
-pub(crate) fn name(block: &Path, devices: &[(u32, String)]) {
+pub(super) fn name(block: &Path, devices: &[(u32, String)]) {
     settle(block, devices, &|index, identifier| leads_to(&link(identifier), index));
 }
 
 /// Has udev look at a device that has ended, and waits until it has: its name is gone then.
-pub(crate) fn unname(block: &Path, index: u32, identifier: &str) {
+pub(super) fn unname(block: &Path, index: u32, identifier: &str) {
     settle(block, &[(index, identifier.to_owned())], &|index, identifier| {
         !leads_to(&link(identifier), index)
     });
@@ -170,9 +145,6 @@ mod tests {
     #[test]
     fn a_name_is_the_second_word_of_an_identifier() {
         assert_eq!(link("brindle:1:2/one tank/one"), Path::new("/dev/brindle/tank/one"));
-        assert_eq!(Naming::NoUdev.remark(), None);
-        let late = Naming::Unnamed("/dev/brindle/data".to_owned()).remark().unwrap();
-        assert!(late.starts_with("udev has not named it /dev/brindle/data: "), "{late}");
     }
 
     #[test]

@@ -15,14 +15,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const ANSWER: usize = 16 << 10;
 
 /// A socket to the driver.
-pub(crate) struct Driver {
+pub(super) struct Driver {
     socket: OwnedFd,
     family: u16,
 }
 
 impl Driver {
     /// Finds the driver.
-    pub(crate) fn find() -> Result<Self, String> {
+    pub(super) fn find() -> Result<Self, String> {
         let system = |errno: Errno| format!("the kernel's NBD driver can't be asked: {errno}");
         let socket = net::socket_with(
             AddressFamily::NETLINK,
@@ -45,7 +45,7 @@ impl Driver {
     }
 
     /// Makes a device, and gives its number.
-    pub(crate) fn connect(&self, wanted: &Wanted) -> Result<u32, String> {
+    pub(super) fn connect(&self, wanted: &Wanted) -> Result<u32, String> {
         let heard = self.ask(&message::connect(self.family, wanted), false).map_err(|errno| match errno {
             Errno::BUSY => match wanted.index {
                 Some(index) => {
@@ -63,13 +63,13 @@ impl Driver {
     }
 
     /// Gives a device new sockets.
-    pub(crate) fn reconfigure(&self, index: u32, wanted: &Wanted) -> Result<(), String> {
+    pub(super) fn reconfigure(&self, index: u32, wanted: &Wanted) -> Result<(), String> {
         let asked = self.ask(&message::reconfigure(self.family, index, wanted), false);
         asked.map(drop).map_err(|errno| format!("/dev/nbd{index} does not take new connections: {errno}"))
     }
 
     /// Ends a device.
-    pub(crate) fn disconnect(&self, index: u32) -> Result<(), String> {
+    pub(super) fn disconnect(&self, index: u32) -> Result<(), String> {
         let asked = self.ask(&message::disconnect(self.family, index), false);
         asked.map(drop).map_err(|errno| format!("/dev/nbd{index} can't be detached: {errno}"))
     }
@@ -93,7 +93,7 @@ impl Driver {
 }
 
 /// Connected pairs: the server's ends, and the kernel's.
-pub(crate) fn pairs(count: u8) -> Result<(Vec<OwnedFd>, Vec<OwnedFd>), String> {
+pub(super) fn pairs(count: u8) -> Result<(Vec<OwnedFd>, Vec<OwnedFd>), String> {
     let pair = |_| net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
     let pairs = (0..count).map(pair).collect::<Result<Vec<_>, _>>();
     Ok(pairs.map_err(|errno| format!("no sockets are to be had: {errno}"))?.into_iter().unzip())

@@ -1,6 +1,8 @@
 //! Messages to the kernel's NBD driver, as bytes: generic netlink (linux/genetlink.h) with the driver's own commands and attributes
 //! (linux/nbd-netlink.h). docs/protocols/nbd-netlink.md draws them.
 
+use brindle_host::WantedDevice;
+
 /// The family that answers for all others, and its question for a family's number.
 const CONTROLLER: u16 = 0x10;
 const GET_FAMILY: u8 = 3;
@@ -37,19 +39,11 @@ const GENERIC: usize = 4;
 
 /// A device that the kernel is to make, or to have new sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(super) struct Wanted {
     /// Its number: /dev/nbdN. None for the first that is free.
     pub(super) index: Option<u32>,
-    /// Bytes.
-    pub(super) size: u64,
-    /// Bytes of a logical block.
-    pub(super) block: u64,
-    /// Abilities of the export, as NBD's handshake has them.
-    pub(super) flags: u16,
-    /// Seconds for which requests wait when all connections are gone.
-    pub(super) dead_timeout: u64,
-    /// By which it is found again.
-    pub(super) identifier: String,
+    /// Its size, abilities, patience and identifier.
+    pub(super) device: WantedDevice,
     /// The kernel's ends of connections, as numbers of this process.
     pub(super) sockets: Vec<u32>,
 }
@@ -67,9 +61,9 @@ pub(super) fn connect(family: u16, wanted: &Wanted) -> Vec<u8> {
     if let Some(index) = wanted.index {
         attribute(&mut message, INDEX, &index.to_ne_bytes());
     }
-    attribute(&mut message, SIZE_BYTES, &wanted.size.to_ne_bytes());
-    attribute(&mut message, BLOCK_SIZE_BYTES, &wanted.block.to_ne_bytes());
-    attribute(&mut message, SERVER_FLAGS, &u64::from(wanted.flags).to_ne_bytes());
+    attribute(&mut message, SIZE_BYTES, &wanted.device.size.to_ne_bytes());
+    attribute(&mut message, BLOCK_SIZE_BYTES, &wanted.device.block.to_ne_bytes());
+    attribute(&mut message, SERVER_FLAGS, &u64::from(wanted.device.flags).to_ne_bytes());
     rest(&mut message, wanted);
     end(message)
 }
@@ -90,8 +84,8 @@ pub(super) fn disconnect(family: u16, index: u32) -> Vec<u8> {
 }
 
 fn rest(message: &mut Vec<u8>, wanted: &Wanted) {
-    attribute(message, DEAD_CONN_TIMEOUT, &wanted.dead_timeout.to_ne_bytes());
-    attribute(message, BACKEND_IDENTIFIER, format!("{}\0", wanted.identifier).as_bytes());
+    attribute(message, DEAD_CONN_TIMEOUT, &wanted.device.dead_timeout.to_ne_bytes());
+    attribute(message, BACKEND_IDENTIFIER, format!("{}\0", wanted.device.identifier).as_bytes());
     let mut sockets = Vec::new();
     for socket in &wanted.sockets {
         let mut item = Vec::new();
@@ -136,7 +130,7 @@ pub(super) struct Heard {
     pub(super) index: Option<u32>,
 }
 
-/// Reads a datagram; what it does not know it passes over.
+/// Reads a datagram; attributes that it does not know are passed over.
 pub(super) fn hear(mut bytes: &[u8], asked_controller: bool) -> Heard {
     let mut heard = Heard::default();
     while let Some(header) = bytes.get(..HEADER) {
@@ -193,15 +187,15 @@ mod tests {
             ]
         );
         assert_eq!(disconnect(0x1c, 3)[16..], [2, 1, 0, 0, 8, 0, 1, 0, 3, 0, 0, 0]);
-        let wanted = Wanted {
-            index: None,
+        let device = WantedDevice {
             size: 4096,
             block: 512,
             flags: 0x105,
             dead_timeout: 300,
             identifier: "x".to_owned(),
-            sockets: vec![7, 9],
+            connections: 2,
         };
+        let wanted = Wanted { index: None, device, sockets: vec![7, 9] };
         let message = connect(0x1c, &wanted);
         assert_eq!(message.len(), message[0] as usize);
         let nest =
