@@ -212,7 +212,7 @@ fn a_door_that_the_host_does_not_know_is_one_of_its_doors() {
 fn status_shows_them(trials: &Trials) {
     let (array, pool) = trials.status();
     let [one] = &*array.doors.doors else { panic!("{:?}", array.doors) };
-    assert_eq!((one.protocol, &*one.addresses), ("trial", &["trial:a".to_owned()][..]));
+    assert_eq!((&*one.protocol, &*one.addresses), ("trial", &["trial:a".to_owned()][..]));
     assert_eq!((one.connections, one.requests, one.bytes_written, one.bytes_read), (1, 2, 4096, 4096));
     // Counters that are not of all doors are those of the first.
     assert_eq!((&*array.doors.nbd, array.connections), (&["nbd:a".to_owned()][..], 0));
