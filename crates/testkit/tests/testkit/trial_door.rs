@@ -216,7 +216,7 @@ fn status_shows_them(trials: &Trials) {
     assert_eq!((one.connections, one.requests, one.bytes_written, one.bytes_read), (1, 2, 4096, 4096));
     // Counters that are not of all doors are those of the first.
     assert_eq!((&*array.doors.nbd, array.connections), (&["nbd:a".to_owned()][..], 0));
-    assert_eq!(array.clients.iter().map(|one| one.protocol).collect::<Vec<_>>(), ["trial"]);
+    assert_eq!(array.clients.iter().map(|one| &*one.protocol).collect::<Vec<_>>(), ["trial"]);
     let [one] = &*pool.doors.doors else { panic!("{:?}", pool.doors) };
     assert_eq!((&*one.addresses, one.connections), (&["trial:tank/one".to_owned()][..], 1));
     assert_eq!((pool.connections, pool.bytes_written), (1, 4096));
