@@ -28,7 +28,7 @@ struct Made {
     identifier: String,
 }
 
-fn refused(export: &str, why: impl ToString) -> HostError {
+fn refused(export: &str, why: &(impl ToString + ?Sized)) -> HostError {
     HostError::Refused { name: export.to_owned(), why: why.to_string() }
 }
 
@@ -57,18 +57,18 @@ impl Service {
         {
             self.attachments.forget(&attached);
         }
-        let making = self.attachments.make(&export).map_err(|why| refused(&export, why))?;
+        let making = self.attachments.make(&export).map_err(|why| refused(&export, &why))?;
         let terms = self.terms(&export)?;
         self.prepare_for_own_host(&*attacher);
         let identifier = identifier(&key, &export);
         let made = attacher.make(how.index, wanted(&terms, how, identifier.clone()), self.serving(&export));
-        let index = made.await.map_err(|why| refused(&export, why))?;
+        let index = made.await.map_err(|why| refused(&export, &why))?;
         if self.terms(&export).is_err() {
             // The server has not waited for a kernel that took too long.
             drop(attacher.end(index).await);
             return Err(refused(&export, "it was stopped before it had its device"));
         }
-        let attached = making.is_there(index);
+        let attached = making.done(index);
         self.publish();
         Ok(Made { attached, identifier })
     }
@@ -112,13 +112,13 @@ impl Service {
     async fn end_device(&self, attached: &Attached) -> Result<(), HostError> {
         let export = &attached.export;
         let attacher = self.attacher(export)?;
-        let ending = self.attachments.end(attached).map_err(|why| refused(export, why))?;
+        let ending = self.attachments.end(attached).map_err(|why| refused(export, &why))?;
         match race(attacher.end(attached.index), self.io.sleep(PATIENCE)).await {
-            Either::First(ended) => ended.map_err(|why| refused(export, why))?,
+            Either::First(ended) => ended.map_err(|why| refused(export, &why))?,
             // To look at a device is to read it, and an array that hangs gives nothing.
             Either::Second(()) => {
                 let why = format!("{} does not answer: it is left as it is", attached.device());
-                return Err(refused(export, why));
+                return Err(refused(export, &why));
             }
         }
         ending.has_ended();
@@ -250,9 +250,9 @@ impl Service {
         let how = Attaching { index: Some(index), connections: MOST_CONNECTIONS, dead_timeout: DEAD_TIMEOUT };
         let wanted = wanted(&self.terms(export)?, how, identifier);
         let connected = attacher.connect_again(index, wanted, self.serving(export)).await;
-        connected.map_err(|why| refused(export, why))?;
+        connected.map_err(|why| refused(export, &why))?;
         if let Some(making) = making {
-            let attached = making.is_there(index);
+            let attached = making.done(index);
             tracing::info!("{export}: it is {} again", attached.device());
             self.publish();
         }

@@ -168,7 +168,7 @@ pub(crate) struct Making<'a> {
 
 impl Making<'_> {
     /// It is there.
-    pub(crate) fn is_there(self, index: u32) -> Attached {
+    pub(crate) fn done(self, index: u32) -> Attached {
         let mut all = self.of.all.borrow_mut();
         if let Some(own) = all.iter_mut().find(|one| one.export == self.export) {
             own.progress = Progress::There(index);
@@ -239,7 +239,7 @@ mod tests {
         let making = attachments.make("a").unwrap();
         assert_eq!(attachments.make("a").err().unwrap(), "a device of it is being made");
         drop(making);
-        let one = attachments.make("a").unwrap().is_there(3);
+        let one = attachments.make("a").unwrap().done(3);
         assert_eq!(attachments.make("a").err().unwrap(), "it is attached already, as /dev/nbd3");
         let ending = attachments.end(&one).unwrap();
         assert_eq!(attachments.end(&one).err().unwrap(), "/dev/nbd3 is being detached");

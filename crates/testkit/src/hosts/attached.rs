@@ -54,7 +54,7 @@ impl Hosts {
                 Ok(RequestOutcome::Detached { .. }) => ended += 1,
                 Ok(_) => {}
                 Err(why) => {
-                    self.note(if why.to_string().contains("in use") { "in-use" } else { "not-attached" })
+                    self.note(if why.to_string().contains("in use") { "in-use" } else { "not-attached" });
                 }
             }
         }
