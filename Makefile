@@ -35,13 +35,14 @@ test-long: ## An hour of storms (MINUTES=60) and every mutant; keeps the result 
 test-deps: ## Install what the tests need from Debian, or name what is missing
 	scripts/install-test-deps.sh
 
-lint: ## Formatting, clippy, the rules of ARCHITECTURE.md, licences
+lint: ## Formatting, clippy, links of comments, the rules of ARCHITECTURE.md, licences
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(MAKE) --no-print-directory links
 	$(CARGO) xtask tidy
 	$(CARGO) xtask deny
 
-links: ## Links of comments to what is not there: a minute, so not part of lint
+links: ## Links of comments to things that are not there; part of lint. Only crates that changed are documented anew
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --no-deps --document-private-items --workspace
 
 MINUTES ?= 1

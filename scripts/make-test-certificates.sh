@@ -70,5 +70,5 @@ revoked() {
 }
 revoked revoked $always
 revoked revoked-expired $over
-rm -f request.pem ca-key.pem strange-ca-key.pem
+rm -f request.pem ca-key.pem strange-ca-key.pem strange-ca.pem
 cp ./*.pem "$to"

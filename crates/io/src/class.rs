@@ -1,6 +1,6 @@
-//! For what operations are.
+//! The purpose of an operation.
 
-/// For what an operation is. It changes nothing of what the operation does: a reactor may put some of them behind others.
+/// The purpose of an operation. A reactor may schedule one class behind another; the operation itself is the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OpClass {
     /// A client waits for the operation.

@@ -121,7 +121,7 @@ impl Io {
         self.0.core.arenas.count()
     }
 
-    /// Bytes of them: memory that was taken for buffers, or registered of what others gave, and not given back yet.
+    /// Bytes of all arenas that are not released: allocated buffers, and memory of others that is registered.
     pub fn arena_bytes(&self) -> usize {
         self.0.core.arenas.bytes()
     }

@@ -28,7 +28,7 @@ pub struct Row {
     members: u16,
     /// Member of data chunk 0.
     start: u16,
-    /// The first member number that data does not reach without the jump.
+    /// Members from this number on are shifted by `jump`: parity, or the end of the rotation, lies between.
     pivot: u16,
     /// Added (wrapping) to member numbers from `pivot` on.
     jump: u16,

@@ -114,9 +114,9 @@ impl Asked {
 /// An operation that a member did not carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The role of the member,
+    /// The member's role.
     pub role: u16,
-    /// and which.
+    /// The device that refused.
     pub member: MemberId,
     /// First byte, of the data area; 0 for a flush.
     pub offset: u64,

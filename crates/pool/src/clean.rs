@@ -172,7 +172,7 @@ impl Core {
                 Ok(moved) if thin && (moved == 0 || rounds > self.space.borrow().segments.len()) => {
                     self.thin.set(false);
                     if rounds > 1 {
-                        // Where things were counts until then.
+                        // Until a checkpoint, recovery may still read the old places.
                         let _failed = self.some_checkpoint().await;
                     }
                     continue;

@@ -112,10 +112,11 @@ pub(crate) struct Log {
     pub(crate) given_up: RefCell<BTreeSet<u64>>,
     /// Batches up to this one are on stable storage.
     pub(crate) durable: Cell<u64>,
+    /// Batches in flight.
     pub(crate) flying: Cell<usize>,
-    /// Of these, those of users.
+    /// Batches in flight that carry writes of clients.
     pub(crate) of_users: Cell<usize>,
-    /// Of these, those whose places members refused, and that wait for room elsewhere.
+    /// Batches in flight whose places members refused: they wait for room elsewhere.
     pub(crate) elsewhere: Cell<usize>,
     /// Changes that batches under way are about to make.
     pub(crate) coming: Cell<Coming>,

@@ -20,8 +20,6 @@ macro_rules! certificate {
 
 /// The authority that signs all others but [`STRANGER`].
 pub const AUTHORITY: &str = include_str!("certificates/ca.pem");
-/// The authority of [`STRANGER`].
-pub const STRANGE_AUTHORITY: &str = include_str!("certificates/strange-ca.pem");
 /// The certificate of `localhost`.
 pub const SERVER: Certificate = certificate!("server");
 /// Another of the same name.

@@ -93,12 +93,12 @@ pub(super) fn check(workspace: &Workspace) -> Result<Vec<Offence>, Failure> {
 /// The fault of a message's words, if they have one. Errors are parts of a line, which begins with the program's name.
 fn fault(text: &str, fails: bool) -> Option<String> {
     let first = text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_lowercase();
-    let clauses = text.split_inclusive([';', ':']).map(|clause| clause.split_whitespace().count());
+    let clauses = text.split_inclusive([';', ':', '.']).map(|clause| clause.split_whitespace().count());
     let longest = clauses.max().unwrap_or_default();
     if fails && PRONOUNS.contains(&first.as_str()) {
         Some(format!("begins with '{first}'"))
     } else if longest > MOST_WORDS {
-        Some(format!("has {longest} words between : and ;, {MOST_WORDS} at most"))
+        Some(format!("has {longest} words up to a : or ;, {MOST_WORDS} at most"))
     } else if fails && text.trim_end_matches('.').ends_with(char::is_alphanumeric) && text.ends_with('.') {
         Some("ends with a full stop".to_owned())
     } else if text.ends_with('!') {
@@ -274,7 +274,7 @@ mod tests {
         }
         let long = format!("a{}", " word".repeat(41));
         assert!(
-            found(&long)[0].1.ends_with("has 42 words between : and ;, 32 at most"),
+            found(&long)[0].1.ends_with("has 42 words up to a : or ;, 32 at most"),
             "{:?}",
             found(&long)
         );

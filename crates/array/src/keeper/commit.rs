@@ -16,8 +16,8 @@ use crate::ledger::State;
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Keeper {
-    /// Writes the state until every living member has taken it, and no other device can be taken for one of them. The
-    /// caller has the turn.
+    /// Writes the record until every member in use has accepted it, and each device that has failed is told by its record from a member.
+    /// The caller has the turn.
     pub(crate) async fn commit(&self) -> Result<(), VolumeError> {
         debug_assert!(self.turns.is_taken() && self.recorded, "the record is changed without the turn");
         loop {

@@ -101,8 +101,6 @@ impl Sense {
     pub const RELEASE: Self = Self::new(key::ILLEGAL_REQUEST, (0x26, 0x04));
     /// Room to keep registrations is lacking, or they could not be made stable.
     pub const REGISTRATIONS: Self = Self::new(key::ILLEGAL_REQUEST, (0x55, 0x04));
-    /// A target port asymmetric access state can't be set.
-    pub const SET_STATE: Self = Self::new(key::ILLEGAL_REQUEST, (0x67, 0x0a));
     /// A third party copy names a unit that can't be reached.
     pub const COPY_UNREACHABLE: Self = Self::new(key::COPY_ABORTED, (0x0d, 0x02));
     /// A third party copy names another kind of unit than it has found.

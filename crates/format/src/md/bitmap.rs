@@ -67,8 +67,6 @@ impl BitmapState {
     pub const FIRST_USE: Self = Self(1 << 3);
     /// Lockless: the array was created as clean.
     pub const CLEAN: Self = Self(1 << 4);
-    /// Bits stand in the host's byte order.
-    pub const HOST_ENDIAN: Self = Self(1 << 15);
 
     /// Whether every bit of `other` is set.
     pub const fn contains(self, other: Self) -> bool {

@@ -43,32 +43,6 @@ impl Features {
     /// Features that say where reshape stands: the layout is not the same everywhere.
     pub const RESHAPE: Self = Self(Self::RESHAPE_ACTIVE.0 | Self::RESHAPE_BACKWARDS.0 | Self::NEW_OFFSET.0);
 
-    /// Features that never change what a reader of a clean array must do: they only bind who writes, or (RAID 0
-    /// layout, recovery offset, replacement) are answered by geometry and role.
-    pub const READABLE: Self = Self(
-        Self::BITMAP_OFFSET.0
-            | Self::RECOVERY_OFFSET.0
-            | Self::BAD_BLOCKS.0
-            | Self::REPLACEMENT.0
-            | Self::RECOVERY_BITMAP.0
-            | Self::CLUSTERED.0
-            | Self::JOURNAL.0
-            | Self::PPL.0
-            | Self::MULTIPLE_PPLS.0
-            | Self::RAID0_LAYOUT.0,
-    );
-
-    /// Features that ask a writer to keep a structure beside the data up to date with every write.
-    pub const BINDS_WRITER: Self = Self(
-        Self::BITMAP_OFFSET.0
-            | Self::BAD_BLOCKS.0
-            | Self::RECOVERY_BITMAP.0
-            | Self::CLUSTERED.0
-            | Self::JOURNAL.0
-            | Self::PPL.0
-            | Self::MULTIPLE_PPLS.0,
-    );
-
     const NAMES: [(Self, &'static str); 13] = [
         (Self::BITMAP_OFFSET, "bitmap"),
         (Self::RECOVERY_OFFSET, "recovery-offset"),

@@ -97,11 +97,6 @@ impl Uring {
         Ok(Self::over(Engine::Threads(threads), wake))
     }
 
-    /// Threads ask the members, no io_uring.
-    pub fn is_on_threads(&self) -> bool {
-        self.0.borrow().engine.is_threads()
-    }
-
     fn over(engine: Engine, wake: Wake) -> Self {
         Self(Rc::new(RefCell::new(UringState {
             clock: Clock::start(),

@@ -80,11 +80,6 @@ pub enum JobErrorKind {
 }
 
 impl JobErrorKind {
-    /// Only what is left out by `--lenient`: the rest of the job still means what it says.
-    pub fn is_skippable(&self) -> bool {
-        matches!(self, Self::Unknown(_))
-    }
-
     pub(super) fn at(self, place: &SettingPlace) -> JobError {
         JobError { place: place.clone(), kind: self }
     }

@@ -197,7 +197,7 @@ impl Candidate {
         self.found.iter().filter_map(|f| Some((f.superblock.as_ref().ok()?, f)))
     }
 
-    /// The superblock of this version, unless the array was used by the one that counts since that was made.
+    /// The device's superblock of `version`, if its event count is not behind the one of the superblock that counts.
     pub(crate) fn unused_since(&self, version: Version) -> Option<(&Superblock, &Found)> {
         let (counting, _) = self.counting().ok()?;
         let is_as_new = |sb: &Superblock| sb.set_uuid == counting.set_uuid && sb.events >= counting.events;

@@ -141,7 +141,8 @@ impl Parity {
             && self.hold(before.iter().filter(|b| without_space(b.role))).await
     }
 
-    /// Whether members hold this. They are read into the same memory: a task that has some never waits for more.
+    /// True if every writable member holds the content in `expected` again. Reads into that memory: a task that has some never waits for
+    /// more.
     async fn hold(&self, expected: impl Iterator<Item = &Before>) -> bool {
         let (mut group, mut due) = (self.ask(), Vec::new());
         for Before { role, offset, memory } in expected {
