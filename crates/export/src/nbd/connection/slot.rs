@@ -38,8 +38,10 @@ impl<V: Volume + 'static> Worker for Transmission<V> {
     }
 
     async fn carry_out(&self, mut job: Admitted, scratch: &mut Scratch) {
-        let moves = moves(&job.command);
-        let result = self.export.carry_out(&self.link, moves, self.asked(&mut job, scratch)).await;
+        let (moves, begun) = (moves(&job.command), self.export.begins(&self.link.io));
+        let result = self.asked(&mut job, scratch).await;
+        self.export.ends(&self.link.io, begun, moves.changes);
+        self.export.count(&self.link, moves, result.is_err());
         let body = result.unwrap_or_else(Body::Failed);
         self.replies.push(Answer { cookie: job.cookie, body, ticket: job.ticket });
     }
