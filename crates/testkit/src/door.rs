@@ -3,11 +3,10 @@
 
 use std::rc::Rc;
 
-use brindle_export::Config;
-use brindle_export::access::Client;
 use brindle_export::session::{
     Account, Export, Exports, Memory, Moves, Sessions, Slots, Ticket, Worker, dispatch,
 };
+use brindle_export::{Config, access::Client};
 use brindle_io::sync::Queue;
 use brindle_io::{Io, Slice};
 use brindle_volume::{Limits, Volume, VolumeError, ZeroOptions, stretches};
@@ -82,6 +81,7 @@ struct Serving<V> {
 
 impl<V: Volume + 'static> Worker for Serving<V> {
     type Assigned = Handed;
+    type Carried = Result<(), VolumeError>;
     type Scratch = ();
 
     fn account(&self) -> &Account {
@@ -92,14 +92,15 @@ impl<V: Volume + 'static> Worker for Serving<V> {
         &self.slots
     }
 
-    async fn carry_out(&self, Handed { call, mut ticket, reply }: Handed, (): &mut ()) {
-        let moves = match call {
-            Call::Read(_, len) => Moves { read: len as u64, ..Moves::default() },
-            Call::Write(_, len, _) => Moves { written: len as u64, changes: true, ..Moves::default() },
-            _ => Moves { changes: true, ..Moves::default() },
-        };
-        let answer = self.export.carry_out(&self.account, moves, self.answer(call, &mut ticket)).await;
-        reply.push(answer.map(|()| ticket));
+    async fn carry_out(&self, job: &mut Handed, (): &mut ()) -> Result<(), VolumeError> {
+        let read = if let Call::Read(_, len) = job.call { len as u64 } else { 0 };
+        let written = if let Call::Write(_, len, _) = job.call { len as u64 } else { 0 };
+        let moves = Moves { read, written, changes: read == 0 };
+        self.export.carry_out(&self.account, moves, self.answer(job.call, &mut job.ticket)).await
+    }
+
+    fn reply(&self, job: Handed, answer: Result<(), VolumeError>) {
+        job.reply.push(answer.map(|()| job.ticket));
     }
 }
 

@@ -13,6 +13,8 @@ use super::account::Account;
 pub trait Worker: 'static {
     /// An admitted request.
     type Assigned: 'static;
+    /// How a request has ended.
+    type Carried;
     /// Memory that a slot keeps from one request to the next.
     type Scratch: Default + 'static;
 
@@ -22,8 +24,11 @@ pub trait Worker: 'static {
     /// The client's slots.
     fn slots(&self) -> &Slots<Self::Assigned>;
 
-    /// Carries out a request, and hands its reply and its ticket on. Waits for nothing after that.
-    async fn carry_out(&self, job: Self::Assigned, scratch: &mut Self::Scratch);
+    /// Carries out a request. It is lent: a future that owned it would be copied on its way, and has kilobytes.
+    async fn carry_out(&self, job: &mut Self::Assigned, scratch: &mut Self::Scratch) -> Self::Carried;
+
+    /// Hands the reply of a request on, with its ticket.
+    fn reply(&self, job: Self::Assigned, carried: Self::Carried);
 }
 
 /// The slots of a client.
@@ -68,10 +73,11 @@ async fn run<W: Worker>(work: Rc<W>, slot: Rc<Slot<W::Assigned>>) {
             Some(job) => Some(Some(job)),
             None => work.slots().finished.get().then_some(None),
         };
-        let Some(job) = slot.wake.until(look).await else { return };
-        work.carry_out(job, &mut scratch).await;
-        // Before anything else has a turn: the ticket that goes with the reply stands for this slot, too.
+        let Some(mut job) = slot.wake.until(look).await else { return };
+        let carried = work.carry_out(&mut job, &mut scratch).await;
+        // Idle first: the ticket that goes with the reply stands for this slot, too.
         work.slots().idle.borrow_mut().push(Rc::clone(&slot));
+        work.reply(job, carried);
         work.account().carried_out();
     }
 }

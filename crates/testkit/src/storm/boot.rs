@@ -433,7 +433,8 @@ impl Run {
         let lanes: Vec<_> = lanes.collect();
         join_all(lanes).await.into_iter().collect::<Result<(), Failure>>()?;
         if let Some(doors) = doors {
-            doors.stop(!self.boot.faults.is_empty()).await?;
+            // Writes that lag behind hold their memory when they have been answered.
+            doors.stop(!self.boot.faults.is_empty() || plan.shape.behind > 0).await?;
         }
         syncing.await?;
         self.recovered(client.volume()).await;

@@ -14,7 +14,7 @@ use crate::scsi::{Action, Sense, Status};
 use crate::session::{self, Account, Moves, Slots, Ticket};
 
 /// How a command has ended.
-enum Outcome {
+pub(in crate::iscsi) enum Outcome {
     /// The command has ended with a status.
     Ended(Status),
     /// The command has ended with this many bytes in the ticket's memory.
@@ -34,6 +34,7 @@ impl From<Undone> for Outcome {
 
 impl<V: Volume + 'static> session::Worker for Connection<V> {
     type Assigned = Work;
+    type Carried = Outcome;
     type Scratch = ();
 
     fn account(&self) -> &Account {
@@ -44,13 +45,16 @@ impl<V: Volume + 'static> session::Worker for Connection<V> {
         &self.slots
     }
 
-    async fn carry_out(&self, job: Work, (): &mut ()) {
-        let Work { command, open } = job;
+    async fn carry_out(&self, job: &mut Work, (): &mut ()) -> Outcome {
         let begun = self.target().and_then(|target| target.begins(&self.link.io));
-        let outcome = self.outcome(&command).await;
+        let outcome = self.outcome(&job.command).await;
         if let Some(target) = self.target() {
             target.ends(&self.link.io, begun, !matches!(outcome, Outcome::Data(..)));
         }
+        outcome
+    }
+
+    fn reply(&self, Work { command, open }: Work, outcome: Outcome) {
         self.entry.commands.borrow_mut().retain(|one| !Rc::ptr_eq(one, &command));
         command.end();
         let outcome = match command.aborted() {

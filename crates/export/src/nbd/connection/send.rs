@@ -17,7 +17,7 @@ pub(super) struct Answer {
     pub(super) ticket: Ticket,
 }
 
-pub(super) enum Body {
+pub(crate) enum Body {
     Done,
     Failed(Errno),
     /// The ticket's memory is the content at `offset`.

@@ -25,6 +25,7 @@ pub(crate) struct Scratch {
 
 impl<V: Volume + 'static> Worker for Transmission<V> {
     type Assigned = Admitted;
+    type Carried = Body;
     type Scratch = Scratch;
 
     #[inline]
@@ -37,12 +38,15 @@ impl<V: Volume + 'static> Worker for Transmission<V> {
         &self.slots
     }
 
-    async fn carry_out(&self, mut job: Admitted, scratch: &mut Scratch) {
+    async fn carry_out(&self, job: &mut Admitted, scratch: &mut Scratch) -> Body {
         let (moves, begun) = (moves(&job.command), self.export.begins(&self.link.io));
-        let result = self.asked(&mut job, scratch).await;
+        let result = self.asked(job, scratch).await;
         self.export.ends(&self.link.io, begun, moves.changes);
         self.export.count(&self.link, moves, result.is_err());
-        let body = result.unwrap_or_else(Body::Failed);
+        result.unwrap_or_else(Body::Failed)
+    }
+
+    fn reply(&self, job: Admitted, body: Body) {
         self.replies.push(Answer { cookie: job.cookie, body, ticket: job.ticket });
     }
 }
