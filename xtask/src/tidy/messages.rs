@@ -273,10 +273,6 @@ mod tests {
             assert_eq!(found(message), [(1, format!("\"{message}\" {fault}"))]);
         }
         let long = format!("a{}", " word".repeat(41));
-        assert!(
-            found(&long)[0].1.ends_with("has 42 words up to a : or ;, 32 at most"),
-            "{:?}",
-            found(&long)
-        );
+        assert!(found(&long)[0].1.ends_with("has 42 words up to a : or ;, 32 at most"), "{:?}", found(&long));
     }
 }
