@@ -132,7 +132,7 @@ impl Service {
     /// One is in use, or the kernel does not answer: it is as it was.
     pub(crate) async fn end_devices(&self, scope: Scope) -> Result<Bar<'_>, HostError> {
         let name = match &scope {
-            Scope::Export(name) | Scope::Pool(name) => name.clone(),
+            Scope::Of(name) => name.clone(),
             Scope::All => self.name().to_owned(),
         };
         let bar = self.attachments.bar(scope);

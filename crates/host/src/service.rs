@@ -383,8 +383,7 @@ impl Service {
 
     /// Ends the devices of the kernel that a content's exports are.
     async fn end_devices_of(&self, content: &dyn Content) -> Result<Bar<'_>, HostError> {
-        let name = content.name().to_owned();
-        self.end_devices(if content.is_one_export() { Scope::Export(name) } else { Scope::Pool(name) }).await
+        self.end_devices(Scope::Of(content.name().to_owned())).await
     }
 
     /// Stops a content within a time, and forgets it.

@@ -76,6 +76,31 @@ const DOORS: Rule = Rule {
 /// Files of the host that may name a protocol: its doors, devices of the kernel, which are NBD's, and errors.
 const OF_PROTOCOLS: [&str; 4] = ["src/doors", "src/attach", "src/attaching.rs", "src/error.rs"];
 
+const NO_KIND: Rule = Rule {
+    name: "kinds of content",
+    bans: &[
+        Ban::Crate("brindle_array"),
+        Ban::Crate("brindle_md"),
+        Ban::Crate("brindle_pool"),
+        Ban::Anywhere(&["Array"]),
+        Ban::Anywhere(&["Pool"]),
+        Ban::Anywhere(&["ServedArray"]),
+        Ban::Anywhere(&["ServedPool"]),
+        Ban::Anywhere(&["HostedPool"]),
+    ],
+    way_out: "contents of all kinds are served, joined and reported by one trait: say it by a method of `Content` or of `Joining`",
+};
+
+/// Files that know contents of all kinds by their traits alone.
+const OF_ALL_KINDS: [(&str, &str); 6] = [
+    ("brindle-host", "src/service.rs"),
+    ("brindle-host", "src/reports.rs"),
+    ("brindle-host", "src/admission.rs"),
+    ("brindle-host", "src/attaching.rs"),
+    ("brindle", "src/server/serve/joining.rs"),
+    ("brindle", "src/server/serve/announce.rs"),
+];
+
 const TYPED: Rule = Rule {
     name: "typed answers",
     bans: &[Ban::Path(&["serde_json", "Value"]), Ban::Path(&["Value"])],
@@ -128,6 +153,9 @@ fn rules_for(member: &Crate, path: &Path) -> Vec<&'static Rule> {
     }
     if name == "brindle-host" && !OF_PROTOCOLS.iter().any(|own| path.starts_with(own)) {
         rules.push(&DOORS);
+    }
+    if OF_ALL_KINDS.iter().any(|(of, file)| name == *of && path == Path::new(file)) {
+        rules.push(&NO_KIND);
     }
     let is_asking = ASKING.iter().any(|folder| path.starts_with(folder));
     if name == "brindle" && is_asking && !WITH_JSON.iter().any(|file| path == Path::new(file)) {
@@ -198,6 +226,18 @@ mod tests {
             assert!(rules("crates/host/src/doors/nbd.rs", source).is_empty(), "{source}");
             assert!(rules("crates/brindle/src/server/serve/doors.rs", source).is_empty(), "{source}");
         }
+    }
+
+    #[test]
+    fn a_service_and_what_joins_it_know_no_kind() {
+        for path in ["crates/host/src/service.rs", "crates/brindle/src/server/serve/joining.rs"] {
+            for source in ["use brindle_array::Limits;", "fn f(of: &ServedPool) {}", "fn f() -> Scope { Scope::Pool }"] {
+                assert_eq!(rules(path, source), ["kinds of content"], "{path}: {source}");
+            }
+        }
+        let source = "use brindle_pool::Pool;";
+        assert!(rules("crates/host/src/content/pool/mod.rs", source).is_empty());
+        assert!(rules("crates/brindle/src/server/serve/kinds/pool.rs", source).is_empty());
     }
 
     #[test]

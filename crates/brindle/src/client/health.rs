@@ -55,7 +55,7 @@ impl Health {
     }
 
     fn of_array(status: &ExportStatus) -> u8 {
-        let says = |array: &ArrayStatus, word: &str| array.state.contains(&word);
+        let says = |array: &ArrayStatus, word: &str| array.is(word);
         let lacks = |array: &ArrayStatus| says(array, "degraded") || says(array, "broken");
         let own = match () {
             () if says(&status.array, "broken") => Self::UNUSABLE,
@@ -67,7 +67,7 @@ impl Health {
     }
 
     fn of_pool(pool: &PoolFacts) -> u8 {
-        let says = |word: &str| pool.state.iter().any(|state| state == word);
+        let says = |word: &str| pool.is(word);
         let own = match () {
             () if says("broken") => Self::UNUSABLE,
             () if says("degraded") => Self::DEGRADED,

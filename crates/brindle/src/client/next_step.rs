@@ -9,7 +9,7 @@ use crate::base::text::shell;
 /// The last line of the status of an array that is degraded; nothing of others. `flags` stand in each command that asks the server.
 pub(crate) fn line(report: &Report, flags: &str) -> String {
     let Some(status) = report.array() else { return String::new() };
-    let is = |word: &str| status.array.state.contains(&word);
+    let is = |word: &str| status.array.is(word);
     if !is("degraded") && !is("broken") {
         return String::new();
     }
@@ -80,7 +80,7 @@ pub(crate) fn back(
                 return None;
             }
             // So does an array that can't be written to.
-            if array.state.contains(&"read-only") {
+            if array.is("read-only") {
                 return Some(restart.to_owned());
             }
             let name = shell(&status.name);

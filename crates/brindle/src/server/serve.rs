@@ -9,15 +9,14 @@ mod doors;
 mod groups;
 mod iscsi;
 mod joining;
+mod kinds;
 mod metrics;
 mod notify;
 mod places;
-mod pooled;
 mod reload;
 mod reservation_files;
 mod takeover;
 mod tls;
-mod wanted;
 
 use std::cell::RefCell;
 use std::os::unix::net::UnixListener;
@@ -55,15 +54,15 @@ pub(crate) use checked::{Checked, check};
 use detached::Detached;
 use doors::Entrances;
 use joining::Intake;
-pub(crate) use joining::{Joining, JoiningArray, JoiningPool, Joins};
+pub(crate) use joining::Joins;
+use kinds::{md, pool};
+pub(crate) use kinds::{Gathering, gather};
 pub(crate) use notify::starts_within;
 use places::ListenPlace;
 use reload::{Admission, Anew};
 use takeover::{AskedToHandOver, Predecessor, hand_over};
 pub(crate) use takeover::{Before, Inherited, IsMeant, inherit};
 use tls::Certificates;
-pub(crate) use wanted::access;
-use wanted::wanted;
 
 pub(crate) fn serve(args: &Serve) -> Result<ExitCode, Failure> {
     if args.background && !detached::is_waited_for() {
@@ -181,8 +180,8 @@ pub(crate) fn serve_here(job: ServeJob<'_>) -> Result<(), Failure> {
         }
         found => found?,
     };
-    let wanted = wanted(opening, found, unserved)?;
-    let pool_names = pooled::names(&pools);
+    let wanted = md::wanted(opening, found, unserved)?;
+    let pool_names = pool::names(&pools);
     refuse_pools(&wanted, &pool_names)?;
     let names: Vec<&str> =
         wanted.iter().map(|wanted| &*wanted.name).chain(pool_names.iter().map(String::as_str)).collect();
@@ -464,8 +463,8 @@ fn start(
     let service =
         Service::new(&io, name, Rc::new(Ring(Rc::clone(&world))), doors.doors.clone(), Rc::clone(&listener));
     let intake = Intake { service: Rc::clone(&service), world: Rc::clone(&world), gates, listener, is_named };
-    let arrays = arrays.iter().map(|hosted| intake.array(hosted, opening));
-    let pools = opened.into_iter().map(|opened| intake.pool(opened, opening));
+    let arrays = arrays.iter().map(|hosted| md::content(hosted, &intake, opening));
+    let pools = opened.into_iter().map(|opened| pool::content(opened, &intake, opening));
     for content in arrays.chain(pools) {
         if let Err(why) = service.take_in(&content) {
             io.block_on(service.refuse(&content));
@@ -496,16 +495,16 @@ fn open_pools(
     (configured, unserved): (&[Configured], &Unserved),
 ) -> Result<Vec<Opened>, Failure> {
     let Some((predecessor, is_meant)) = predecessor else {
-        return pooled::open(opening, &host.world, pools, unserved);
+        return pool::open(opening, &host.world, pools, unserved);
     };
-    let pools = pooled::try_open(opening, &host.world, pools, unserved)?;
+    let pools = pool::try_open(opening, &host.world, pools, unserved)?;
     let arrays = host.arrays();
     let arrays = arrays.iter().map(|hosted| display_uuid(hosted.found.assembly.uuid).to_string());
-    let taken: Vec<String> = arrays.chain(pools.iter().map(|members| pooled::called(members).1)).collect();
+    let taken: Vec<String> = arrays.chain(pools.iter().map(|members| pool::called(members).1)).collect();
     let is_taken = |uuid: &str| taken.iter().any(|own| own == uuid);
     predecessor.leaves_nothing(is_taken, is_meant, (configured, unserved))?;
     predecessor.ready()?;
-    pooled::open(opening, &host.world, &pools, unserved)
+    pool::open(opening, &host.world, &pools, unserved)
 }
 
 /// Serves until an order to stop, or until each array was stopped; then drains, flushes and marks clean. `tells_of_devices`: a service

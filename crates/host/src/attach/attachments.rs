@@ -11,10 +11,8 @@ use super::Attached;
 /// The exports whose devices are meant.
 #[derive(Debug)]
 pub(crate) enum Scope {
-    /// One of this name.
-    Export(String),
-    /// The volumes of the pool of this name.
-    Pool(String),
+    /// The exports of the content of this name: one that is called so, or NAME/VOLUME each.
+    Of(String),
     /// All of them.
     All,
 }
@@ -22,9 +20,8 @@ pub(crate) enum Scope {
 impl Scope {
     fn has(&self, export: &str) -> bool {
         match self {
-            Self::Export(name) => name == export,
-            Self::Pool(pool) => {
-                export.strip_prefix(pool.as_str()).is_some_and(|volume| volume.starts_with('/'))
+            Self::Of(name) => {
+                export.strip_prefix(&**name).is_some_and(|volume| volume.is_empty() || volume.starts_with('/'))
             }
             Self::All => true,
         }
@@ -255,7 +252,7 @@ mod tests {
     fn a_volume_that_is_being_stopped_gets_no_device() {
         let io = Io::new(Box::new(Memory::new()));
         let attachments = Attachments::new(&io);
-        let bar = attachments.bar(Scope::Pool("tank".to_owned()));
+        let bar = attachments.bar(Scope::Of("tank".to_owned()));
         assert_eq!(attachments.make("tank/one").err().unwrap(), "it is being stopped");
         for other in ["tank", "tanks/one", "a"] {
             drop(attachments.make(other).unwrap());

@@ -113,7 +113,7 @@ fn array(to: &mut Families, name: &str, array: &ArrayStatus, full: bool) {
     to.gauge("brindle_array_members_required", "Members of the array when it is whole.", labels, members);
     let states = count(&MEMBER_STATES, states_of_members(array));
     to.states("brindle_array_members", "Devices of the array by their state.", (labels, "state"), states);
-    let states = count(&STATES, array.state.iter().copied());
+    let states = count(&STATES, array.state.iter().map(|state| &**state));
     to.states("brindle_array_state", "1 for each state that the array is in.", (labels, "state"), states);
     // A broken array has less than no redundancy left.
     let left = array.redundancy_left.map_or(-1.0, f64::from);

@@ -9,7 +9,6 @@ mod events;
 mod facts;
 mod findings;
 mod pools;
-mod words;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -33,9 +32,6 @@ pub use pools::{DamagedStatus, PoolDevice, PoolFacts, VolumeFacts, WrittenStatus
 /// A word of a report: this process has most of them as constants, and reads those of other servers' reports.
 pub type ReportWord = Cow<'static, str>;
 
-/// A word of a report that stays for as long as the process runs.
-pub type KnownWord = &'static str;
-
 /// A running array at one moment.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -44,11 +40,9 @@ pub struct ArrayStatus {
     #[serde(flatten)]
     pub facts: ArrayFacts,
     /// In words: `clean`, `degraded` and so on.
-    #[serde(deserialize_with = "words::all")]
-    pub state: Vec<KnownWord>,
+    pub state: Vec<ReportWord>,
     /// `bitmap`, `resync` and so on, as the kernel calls it.
-    #[serde(deserialize_with = "words::one")]
-    pub consistency_policy: KnownWord,
+    pub consistency_policy: ReportWord,
     /// Its write-intent bitmap, if it keeps one.
     pub bitmap: Option<BitmapStatus>,
     /// The event count of its superblocks.
@@ -72,6 +66,13 @@ pub struct ArrayStatus {
     /// The name that was given, if it is a member: `a+b+c`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
+}
+
+impl ArrayStatus {
+    /// Whether its state has this word.
+    pub fn is(&self, word: &str) -> bool {
+        self.state.iter().any(|state| state == word)
+    }
 }
 
 /// A write-intent bitmap that is kept.

@@ -108,6 +108,11 @@ pub struct VolumeFacts {
 }
 
 impl PoolFacts {
+    /// Whether its state has this word.
+    pub fn is(&self, word: &str) -> bool {
+        self.state.iter().any(|state| state == word)
+    }
+
     /// The status of a pool; `names` are those of its members, by number.
     pub fn of(pool: &Pool, path: impl Fn(u16) -> Option<String>) -> Self {
         let (label, status) = (pool.label(), pool.status());

@@ -48,7 +48,7 @@ impl PoolReport {
 
     /// Whether some redundancy is missing.
     pub(crate) fn is_degraded(&self) -> bool {
-        self.facts.state.iter().any(|state| state == "degraded")
+        self.facts.is("degraded")
     }
 
     pub(crate) fn text(&self) -> String {

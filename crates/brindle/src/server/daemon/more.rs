@@ -1,21 +1,18 @@
 //! Arrays and pools that a daemon takes while it runs: its settings mean them, and it does not serve them yet.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use brindle_host::opening::{Config, Lacking, Opening, Permission};
-use brindle_io::device::DeviceAccess;
 
 use super::{Meant, absent, means};
 use crate::base::failure::Failure;
 use crate::client::choice::{Choice, Waiting, lacking, waiting};
-use crate::devices::host::Host;
-use crate::devices::pools::or_done_without;
 use crate::devices::scan::Findable;
-use crate::devices::unserved::{Unserved, with_user};
+use crate::devices::unserved::with_user;
 use crate::devices::world::{self, World};
 use crate::server::descriptors::Room;
-use crate::server::serve::{Joining, JoiningArray, JoiningPool, Joins, access};
+use crate::server::serve::{Gathering, Joins, gather};
 use crate::server::settings::{Joined, Sought, Taken};
 
 /// Finds arrays and pools that the settings mean and that are not served, and has the server take them. One that is asked for may lack
@@ -114,48 +111,7 @@ fn one(
     let is_read_only = own().any(|volume| volume.access == Some(Permission::ReadOnly));
     let mut look =
         World::new(world::WorldOptions { force: false, tuning: config.tuning, ..world::WorldOptions::LOOK })?;
-    let joining = if super::is_pool(found) {
-        Joining::Pool(pool(&look, found, is_read_only, waiting)?)
-    } else {
-        Joining::Array(Box::new(array(&mut look, &opening, is_read_only)?))
-    };
+    let by = Gathering { opening: &opening, is_read_only, waiting };
+    let joining = gather(&mut look, found, &by)?;
     joins.take(joining, opening)
-}
-
-fn array(look: &mut World, opening: &Opening, is_read_only: bool) -> Result<JoiningArray, Failure> {
-    let mut all = Host::find(look, &opening.members, &opening.bitmaps, false, &Unserved::ends())?;
-    let Some(only) = all.pop().filter(|_| all.is_empty()) else {
-        return Err(Failure::Refused("its members are of several arrays".to_owned()));
-    };
-    let name = only.own_name();
-    let access = if is_read_only { DeviceAccess::Read } else { access(opening, &only, Some(&name))? };
-    let names = vec![name, only.uuid_name()];
-    let (set, mut members) = (only.set, Vec::new());
-    for named in set.members {
-        let (path, device): (PathBuf, _) = look.reopen(&named, access)?;
-        members.push((named, path, device));
-    }
-    // Members are locked by now.
-    let file = set.bitmap.filter(|_| access == DeviceAccess::Write);
-    let bitmap = file.map(|path| look.keep_bitmap(&path).map(|device| (path, device))).transpose()?;
-    Ok(JoiningArray { names, access, assembly: only.assembly, members, bitmap, left_out: set.left_out })
-}
-
-/// A pool that was found, but for devices that are open for it already.
-fn pool(
-    look: &World,
-    found: &Findable,
-    is_read_only: bool,
-    waiting: Option<&Waiting>,
-) -> Result<JoiningPool, Failure> {
-    let access = if is_read_only { DeviceAccess::Read } else { DeviceAccess::Write };
-    let (mut members, mut left_out) = (Vec::new(), Vec::new());
-    let is_held = |path: &&PathBuf| waiting.is_some_and(|one| one.holds(path));
-    for path in found.members.iter().filter(|path| !is_held(path)) {
-        match look.open_other(path, access) {
-            Ok(device) => members.push((path.clone(), device)),
-            Err(failure) => left_out.push((path.display().to_string(), or_done_without(failure)?)),
-        }
-    }
-    Ok(JoiningPool { name: found.name.clone(), uuid: found.uuid.clone(), access, members, left_out })
 }

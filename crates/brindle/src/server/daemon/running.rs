@@ -182,7 +182,7 @@ fn entry(name: &str, uuid: &str, before: &[VolumeOpening]) -> VolumeOpening {
 }
 
 fn pool(status: &PoolStatus, before: &[VolumeOpening]) -> VolumeOpening {
-    let is_read_only = status.pool.state.iter().any(|word| word == "read-only");
+    let is_read_only = status.pool.is("read-only");
     VolumeOpening {
         attach: !status.devices.is_empty(),
         access: (is_read_only && status.waits_for.is_empty()).then_some(Permission::ReadOnly),
@@ -197,7 +197,7 @@ fn array(status: &ExportStatus, here: &Path, before: &[VolumeOpening]) -> Volume
     VolumeOpening {
         attach: status.device.is_some(),
         bitmap: bitmap.map(|file| here.join(file)),
-        access: status.array.state.contains(&"read-only").then_some(Permission::ReadOnly),
+        access: status.array.is("read-only").then_some(Permission::ReadOnly),
         limits: status.limits,
         withdrawn: !status.exported,
         ..entry(&status.name, &status.array.facts.uuid, before)

@@ -57,7 +57,7 @@ fn refuse_copy(server: &str, report: &Report, hosted: &Hosted) -> Result<(), Fai
     let uuid = display_uuid(hosted.found.assembly.uuid).to_string();
     let writes = !hosted.array.limits().read_only;
     let Some(status) = report.array() else { return Ok(()) };
-    let read_only = status.array.state.contains(&"read-only");
+    let read_only = status.array.is("read-only");
     if status.array.facts.uuid != uuid || (read_only && !writes) {
         return Ok(());
     }

@@ -69,8 +69,8 @@ impl RunningArray {
         let speeds = self.array.speeds();
         ArrayStatus {
             facts: self.facts.clone(),
-            state: state_words(&detail),
-            consistency_policy,
+            state: state_words(&detail).into_iter().map(Into::into).collect(),
+            consistency_policy: consistency_policy.into(),
             bitmap: detail.bitmap.as_ref().map(bitmap_status),
             events: detail.events,
             resync_offset: resync_offset(&detail),
