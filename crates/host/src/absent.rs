@@ -24,7 +24,7 @@ impl Configured {
         let (name, uuid) = (report.name(), report.uuid());
         let by_full_name = |name: &String| match report {
             Report::Array(array) => array.array.facts.name == *name,
-            Report::Pool(_) | Report::Absent(_) => false,
+            Report::Pool(_) | Report::Absent(_) | Report::Other(_) => false,
         };
         self.volume.means(name, uuid)
             || self.volume.uuid.is_none() && self.volume.name.as_ref().is_some_and(by_full_name)

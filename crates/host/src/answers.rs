@@ -153,7 +153,7 @@ impl RequestOutcome {
                 }))
             }
             Report::Pool(status) => Self::Pool(Box::new(PoolStatus { disconnected, ..*status })),
-            report @ Report::Absent(_) => Self::Volumes(Volumes::One(Some(report))),
+            report @ (Report::Absent(_) | Report::Other(_)) => Self::Volumes(Volumes::One(Some(report))),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use brindle_host::status::{ArrayStatus, ExportStatus, PoolFacts, Report};
+use brindle_host::status::{ArrayStatus, ExportStatus, OtherStatus, PoolFacts, Report};
 use brindle_md::assembly::AssemblyError;
 
 use crate::base::failure::Failure;
@@ -50,8 +50,18 @@ impl Health {
             Report::Absent(_) => return Self(Self::UNUSABLE),
             Report::Array(status) => Self::of_array(status),
             Report::Pool(status) => Self::of_pool(&status.pool),
+            Report::Other(status) => Self::of_other(status),
         };
         Self(more | if report.stale_for().is_some() { Self::UNKNOWN } else { 0 })
+    }
+
+    fn of_other(status: &OtherStatus) -> u8 {
+        let says = |word: &str| status.state.iter().any(|state| state == word);
+        match () {
+            () if says("broken") => Self::UNUSABLE,
+            () if says("degraded") => Self::DEGRADED,
+            () => 0,
+        }
     }
 
     fn of_array(status: &ExportStatus) -> u8 {

@@ -87,7 +87,7 @@ pub(crate) fn back(
             let re_add = if can_return(array) { " --re-add" } else { "" };
             Some(format!("brindle add{re_add}{flags} {name} {}", shell(device)))
         }
-        Report::Absent(_) => None,
+        Report::Absent(_) | Report::Other(_) => None,
     }
 }
 

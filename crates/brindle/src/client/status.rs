@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use brindle_host::status::{
     AbsentStatus, ArrayStatus, BitmapStatus, DeviceStatus, DriveStatus, EventStatus, ExportStatus, IoStatus,
-    LeftOut, Outcome, PoolStatus, Report,
+    LeftOut, OtherStatus, Outcome, PoolStatus, Report,
 };
 
 use crate::base::sync::{SyncReport, bytes_per_second};
@@ -24,6 +24,7 @@ pub(crate) fn text(report: &Report) -> String {
         Report::Array(status) => of_array(status),
         Report::Pool(status) => pools::text(status),
         Report::Absent(status) => absent(status),
+        Report::Other(status) => other(status),
     }
 }
 
@@ -84,6 +85,13 @@ fn absent(status: &AbsentStatus) -> String {
         push(&mut text, format_args!("  next: {}\n", shown(command)));
     }
     text
+}
+
+/// A content of a kind that has no report of its own.
+fn other(status: &OtherStatus) -> String {
+    let OtherStatus { name, kind, state, pid, .. } = status;
+    let at = status.doors.nbd.join(", ");
+    format!("{}: {}, {}\n  serves {at} (pid {pid})\n", name.escape_debug(), shown(kind), shown(&state.join(", ")))
 }
 
 /// An array in a line.

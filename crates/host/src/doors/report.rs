@@ -144,7 +144,7 @@ impl ExportDoors {
 
 impl PoolDoors {
     /// The report of the doors of a pool's volumes.
-    pub(crate) fn of(uses: Vec<DoorStatus>) -> Self {
+    pub fn of(uses: Vec<DoorStatus>) -> Self {
         let mut doors = Self { nbd: Vec::new(), iscsi: Vec::new(), doors: Vec::new() };
         for one in uses {
             match &*one.protocol {

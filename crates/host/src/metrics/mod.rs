@@ -41,7 +41,7 @@ impl Families {
             match report {
                 Report::Array(array) => arrays::export(&mut all, array, moment.started, full),
                 Report::Pool(pool) => pools::pool(&mut all, pool, full),
-                Report::Absent(_) => {}
+                Report::Absent(_) | Report::Other(_) => {}
             }
         }
         all
@@ -54,6 +54,7 @@ fn served(to: &mut Families, report: &Report) {
         Report::Array(_) => "array",
         Report::Pool(_) => "pool",
         Report::Absent(absent) => &*absent.kind,
+        Report::Other(other) => &*other.kind,
     };
     let labels = [(kind, report.name())];
     let help = "1, of all that the server serves or should serve.";

@@ -8,6 +8,7 @@ mod drive;
 mod events;
 mod facts;
 mod findings;
+mod other;
 mod pools;
 
 use std::borrow::Cow;
@@ -27,6 +28,7 @@ pub use drive::DriveStatus;
 pub use events::EventStatus;
 pub use facts::{ArrayFacts, ReshapeFacts, consistency, flags, homehost, left_out};
 pub use findings::{Bad, Bounds, Findings, FoundPlace, Outcome, mode_of_locating};
+pub use other::OtherStatus;
 pub use pools::{DamagedStatus, PoolDevice, PoolFacts, VolumeFacts, WrittenStatus};
 
 /// A word of a report: this process has most of them as constants, and reads those of other servers' reports.
@@ -266,6 +268,8 @@ pub enum Report {
     Pool(Box<PoolStatus>),
     /// Either of them, which is not served.
     Absent(Box<AbsentStatus>),
+    /// A content of another kind.
+    Other(Box<OtherStatus>),
 }
 
 impl<'de> Deserialize<'de> for Report {
@@ -277,6 +281,7 @@ impl<'de> Deserialize<'de> for Report {
             (true, ..) => serde_json::from_value(value).map(Self::Absent),
             (_, true, _) => serde_json::from_value(value).map(Self::Pool),
             (_, _, true) => serde_json::from_value(value).map(Self::Array),
+            _ if has("kind") => serde_json::from_value(value).map(Self::Other),
             _ => return Err(D::Error::custom("a report of neither an array nor a pool")),
         };
         read.map_err(D::Error::custom)
@@ -290,6 +295,7 @@ impl Report {
             Self::Array(array) => &array.name,
             Self::Pool(pool) => &pool.name,
             Self::Absent(absent) => &absent.name,
+            Self::Other(other) => &other.name,
         }
     }
 
@@ -299,6 +305,7 @@ impl Report {
             Self::Array(array) => &array.array.facts.uuid,
             Self::Pool(pool) => &pool.pool.uuid,
             Self::Absent(absent) => absent.uuid.as_deref().unwrap_or_default(),
+            Self::Other(other) => &other.uuid,
         }
     }
 
@@ -311,7 +318,7 @@ impl Report {
     pub fn array(&self) -> Option<&ExportStatus> {
         match self {
             Self::Array(array) => Some(array),
-            Self::Pool(_) | Self::Absent(_) => None,
+            Self::Pool(_) | Self::Absent(_) | Self::Other(_) => None,
         }
     }
 
@@ -319,7 +326,7 @@ impl Report {
     pub fn pool(&self) -> Option<&PoolStatus> {
         match self {
             Self::Pool(pool) => Some(pool),
-            Self::Array(_) | Self::Absent(_) => None,
+            Self::Array(_) | Self::Absent(_) | Self::Other(_) => None,
         }
     }
 
@@ -329,6 +336,7 @@ impl Report {
             Self::Array(array) => array.pid,
             Self::Pool(pool) => pool.pid,
             Self::Absent(absent) => absent.pid,
+            Self::Other(other) => other.pid,
         }
     }
 
@@ -338,6 +346,7 @@ impl Report {
             Self::Array(array) => array.server.as_ref().unwrap_or(&array.name),
             Self::Pool(pool) => &pool.server,
             Self::Absent(absent) => &absent.server,
+            Self::Other(other) => &other.server,
         }
     }
 
@@ -346,6 +355,7 @@ impl Report {
         match self {
             Self::Array(array) => array.folder.as_deref(),
             Self::Pool(pool) => pool.folder.as_deref(),
+            Self::Other(other) => other.folder.as_deref(),
             Self::Absent(_) => None,
         }
     }
@@ -355,7 +365,7 @@ impl Report {
         match self {
             Self::Array(array) => &array.left_out,
             Self::Pool(pool) => &pool.left_out,
-            Self::Absent(_) => &[],
+            Self::Absent(_) | Self::Other(_) => &[],
         }
     }
 
@@ -364,6 +374,7 @@ impl Report {
         match self {
             Self::Array(array) => &array.doors.nbd,
             Self::Pool(pool) => &pool.doors.nbd,
+            Self::Other(other) => &other.doors.nbd,
             Self::Absent(_) => &[],
         }
     }
@@ -373,6 +384,7 @@ impl Report {
         match self {
             Self::Array(array) => array.doors.iscsi.as_ref().map_or(&[], |target| &target.addresses),
             Self::Pool(pool) => &pool.doors.iscsi,
+            Self::Other(other) => &other.doors.iscsi,
             Self::Absent(_) => &[],
         }
     }
@@ -382,7 +394,7 @@ impl Report {
         match self {
             Self::Array(array) => array.device.as_deref().into_iter().collect(),
             Self::Pool(pool) => pool.devices.iter().map(|(_, device)| &**device).collect(),
-            Self::Absent(_) => Vec::new(),
+            Self::Absent(_) | Self::Other(_) => Vec::new(),
         }
     }
 
@@ -391,7 +403,7 @@ impl Report {
         match self {
             Self::Array(array) => array.limits,
             Self::Pool(pool) => pool.limits,
-            Self::Absent(_) => None,
+            Self::Absent(_) | Self::Other(_) => None,
         }
     }
 
@@ -400,7 +412,7 @@ impl Report {
         match self {
             Self::Array(array) => &array.events,
             Self::Pool(pool) => &pool.events,
-            Self::Absent(_) => &[],
+            Self::Absent(_) | Self::Other(_) => &[],
         }
     }
 
@@ -409,6 +421,7 @@ impl Report {
         match self {
             Self::Array(array) => array.stale_for,
             Self::Pool(pool) => pool.stale_for,
+            Self::Other(other) => other.stale_for,
             Self::Absent(_) => None,
         }
     }
@@ -434,6 +447,7 @@ impl Report {
                 let of = |device: &'_ PoolDevice| device.io.as_ref().map_or(0, |io| io.in_flight);
                 devices.filter_map(|device| Some((device.path.as_deref()?, of(device)))).collect()
             }
+            Self::Other(other) => other.devices.iter().map(|path| (&**path, 0)).collect(),
             Self::Absent(_) => Vec::new(),
         }
     }
@@ -443,6 +457,7 @@ impl Report {
         match self {
             Self::Array(array) => array.stale_for = Some(seconds),
             Self::Pool(pool) => pool.stale_for = Some(seconds),
+            Self::Other(other) => other.stale_for = Some(seconds),
             Self::Absent(_) => {}
         }
     }

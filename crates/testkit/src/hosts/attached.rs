@@ -145,7 +145,7 @@ impl Hosts {
 fn device_of(report: &Report) -> Option<String> {
     match report {
         Report::Array(array) => array.device.clone(),
-        Report::Pool(_) | Report::Absent(_) => None,
+        Report::Pool(_) | Report::Absent(_) | Report::Other(_) => None,
     }
 }
 

@@ -8,4 +8,5 @@ mod pair;
 mod redo;
 mod storm;
 mod trial_door;
+mod trial_kind;
 mod volumes;

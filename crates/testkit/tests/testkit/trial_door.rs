@@ -158,7 +158,7 @@ impl Trials {
             match report {
                 Report::Array(status) => array = Some(status.clone()),
                 Report::Pool(status) => pool = Some(status.clone()),
-                Report::Absent(_) => {}
+                Report::Absent(_) | Report::Other(_) => {}
             }
         }
         (array.expect("an array"), pool.expect("a pool"))

@@ -116,7 +116,7 @@ impl Seen {
         let seen = match report {
             Report::Array(status) => Self::of_array(status),
             Report::Pool(status) => Self::of_pool(status),
-            Report::Absent(_) => return None,
+            Report::Absent(_) | Report::Other(_) => return None,
         };
         Some(Self {
             uuid: report.uuid().to_owned(),

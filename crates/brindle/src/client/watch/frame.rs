@@ -73,6 +73,10 @@ fn served(lines: &mut Vec<Line>, report: Pair<'_, Report>, history: &History, vi
             push_text(lines, Style::Bad, "", &text, view);
             false
         }
+        Report::Other(status) => {
+            title(lines, &name, &status.state, &word(&status.kind), view);
+            false
+        }
         Report::Array(status) => {
             title(lines, &name, &status.array.state, &about(&status.array), view);
             clients(lines, report, status.connections, status.errors, view);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use brindle_host::status::{
-    AbsentStatus, ArrayStatus, DeviceStatus, ExportStatus, IoStatus, PoolDevice, PoolFacts, PoolStatus,
+    AbsentStatus, ArrayStatus, DeviceStatus, ExportStatus, IoStatus, OtherStatus, PoolDevice, PoolFacts, PoolStatus,
     Report,
 };
 use serde::Serialize;
@@ -46,6 +46,11 @@ enum RatedReport<'a> {
         status: &'a AbsentStatus,
         rates: ServedRates,
     },
+    Other {
+        #[serde(flatten)]
+        status: &'a OtherStatus,
+        rates: ServedRates,
+    },
 }
 
 impl<'a> RatedReport<'a> {
@@ -67,6 +72,7 @@ impl<'a> RatedReport<'a> {
                 Self::Pool { status, pool, rates }
             }
             Report::Absent(status) => Self::Absent { status, rates },
+            Report::Other(status) => Self::Other { status, rates },
         }
     }
 }
@@ -176,7 +182,7 @@ fn served(report: &Report, array: fn(&ExportStatus) -> u64, pool: fn(&PoolStatus
     match report {
         Report::Array(status) => Some(array(status)),
         Report::Pool(status) => Some(pool(status)),
-        Report::Absent(_) => None,
+        Report::Absent(_) | Report::Other(_) => None,
     }
 }
 

@@ -122,7 +122,7 @@ pub(super) fn reports(args: &PoolReportArgs) -> Result<Vec<Shown>, Failure> {
 fn all(folder: &Path) -> Vec<PoolStatus> {
     let pools = ask::reports(folder).into_iter().filter_map(|report| match report {
         Report::Pool(status) => Some(*status),
-        Report::Array(_) | Report::Absent(_) => None,
+        Report::Array(_) | Report::Absent(_) | Report::Other(_) => None,
     });
     pools.collect()
 }

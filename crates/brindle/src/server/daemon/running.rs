@@ -41,7 +41,7 @@ pub(super) fn written(folder: &Path) -> Result<Written, Failure> {
                 config.arrays.push(array(status, here, &before.arrays));
                 remarks.extend(nested(status).into_iter().chain(renamed(status)));
             }
-            Report::Absent(_) => {}
+            Report::Absent(_) | Report::Other(_) => {}
         }
         devices.extend(members(report).map(|path| here.join(path)));
     }
