@@ -231,7 +231,9 @@ mod tests {
     #[test]
     fn a_service_and_what_joins_it_know_no_kind() {
         for path in ["crates/host/src/service.rs", "crates/brindle/src/server/serve/joining.rs"] {
-            for source in ["use brindle_array::Limits;", "fn f(of: &ServedPool) {}", "fn f() -> Scope { Scope::Pool }"] {
+            for source in
+                ["use brindle_array::Limits;", "fn f(of: &ServedPool) {}", "fn f() -> Scope { Scope::Pool }"]
+            {
                 assert_eq!(rules(path, source), ["kinds of content"], "{path}: {source}");
             }
         }

@@ -91,7 +91,12 @@ fn absent(status: &AbsentStatus) -> String {
 fn other(status: &OtherStatus) -> String {
     let OtherStatus { name, kind, state, pid, .. } = status;
     let at = status.doors.nbd.join(", ");
-    format!("{}: {}, {}\n  serves {at} (pid {pid})\n", name.escape_debug(), shown(kind), shown(&state.join(", ")))
+    format!(
+        "{}: {}, {}\n  serves {at} (pid {pid})\n",
+        name.escape_debug(),
+        shown(kind),
+        shown(&state.join(", "))
+    )
 }
 
 /// An array in a line.

@@ -55,8 +55,8 @@ use detached::Detached;
 use doors::Entrances;
 use joining::Intake;
 pub(crate) use joining::Joins;
-use kinds::{md, pool};
 pub(crate) use kinds::{Gathering, gather};
+use kinds::{md, pool};
 pub(crate) use notify::starts_within;
 use places::ListenPlace;
 use reload::{Admission, Anew};
@@ -450,8 +450,13 @@ fn start(
         ListenPlace::Tcp(_) => None,
     });
     let sockets: Vec<Socket> = unix.collect();
-    let opened = open_pools((opening, predecessor), &host, pools, (&configured, unserved))
-        .inspect_err(|_| sockets.iter().for_each(Socket::remove))?;
+    let opened =
+        open_pools((opening, predecessor), &host, pools, (&configured, unserved)).inspect_err(|_| {
+            // Listeners of a daemon that serves on stay as they were.
+            if !uring::keeps_listeners() {
+                sockets.iter().for_each(Socket::remove);
+            }
+        })?;
     let access = access.map(|access| Rc::new(RefCell::new(access)));
     let is_shared = listening.has_shared_writers();
     let gates = Gates { io: io.clone(), access: access.clone(), is_shared };

@@ -20,9 +20,9 @@ pub(crate) enum Scope {
 impl Scope {
     fn has(&self, export: &str) -> bool {
         match self {
-            Self::Of(name) => {
-                export.strip_prefix(&**name).is_some_and(|volume| volume.is_empty() || volume.starts_with('/'))
-            }
+            Self::Of(name) => export
+                .strip_prefix(&**name)
+                .is_some_and(|volume| volume.is_empty() || volume.starts_with('/')),
             Self::All => true,
         }
     }

@@ -8,8 +8,8 @@ use brindle_export::nbd;
 use brindle_host::control::{Ask, Word};
 use brindle_host::status::{OtherStatus, PoolDoors, Report};
 use brindle_host::{
-    Any, Content, Effects, Host, HostError, Listener, Names, News, Offered, Pending, Placed, RequestOutcome, Seen,
-    Service, Volumes, not_for,
+    Any, Content, Effects, Host, HostError, Listener, Names, News, Offered, Pending, Placed, RequestOutcome,
+    Seen, Service, Volumes, not_for,
 };
 use brindle_io::{Duration, MemberId};
 use brindle_layout::Level;
@@ -84,11 +84,7 @@ impl Content for Trial {
         }))
     }
 
-    fn carry_out(
-        self: Rc<Self>,
-        ask: Ask,
-        host: Rc<dyn Host>,
-    ) -> Pending<Result<RequestOutcome, HostError>> {
+    fn carry_out(self: Rc<Self>, ask: Ask, host: Rc<dyn Host>) -> Pending<Result<RequestOutcome, HostError>> {
         Box::pin(async move {
             match ask {
                 Ask::Fail { .. } => self.is_degraded.set(true),

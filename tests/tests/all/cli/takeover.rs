@@ -282,6 +282,7 @@ fn a_takeover_that_would_lose_an_array_is_refused_and_clients_see_no_error() {
     });
     // It is the same process, which serves all but the array that has no superblocks any more.
     assert_eq!(served(&scene), names("a c tank"));
+    UnixStream::connect(scene.socket()).expect("the socket is where it was");
     assert_eq!((bytes(), server.pid()), (before, pid));
     server.signal(Signal::TERM);
     is_clean(&scene);

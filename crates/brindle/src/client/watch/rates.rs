@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use brindle_host::status::{
-    AbsentStatus, ArrayStatus, DeviceStatus, ExportStatus, IoStatus, OtherStatus, PoolDevice, PoolFacts, PoolStatus,
-    Report,
+    AbsentStatus, ArrayStatus, DeviceStatus, ExportStatus, IoStatus, OtherStatus, PoolDevice, PoolFacts,
+    PoolStatus, Report,
 };
 use serde::Serialize;
 use serde_json::{Value, json};

@@ -53,7 +53,7 @@ impl Joins {
 }
 
 /// The place of contents in their server.
-pub(super) struct Intake {
+pub(crate) struct Intake {
     pub(super) service: Rc<Service>,
     pub(super) world: Rc<World>,
     pub(super) gates: Gates,

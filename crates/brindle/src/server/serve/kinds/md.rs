@@ -43,11 +43,7 @@ pub(in crate::server::serve) fn wanted(
 }
 
 /// `name`: the array's name in messages, where there are several.
-fn access(
-    opening: &Opening,
-    found: &AssembledArray,
-    name: Option<&str>,
-) -> Result<DeviceAccess, Failure> {
+fn access(opening: &Opening, found: &AssembledArray, name: Option<&str>) -> Result<DeviceAccess, Failure> {
     let uuid = display_uuid(found.assembly.uuid).to_string();
     let said = opening.access_of(name.unwrap_or(&found.own_name()), &uuid);
     if said == Permission::ReadOnly {
@@ -131,12 +127,7 @@ impl Joining for JoiningArray {
 
 impl JoiningArray {
     /// Gives its devices to the world, and opens the array; `opened` has those that the world has then.
-    async fn begin(
-        self,
-        name: String,
-        at: &Intake,
-        opened: &mut Vec<MemberId>,
-    ) -> Result<Hosted, Failure> {
+    async fn begin(self, name: String, at: &Intake, opened: &mut Vec<MemberId>) -> Result<Hosted, Failure> {
         let Self { access, mut assembly, members, bitmap, left_out, .. } = self;
         let mut set =
             Set { left_out, bitmap: bitmap.as_ref().map(|(path, _)| path.clone()), ..Set::default() };
