@@ -1,6 +1,7 @@
 //! Takes contents of all kinds into a server: at its start, and while it runs. A content that comes while it runs is found, and its devices
 //! are opened, on another thread, since devices may hang. It begins to be served on the reactor's.
 
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
@@ -11,13 +12,29 @@ use brindle_host::{Configured, Content, Host as _, Listener, Placed, Service};
 use brindle_io::MemberId;
 
 use super::access::Gates;
-use super::kinds::Joining;
 use crate::base::failure::Failure;
 use crate::devices::unserved::Unserved;
 use crate::devices::world::World;
 
 /// Time within which the reactor's thread has to take a content.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A content as it is opened, on the reactor's thread.
+pub(crate) type OpenedContent<'a> = Pin<Box<dyn Future<Output = Result<Rc<dyn Content>, Failure>> + 'a>>;
+
+/// A content that was found, with its devices open. It goes from the thread that has found it to the reactor's.
+pub(crate) trait Joining: Send {
+    /// Names that it may have, the first that is free.
+    fn names(&self) -> &[String];
+
+    /// The content that stops for it, whose devices it takes over.
+    fn takes_place(&mut self, _service: &Service) -> Option<Rc<dyn Content>> {
+        None
+    }
+
+    /// Opens it. If that fails its devices are closed.
+    fn open<'a>(self: Box<Self>, name: String, at: &'a Intake, opening: &'a Opening) -> OpenedContent<'a>;
+}
 
 /// Something that is to be served, the settings by which it comes, and who waits for its name.
 pub(crate) struct Newcoming(Box<dyn Joining>, Opening, mpsc::Sender<Result<String, String>>);

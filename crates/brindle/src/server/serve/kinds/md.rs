@@ -11,8 +11,8 @@ use brindle_io::device::{DeviceAccess, OpenDevice};
 use brindle_md::assembly::Assembly;
 
 use super::super::groups;
-use super::super::joining::Intake;
-use super::{Gathering, Joining, Kind, OpenedContent, pool};
+use super::super::joining::{Intake, Joining, OpenedContent};
+use super::{Gathering, Kind, pool};
 use crate::base::failure::Failure;
 use crate::devices::host::{self, AssembledArray, Host, Hosted, Wanted};
 use crate::devices::scan::Findable;

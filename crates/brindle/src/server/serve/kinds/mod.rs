@@ -3,13 +3,9 @@
 pub(super) mod md;
 pub(super) mod pool;
 
-use std::pin::Pin;
-use std::rc::Rc;
-
 use brindle_host::opening::Opening;
-use brindle_host::{Content, Service};
 
-use super::joining::Intake;
+use super::joining::Joining;
 use crate::base::failure::Failure;
 use crate::client::choice::Waiting;
 use crate::devices::scan::Findable;
@@ -38,23 +34,6 @@ pub(crate) struct Gathering<'a> {
     pub(crate) is_read_only: bool,
     /// It is served for reading alone, and waits for members.
     pub(crate) waiting: Option<&'a Waiting>,
-}
-
-/// A content as it is opened, on the reactor's thread.
-pub(super) type OpenedContent<'a> = Pin<Box<dyn Future<Output = Result<Rc<dyn Content>, Failure>> + 'a>>;
-
-/// A content that was found, with its devices open. It goes from the thread that has found it to the reactor's.
-pub(crate) trait Joining: Send {
-    /// Names that it may have, the first that is free.
-    fn names(&self) -> &[String];
-
-    /// The content that stops for it, whose devices it takes over.
-    fn takes_place(&mut self, _service: &Service) -> Option<Rc<dyn Content>> {
-        None
-    }
-
-    /// Opens it. If that fails its devices are closed.
-    fn open<'a>(self: Box<Self>, name: String, at: &'a Intake, opening: &'a Opening) -> OpenedContent<'a>;
 }
 
 /// Opens devices of something that was found, of whichever kind.

@@ -9,8 +9,8 @@ use brindle_host::{Content, HostedPool, ServedPool, Service, all_of};
 use brindle_io::MemberId;
 use brindle_io::device::{DeviceAccess, OpenDevice};
 
-use super::super::joining::Intake;
-use super::{Gathering, Joining, Kind, OpenedContent};
+use super::super::joining::{Intake, Joining, OpenedContent};
+use super::{Gathering, Kind};
 use crate::base::failure::Failure;
 use crate::devices::pools::{Opened, PoolUse, label_of, or_done_without};
 use crate::devices::scan::Findable;
