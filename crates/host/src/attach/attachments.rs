@@ -253,8 +253,10 @@ mod tests {
         let io = Io::new(Box::new(Memory::new()));
         let attachments = Attachments::new(&io);
         let bar = attachments.bar(Scope::Of("tank".to_owned()));
-        assert_eq!(attachments.make("tank/one").err().unwrap(), "it is being stopped");
-        for other in ["tank", "tanks/one", "a"] {
+        for own in ["tank", "tank/one"] {
+            assert_eq!(attachments.make(own).err().unwrap(), "it is being stopped");
+        }
+        for other in ["tanks", "tanks/one", "a"] {
             drop(attachments.make(other).unwrap());
         }
         drop(bar);
