@@ -39,6 +39,8 @@ pub struct RamVolume {
     pub error: Cell<Option<VolumeError>>,
     /// Requests that are under way.
     pub busy: Cell<usize>,
+    /// Memory of writes that have ended, while it is kept.
+    kept: RefCell<Option<Vec<Slice>>>,
 }
 
 impl RamVolume {
@@ -69,7 +71,13 @@ impl RamVolume {
             asked: RefCell::default(),
             error: Cell::new(None),
             busy: Cell::new(0),
+            kept: RefCell::default(),
         })
+    }
+
+    /// From now on memory of writes is held beyond their end, as by a member that hangs; or what is held is given back.
+    pub fn keep_memory(&self, keeps: bool) {
+        *self.kept.borrow_mut() = keeps.then(Vec::new);
     }
 
     /// From now on each request waits for up to `turns` turns.
@@ -162,6 +170,9 @@ impl Volume for RamVolume {
             let mut bytes = vec![0; slice.len()];
             slice.copy_to(&mut bytes);
             self.set_content(at as usize, &bytes);
+        }
+        if let Some(kept) = &mut *self.kept.borrow_mut() {
+            kept.extend_from_slice(from);
         }
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! The buffers of requests: a share for each connection, a reserve for small requests.
 //!
 //! **Share.** A connection may hold as much as it leaves free. So one that is alone has half of the memory, two have a
-//! third each, and however many hold what they hold without end, something is left for the next. Only where all memory
-//! is free may a request have more than half of it.
+//! third each, and however many hold what they hold without end, something is left for the next. Only where no client
+//! holds any may a request have more than half of it. Memory that a member may still fill after its requests have ended counts as
+//! held by nobody: a client that is alone does not wait for a member that hangs, as long as there is room beside that.
 //!
 //! **Reserve.** A few blocks for each connection, that no other can hold. A request that fits in one never waits for
 //! anybody but its own client.
@@ -36,6 +37,8 @@ pub struct Memory {
     /// Requests that wait for memory, in the order in which they came.
     waiting: RefCell<BTreeMap<u64, Waiting>>,
     next_place: Cell<u64>,
+    /// Bytes of the pool that requests of clients hold.
+    held: Cell<usize>,
     /// Bytes of the pool that are held by clients that have not moved for a round of the patrol.
     pub(super) stuck: Cell<usize>,
     changed: Notify,
@@ -54,6 +57,7 @@ impl Memory {
             reserve: io.pool((config.connections + VISITS) * BLOCKS * SMALL),
             waiting: RefCell::default(),
             next_place: Cell::new(0),
+            held: Cell::new(0),
             stuck: Cell::new(0),
             changed: Notify::new(io),
         }
@@ -107,13 +111,13 @@ impl Memory {
         };
         account.outstanding.set(account.outstanding.get() + 1);
         account.held.set(account.held.get() + held);
+        self.held.set(self.held.get() + held);
         account.reserved.set(account.reserved.get() + reserved);
         Some(Ticket { account: Rc::clone(account), common: Rc::clone(self), memory, held, reserved })
     }
 
     fn common(&self, account: &Account, len: usize, place: u64) -> Option<Slice> {
-        let free = self.pool.free_bytes();
-        let fits = free >= leaves(account, charge(len)) || free == self.pool.capacity();
+        let fits = self.pool.free_bytes() >= leaves(account, charge(len)) || self.held.get() == 0;
         if !fits || self.somebody_is_before(place) {
             return None;
         }
@@ -216,7 +220,9 @@ impl Ticket {
     fn give_back(&mut self) {
         let account = &self.account;
         self.memory = None;
-        account.held.set(account.held.get() - core::mem::take(&mut self.held));
+        let held = core::mem::take(&mut self.held);
+        account.held.set(account.held.get() - held);
+        self.common.held.set(self.common.held.get() - held);
         account.reserved.set(account.reserved.get() - core::mem::take(&mut self.reserved));
     }
 }
