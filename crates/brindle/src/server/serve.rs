@@ -61,7 +61,7 @@ pub(crate) use notify::starts_within;
 use places::ListenPlace;
 use reload::{Admission, Anew};
 use takeover::{AskedToHandOver, Predecessor, hand_over};
-pub(crate) use takeover::{Before, Inherited, IsMeant, inherit};
+pub(crate) use takeover::{Inherited, IsMeant, inherit};
 use tls::Certificates;
 
 pub(crate) fn serve(args: &Serve) -> Result<ExitCode, Failure> {

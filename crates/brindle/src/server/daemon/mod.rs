@@ -28,7 +28,7 @@ use crate::devices::unserved::{Unserved, with_user};
 use crate::devices::world::{self, Through, World};
 use crate::flags::cli::{Daemon, Reload};
 use crate::server::descriptors::Room;
-use crate::server::serve::{self, Before, Gathered, IsMeant, ServeJob, serve_here};
+use crate::server::serve::{self, Gathered, IsMeant, ServeJob, serve_here};
 use crate::server::settings::{Settings, called};
 pub(crate) use config::config;
 pub(crate) use incremental::incremental;
@@ -48,7 +48,7 @@ pub(crate) fn daemon(args: &Daemon) -> Result<ExitCode, Failure> {
         members(&config, &folder, wait, room)
     };
     let meant = Meant::by(&config);
-    let is_meant = |before: &Before| meant.means_before(before);
+    let is_meant = |served: &Findable| meant.is_meant(served);
     let settings = match &config.monitor {
         Some(table) => settings.with_monitor(monitor::beside(&folder, table)?),
         None => settings,
@@ -168,12 +168,6 @@ impl<'a> Meant<'a> {
 
     fn is_own(&self, found: &Findable) -> bool {
         self.own.start(found.homehost.as_deref())
-    }
-
-    /// Whether something that another daemon serves is to be served, also if no device of it is found.
-    fn means_before(&self, before: &Before) -> bool {
-        let is_named = self.config.volumes().any(|volume| volume.means(&before.name, &before.uuid));
-        is_named || self.own.start(before.homehost.as_deref())
     }
 
     /// The reason why something is not served that the settings don't name; nothing if they do, or want nothing else.

@@ -48,6 +48,7 @@ use super::notify;
 use crate::base::failure::Failure;
 use crate::base::{executable, log, runtime};
 use crate::client::control::{self, Ask, Response};
+use crate::devices::scan::Findable;
 use crate::devices::unserved::Unserved;
 use crate::server::shutdown::Shutdown as Ending;
 
@@ -162,35 +163,36 @@ fn text_of(fd: OwnedFd) -> Option<String> {
     Some(text)
 }
 
-/// Something that the daemon serves which is to be taken over.
-pub(crate) struct Before {
-    pub(crate) name: String,
-    pub(crate) uuid: String,
-    /// The host of an array, if its superblocks name one.
-    pub(crate) homehost: Option<String>,
-}
-
 /// Whether the settings mean something that another daemon serves.
-pub(crate) type IsMeant<'a> = &'a dyn Fn(&Before) -> bool;
+pub(crate) type IsMeant<'a> = &'a dyn Fn(&Findable) -> bool;
 
-/// All that the daemon of that name serves: nothing, if none answers.
-fn served(folder: &Path, name: &str) -> Result<Vec<Before>, Failure> {
-    let Response::Report(reported) = control::ask::<Volumes>(folder, name, &Ask::Status.into())? else {
-        return Ok(Vec::new());
+/// All that the daemon of that name serves, as devices tell it. A daemon whose status can't be read, of another version or since it does not
+/// answer, is taken over all the same.
+fn served(folder: &Path, name: &str) -> Vec<Findable> {
+    let Ok(Response::Report(reported)) = control::ask::<Volumes>(folder, name, &Ask::Status.into()) else {
+        return Vec::new();
     };
-    let of = |report: &Report| Before {
-        name: report.name().to_owned(),
-        uuid: report.uuid().to_owned(),
-        homehost: report.array().and_then(|array| array.array.facts.homehost.clone()),
+    let of = |report: &Report| {
+        let facts = report.array().map(|array| &array.array.facts);
+        let here = report.folder().unwrap_or(Path::new("."));
+        Findable {
+            uuid: report.uuid().to_owned(),
+            name: report.name().to_owned(),
+            full_name: facts.map_or(report.name(), |facts| &facts.name).to_owned(),
+            homehost: facts.and_then(|facts| facts.homehost.clone()),
+            metadata: facts.map_or("pool", |facts| &facts.metadata).to_owned(),
+            members: report.devices().into_iter().map(|(path, _)| here.join(path)).collect(),
+            ..Findable::default()
+        }
     };
     let all = reported.into_read().into_all();
-    Ok(all.iter().filter(|report| !report.is_absent()).map(of).collect())
+    all.iter().filter(|report| !report.is_absent()).map(of).collect()
 }
 
 /// The daemon that ran before, for the process that has taken over from it.
 pub(super) struct Predecessor {
     name: String,
-    served: Vec<Before>,
+    served: Vec<Findable>,
     stream: UnixStream,
     /// When it came with its listeners.
     met: Instant,
@@ -204,7 +206,7 @@ impl Predecessor {
         if !control.exists() || uring::is_unclaimed(&control) {
             return Ok(None);
         }
-        let served = served(folder, name)?;
+        let served = served(folder, name);
         let path = folder.join(format!("{name}.next"));
         let (listener, file) = uring::listen_unix(&path, uring::OWNER_ONLY).map_err(|error| match error {
             ListenError::InUse(_) => {
@@ -240,8 +242,8 @@ impl Predecessor {
         is_meant: IsMeant<'_>,
         (configured, unserved): (&[Configured], &Unserved),
     ) -> Result<(), Failure> {
-        let lacks = |before: &&Before| !is_taken(&before.uuid) && is_meant(before);
-        if let Some(Before { name, uuid, .. }) = self.served.iter().find(lacks) {
+        let lacks = |before: &&Findable| !is_taken(&before.uuid) && is_meant(before);
+        if let Some(Findable { name, uuid, .. }) = self.served.iter().find(lacks) {
             let known = configured.iter().find(|one| one.volume.means(name, uuid));
             let why = unserved.why(uuid).or_else(|| known.map(|one| one.why.clone()));
             let why = why.unwrap_or_else(|| "no device is found that is a member of it".to_owned());

@@ -301,6 +301,10 @@ impl Content for ServedArray {
         }]
     }
 
+    fn export_names(&self) -> Vec<String> {
+        vec![self.name().to_owned()]
+    }
+
     fn is_one_export(&self) -> bool {
         true
     }

@@ -242,6 +242,11 @@ impl Content for ServedPool {
         volumes.filter_map(|volume| self.offered(&volume.name)).collect()
     }
 
+    /// A report needs them several times, and no volume.
+    fn export_names(&self) -> Vec<String> {
+        self.hosted.pool.volumes().iter().map(|volume| self.export_of(&volume.name)).collect()
+    }
+
     fn is_one_export(&self) -> bool {
         false
     }
