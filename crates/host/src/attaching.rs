@@ -237,7 +237,7 @@ impl Service {
         let making = match self.attachments.make(export) {
             Ok(making) => Some(making),
             Err(_) if is_own => None,
-            // It is being made, ended or stopped, or has another device.
+            // Its device is being made or ended, it is being stopped, or it has another device.
             Err(_) => return Ok(()),
         };
         self.prepare_for_own_host(attacher);

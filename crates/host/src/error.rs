@@ -11,7 +11,7 @@ pub enum HostError {
     /// The request does not say which array is meant.
     #[error("{0} serves several arrays: name one")]
     Several(String),
-    /// No array of that name.
+    /// No content of that name.
     #[error("the server '{server}' has no array '{array}': it has {}", known.join(", "))]
     NoSuchContent {
         /// The server.

@@ -2,6 +2,7 @@
 //!
 //! - [`Service`]: contents and their exports by name, and the requests of the control protocol.
 //! - [`Content`]: a kind of content; arrays and pools are in `content`, with the decisions that a server takes by itself.
+//! - [`Door`]: a server of one protocol, by which clients reach exports; NBD's and iSCSI's are in `doors`.
 //! - [`status`]: the state of all of it, typed.
 //! - [`opening`]: all of it as data, before it runs.
 //! - [`control`]: the protocol of the control socket, and the thread that speaks it.

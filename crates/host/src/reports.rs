@@ -42,7 +42,7 @@ impl Service {
         absent
     }
 
-    /// The status of what is not served and is called so.
+    /// The status of a content that is not served, though it should be, and is called so.
     fn absent(&self, name: &str) -> Option<Report> {
         if self.configured.borrow().is_empty() {
             return None;

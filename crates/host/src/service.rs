@@ -24,7 +24,7 @@ use crate::world::{Devices, Pending};
 /// The greatest age of the status that is given when the service's thread does not answer.
 const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
 
-/// The same while nobody asks the service's thread for anything. An alert rests on its age being below ten seconds.
+/// The same while the service's thread is asked for nothing. An alert rests on its age being below ten seconds.
 const SNAPSHOT_IDLE: Duration = Duration::from_secs(8);
 
 /// Time for clients to leave a withdrawn content, before the answer names those that are left.
@@ -134,7 +134,10 @@ impl Service {
 
     /// Stops a content that is not served: none of its exports is offered.
     pub async fn refuse(&self, content: &Rc<dyn Content>) {
-        if let Err(stopping) = Rc::clone(content).stop(self.clients_of(&**content)).await {
+        // Another content that has the name of one of its exports is served on.
+        let others: Vec<String> = self.contents().iter().flat_map(|other| other.export_names()).collect();
+        let own = content.export_names().into_iter().filter(|export| !others.contains(export)).collect();
+        if let Err(stopping) = Rc::clone(content).stop(self.withdraw_all(own)).await {
             tracing::warn!("{stopping}");
         }
     }
@@ -190,7 +193,7 @@ impl Service {
         self.changed.until(heard).await;
     }
 
-    /// Notes all that the settings mean. What of that is not served is part of the status from now on, and the server reports a list.
+    /// Notes all that the settings mean. The status has the part of it, too, that is not served, and the server reports a list from now on.
     pub fn configure(&self, configured: Vec<Configured>) {
         *self.configured.borrow_mut() = configured;
         self.publish();
@@ -444,7 +447,12 @@ impl Service {
 
     /// Ends the exports of a content, and waits until its clients are gone.
     fn clients_of(&self, content: &dyn Content) -> Pending<()> {
-        let (doors, exports) = (self.doors.clone(), content.export_names());
+        self.withdraw_all(content.export_names())
+    }
+
+    /// Offers exports no more, and waits until their clients are gone.
+    fn withdraw_all(&self, exports: Vec<String>) -> Pending<()> {
+        let doors = self.doors.clone();
         Box::pin(async move {
             for export in exports {
                 doors.withdraw(&export).await;

@@ -228,9 +228,14 @@ fn pool(members: &[PathBuf]) -> Option<Findable> {
 }
 
 impl Findable {
+    /// Whether it is a pool.
+    pub(crate) fn is_pool(&self) -> bool {
+        self.metadata == "pool"
+    }
+
     /// The line of mdadm.conf(5) for an array of md.
     pub(crate) fn array_line(&self) -> Option<String> {
-        if self.metadata == "pool" {
+        if self.is_pool() {
             return None;
         }
         Some(array_line(&self.full_name, &self.metadata, &self.uuid, self.spares))

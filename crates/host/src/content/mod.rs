@@ -3,6 +3,7 @@
 pub(crate) mod array;
 mod host;
 pub(crate) mod pool;
+mod stop;
 
 use std::any::Any;
 use std::path::PathBuf;

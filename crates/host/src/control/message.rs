@@ -224,16 +224,6 @@ impl From<Ask> for Request {
 }
 
 impl Request {
-    /// The array or pool that it names.
-    pub fn named(&self) -> Option<&str> {
-        match &self.ask {
-            Ask::VolumeCreate { pool, .. }
-            | Ask::VolumeRename { pool, .. }
-            | Ask::VolumeDestroy { pool, .. } => Some(pool),
-            _ => self.array.as_deref(),
-        }
-    }
-
     /// Time that the arrays' thread may take. Requests that add devices take longer, since devices are examined and
     /// locks waited for. Requests to an array that may hang get a timely answer, which says that the work goes on.
     pub fn patience(&self) -> Duration {

@@ -102,13 +102,9 @@ impl Door for IscsiDoor {
         Box::pin(async move { server.stop().await })
     }
 
-    fn disconnect(&self, which: &dyn Fn(&DoorClient) -> bool) -> usize {
-        let meant = self.clients().into_iter().filter(|one| which(one));
-        let end = |one: DoorClient| {
-            let target = one.connection.export.unwrap_or_default();
-            self.server.disconnect(&target, |number, _| number == one.connection.id)
-        };
-        meant.map(end).sum()
+    fn end(&self, connection: &ConnectionStats) -> usize {
+        let target = connection.export.as_deref().unwrap_or_default();
+        self.server.disconnect(target, |number, _| number == connection.id)
     }
 
     fn addresses(&self, export: &str, _: bool) -> Vec<String> {

@@ -6,7 +6,7 @@ mod report;
 
 use std::rc::Rc;
 
-use brindle_export::access::{AccessList, Client, Proof};
+use brindle_export::access::{AccessList, Proof};
 use brindle_export::iscsi::TargetStats;
 use brindle_export::nbd::Server;
 use brindle_export::{ConnectionStats, Counters, Gate};
@@ -44,7 +44,12 @@ pub trait Door {
     fn stop(&self) -> Pending<()>;
 
     /// Ends at once the clients for which `which`, and gives their number.
-    fn disconnect(&self, which: &dyn Fn(&DoorClient) -> bool) -> usize;
+    fn disconnect(&self, which: &dyn Fn(&DoorClient) -> bool) -> usize {
+        self.clients().into_iter().filter(|one| which(one)).map(|one| self.end(&one.connection)).sum()
+    }
+
+    /// Ends a connection at once, and gives the number of connections that this ended.
+    fn end(&self, connection: &ConnectionStats) -> usize;
 
     /// The addresses by which clients find an export; by its name, if it is not the only one of its host.
     fn addresses(&self, export: &str, is_named: bool) -> Vec<String>;
@@ -192,15 +197,25 @@ impl DoorClient {
 
     /// Whether it has this address, or this name, or has proved this name.
     fn is_called(&self, called: &str) -> bool {
-        let Client { address, proved } = &self.connection.client;
-        let proved = match proved {
+        let proved = match &self.connection.client.proved {
             Some(Proof::Certificate(names)) => names.iter().any(|name| name == called),
             Some(Proof::Chap(name)) => name == called,
             None => false,
         };
         let is_initiator = self.initiator.as_ref().and_then(|port| port.split(',').next()) == Some(called);
-        let address = address.map_or_else(|| "local".to_owned(), |address| address.to_string());
-        proved || is_initiator || address == called
+        proved || is_initiator || self.address() == called
+    }
+
+    /// Its address, as reports have it.
+    fn address(&self) -> String {
+        self.connection.client.address.map_or_else(|| "local".to_owned(), |address| address.to_string())
+    }
+}
+
+/// A client of a door whose connections name exports as the host does.
+impl From<ConnectionStats> for DoorClient {
+    fn from(connection: ConnectionStats) -> Self {
+        Self { export: connection.export.clone(), discovers: false, initiator: None, connection }
     }
 }
 

@@ -56,13 +56,9 @@ impl Door for NbdDoor {
         Box::pin(async move { server.stop().await })
     }
 
-    fn disconnect(&self, which: &dyn Fn(&DoorClient) -> bool) -> usize {
-        let meant = self.clients().into_iter().filter(|one| which(one));
-        let end = |one: DoorClient| {
-            let export = one.export.unwrap_or_default();
-            self.server.disconnect(&export, |number, _| number == one.connection.id)
-        };
-        meant.map(end).sum()
+    fn end(&self, connection: &ConnectionStats) -> usize {
+        let export = connection.export.as_deref().unwrap_or_default();
+        self.server.disconnect(export, |number, _| number == connection.id)
     }
 
     fn addresses(&self, export: &str, is_named: bool) -> Vec<String> {
@@ -74,13 +70,7 @@ impl Door for NbdDoor {
     }
 
     fn clients(&self) -> Vec<DoorClient> {
-        let client = |connection: ConnectionStats| DoorClient {
-            export: connection.export.clone(),
-            discovers: false,
-            initiator: None,
-            connection,
-        };
-        self.server.connection_stats().into_iter().map(client).collect()
+        self.server.connection_stats().into_iter().map(DoorClient::from).collect()
     }
 
     fn refused(&self) -> u64 {

@@ -81,7 +81,7 @@ impl DoorClient {
         ClientStatus {
             protocol: protocol.into(),
             volume: self.export.clone().filter(|name| name.contains('/')),
-            address: one.client.address.map_or_else(|| "local".to_owned(), |address| address.to_string()),
+            address: self.address(),
             tls: one.secure,
             proved,
             discovery: self.discovers,
@@ -130,29 +130,29 @@ impl DoorStatus {
 impl ExportDoors {
     /// The report of an export's doors.
     pub(crate) fn of(uses: Vec<DoorStatus>) -> Self {
-        let mut doors = Self { nbd: Vec::new(), iscsi: None, doors: Vec::new(), uses: uses.clone() };
-        for one in uses {
-            match &*one.protocol {
-                "nbd" => doors.nbd = one.addresses,
-                "iscsi" => doors.iscsi = one.target,
-                _ => doors.doors.push(one),
-            }
-        }
-        doors
+        let all = uses.clone();
+        let (nbd, iscsi, doors) = parted(uses);
+        Self { nbd, iscsi: iscsi.target, doors, uses: all }
     }
 }
 
 impl PoolDoors {
     /// The report of the doors of a pool's volumes.
     pub fn of(uses: Vec<DoorStatus>) -> Self {
-        let mut doors = Self { nbd: Vec::new(), iscsi: Vec::new(), doors: Vec::new() };
-        for one in uses {
-            match &*one.protocol {
-                "nbd" => doors.nbd = one.addresses,
-                "iscsi" => doors.iscsi = one.addresses,
-                _ => doors.doors.push(one),
-            }
-        }
-        doors
+        let (nbd, iscsi, doors) = parted(uses);
+        Self { nbd, iscsi: iscsi.addresses, doors }
     }
+}
+
+/// The addresses of NBD, the use by way of iSCSI, and that by way of all other doors.
+fn parted(uses: Vec<DoorStatus>) -> (Vec<String>, DoorStatus, Vec<DoorStatus>) {
+    let (mut nbd, mut iscsi, mut others) = (Vec::new(), DoorStatus::default(), Vec::new());
+    for one in uses {
+        match &*one.protocol {
+            "nbd" => nbd = one.addresses,
+            "iscsi" => iscsi = one,
+            _ => others.push(one),
+        }
+    }
+    (nbd, iscsi, others)
 }

@@ -1,4 +1,4 @@
-//! Doors by which exports are used. Those that every server may have are fields of their own; others are a list.
+//! Doors by which exports are used. NBD and iSCSI have fields of their own; other doors are a list.
 
 use serde::{Deserialize, Serialize};
 

@@ -85,11 +85,11 @@ pub struct PoolDevice {
     pub path: Option<String>,
     /// `online`, `failed` or `missing`.
     pub state: ReportWord,
-    /// Blocks of it that were found wrong, or could not be read, since the pool was opened,
+    /// Blocks of it that were found wrong, or could not be read, since the pool was opened.
     pub wrong: u64,
     /// Wrong blocks that were rebuilt and written in place.
     pub mended: u64,
-    /// and places of it that count as read errors now: half of them are forgotten each hour.
+    /// Places of it that count as read errors now: half of them are forgotten each hour.
     pub read_errors: u32,
     /// Operations and how they were answered.
     pub io: Option<IoStatus>,

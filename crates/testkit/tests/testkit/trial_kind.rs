@@ -147,3 +147,23 @@ fn a_kind_that_the_host_does_not_know_is_served_as_all_others_are() {
     assert!(service.contents().is_empty() && server.export_stats().is_empty());
     assert_eq!((&*closed.borrow(), &*told.borrow()), (&world.ids, &vec!["t".to_owned()]));
 }
+
+#[test]
+fn a_content_that_is_refused_takes_no_export_from_another() {
+    let world = World::of(&Shape::new(Level::Raid1, 2));
+    let array = world.try_open(world.assembly().unwrap(), patient()).unwrap();
+    let devices = Rc::new(Spare { id: world.ids[0], closed: Rc::default() });
+    let server = nbd::Server::new(&world.io, nbd::Config { memory: 1 << 20, ..nbd::Config::default() });
+    let listener: Listener = Rc::new(|_| {});
+    let service = Service::new(&world.io, "host".to_owned(), devices, server.clone().into(), listener);
+    let trial = || -> Rc<dyn Content> {
+        let (array, devices, placed) = (array.clone(), world.ids.clone(), Placed::default());
+        Rc::new(Trial { array, devices, placed, is_degraded: Cell::new(false), stopped: Cell::default() })
+    };
+    let (first, second) = (trial(), trial());
+    service.take_in(&first).unwrap();
+    service.take_in(&second).unwrap_err();
+    world.io.block_on(service.refuse(&second));
+    let offered: Vec<String> = server.export_stats().into_iter().map(|stats| stats.name).collect();
+    assert_eq!(offered, ["t/a", "t/b"]);
+}

@@ -1,4 +1,4 @@
-//! WorldOptions for use what another world has only looked at.
+//! Opens devices for use that another world has only looked at.
 
 use std::path::PathBuf;
 

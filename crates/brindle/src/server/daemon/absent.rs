@@ -5,7 +5,7 @@ use std::path::Path;
 use brindle_host::Configured;
 use brindle_host::opening::{Config, VolumeOpening};
 
-use super::{is_pool, means};
+use super::means;
 use crate::client::ask;
 use crate::devices::scan::{Findable, Scanned};
 
@@ -31,7 +31,7 @@ fn of(found: &Findable) -> Configured {
     let (name, uuid) = (Some(found.name.clone()), Some(found.uuid.clone()));
     Configured {
         volume: VolumeOpening { name, uuid, ..VolumeOpening::default() },
-        is_pool: is_pool(found),
+        is_pool: found.is_pool(),
         why: STOPPED.to_owned(),
         missing: Some(found.missing.clone()),
         next: None,

@@ -5,7 +5,7 @@ use std::path::Path;
 use brindle_host::opening::{Config, VolumeOpening};
 use serde::Serialize;
 
-use super::{Meant, is_pool, means};
+use super::{Meant, means};
 use crate::base::failure::Failure;
 use crate::base::report;
 use crate::devices::scan::{Findable, Scanned, scan};
@@ -26,7 +26,7 @@ impl Ignored {
     fn of(config: &Config, scanned: &Scanned) -> Self {
         let meant = Meant::by(config);
         let arrays: Vec<&Findable> =
-            scanned.all.iter().filter(|found| !is_pool(found) && meant.is_meant(found)).collect();
+            scanned.all.iter().filter(|found| !found.is_pool() && meant.is_meant(found)).collect();
         let mut ignored = Self::default();
         for found in &arrays {
             ignored.add(&found.uuid);

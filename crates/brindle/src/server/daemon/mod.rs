@@ -179,7 +179,7 @@ impl<'a> Meant<'a> {
         let name = found.name.escape_debug();
         let mine = names.first().map_or_else(String::new, |own| own.escape_debug().to_string());
         Some(match &found.homehost {
-            _ if is_pool(found) => format!(
+            _ if found.is_pool() => format!(
                 "pool {name}: a pool is served if the settings name it: name = \"{name}\" below [[pools]]"
             ),
             None => {
@@ -197,13 +197,13 @@ impl<'a> Meant<'a> {
     }
 
     fn is_mds(&self, found: &Findable) -> bool {
-        !is_pool(found) && self.of_md.iter().any(|array| is_named(array, found, &self.own))
+        !found.is_pool() && self.of_md.iter().any(|array| is_named(array, found, &self.own))
     }
 }
 
 /// The reason why an array can't be assembled from the devices that were found, for this array alone.
 fn refused(config: &Config, found: &Findable) -> Option<String> {
-    if is_pool(found) {
+    if found.is_pool() {
         return None;
     }
     let mut look = World::new(world::WorldOptions { force: false, ..world::WorldOptions::LOOK }).ok()?;
@@ -215,14 +215,10 @@ fn refused(config: &Config, found: &Findable) -> Option<String> {
 /// by their UUIDs.
 fn taken_name(found: &Findable, all: &[&Findable], at: usize) -> Option<String> {
     let same = |other: &&&Findable| other.name == found.name;
-    let arrays = all.iter().filter(|other| !is_pool(other)).filter(same).count();
-    let before = all[..at].iter().filter(|other| is_pool(other)).any(|other| same(&other));
-    (is_pool(found) && (arrays == 1 || before))
+    let arrays = all.iter().filter(|other| !other.is_pool()).filter(same).count();
+    let before = all[..at].iter().filter(|other| other.is_pool()).any(|other| same(&other));
+    (found.is_pool() && (arrays == 1 || before))
         .then(|| "there is an array or a pool of that name already".to_owned())
-}
-
-fn is_pool(found: &Findable) -> bool {
-    found.metadata == "pool"
 }
 
 /// The files that the settings name for the write-intent bitmap of what was found.

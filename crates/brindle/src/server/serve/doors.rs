@@ -13,7 +13,7 @@ use super::places::{self, Address, ListenPlace};
 use super::tls::Certificates;
 use crate::base::failure::Failure;
 
-/// Sockets on which clients wait until somebody answers.
+/// Sockets on which clients wait until the doors answer.
 pub(super) struct Entrances {
     sockets: Vec<(SocketId, Address)>,
     portals: Vec<(SocketId, SocketAddr)>,

@@ -103,7 +103,7 @@ impl ServedArray {
         own.filter(|_| !is_another).map(|id| (id, label))
     }
 
-    /// Takes devices into an array that somebody has opened: a descriptor of each, and the name by which the host is to know it.
+    /// Takes devices into an array that the caller has opened: a descriptor of each, and the name by which the host is to know it.
     ///
     /// # Errors
     /// The first that is refused, and which had come before.

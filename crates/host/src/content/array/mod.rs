@@ -9,17 +9,17 @@ pub(crate) mod policy;
 mod running;
 mod watched;
 
-use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use brindle_array::{Array, BitmapError, DeviceDetail, DeviceState, RoleState};
 use brindle_export::Rates;
-use brindle_io::sync::{Either, Notify, race};
+use brindle_io::sync::{Either, race};
 use brindle_io::{Duration, Io, MemberId};
 use brindle_layout::Level;
 use brindle_volume::Volume;
 
+use super::stop::ContentStop;
 use super::{Content, Host, Placed, Seen, all_of};
 use crate::answers::RequestOutcome;
 use crate::any::Any;
@@ -51,9 +51,7 @@ pub struct ServedArray {
     nested: Vec<RunningArray>,
     io: Io,
     last_action: Last,
-    stopping: Cell<bool>,
-    stopped: RefCell<Option<Result<(), HostError>>>,
-    changed: Notify,
+    stop: ContentStop,
 }
 
 impl ServedArray {
@@ -71,9 +69,7 @@ impl ServedArray {
             served: running(None, &hosted.array, &hosted.assembly),
             io: io.clone(),
             last_action: Last::default(),
-            stopping: Cell::new(false),
-            stopped: RefCell::default(),
-            changed: Notify::new(io),
+            stop: ContentStop::new(io),
             hosted,
             placed,
         })
@@ -350,21 +346,19 @@ impl Content for ServedArray {
 
     fn stop(self: Rc<Self>, clients: Pending<()>) -> Pending<Result<(), HostError>> {
         Box::pin(async move {
-            if !self.stopping.replace(true) {
+            if self.stop.begins() {
                 let this = Rc::clone(&self);
                 self.io.spawn(async move {
                     clients.await;
-                    let stopped = this.hosted.stop().await;
-                    *this.stopped.borrow_mut() = Some(stopped.map_err(HostError::Stop));
-                    this.changed.notify();
+                    this.stop.ends(this.hosted.stop().await);
                 });
             }
-            self.changed.until(|| self.stopped.borrow().clone()).await
+            self.stop.ended().await
         })
     }
 
     fn has_stopped_well(&self) -> Option<bool> {
-        self.stopped.borrow().as_ref().map(Result::is_ok)
+        self.stop.has_ended_well()
     }
 
     fn last_words(&self) -> &'static str {

@@ -2,15 +2,16 @@
 
 mod volumes;
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 
 use brindle_export::Rates;
-use brindle_io::sync::{Either, Notify, race};
+use brindle_io::sync::{Either, race};
 use brindle_io::{Duration, Io, MemberId};
 use brindle_members::events::Event as Happening;
 use brindle_pool::{Pool, PoolEvent, PoolVolume};
 
+use super::stop::ContentStop;
 use super::{Content, Host, Placed, Seen, not_for};
 use crate::answers::{Effects, RequestOutcome};
 use crate::any::Any;
@@ -54,9 +55,7 @@ pub struct ServedPool {
     listener: Listener,
     /// The number of the last event that was passed on.
     reported: Cell<u64>,
-    stopping: Cell<bool>,
-    stopped: RefCell<Option<Result<(), HostError>>>,
-    changed: Notify,
+    stop: ContentStop,
 }
 
 impl ServedPool {
@@ -68,16 +67,13 @@ impl ServedPool {
             io: io.clone(),
             listener: Rc::clone(listener),
             reported: Cell::new(0),
-            stopping: Cell::new(false),
-            stopped: RefCell::default(),
-            changed: Notify::new(io),
+            stop: ContentStop::new(io),
         });
         let this = Rc::clone(&pooled);
         io.spawn(async move {
-            let over = || this.stopped.borrow().is_some().then_some(());
             let pool = this.hosted.pool.clone();
             while let Either::First(event) =
-                race(pool.next_event(this.reported.get()), this.changed.until(over)).await
+                race(pool.next_event(this.reported.get()), this.stop.ended()).await
             {
                 this.tell(&event);
             }
@@ -286,22 +282,21 @@ impl Content for ServedPool {
 
     fn stop(self: Rc<Self>, clients: Pending<()>) -> Pending<Result<(), HostError>> {
         Box::pin(async move {
-            if !self.stopping.replace(true) {
+            if self.stop.begins() {
                 let this = Rc::clone(&self);
                 self.io.spawn(async move {
                     clients.await;
                     let stopped = this.hosted.pool.stop().await;
                     this.tell_the_last_events();
-                    *this.stopped.borrow_mut() = Some(stopped.map_err(HostError::Stop));
-                    this.changed.notify();
+                    this.stop.ends(stopped);
                 });
             }
-            self.changed.until(|| self.stopped.borrow().clone()).await
+            self.stop.ended().await
         })
     }
 
     fn has_stopped_well(&self) -> Option<bool> {
-        self.stopped.borrow().as_ref().map(Result::is_ok)
+        self.stop.has_ended_well()
     }
 
     fn last_words(&self) -> &'static str {

@@ -70,18 +70,13 @@ impl ServedPool {
     }
 }
 
-/// Clients that have an export open: connections, or the kernel's device where its connection is gone for now.
-fn users_of(host: &dyn Host, export: &str) -> usize {
-    host.users_of(export)
-}
-
-/// The same, once those have gone that are about to.
+/// Clients that have an export open, once clients have gone that are about to.
 async fn users_left(host: &dyn Host, export: &str) -> usize {
     for _look in 0..LOOKS {
-        if users_of(host, export) == 0 {
+        if host.users_of(export) == 0 {
             break;
         }
         host.io().sleep(Duration::from_millis(50)).await;
     }
-    users_of(host, export)
+    host.users_of(export)
 }

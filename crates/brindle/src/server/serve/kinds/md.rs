@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use brindle_format::md::display_uuid;
+use brindle_format::md::{Version, display_uuid};
 use brindle_host::opening::{Opening, Permission};
 use brindle_host::{Content, ServedArray};
 use brindle_io::MemberId;
@@ -12,7 +12,7 @@ use brindle_md::assembly::Assembly;
 
 use super::super::groups;
 use super::super::joining::{Intake, Joining, OpenedContent};
-use super::{Gathering, Kind, pool};
+use super::{Gathering, Kind};
 use crate::base::failure::Failure;
 use crate::devices::host::{self, AssembledArray, Host, Hosted, Wanted};
 use crate::devices::scan::Findable;
@@ -69,7 +69,7 @@ pub(super) struct Md;
 
 impl Kind for Md {
     fn is_of(&self, found: &Findable) -> bool {
-        !pool::Pools.is_of(found)
+        found.metadata.parse::<Version>().is_ok()
     }
 
     fn gather(

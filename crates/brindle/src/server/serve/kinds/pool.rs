@@ -102,7 +102,7 @@ pub(super) struct Pools;
 
 impl Kind for Pools {
     fn is_of(&self, found: &Findable) -> bool {
-        found.metadata == "pool"
+        found.is_pool()
     }
 
     /// Opens all members but those that a server has open already.
