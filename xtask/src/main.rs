@@ -67,6 +67,8 @@ fn main() -> ExitCode {
 fn messages() -> Result<(), Failure> {
     let table = tidy::messages::table(&Workspace::load()?)?;
     let page = workspace::root()?.join(tidy::messages::PAGE);
+    // cargo may put its own files elsewhere.
+    std::fs::create_dir_all(page.parent().unwrap_or(&page))?;
     std::fs::write(&page, table)?;
     println!("{}", page.display());
     Ok(())

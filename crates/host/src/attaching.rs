@@ -233,10 +233,9 @@ impl Service {
         identifier: String,
         index: u32,
     ) -> Result<(), HostError> {
-        let is_own = self.attached_to(export).is_some_and(|own| own.index == index);
         let making = match self.attachments.make(export) {
             Ok(making) => Some(making),
-            Err(_) if is_own => None,
+            Err(_) if self.attachments.stays(export, index) => None,
             // Its device is being made or ended, it is being stopped, or it has another device.
             Err(_) => return Ok(()),
         };

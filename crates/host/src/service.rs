@@ -262,7 +262,10 @@ impl Service {
     fn meant_to_attach(&self, name: Option<&str>) -> Result<String, HostError> {
         match name {
             Some(name) => Ok(name.to_owned()),
-            None => self.one(None).map(|content| content.name().to_owned()),
+            None => match self.one(None)? {
+                content if content.is_one_export() => Ok(content.name().to_owned()),
+                _ => Err(HostError::Several(self.name.clone())),
+            },
         }
     }
 

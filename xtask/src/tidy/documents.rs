@@ -4,12 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::dependencies::{self, TESTKIT};
-use super::machine;
+use super::machine::{self, PAGE};
 use crate::report::Offence;
 use crate::workspace::{Crate, Workspace};
-
-/// The page with the tables.
-const PAGE: &str = "ARCHITECTURE.md";
 
 /// The first line of the table of reactors.
 const REACTORS: &str = "| reactor | members | time | purpose |";

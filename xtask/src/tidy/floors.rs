@@ -22,7 +22,10 @@ const BUILDINGS: [Building; 12] = [
     ("crates/array/src", ARRAY),
     ("crates/export/src", EXPORT),
     ("crates/format/src", &[&["pool"], &["md"], &["signature"]]),
-    ("crates/host/src", &[&["attach"], &["control", "opening", "status"], &["metrics"], &["policy"]]),
+    (
+        "crates/host/src",
+        &[&["attach"], &["control", "opening", "status"], &["doors", "metrics"], &["content"]],
+    ),
     (
         "crates/io/src",
         &[&["device", "table", "threads"], &["memory", "uring"], &["exec"], &["sim"], &["emulated"]],

@@ -10,7 +10,7 @@ use crate::report::Offence;
 use crate::workspace::{Crate, File, Workspace};
 
 /// The page with the table, and the first line of the table.
-const PAGE: &str = "ARCHITECTURE.md";
+pub(super) const PAGE: &str = "ARCHITECTURE.md";
 pub(super) const HEAD: &str = "| crate | does | never | has of the machine |";
 
 /// The cell of a crate that may have all of it, and of one that has nothing.
@@ -155,20 +155,18 @@ fn check_crate(
         let inside = file.path.strip_prefix(&src).ok();
         file.is_rust() && inside.is_some_and(|path| !is_test_module(path))
     };
-    for rule in &WORDS {
-        let mut used = Vec::new();
-        for file in workspace.files.iter().filter(is_own) {
-            used.extend(check_file(file, &[rule])?);
-        }
-        match words.contains(rule.name) {
-            false => offences.extend(used),
-            true if used.is_empty() => {
-                let what = format!("{} does not use {}", of.name, rule.name);
-                offences.push(on_page(what, "take the word out of its row"));
-            }
-            true => {}
+    let rules: Vec<&Rule> = WORDS.iter().collect();
+    let mut used: Vec<Offence> = Vec::new();
+    for file in workspace.files.iter().filter(is_own) {
+        used.extend(check_file(file, &rules)?);
+    }
+    for rule in rules.iter().filter(|rule| words.contains(rule.name)) {
+        if used.iter().all(|found| found.rule != rule.name) {
+            let what = format!("{} does not use {}", of.name, rule.name);
+            offences.push(on_page(what, "take the word out of its row"));
         }
     }
+    offences.extend(used.into_iter().filter(|found| !words.contains(found.rule)));
     Ok(offences)
 }
 

@@ -137,8 +137,6 @@ pub(crate) fn wait(args: &Wait) -> Result<ExitCode, Failure> {
     let mut waiting = Waiting::new(Duration::from_millis(args.interval.0));
     let reported = loop {
         let reported = ask::<Volumes>(&folder, &server, &Ask::Status.of(array.clone()))?;
-        let several =
-            || Failure::Usage(format!("'{server}' serves several arrays: name the one to wait for"));
         match reported.all() {
             [] if matches!(*reported, Volumes::One(None)) => break reported,
             [Report::Array(status)] => match SyncReport::of(&status.array.sync) {
@@ -147,7 +145,11 @@ pub(crate) fn wait(args: &Wait) -> Result<ExitCode, Failure> {
             },
             [Report::Pool(status)] if status.pool.raising => waiting.tell_of_pool(status),
             [_] => break reported,
-            _ => return Err(several()),
+            _ => {
+                return Err(Failure::Usage(format!(
+                    "'{server}' serves several arrays: name the one to wait for"
+                )));
+            }
         }
         std::thread::sleep(LOOK);
     };

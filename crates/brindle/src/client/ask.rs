@@ -108,7 +108,7 @@ impl Target {
     }
 }
 
-/// Servers by their sockets; of several, without those that nobody listens on.
+/// Servers that have a socket here; if there are several, without abandoned sockets.
 fn alive(folder: &Path) -> Vec<String> {
     let mut servers = runtime::servers(folder);
     if servers.len() > 1 {
@@ -163,11 +163,7 @@ fn show_status(args: &Status) -> Result<(Health, bool), Failure> {
 fn print_text(reports: &[Report], folder: &Path, silent: bool, args: &Status) -> Result<(), Failure> {
     if reports.is_empty() {
         let none = if silent { "no server answers" } else { "no array is served" };
-        return report::print(&format!(
-            "{none} (looked in {})
-",
-            folder.display()
-        ));
+        return report::print(&format!("{none} (looked in {})\n", folder.display()));
     }
     report::print(&text(reports, &args.runtime))
 }
@@ -190,10 +186,7 @@ fn text(reports: &[Report], runtime: &Runtime) -> String {
     let named = runtime.folder().filter(|_| std::env::var_os("BRINDLE_RUNTIME_DIR").is_none());
     let flags = next_step::runtime_flag(named);
     let text = |report| crate::client::status::text(report) + &next_step::line(report, &flags);
-    reports.iter().map(text).collect::<Vec<_>>().join(
-        "
-",
-    )
+    reports.iter().map(text).collect::<Vec<_>>().join("\n")
 }
 
 /// The reports of all servers that answer; the others are passed over in silence.
@@ -307,12 +300,7 @@ pub(crate) fn flag(args: &Flag) -> Result<(), Failure> {
         return report::print_json(&answer);
     }
     let is = if clear { "is not" } else { "is" };
-    report::print(&format!(
-        "{} {is} {} from now on
-",
-        args.device,
-        flag.name()
-    ))
+    report::print(&format!("{} {is} {} from now on\n", args.device, flag.name()))
 }
 
 /// The name of a file when all links are followed: the server may run in another folder. As it is, if there is no such
@@ -349,7 +337,7 @@ fn refuse_used_devices(folder: &Path, server: &str, array: Option<&str>) -> Resu
     Err(Failure::Refused(format!("{}; nothing was stopped", used.join("; "))))
 }
 
-/// Devices of the kernel that have a server; none where the kernel does not say.
+/// Devices of the kernel that have a server; `None` where the kernel does not say.
 fn kernels_devices() -> Option<Vec<PathBuf>> {
     let folders = std::fs::read_dir("/sys/block").ok()?.flatten();
     let is_served = |folder: &std::fs::DirEntry| {
@@ -372,19 +360,13 @@ pub(crate) fn stop(args: &Stop) -> Result<(), Failure> {
     let name = args.array.as_ref().unwrap_or(&target.server);
     let waiting = || {
         if !args.json {
-            // Nobody who reads it is no reason not to wait.
-            let _ = report::print(&format!(
-                "{name} is stopping
-"
-            ));
+            // A reader that is gone is no reason not to wait.
+            let _ = report::print(&format!("{name} is stopping\n"));
         }
     };
     let answer = control::stop(order.line()?, array, waiting)?;
     if args.json {
         return report::print_json(&answer);
     }
-    report::print(&format!(
-        "{name} is stopped
-"
-    ))
+    report::print(&format!("{name} is stopped\n"))
 }

@@ -1,9 +1,9 @@
 //! `brindle report`: one file that says how a machine's arrays are, for whoever is asked for help. It holds no data of arrays and no
 //! secret, and neither clients nor serial numbers unless these are asked for.
 
-use brindle_host::Volumes;
 use std::path::Path;
 
+use brindle_host::Volumes;
 use serde::Serialize;
 use serde_json::{Value, json};
 

@@ -1,9 +1,10 @@
 //! The choice among all that was found on devices: the arrays that are to be started, and how long to wait for their
 //! members.
 
-use brindle_host::status::Report;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use brindle_host::status::Report;
 
 use crate::base::path::real;
 use crate::base::runtime;

@@ -57,34 +57,29 @@ impl Health {
 
     fn of_other(status: &OtherStatus) -> u8 {
         let says = |word: &str| status.state.iter().any(|state| state == word);
-        match () {
-            () if says("broken") => Self::UNUSABLE,
-            () if says("degraded") => Self::DEGRADED,
-            () => 0,
+        Self::by_state(says("broken"), says("degraded"))
+    }
+
+    fn by_state(is_broken: bool, is_degraded: bool) -> u8 {
+        match (is_broken, is_degraded) {
+            (true, _) => Self::UNUSABLE,
+            (false, true) => Self::DEGRADED,
+            (false, false) => 0,
         }
     }
 
     fn of_array(status: &ExportStatus) -> u8 {
-        let says = |array: &ArrayStatus, word: &str| array.is(word);
-        let lacks = |array: &ArrayStatus| says(array, "degraded") || says(array, "broken");
-        let own = match () {
-            () if says(&status.array, "broken") => Self::UNUSABLE,
-            () if lacks(&status.array) || status.arrays.iter().any(lacks) => Self::DEGRADED,
-            () => 0,
-        };
+        let lacks = |array: &ArrayStatus| array.is("degraded") || array.is("broken");
+        let is_degraded = lacks(&status.array) || status.arrays.iter().any(lacks);
+        let own = Self::by_state(status.array.is("broken"), is_degraded);
         let errs = status.devices().any(|device| device.read_errors.is_some_and(|errors| errors > 0));
         own | if errs { Self::CORRECTED } else { 0 }
     }
 
     fn of_pool(pool: &PoolFacts) -> u8 {
-        let says = |word: &str| pool.is(word);
-        let own = match () {
-            () if says("broken") => Self::UNUSABLE,
-            () if says("degraded") => Self::DEGRADED,
-            () => 0,
-        };
+        let own = Self::by_state(pool.is("broken"), pool.is("degraded"));
         let errs = pool.devices.iter().any(|device| device.read_errors > 0);
-        let more = [(errs, Self::CORRECTED), (says("damaged"), Self::DAMAGED)];
+        let more = [(errs, Self::CORRECTED), (pool.is("damaged"), Self::DAMAGED)];
         more.into_iter().filter(|(is, _)| *is).fold(own, |all, (_, bit)| all | bit)
     }
 

@@ -105,14 +105,13 @@ pub(crate) fn scrub(args: &Scrub) -> Result<ExitCode, Failure> {
 
 /// The report of the array that is meant.
 fn one(reported: Volumes, server: &str) -> Result<ExportStatus, Failure> {
-    let several = || Failure::Usage(format!("'{server}' serves several arrays: name the one to scrub"));
     let mut all = reported.into_all();
     match (all.pop(), all.is_empty()) {
         (Some(status::Report::Array(status)), true) => Ok(*status),
         (Some(_), true) => {
-            Err(Failure::Usage("a pool is compared with `brindle check`, while nobody serves it".to_owned()))
+            Err(Failure::Usage("a pool is compared with `brindle check`, while it is not served".to_owned()))
         }
-        _ => Err(several()),
+        _ => Err(Failure::Usage(format!("'{server}' serves several arrays: name the one to scrub"))),
     }
 }
 

@@ -1,7 +1,6 @@
 //! The server: its targets and portals, and what it does with each connection.
 
 use core::cell::{Cell, RefCell};
-use core::convert::Infallible;
 use std::rc::Rc;
 
 use brindle_io::sync::{Either, race};
@@ -75,8 +74,8 @@ impl<V: Volume + 'static> Server<V> {
         // A quarter of the memory, so that a command finds room beside others.
         let most = MOST_TRANSFERRED.min(self.shared.config.session.largest_request() / 4);
         let (name, gate) = (spec.identity.target.clone(), Rc::clone(&spec.gate));
-        let make = |offered| Ok::<_, Infallible>(Target::new(&self.shared.io, spec, offered, most));
-        let Ok(()) = self.shared.targets.add(&name, gate, make);
+        let make = |offered| Target::new(&self.shared.io, spec, offered, most);
+        self.shared.targets.add(&name, gate, make);
     }
 
     /// Serves a disk no longer, and ends its sessions. When it returns the volume has been let go.

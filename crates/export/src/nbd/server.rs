@@ -63,7 +63,8 @@ impl<V: Volume + 'static> Server<V> {
         gate: Rc<Gate>,
     ) -> Result<(), AddExportError> {
         self.may_add(name, description)?;
-        self.shared.exports.add(name, gate, |offered| Ok(Export::new(offered, description, volume)))
+        self.shared.exports.offer(name, description, volume, gate);
+        Ok(())
     }
 
     /// Whether an export can be added.

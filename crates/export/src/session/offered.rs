@@ -1,7 +1,6 @@
 //! The exports of a door: under which names it offers volumes, who may use them, and what has been done with them by way of that door.
 
 use core::cell::{Cell, RefCell};
-use core::convert::Infallible;
 use core::ops::Deref;
 use std::rc::Rc;
 
@@ -210,8 +209,7 @@ impl<V: Volume> Export<V> {
 impl<V: Volume> Exports<Export<V>> {
     /// Offers a volume under a name that no other has, behind a gate.
     pub fn offer(&self, name: &str, description: &str, volume: Rc<V>, gate: Rc<Gate>) {
-        let make = |offered| Ok::<_, Infallible>(Export::new(offered, description, volume));
-        let Ok(()) = self.add(name, gate, make);
+        self.add(name, gate, |offered| Export::new(offered, description, volume));
     }
 }
 
@@ -229,21 +227,12 @@ impl<T> Default for Exports<T> {
 }
 
 impl<T: Deref<Target = Offered>> Exports<T> {
-    /// Adds an export under a name that no other has.
-    ///
-    /// # Errors
-    /// The reason why `make` did not make it.
-    pub fn add<E>(
-        &self,
-        name: &str,
-        gate: Rc<Gate>,
-        make: impl FnOnce(Offered) -> Result<T, E>,
-    ) -> Result<(), E> {
+    /// Adds the export that `make` makes of an offer, under a name that no other has.
+    pub fn add(&self, name: &str, gate: Rc<Gate>, make: impl FnOnce(Offered) -> T) {
         let number = self.added.get();
-        let made = make(Offered::new(number, name, gate))?;
         self.added.set(number + 1);
+        let made = make(Offered::new(number, name, gate));
         self.list.borrow_mut().push(Rc::new(made));
-        Ok(())
     }
 
     /// The number of exports that were ever added.

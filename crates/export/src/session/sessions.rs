@@ -257,8 +257,8 @@ impl Sessions {
             self.crowded.set(false);
         }
         let _waits = Waits::among(self);
-        let account = Account::new(&self.io, client, wire);
-        self.finds_place().await.then(|| Seat::take(&self.roster, account))
+        // The account begins with the place: a client that has waited for one has not been silent.
+        self.finds_place().await.then(|| Seat::take(&self.roster, Account::new(&self.io, client, wire)))
     }
 
     /// Whether there comes to be a place for one more connection. If need be, one leaves: the one that has been silent longest of

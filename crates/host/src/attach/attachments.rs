@@ -104,6 +104,15 @@ impl Attachments {
         Ok(Making { of: self, export: export.to_owned() })
     }
 
+    /// Whether a device is there, and is neither being ended nor about to be.
+    pub(crate) fn stays(&self, export: &str, index: u32) -> bool {
+        let is_barred = self.barred.borrow().iter().any(|scope| scope.has(export));
+        let is_it = |one: &Attachment| {
+            one.export == export && matches!(one.progress, Progress::There(own) if own == index)
+        };
+        !is_barred && self.all.borrow().iter().any(is_it)
+    }
+
     /// Begins to end a device.
     ///
     /// # Errors
@@ -238,7 +247,9 @@ mod tests {
         drop(making);
         let one = attachments.make("a").unwrap().done(3);
         assert_eq!(attachments.make("a").err().unwrap(), "it is attached already, as /dev/nbd3");
+        assert!(attachments.stays("a", 3) && !attachments.stays("a", 4));
         let ending = attachments.end(&one).unwrap();
+        assert!(!attachments.stays("a", 3));
         assert_eq!(attachments.end(&one).err().unwrap(), "/dev/nbd3 is being detached");
         drop(ending);
         assert_eq!(attachments.of("a"), Some(one.clone()));

@@ -2,7 +2,7 @@
 
 use brindle_host::status::{ArrayStatus, DeviceStatus, IoStatus, PoolDevice, PoolFacts};
 
-use super::rates::{Count, Pair, READS, WRITES, word};
+use super::rates::{Count, Pair, READ, READS, WRITES, WRITTEN, word};
 use super::style::{Line, Style, wrapped};
 use super::view::{Sort, View};
 use crate::base::units::Bytes;
@@ -17,9 +17,6 @@ const COLUMNS: [(&str, usize); 7] = [
     ("read in", 12),
     ("written in", 12),
 ];
-const READ: Count<IoStatus> = |io| Some(io.bytes_read);
-const WRITTEN: Count<IoStatus> = |io| Some(io.bytes_written);
-
 /// Where the latencies begin.
 const LATENCIES: usize = 5;
 const STATE: usize = 10;

@@ -87,9 +87,7 @@ struct RatedArray<'a> {
 impl<'a> RatedArray<'a> {
     fn of(array: Pair<'a, ArrayStatus>) -> Self {
         let io = |at: usize| array.part(|array| Some(&array.devices.get(at)?.io));
-        let devices = array.now.devices.iter().enumerate();
-        let devices = devices.map(|(at, device)| RatedDevice { device, rates: IoRates::of(io(at)) });
-        Self { array: array.now, devices: devices.collect() }
+        Self { array: array.now, devices: rated(&array.now.devices, io) }
     }
 }
 
@@ -103,9 +101,7 @@ struct RatedPool<'a> {
 impl<'a> RatedPool<'a> {
     fn of(pool: Pair<'a, PoolFacts>) -> Self {
         let io = |at: usize| pool.part(|pool| pool.devices.get(at)?.io.as_ref());
-        let devices = pool.now.devices.iter().enumerate();
-        let devices = devices.map(|(at, device)| RatedDevice { device, rates: IoRates::of(io(at)) });
-        Self { pool: pool.now, devices: devices.collect() }
+        Self { pool: pool.now, devices: rated(&pool.now.devices, io) }
     }
 }
 
@@ -114,6 +110,15 @@ struct RatedDevice<'a, T> {
     #[serde(flatten)]
     device: &'a T,
     rates: IoRates,
+}
+
+/// Devices, each with the rates of the operations that `io` finds by its place.
+fn rated<'a, T>(
+    devices: &'a [T],
+    io: impl Fn(usize) -> Option<Pair<'a, IoStatus>>,
+) -> Vec<RatedDevice<'a, T>> {
+    let devices = devices.iter().enumerate();
+    devices.map(|(at, device)| RatedDevice { device, rates: IoRates::of(io(at)) }).collect()
 }
 
 /// Rates of requests.
@@ -156,8 +161,8 @@ impl IoRates {
         Self {
             reads: io.rate(READS),
             writes: io.rate(WRITES),
-            bytes_read: io.rate(|io| Some(io.bytes_read)),
-            bytes_written: io.rate(|io| Some(io.bytes_written)),
+            bytes_read: io.rate(READ),
+            bytes_written: io.rate(WRITTEN),
             errors: io.rate(|io| Some(io.errors)),
             read_latency: io.latencies(|io| &io.read_latency),
             write_latency: io.latencies(|io| &io.write_latency),
@@ -177,6 +182,8 @@ pub(super) const BYTES_WRITTEN: Count<Report> =
 pub(super) const ERRORS: Count<Report> = |report| served(report, |array| array.errors, |pool| pool.errors);
 pub(super) const READS: Count<IoStatus> = |io| Some(io.reads);
 pub(super) const WRITES: Count<IoStatus> = |io| Some(io.writes);
+pub(super) const READ: Count<IoStatus> = |io| Some(io.bytes_read);
+pub(super) const WRITTEN: Count<IoStatus> = |io| Some(io.bytes_written);
 
 fn served(report: &Report, array: fn(&ExportStatus) -> u64, pool: fn(&PoolStatus) -> u64) -> Option<u64> {
     match report {

@@ -85,11 +85,11 @@ impl<V: Volume + 'static> Connection<V> {
             // These data were not asked for, and those that were may never come.
             command.spoiled.set(Some(Sense::UNSOLICITED));
             command.stop_waiting(true);
-            return self.skip(len + trailing, inbox).await;
+            return self.link.skip(len + trailing, inbox).await;
         }
         let awaits = |command: &Rc<Command>| command.aborted().is_none() && command.awaits_data();
         let Some(command) = found.filter(awaits) else {
-            return self.skip(len + trailing, inbox).await;
+            return self.link.skip(len + trailing, inbox).await;
         };
         let burst = command.burst.get();
         let ends = header.flags() & FINAL != 0;
@@ -98,12 +98,12 @@ impl<V: Volume + 'static> Connection<V> {
         let memory = command.memory.borrow().clone();
         let (true, true, Some(memory)) = (fits && whole, header.word(36) == burst.number, memory) else {
             command.spoiled.set(Some(Sense::DATA_PHASE));
-            self.skip(len + trailing, inbox).await?;
+            self.link.skip(len + trailing, inbox).await?;
             command.stop_waiting(ends);
             return Ok(());
         };
         if command.spoiled.get().is_some() {
-            self.skip(len + trailing, inbox).await?;
+            self.link.skip(len + trailing, inbox).await?;
             command.stop_waiting(ends);
             return Ok(());
         }

@@ -45,7 +45,7 @@ impl<V: Volume + 'static> Connection<V> {
                     }
                 }
                 _ => {
-                    self.skip(header.padded() + self.data_sum(header.data()), inbox).await?;
+                    self.link.skip(header.padded() + self.data_sum(header.data()), inbox).await?;
                     self.link.heard();
                     self.reject(&header, reject::NOT_SUPPORTED);
                 }
@@ -110,16 +110,16 @@ impl<V: Volume + 'static> Connection<V> {
     async fn command(self: &Rc<Self>, header: Header, inbox: &mut Inbox) -> Result<(), End> {
         let all = header.padded() + self.data_sum(header.data());
         if !self.is_next(&header) {
-            return self.skip(all, inbox).await;
+            return self.link.skip(all, inbox).await;
         }
         // An immediate command has no place in the window: one is taken beside a full one.
         if header.is_immediate() && self.open.get() > self.window {
-            self.skip(all, inbox).await?;
+            self.link.skip(all, inbox).await?;
             self.reject(&header, reject::RESOURCES);
             return Ok(());
         }
         if self.target().is_none() {
-            self.skip(all, inbox).await?;
+            self.link.skip(all, inbox).await?;
             self.link.heard();
             self.reject(&header, reject::PROTOCOL);
             return Ok(());
@@ -133,7 +133,7 @@ impl<V: Volume + 'static> Connection<V> {
                 self.immediate(&command, inbox).await?
             }
             _ => {
-                self.skip(all, inbox).await?;
+                self.link.skip(all, inbox).await?;
                 Some(Status::Check(Sense::UNSOLICITED))
             }
         };
@@ -172,14 +172,14 @@ impl<V: Volume + 'static> Connection<V> {
             (command.wants(&action), memory(&action))
         };
         if wanted == 0 {
-            self.skip(len + trailing, inbox).await?;
+            self.link.skip(len + trailing, inbox).await?;
             return Ok(None);
         }
         let ticket = match self.memory.try_admit(&self.link.account, need) {
             Some(ticket) => ticket,
             // Commands of its own may wait for data that only this task can receive.
             None if self.awaiting.get() > 0 => {
-                self.skip(len + trailing, inbox).await?;
+                self.link.skip(len + trailing, inbox).await?;
                 return Ok(Some(Status::Full));
             }
             None => self.memory.admit(&self.link.account, need).await?,
@@ -188,7 +188,7 @@ impl<V: Volume + 'static> Connection<V> {
         let part = ticket.memory().slice(0..taken);
         self.fill(&part, inbox).await?;
         if taken < len {
-            self.skip(len - taken + trailing, inbox).await?;
+            self.link.skip(len - taken + trailing, inbox).await?;
         } else if !self.check_data(&part, trailing, inbox).await? {
             return Ok(Some(Status::Check(Sense::DAMAGED)));
         }
@@ -241,11 +241,6 @@ impl<V: Volume + 'static> Connection<V> {
     pub(super) fn reject(&self, header: &Header, reason: u8) {
         let answer = Header::new(response::REJECT, u32::MAX).byte(2, reason);
         self.replies.push_pdu(answer, header.0.to_vec(), true);
-    }
-
-    /// Drops bytes.
-    pub(super) async fn skip(&self, len: usize, inbox: &mut Inbox) -> Result<(), End> {
-        self.link.skip(len, inbox).await
     }
 
     /// Fills memory from the inbox and then from the socket. The client is waited for already where commands wait for data.

@@ -39,8 +39,9 @@ impl ServedPool {
             Ask::VolumeRename { name, to, .. } => {
                 host.withdraw(&self.export_of(&name)).await;
                 let renamed = pool.rename_volume(&name, &to).await;
-                self.offer(host, if renamed.is_ok() { &to } else { &name })?;
-                Ok(renamed?)
+                let offered = self.offer(host, if renamed.is_ok() { &to } else { &name });
+                renamed?;
+                offered
             }
             Ask::VolumeDestroy { name, force, .. } => self.destroy(host, &name, force).await,
             _ => Ok(()),
@@ -58,10 +59,9 @@ impl ServedPool {
         }
         host.withdraw(&export).await;
         let destroyed = pool.destroy_volume(name).await;
-        if destroyed.is_err() {
-            self.offer(host, name)?;
-        }
-        Ok(destroyed?)
+        let offered = if destroyed.is_err() { self.offer(host, name) } else { Ok(()) };
+        destroyed?;
+        offered
     }
 
     /// Offers a volume to clients, if there is one of that name.
