@@ -373,7 +373,7 @@ impl Service {
     /// Has another take the place of a content, on the same devices: `open` opens it once this one has stopped.
     ///
     /// # Errors
-    /// It has not stopped in time.
+    /// It has not stopped in time, or not well: its devices are closed.
     pub async fn exchange<T>(
         &self,
         content: &Rc<dyn Content>,
@@ -383,8 +383,13 @@ impl Service {
         let _bar = self.end_devices_of(&**content).await?;
         // The server does not end meanwhile, though it may serve nothing else.
         let _leaving = self.leave();
-        self.end(content, patience).await?;
-        Ok(open().await)
+        match self.end(content, patience).await {
+            Ok(()) => Ok(open().await),
+            Err(why) => {
+                self.devices.close(&content.devices(self)).await;
+                Err(why)
+            }
+        }
     }
 
     /// Ends the devices of the kernel that a content's exports are.

@@ -1,6 +1,7 @@
 //! A kind of content that no file of the host or of the program knows: it is served, told of, asked and stopped as all others are.
 
 use std::cell::{Cell, RefCell};
+use std::future::pending;
 use std::rc::Rc;
 
 use brindle_array::Array;
@@ -25,6 +26,21 @@ struct Trial {
     placed: Placed,
     is_degraded: Cell<bool>,
     stopped: Cell<Option<bool>>,
+    /// It has no end.
+    hangs: Cell<bool>,
+}
+
+impl Trial {
+    fn of(array: &Array, devices: &[MemberId]) -> Self {
+        Self {
+            array: array.clone(),
+            devices: devices.to_vec(),
+            placed: Placed::default(),
+            is_degraded: Cell::default(),
+            stopped: Cell::default(),
+            hangs: Cell::default(),
+        }
+    }
 }
 
 impl Content for Trial {
@@ -97,6 +113,9 @@ impl Content for Trial {
     fn stop(self: Rc<Self>, clients: Pending<()>) -> Pending<Result<(), HostError>> {
         Box::pin(async move {
             clients.await;
+            if self.hangs.get() {
+                pending::<()>().await;
+            }
             let stopped = self.array.stop().await;
             self.stopped.set(Some(stopped.is_ok()));
             stopped.map_err(HostError::Stop)
@@ -127,9 +146,7 @@ fn a_kind_that_the_host_does_not_know_is_served_as_all_others_are() {
     let devices = Rc::new(Spare { id: world.ids[0], closed: Rc::clone(&closed) });
     let server = nbd::Server::new(&world.io, nbd::Config { memory: 1 << 20, ..nbd::Config::default() });
     let service = Service::new(&world.io, "host".to_owned(), devices, server.clone().into(), listener);
-    let (stopped, placed) = (Cell::default(), Placed::default());
-    let trial = Trial { array, devices: world.ids.clone(), placed, is_degraded: Cell::new(false), stopped };
-    let content: Rc<dyn Content> = Rc::new(trial);
+    let content: Rc<dyn Content> = Rc::new(Trial::of(&array, &world.ids));
     service.take_in(&content).unwrap();
     let offered: Vec<String> = server.export_stats().into_iter().map(|stats| stats.name).collect();
     assert_eq!(offered, ["t/a", "t/b"]);
@@ -156,14 +173,30 @@ fn a_content_that_is_refused_takes_no_export_from_another() {
     let server = nbd::Server::new(&world.io, nbd::Config { memory: 1 << 20, ..nbd::Config::default() });
     let listener: Listener = Rc::new(|_| {});
     let service = Service::new(&world.io, "host".to_owned(), devices, server.clone().into(), listener);
-    let trial = || -> Rc<dyn Content> {
-        let (array, devices, placed) = (array.clone(), world.ids.clone(), Placed::default());
-        Rc::new(Trial { array, devices, placed, is_degraded: Cell::new(false), stopped: Cell::default() })
-    };
+    let trial = || -> Rc<dyn Content> { Rc::new(Trial::of(&array, &world.ids)) };
     let (first, second) = (trial(), trial());
     service.take_in(&first).unwrap();
     service.take_in(&second).unwrap_err();
     world.io.block_on(service.refuse(&second));
     let offered: Vec<String> = server.export_stats().into_iter().map(|stats| stats.name).collect();
     assert_eq!(offered, ["t/a", "t/b"]);
+}
+
+#[test]
+fn a_content_that_does_not_stop_for_another_has_its_devices_closed() {
+    let world = World::of(&Shape::new(Level::Raid1, 2));
+    let array = world.try_open(world.assembly().unwrap(), patient()).unwrap();
+    let closed = Rc::<RefCell<Vec<MemberId>>>::default();
+    let devices = Rc::new(Spare { id: world.ids[0], closed: Rc::clone(&closed) });
+    let server = nbd::Server::new(&world.io, nbd::Config { memory: 1 << 20, ..nbd::Config::default() });
+    let service = Service::new(&world.io, "host".to_owned(), devices, server.into(), Rc::new(|_| {}));
+    let trial = Trial::of(&array, &world.ids);
+    trial.hangs.set(true);
+    let content: Rc<dyn Content> = Rc::new(trial);
+    service.take_in(&content).unwrap();
+    let other = async || panic!("nothing is opened in the place of one that may write still");
+    let exchanged = world.io.block_on(service.exchange(&content, Duration::from_secs(1), other));
+    assert_eq!(exchanged.unwrap_err().to_string(), HostError::NotStopped("t".to_owned()).to_string());
+    assert!(service.contents().is_empty());
+    assert_eq!(*closed.borrow(), world.ids);
 }
