@@ -28,7 +28,7 @@ use crate::devices::unserved::{Unserved, with_user};
 use crate::devices::world::{self, Through, World};
 use crate::flags::cli::{Daemon, Reload};
 use crate::server::descriptors::Room;
-use crate::server::serve::{self, Gathered, IsMeant, ServeJob, serve_here};
+use crate::server::serve::{self, DaemonJob, Gathered, IsMeant, ServeJob, serve_here};
 use crate::server::settings::{Settings, called};
 pub(crate) use config::config;
 pub(crate) use incremental::incremental;
@@ -55,14 +55,17 @@ pub(crate) fn daemon(args: &Daemon) -> Result<ExitCode, Failure> {
     };
     let job = ServeJob {
         opening: config.opening(Vec::new()),
-        find: Some(&find),
-        takes_over: Some(&is_meant as IsMeant<'_>).filter(|_| args.takeover && !again),
         metrics: config.metrics.clone(),
         search: Through::Never,
         folder: args.runtime.folder(),
         background: false,
         json: args.json,
-        settings: Some((settings, more::take)),
+        daemon: Some(DaemonJob {
+            find: &find,
+            takes_over: Some(&is_meant as IsMeant<'_>).filter(|_| args.takeover && !again),
+            settings,
+            more: more::take,
+        }),
     };
     serve_here(job).map(|()| ExitCode::SUCCESS)
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use brindle_host::mailbox::{self, Receiver, Sender};
 use brindle_host::opening::Opening;
-use brindle_host::{Configured, Content, Host as _, Listener, Placed, Service};
+use brindle_host::{Configured, Content, Host as _, HostError, Listener, Placed, Service};
 use brindle_io::MemberId;
 
 use super::access::Gates;
@@ -127,15 +127,10 @@ impl Intake {
         }
     }
 
-    /// Has a content be served, or stops it.
-    async fn serve(&self, content: Rc<dyn Content>) -> Result<String, Failure> {
-        match self.service.take_in(&content) {
-            Ok(()) => Ok(content.name().to_owned()),
-            Err(why) => {
-                self.service.refuse(&content).await;
-                Err(Failure::Refused(why.to_string()))
-            }
-        }
+    /// Stops a content that is not served, and closes its devices.
+    pub(super) async fn refuse(&self, content: &Rc<dyn Content>, why: &HostError) -> Failure {
+        self.service.refuse(content).await;
+        self.close(&content.devices(&*self.service), Failure::Refused(why.to_string()))
     }
 
     /// Takes a content in, in the place of another if it is to have that.
@@ -158,8 +153,10 @@ impl Intake {
         opening: &Opening,
     ) -> Result<String, Failure> {
         let content = joining.open(name, self, opening).await?;
-        let served = self.serve(Rc::clone(&content)).await;
-        served.map_err(|why| self.close(&content.devices(&*self.service), why))
+        match self.service.take_in(&content) {
+            Ok(()) => Ok(content.name().to_owned()),
+            Err(why) => Err(self.refuse(&content, &why).await),
+        }
     }
 
     /// The first of these names that no content has.

@@ -190,17 +190,23 @@ fn served(folder: &Path, name: &str) -> Vec<Findable> {
 }
 
 /// The daemon that ran before, for the process that has taken over from it.
-pub(super) struct Predecessor {
+pub(super) struct Predecessor<'a> {
     name: String,
+    /// The settings that hold now have it.
+    is_meant: IsMeant<'a>,
     served: Vec<Findable>,
     stream: UnixStream,
     /// When it came with its listeners.
     met: Instant,
 }
 
-impl Predecessor {
+impl<'a> Predecessor<'a> {
     /// Has the daemon of that name stop, and takes its listeners. `None` if none runs.
-    pub(super) fn take_over(folder: &Path, name: &str) -> Result<Option<Self>, Failure> {
+    pub(super) fn take_over(
+        folder: &Path,
+        name: &str,
+        is_meant: IsMeant<'a>,
+    ) -> Result<Option<Self>, Failure> {
         runtime::check_name(name)?;
         let control = runtime::control_socket(folder, name);
         if !control.exists() || uring::is_unclaimed(&control) {
@@ -232,17 +238,16 @@ impl Predecessor {
         if let Some(manager) = handed.manager {
             notify::take_over(manager);
         }
-        Ok(Some(Self { name: name.to_owned(), served, stream, met }))
+        Ok(Some(Self { name: name.to_owned(), is_meant, served, stream, met }))
     }
 
     /// Refuses to go on without something that the old daemon served, and the settings mean still: it serves on then.
     pub(super) fn leaves_nothing(
         &self,
         is_taken: impl Fn(&str) -> bool,
-        is_meant: IsMeant<'_>,
         (configured, unserved): (&[Configured], &Unserved),
     ) -> Result<(), Failure> {
-        let lacks = |before: &&Findable| !is_taken(&before.uuid) && is_meant(before);
+        let lacks = |before: &&Findable| !is_taken(&before.uuid) && (self.is_meant)(before);
         if let Some(Findable { name, uuid, .. }) = self.served.iter().find(lacks) {
             let known = configured.iter().find(|one| one.volume.means(name, uuid));
             let why = unserved.why(uuid).or_else(|| known.map(|one| one.why.clone()));

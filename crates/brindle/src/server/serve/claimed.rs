@@ -1,0 +1,154 @@
+//! A server has its members and its name, listens, and takes the place of its predecessor. No member is written to.
+
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+
+use brindle_format::md::display_uuid;
+use brindle_io::uring::{self, ListenError, SocketFile};
+
+use super::copied_members;
+use super::doors::Entrances;
+use super::kinds::pool;
+use super::looked::{Known, LookedAt, Meant, Seen, ServerPlace};
+use super::metrics::Listening as Scraped;
+use super::places::ListenPlace;
+use super::planned::Ways;
+use super::takeover::Predecessor;
+use super::tls::Certificates;
+use crate::base::failure::Failure;
+use crate::base::runtime;
+use crate::devices::host::Host;
+use crate::server::shutdown::Socket;
+
+/// A server whose members are open and locked, and whose name no other has.
+pub(super) struct Claimed<'a> {
+    host: Host,
+    pools: Vec<Vec<PathBuf>>,
+    predecessor: Option<Predecessor<'a>>,
+    ways: Ways,
+    held: Held,
+    known: Known<'a>,
+}
+
+/// A server on whose sockets clients wait.
+pub(super) struct Listening<'a> {
+    host: Host,
+    pools: Vec<Vec<PathBuf>>,
+    predecessor: Option<Predecessor<'a>>,
+    entrance: Entrance,
+    held: Held,
+    known: Known<'a>,
+}
+
+/// A server that may write to members: it goes on in the place of no other, or that one has heard that it goes on.
+pub(super) struct Alone<'a> {
+    pub(super) host: Host,
+    /// Pools that are to be opened.
+    pub(super) pools: Vec<Vec<PathBuf>>,
+    pub(super) entrance: Entrance,
+    pub(super) left: Left,
+    pub(super) held: Held,
+    pub(super) known: Known<'a>,
+}
+
+/// Devices of the kernel that the exports were before this server started.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Left {
+    /// A daemon that has ended just now has left them.
+    Devices,
+    Nothing,
+}
+
+/// Sockets of exports.
+pub(super) struct Entrance {
+    pub(super) entrances: Entrances,
+    /// Names of those that are in the file system.
+    pub(super) sockets: Vec<Socket>,
+    pub(super) certificates: Option<Certificates>,
+}
+
+/// Sockets that are kept until the end.
+pub(super) struct Held {
+    pub(super) scraped: Scraped,
+    pub(super) listener: UnixListener,
+    /// The name of the control socket in the file system.
+    pub(super) control: SocketFile,
+}
+
+impl<'a> LookedAt<'a> {
+    /// Opens and locks members, and makes the control socket: another server of that name ends here.
+    pub(super) fn claim(self) -> Result<Claimed<'a>, Failure> {
+        let Self { seen, predecessor, ways, known } = self;
+        let (unserved, expected) = (&known.meant.unserved, known.meant.configured.len());
+        let Seen { look, how, wanted, pools, .. } = seen;
+        let host = Host::claim(&look, wanted, how, (unserved, expected))?;
+        drop(look);
+        copied_members::refuse(&known.place.folder, &host, unserved)?;
+        let (listener, control) = listen(&known.place)?;
+        let scraped = known.task.metrics.listen()?;
+        let held = Held { scraped, listener, control };
+        Ok(Claimed { host, pools, predecessor, ways, held, known })
+    }
+}
+
+/// The control socket, and its name in the file system.
+fn listen(ServerPlace { name, folder, .. }: &ServerPlace) -> Result<(UnixListener, SocketFile), Failure> {
+    let _held = runtime::hold(folder);
+    uring::listen_unix(&runtime::control_socket(folder, name), uring::OWNER_ONLY).map_err(|error| match error
+    {
+        ListenError::InUse(path) => Failure::Refused(format!(
+            "a server named '{name}' runs already ({}): stop it, or choose another --name",
+            path.display()
+        )),
+        other => other.into(),
+    })
+}
+
+impl<'a> Claimed<'a> {
+    /// Listens at all addresses: one that is in use is found before a pool is opened, which writes to it.
+    pub(super) fn listen(self) -> Result<Listening<'a>, Failure> {
+        let Self { known, held, ways, predecessor, pools, host } = self;
+        let Ways { mut places, rights, plan, certificates } = ways;
+        if places.is_empty() {
+            let ServerPlace { name, folder, .. } = &known.place;
+            places.push(ListenPlace::Unix(runtime::nbd_socket(folder, name)));
+        }
+        let entrances = Entrances::begin(&host.world.uring, &places, (rights, certificates.is_some()), plan)?;
+        let unix = places.iter().filter_map(|place| match place {
+            ListenPlace::Unix(path) => Some(Socket::new(path)),
+            ListenPlace::Tcp(_) => None,
+        });
+        let entrance = Entrance { entrances, sockets: unix.collect(), certificates };
+        Ok(Listening { host, pools, predecessor, entrance, held, known })
+    }
+}
+
+impl<'a> Listening<'a> {
+    /// Has the predecessor hear that all is ready. It serves on, if this one lacks something that it served.
+    pub(super) fn go_on(self) -> Result<Alone<'a>, Failure> {
+        let Self { known, held, entrance, predecessor, pools, host } = self;
+        let (left, pools) = match predecessor {
+            Some(predecessor) => (Left::Devices, succeed(predecessor, &host, &pools, &known)?),
+            None => (Left::Nothing, pools),
+        };
+        Ok(Alone { host, pools, entrance, left, held, known })
+    }
+}
+
+/// Goes on in the place of a predecessor. Gives the pools that can be opened.
+fn succeed(
+    predecessor: Predecessor<'_>,
+    host: &Host,
+    pools: &[Vec<PathBuf>],
+    known: &Known<'_>,
+) -> Result<Vec<Vec<PathBuf>>, Failure> {
+    let Meant { configured, unserved } = &known.meant;
+    let pools = pool::try_open(&known.task.job.opening, &host.world, pools, unserved)?;
+    let arrays = host.arrays();
+    let arrays = arrays.iter().map(|hosted| display_uuid(hosted.found.assembly.uuid).to_string());
+    let taken: Vec<String> = arrays.chain(pools.iter().map(|members| pool::called(members).1)).collect();
+    let is_taken = |uuid: &str| taken.iter().any(|own| own == uuid);
+    predecessor.leaves_nothing(is_taken, (configured, unserved))?;
+    predecessor.ready()?;
+    Ok(pools)
+}

@@ -1,0 +1,120 @@
+//! Contents are opened and taken in, and clients are answered.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+use brindle_host::opening::{Config, Opening};
+use brindle_host::{Service, mailbox};
+
+use super::access::{self, Gates};
+use super::announce::listener;
+use super::claimed::{Alone, Entrance, Held, Left};
+use super::doors::OpenDoors;
+use super::job::DaemonJob;
+use super::joining::{self, Intake, Joins};
+use super::kinds::{md, pool};
+use super::looked::{Known, Meant, Rules, ServerPlace};
+use super::planned::Task;
+use super::reload::{Admission, Anew};
+use crate::base::failure::Failure;
+use crate::devices::host::Host;
+use crate::devices::ring::Ring;
+use crate::devices::world::World;
+use crate::server::settings::{RunningSettings, Sought};
+use crate::server::shutdown::Socket;
+
+/// A server that has all its contents. Its reactor answers once it is driven.
+pub(super) struct Serving<'a> {
+    pub(super) served: Served,
+    pub(super) anew: Arc<Anew>,
+    pub(super) left: Left,
+    /// All sockets in the file system.
+    pub(super) sockets: Vec<Socket>,
+    pub(super) held: Held,
+    pub(super) place: ServerPlace,
+    pub(super) task: Task<'a>,
+}
+
+/// Ends the world in which contents are served: tasks in it hold the service, and so the world itself.
+pub(super) struct Served {
+    pub(super) service: Rc<Service>,
+    pub(super) world: Rc<World>,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.world.end();
+    }
+}
+
+impl<'a> Alone<'a> {
+    /// Opens pools, which writes to them, takes all contents in, and has the doors answer.
+    pub(super) fn serve(self) -> Result<Serving<'a>, Failure> {
+        let Self { known, held, left, entrance, pools, host } = self;
+        let Known { mut task, meant, rules, place } = known;
+        let Rules { access, only, proofs } = rules;
+        let Entrance { entrances, sockets, certificates } = entrance;
+        let (opening, io) = (&task.job.opening, host.world.io.clone());
+        let opened = pool::open(opening, &host.world, &pools, &meant.unserved)?;
+        let access = access.map(|access| Rc::new(RefCell::new(access)));
+        let is_shared = entrances.has_shared_writers();
+        let gates = Gates { io: io.clone(), access: access.clone(), is_shared };
+        let doors = entrances.open(&io, opening.tuning.for_requests(), opening.exports.max_connections);
+        let arrays = host.arrays();
+        let is_named = opening.own_names || arrays.len() + pools.len() > 1;
+        let (served, intake) = Served::begin(host, (&place, task.job.json), &doors, (gates, is_named));
+        let arrays = arrays.into_iter().map(|hosted| md::content(&hosted, &intake, opening));
+        let pools = opened.into_iter().map(|opened| pool::content(opened, &intake, opening));
+        for content in arrays.chain(pools) {
+            if let Err(why) = served.service.take_in(&content) {
+                let why = io.block_on(intake.refuse(&content, &why));
+                meant.unserved.leave(content.name(), &content.uuid(), why)?;
+            }
+        }
+        let (to, files) = mailbox::mailbox(&io);
+        drop(io.spawn(access::admit(files, access, Rc::clone(&served.service), doors.initiators())));
+        doors.answer(certificates.as_ref());
+        let joins = join(&served, intake, meant);
+        let settings = task.job.daemon.take().map(|daemon| running(daemon, &place, &task.job.opening, joins));
+        let secrets = task.job.opening.exports.iscsi.as_ref().and_then(|iscsi| iscsi.secrets.clone());
+        let (access, bearer) = (task.job.opening.exports.access.clone(), task.metrics.bearer.clone());
+        let reading = Mutex::default();
+        let admission = Admission { certificates, access, only, proofs, secrets, bearer, to, reading };
+        let anew = Anew { admission, settings, looks: AtomicBool::new(false), json: task.job.json };
+        Ok(Serving { served, anew: Arc::new(anew), left, sockets, held, place, task })
+    }
+}
+
+impl Served {
+    /// A server without contents, and the way in for these.
+    fn begin(
+        host: Host,
+        (place, json): (&ServerPlace, bool),
+        doors: &OpenDoors,
+        (gates, is_named): (Gates, bool),
+    ) -> (Self, Intake) {
+        let (world, listener) = (Rc::new(host.into_world()), listener(json));
+        let ring = Rc::new(Ring(Rc::clone(&world)));
+        let service =
+            Service::new(&world.io, place.name.clone(), ring, doors.doors.clone(), Rc::clone(&listener));
+        let served = Self { service: Rc::clone(&service), world: Rc::clone(&world) };
+        (served, Intake { service, world, gates, listener, is_named })
+    }
+}
+
+/// Has contents be taken in that come later.
+fn join(served: &Served, intake: Intake, Meant { configured, unserved }: Meant) -> Joins {
+    let (to, asked) = mailbox::mailbox(&served.world.io);
+    // Whatever comes later has a name of its own.
+    drop(served.world.io.spawn(joining::take_in(asked, Intake { is_named: true, ..intake })));
+    joining::configured(&served.service, to, configured, &unserved)
+}
+
+/// The settings of a daemon, by which contents come later.
+fn running(daemon: DaemonJob<'_>, place: &ServerPlace, opening: &Opening, joins: Joins) -> RunningSettings {
+    let (take, folder) = (daemon.more, place.folder.clone());
+    let more = move |config: &Config, sought: Sought<'_>| take(&joins, config, &folder, sought);
+    daemon.settings.of(&place.folder, &place.name, opening, Box::new(more))
+}
