@@ -318,6 +318,38 @@ fn what_only_states_fios_default_is_taken() {
     }
 }
 
+#[test]
+fn a_default_is_stated_in_fewer_words_or_in_a_unit() {
+    let parsed = |option: &str| {
+        let file = format!("[a]\nrw=randread\n{option}\n");
+        let name = option.split('=').next().unwrap();
+        parse_text(&|_: &str| Ok(file.clone()), name)
+    };
+    for option in [
+        "percentage_random=100",
+        "percentage_random=100,100",
+        "write_hint=none",
+        "rate_min=0",
+        "rate_min=0k,0,0",
+        "latency_window=0ms",
+        "trim_percentage=0%",
+    ] {
+        assert_eq!(parsed(option), Ok(()), "{option}");
+    }
+    for option in [
+        "percentage_random=50",
+        "percentage_random=100,50",
+        "percentage_random=100,100,100,100",
+        "write_hint=short",
+        "rate_min=0,1k",
+        "latency_window=1ms",
+        "disk_util=1,1",
+        "zonesize=k",
+    ] {
+        assert!(parsed(option).is_err(), "{option}");
+    }
+}
+
 fn parse_text(text: &dyn Fn(&str) -> Result<String, String>, name: &str) -> Result<(), String> {
     struct Around<'a>(&'a dyn Fn(&str) -> Result<String, String>);
     impl brindle_lab::job::Surroundings for Around<'_> {
