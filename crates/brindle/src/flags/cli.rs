@@ -52,7 +52,7 @@ pub(crate) use pools::{
     Pool, PoolCommand, PoolCreate, PoolDestroy, PoolReportArgs, Volume, VolumeCommand, VolumeCreate,
     VolumeDestroy, VolumeRename,
 };
-pub(crate) use predicting::{Balance, Calibrate, DrivePort, Simulate, Sweep, Whose};
+pub(crate) use predicting::{Balance, Calibrate, DoorWord, DrivePort, Simulate, Sweep, Whose};
 pub(crate) use reading::{Cat, Examine, Searching};
 pub(crate) use reliability::Reliability;
 pub(crate) use running::{

@@ -2,6 +2,7 @@
 
 mod baselines;
 mod costs;
+mod door;
 mod kernel;
 mod least_io;
 mod processor_cost;
@@ -19,6 +20,7 @@ use brindle_layout::{Geometry, GeometryError};
 use brindle_volume::Volume;
 
 pub use baselines::{Beside, Counted};
+pub use door::Door;
 pub use kernel::{Kernel, NoKernel};
 pub use rows::{Compared, compare};
 pub use spec::{Policies, PredictError, Shape, Spec, job};
@@ -72,7 +74,7 @@ pub struct Predicted {
 /// [`PredictError`]: what can't be.
 pub fn predict(spec: &Spec) -> Result<Predicted, PredictError> {
     let mut predicted = run_on(spec, || Stage::new(spec, spec.members()))?;
-    if spec.policies == Policies::Brindle && predicted.processor >= WHOLE {
+    if matches!(spec.policies, Policies::Brindle(_)) && predicted.processor >= WHOLE {
         let alone = Spec { policies: Policies::DrivesAlone, ..spec.clone() };
         let drives = run_on(&alone, || Stage::new(&alone, alone.members()))?.outcome.mixed().iops();
         let times = drives / predicted.outcome.mixed().iops().max(1e-9);
@@ -230,7 +232,7 @@ pub fn alone(drive: &Drive, job: Job) -> Result<Predicted, PredictError> {
     predict(&Spec {
         drive: drive.clone(),
         shape: None,
-        policies: Policies::Brindle,
+        policies: Policies::Brindle(Door::default()),
         cores: 1,
         by_job: false,
         job,
@@ -250,7 +252,7 @@ impl Spec {
             Policies::LinuxMd(kernel) => {
                 kernel.read_policy(shape.level, shape.layout, self.drive.stations.platter.is_some())
             }
-            Policies::Brindle | Policies::DrivesAlone => ReadPolicy::LeastOutstanding,
+            Policies::Brindle(_) | Policies::DrivesAlone => ReadPolicy::LeastOutstanding,
         }
     }
 }

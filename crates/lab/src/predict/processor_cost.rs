@@ -144,6 +144,7 @@ mod tests {
     use brindle_layout::{Geometry, Layout, Level};
 
     use super::*;
+    use crate::predict::door::Door;
     use crate::predict::spec::Policies;
     use brindle_volume::LoneMember;
 
@@ -155,7 +156,7 @@ mod tests {
         let pool = io.pool(8 << 20);
         let device = LoneMember::new(&io, member, false).unwrap();
         let geometry = Geometry::new(Level::Linear, Layout::None, 0, &[256 << 10]).unwrap();
-        let costs = Costs::new(Policies::Brindle, &geometry);
+        let costs = Costs::new(Policies::Brindle(Door::Tcp), &geometry);
         let volume = Costly::new(device, Processors::new(&io, 2), costs);
         io.block_on(conforms("costly", &io, &pool, &volume));
         io.shutdown();

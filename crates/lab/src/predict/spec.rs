@@ -6,6 +6,7 @@ use brindle_md::OpenError;
 use brindle_md::assembly::AssemblyError;
 use brindle_md::create::CreateError;
 
+use super::door::Door;
 use super::kernel::Kernel;
 use crate::drive::Drive;
 use crate::job::{Job, JobError, Surroundings, parse_words};
@@ -47,8 +48,8 @@ pub struct Shape {
 /// The implementation that runs the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policies {
-    /// This engine.
-    Brindle,
+    /// This engine, to which requests come by a door.
+    Brindle(Door),
     /// This engine on a processor that takes no time: the drives alone decide.
     DrivesAlone,
     /// This engine with md's choice of copies, and md's costs, as of a kernel.

@@ -49,7 +49,33 @@ fn md_is_that_of_a_kernel_and_a_core_is_no_more_than_whole() {
     assert!(ours["drives_carry"].as_f64().expect("a core is the limit") > 10.0, "{ours}");
     let text = program::brindle(words(flags, "--as=brindle")).ok().text();
     assert!(text.contains("one core carries no more: the drives would"), "{text}");
+    assert!(text.contains("as brindle, by NBD over TCP;"), "{text}");
+    assert_eq!((&ours["door"], &usual["door"]), (&"tcp".into(), &Value::Null));
     assert!(program::brindle(words(flags, "--kernel=six")).ended(2).err.contains("no version of Linux"));
+}
+
+#[test]
+fn the_door_by_which_the_load_comes_costs_the_core_time() {
+    let flags = "simulate --members 8 --level 0 --rw randread --bs 4k --iodepth 512 --drive nvme --json";
+    let iops = |door: &str| {
+        let report = program::brindle(words(flags, &format!("--door={door}"))).json();
+        assert_eq!(report["door"], door);
+        report["iops"].as_f64().expect("a number")
+    };
+    let rates = ["tcp", "unix", "iscsi", "in-process"].map(iops);
+    assert!(rates.is_sorted_by(|slower, faster| slower * 1.02 < *faster), "{rates:?}");
+    assert_eq!(program::brindle(words(flags, "--as=brindle")).json()["iops"].as_f64(), Some(rates[0]));
+    for (flags, why) in [
+        (format!("{flags} --as linux-md"), "--door goes with --as brindle"),
+        (
+            flags.replace("--members 8 --level 0", "--members 1 --level none"),
+            "one drive by itself is not served",
+        ),
+    ] {
+        program::brindle(words(&flags, "--door=unix")).refused(2, &[why]);
+    }
+    let text = program::brindle(words(&flags.replace(" --json", ""), "--door=iscsi")).ok().text();
+    assert!(text.contains("as brindle, by iSCSI over TCP;"), "{text}");
 }
 
 #[test]

@@ -100,6 +100,9 @@ pub(crate) struct Simulate {
     /// Implementation whose policies and processor time the array has
     #[arg(long = "as", value_name = "WHO", default_value = "brindle")]
     pub(crate) policies: Whose,
+    /// Way by which the load comes to Brindle: each request takes processor time for it [default: tcp]
+    #[arg(long, value_name = "WAY")]
+    pub(crate) door: Option<DoorWord>,
     /// Linux whose md is meant: its choice of copies and its costs have changed [default: 6.12]
     #[arg(long, value_name = "VERSION", conflicts_with = "read_balance")]
     pub(crate) kernel: Option<Kernel>,
@@ -125,6 +128,19 @@ pub(crate) enum Whose {
     Brindle,
     /// Linux md: its choice of copies, and what it costs
     LinuxMd,
+}
+
+/// The way by which requests come to Brindle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DoorWord {
+    /// The load runs in the same process, as that of `bench` does
+    InProcess,
+    /// NBD over a Unix socket
+    Unix,
+    /// NBD over TCP
+    Tcp,
+    /// iSCSI over TCP
+    Iscsi,
 }
 
 /// How md's RAID 10 chooses.
@@ -204,6 +220,9 @@ pub(crate) struct Sweep {
     /// Implementation whose policies and processor time the arrays have
     #[arg(long = "as", value_name = "WHO", default_value = "brindle", conflicts_with = "destroy")]
     pub(crate) policies: Whose,
+    /// Way by which loads come to Brindle: each request takes processor time for it [default: tcp]
+    #[arg(long, value_name = "WAY", conflicts_with = "destroy")]
+    pub(crate) door: Option<DoorWord>,
     /// Linux whose md is meant: its choice of copies and its costs have changed [default: 6.12]
     #[arg(long, value_name = "VERSION", conflicts_with_all = ["read_balance", "destroy"])]
     pub(crate) kernel: Option<Kernel>,

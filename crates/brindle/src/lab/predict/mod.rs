@@ -5,7 +5,7 @@ pub(crate) mod load;
 mod measured;
 mod output;
 
-use brindle_lab::predict::{self, Kernel, Policies, Shape, Spec, job};
+use brindle_lab::predict::{self, Door, Kernel, Policies, Shape, Spec, job};
 use brindle_lab::sweep::sizes_option;
 use brindle_layout::{Layout, Level};
 
@@ -13,7 +13,7 @@ use crate::base::failure::Failure;
 use crate::base::models::model;
 use crate::base::report;
 use crate::base::units::Bytes;
-use crate::flags::cli::{Balance, Simulate, Whose};
+use crate::flags::cli::{Balance, DoorWord, Simulate, Whose};
 pub(crate) use calibrate::calibrate;
 
 pub(crate) fn simulate(args: &Simulate) -> Result<(), Failure> {
@@ -39,6 +39,10 @@ fn spec(args: &Simulate) -> Result<Spec, Failure> {
     if shape.is_none() && args.bitmap_chunk.is_some() {
         return Err(Failure::Usage("--bitmap-chunk: one drive by itself has no bitmap".to_owned()));
     }
+    if shape.is_none() && args.door.is_some() {
+        return Err(Failure::Usage("--door: one drive by itself is not served".to_owned()));
+    }
+    let policies = policies(args.policies, args.door, args.kernel, args.read_balance)?;
     let job = match &args.jobs {
         Some(file) => load::load(file)?,
         None => job(&words)?,
@@ -47,18 +51,47 @@ fn spec(args: &Simulate) -> Result<Spec, Failure> {
         by_job: args.numjobs.is_some() || job.numjobs > 1,
         drive: model(&args.drive)?,
         shape: shape.map(|shape| Shape { bitmap: args.bitmap_chunk.map(|chunk| chunk.0), ..shape }),
-        policies: policies(args.policies, args.kernel, args.read_balance),
+        policies,
         cores: args.cores,
         job,
     })
 }
 
-/// The implementation: of md that of a kernel, which may also be named by how it chooses copies.
-pub(crate) fn policies(whose: Whose, kernel: Option<Kernel>, balance: Option<Balance>) -> Policies {
+/// The implementation: of Brindle with a door; of md that of a kernel, which may also be named by how it chooses copies.
+pub(crate) fn policies(
+    whose: Whose,
+    door: Option<DoorWord>,
+    kernel: Option<Kernel>,
+    balance: Option<Balance>,
+) -> Result<Policies, Failure> {
     match (whose, balance) {
-        (Whose::Brindle, _) => Policies::Brindle,
-        (Whose::LinuxMd, Some(Balance::Nearest)) => Policies::LinuxMd(Kernel::BEFORE_PENDING),
-        (Whose::LinuxMd, _) => Policies::LinuxMd(kernel.unwrap_or(Kernel::USUAL)),
+        (Whose::Brindle, _) => Ok(Policies::Brindle(door.map_or_else(Door::default, DoorWord::door))),
+        (Whose::LinuxMd, _) if door.is_some() => Err(Failure::Usage(
+            "--door goes with --as brindle; requests to md come from the kernel that runs it".to_owned(),
+        )),
+        (Whose::LinuxMd, Some(Balance::Nearest)) => Ok(Policies::LinuxMd(Kernel::BEFORE_PENDING)),
+        (Whose::LinuxMd, _) => Ok(Policies::LinuxMd(kernel.unwrap_or(Kernel::USUAL))),
+    }
+}
+
+impl DoorWord {
+    fn door(self) -> Door {
+        match self {
+            Self::InProcess => Door::InProcess,
+            Self::Unix => Door::Unix,
+            Self::Tcp => Door::Tcp,
+            Self::Iscsi => Door::Iscsi,
+        }
+    }
+}
+
+/// The word of a door in flags and reports, and what it is for people.
+pub(crate) const fn words_of(door: Door) -> (&'static str, &'static str) {
+    match door {
+        Door::InProcess => ("in-process", "in process"),
+        Door::Unix => ("unix", "by NBD over a Unix socket"),
+        Door::Tcp => ("tcp", "by NBD over TCP"),
+        Door::Iscsi => ("iscsi", "by iSCSI over TCP"),
     }
 }
 

@@ -6,6 +6,8 @@ use brindle_lab::predict::{Policies, Predicted, Spec};
 use brindle_layout::Level;
 use serde_json::{Value, json};
 
+use super::words_of;
+
 /// Percentiles in the report.
 const PERCENTILES: [f64; 7] = [1.0, 10.0, 50.0, 90.0, 99.0, 99.9, 99.99];
 
@@ -18,6 +20,7 @@ pub(super) fn json(spec: &Spec, predicted: &Predicted) -> Value {
     json!({
         "drive": spec.drive.name,
         "as": whose(spec),
+        "door": door(spec).map(|(word, _)| word),
         "kernel": kernel(spec),
         "members": spec.shape.map_or(1, |shape| shape.members),
         "level": spec.shape.map_or("none", |shape| shape.level.name()),
@@ -56,8 +59,7 @@ pub(super) fn text(spec: &Spec, predicted: &Predicted) -> String {
                 "{level} {layout} of {} drives, chunk {}K, as {}",
                 shape.members,
                 shape.chunk >> 10,
-                kernel(spec)
-                    .map_or_else(|| whose(spec).to_owned(), |kernel| format!("{} of {kernel}", whose(spec)))
+                implementation(spec)
             )
         },
     );
@@ -96,7 +98,7 @@ fn beyond(spec: &Spec) -> Vec<String> {
 
 fn whose(spec: &Spec) -> &'static str {
     match spec.policies {
-        Policies::Brindle | Policies::DrivesAlone => "brindle",
+        Policies::Brindle(_) | Policies::DrivesAlone => "brindle",
         Policies::LinuxMd(_) => "linux-md",
     }
 }
@@ -105,7 +107,24 @@ fn whose(spec: &Spec) -> &'static str {
 fn kernel(spec: &Spec) -> Option<String> {
     match spec.policies {
         Policies::LinuxMd(kernel) => Some(format!("Linux {kernel}")),
-        Policies::Brindle | Policies::DrivesAlone => None,
+        Policies::Brindle(_) | Policies::DrivesAlone => None,
+    }
+}
+
+/// The door of an array that Brindle serves.
+fn door(spec: &Spec) -> Option<(&'static str, &'static str)> {
+    match spec.policies {
+        Policies::Brindle(door) => spec.shape.map(|_| words_of(door)),
+        Policies::LinuxMd(_) | Policies::DrivesAlone => None,
+    }
+}
+
+/// The implementation, for people.
+fn implementation(spec: &Spec) -> String {
+    match (door(spec), kernel(spec)) {
+        (Some((_, words)), _) => format!("{}, {words}", whose(spec)),
+        (None, Some(kernel)) => format!("{} of {kernel}", whose(spec)),
+        (None, None) => whose(spec).to_owned(),
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn sweep(args: &Sweep) -> Result<ExitCode, Failure> {
         Runner::Simulated(drive) => Environment {
             title: format!("Sweep of {drive}"),
             facts: report::facts(simulated::facts(args, drive)?),
-            command: simulated::command(args, drive),
+            command: simulated::command(args, drive)?,
         },
         Runner::Measured => Environment {
             title: format!("Sweep of {} members", args.destroy.len()),

@@ -2,7 +2,7 @@
 
 use brindle_lab::drive::to_toml;
 use brindle_lab::points::{Simulating, on_all};
-use brindle_lab::predict::Policies;
+use brindle_lab::predict::{Door, Policies};
 use brindle_lab::sweep::{Finished, Point};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
@@ -11,14 +11,14 @@ use super::points_file::PointsFile;
 use crate::base::failure::Failure;
 use crate::base::models::model;
 use crate::flags::cli::Sweep;
-use crate::lab::predict::policies;
+use crate::lab::predict::{policies, words_of};
 
 /// The parameters that all points have in common: a sweep goes on only with those that it began with.
 pub(super) fn head(args: &Sweep, drive: &str) -> Result<Value, Failure> {
     Ok(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "drive": to_toml(&model(drive)?),
-        "as": whose(args),
+        "as": whose(args)?,
         "cores": args.cores,
     }))
 }
@@ -31,7 +31,7 @@ pub(super) fn run(
     kept: &PointsFile,
     bar: &ProgressBar,
 ) -> Result<Vec<Finished>, Failure> {
-    let policies = policies(args.policies, args.kernel, args.read_balance);
+    let policies = policies_of(args)?;
     let simulating = Simulating::new(policies, args.cores, !super::axes(args)?.numjobs.is_empty());
     on_all(open, |point| {
         let finished = simulating.run(point, model(drive)?, || super::shape(point))?;
@@ -47,21 +47,26 @@ pub(super) fn facts(args: &Sweep, drive: &str) -> Result<Vec<(String, String)>, 
     let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     Ok(vec![
         fact("world", "simulated: the engine in virtual time"),
-        fact("policies", &whose(args)),
+        fact("policies", &whose(args)?),
         fact("drive", &drive.name),
         fact("source of the drive's model", &drive.source),
     ])
 }
 
 /// How each point is run by itself.
-pub(super) fn command(args: &Sweep, drive: &str) -> String {
-    format!("brindle simulate --drive {drive} --as {} --cores {}", whose(args), args.cores)
+pub(super) fn command(args: &Sweep, drive: &str) -> Result<String, Failure> {
+    Ok(format!("brindle simulate --drive {drive} --as {} --cores {}", whose(args)?, args.cores))
+}
+
+fn policies_of(args: &Sweep) -> Result<Policies, Failure> {
+    policies(args.policies, args.door, args.kernel, args.read_balance)
 }
 
 /// The implementation, as flags have it.
-fn whose(args: &Sweep) -> String {
-    match policies(args.policies, args.kernel, args.read_balance) {
+fn whose(args: &Sweep) -> Result<String, Failure> {
+    Ok(match policies_of(args)? {
         Policies::LinuxMd(kernel) => format!("linux-md --kernel {kernel}"),
-        Policies::Brindle | Policies::DrivesAlone => "brindle".to_owned(),
-    }
+        Policies::Brindle(door) if door != Door::default() => format!("brindle --door {}", words_of(door).0),
+        Policies::Brindle(_) | Policies::DrivesAlone => "brindle".to_owned(),
+    })
 }
