@@ -161,14 +161,14 @@ pub(crate) enum Command {
     ///
     /// A server that is killed while clients write leaves redundancy in doubt, as a power cut does: the next one
     /// resyncs the array. Where members of RAID 4, 5 or 6 are missing or not rebuilt yet, nothing tells what the lost
-    /// blocks of half-written stripes held: such an array is exposed. It starts again only with --force, and what it
-    /// then gives of those that were being written may be wrong. After something has been written to it, it is clean
+    /// blocks of half-written stripes held: such an array is exposed. It starts again only with --force, and then
+    /// blocks that were being written may read wrong. After something has been written to it, it is clean
     /// when it is stopped. If nothing has, it stays as it was: a missing member that turns up is used as it is, and
     /// the next start needs --force, too. mdadm marks it clean at once, and rebuilds that member from the others. A
     /// RAID 6 that lacks one member is resynced before it is clean: its P and Q may disagree. The
     /// log says so when the array begins to be served, or becomes so, and `brindle status` as long as it is so.
     Serve(Box<Serve>),
-    /// Find arrays and pools among many devices, and serve those that are this host's
+    /// Find arrays and pools among many devices, and serve this host's
     ///
     /// Each gets a server of its own in the background, as `serve --background` starts it. Arrays are started that have this host's name
     /// in their superblocks, or are named with --array; all else is listed. Members that were there when an array was used last are
@@ -184,9 +184,8 @@ pub(crate) enum Command {
     /// A former member, of an array with a write-intent bitmap, becomes that member again, and is given the writes
     /// that it missed. It becomes a spare, and the reason is told, if its role has been filled since, if it was away
     /// for longer than the bitmap covers, or if the array has another shape now. With --re-add it is refused then.
-    /// Any other device becomes a spare. `missing` with --re-add stands for all former members that can be found:
-    /// those that the array knows or should have, and among the disks and partitions of this machine. A device that
-    /// is found and can't be taken is named, and is no error. A running array that lacks members begins to rebuild
+    /// Any other device becomes a spare. `missing` with --re-add stands for all former members that can be found, by
+    /// the array's own list and among the disks and partitions of this machine. A device that is found and can't be taken is named, and is no error. A running array that lacks members begins to rebuild
     /// them at once; a stopped one when it is served. A device that is in use or too small is refused, and so is one
     /// that belongs to another array or holds a file system or a partition table, without --force.
     Add(Add),
@@ -301,8 +300,8 @@ pub(crate) enum Command {
     /// List the arrays that a number of drives can make, and recommend one
     ///
     /// Lists every sensible configuration of md and of OpenZFS: its room, its random and sequential speed, the
-    /// failures that lose data, the time of a rebuild, and its price. Drops those that do not meet the needs, and
-    /// recommends one of the rest. The formulas and their sources stand in docs/planner.md.
+    /// failures that lose data, the time of a rebuild, and its price. Drops configurations that do not meet the needs,
+    /// and recommends one of the rest. The formulas and their sources stand in docs/planner.md.
     Plan(Box<PlanFlags>),
     /// Attach a running array, or a volume of a pool, as a block device of this machine: /dev/nbdN
     ///
@@ -313,7 +312,7 @@ pub(crate) enum Command {
     Detach(Detach),
     /// Serve all that a file of settings names, as a service does
     ///
-    /// Finds members among the devices of the machine, waits for those that were there when an array was used last, and serves all arrays
+    /// Finds members among the devices of the machine, waits for members that were there when an array was used last, and serves all arrays
     /// and pools in one process. What can't be assembled is reported, and keeps nothing else from being served. SIGHUP or
     /// `brindle reload` reads the file anew. docs/server.md tells how a machine is set up.
     Daemon(Daemon),

@@ -18,7 +18,7 @@ impl Args for JobFlags {
         let engine = Arg::new(ENGINE)
             .long(ENGINE)
             .value_name("ENGINE")
-            .help("fio's engine: of those that have one request in flight, such as psync, that is kept")
+            .help("fio's engine: an engine that has one request in flight, such as psync, keeps it so")
             .action(ArgAction::Append)
             .help_heading("Jobs, in fio's words");
         let taken = taken().map(|name| alone(Arg::new(name).long(name)).hide(true));

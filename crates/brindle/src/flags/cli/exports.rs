@@ -124,6 +124,6 @@ pub(crate) struct Disconnect {
     pub(crate) json: bool,
     /// Name of the array or pool, its UUID or one of its members, or POOL/VOLUME
     pub(crate) array: String,
-    /// An address, `local` for those of Unix sockets, a name of a certificate or a secret, or of an initiator [default: all]
+    /// An address, `local` for clients of Unix sockets, a name of a certificate or a secret, or of an initiator [default: all]
     pub(crate) client: Option<String>,
 }

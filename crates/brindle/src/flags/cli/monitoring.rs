@@ -11,7 +11,7 @@ use crate::base::units::Span;
 /// Flags of `brindle monitor`.
 #[derive(Debug, Args)]
 pub(crate) struct Monitor {
-    /// Watch all arrays: those of running servers, and the kernel's
+    /// Watch all arrays: of running servers, and the kernel's
     #[arg(long, short = 's', required_unless_present = "arrays", conflicts_with = "arrays")]
     pub(crate) scan: bool,
     /// Look once, report problems, and end

@@ -72,7 +72,7 @@ pub(crate) struct Drives {
     pub(crate) and: Option<String>,
 }
 
-/// Requirements of the array. If no configuration meets them, those that exclude each other are named.
+/// Requirements of the array. If no configuration meets them, requirements that exclude each other are named.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Needs")]
 pub(crate) struct Needs {

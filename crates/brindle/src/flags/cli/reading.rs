@@ -10,7 +10,7 @@ use crate::base::units::Bytes;
 /// Flags of `brindle examine`.
 #[derive(Debug, Args)]
 pub(crate) struct Examine {
-    /// Look through all of each device for members that end before it does, as those that were copied onto a larger disk, or whose
+    /// Look through all of each device for members that end before it does, as a member does that was copied onto a larger disk, or whose
     /// partition is in no table any more. Without it that is done only where nothing else is found on a device of 1 GiB at most
     #[arg(long)]
     pub(crate) search: bool,
