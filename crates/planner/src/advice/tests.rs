@@ -244,3 +244,38 @@ fn a_chunk_is_changed_only_for_a_tenth_more() {
     let command = of(111.0).command.unwrap();
     assert!(command.contains("--chunk=128") && command.contains("/dev/md0"), "{command}");
 }
+
+/// Drives that read so many MiB a second.
+struct Reading(f64);
+
+impl Simulator for Reading {
+    fn name(&self) -> &str {
+        "modelled"
+    }
+
+    fn named_flash(&self) -> Option<bool> {
+        None
+    }
+
+    fn predict(&self, _: On, with: String, _: Load) -> Result<Prediction, String> {
+        Ok(Prediction { with, chunk: None, iops: self.0, mb_s: self.0 })
+    }
+}
+
+#[test]
+fn a_bitmap_is_advised_where_a_resync_takes_long_enough_to_be_saved() {
+    let facts = Facts { bitmap: Bitmap::None, ..well() };
+    let bitmap = |speed: f64| {
+        let findings = advise(&facts, Chunks::NoLoad, Some(&Reading(speed)));
+        findings.into_iter().find(|finding| finding.topic == "bitmap").unwrap()
+    };
+    // 1 TiB.
+    for (speed, words) in [(100.0, "instead of 2.9 hours,"), (1000.0, "instead of 17 minutes,")] {
+        let slow = bitmap(speed);
+        assert_eq!(slow.verdict, Verdict::Change);
+        assert!(slow.expected.as_ref().unwrap().contains(words), "{slow:?}");
+    }
+    let fast = bitmap(20_000.0);
+    assert_eq!((fast.verdict, fast.command), (Verdict::Fine, None));
+    assert!(fast.advice.contains("in 52 seconds"), "{}", fast.advice);
+}

@@ -13,6 +13,8 @@ const ROWS: u64 = 16;
 const CACHE: (u64, u64) = (1024, 16384);
 /// Component bytes above which mdadm makes a bitmap by itself.
 const LARGE: u64 = 100 << 30;
+/// A resync of fewer seconds is not worth the writes of a bitmap.
+const SHORT: f64 = 60.0;
 /// Bits for less than this cost more writes than they save in a resync.
 const SMALL_BIT: u64 = 4 << 20;
 /// The bitmap chunk that mdadm chooses for most arrays.
@@ -188,11 +190,18 @@ fn bitmap(facts: &Facts, md: Option<&Md>, simulator: Option<&dyn Simulator>) -> 
             Finding::fine("bitmap", "none", why)
         }
         Bitmap::None => {
+            let saved = match resync(facts, simulator) {
+                Ok((seconds, _)) if seconds < SHORT => {
+                    let why =
+                        format!("a resync after a crash goes over all of the array in {seconds:.0} seconds");
+                    return Finding::fine("bitmap", "none", why);
+                }
+                Ok((_, saved)) | Err(saved) => saved,
+            };
             let command =
                 format!("mdadm --grow --bitmap=internal {name}   # or brindle grow --bitmap internal");
             let why = "a crash while it is written to costs a resync of all of it";
-            let (saved, finding) =
-                (resync_saved(facts, simulator), change(None, "none".to_owned(), why, command));
+            let finding = change(None, "none".to_owned(), why, command);
             let expected = match &finding.expected {
                 Some(writes) if simulator.is_some() => format!("{saved}; {writes}"),
                 _ => saved,
@@ -218,22 +227,27 @@ fn bitmap(facts: &Facts, md: Option<&Md>, simulator: Option<&dyn Simulator>) -> 
     }
 }
 
-/// A resync reads and writes members from end to end, as fast as a drive reads.
-fn resync_saved(facts: &Facts, simulator: Option<&dyn Simulator>) -> String {
+/// The time of a resync in seconds, and what a bitmap saves of it. A resync reads and writes members from end to end, as fast as a drive reads.
+fn resync(facts: &Facts, simulator: Option<&dyn Simulator>) -> Result<(f64, String), String> {
     let size = Size(facts.component);
     let Some(simulator) = simulator else {
-        return format!("{NO_MODEL}; a resync of {size} of each member is saved");
+        return Err(format!("{NO_MODEL}; a resync of {size} of each member is saved"));
     };
     let reads = load(&[("rw", "read"), ("bs", "1m"), ("iodepth", "4")]);
-    match simulator.drive("sequential reads".to_owned(), reads) {
-        Ok(speed) => format!(
-            "after a crash seconds instead of {:.1} hours, in which {size} of each member are read at {:.1} MiB/s of {} drives",
-            facts.component as f64 / 1_048_576.0 / speed.mb_s / 3600.0,
-            speed.mb_s,
-            simulator.name()
-        ),
-        Err(why) => format!("not predicted: {why}; a resync of {size} of each member is saved"),
-    }
+    let speed = simulator.drive("sequential reads".to_owned(), reads);
+    let speed =
+        speed.map_err(|why| format!("not predicted: {why}; a resync of {size} of each member is saved"))?;
+    let seconds = facts.component as f64 / 1_048_576.0 / speed.mb_s;
+    let long = match seconds < 2.0 * 3600.0 {
+        true => format!("{:.0} minutes", seconds / 60.0),
+        false => format!("{:.1} hours", seconds / 3600.0),
+    };
+    let words = format!(
+        "after a crash seconds instead of {long}, in which {size} of each member are read at {:.1} MiB/s of {} drives",
+        speed.mb_s,
+        simulator.name()
+    );
+    Ok((seconds, words))
 }
 
 /// When the last check was, nobody keeps; what it found, md does while it runs.
