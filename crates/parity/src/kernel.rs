@@ -1,6 +1,6 @@
 //! The public face: checks lengths once, then calls a pass of the chosen instruction set.
 
-use crate::pass::Operands;
+use crate::pass::{DIFFERENCE, Operands};
 use crate::solve;
 use crate::{MAX_SLOTS, gf};
 
@@ -14,6 +14,9 @@ pub(crate) struct Passes {
     pub(crate) q: Run,
     pub(crate) pq: Run,
     pub(crate) pqr: Run,
+    pub(crate) verify_p: Run,
+    pub(crate) verify_q: Run,
+    pub(crate) verify_pq: Run,
     pub(crate) update_p: Run,
     pub(crate) update_q: Run,
     pub(crate) update_pq: Run,
@@ -32,6 +35,9 @@ macro_rules! passes {
             q: $($run)+::<$crate::pass::Generate<false, true, false>>,
             pq: $($run)+::<$crate::pass::Generate<true, true, false>>,
             pqr: $($run)+::<$crate::pass::Generate<true, true, true>>,
+            verify_p: $($run)+::<$crate::pass::Verify<true, false>>,
+            verify_q: $($run)+::<$crate::pass::Verify<false, true>>,
+            verify_pq: $($run)+::<$crate::pass::Verify<true, true>>,
             update_p: $($run)+::<$crate::pass::Update<true, false>>,
             update_q: $($run)+::<$crate::pass::Update<false, true>>,
             update_pq: $($run)+::<$crate::pass::Update<true, true>>,
@@ -138,6 +144,23 @@ impl Kernel {
     pub fn pqr(&self, slots: &[&[u8]], p: &mut [u8], q: &mut [u8], r: &mut [u8]) {
         check_coefficients(slots.len());
         self.generate(self.passes.pqr, slots, [p, q, r]);
+    }
+
+    /// Whether `p` is the XOR of all sources. Nothing is stored.
+    pub fn verify_p(&self, sources: &[&[u8]], p: &[u8]) -> bool {
+        self.verify(self.passes.verify_p, sources, [p, p])
+    }
+
+    /// Whether `p` and `q` are those of the data in `slots`. Nothing is stored.
+    pub fn verify_pq(&self, slots: &[&[u8]], p: &[u8], q: &[u8]) -> bool {
+        check_coefficients(slots.len());
+        self.verify(self.passes.verify_pq, slots, [p, q])
+    }
+
+    /// Whether `q` is that of the data in `slots`, in a row whose P is lost. Nothing is stored.
+    pub fn verify_q(&self, slots: &[&[u8]], q: &[u8]) -> bool {
+        check_coefficients(slots.len());
+        self.verify(self.passes.verify_q, slots, [q, q])
     }
 
     /// Adds 2^`slot` times `src` to `dst`: brings Q up to date with a change of the data in `slot`.
@@ -256,6 +279,19 @@ impl Kernel {
         // have `len` bytes (slots: or none), checked above; outputs are borrowed mutably, so they
         // overlap nothing.
         unsafe { run(&Operands { slots, out: pointers(out), len, ..UNUSED }) }
+    }
+
+    #[track_caller]
+    fn verify(&self, run: Run, slots: &[&[u8]], [p, q]: [&[u8]; 2]) -> bool {
+        let len = p.len();
+        check_slots(slots, len);
+        check_len("a parity", len, q);
+        let mut difference = [0; DIFFERENCE];
+        let parity = [p.as_ptr(), q.as_ptr(), UNUSED.parity[0]];
+        // SAFETY: the CPU has the instructions, for no other kernel is ever handed out. Slots (unless they have none) and
+        // parities have `len` bytes, checked above; the output is of this call alone, and as long as the pass wants.
+        unsafe { run(&Operands { slots, parity, out: pointers([&mut difference]), len, ..UNUSED }) };
+        difference == [0; DIFFERENCE]
     }
 
     #[track_caller]

@@ -28,6 +28,11 @@ impl Simd for Neon {
         unsafe { veorq_u8(a, b) }
     }
     #[inline(always)]
+    fn or(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t {
+        // SAFETY: the token proves NEON.
+        unsafe { vorrq_u8(a, b) }
+    }
+    #[inline(always)]
     fn double_xor(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t {
         // SAFETY: the token proves NEON.
         unsafe {

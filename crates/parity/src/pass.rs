@@ -150,6 +150,12 @@ fn add<S: Simd, const N: usize>(simd: S, sum: &mut [S::Vector; N], data: [S::Vec
     }
 }
 
+/// The bits that are set in `a` or in any vector of `group`.
+#[inline(always)]
+fn any<S: Simd, const N: usize>(simd: S, a: S::Vector, group: [S::Vector; N]) -> S::Vector {
+    group.into_iter().fold(a, |a, vector| simd.or(a, vector))
+}
+
 #[inline(always)]
 fn times<S: Simd, const N: usize>(simd: S, mut a: [S::Vector; N], factor: S::Factor) -> [S::Vector; N] {
     for a in &mut a {
@@ -314,6 +320,48 @@ impl<const P: bool, const Q: bool, const R: bool> Pass for Generate<P, Q, R> {
                 }
             }
         })
+    }
+}
+
+/// Bytes of the block in which a [`Verify`] leaves what differs: a vector of the widest instruction set.
+pub(crate) const DIFFERENCE: usize = 64;
+
+/// Compares the sums of all slots that are asked for with P and Q of `Operands::parity`, and stores neither. Output 0 has
+/// [`DIFFERENCE`] bytes, whatever `len` is; bits of it are set where any of the compared bytes differ.
+pub(crate) struct Verify<const P: bool, const Q: bool>;
+
+impl<const P: bool, const Q: bool> Pass for Verify<P, Q> {
+    #[inline(always)]
+    unsafe fn span<S: Simd, const N: usize>(simd: S, job: &Operands<'_>, from: usize) -> usize {
+        const { assert!(S::BYTES <= DIFFERENCE, "the difference of a vector has room") };
+        let start = start(simd, job.slots.len());
+        let mut differences = simd.zero();
+        let end = steps!(job, from, at, {
+            // SAFETY: a whole step is left at `at` in every block.
+            unsafe {
+                let mut sums = match Q {
+                    true => sum::<S, N, P, Q, false>(simd, job.slots, at, start),
+                    false => {
+                        let p = total::<S, N>(simd, job.slots, at);
+                        Sums { p, q: p, r: p }
+                    }
+                };
+                if P {
+                    add(simd, &mut sums.p, load::<S, N>(simd, job.parity[0].add(at)));
+                    differences = any(simd, differences, sums.p);
+                }
+                if Q {
+                    add(simd, &mut sums.q, load::<S, N>(simd, job.parity[1].add(at)));
+                    differences = any(simd, differences, sums.q);
+                }
+            }
+        });
+        // SAFETY: the block has room for a vector, and was written before.
+        unsafe {
+            let before = simd.load(job.out[0]);
+            simd.store(job.out[0], simd.or(before, differences));
+        }
+        end
     }
 }
 

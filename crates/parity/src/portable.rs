@@ -29,6 +29,13 @@ impl Simd for Words {
         a
     }
     #[inline(always)]
+    fn or(self, mut a: Self::Vector, b: Self::Vector) -> Self::Vector {
+        for (a, b) in a.iter_mut().zip(b) {
+            *a |= b;
+        }
+        a
+    }
+    #[inline(always)]
     fn double_xor(self, mut a: Self::Vector, b: Self::Vector) -> Self::Vector {
         for (a, b) in a.iter_mut().zip(b) {
             *a = Word.double_xor(*a, b);

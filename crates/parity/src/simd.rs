@@ -19,6 +19,7 @@ pub(crate) trait Simd: Copy {
 
     fn zero(self) -> Self::Vector;
     fn xor(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    fn or(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
     /// The value from which a sum of Horner's rule starts, so that it is right after as many doublings. Other than
     /// zero only where a doubling is cheaper if it adds a constant.
     #[inline(always)]
@@ -79,6 +80,10 @@ impl Simd for Word {
         a ^ b
     }
     #[inline(always)]
+    fn or(self, a: u32, b: u32) -> u32 {
+        a | b
+    }
+    #[inline(always)]
     fn double_xor(self, a: u32, b: u32) -> u32 {
         double(a) ^ b
     }
@@ -129,6 +134,10 @@ impl Simd for Byte {
     #[inline(always)]
     fn xor(self, a: u8, b: u8) -> u8 {
         a ^ b
+    }
+    #[inline(always)]
+    fn or(self, a: u8, b: u8) -> u8 {
+        a | b
     }
     #[inline(always)]
     fn double_xor(self, a: u8, b: u8) -> u8 {

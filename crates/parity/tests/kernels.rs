@@ -128,6 +128,32 @@ fn check_generate(kernel: &Kernel, row: &Row, misalignment: [usize; 3]) {
     assert!(a.checked() == p && b.checked() == q && c.checked() == r, "{}", named("pqr"));
 }
 
+/// Verifying accepts the parities of the reference, and neither with a bit of theirs changed at one of `places`.
+#[track_caller]
+fn check_verify(kernel: &Kernel, row: &Row, misalignment: [usize; 2], places: &[usize]) {
+    let slots = row.slots(&[]);
+    let named = |call: &str| format!("{} {call}: {} slots of {}", kernel.name(), slots.len(), row.len);
+    let [mut p, mut q] = out(row.len, misalignment);
+    p.get_mut().copy_from_slice(&row.parity[0]);
+    q.get_mut().copy_from_slice(&row.parity[1]);
+    let has_q = slots.len() <= 255;
+    assert!(kernel.verify_p(&slots, p.get()), "{}", named("verify_p"));
+    assert!(!has_q || kernel.verify_q(&slots, q.get()), "{}", named("verify_q"));
+    assert!(!has_q || kernel.verify_pq(&slots, p.get(), q.get()), "{}", named("verify_pq"));
+    for &at in places.iter().filter(|at| **at < row.len) {
+        let bit = 1 << (at % 8);
+        p.get_mut()[at] ^= bit;
+        assert!(!kernel.verify_p(&slots, p.get()), "{} {at}", named("verify_p"));
+        assert!(!has_q || !kernel.verify_pq(&slots, p.get(), q.get()), "{} {at} of P", named("verify_pq"));
+        p.get_mut()[at] ^= bit;
+        q.get_mut()[at] ^= bit;
+        assert!(!has_q || !kernel.verify_q(&slots, q.get()), "{} {at}", named("verify_q"));
+        assert!(!has_q || !kernel.verify_pq(&slots, p.get(), q.get()), "{} {at} of Q", named("verify_pq"));
+        q.get_mut()[at] ^= bit;
+    }
+    assert!(p.checked() == row.parity[0] && q.checked() == row.parity[1], "{}", named("verify"));
+}
+
 /// Every loss of one or two members of data, P and Q is made good.
 #[track_caller]
 fn check_recover(kernel: &Kernel, row: &Row) {
@@ -257,6 +283,30 @@ fn parity_of_every_length_and_alignment() {
 }
 
 #[test]
+fn verifying_every_slot_count() {
+    let tables = Tables::new();
+    for slots in (0..=32).chain([255, 384]) {
+        for holes in [0, 3] {
+            let row = Row::new(&tables, slots, 777, 13, holes);
+            available().for_each(|kernel| check_verify(kernel, &row, [1, 2], &[0, 255, 256, 511, 770, 776]));
+        }
+    }
+}
+
+#[test]
+fn verifying_sees_each_byte_of_every_length() {
+    let tables = Tables::new();
+    for &len in LENGTHS {
+        // Few and many sources are taken in groups of different widths.
+        for slots in [1, 3, 5] {
+            let row = Row::new(&tables, slots, len, 7, 0);
+            let places: Vec<_> = (0..len).collect();
+            available().for_each(|kernel| check_verify(kernel, &row, [0, 3], &places));
+        }
+    }
+}
+
+#[test]
 fn empty_slots_anywhere() {
     let tables = Tables::new();
     for pattern in 0..64 {
@@ -265,6 +315,7 @@ fn empty_slots_anywhere() {
         row.parity = row.reference(&tables);
         for kernel in available() {
             check_generate(kernel, &row, [0; 3]);
+            check_verify(kernel, &row, [0; 2], &[0, 320]);
             check_recover(kernel, &row);
         }
     }
@@ -396,6 +447,12 @@ mod misuse {
     #[should_panic(expected = "a parity has 3 bytes where 4 are needed")]
     fn a_short_parity() {
         kernel().recover_one_from_q(&[&[], &[0; 4]], 0, &[0; 3], &mut [0; 4]);
+    }
+
+    #[test]
+    #[should_panic(expected = "a parity has 3 bytes where 4 are needed")]
+    fn parities_of_two_lengths() {
+        kernel().verify_pq(&[&[0; 4]], &[0; 4], &[0; 3]);
     }
 
     #[test]

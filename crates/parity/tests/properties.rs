@@ -68,6 +68,38 @@ proptest! {
         }
     }
 
+    /// Verifying tells what the reference tells, of parities with any bytes changed and of data that changed since.
+    #[test]
+    fn verifying_is_comparing_with_the_reference(
+        shape in shape(1..24),
+        spoils in vec((0..3usize, any::<prop::sample::Index>(), any::<u8>()), 0..3),
+    ) {
+        let tables = Tables::new();
+        let mut data = shape.data();
+        let parity = |data: &[Vec<u8>], step: usize| -> Vec<u8> {
+            let slots = shape.slots(data, &[]);
+            (0..shape.len).map(|at| tables.parity(&slots, step, at)).collect()
+        };
+        let mut stored = [parity(&data, 0), parity(&data, 1)];
+        for (which, pick, change) in &spoils {
+            let block = match *which {
+                2 => &mut data[pick.index(shape.slots.len())],
+                which => &mut stored[which],
+            };
+            if !block.is_empty() {
+                let at = pick.index(block.len());
+                block[at] ^= change;
+            }
+        }
+        let [p, q] = [parity(&data, 0) == stored[0], parity(&data, 1) == stored[1]];
+        let slots = shape.slots(&data, &[]);
+        for kernel in available() {
+            prop_assert_eq!(kernel.verify_p(&slots, &stored[0]), p, "{}", kernel.name());
+            prop_assert_eq!(kernel.verify_q(&slots, &stored[1]), q, "{}", kernel.name());
+            prop_assert_eq!(kernel.verify_pq(&slots, &stored[0], &stored[1]), p && q, "{}", kernel.name());
+        }
+    }
+
     #[test]
     fn what_is_lost_comes_back(
         shape in shape(3..40),

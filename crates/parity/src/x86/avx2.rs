@@ -28,6 +28,11 @@ impl Simd for Avx2 {
         unsafe { _mm256_xor_si256(a, b) }
     }
     #[inline(always)]
+    fn or(self, a: __m256i, b: __m256i) -> __m256i {
+        // SAFETY: the token proves AVX2.
+        unsafe { _mm256_or_si256(a, b) }
+    }
+    #[inline(always)]
     fn start(self, doublings: usize) -> __m256i {
         // SAFETY: the token proves AVX2.
         unsafe { _mm256_set1_epi8(gf::start(doublings) as i8) }

@@ -30,6 +30,11 @@ impl Simd for Avx2Gfni {
         unsafe { _mm256_xor_si256(a, b) }
     }
     #[inline(always)]
+    fn or(self, a: __m256i, b: __m256i) -> __m256i {
+        // SAFETY: the token proves AVX2.
+        unsafe { _mm256_or_si256(a, b) }
+    }
+    #[inline(always)]
     fn double_xor(self, a: __m256i, b: __m256i) -> __m256i {
         self.xor(self.times(a, self.factor(2)), b)
     }

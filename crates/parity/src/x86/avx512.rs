@@ -31,6 +31,11 @@ impl Simd for Avx512 {
         unsafe { _mm512_xor_si512(a, b) }
     }
     #[inline(always)]
+    fn or(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the token proves AVX-512.
+        unsafe { _mm512_or_si512(a, b) }
+    }
+    #[inline(always)]
     fn start(self, doublings: usize) -> __m512i {
         // SAFETY: the token proves AVX-512.
         unsafe { _mm512_set1_epi8(gf::start(doublings) as i8) }

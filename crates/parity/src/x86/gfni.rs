@@ -30,6 +30,11 @@ impl Simd for Gfni {
         unsafe { _mm512_xor_si512(a, b) }
     }
     #[inline(always)]
+    fn or(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the token proves AVX-512.
+        unsafe { _mm512_or_si512(a, b) }
+    }
+    #[inline(always)]
     fn double_xor(self, a: __m512i, b: __m512i) -> __m512i {
         self.xor(self.times(a, self.factor(2)), b)
     }
