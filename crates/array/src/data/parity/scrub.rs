@@ -1,5 +1,7 @@
 //! Compares parity with the data, and corrects it.
 
+use core::ops::Range;
+
 use brindle_io::OpError;
 use brindle_layout::{ParityRows, Row};
 use brindle_members::door::MemberOps;
@@ -11,15 +13,16 @@ use super::bad::Bad;
 use super::load::LoadError;
 use super::locate::locate;
 use super::mend::STEP;
-use super::solve::generate_part;
-use super::window::{Planes, RowWindow};
+use super::solve::{agrees, generate_part};
+use super::window::{Blocks, Planes, RowWindow};
 use super::{PAGE, Parity, data_roles};
 use crate::data::mend::ReadFailures;
 use crate::data::report::{BadPlace, Mismatch, MismatchKind, SyncMode, SyncReport};
 use crate::row_log::Change;
 
-/// Bytes of parity that are computed before they are compared: they stay in the processor's first cache.
-const STRIP: u64 = 4 * PAGE;
+/// Bytes of each block that are compared at a time, and of parity that are computed where they differ: those stay in the
+/// processor's first cache.
+const STRIP: usize = 4 * PAGE as usize;
 
 impl Parity {
     /// Bytes of scratch that a window of a scrub may take: it prefers few large reads.
@@ -199,6 +202,32 @@ impl Parity {
         Ok(left)
     }
 
+    /// The pages of a row in which P or Q, as far as there, differ from those of the data, which the planes of `into` have then.
+    ///
+    /// Bytes that agree are not written anywhere. Behind some that don't, others are likely: those are computed at once.
+    fn differing(
+        &self,
+        roles: &Row,
+        blocks: &mut Blocks<'_>,
+        there: (Option<u16>, Option<u16>),
+        into: (Option<u16>, Option<u16>),
+    ) -> Vec<Range<usize>> {
+        let (mut pages, mut differed) = (Vec::new(), false);
+        let pairs = || [there.0.zip(into.0), there.1.zip(into.1)].into_iter().flatten();
+        for strip in pieces_of(0..blocks.first().map_or(0, |block| block.len()), STRIP) {
+            if !differed && agrees(self.kernel, roles, blocks, there, strip.clone()) {
+                continue;
+            }
+            generate_part(self.kernel, roles, blocks, into, strip.clone());
+            let before = pages.len();
+            let is_bad =
+                |page: &Range<usize>| pairs().any(|(role, plane)| differs(blocks, role, plane, page));
+            pages.extend(pieces_of(strip, PAGE as usize).filter(is_bad));
+            differed = pages.len() > before;
+        }
+        pages
+    }
+
     /// Counts mismatches of the members whose planes are `there`, by row and role; gives the writes that bring it in
     /// sync as
     /// `mode` has it, and adds the rows that are in sync then to `whole`.
@@ -230,24 +259,12 @@ impl Parity {
                 && data_roles(&roles).all(|role| self.readable_in(row, role).is_some())
                 && self.is_in_sync(row, &window.cols);
             let mut left = 0;
-            for at in (0..window.width()).step_by(PAGE as usize) {
-                if at.is_multiple_of(STRIP) {
-                    let strip = at as usize..(at + STRIP).min(window.width()) as usize;
-                    generate_part(self.kernel, &roles, &mut blocks, into, strip);
-                }
-                let page = at as usize..(at + PAGE).min(window.width()) as usize;
-                let differs = |role: Option<u16>, computed: u16| {
-                    role.filter(|&role| {
-                        blocks[usize::from(role)][page.clone()] != blocks[usize::from(computed)][page.clone()]
-                    })
-                };
+            for page in self.differing(&roles, &mut blocks, (p, q), into) {
+                let at = page.start as u64;
                 let bad = [
-                    (differs(p, computed.0), computed.0, MismatchKind::P),
-                    (differs(q, computed.1), computed.1, MismatchKind::Q),
+                    (p.filter(|&p| differs(&blocks, p, computed.0, &page)), computed.0, MismatchKind::P),
+                    (q.filter(|&q| differs(&blocks, q, computed.1, &page)), computed.1, MismatchKind::Q),
                 ];
-                if bad.iter().all(|(role, ..)| role.is_none()) {
-                    continue;
-                }
                 let sectors = page.len().div_ceil(512) as u64;
                 report.mismatch_sectors += sectors;
                 let offset = window.offset(&self.map, row);
@@ -285,6 +302,17 @@ impl Parity {
         }
         group
     }
+}
+
+/// A range in pieces of so many bytes, of which the last may be shorter.
+fn pieces_of(range: Range<usize>, len: usize) -> impl Iterator<Item = Range<usize>> {
+    let end = range.end;
+    range.step_by(len).map(move |at| at..(at + len).min(end))
+}
+
+/// Whether a role's block differs from the one computed for it.
+fn differs(blocks: &Blocks<'_>, role: u16, computed: u16, page: &Range<usize>) -> bool {
+    blocks[usize::from(role)][page.clone()] != blocks[usize::from(computed)][page.clone()]
 }
 
 /// Names the places of a window of one row that hinder its comparison, and counts the window as not compared.

@@ -84,6 +84,13 @@ pub(super) fn slots<'a>(row: &Row, blocks: &'a Blocks<'_>) -> Slots<'a> {
     slots
 }
 
+/// Some bytes of each of them.
+fn slots_in<'a>(row: &Row, blocks: &'a Blocks<'_>, part: &Range<usize>) -> Slots<'a> {
+    let mut slots = slots(row, blocks);
+    slots.iter_mut().filter(|slot| !slot.is_empty()).for_each(|slot| *slot = &slot[part.clone()]);
+    slots
+}
+
 /// Makes lists of terms.
 pub(super) struct SmallSlots;
 
@@ -137,6 +144,24 @@ pub(super) fn generate(kernel: &Kernel, slots: &[&[u8]], p: Option<&mut [u8]>, q
     }
 }
 
+/// Whether P and Q, as far as given, are those of the data in some bytes of each block.
+pub(super) fn agrees(
+    kernel: &Kernel,
+    row: &Row,
+    blocks: &Blocks<'_>,
+    parity: (Option<u16>, Option<u16>),
+    part: Range<usize>,
+) -> bool {
+    let slots = slots_in(row, blocks, &part);
+    let of = |role: u16| &blocks[usize::from(role)][part.clone()];
+    match (parity.0.map(of), parity.1.map(of)) {
+        (Some(p), Some(q)) => kernel.verify_pq(&slots, p, q),
+        (Some(p), None) => kernel.verify_p(&slots, p),
+        (None, Some(q)) => kernel.verify_q(&slots, q),
+        (None, None) => true,
+    }
+}
+
 /// Computes P and Q, as far as `wanted`, from the data blocks into the given planes.
 pub(super) fn generate_into(
     kernel: &Kernel,
@@ -158,8 +183,7 @@ pub(super) fn generate_part(
 ) {
     let mut p = into.0.map(|plane| core::mem::take(&mut blocks[usize::from(plane)]));
     let mut q = into.1.map(|plane| core::mem::take(&mut blocks[usize::from(plane)]));
-    let mut slots = slots(row, blocks);
-    slots.iter_mut().filter(|slot| !slot.is_empty()).for_each(|slot| *slot = &slot[part.clone()]);
+    let slots = slots_in(row, blocks, &part);
     let p_part = p.as_deref_mut().map(|block| &mut block[part.clone()]);
     let q_part = q.as_deref_mut().map(|block| &mut block[part.clone()]);
     generate(kernel, &slots, p_part, q_part);
