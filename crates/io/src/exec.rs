@@ -146,6 +146,12 @@ impl Io {
         self.0.core.reactor.borrow().member_info(member)
     }
 
+    /// Whether reads of a member are copies from memory, which cost least in small operations. False of devices that fill memory by
+    /// themselves.
+    pub fn is_in_memory(&self, member: MemberId) -> bool {
+        !matches!(member.kind(), MemberKind::Served(_)) && self.0.core.reactor.borrow().is_in_memory(member)
+    }
+
     /// Makes a member whose operations tasks of this executor carry out: an array that is a member of an array.
     pub fn serve_member(&self, info: MemberInfo) -> Served {
         let id = self.0.core.served.borrow_mut().add(info);

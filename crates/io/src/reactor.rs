@@ -58,6 +58,12 @@ pub unsafe trait Reactor {
     /// The size and block sizes of a member; `None` if there is none of that number.
     fn member_info(&self, member: MemberId) -> Option<MemberInfo>;
 
+    /// Whether a member's bytes are in memory, so that reads are copies which processors make: there small operations, into memory
+    /// that stays in their caches, cost less than large ones. Not so where a device fills the memory by itself.
+    fn is_in_memory(&self, _member: MemberId) -> bool {
+        false
+    }
+
     /// Closes a socket for both directions; operations on it complete, with an error or as the end of the stream.
     fn close_socket(&mut self, socket: SocketId);
 

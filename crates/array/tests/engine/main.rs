@@ -5,6 +5,7 @@ mod costs;
 mod faults;
 mod guarantees;
 mod holes;
+mod in_memory;
 mod little_memory;
 mod model;
 mod parity;

@@ -47,6 +47,15 @@ fn direct_alignment(fd: &OwnedFd) -> u32 {
     }
 }
 
+/// File systems that have no device, by the magic numbers of `linux/magic.h`: tmpfs, ramfs.
+const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
+
+/// Whether a file's bytes are in memory and nowhere else.
+#[allow(clippy::unnecessary_cast, reason = "the type of the number differs between C libraries")]
+pub(super) fn is_in_memory(fd: &OwnedFd) -> bool {
+    rustix::fs::fstatfs(fd).is_ok_and(|system| IN_MEMORY.contains(&(system.f_type as i64)))
+}
+
 /// The directory of a block device's queue limits; a partition's are its disk's.
 fn queue_dir(device: u64) -> Option<PathBuf> {
     let dir = sys_dir(device);

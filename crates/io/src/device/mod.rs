@@ -55,6 +55,8 @@ pub struct OpenDevice {
     identity: Identity,
     access: DeviceAccess,
     direct: bool,
+    /// It is a file of a file system in memory.
+    in_memory: bool,
     /// It was opened by its name, which something else may have by now.
     named: bool,
     /// The part of the device that is opened.
@@ -217,6 +219,7 @@ impl OpenDevice {
             start: 0,
         };
         let backing = if block { facts::backing(stat.st_rdev, info.size) } else { None };
+        let in_memory = !block && facts::is_in_memory(&fd);
         let path = path.to_path_buf();
         Ok(Self {
             fd: Arc::new(fd),
@@ -225,6 +228,7 @@ impl OpenDevice {
             identity,
             access,
             direct,
+            in_memory,
             named: true,
             part: None,
             lacks: 0,
@@ -290,6 +294,11 @@ impl OpenDevice {
     /// take locks that a hung request holds, and ext4 waits for its journal to note when a file was last written.
     pub(crate) fn may_wait(&self) -> bool {
         !self.identity.block
+    }
+
+    /// Whether its file system keeps it in memory, and reads are copies.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.in_memory
     }
 
     /// The open file, for as long as somebody has it.

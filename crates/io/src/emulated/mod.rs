@@ -274,6 +274,11 @@ unsafe impl Reactor for Emulated {
         }
     }
 
+    fn is_in_memory(&self, member: MemberId) -> bool {
+        let emulated = matches!(self.state.borrow().members.get(member.place()), Some(Some(_)));
+        !emulated && self.ring.is_in_memory(member)
+    }
+
     fn close_socket(&mut self, socket: SocketId) {
         self.ring.close_socket(socket);
     }

@@ -14,6 +14,8 @@ pub(super) struct RamDevice {
     /// Empty for a null member.
     pub(super) bytes: Vec<u8>,
     null: bool,
+    /// Reads count as copies that processors make.
+    pub(super) in_memory: bool,
     /// Something of what follows is not as with a healthy device.
     pub(super) faulty: bool,
     pub(super) gone: bool,
@@ -50,6 +52,7 @@ impl RamDevice {
             },
             bytes: Vec::new(),
             null: true,
+            in_memory: false,
             faulty: false,
             gone: false,
             pulled: false,

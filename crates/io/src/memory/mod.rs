@@ -195,6 +195,12 @@ impl Memory {
         self.add(RamDevice::null(bytes))
     }
 
+    /// Has a member count as [one in memory](crate::Io::is_in_memory), which those of this world stand for only if told: others
+    /// stand for devices.
+    pub fn set_in_memory(&self, member: MemberId) {
+        self.0.borrow_mut().devices[member.place()].in_memory = true;
+    }
+
     /// Sets the member's properties; the size stays.
     pub fn set_info(&self, member: MemberId, change: impl FnOnce(&mut MemberInfo)) {
         let info = &mut self.0.borrow_mut().devices[member.place()].info;
@@ -390,6 +396,10 @@ unsafe impl Reactor for Memory {
 
     fn member_info(&self, member: MemberId) -> Option<MemberInfo> {
         self.0.borrow().devices.get(member.place()).map(|device| device.info)
+    }
+
+    fn is_in_memory(&self, member: MemberId) -> bool {
+        self.0.borrow().devices.get(member.place()).is_some_and(|device| device.in_memory)
     }
 
     fn close_socket(&mut self, socket: SocketId) {

@@ -134,6 +134,10 @@ impl Members {
         Some(self.get(member)?.info)
     }
 
+    pub(super) fn is_in_memory(&self, member: MemberId) -> bool {
+        self.get(member).and_then(|member| member.device.as_ref()).is_some_and(OpenDevice::is_in_memory)
+    }
+
     /// The file of a member with operations in flight.
     #[inline]
     pub(super) fn file(&self, member: MemberId) -> &AskedFile {

@@ -230,6 +230,10 @@ unsafe impl Reactor for Uring {
         self.0.borrow().members.info(member)
     }
 
+    fn is_in_memory(&self, member: MemberId) -> bool {
+        self.0.borrow().members.is_in_memory(member)
+    }
+
     fn close_socket(&mut self, socket: SocketId) {
         let state = &mut *self.0.borrow_mut();
         state.sockets.close(&mut state.engine, socket);

@@ -97,6 +97,19 @@ fn facts_and_identity() {
 }
 
 #[test]
+fn files_of_file_systems_in_memory_are_told_from_others() {
+    let Some(uring) = ring() else { return };
+    let io = brindle_io::Io::new(Box::new(uring.clone()));
+    for place in [std::env::temp_dir(), PathBuf::from("/dev/shm")] {
+        let Ok(dir) = TempDir::new_in(&place) else { continue };
+        let system = Command::new("stat").args(["-f", "-c", "%T"]).arg(dir.path()).output().unwrap().stdout;
+        let in_memory = matches!(system.trim_ascii(), b"tmpfs" | b"ramfs");
+        let device = OpenDevice::open(image(&dir, "a", 1 << 20), DeviceAccess::Read).unwrap();
+        assert_eq!(io.is_in_memory(uring.add_member(device)), in_memory, "{}", place.display());
+    }
+}
+
+#[test]
 fn a_descriptor_excludes_others_as_a_name_does() {
     let dir = TempDir::new().unwrap();
     let path = image(&dir, "a", 1 << 20);

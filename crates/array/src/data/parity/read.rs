@@ -17,6 +17,9 @@ use super::pieces::{Pieces, ReadPiece, pieces};
 use super::window::{Planes, RowWindow};
 use crate::data::mend::ReadFailures;
 
+/// Bytes of a window where reads are copies from memory: it stays in a core's second cache until what is lost has been computed.
+const IN_CACHE: u64 = 1 << 20;
+
 impl Parity {
     /// Nothing has to be rebuilt to be read, as far as is known.
     #[inline]
@@ -60,10 +63,16 @@ impl Parity {
         join_all(reads.map(|(at, slice)| self.read_degraded(at, slice))).await.into_iter().collect()
     }
 
+    /// Bytes of scratch that a window of a read may take.
+    fn read_budget(&self) -> u64 {
+        self.window_budget(0, self.budget(), IN_CACHE)
+    }
+
     /// Small reads are many: the large state of the other paths is in a box of its own.
     async fn read_degraded(&self, offset: u64, into: &Slice) -> Result<(), VolumeError> {
         let (len, column) = (into.len() as u64, self.map.position(offset).column);
-        if column + len > self.map.chunk() || len * u64::from(self.width()) > self.budget() {
+        let scratch = len * u64::from(self.width());
+        if column + len > self.map.chunk() || scratch > IN_CACHE && scratch > self.read_budget() {
             return Box::pin(self.read_in_rows(offset, into)).await;
         }
         if self.read_in_block(offset, into).await? {
@@ -113,7 +122,7 @@ impl Parity {
         };
         for run in hit.chunk_by(joins) {
             let rows = run[0].0..run[run.len() - 1].0 + 1;
-            for window in self.windows(rows, run[0].1.clone(), 0, self.budget()) {
+            for window in self.windows(rows, run[0].1.clone(), 0, self.read_budget()) {
                 if !self.read_window(&window, offset, into).await? {
                     return self.read_carefully(offset, into).await;
                 }

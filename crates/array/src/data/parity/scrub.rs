@@ -24,10 +24,19 @@ use crate::row_log::Change;
 /// processor's first cache.
 const STRIP: usize = 4 * PAGE as usize;
 
+/// Bytes of scratch of a window where reads are copies from memory. Several windows under way stay in a core's second cache: RAID 6 x6
+/// takes a sixth less than with those for devices.
+const IN_CACHE: u64 = 512 << 10;
+
 impl Parity {
     /// Bytes of scratch that a window of a scrub may take: it prefers few large reads.
     pub(super) fn scrub_budget(&self) -> u64 {
         self.budget() * 2
+    }
+
+    /// The same of a check or resync, which goes over what it has read once.
+    fn compare_budget(&self) -> u64 {
+        self.window_budget(2, self.scrub_budget(), IN_CACHE)
     }
 
     pub(crate) async fn sync(
@@ -39,7 +48,7 @@ impl Parity {
     ) -> Result<(), VolumeError> {
         let chunk = self.map.chunk();
         let rows = pos / chunk..(pos + len).div_ceil(chunk).min(self.map.rows());
-        for window in self.windows(rows, 0..chunk, 2, self.scrub_budget()) {
+        for window in self.windows(rows, 0..chunk, 2, self.compare_budget()) {
             let _held = self.locks.acquire(window.rows.clone(), Hold::Exclusive).await;
             let given = self.given_in(&window);
             let wanted = |row: &Row, role: u16| self.is_compared(window.rows.start, given, row, role);

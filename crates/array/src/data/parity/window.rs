@@ -8,6 +8,9 @@ use smallvec::SmallVec;
 
 use super::{PAGE, Parity};
 
+/// The least bytes of each member in a window of members in memory: with fewer, operations cost more than what they copy.
+const LEAST: u64 = 32 << 10;
+
 /// Some rows with all their columns, or one row with some.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RowWindow {
@@ -103,6 +106,18 @@ impl Parity {
         let planes = u64::from(self.width() + more);
         let buf = self.core.scratch.alloc((planes * window.plane()) as usize).await;
         Planes { window: window.clone(), buf }
+    }
+
+    /// The scratch of a window with `more` planes besides the members', of at most `most` bytes. Devices prefer few large reads; where
+    /// reads are copies from memory, windows are as small as `cached`, or hold [`LEAST`] bytes of each member.
+    pub(super) fn window_budget(&self, more: u16, most: u64, cached: u64) -> u64 {
+        let device = |role| self.core.members.device(role);
+        let devices = || (0..self.width()).filter_map(device);
+        if !devices().all(|device| self.core.io.is_in_memory(device.id)) {
+            return most;
+        }
+        let planes = u64::from(self.width() + more);
+        (planes << (cached / planes).max(LEAST).ilog2()).min(most)
     }
 
     /// Cuts rows and columns into windows that fit the budget (bytes) with `more` planes besides the members'.
