@@ -25,7 +25,7 @@ use crate::row_log::Change;
 const STRIP: usize = 4 * PAGE as usize;
 
 /// Bytes of scratch of a window where reads are copies from memory. Several windows under way stay in a core's second cache: RAID 6 x6
-/// takes a sixth less than with those for devices.
+/// took an eighth to a sixth less than with those for devices.
 const IN_CACHE: u64 = 512 << 10;
 
 impl Parity {
