@@ -7,6 +7,7 @@ use std::rc::{Rc, Weak};
 
 use crate::arena::{Arenas, NEVER, Region, Registrar, SOON};
 use crate::began::Began;
+use crate::haste::Haste;
 use crate::op::{Completion, MemberId, MemberKind, OpError, OpKey, OpKind, OpSpan, OpView, Owner};
 use crate::patience::Patience;
 use crate::pool::Pool;
@@ -38,6 +39,7 @@ pub(crate) struct Core {
     /// A member is forsaken, or somebody waits for an operation to begin: each is looked at before it is sent.
     pub(crate) special: Cell<bool>,
     pub(crate) began: Began,
+    pub(crate) haste: Haste,
     /// Operations that the reactor has and that have not completed.
     at_reactor: Cell<usize>,
     /// Short transfers are not carried on.
@@ -91,6 +93,7 @@ impl Core {
             refused: RefCell::default(),
             special: Cell::new(false),
             began: Began::default(),
+            haste: Haste::default(),
             done: RefCell::new(Vec::with_capacity(256)),
             at_reactor: Cell::new(0),
             draining: Cell::new(false),

@@ -23,6 +23,7 @@ pub mod emulated;
 mod exec;
 mod given;
 mod group;
+mod haste;
 mod map;
 pub mod memory;
 mod op;

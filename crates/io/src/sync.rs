@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use crate::exec::Io;
 use crate::task::TaskId;
+use crate::time::Instant;
 
 impl Io {
     /// Waits until something is sent to any member of this executor: of all owners, but for [probes](Io::probe). It costs the first
@@ -38,6 +39,27 @@ impl Io {
             Poll::Pending
         })
         .await;
+    }
+}
+
+impl Io {
+    /// Has all tasks that [linger](Io::linger) go on at once.
+    pub fn hurry(&self) {
+        let core = &self.0.core;
+        core.haste.hurry(&core.scheduler);
+    }
+
+    /// Waits until `look` gives something: it looks at once, and whenever the task is [woken](Io::wake). `None` if the time `until`
+    /// comes first, or somebody is in a [hurry](Io::hurry).
+    pub async fn linger<T>(&self, until: Instant, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+        let place = self.0.core.haste.join(self.current_task());
+        let mut time = core::pin::pin!(self.sleep_until(until));
+        core::future::poll_fn(|context| match look() {
+            Some(found) => Poll::Ready(Some(found)),
+            None if place.is_hurried() => Poll::Ready(None),
+            None => time.as_mut().poll(context).map(|()| None),
+        })
+        .await
     }
 }
 
@@ -139,6 +161,12 @@ impl Semaphore {
     /// So many permits for `io`'s tasks.
     pub fn new(io: &Io, permits: usize) -> Self {
         Self { io: io.clone(), free: Cell::new(permits), waiting: RefCell::default(), came: Cell::default() }
+    }
+
+    /// Whether a permit is free, which none is while tasks wait.
+    #[inline]
+    pub fn is_free(&self) -> bool {
+        self.free.get() > 0
     }
 
     /// A permit if one is free, which none is while tasks wait.
