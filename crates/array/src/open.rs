@@ -64,6 +64,7 @@ impl Array {
         if let Some(process) = self.process() {
             process.release();
         }
+        self.0.core.io.hurry();
         let stopped = self.0.core.keeper.stop().await;
         if stopped.is_ok() {
             clear::at_end(&self.0.core).await;

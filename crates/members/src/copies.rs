@@ -13,6 +13,7 @@ const STEPS: usize = 4;
 /// The memory of an array for such copies, apart from its other scratch. A task that holds some may wait for rows and
 /// scratch; a task that holds those never waits for this.
 pub struct Copies {
+    io: Io,
     scratch: Scratch,
     /// Bytes of a row, below [`MAX_BUF`]; 0 if there are none.
     row: u64,
@@ -24,7 +25,7 @@ impl Copies {
     pub fn new(io: &Io, row: u64, members: u16) -> Self {
         let row = if row <= MAX_BUF as u64 { row } else { 0 };
         let bytes = (STEP as usize * STEPS).max(2 * (row as usize).next_power_of_two());
-        Self { scratch: Scratch::new(io, bytes, members), row }
+        Self { io: io.clone(), scratch: Scratch::new(io, bytes, members), row }
     }
 
     /// How much of `left` bytes at `offset` of the array is copied and written next: up to the end of a row, so that rows
@@ -41,6 +42,10 @@ impl Copies {
     /// Copies a list of no more than a step; waits for memory.
     pub async fn of(&self, list: &[Slice]) -> Slice {
         let len = list.iter().map(Slice::len).sum();
+        if let Some(copy) = self.scratch.try_alloc(len) {
+            return fill(&copy, list);
+        }
+        self.io.hurry();
         fill(&self.scratch.alloc(len).await, list)
     }
 

@@ -28,6 +28,14 @@ struct LockEntry {
     /// The first of a list of those behind this one, and the next in the list that this one is in.
     followers: Option<RangeKey>,
     next: Option<RangeKey>,
+    /// The task waits for something else than its turn, and goes on as soon as another stands behind it.
+    lingers: bool,
+}
+
+impl LockEntry {
+    fn new(hold: Hold, task: TaskId) -> Self {
+        Self { hold, task, waits_for: None, followers: None, next: None, lingers: false }
+    }
 }
 
 /// Held and waiting ranges in the order of their arrival. No range overtakes one that conflicts with it.
@@ -40,22 +48,33 @@ struct Queue(Ranges<LockEntry>);
 impl Queue {
     /// Enters a range into the queue.
     #[inline]
-    fn enter(&mut self, range: Range<u64>, hold: Hold, task: TaskId, alone: bool) -> RangeKey {
-        let key =
-            self.0.insert(range, LockEntry { hold, task, waits_for: None, followers: None, next: None });
+    fn enter(
+        &mut self,
+        range: Range<u64>,
+        entry: LockEntry,
+        alone: bool,
+        wake: impl FnMut(TaskId),
+    ) -> RangeKey {
+        let key = self.0.insert(range, entry);
         if !alone {
-            self.line_up(key);
+            self.line_up(key, wake);
         }
         key
     }
 
-    /// Finds the entry to wait for; returns whether there is none.
+    /// Finds the entry to wait for, which lingers no more; returns whether there is none.
     #[cold]
-    fn line_up(&mut self, key: RangeKey) -> bool {
+    fn line_up(&mut self, key: RangeKey, mut wake: impl FnMut(TaskId)) -> bool {
         let hold = self.0.get(key).hold;
         let conflicts = |other: &LockEntry| hold == Hold::Exclusive || other.hold == Hold::Exclusive;
         let waits_for = self.0.last_before(key, conflicts);
-        let next = waits_for.and_then(|waits_for| self.0.get_mut(waits_for).followers.replace(key));
+        let next = waits_for.and_then(|waits_for| {
+            let before = self.0.get_mut(waits_for);
+            if core::mem::take(&mut before.lingers) {
+                wake(before.task);
+            }
+            before.followers.replace(key)
+        });
         let entry = self.0.get_mut(key);
         (entry.waits_for, entry.next) = (waits_for, next);
         waits_for.is_none()
@@ -65,15 +84,15 @@ impl Queue {
         self.0.get(key).waits_for.is_none()
     }
 
-    /// Takes the entry out and grants those whom only it held up, in the order of their coming.
+    /// Takes the entry out and wakes those whom only it held up, in the order of their coming.
     #[inline]
-    fn leave(&mut self, key: RangeKey, granted: impl FnMut(TaskId)) {
+    fn leave(&mut self, key: RangeKey, wake: impl FnMut(TaskId)) {
         let left = self.0.remove(key);
         if let Some(waits_for) = left.waits_for {
             self.fall_out(key, waits_for, left.next);
         }
         if left.followers.is_some() {
-            self.follow(left.followers, granted);
+            self.follow(left.followers, wake);
         }
     }
 
@@ -94,7 +113,7 @@ impl Queue {
         }
     }
 
-    fn follow(&mut self, mut follower: Option<RangeKey>, mut granted: impl FnMut(TaskId)) {
+    fn follow(&mut self, mut follower: Option<RangeKey>, mut wake: impl FnMut(TaskId)) {
         let mut followers: SmallVec<[RangeKey; 8]> = SmallVec::new();
         while let Some(key) = follower {
             followers.push(key);
@@ -102,8 +121,8 @@ impl Queue {
         }
         followers.sort_unstable_by_key(|&key| self.0.order(key));
         for key in followers {
-            if self.line_up(key) {
-                granted(self.0.get(key).task);
+            if self.line_up(key, &mut wake) {
+                wake(self.0.get(key).task);
             }
         }
     }
@@ -136,7 +155,9 @@ impl RangeLock {
 
     /// As [`RangeLock::enter`], for who has just asked for the last over the range.
     pub fn enter_after(&self, range: Range<u64>, hold: Hold, last: Option<RangeKey>) -> RangeGuard<'_> {
-        let key = self.queue.borrow_mut().enter(range, hold, self.io.current_task(), last.is_none());
+        let entry = LockEntry::new(hold, self.io.current_task());
+        let wake = |task| self.io.wake(task);
+        let key = self.queue.borrow_mut().enter(range, entry, last.is_none(), wake);
         RangeGuard { lock: self, key }
     }
 
@@ -157,6 +178,18 @@ impl RangeGuard<'_> {
     /// The key of the entry.
     pub fn key(&self) -> RangeKey {
         self.key
+    }
+
+    /// This task waits for something else than its turn until another lines up behind it, by which it is woken.
+    pub fn linger(&self) {
+        let mut queue = self.lock.queue.borrow_mut();
+        let entry = queue.0.get_mut(self.key);
+        (entry.lingers, entry.task) = (entry.followers.is_none(), self.lock.io.current_task());
+    }
+
+    /// Whether the task [lingers](RangeGuard::linger), and none has lined up behind it.
+    pub fn lingers(&self) -> bool {
+        self.lock.queue.borrow().0.get(self.key).lingers
     }
 
     /// Waits until the range is this task's.

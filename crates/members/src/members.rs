@@ -116,7 +116,11 @@ impl Members {
 
     fn recount(&self) {
         let count = |which: fn(&Role) -> bool| self.roles.iter().filter(|role| which(role)).count() as u16;
-        self.lost.set(count(|role| role.devices.state() != RoleState::InSync));
+        let lost = count(|role| role.devices.state() != RoleState::InSync);
+        if self.lost.replace(lost) != lost {
+            // A change of state does not wait for requests that wait for others.
+            self.io.hurry();
+        }
         self.slow.set(count(|role| {
             role.slow.get().is_some() || role.slow_peer.get() || role.write_behind.get() > 0
         }));

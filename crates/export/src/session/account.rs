@@ -133,7 +133,7 @@ impl Account {
     pub fn close(&self) {
         if !self.closed.replace(true) {
             self.wire.close();
-            self.changed.notify();
+            self.ends();
         }
     }
 
@@ -145,7 +145,7 @@ impl Account {
     /// No further request is to be taken.
     pub(super) fn stop(&self) {
         self.stopping.set(true);
-        self.changed.notify();
+        self.ends();
     }
 
     /// Why requests are no longer to be taken, if they are not.
@@ -159,7 +159,13 @@ impl Account {
     /// The client has closed its side without taking its leave.
     pub fn hangs_up(&self) {
         self.hung_up.set(true);
+        self.ends();
+    }
+
+    /// The end waits for requests under way: those are not to wait for others that do not come any more.
+    fn ends(&self) {
         self.changed.notify();
+        self.io.hurry();
     }
 
     /// Whether requests that take long are to end: none are taken any more, or nobody waits for this one.

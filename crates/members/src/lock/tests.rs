@@ -130,7 +130,7 @@ proptest! {
             match step {
                 Step::Enter(range, hold) => {
                     let alone = queue.0.last_over(&range).is_none();
-                    let key = queue.enter(range.clone(), hold, names[number], alone);
+                    let key = queue.enter(range.clone(), LockEntry::new(hold, names[number]), alone, |_| {});
                     task_of.push((names[number], key));
                     model.0.push(Known { key, range, hold, granted: false });
                     let at_once = model.grant();

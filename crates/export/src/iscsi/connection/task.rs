@@ -70,6 +70,7 @@ pub(in crate::iscsi) struct Command {
     aborted: Cell<Option<Abort>>,
     ended: Cell<bool>,
     /// Data have come, it is aborted, or it has ended.
+    io: Io,
     pub(super) changed: Notify,
 }
 
@@ -86,6 +87,7 @@ impl Command {
             residual: Cell::new(None),
             aborted: Cell::new(None),
             ended: Cell::new(false),
+            io: io.clone(),
             changed: Notify::new(io),
         }
     }
@@ -108,6 +110,7 @@ impl Command {
         if self.aborted.get().is_none() {
             self.aborted.set(Some(how));
         }
+        self.io.hurry();
         self.changed.notify();
     }
 
