@@ -339,6 +339,19 @@ impl Volume for Array {
         Box::pin(stripes.unwritten(&stripes.door().done(asked, &outcome))).await
     }
 
+    fn comes(&self, offset: u64, len: u64) -> Option<usize> {
+        match self.0.placement.one() {
+            Ok(Family::Parity(parity)) => parity.comes(offset, len),
+            _ => None,
+        }
+    }
+
+    fn came(&self, stream: usize) {
+        if let Ok(Family::Parity(parity)) = self.0.placement.one() {
+            parity.came(stream);
+        }
+    }
+
     async fn flush(&self) -> Result<(), VolumeError> {
         if self.0.core.members.has_write_behind() {
             Box::pin(self.caught_up()).await;

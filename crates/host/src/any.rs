@@ -36,6 +36,20 @@ impl Volume for Any {
         }
     }
 
+    fn comes(&self, offset: u64, len: u64) -> Option<usize> {
+        match self {
+            Self::Array(array) => array.comes(offset, len),
+            Self::Pool(volume) => volume.comes(offset, len),
+        }
+    }
+
+    fn came(&self, stream: usize) {
+        match self {
+            Self::Array(array) => array.came(stream),
+            Self::Pool(volume) => volume.came(stream),
+        }
+    }
+
     async fn flush(&self) -> Result<(), VolumeError> {
         match self {
             Self::Array(array) => array.flush().await,

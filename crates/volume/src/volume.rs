@@ -133,6 +133,15 @@ pub trait Volume {
     ///   that parity needs.
     async fn write(&self, offset: u64, from: impl AsRef<[Slice]>, fua: bool) -> Result<(), VolumeError>;
 
+    /// A write of this range is being received. Writes that have come may wait for it, if they cost less together. Gives the number of the
+    /// stream that it belongs to, which [`Volume::came`] is told once when the write has been received, or is not any more.
+    fn comes(&self, _offset: u64, _len: u64) -> Option<usize> {
+        None
+    }
+
+    /// See [`Volume::comes`].
+    fn came(&self, _stream: usize) {}
+
     /// Makes every change stable that returned before this call. A volume that is read-only or stopping flushes too.
     ///
     /// # Errors

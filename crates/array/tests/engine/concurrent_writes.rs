@@ -14,7 +14,7 @@ const CHUNK: u64 = 16 << 10;
 const TURNS: usize = 200;
 
 /// One look at what is under way.
-async fn once<F: Future>(mut work: Pin<&mut F>) -> Option<F::Output> {
+pub(crate) async fn once<F: Future>(mut work: Pin<&mut F>) -> Option<F::Output> {
     poll_fn(|cx| match work.as_mut().poll(cx) {
         Poll::Ready(done) => Poll::Ready(Some(done)),
         Poll::Pending => Poll::Ready(None),

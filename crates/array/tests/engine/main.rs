@@ -15,6 +15,7 @@ mod scrub;
 mod second_devices;
 mod shared;
 mod sim;
+mod streams;
 mod striped_mirrored;
 mod unsynced;
 mod world;

@@ -44,6 +44,7 @@ pub(crate) use inbox::{INBOX, Inbox};
 pub(crate) use link::Link;
 pub use memory::{Memory, Ticket};
 pub use offered::{Export, ExportStats, Exports, Moves, Offered};
+pub(crate) use receiving::Coming;
 pub(crate) use refusals::Refusals;
 pub(crate) use replies::{PIECE, Replies, STRETCHES};
 pub use seat::Seat;

@@ -2,6 +2,7 @@
 
 use brindle_io::sync::{Either, race};
 use brindle_io::{OpError, Slice};
+use brindle_volume::Volume;
 
 use super::account::End;
 use super::inbox::Inbox;
@@ -11,6 +12,24 @@ use super::replies::PIECE;
 /// The least length at which the rest of announced data is received straight into its memory. Below, one receive into
 /// the inbox brings the next requests too, and the copy costs less than a second receive.
 const DIRECT: usize = 32 * 1024;
+
+/// A write that is being received, until this is dropped.
+pub(crate) struct Coming<'a, V: Volume> {
+    volume: &'a V,
+    stream: Option<usize>,
+}
+
+impl<'a, V: Volume> Coming<'a, V> {
+    pub(crate) fn new(volume: &'a V, offset: u64, len: u64) -> Self {
+        Self { volume, stream: volume.comes(offset, len) }
+    }
+}
+
+impl<V: Volume> Drop for Coming<'_, V> {
+    fn drop(&mut self) {
+        self.stream.into_iter().for_each(|stream| self.volume.came(stream));
+    }
+}
 
 impl Link {
     /// Receives more requests.

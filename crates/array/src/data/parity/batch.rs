@@ -18,16 +18,18 @@ use brindle_volume::{VolumeError, bytes};
 pub(super) struct Part {
     pub(super) start: u64,
     pub(super) memory: list::Part,
+    /// Bytes of the whole request.
+    request: u64,
 }
 
 impl Part {
     #[inline]
-    pub(super) fn of(start: u64, memory: &[Slice]) -> Self {
+    pub(super) fn of(start: u64, memory: &[Slice], request: u64) -> Self {
         let memory = match memory {
             [one] => list::Part::from_buf([one.clone()]),
             list => list.into(),
         };
-        Self { start, memory }
+        Self { start, memory, request }
     }
 
     fn len(&self) -> u64 {
@@ -55,6 +57,10 @@ pub(super) struct Batch {
     /// Where the first of them begins and the last ends, and the bytes of all.
     hull: Range<u64>,
     bytes: u64,
+    /// Bytes of the requests that they are parts of.
+    requests: u64,
+    /// The leader's task, if it waits for more.
+    lingers: Option<TaskId>,
     /// A write of the batch wants to be on stable storage.
     pub(super) fua: bool,
     followers: Vec<Rc<Follower>>,
@@ -72,7 +78,13 @@ impl Batch {
         let range = part.range();
         self.hull = self.hull.start.min(range.start)..self.hull.end.max(range.end);
         self.bytes += part.len();
+        self.requests += part.request;
         self.parts.push(part);
+    }
+
+    /// Nothing is gained by a wait for more.
+    fn is_due(&self, row_bytes: u64) -> bool {
+        self.fua || self.bytes == row_bytes
     }
 
     /// Tells all followers.
@@ -94,8 +106,10 @@ impl Drop for Batch {
 }
 
 /// The batches that can still be joined, by the index of their leader's entry in the queue for the rows.
-#[derive(Default)]
-pub(crate) struct Batches(RefCell<Vec<Option<Batch>>>);
+pub(crate) struct Batches {
+    open: RefCell<Vec<Option<Batch>>>,
+    row_bytes: u64,
+}
 
 /// An open batch; closed by its leader, or when that one is dropped: before its entry leaves the queue.
 pub(super) struct Open<'a> {
@@ -104,29 +118,36 @@ pub(super) struct Open<'a> {
 }
 
 impl Batches {
+    /// For rows of so many data bytes.
+    pub(super) fn new(row_bytes: u64) -> Self {
+        Self { open: RefCell::default(), row_bytes }
+    }
+
     /// Opens a batch whose leader has the entry `key` in the queue for its row.
     pub(super) fn open(&self, io: &Io, key: RangeKey, part: Part, fua: bool) -> Open<'_> {
-        let (hull, bytes) = (part.range(), part.len());
+        let (hull, bytes, requests) = (part.range(), part.len(), part.request);
         let parts = smallvec::smallvec![part];
-        let (mut batches, at) = (self.0.borrow_mut(), key.index());
+        let (mut batches, at) = (self.open.borrow_mut(), key.index());
         if at >= batches.len() {
             batches.resize_with(at + 1, || None);
         }
-        batches[at] = Some(Batch { parts, hull, bytes, fua, followers: Vec::new(), io: io.clone() });
+        let (lingers, followers, io) = (None, Vec::new(), io.clone());
+        batches[at] = Some(Batch { parts, hull, bytes, requests, lingers, fua, followers, io });
         Open { batches: self, at }
     }
 
     /// Joins the batch whose leader has that entry, if it is open and holds nothing that `part` overlaps; waits for its
-    /// result. `None` if it can't be joined.
+    /// result. `None` if it can't be joined. Calls `ends` if that ends the wait of the leader for more.
     pub(super) async fn join(
         &self,
         io: &Io,
         key: RangeKey,
         part: &Part,
         fua: bool,
+        ends: impl FnOnce(),
     ) -> Option<Result<(), VolumeError>> {
         let follower = {
-            let mut batches = self.0.borrow_mut();
+            let mut batches = self.open.borrow_mut();
             let batch = batches.get_mut(key.index())?.as_mut()?;
             if batch.overlaps(part) {
                 return None;
@@ -135,6 +156,10 @@ impl Batches {
             batch.add(part.clone());
             batch.fua |= fua;
             batch.followers.push(Rc::clone(&follower));
+            if let Some(leader) = batch.lingers.filter(|_| batch.is_due(self.row_bytes)) {
+                io.wake(leader);
+                ends();
+            }
             follower
         };
         let result = poll_fn(|_| match follower.result.get() {
@@ -148,18 +173,39 @@ impl Batches {
 impl Open<'_> {
     /// Bytes that have gathered.
     pub(super) fn bytes(&self) -> u64 {
-        self.batches.0.borrow()[self.at].as_ref().map_or(0, |batch| batch.bytes)
+        self.of(|batch| batch.bytes).unwrap_or(0)
+    }
+
+    /// Bytes of the requests of which parts have gathered.
+    pub(super) fn requests(&self) -> u64 {
+        self.of(|batch| batch.requests).unwrap_or(0)
+    }
+
+    /// The row is full, or a write of the batch wants to be on stable storage.
+    pub(super) fn is_due(&self) -> bool {
+        self.of(|batch| batch.is_due(self.batches.row_bytes)).unwrap_or(true)
+    }
+
+    /// The leader's task is woken when the batch is due.
+    pub(super) fn linger(&self, leader: TaskId) {
+        if let Some(batch) = &mut self.batches.open.borrow_mut()[self.at] {
+            batch.lingers = Some(leader);
+        }
+    }
+
+    fn of<T>(&self, what: impl FnOnce(&Batch) -> T) -> Option<T> {
+        self.batches.open.borrow()[self.at].as_ref().map(what)
     }
 
     /// Closes the batch: no write joins it any more.
     pub(super) fn close(self) -> Option<Batch> {
-        self.batches.0.borrow_mut()[self.at].take()
+        self.batches.open.borrow_mut()[self.at].take()
     }
 }
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        let batch = self.batches.0.borrow_mut()[self.at].take();
+        let batch = self.batches.open.borrow_mut()[self.at].take();
         drop(batch);
     }
 }

@@ -14,6 +14,7 @@ use super::no_space::parity_first::Both;
 use super::plan::Pieces;
 use super::row_write::{RowWrite, clip, cut_part};
 use super::solve::{SmallSlots, generate};
+use super::streams::InStream;
 use super::window::RowWindow;
 use super::{Parity, data_roles, parity_roles};
 use crate::data::list::part;
@@ -28,13 +29,15 @@ impl Parity {
         first: u64,
         from: &[Slice],
         fua: bool,
+        stream: &InStream<'_>,
     ) -> Result<(), VolumeError> {
         let row_bytes = self.map.row_data_bytes();
         let from = &Source::of(from);
         let rows = first..first + from.len() / row_bytes;
         if !from.has_whole_blocks(self.map.chunk()) {
-            return Box::pin(self.write_rows_of_pieces(rows, from, fua)).await;
+            return Box::pin(self.write_rows_of_pieces(rows, from, fua, stream)).await;
         }
+        let _at_members = stream.at_members(&self.core.io);
         let parity_bytes = self.map.chunk() * u64::from(self.map.parity_members());
         let step = (self.budget() / parity_bytes).min(STEP / row_bytes).max(1);
         for row in rows.clone().step_by(step as usize) {
@@ -58,10 +61,11 @@ impl Parity {
         rows: Range<u64>,
         from: &Source<'_>,
         fua: bool,
+        stream: &InStream<'_>,
     ) -> Result<(), VolumeError> {
         let row_bytes = self.map.row_data_bytes();
         for (row, start) in rows.zip((0..).step_by(row_bytes as usize)) {
-            self.write_part(row * row_bytes, &part(from.list, start..start + row_bytes), fua).await?;
+            self.write_part(row * row_bytes, &part(from.list, start..start + row_bytes), fua, stream).await?;
         }
         Ok(())
     }

@@ -19,6 +19,7 @@ mod row_read;
 mod row_write;
 mod scrub;
 mod solve;
+mod streams;
 mod trusted;
 mod window;
 mod write;
@@ -38,6 +39,7 @@ use brindle_parity::Kernel;
 use smallvec::{SmallVec, smallvec};
 
 use batch::Batches;
+use streams::Streams;
 use writers::Writers;
 
 use crate::core::Core;
@@ -67,6 +69,8 @@ pub(crate) struct Parity {
     locks: RangeLock,
     /// Writes to rows that can be joined.
     batches: Batches,
+    /// Writes that follow each other.
+    streams: Streams,
     /// Writes in progress.
     writers: Writers,
     /// Updates of parts of rows under way.
@@ -81,7 +85,8 @@ impl Parity {
             moved,
             kernel: brindle_parity::kernel(),
             locks: RangeLock::new(&core.io),
-            batches: Batches::default(),
+            batches: Batches::new(map.row_data_bytes()),
+            streams: Streams::new(map.row_data_bytes()),
             writers: Writers::default(),
             updates: Semaphore::new(&core.io, updates(core, map)),
         }

@@ -4,13 +4,14 @@ use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::Poll;
 
-use brindle_io::Slice;
+use brindle_io::{Duration, Slice};
 use brindle_layout::ParityRows;
-use brindle_members::lock::Hold;
+use brindle_members::lock::{Hold, RangeGuard};
 use brindle_volume::{VolumeError, bytes};
 
 use super::Parity;
 use super::batch::{Open, Part};
+use super::streams::{ANSWER, Hope, InStream, LONGEST};
 use crate::data::list::{self, part};
 
 /// Where a range cuts rows: a part of the first, full ones, a part of the last. Lengths in bytes.
@@ -32,22 +33,37 @@ impl Cuts {
     }
 }
 
+/// The time by which a row that others have waited for is at members before the full rows behind it.
+const HEAD_START: Duration = Duration::from_micros(1);
+
 /// Turns of the executor that a write waits for others to join, as long as they do.
 const MOST_TURNS: usize = 8;
+
 impl Parity {
+    /// A write is being received; gives what [`Parity::came`] is told when it has been, or is not any more.
+    pub(crate) fn comes(&self, offset: u64, len: u64) -> Option<usize> {
+        self.streams.comes(offset, len)
+    }
+
+    /// See [`Parity::comes`].
+    pub(crate) fn came(&self, stream: usize) {
+        self.streams.came(&self.core.io, stream);
+    }
+
     #[inline]
     pub(crate) async fn write(&self, offset: u64, from: &[Slice], fua: bool) -> Result<(), VolumeError> {
         let len = bytes(from);
         let _writing = self.core.begin(offset, len).await?;
         let _counted = self.writers.enter();
+        let stream = self.streams.enter(offset, len);
         let cuts = Cuts::of(&self.map, offset, len);
         if cuts.full + cuts.tail == 0 {
-            return self.write_part(offset, from, fua).await;
+            return self.write_part(offset, from, fua, &stream).await;
         }
         if cuts.head + cuts.tail == 0 {
-            return self.write_full_rows(offset / self.map.row_data_bytes(), from, fua).await;
+            return self.write_full_rows(offset / self.map.row_data_bytes(), from, fua, &stream).await;
         }
-        Box::pin(self.write_cuts(offset, from, fua, &cuts)).await
+        Box::pin(self.write_cuts(offset, from, fua, &cuts, &stream)).await
     }
 
     /// Writes both edges and the full rows between them side by side.
@@ -57,54 +73,112 @@ impl Parity {
         from: &[Slice],
         fua: bool,
         cuts: &Cuts,
+        stream: &InStream<'_>,
     ) -> Result<(), VolumeError> {
         let (head, full) = (cuts.head, cuts.head + cuts.full);
-        let write_head = self.write_edge(offset, part(from, 0..head), fua);
+        let write_head = self.write_edge(offset, part(from, 0..head), fua, stream);
         let write_full = async {
             let row = (offset + cuts.head) / self.map.row_data_bytes();
             if cuts.full == 0 {
                 return Ok(());
             }
-            self.write_full_rows(row, &part(from, head..full), fua).await
+            if stream.has_filled() {
+                // The row that the head has filled goes first: it is short, and the client goes on when it is written.
+                self.core.io.sleep(HEAD_START).await;
+            }
+            self.write_full_rows(row, &part(from, head..full), fua, stream).await
         };
-        let write_tail = self.write_edge(offset + full, part(from, full..full + cuts.tail), fua);
+        let write_tail = self.write_edge(offset + full, part(from, full..full + cuts.tail), fua, stream);
         all(write_head, write_full, write_tail).await
     }
 
-    async fn write_edge(&self, offset: u64, from: list::Part, fua: bool) -> Result<(), VolumeError> {
+    async fn write_edge(
+        &self,
+        offset: u64,
+        from: list::Part,
+        fua: bool,
+        stream: &InStream<'_>,
+    ) -> Result<(), VolumeError> {
         if from.is_empty() {
             return Ok(());
         }
-        self.write_part(offset, &from, fua).await
+        self.write_part(offset, &from, fua, stream).await
     }
 
     /// Writes a part of one row, together with others that come for that row before its turn.
-    pub(super) async fn write_part(&self, offset: u64, from: &[Slice], fua: bool) -> Result<(), VolumeError> {
+    pub(super) async fn write_part(
+        &self,
+        offset: u64,
+        from: &[Slice],
+        fua: bool,
+        stream: &InStream<'_>,
+    ) -> Result<(), VolumeError> {
         let (row, start) = (offset / self.map.row_data_bytes(), offset % self.map.row_data_bytes());
-        let part = Part::of(start, from);
+        let part = Part::of(start, from, stream.len());
         let last = self.locks.last_over(&(row..row + 1));
         if let Some(last) = last
-            && let Some(result) = self.batches.join(&self.core.io, last, &part, fua).await
+            && let Some(result) = self.batches.join(&self.core.io, last, &part, fua, || stream.fills()).await
         {
             return result;
         }
         // A write that could not join has not waited, so that `last` is still the last holder of the row's lock.
         let held = self.locks.enter_after(row..row + 1, Hold::Exclusive, last);
         let open = self.batches.open(&self.core.io, held.key(), part, fua);
-        // Writes enter both lines in one order: the first in the line for a row has a permit before those behind it.
-        let _permit = match self.updates.try_acquire() {
-            Some(permit) => {
-                self.await_company(&open).await;
-                permit
-            }
-            // Others may join meanwhile.
-            None => self.updates.acquire().await,
-        };
+        // Behind another write to the row its rest has gone without this part.
+        let waits = last.is_none() && stream.follows();
+        let hope = if waits { self.hope(row, &open, stream) } else { None };
+        if let Some(hope) = hope {
+            Box::pin(self.await_rest(row, &open, &held, stream, hope)).await;
+        } else if self.updates.is_free() {
+            self.await_company(&open).await;
+        }
+        // Others may join until the row is this write's, and while it waits for a permit: those that have one wait for no row.
         held.granted().await;
+        let _permit = self.updates.acquire().await;
+        if stream.follows() && open.bytes() < self.map.row_data_bytes() {
+            stream.leaves(row);
+        }
         let Some(batch) = open.close() else { return Err(VolumeError::Stopping) };
+        let at_members = stream.at_members(&self.core.io);
         let result = self.write_batch(row, &batch).await;
+        drop(at_members);
         batch.finish(result);
         result
+    }
+
+    /// Why the parts of a row should wait for the rest, if they should.
+    fn hope(&self, row: u64, open: &Open<'_>, stream: &InStream<'_>) -> Option<Hope> {
+        if open.is_due() || self.core.keeper.is_stopping() {
+            return None;
+        }
+        stream.hope(row, open.requests(), self.map.row_data_bytes() - open.bytes())
+    }
+
+    /// Waits for the rest of a row, as [`super::streams`] has it.
+    async fn await_rest(
+        &self,
+        row: u64,
+        open: &Open<'_>,
+        held: &RangeGuard<'_>,
+        stream: &InStream<'_>,
+        hope: Hope,
+    ) {
+        let io = &self.core.io;
+        let _woken = stream.wait(io.current_task());
+        held.linger();
+        open.linger(io.current_task());
+        let is_over = || open.is_due() || !held.lingers();
+        let longest = io.now().after(LONGEST);
+        loop {
+            let quiet = || if is_over() { Some(None) } else { stream.quiet().map(Some) };
+            let Some(Some(last)) = io.linger(longest, quiet).await else { break };
+            let goes_on =
+                || if is_over() { Some(false) } else { (stream.quiet() != Some(last)).then_some(true) };
+            if io.linger(io.now().after(ANSWER).min(longest), goes_on).await != Some(true) {
+                break;
+            }
+        }
+        stream.waited(row, hope, open.bytes() == self.map.row_data_bytes());
     }
 
     /// Lets writers that are about to reach the row join; the wait is repeated while some do.

@@ -59,7 +59,7 @@ impl Parity {
         let zeroes = self.core.zeroes();
         for at in (0..len).step_by(zeroes.len()) {
             let step = (len - at).min(zeroes.len() as u64) as usize;
-            self.write_part(offset + at, zeroes.slice(0..step).as_ref(), fua).await?;
+            self.write_part(offset + at, zeroes.slice(0..step).as_ref(), fua, &self.streams.none()).await?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use super::Transmission;
 use super::send::{Answer, Body};
 use super::slot::Admitted;
 use crate::nbd::proto::{Command, Errno, Request, command_code};
-use crate::session::{End, Inbox, Moves, dispatch};
+use crate::session::{Coming, End, Inbox, Moves, dispatch};
 
 /// Bytes of the buffer for extents: 2047 of them.
 const STATUS: usize = 16 * 1024;
@@ -52,7 +52,9 @@ impl<V: Volume + 'static> Transmission<V> {
             self.link.due(&self.export.gate, moves as u64).await?;
         }
         let ticket = self.memory.admit(&self.link.account, holds).await?;
-        if let Command::Write { .. } = command {
+        let mut _coming = None;
+        if let Command::Write { offset, len, .. } = command {
+            _coming = Some(Coming::new(&*self.export.volume, offset, u64::from(len)));
             self.link.fill(ticket.memory(), inbox, true).await?;
         }
         dispatch(self, Admitted { cookie: request.cookie, command, ticket });
