@@ -1,5 +1,8 @@
 //! Requests of clients to a volume, from a seed.
 
+use core::cell::Cell;
+use std::rc::Rc;
+
 use crate::random::Random;
 use crate::stamp::SECTOR;
 
@@ -86,12 +89,20 @@ pub struct Load {
     random: Random,
     mix: Mix,
     size: u64,
+    /// The end of the stream that its writes continue.
+    stream: Option<Rc<Cell<u64>>>,
 }
 
 impl Load {
     /// For a volume of `size` bytes.
     pub fn new(random: Random, size: u64, mix: Mix) -> Self {
-        Self { random, mix, size }
+        Self { random, mix, size, stream: None }
+    }
+
+    /// Its writes follow each other, and those of all that share `end`; the stream begins anew where the volume ends.
+    #[must_use]
+    pub fn following(self, end: &Rc<Cell<u64>>) -> Self {
+        Self { stream: Some(Rc::clone(end)), ..self }
     }
 
     /// The next request.
@@ -107,6 +118,7 @@ impl Load {
         if is(reads) {
             Request::Read { offset, len }
         } else if is(writes) {
+            let offset = self.stream.as_deref().map_or(offset, |end| follow(end, len, self.size));
             Request::Write { offset, len, fua: self.random.one_in(4) }
         } else if is(zeroes) {
             Request::Zeroes { offset, len, fua: self.random.one_in(4), keep: self.random.one_in(2) }
@@ -126,6 +138,13 @@ impl Load {
         let len = len.min(within);
         (self.random.below((within - len) / block + 1) * block, len)
     }
+}
+
+/// The place of the next write of a stream.
+fn follow(end: &Cell<u64>, len: u64, size: u64) -> u64 {
+    let offset = if end.get() + len <= size { end.get() } else { 0 };
+    end.set(offset + len);
+    offset
 }
 
 #[cfg(test)]

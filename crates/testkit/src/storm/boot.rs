@@ -411,13 +411,18 @@ impl Run {
         if let Some(doors) = doors.as_ref().filter(|_| random.one_in(2)) {
             doors.dismiss_some(&mut random);
         }
+        let stream = Rc::new(Cell::new(0));
         let lanes = (0..plan.lanes).map(|lane| {
+            let stream = plan.streams.then(|| Rc::clone(&stream));
             let (client, io, doors) = (client.clone(), self.io.clone(), doors.clone());
             let random = Random::stream(plan.seed, self.boot.number * 1000 + lane);
             let (mix, idle, requests) = (plan.mix, plan.idle, self.boot.requests);
             self.io.spawn(async move {
                 let mut pauses = random.clone();
                 let mut load = Load::new(random, client.volume().limits().size, mix);
+                if let Some(stream) = stream {
+                    load = load.following(&stream);
+                }
                 let mut way = Way::find(&client, doors.as_ref(), lane).await;
                 for _ in 0..requests {
                     if pauses.one_in(8) {

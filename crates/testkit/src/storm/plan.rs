@@ -61,6 +61,8 @@ pub struct StormPlan {
     pub doors: bool,
     /// A guard watches what members are sent. Without one, writes go the direct way that they go in the product.
     pub watched: bool,
+    /// Writes of clients follow each other.
+    pub streams: bool,
 }
 
 /// Level, layout, members: small, but of every kind, some with more redundancy than one member.
@@ -119,6 +121,7 @@ impl StormPlan {
             work: None,
             doors: false,
             watched: true,
+            streams: false,
         }
     }
 
@@ -177,6 +180,7 @@ impl StormPlan {
             doors: Random::stream(seed, 0x646f_6f72).one_in(4),
             watched: !Random::stream(seed, 0x7761_7463).one_in(4),
             second_devices: level.is_redundant() && Random::stream(seed, 0x7365_6174).one_in(8),
+            streams: Random::stream(seed, 0x7374_7265).one_in(3),
         }
         .of_odd_size()
         .with_some_spares()
@@ -269,7 +273,8 @@ impl core::fmt::Display for StormPlan {
             f,
             "{shape}{large}{container}{second_devices}{late}{watched}; drives with {cache} cache, blocks of {block}, torn at {tear}{unable}; "
         )?;
+        let streams = if self.streams { ", that follow each other" } else { "" };
         let by = if self.doors { ", by two doors" } else { "" };
-        write!(f, "{} clients of {} requests each{by}", self.lanes, self.requests)
+        write!(f, "{} clients of {} requests each{streams}{by}", self.lanes, self.requests)
     }
 }
