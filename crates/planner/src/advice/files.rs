@@ -72,8 +72,8 @@ fn partition(facts: &Facts, part: Partition, number: u32, simulator: Option<&dyn
 /// The kind of load that suffers most where things don't begin with rows.
 fn suffers(facts: &Facts) -> Under<'static> {
     if facts.has_parity() {
-        let load = Under::load("writes of the size of a row, one after the other");
-        load.at_most("all of them are of that size, and none is joined with the next")
+        // One after the other they would fill the rows between them.
+        Under::load("writes of the size of a row, at random places").at_most("all of them are of that size")
     } else {
         Under::load("random reads of the size of a chunk").at_most("all of them are of that size")
     }
@@ -87,7 +87,7 @@ fn beginning(
     at: u64,
     with: String,
 ) -> Result<Prediction, String> {
-    let rw = if facts.has_parity() { "write" } else { "randread" };
+    let rw = if facts.has_parity() { "randwrite" } else { "randread" };
     let (row, offset) = (row.to_string(), at.to_string());
     simulator.array(with, load(&[("rw", rw), ("bs", &row), ("offset", &offset), ("iodepth", "4")]))
 }

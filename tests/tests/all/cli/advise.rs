@@ -46,7 +46,7 @@ fn a_file_system_that_was_told_nothing_gets_the_command_that_tells_it() {
         assert_eq!(found["command"], "tune2fs -E stride=16,stripe_width=48 /dev/nbd0");
         assert!(found["expected"].as_str().unwrap().contains("name a model with --drive"));
         let report = set.run("advise --json --drive hdd-7200").json();
-        better(&report, "file system", [AMID, "files that begin with rows"], 5.0);
+        better(&report, "file system", [AMID, "files that begin with rows"], 4.0);
     });
 }
 
@@ -65,7 +65,7 @@ fn xfs_tells_what_it_was_told() {
     assert_eq!(found["verdict"], "change");
     assert_eq!(found["command"], "mount -o sunit=128,swidth=384 /dev/nbd0 MOUNTPOINT");
     let report = set.run("advise --json --drive hdd-7200").json();
-    better(&report, "file system", [AMID, "files that begin with rows"], 5.0);
+    better(&report, "file system", [AMID, "files that begin with rows"], 4.0);
     let Some(set) = with_file_system("mkfs.xfs", &["-q", "-f", "-d", "su=65536,sw=3"]) else { return };
     assert_eq!(finding(&set.run("advise --json").json(), "file system")["verdict"], "fine");
 }
