@@ -169,6 +169,13 @@ struct Loop(PathBuf);
 impl Drop for Loop {
     fn drop(&mut self) {
         let _ = Command::new("losetup").arg("--detach").arg(&self.0).status();
+        // The kernel lets go of the file when the last descriptor is closed, which a thread of the ring may do a little later.
+        let name = self.0.file_name().unwrap_or_default();
+        let backing = Path::new("/sys/block").join(name).join("loop/backing_file");
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(5);
+        while backing.exists() && std::time::Instant::now() < until {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
     }
 }
 
