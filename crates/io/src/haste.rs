@@ -13,6 +13,8 @@ pub(crate) struct Haste {
     tasks: RefCell<Vec<TaskId>>,
     /// How often all were told to go on.
     times: Cell<u64>,
+    /// Those who are in a hurry for a while.
+    hurrying: Cell<u32>,
 }
 
 /// A task's place among those that linger.
@@ -29,6 +31,17 @@ impl Haste {
         self.tasks.borrow().iter().for_each(|task| scheduler.wake(*task));
     }
 
+    /// Has all tasks go on, and none linger until [`Haste::eases`].
+    pub(crate) fn presses(&self, scheduler: &Scheduler) {
+        self.hurrying.set(self.hurrying.get() + 1);
+        self.hurry(scheduler);
+    }
+
+    /// The end of a hurry that began with [`Haste::presses`].
+    pub(crate) fn eases(&self) {
+        self.hurrying.set(self.hurrying.get() - 1);
+    }
+
     /// A task lingers until the place is dropped.
     pub(crate) fn join(&self, task: TaskId) -> Lingering<'_> {
         self.tasks.borrow_mut().push(task);
@@ -37,9 +50,9 @@ impl Haste {
 }
 
 impl Lingering<'_> {
-    /// Whether all were told to go on since the task began to linger.
+    /// Whether all were told to go on since the task began to linger, or somebody is in a hurry.
     pub(crate) fn is_hurried(&self) -> bool {
-        self.haste.times.get() != self.since
+        self.haste.times.get() != self.since || self.haste.hurrying.get() > 0
     }
 }
 

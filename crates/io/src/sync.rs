@@ -7,6 +7,7 @@ use core::task::{Context, Poll};
 use std::collections::VecDeque;
 
 use crate::exec::Io;
+use crate::haste;
 use crate::task::TaskId;
 use crate::time::Instant;
 
@@ -42,22 +43,60 @@ impl Io {
     }
 }
 
+/// Somebody is in a hurry until this is dropped: no task lingers.
+pub struct Hurry(Io);
+
+impl Drop for Hurry {
+    fn drop(&mut self) {
+        self.0.0.core.haste.eases();
+    }
+}
+
+/// A task that could go on, and lingers for others.
+pub struct Lingering<'a> {
+    io: &'a Io,
+    place: haste::Lingering<'a>,
+}
+
 impl Io {
-    /// Has all tasks that [linger](Io::linger) go on at once.
+    /// Has all tasks that [linger](Io::lingers) go on at once.
     pub fn hurry(&self) {
         let core = &self.0.core;
         core.haste.hurry(&core.scheduler);
     }
 
+    /// The same, and none lingers as long as this lives.
+    #[must_use]
+    pub fn hurrying(&self) -> Hurry {
+        let core = &self.0.core;
+        core.haste.presses(&core.scheduler);
+        Hurry(self.clone())
+    }
+
+    /// This task lingers until the result is dropped.
+    pub fn lingers(&self) -> Lingering<'_> {
+        Lingering { io: self, place: self.0.core.haste.join(self.current_task()) }
+    }
+}
+
+impl Lingering<'_> {
+    /// Somebody has been in a hurry since the task began to linger.
+    pub fn is_hurried(&self) -> bool {
+        self.place.is_hurried()
+    }
+
     /// Waits until `look` gives something: it looks at once, and whenever the task is [woken](Io::wake). `None` if the time `until`
-    /// comes first, or somebody is in a [hurry](Io::hurry).
-    pub async fn linger<T>(&self, until: Instant, mut look: impl FnMut() -> Option<T>) -> Option<T> {
-        let place = self.0.core.haste.join(self.current_task());
-        let mut time = core::pin::pin!(self.sleep_until(until));
-        core::future::poll_fn(|context| match look() {
-            Some(found) => Poll::Ready(Some(found)),
-            None if place.is_hurried() => Poll::Ready(None),
-            None => time.as_mut().poll(context).map(|()| None),
+    /// comes first, and at once if somebody is in a hurry.
+    pub async fn until<T>(&self, until: Instant, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+        let mut time = core::pin::pin!(self.io.sleep_until(until));
+        core::future::poll_fn(|context| {
+            if self.is_hurried() {
+                return Poll::Ready(None);
+            }
+            match look() {
+                Some(found) => Poll::Ready(Some(found)),
+                None => time.as_mut().poll(context).map(|()| None),
+            }
         })
         .await
     }

@@ -45,7 +45,7 @@ impl Copies {
         if let Some(copy) = self.scratch.try_alloc(len) {
             return fill(&copy, list);
         }
-        self.io.hurry();
+        let _hurry = self.io.hurrying();
         fill(&self.scratch.alloc(len).await, list)
     }
 

@@ -43,7 +43,11 @@ impl LockEntry {
 /// Each waits behind one that came before, and looks for another when that one goes: neither coming nor going costs more
 /// the more there are.
 #[derive(Default)]
-struct Queue(Ranges<LockEntry>);
+struct Queue {
+    entries: Ranges<LockEntry>,
+    /// Entries whose tasks linger.
+    lingering: usize,
+}
 
 impl Queue {
     /// Enters a range into the queue.
@@ -55,39 +59,50 @@ impl Queue {
         alone: bool,
         wake: impl FnMut(TaskId),
     ) -> RangeKey {
-        let key = self.0.insert(range, entry);
+        let key = self.entries.insert(range, entry);
         if !alone {
-            self.line_up(key, wake);
+            self.hurry_before(key, wake);
+            self.line_up(key);
         }
         key
     }
 
-    /// Finds the entry to wait for, which lingers no more; returns whether there is none.
+    /// Wakes those before an entry that linger. None lingers later: only who is alone begins to.
     #[cold]
-    fn line_up(&mut self, key: RangeKey, mut wake: impl FnMut(TaskId)) -> bool {
-        let hold = self.0.get(key).hold;
+    fn hurry_before(&mut self, key: RangeKey, mut wake: impl FnMut(TaskId)) {
+        while self.lingering > 0 {
+            let Some(before) = self.entries.last_before(key, |other| other.lingers) else { break };
+            wake(self.entries.get(before).task);
+            self.linger(before, false);
+        }
+    }
+
+    fn linger(&mut self, key: RangeKey, lingers: bool) {
+        let before = core::mem::replace(&mut self.entries.get_mut(key).lingers, lingers);
+        self.lingering = self.lingering + usize::from(lingers) - usize::from(before);
+    }
+
+    /// Finds the entry to wait for; returns whether there is none.
+    #[cold]
+    fn line_up(&mut self, key: RangeKey) -> bool {
+        let hold = self.entries.get(key).hold;
         let conflicts = |other: &LockEntry| hold == Hold::Exclusive || other.hold == Hold::Exclusive;
-        let waits_for = self.0.last_before(key, conflicts);
-        let next = waits_for.and_then(|waits_for| {
-            let before = self.0.get_mut(waits_for);
-            if core::mem::take(&mut before.lingers) {
-                wake(before.task);
-            }
-            before.followers.replace(key)
-        });
-        let entry = self.0.get_mut(key);
+        let waits_for = self.entries.last_before(key, conflicts);
+        let next = waits_for.and_then(|waits_for| self.entries.get_mut(waits_for).followers.replace(key));
+        let entry = self.entries.get_mut(key);
         (entry.waits_for, entry.next) = (waits_for, next);
         waits_for.is_none()
     }
 
     fn is_granted(&self, key: RangeKey) -> bool {
-        self.0.get(key).waits_for.is_none()
+        self.entries.get(key).waits_for.is_none()
     }
 
     /// Takes the entry out and wakes those whom only it held up, in the order of their coming.
     #[inline]
     fn leave(&mut self, key: RangeKey, wake: impl FnMut(TaskId)) {
-        let left = self.0.remove(key);
+        let left = self.entries.remove(key);
+        self.lingering -= usize::from(left.lingers);
         if let Some(waits_for) = left.waits_for {
             self.fall_out(key, waits_for, left.next);
         }
@@ -99,13 +114,13 @@ impl Queue {
     /// Takes one who waits no longer off the list of those behind `waits_for`.
     #[cold]
     fn fall_out(&mut self, key: RangeKey, waits_for: RangeKey, next: Option<RangeKey>) {
-        let mut place = &mut self.0.get_mut(waits_for).followers;
+        let mut place = &mut self.entries.get_mut(waits_for).followers;
         if *place == Some(key) {
             *place = next;
             return;
         }
         while let Some(at) = *place {
-            place = &mut self.0.get_mut(at).next;
+            place = &mut self.entries.get_mut(at).next;
             if *place == Some(key) {
                 *place = next;
                 return;
@@ -117,12 +132,12 @@ impl Queue {
         let mut followers: SmallVec<[RangeKey; 8]> = SmallVec::new();
         while let Some(key) = follower {
             followers.push(key);
-            follower = self.0.get(key).next;
+            follower = self.entries.get(key).next;
         }
-        followers.sort_unstable_by_key(|&key| self.0.order(key));
+        followers.sort_unstable_by_key(|&key| self.entries.order(key));
         for key in followers {
-            if self.line_up(key, &mut wake) {
-                wake(self.0.get(key).task);
+            if self.line_up(key) {
+                wake(self.entries.get(key).task);
             }
         }
     }
@@ -170,7 +185,7 @@ impl RangeLock {
 
     /// The key of the last to come of those whose range overlaps this one: theirs until they have gone.
     pub fn last_over(&self, range: &Range<u64>) -> Option<RangeKey> {
-        self.queue.borrow().0.last_over(range)
+        self.queue.borrow().entries.last_over(range)
     }
 }
 
@@ -183,13 +198,15 @@ impl RangeGuard<'_> {
     /// This task waits for something else than its turn until another lines up behind it, by which it is woken.
     pub fn linger(&self) {
         let mut queue = self.lock.queue.borrow_mut();
-        let entry = queue.0.get_mut(self.key);
-        (entry.lingers, entry.task) = (entry.followers.is_none(), self.lock.io.current_task());
+        let entry = queue.entries.get_mut(self.key);
+        entry.task = self.lock.io.current_task();
+        let alone = entry.followers.is_none();
+        queue.linger(self.key, alone);
     }
 
     /// Whether the task [lingers](RangeGuard::linger), and none has lined up behind it.
     pub fn lingers(&self) -> bool {
-        self.lock.queue.borrow().0.get(self.key).lingers
+        self.lock.queue.borrow().entries.get(self.key).lingers
     }
 
     /// Waits until the range is this task's.
@@ -199,7 +216,7 @@ impl RangeGuard<'_> {
             if queue.is_granted(self.key) {
                 return Poll::Ready(());
             }
-            queue.0.get_mut(self.key).task = self.lock.io.current_task();
+            queue.entries.get_mut(self.key).task = self.lock.io.current_task();
             Poll::Pending
         })
         .await;

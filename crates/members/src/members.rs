@@ -117,15 +117,17 @@ impl Members {
     fn recount(&self) {
         let count = |which: fn(&Role) -> bool| self.roles.iter().filter(|role| which(role)).count() as u16;
         let lost = count(|role| role.devices.state() != RoleState::InSync);
-        if self.lost.replace(lost) != lost {
+        let seconds = count(|role| role.devices.second().is_some());
+        if (self.lost.get(), self.seconds.get()) != (lost, seconds) {
             // A change of state does not wait for requests that wait for others.
             self.io.hurry();
         }
+        self.lost.set(lost);
         self.slow.set(count(|role| {
             role.slow.get().is_some() || role.slow_peer.get() || role.write_behind.get() > 0
         }));
         self.orphans.set(count(|role| role.orphans.get().is_some()));
-        self.seconds.set(count(|role| role.devices.second().is_some()));
+        self.seconds.set(seconds);
         let slow_reads = self.seconds.get() + count(|role| !role.bad.borrow().is_empty());
         self.slow_reads.set(slow_reads);
         self.slow_writes.set(slow_reads + self.orphans.get());

@@ -135,6 +135,29 @@ fn a_part_that_waits_goes_on_at_once_when_somebody_needs_its_row_or_its_end() {
 }
 
 #[test]
+fn no_part_waits_while_somebody_is_in_a_hurry() {
+    for (shape, row) in shapes(64 * KIB) {
+        let world: Running<Sim> = Running::start(World::in_sim(&shape, Model::sata_ssd(), 7), patient());
+        let took = |first: u64, hurries: bool| {
+            world.run(async |w| {
+                let _hurry = hurries.then(|| w.io.hurrying());
+                let (bytes, since) = (pattern(1, row as usize), w.io.now());
+                let mut rows = pin!(join_all((first..first + 4).map(|n| w.write(n * row, &bytes))));
+                assert!(once(rows.as_mut()).await.is_none());
+                w.write((first + 4) * row, &bytes[..4096]).await.unwrap();
+                let took = w.io.now().since(since);
+                rows.await;
+                took
+            })
+        };
+        // The first write of all is slower than others: the array is marked dirty.
+        took(0, true);
+        let (hurried, waited) = (took(30, true), took(60, false));
+        assert!(hurried < waited, "{shape}: {hurried:?}, {waited:?}");
+    }
+}
+
+#[test]
 fn the_last_write_of_those_that_overlap_is_what_stays() {
     for (shape, row) in shapes(64 * KIB) {
         let world: Running<Sim> = Running::start(World::in_sim(&shape, Model::sata_ssd(), 3), patient());

@@ -4,7 +4,7 @@
 use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use brindle_io::sync::{Either, Notify, race};
+use brindle_io::sync::{Either, Hurry, Notify, race};
 use brindle_io::{Duration, Instant, Io};
 use brindle_volume::VolumeError;
 
@@ -78,6 +78,8 @@ pub struct Account {
     pub(super) held: Cell<usize>,
     /// Blocks of the reserve that its requests hold.
     pub(super) reserved: Cell<usize>,
+    /// Requests are waited for, as no more are taken.
+    hurry: RefCell<Option<Hurry>>,
     /// A task waits for tickets to be given back.
     watched: Cell<bool>,
     changed: Notify,
@@ -105,6 +107,7 @@ impl Account {
             outstanding: Cell::new(0),
             held: Cell::new(0),
             reserved: Cell::new(0),
+            hurry: RefCell::default(),
             watched: Cell::new(false),
             changed: Notify::new(io),
         })
@@ -162,10 +165,12 @@ impl Account {
         self.ends();
     }
 
-    /// The end waits for requests under way: those are not to wait for others that do not come any more.
-    fn ends(&self) {
+    /// No request is taken any more. Those under way are waited for, and are not to wait for others.
+    pub(crate) fn ends(&self) {
         self.changed.notify();
-        self.io.hurry();
+        if self.outstanding.get() > 0 {
+            self.hurry.borrow_mut().get_or_insert_with(|| self.io.hurrying());
+        }
     }
 
     /// Whether requests that take long are to end: none are taken any more, or nobody waits for this one.
@@ -311,6 +316,9 @@ impl Account {
     pub(super) fn given_back(&self) {
         if self.watched.get() {
             self.changed.notify();
+        }
+        if self.outstanding.get() == 0 && self.hurry.borrow().is_some() {
+            self.hurry.replace(None);
         }
     }
 }

@@ -91,7 +91,7 @@ impl Memory {
         if let Some(ticket) = self.try_take(account, len, u64::MAX) {
             return Ok(ticket);
         }
-        account.io.hurry();
+        let _hurry = account.io.hurrying();
         let place = WaitingPlace::join(self, account, charge(len));
         let taking = self.changed.until(|| self.try_take(account, len, place.number));
         match race(taking, account.interruption()).await {

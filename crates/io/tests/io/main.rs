@@ -7,6 +7,7 @@ mod executor;
 mod given_up;
 mod holes;
 mod hung_file;
+mod lingering;
 mod lost_time;
 mod probe;
 mod sim;

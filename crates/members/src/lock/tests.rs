@@ -45,7 +45,7 @@ fn sharers_hold_together_and_a_dropped_wait_frees_the_next() {
         drop(writer);
         c.granted().await;
     });
-    assert!(lock.queue.borrow().0.is_empty());
+    assert!(lock.queue.borrow().entries.is_empty());
 }
 
 /// The lock as a plain list, in the order of arrival.
@@ -119,6 +119,26 @@ fn tasks(io: &Io, count: usize) -> Vec<TaskId> {
     tasks.take()
 }
 
+#[test]
+fn all_that_linger_go_on_when_one_lines_up_behind_them() {
+    let (io, lock, _) = world();
+    io.block_on(async {
+        let lingers = |range| {
+            let held = lock.enter(range, Hold::Exclusive);
+            held.linger();
+            held
+        };
+        let (first, other, second) = (lingers(0..1), lingers(8..9), lingers(2..3));
+        assert!(first.lingers() && other.lingers() && second.lingers());
+        let wide = lock.enter(0..4, Hold::Shared);
+        assert!(!first.lingers() && other.lingers() && !second.lingers());
+        drop((first, second));
+        wide.granted().await;
+        drop((wide, other));
+        assert_eq!(lock.queue.borrow().lingering, 0);
+    });
+}
+
 proptest! {
     #[test]
     fn a_walked_list_grants_the_same_in_the_same_order(steps in steps(), asked in range()) {
@@ -129,7 +149,7 @@ proptest! {
             let mut woken = Vec::new();
             match step {
                 Step::Enter(range, hold) => {
-                    let alone = queue.0.last_over(&range).is_none();
+                    let alone = queue.entries.last_over(&range).is_none();
                     let key = queue.enter(range.clone(), LockEntry::new(hold, names[number]), alone, |_| {});
                     task_of.push((names[number], key));
                     model.0.push(Known { key, range, hold, granted: false });
@@ -149,7 +169,7 @@ proptest! {
                 prop_assert_eq!(queue.is_granted(known.key), known.granted);
             }
             let over = |known: &&Known| known.range.start < asked.end && asked.start < known.range.end;
-            prop_assert_eq!(queue.0.last_over(&asked), model.0.iter().rev().find(over).map(|known| known.key));
+            prop_assert_eq!(queue.entries.last_over(&asked), model.0.iter().rev().find(over).map(|known| known.key));
         }
     }
 }

@@ -10,6 +10,7 @@ use brindle_io::ranges::RangeKey;
 use brindle_io::{Io, Slice, TaskId};
 use smallvec::SmallVec;
 
+use super::streams::InStream;
 use crate::data::list;
 use brindle_volume::{VolumeError, bytes};
 
@@ -18,18 +19,16 @@ use brindle_volume::{VolumeError, bytes};
 pub(super) struct Part {
     pub(super) start: u64,
     pub(super) memory: list::Part,
-    /// Bytes of the whole request.
-    request: u64,
 }
 
 impl Part {
     #[inline]
-    pub(super) fn of(start: u64, memory: &[Slice], request: u64) -> Self {
+    pub(super) fn of(start: u64, memory: &[Slice]) -> Self {
         let memory = match memory {
             [one] => list::Part::from_buf([one.clone()]),
             list => list.into(),
         };
-        Self { start, memory, request }
+        Self { start, memory }
     }
 
     fn len(&self) -> u64 {
@@ -57,10 +56,10 @@ pub(super) struct Batch {
     /// Where the first of them begins and the last ends, and the bytes of all.
     hull: Range<u64>,
     bytes: u64,
-    /// Bytes of the requests that they are parts of.
-    requests: u64,
-    /// The leader's task, if it waits for more.
-    lingers: Option<TaskId>,
+    /// The leader's task and stream, if it waits for more.
+    lingers: Option<(TaskId, Option<usize>)>,
+    /// A part has come that has nothing to wait for.
+    hurried: bool,
     /// A write of the batch wants to be on stable storage.
     pub(super) fua: bool,
     followers: Vec<Rc<Follower>>,
@@ -78,13 +77,12 @@ impl Batch {
         let range = part.range();
         self.hull = self.hull.start.min(range.start)..self.hull.end.max(range.end);
         self.bytes += part.len();
-        self.requests += part.request;
         self.parts.push(part);
     }
 
     /// Nothing is gained by a wait for more.
     fn is_due(&self, row_bytes: u64) -> bool {
-        self.fua || self.bytes == row_bytes
+        self.fua || self.hurried || self.bytes == row_bytes
     }
 
     /// Tells all followers.
@@ -125,26 +123,26 @@ impl Batches {
 
     /// Opens a batch whose leader has the entry `key` in the queue for its row.
     pub(super) fn open(&self, io: &Io, key: RangeKey, part: Part, fua: bool) -> Open<'_> {
-        let (hull, bytes, requests) = (part.range(), part.len(), part.request);
+        let (hull, bytes) = (part.range(), part.len());
         let parts = smallvec::smallvec![part];
         let (mut batches, at) = (self.open.borrow_mut(), key.index());
         if at >= batches.len() {
             batches.resize_with(at + 1, || None);
         }
-        let (lingers, followers, io) = (None, Vec::new(), io.clone());
-        batches[at] = Some(Batch { parts, hull, bytes, requests, lingers, fua, followers, io });
+        let (lingers, hurried, followers, io) = (None, false, Vec::new(), io.clone());
+        batches[at] = Some(Batch { parts, hull, bytes, lingers, hurried, fua, followers, io });
         Open { batches: self, at }
     }
 
     /// Joins the batch whose leader has that entry, if it is open and holds nothing that `part` overlaps; waits for its
-    /// result. `None` if it can't be joined. Calls `ends` if that ends the wait of the leader for more.
+    /// result. `None` if it can't be joined. A leader that waits for more of its stream does so no longer if a part of another joins.
     pub(super) async fn join(
         &self,
         io: &Io,
         key: RangeKey,
         part: &Part,
         fua: bool,
-        ends: impl FnOnce(),
+        stream: &InStream<'_>,
     ) -> Option<Result<(), VolumeError>> {
         let follower = {
             let mut batches = self.open.borrow_mut();
@@ -156,9 +154,14 @@ impl Batches {
             batch.add(part.clone());
             batch.fua |= fua;
             batch.followers.push(Rc::clone(&follower));
-            if let Some(leader) = batch.lingers.filter(|_| batch.is_due(self.row_bytes)) {
-                io.wake(leader);
-                ends();
+            if let Some((leader, of)) = batch.lingers {
+                batch.hurried |= of != stream.number();
+                if batch.is_due(self.row_bytes) {
+                    io.wake(leader);
+                }
+                if batch.bytes == self.row_bytes {
+                    stream.fills();
+                }
             }
             follower
         };
@@ -176,20 +179,15 @@ impl Open<'_> {
         self.of(|batch| batch.bytes).unwrap_or(0)
     }
 
-    /// Bytes of the requests of which parts have gathered.
-    pub(super) fn requests(&self) -> u64 {
-        self.of(|batch| batch.requests).unwrap_or(0)
-    }
-
-    /// The row is full, or a write of the batch wants to be on stable storage.
+    /// The row is full, or a write of the batch has nothing to wait for.
     pub(super) fn is_due(&self) -> bool {
         self.of(|batch| batch.is_due(self.batches.row_bytes)).unwrap_or(true)
     }
 
-    /// The leader's task is woken when the batch is due.
-    pub(super) fn linger(&self, leader: TaskId) {
+    /// The leader, with its task and stream, is woken when the batch is due; `None`: it waits no more.
+    pub(super) fn linger(&self, leader: Option<(TaskId, Option<usize>)>) {
         if let Some(batch) = &mut self.batches.open.borrow_mut()[self.at] {
-            batch.lingers = Some(leader);
+            batch.lingers = leader;
         }
     }
 

@@ -72,7 +72,9 @@ impl Parity {
     async fn read_degraded(&self, offset: u64, into: &Slice) -> Result<(), VolumeError> {
         let (len, column) = (into.len() as u64, self.map.position(offset).column);
         let scratch = len * u64::from(self.width());
-        if column + len > self.map.chunk() || scratch > IN_CACHE && scratch > self.read_budget() {
+        if column + len > self.map.chunk()
+            || scratch > IN_CACHE.min(self.budget()) && scratch > self.read_budget()
+        {
             return Box::pin(self.read_in_rows(offset, into)).await;
         }
         if self.read_in_block(offset, into).await? {

@@ -38,20 +38,14 @@ const MOST_DOUBLINGS_OF_GUESSES: u32 = 12;
 /// Writes that follow each other.
 #[derive(Clone, Copy, Default)]
 struct Stream {
-    /// Where it began, and where it has come to.
-    start: u64,
-    end: u64,
     /// Writes in flight and their bytes, and how many bytes were in flight lately.
     writes: u32,
     bytes: u64,
     depth: u64,
-    /// Parts that are at members, and writes that are being received.
-    at_members: u32,
+    /// Writes that are being received.
     coming: u32,
-    /// The number of the write that came last, of all of the array's.
-    last: u64,
-    /// It has more writes than one.
-    follows: bool,
+    /// Writes that have come.
+    came: u64,
     /// Waits in vain, one after the other, and the row with which the next may begin.
     vain: u32,
     waits_from: u64,
@@ -61,18 +55,15 @@ struct Stream {
 }
 
 impl Stream {
-    fn is_quiet(&self) -> bool {
-        self.at_members + self.coming == 0
-    }
-
     #[inline]
-    fn add(&mut self, offset: u64, len: u64, number: u64, row_bytes: u64) {
-        self.end = self.end.max(offset + len);
-        (self.writes, self.bytes) = (self.writes + 1, self.bytes + len);
-        let forgotten = self.depth * len.min(row_bytes) / (REMEMBERED * row_bytes);
-        self.depth = self.bytes.max(self.depth - forgotten);
-        self.last = number;
-        self.follows |= offset > self.start;
+    fn add(&mut self, len: u64, row_bytes: u64) {
+        (self.came, self.writes, self.bytes) = (self.came + 1, self.writes + 1, self.bytes + len);
+        if self.depth > self.bytes {
+            let forgotten = self.depth / REMEMBERED / row_bytes.div_ceil(len);
+            self.depth = self.bytes.max(self.depth - forgotten);
+        } else {
+            self.depth = self.bytes;
+        }
     }
 }
 
@@ -82,10 +73,11 @@ pub(super) struct Streams {
     all: RefCell<[Stream; STREAMS]>,
     /// Where each has come to; beyond all bytes where there is none. Apart, since each write looks at all.
     ends: [Cell<u64>; STREAMS],
+    /// Parts and runs of rows of each that are at members or wait for a row, and writes that are being received.
+    busy: [Cell<u32>; STREAMS],
     /// The stream of the last write, and the one whose place a new one takes.
     recent: Cell<usize>,
     next: Cell<usize>,
-    came: Cell<u64>,
     /// Tasks whose parts wait, by stream.
     waiting: RefCell<Vec<(usize, TaskId)>>,
 }
@@ -122,23 +114,21 @@ impl Streams {
     pub(super) fn new(row_bytes: u64) -> Self {
         let (all, waiting) = (RefCell::default(), RefCell::default());
         let ends = [const { Cell::new(u64::MAX) }; STREAMS];
-        let (recent, next, came) = (Cell::new(0), Cell::new(0), Cell::new(0));
-        Self { row_bytes, all, ends, recent, next, came, waiting }
+        let busy = [const { Cell::new(0) }; STREAMS];
+        Self { row_bytes, all, ends, busy, recent: Cell::new(0), next: Cell::new(0), waiting }
     }
 
     /// A write comes. It belongs to the stream that it follows, or begins one.
     #[inline]
     pub(super) fn enter(&self, offset: u64, len: u64) -> InStream<'_> {
-        let number = self.came.get() + 1;
-        self.came.set(number);
         let mut follows = false;
         let mut all = self.all.borrow_mut();
         let at = self.find(offset, len).or_else(|| self.begin(&mut all, offset, len));
         if let Some(at) = at {
             let stream = &mut all[at];
-            stream.add(offset, len, number, self.row_bytes);
-            follows = stream.follows;
-            self.ends[at].set(stream.end);
+            stream.add(len, self.row_bytes);
+            follows = stream.came > 1;
+            self.ends[at].set(self.ends[at].get().max(offset + len));
             self.recent.set(at);
         }
         InStream { streams: self, at, len, follows, filled: Cell::new(false) }
@@ -148,22 +138,32 @@ impl Streams {
     #[inline]
     fn find(&self, offset: u64, len: u64) -> Option<usize> {
         let reach = (REACH * len).max(REACH_ROWS * self.row_bytes);
-        let takes = |at: &usize| self.ends[*at].get().abs_diff(offset) <= reach;
-        Some(self.recent.get()).filter(takes).or_else(|| (0..STREAMS).find(takes))
+        // Hardly a write at random is near any: one comparison each.
+        let lowest = offset.saturating_sub(reach);
+        let span = offset + reach - lowest;
+        let is_near = |at: &usize| self.ends[*at].get().wrapping_sub(lowest) <= span;
+        let first = (0..STREAMS).find(is_near)?;
+        let distance = |at: &usize| self.ends[*at].get().abs_diff(offset);
+        let recent = self.recent.get();
+        if distance(&recent) == 0 {
+            Some(recent)
+        } else {
+            (first..STREAMS).filter(is_near).min_by_key(distance)
+        }
     }
 
     /// Begins a stream, if one that has no writes in flight can go.
     #[inline]
     fn begin(&self, all: &mut [Stream; STREAMS], offset: u64, len: u64) -> Option<usize> {
-        let at = self.next.get();
+        let from = self.next.get();
+        let is_free = |at: &usize| all[*at].writes + all[*at].coming == 0;
+        let at = (from..from + STREAMS).map(|at| at % STREAMS).find(is_free)?;
         self.next.set((at + 1) % STREAMS);
         let stream = &mut all[at];
-        if stream.writes + stream.coming > 0 {
-            return None;
-        }
         // The first write does not wait, so that nothing fills the rows that it has a part of.
         let waits_from = (offset + len).div_ceil(self.row_bytes);
-        *stream = Stream { start: offset, end: offset, waits_from, ..Stream::default() };
+        *stream = Stream { waits_from, ..Stream::default() };
+        self.ends[at].set(offset);
         Some(at)
     }
 
@@ -171,17 +171,22 @@ impl Streams {
     pub(super) fn comes(&self, offset: u64, len: u64) -> Option<usize> {
         let at = self.find(offset, len)?;
         self.all.borrow_mut()[at].coming += 1;
+        self.busy[at].set(self.busy[at].get() + 1);
         Some(at)
     }
 
     /// A write of a stream has been received, or is not any more.
     pub(super) fn came(&self, io: &Io, at: usize) {
-        let quiet = {
-            let stream = &mut self.all.borrow_mut()[at];
-            stream.coming -= 1;
-            stream.is_quiet()
-        };
-        if quiet {
+        self.all.borrow_mut()[at].coming -= 1;
+        self.rests(io, at);
+    }
+
+    /// Something of a stream is no longer at members or being received.
+    #[inline]
+    fn rests(&self, io: &Io, at: usize) {
+        let busy = self.busy[at].get() - 1;
+        self.busy[at].set(busy);
+        if busy == 0 {
             self.wake(io, at);
         }
     }
@@ -197,9 +202,9 @@ impl Streams {
 }
 
 impl InStream<'_> {
-    /// Bytes of the write.
-    pub(super) fn len(&self) -> u64 {
-        self.len
+    /// The number of its stream.
+    pub(super) fn number(&self) -> Option<usize> {
+        self.at
     }
 
     /// More of its stream is expected.
@@ -208,49 +213,55 @@ impl InStream<'_> {
         self.follows
     }
 
-    /// Why a batch should wait for what its row lacks, if it should: its requests have `held` bytes in all, which their clients send no more of
-    /// before they are answered.
-    pub(super) fn hope(&self, row: u64, held: u64, lacks: u64) -> Option<Hope> {
+    /// Why a part of the write should wait for what its row lacks, if it should. The bytes of the write itself are in flight, and bring nothing
+    /// before it is answered.
+    pub(super) fn hope(&self, row: u64, lacks: u64) -> Option<Hope> {
         let stream = &self.streams.all.borrow()[self.at?];
         if row < stream.waits_from {
             return None;
         }
-        if stream.coming > 0 || stream.depth >= held + lacks {
+        if stream.coming > 0 || stream.depth >= self.len + lacks {
             return Some(Hope::Sign);
         }
         (row >= stream.guesses_from).then_some(Hope::Guess)
     }
 
-    /// A part of the write is what a row has waited for.
+    /// A part of the write has filled a row that has waited for it.
     pub(super) fn fills(&self) {
         self.filled.set(true);
     }
 
-    /// Whether a row has waited for a part of the write.
+    /// Whether a part of the write has filled a row that has waited for it.
     pub(super) fn has_filled(&self) -> bool {
         self.filled.get()
     }
 
-    /// The number of the last write, if nothing of the stream is at members or being received.
-    pub(super) fn quiet(&self) -> Option<u64> {
-        let all = self.streams.all.borrow();
-        let stream = &all[self.at?];
-        stream.is_quiet().then_some(stream.last)
+    /// How many writes have come, if nothing of the stream is at members or being received.
+    pub(super) fn came_if_quiet(&self) -> Option<u64> {
+        let at = self.at?;
+        (self.streams.busy[at].get() == 0).then(|| self.streams.all.borrow()[at].came)
     }
 
-    /// The task is woken when nothing of the stream is at members any more, until this is dropped.
+    /// The task is woken when nothing of the stream is at members or being received any more, until this is dropped.
     pub(super) fn wait(&self, task: TaskId) -> Waits<'_> {
-        let waits = (self.at.unwrap_or(0), task);
-        self.streams.waiting.borrow_mut().push(waits);
-        Waits { streams: self.streams, waits }
+        let entry = (self.at.unwrap_or(0), task);
+        self.streams.waiting.borrow_mut().push(entry);
+        Waits { streams: self.streams, entry }
     }
 
-    /// A wait for the rest of a row is over.
-    pub(super) fn waited(&self, row: u64, hope: Hope, is_full: bool) {
+    /// A row that has waited for the rest is full.
+    pub(super) fn was_filled(&self) {
+        if let Some(at) = self.at {
+            let stream = &mut self.streams.all.borrow_mut()[at];
+            (stream.vain, stream.guesses) = (0, 0);
+        }
+    }
+
+    /// The rest of a row has not come.
+    pub(super) fn waited_in_vain(&self, row: u64, hope: Hope) {
         let Some(at) = self.at else { return };
         let stream = &mut self.streams.all.borrow_mut()[at];
         match hope {
-            _ if is_full => (stream.vain, stream.guesses) = (0, 0),
             Hope::Sign => {
                 stream.waits_from = row + (1 << stream.vain.min(MOST_DOUBLINGS));
                 stream.vain += 1;
@@ -276,7 +287,7 @@ impl InStream<'_> {
     #[inline]
     pub(super) fn at_members<'a>(&'a self, io: &'a Io) -> AtMembers<'a> {
         if let Some(at) = self.at {
-            self.streams.all.borrow_mut()[at].at_members += 1;
+            self.streams.busy[at].set(self.streams.busy[at].get() + 1);
         }
         AtMembers { io, streams: self.streams, at: self.at }
     }
@@ -285,13 +296,13 @@ impl InStream<'_> {
 /// A task's wish to be woken.
 pub(super) struct Waits<'a> {
     streams: &'a Streams,
-    waits: (usize, TaskId),
+    entry: (usize, TaskId),
 }
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
         let mut waiting = self.streams.waiting.borrow_mut();
-        if let Some(at) = waiting.iter().position(|waits| *waits == self.waits) {
+        if let Some(at) = waiting.iter().position(|entry| *entry == self.entry) {
             waiting.swap_remove(at);
         }
     }
@@ -310,11 +321,8 @@ impl Drop for InStream<'_> {
 impl Drop for AtMembers<'_> {
     #[inline]
     fn drop(&mut self) {
-        let Some(at) = self.at else { return };
-        let stream = &mut self.streams.all.borrow_mut()[at];
-        stream.at_members -= 1;
-        if stream.is_quiet() {
-            self.streams.wake(self.io, at);
+        if let Some(at) = self.at {
+            self.streams.rests(self.io, at);
         }
     }
 }

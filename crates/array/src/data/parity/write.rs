@@ -114,10 +114,10 @@ impl Parity {
         stream: &InStream<'_>,
     ) -> Result<(), VolumeError> {
         let (row, start) = (offset / self.map.row_data_bytes(), offset % self.map.row_data_bytes());
-        let part = Part::of(start, from, stream.len());
+        let part = Part::of(start, from);
         let last = self.locks.last_over(&(row..row + 1));
         if let Some(last) = last
-            && let Some(result) = self.batches.join(&self.core.io, last, &part, fua, || stream.fills()).await
+            && let Some(result) = self.batches.join(&self.core.io, last, &part, fua, stream).await
         {
             return result;
         }
@@ -151,7 +151,7 @@ impl Parity {
         if open.is_due() || self.core.keeper.is_stopping() {
             return None;
         }
-        stream.hope(row, open.requests(), self.map.row_data_bytes() - open.bytes())
+        stream.hope(row, self.map.row_data_bytes() - open.bytes())
     }
 
     /// Waits for the rest of a row, as [`super::streams`] has it.
@@ -164,21 +164,27 @@ impl Parity {
         hope: Hope,
     ) {
         let io = &self.core.io;
-        let _woken = stream.wait(io.current_task());
+        let (_woken, lingering) = (stream.wait(io.current_task()), io.lingers());
         held.linger();
-        open.linger(io.current_task());
+        open.linger(Some((io.current_task(), stream.number())));
         let is_over = || open.is_due() || !held.lingers();
         let longest = io.now().after(LONGEST);
-        loop {
-            let quiet = || if is_over() { Some(None) } else { stream.quiet().map(Some) };
-            let Some(Some(last)) = io.linger(longest, quiet).await else { break };
-            let goes_on =
-                || if is_over() { Some(false) } else { (stream.quiet() != Some(last)).then_some(true) };
-            if io.linger(io.now().after(ANSWER).min(longest), goes_on).await != Some(true) {
-                break;
+        let is_ended = loop {
+            let quiet = || if is_over() { Some(None) } else { stream.came_if_quiet().map(Some) };
+            let Some(Some(came)) = lingering.until(longest, quiet).await else { break is_over() };
+            let moves = || stream.came_if_quiet() != Some(came);
+            let goes_on = || if is_over() { Some(false) } else { moves().then_some(true) };
+            match lingering.until(io.now().after(ANSWER).min(longest), goes_on).await {
+                Some(true) => {}
+                ended => break ended.is_some(),
             }
+        };
+        open.linger(None);
+        if open.bytes() == self.map.row_data_bytes() {
+            stream.was_filled();
+        } else if !is_ended && !lingering.is_hurried() {
+            stream.waited_in_vain(row, hope);
         }
-        stream.waited(row, hope, open.bytes() == self.map.row_data_bytes());
     }
 
     /// Lets writers that are about to reach the row join; the wait is repeated while some do.

@@ -69,8 +69,8 @@ pub(in crate::iscsi) struct Command {
     pub(super) residual: Cell<Option<(u8, u32)>>,
     aborted: Cell<Option<Abort>>,
     ended: Cell<bool>,
-    /// Data have come, it is aborted, or it has ended.
     io: Io,
+    /// Data have come, it is aborted, or it has ended.
     pub(super) changed: Notify,
 }
 

@@ -54,6 +54,7 @@ impl<V: Volume + 'static> Transmission<V> {
         let link = &self.link;
         let sender = link.io.spawn(send::run(Rc::clone(self), outbox));
         let end = self.receive(inbox).await;
+        link.account.ends();
         if end == End::Orderly {
             self.slots.answer_the_last(link, link.drained(), self.grace).await;
             link.take_leave(self.grace).await;
