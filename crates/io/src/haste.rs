@@ -18,7 +18,7 @@ pub(crate) struct Haste {
 }
 
 /// A task's place among those that linger.
-pub(crate) struct Lingering<'a> {
+pub(crate) struct LingeringEntry<'a> {
     haste: &'a Haste,
     task: TaskId,
     since: u64,
@@ -31,32 +31,32 @@ impl Haste {
         self.tasks.borrow().iter().for_each(|task| scheduler.wake(*task));
     }
 
-    /// Has all tasks go on, and none linger until [`Haste::eases`].
-    pub(crate) fn presses(&self, scheduler: &Scheduler) {
+    /// Somebody is in a hurry: all tasks go on, and none lingers until [`Haste::hurry_ends`].
+    pub(crate) fn hurry_begins(&self, scheduler: &Scheduler) {
         self.hurrying.set(self.hurrying.get() + 1);
         self.hurry(scheduler);
     }
 
-    /// The end of a hurry that began with [`Haste::presses`].
-    pub(crate) fn eases(&self) {
+    /// The end of a hurry that began with [`Haste::hurry_begins`].
+    pub(crate) fn hurry_ends(&self) {
         self.hurrying.set(self.hurrying.get() - 1);
     }
 
     /// A task lingers until the place is dropped.
-    pub(crate) fn join(&self, task: TaskId) -> Lingering<'_> {
+    pub(crate) fn join(&self, task: TaskId) -> LingeringEntry<'_> {
         self.tasks.borrow_mut().push(task);
-        Lingering { haste: self, task, since: self.times.get() }
+        LingeringEntry { haste: self, task, since: self.times.get() }
     }
 }
 
-impl Lingering<'_> {
+impl LingeringEntry<'_> {
     /// Whether all were told to go on since the task began to linger, or somebody is in a hurry.
     pub(crate) fn is_hurried(&self) -> bool {
         self.haste.times.get() != self.since || self.haste.hurrying.get() > 0
     }
 }
 
-impl Drop for Lingering<'_> {
+impl Drop for LingeringEntry<'_> {
     fn drop(&mut self) {
         let mut tasks = self.haste.tasks.borrow_mut();
         if let Some(at) = tasks.iter().position(|task| *task == self.task) {

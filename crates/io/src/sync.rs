@@ -48,14 +48,14 @@ pub struct Hurry(Io);
 
 impl Drop for Hurry {
     fn drop(&mut self) {
-        self.0.0.core.haste.eases();
+        self.0.0.core.haste.hurry_ends();
     }
 }
 
 /// A task that could go on, and lingers for others.
 pub struct Lingering<'a> {
     io: &'a Io,
-    place: haste::Lingering<'a>,
+    entry: haste::LingeringEntry<'a>,
 }
 
 impl Io {
@@ -69,20 +69,20 @@ impl Io {
     #[must_use]
     pub fn hurrying(&self) -> Hurry {
         let core = &self.0.core;
-        core.haste.presses(&core.scheduler);
+        core.haste.hurry_begins(&core.scheduler);
         Hurry(self.clone())
     }
 
     /// This task lingers until the result is dropped.
     pub fn lingers(&self) -> Lingering<'_> {
-        Lingering { io: self, place: self.0.core.haste.join(self.current_task()) }
+        Lingering { io: self, entry: self.0.core.haste.join(self.current_task()) }
     }
 }
 
 impl Lingering<'_> {
     /// Somebody has been in a hurry since the task began to linger.
     pub fn is_hurried(&self) -> bool {
-        self.place.is_hurried()
+        self.entry.is_hurried()
     }
 
     /// Waits until `look` gives something: it looks at once, and whenever the task is [woken](Io::wake). `None` if the time `until`

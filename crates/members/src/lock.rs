@@ -67,7 +67,7 @@ impl Queue {
         key
     }
 
-    /// Wakes those before an entry that linger. None lingers later: only who is alone begins to.
+    /// Wakes the tasks before an entry that linger. None of them lingers again: a task begins that before others line up behind it.
     #[cold]
     fn hurry_before(&mut self, key: RangeKey, mut wake: impl FnMut(TaskId)) {
         while self.lingering > 0 {

@@ -39,6 +39,8 @@ pub struct RamVolume {
     pub error: Cell<Option<VolumeError>>,
     /// Requests that are under way.
     pub busy: Cell<usize>,
+    /// Writes of which a server says that they are being received, and how many it has said that of so far.
+    pub coming: Cell<(usize, usize)>,
     /// Memory of writes that have ended, while it is kept.
     kept: RefCell<Option<Vec<Slice>>>,
 }
@@ -71,6 +73,7 @@ impl RamVolume {
             asked: RefCell::default(),
             error: Cell::new(None),
             busy: Cell::new(0),
+            coming: Cell::new((0, 0)),
             kept: RefCell::default(),
         })
     }
@@ -142,6 +145,17 @@ impl Drop for Busy<'_> {
 impl Volume for RamVolume {
     fn limits(&self) -> Limits {
         self.limits
+    }
+
+    fn comes(&self, _: u64, _: u64) -> Option<usize> {
+        let (now, all) = self.coming.get();
+        self.coming.set((now + 1, all + 1));
+        Some(0)
+    }
+
+    fn came(&self, _: usize) {
+        let (now, all) = self.coming.get();
+        self.coming.set((now - 1, all));
     }
 
     async fn read(&self, offset: u64, into: impl AsRef<[Slice]>) -> Result<(), VolumeError> {

@@ -69,6 +69,32 @@ const CHUNK: u64 = 16 * KIB;
 const ROW: u64 = 3 * CHUNK;
 const PART: u64 = 3 * ROW;
 
+#[test]
+fn rows_that_a_stream_fills_again_are_not_read_either() {
+    for (shape, row) in shapes(64 * KIB) {
+        let world: Running<Sim> = Running::start(World::in_sim(&shape, Model::sata_ssd(), 1), patient());
+        let read = || world.ids.iter().map(|&id| world.io.counters(id).bytes_read).sum::<u64>();
+        world.run(async |w| {
+            let (len, before) = (row - 16 * KIB, read());
+            let bytes = pattern(1, len as usize);
+            // A log of seven rows, within what counts as one stream.
+            for _ in 0..16 {
+                let next = Cell::new(0);
+                let lane = async |late: u64| {
+                    while next.get() + len <= 7 * row {
+                        let offset = next.replace(next.get() + len);
+                        w.io.sleep(Duration::from_micros(10 * late)).await;
+                        w.write(offset, &bytes).await.unwrap();
+                    }
+                };
+                join_all((0..4).map(lane)).await;
+            }
+            let most = 16 * 2 * row;
+            assert!(read() - before <= most, "{shape}: {} bytes read, at most {most}", read() - before);
+        });
+    }
+}
+
 /// Has a part wait for its row behind rows whose writes hang, and ends the wait by `what`: the part must be on its member soon.
 fn ended_by(name: &str, what: impl AsyncFnOnce(&Running)) {
     let layout = Layout::Parity(ParityLayout::LeftSymmetric);

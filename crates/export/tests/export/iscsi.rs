@@ -326,3 +326,16 @@ fn immediate_commands_beyond_the_window_are_rejected() {
     });
     world.end();
 }
+
+#[test]
+fn a_volume_is_told_of_data_that_are_asked_for_and_of_their_end() {
+    let world = World::new(None, 16);
+    world.io.block_on(async {
+        let mut client = world.client(1).await;
+        assert_eq!(client.write(0, &[1; 512]).await.status, 0);
+        assert_eq!(world.volume.coming.get(), (0, 0), "all of it came with the command");
+        assert_eq!(client.write(8, &[2; 64 << 10]).await.status, 0);
+        assert_eq!(world.volume.coming.get(), (0, 1));
+    });
+    world.end();
+}

@@ -5,7 +5,7 @@ use brindle_export::nbd::Config;
 use brindle_export::nbd::proto::{
     Request, StatusExtent, command_code as code, command_flags as flag, option_code,
 };
-use brindle_io::OpError;
+use brindle_io::{Duration, OpError};
 use brindle_testkit::ram::{RamRequest, RamVolume};
 use brindle_testkit::random::Random;
 use brindle_volume::{VolumeError, ZeroOptions};
@@ -338,4 +338,28 @@ fn what_each_connection_does_is_counted() {
         assert_eq!(world.server.export_stats()[0].connections, 0);
     });
     world.end();
+}
+
+#[test]
+fn a_volume_is_told_of_data_that_have_not_come_yet_and_of_their_end() {
+    for ends in [false, true] {
+        let world = World::sim(small(), 1 << 20);
+        world.io.block_on(async {
+            let mut client = world.client().await;
+            client.write(0, &[1; 4096]).await;
+            assert_eq!(world.volume.coming.get(), (0, 0), "all of it was here at once");
+            client.request(request(code::WRITE, 0, 0, 128 << 10), &[2; 1000]).await;
+            world.io.sleep(Duration::from_millis(10)).await;
+            assert_eq!(world.volume.coming.get(), (1, 1));
+            if ends {
+                client.close();
+            } else {
+                client.send(&[2; (128 << 10) - 1000]).await.unwrap();
+                assert_eq!(client.reply(0).await.error(), 0);
+            }
+            world.io.sleep(Duration::from_millis(10)).await;
+            assert_eq!(world.volume.coming.get(), (0, 1));
+        });
+        world.end();
+    }
 }

@@ -73,7 +73,7 @@ pub(crate) struct Parity {
     streams: Streams,
     /// Writes in progress.
     writers: Writers,
-    /// Updates of parts of rows under way. A write has its row before it waits for one, so that those who have one wait for no row.
+    /// Updates of parts of rows under way. A write has its row before it waits for a permit, so that writes with permits wait for no row.
     updates: Semaphore,
 }
 

@@ -23,7 +23,7 @@ const REACH_ROWS: u64 = 2;
 /// The longest that a part waits for the rest of its row.
 pub(super) const LONGEST: Duration = Duration::from_millis(20);
 
-/// The time that a client has to send more once nothing of its stream is at members.
+/// The time that a client has to send more once nothing of its stream is at members or being received.
 pub(super) const ANSWER: Duration = Duration::from_micros(200);
 
 /// Bytes that were in flight are forgotten in about so many rows.
@@ -55,6 +55,12 @@ struct Stream {
 }
 
 impl Stream {
+    /// Nothing of it is in flight or being received.
+    #[inline]
+    fn is_idle(&self) -> bool {
+        self.writes + self.coming == 0
+    }
+
     #[inline]
     fn add(&mut self, len: u64, row_bytes: u64) {
         (self.came, self.writes, self.bytes) = (self.came + 1, self.writes + 1, self.bytes + len);
@@ -118,12 +124,20 @@ impl Streams {
         Self { row_bytes, all, ends, busy, recent: Cell::new(0), next: Cell::new(0), waiting }
     }
 
-    /// A write comes. It belongs to the stream that it follows, or begins one.
+    /// A write comes. It belongs to the stream that it follows, or begins one. So does one that goes back in a stream of which nothing is in
+    /// flight: rows that are written anew can be filled anew.
     #[inline]
     pub(super) fn enter(&self, offset: u64, len: u64) -> InStream<'_> {
         let mut follows = false;
         let mut all = self.all.borrow_mut();
-        let at = self.find(offset, len).or_else(|| self.begin(&mut all, offset, len));
+        let goes_back = |at: usize| offset + self.row_bytes <= self.ends[at].get();
+        let at = match self.find(offset, len) {
+            Some(at) if goes_back(at) && all[at].is_idle() => {
+                Some(self.begin_at(&mut all[at], at, offset, len))
+            }
+            Some(at) => Some(at),
+            None => self.begin(&mut all, offset, len),
+        };
         if let Some(at) = at {
             let stream = &mut all[at];
             stream.add(len, self.row_bytes);
@@ -138,7 +152,7 @@ impl Streams {
     #[inline]
     fn find(&self, offset: u64, len: u64) -> Option<usize> {
         let reach = (REACH * len).max(REACH_ROWS * self.row_bytes);
-        // Hardly a write at random is near any: one comparison each.
+        // A write at random is hardly near any: one comparison each.
         let lowest = offset.saturating_sub(reach);
         let span = offset + reach - lowest;
         let is_near = |at: &usize| self.ends[*at].get().wrapping_sub(lowest) <= span;
@@ -156,15 +170,19 @@ impl Streams {
     #[inline]
     fn begin(&self, all: &mut [Stream; STREAMS], offset: u64, len: u64) -> Option<usize> {
         let from = self.next.get();
-        let is_free = |at: &usize| all[*at].writes + all[*at].coming == 0;
-        let at = (from..from + STREAMS).map(|at| at % STREAMS).find(is_free)?;
+        let at = (from..from + STREAMS).map(|at| at % STREAMS).find(|at| all[*at].is_idle())?;
         self.next.set((at + 1) % STREAMS);
-        let stream = &mut all[at];
+        Some(self.begin_at(&mut all[at], at, offset, len))
+    }
+
+    /// Begins a stream in a place; gives that.
+    #[inline]
+    fn begin_at(&self, stream: &mut Stream, at: usize, offset: u64, len: u64) -> usize {
         // The first write does not wait, so that nothing fills the rows that it has a part of.
         let waits_from = (offset + len).div_ceil(self.row_bytes);
         *stream = Stream { waits_from, ..Stream::default() };
         self.ends[at].set(offset);
-        Some(at)
+        at
     }
 
     /// A write is being received; gives its stream, if it belongs to one.
@@ -274,7 +292,7 @@ impl InStream<'_> {
         }
     }
 
-    /// A part of a row goes to members: what comes of the row later does not fill it.
+    /// A part of a row goes to members without the rest: later parts do not fill the row.
     #[inline]
     pub(super) fn leaves(&self, row: u64) {
         if let Some(at) = self.at {

@@ -124,7 +124,7 @@ impl Parity {
         // A write that could not join has not waited, so that `last` is still the last holder of the row's lock.
         let held = self.locks.enter_after(row..row + 1, Hold::Exclusive, last);
         let open = self.batches.open(&self.core.io, held.key(), part, fua);
-        // Behind another write to the row its rest has gone without this part.
+        // Where another write to the row is before this one, the rest of the row has gone without it.
         let waits = last.is_none() && stream.follows();
         let hope = if waits { self.hope(row, &open, stream) } else { None };
         if let Some(hope) = hope {
@@ -132,7 +132,7 @@ impl Parity {
         } else if self.updates.is_free() {
             self.await_company(&open).await;
         }
-        // Others may join until the row is this write's, and while it waits for a permit: those that have one wait for no row.
+        // Others may join until this write has the row, and while it waits for a permit. A write with a permit waits for no row.
         held.granted().await;
         let _permit = self.updates.acquire().await;
         if stream.follows() && open.bytes() < self.map.row_data_bytes() {

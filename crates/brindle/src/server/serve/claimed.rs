@@ -22,20 +22,21 @@ use crate::server::shutdown::Socket;
 
 /// A server whose members are open and locked, and whose name no other has.
 pub(super) struct Claimed<'a> {
-    host: Host,
-    pools: Vec<Vec<PathBuf>>,
-    predecessor: Option<Predecessor<'a>>,
+    claim: Claim<'a>,
     ways: Ways,
-    held: Held,
-    known: Known<'a>,
 }
 
 /// A server on whose sockets clients wait.
 pub(super) struct Listening<'a> {
+    claim: Claim<'a>,
+    entrance: Entrance,
+}
+
+/// All that is claimed until a predecessor has heard of it.
+struct Claim<'a> {
     host: Host,
     pools: Vec<Vec<PathBuf>>,
     predecessor: Option<Predecessor<'a>>,
-    entrance: Entrance,
     held: Held,
     known: Known<'a>,
 }
@@ -87,7 +88,7 @@ impl<'a> LookedAt<'a> {
         let (listener, control) = listen(&known.place)?;
         let scraped = known.task.metrics.listen()?;
         let held = Held { scraped, listener, control };
-        Ok(Claimed { host, pools, predecessor, ways, held, known })
+        Ok(Claimed { claim: Claim { host, pools, predecessor, held, known }, ways })
     }
 }
 
@@ -107,26 +108,27 @@ fn listen(ServerPlace { name, folder, .. }: &ServerPlace) -> Result<(UnixListene
 impl<'a> Claimed<'a> {
     /// Listens at all addresses: one that is in use is found before a pool is opened, which writes to it.
     pub(super) fn listen(self) -> Result<Listening<'a>, Failure> {
-        let Self { known, held, ways, predecessor, pools, host } = self;
+        let Self { ways, claim } = self;
         let Ways { mut places, rights, plan, certificates } = ways;
         if places.is_empty() {
-            let ServerPlace { name, folder, .. } = &known.place;
+            let ServerPlace { name, folder, .. } = &claim.known.place;
             places.push(ListenPlace::Unix(runtime::nbd_socket(folder, name)));
         }
-        let entrances = Entrances::begin(&host.world.uring, &places, (rights, certificates.is_some()), plan)?;
+        let uring = &claim.host.world.uring;
+        let entrances = Entrances::begin(uring, &places, (rights, certificates.is_some()), plan)?;
         let unix = places.iter().filter_map(|place| match place {
             ListenPlace::Unix(path) => Some(Socket::new(path)),
             ListenPlace::Tcp(_) => None,
         });
         let entrance = Entrance { entrances, sockets: unix.collect(), certificates };
-        Ok(Listening { host, pools, predecessor, entrance, held, known })
+        Ok(Listening { claim, entrance })
     }
 }
 
 impl<'a> Listening<'a> {
     /// Has the predecessor hear that all is ready. It serves on, if this one lacks something that it served.
     pub(super) fn go_on(self) -> Result<Alone<'a>, Failure> {
-        let Self { known, held, entrance, predecessor, pools, host } = self;
+        let Self { claim: Claim { known, held, predecessor, pools, host }, entrance } = self;
         let (left, pools) = match predecessor {
             Some(predecessor) => (Left::Devices, succeed(predecessor, &host, &pools, &known)?),
             None => (Left::Nothing, pools),

@@ -151,7 +151,7 @@ fn arrays_of(
     Ok((how, look, found))
 }
 
-/// Names and protocols that can't be with pools are refused before anything is opened.
+/// An array that has the name of a pool is refused before anything is opened.
 fn refuse_pools(wanted: &[Wanted], pools: &[String]) -> Result<(), Failure> {
     if let Some(name) = pools.iter().find(|name| wanted.iter().any(|wanted| wanted.name == **name)) {
         return Err(Failure::Refused(format!(

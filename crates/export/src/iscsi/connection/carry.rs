@@ -141,7 +141,7 @@ impl<V: Volume + 'static> Connection<V> {
             }
             let wanted = command.wants(&action);
             if let Some(ticket) = ticket.as_ref().filter(|_| wanted > 0)
-                && !self.gather(command, ticket.memory(), wanted).await
+                && !self.gather(command, &action, ticket.memory(), wanted).await
             {
                 let spoiled = command.spoiled.get().map(Status::Check);
                 return spoiled.map_or(Outcome::Dropped, Outcome::Ended);

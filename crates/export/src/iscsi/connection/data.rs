@@ -9,7 +9,7 @@ use super::Connection;
 use super::task::{Burst, Command};
 use crate::iscsi::pdu::{FINAL, Header, response};
 use crate::scsi::{Action, Sense};
-use crate::session::{End, Inbox};
+use crate::session::{Coming, End, Inbox};
 
 impl Command {
     /// Bytes that the initiator still has to send for a command.
@@ -39,10 +39,17 @@ impl Command {
 
 impl<V: Volume + 'static> Connection<V> {
     /// Asks for what is missing of a command's data, and waits for it. `false` if it was aborted meanwhile.
-    pub(super) async fn gather(&self, command: &Rc<Command>, into: &Slice, wanted: usize) -> bool {
-        let mut number = 0;
+    pub(super) async fn gather(
+        &self,
+        command: &Rc<Command>,
+        action: &Action,
+        into: &Slice,
+        wanted: usize,
+    ) -> bool {
+        let (mut number, mut coming) = (0, None);
         *command.memory.borrow_mut() = Some(into.clone());
         while command.burst.get().next < wanted && command.is_sound() {
+            coming = coming.or_else(|| self.coming(action));
             let next = command.burst.get().next;
             let end = wanted.min(next + self.agreed.burst);
             command.burst.set(Burst { next, end, number: 0 });
@@ -62,6 +69,12 @@ impl<V: Volume + 'static> Connection<V> {
         }
         *command.memory.borrow_mut() = None;
         command.is_sound()
+    }
+
+    /// Tells the volume of a write that data come for it.
+    fn coming(&self, action: &Action) -> Option<Coming<'_, V>> {
+        let (Action::Write { offset, len, .. }, Some(target)) = (action, self.target()) else { return None };
+        Some(Coming::new(&*target.volume, *offset, *len))
     }
 
     fn ask(&self, command: &Command, number: u32, offset: usize, len: usize) {

@@ -52,12 +52,18 @@ impl<V: Volume + 'static> Transmission<V> {
             self.link.due(&self.export.gate, moves as u64).await?;
         }
         let ticket = self.memory.admit(&self.link.account, holds).await?;
-        let mut _coming = None;
-        if let Command::Write { offset, len, .. } = command {
-            _coming = Some(Coming::new(&*self.export.volume, offset, u64::from(len)));
-            self.link.fill(ticket.memory(), inbox, true).await?;
-        }
+        let coming = match command {
+            Command::Write { offset, len, .. } => {
+                // The volume need not know of data that are here already.
+                let is_here = inbox.len() >= len as usize;
+                let coming = (!is_here).then(|| Coming::new(&*self.export.volume, offset, len.into()));
+                self.link.fill(ticket.memory(), inbox, true).await?;
+                coming
+            }
+            _ => None,
+        };
         dispatch(self, Admitted { cookie: request.cookie, command, ticket });
+        drop(coming);
         Ok(())
     }
 
