@@ -19,12 +19,12 @@ use brindle_volume::VolumeError;
 
 use crate::damage::{Blocks, DamagedRange, Known};
 use crate::events::PoolEvent;
-use crate::look::PoolOpenError;
-use crate::map::{Dead, Key, Map};
-use crate::queue::Log;
-use crate::refusals::Refusals;
-use crate::space::Space;
-use crate::table::Table;
+use crate::log::queue::Log;
+use crate::log::refusals::Refusals;
+use crate::opening::look::PoolOpenError;
+use crate::store::map::{Dead, Key, Map};
+use crate::store::space::Space;
+use crate::store::table::Table;
 
 /// Seconds after which damage is told that was found since some was told last: more each time, up to the latter.
 const FIRST_WAIT: u64 = 1;
@@ -145,7 +145,7 @@ pub(crate) struct Core {
     pub(crate) credit: Cell<i64>,
     /// Blocks that cleaning is about to move: the log has to have room for them.
     pub(crate) to_move: Cell<u64>,
-    /// Segments beyond those that are kept, as they were counted last: see [`crate::space::Space::reserve`].
+    /// Segments beyond those that are kept, as they were counted last: see [`crate::store::space::Space::reserve`].
     pub(crate) reserve: Cell<u64>,
     /// Batches since then.
     pub(crate) looks: Cell<usize>,

@@ -6,40 +6,25 @@
 //!
 //! The engine asks members through crate `members` alone, and sees time and chance only as they are handed to it.
 
-mod check;
-mod checkpoint;
-mod clean;
 mod core;
-mod create;
 mod damage;
 mod events;
-mod leaf;
 mod log;
-mod look;
-mod map;
-mod open;
-mod owed;
+mod opening;
 mod pool;
-mod queue;
 mod read;
 mod record;
-mod refusals;
-mod replay;
-mod returned;
-mod reuse;
-mod room;
-mod space;
-mod stripe;
-mod table;
+mod store;
+mod upkeep;
 mod volume;
 
-pub use crate::check::Checked;
 pub use crate::core::{PoolConfig, Written};
-pub use create::{PoolCreateError, PoolSpec, VdevSpec, capacity, check_name, clear, create, plan};
 pub use damage::{Damage, DamagedRange};
 pub use events::PoolEvent;
-pub use look::{Chosen, DamagedLabel, Looked, PoolOpenError, Returning, choose, look, name_of};
-pub use open::{How, Lacking, Prepared, member_name, open, open_chosen, prepare};
+pub use opening::create::{PoolCreateError, PoolSpec, VdevSpec, capacity, check_name, clear, create, plan};
+pub use opening::look::{Chosen, DamagedLabel, Looked, PoolOpenError, Returning, choose, look, name_of};
+pub use opening::open::{How, Lacking, Prepared, member_name, open, open_chosen, prepare};
+pub use opening::replay::Recovered;
 pub use pool::{Busy, Pool, PoolChangeError, PoolMember, PoolStatus};
-pub use replay::Recovered;
+pub use upkeep::check::Checked;
 pub use volume::PoolVolume;

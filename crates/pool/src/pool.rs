@@ -9,13 +9,13 @@ use brindle_members::members::RoleState;
 use brindle_volume::VolumeError;
 use thiserror::Error;
 
-use crate::check::Checked;
 use crate::core::{Core, Written};
-use crate::create::{capacity, check_name};
 use crate::damage::{Damage, DamagedRange, MemberDamage};
 use crate::events::PoolEvent;
-use crate::look::PoolOpenError;
-use crate::queue::{Item, Source, Ticket};
+use crate::log::queue::{Item, Source, Ticket};
+use crate::opening::create::{capacity, check_name};
+use crate::opening::look::PoolOpenError;
+use crate::upkeep::check::Checked;
 use crate::volume::PoolVolume;
 
 /// Why a volume was not made, renamed or destroyed.
@@ -23,7 +23,7 @@ use crate::volume::PoolVolume;
 pub enum PoolChangeError {
     /// A name that no volume can have.
     #[error(transparent)]
-    Name(#[from] crate::create::PoolCreateError),
+    Name(#[from] crate::opening::create::PoolCreateError),
     /// There is one of this name.
     #[error("there is a volume {0} already: choose another name")]
     Exists(String),
@@ -258,7 +258,7 @@ impl Pool {
         let (dead, dead_blocks, frozen) = (Root::default(), 0, false);
         core.nodes.borrow_mut().push(Node { id: node, parent: 0, volume: id, frozen, dead, dead_blocks });
         core.estimate();
-        if let Err(error) = core.checkpoint(crate::checkpoint::Why::Due).await {
+        if let Err(error) = core.checkpoint(crate::upkeep::checkpoint::Why::Due).await {
             core.volumes.borrow_mut().retain(|record| record.id != id);
             core.nodes.borrow_mut().retain(|record| record.id != node);
             return Err(error.into());
@@ -296,7 +296,7 @@ impl Pool {
     pub async fn rename_volume(&self, from: &str, to: &str) -> Result<(), PoolChangeError> {
         let id = self.check_rename(from, to)?;
         self.set_name(id, to);
-        let renamed = self.0.checkpoint(crate::checkpoint::Why::Due).await;
+        let renamed = self.0.checkpoint(crate::upkeep::checkpoint::Why::Due).await;
         if renamed.is_err() {
             self.set_name(id, from);
         }
@@ -332,7 +332,7 @@ impl Pool {
         let core = &self.0;
         let volume = self.check_destroy(name)?;
         // Requests that are under way come to their end first.
-        let lock = crate::clean::lock_of((volume.id, 0));
+        let lock = crate::upkeep::clean::lock_of((volume.id, 0));
         let held = core.locks.acquire(lock..lock + (1 << 44), brindle_members::lock::Hold::Exclusive).await;
         self.set_destroyed(volume.id, true);
         // One record of the log is all that it takes; what the volume held is gone through later.
@@ -403,7 +403,7 @@ impl Pool {
     /// # Errors
     /// If members failed.
     pub async fn checkpoint(&self) -> Result<(), VolumeError> {
-        self.0.checkpoint(crate::checkpoint::Why::Due).await
+        self.0.checkpoint(crate::upkeep::checkpoint::Why::Due).await
     }
 
     /// Ends the run; no further request may be made.

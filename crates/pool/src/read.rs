@@ -12,10 +12,10 @@ use brindle_volume::VolumeError;
 
 use crate::core::Core;
 use crate::damage::WrongBlock;
-use crate::leaf::Located;
-use crate::map::{Found, Key};
-use crate::space::Space;
-use crate::stripe::{new_parity, solve, suspects};
+use crate::store::leaf::Located;
+use crate::store::map::{Found, Key};
+use crate::store::space::Space;
+use crate::store::stripe::{new_parity, solve, suspects};
 
 /// Blocks that are read at a time.
 const WINDOW: usize = 64;

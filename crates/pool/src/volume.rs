@@ -9,10 +9,10 @@ use brindle_volume::{
     Allocation, Limits, Volume, VolumeError, Wanted, ZeroOptions, first_difference, stretches,
 };
 
-use crate::clean::lock_of;
 use crate::core::Core;
-use crate::leaf::Located;
-use crate::queue::{Item, Source, Ticket};
+use crate::log::queue::{Item, Source, Ticket};
+use crate::store::leaf::Located;
+use crate::upkeep::clean::lock_of;
 
 const BLOCK_BYTES: u64 = BLOCK as u64;
 /// Blocks that a look at what is allocated goes through.

@@ -15,12 +15,12 @@ use brindle_format::pool::{BLOCK, Batch, EntryKind, SegmentState, checksum};
 use brindle_io::sync::join_all;
 
 use crate::core::Core;
-use crate::leaf::Located;
-use crate::log::apply;
-use crate::map::ENDLESS;
+use crate::log::batch::apply;
 use crate::read::candidates;
-use crate::space::{BATCH_BLOCKS, Grant, IN_FLIGHT};
-use crate::stripe::{new_parity, solve, suspects};
+use crate::store::leaf::Located;
+use crate::store::map::ENDLESS;
+use crate::store::space::{BATCH_BLOCKS, Grant, IN_FLIGHT};
+use crate::store::stripe::{new_parity, solve, suspects};
 
 /// Segments that are read at a time.
 const SIDE_BY_SIDE: usize = 8;
@@ -148,7 +148,7 @@ impl Core {
         }
         let logs: Vec<u32> = {
             let space = self.space.borrow();
-            let is_log = |segment: &crate::space::Segment| segment.record.state == SegmentState::Log;
+            let is_log = |segment: &crate::store::space::Segment| segment.record.state == SegmentState::Log;
             (0..).zip(&space.segments).filter(|(_, segment)| is_log(segment)).map(|(n, _)| n).collect()
         };
         let checkpoint = self.record.borrow().sequence;

@@ -19,11 +19,11 @@ use brindle_io::sync::join_all;
 use brindle_volume::VolumeError;
 
 use crate::core::Core;
-use crate::leaf::{Entries, Located};
-use crate::log::add_parity;
-use crate::map::{Key, Slot};
-use crate::space::{Grant, Space};
-use crate::table::Table;
+use crate::log::batch::add_parity;
+use crate::store::leaf::{Entries, Located};
+use crate::store::map::{Key, Slot};
+use crate::store::space::{Grant, Space};
+use crate::store::table::Table;
 
 /// Attempts to write one where members refuse blocks.
 const ATTEMPTS: usize = 8;

@@ -15,10 +15,10 @@ use brindle_format::pool::SEGMENTS;
 use brindle_format::pool::place::Address;
 use brindle_volume::VolumeError;
 
-use crate::checkpoint::{Pages, pages_of};
 use crate::core::Core;
-use crate::owed::Coming;
-use crate::space::{Gains, Grant};
+use crate::store::owed::Coming;
+use crate::store::space::{Gains, Grant};
+use crate::upkeep::checkpoint::{Pages, pages_of};
 
 /// Pages of the table that are written anew, and where to.
 struct Room {

@@ -8,14 +8,14 @@ use brindle_io::OpError;
 use brindle_io::sync::join_all;
 use brindle_volume::VolumeError;
 
-use crate::checkpoint::Why;
 use crate::core::Core;
-use crate::leaf::Located;
-use crate::map::{Dead, Key};
-use crate::owed::Coming;
-use crate::queue::{Item, Source, Ticket};
+use crate::log::queue::{Item, Source, Ticket};
 use crate::read::{Pin, Unreadable};
-use crate::space::Stream;
+use crate::store::leaf::Located;
+use crate::store::map::{Dead, Key};
+use crate::store::owed::Coming;
+use crate::store::space::Stream;
+use crate::upkeep::checkpoint::Why;
 
 /// The part of all segments that so many batches are between two looks at them: these cost little beside the batches.
 const LOOKS: usize = 512;
@@ -31,7 +31,7 @@ const PATIENT: usize = 24;
 const FULL: usize = 3;
 /// Blocks that users may write ahead of cleaning.
 const AHEAD: i64 = 2048;
-/// The reserve below which users wait for cleaning, in the parts of [`crate::space::Space::reserve`]. At half of it both go at one pace.
+/// The reserve below which users wait for cleaning, in the parts of [`crate::store::space::Space::reserve`]. At half of it both go at one pace.
 const PACED: u64 = 768;
 /// Leaves that were given back which are gone through at a time.
 const REAPED: usize = 64;

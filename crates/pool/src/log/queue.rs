@@ -10,9 +10,9 @@ use brindle_io::sync::Notify;
 use brindle_io::{Io, Slice};
 use brindle_volume::VolumeError;
 
-use crate::map::{ENDLESS, Key};
-use crate::owed::Coming;
-use crate::space::Urgency;
+use crate::store::map::{ENDLESS, Key};
+use crate::store::owed::Coming;
+use crate::store::space::Urgency;
 
 /// Where the bytes of a block come from.
 #[derive(Clone)]

@@ -8,7 +8,7 @@ use brindle_io::{Io, MemberId, OpClass, OpError};
 use thiserror::Error;
 use uuid::Uuid;
 
-use crate::space::{FEWEST_UNITS, sold};
+use crate::store::space::{FEWEST_UNITS, sold};
 
 /// A vdev as it is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,8 +17,8 @@ use brindle_volume::VolumeError;
 
 use crate::core::Core;
 use crate::events::PoolEvent;
-use crate::look::LABEL_PATIENCE;
-use crate::refusals::PAUSE;
+use crate::log::refusals::PAUSE;
+use crate::opening::look::LABEL_PATIENCE;
 
 impl Core {
     fn is_in(&self, member: u16) -> bool {

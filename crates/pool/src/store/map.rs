@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{LeafEntry, LeafKind, Pointer, leaf_takes};
 
-use crate::leaf::{Entries, Located};
-use crate::owed::Owed;
+use crate::store::leaf::{Entries, Located};
+use crate::store::owed::Owed;
 
 /// A block of a volume: the volume's number, and which block.
 pub(crate) type Key = (u32, u64);

@@ -14,11 +14,11 @@ use brindle_members::set::Owner as _;
 use brindle_volume::VolumeError;
 
 use crate::core::Core;
-use crate::leaf::Located;
-use crate::map::{Before, ENDLESS};
-use crate::queue::{Item, Lane, Source};
-use crate::space::{BATCH_BLOCKS, Grant, IN_FLIGHT};
-use crate::stripe::parity_of;
+use crate::log::queue::{Item, Lane, Source};
+use crate::store::leaf::Located;
+use crate::store::map::{Before, ENDLESS};
+use crate::store::space::{BATCH_BLOCKS, Grant, IN_FLIGHT};
+use crate::store::stripe::parity_of;
 
 /// How often a batch is written elsewhere before there is no room for it.
 const ELSEWHERE: usize = 8;
@@ -257,7 +257,7 @@ impl Core {
     /// Sends the blocks of stripes to their members, those of each member in a row.
     pub(crate) fn put_group(
         &self,
-        space: &crate::space::Space,
+        space: &crate::store::space::Space,
         grant: Grant,
         buf: &Buf,
         mut put: impl FnMut(brindle_members::members::Device, u64, &Slice),
@@ -421,12 +421,12 @@ pub(crate) fn add_parity(bytes: &mut [u8], grant: Grant) {
 
 /// Puts the entries of a batch into the map; counts what is named, and what is not any more.
 pub(crate) fn apply(
-    map: &mut crate::map::Map,
-    space: &mut crate::space::Space,
+    map: &mut crate::store::map::Map,
+    space: &mut crate::store::space::Space,
     grant: Grant,
     entries: &[Entry],
 ) {
-    let uncount = |space: &mut crate::space::Space, old: Before| match old {
+    let uncount = |space: &mut crate::store::space::Space, old: Before| match old {
         Before::Change(Located::At(address, _)) => space.count_young(address, false),
         Before::Below(Located::At(address, _)) => space.dies(address),
         _ => {}

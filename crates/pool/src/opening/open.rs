@@ -21,18 +21,20 @@ use brindle_members::turn::Turns;
 use brindle_members::watch::watch;
 use brindle_volume::VolumeError;
 
-use crate::checkpoint::Why;
 use crate::core::{Core, PoolConfig, Written};
 use crate::events::PoolEvent;
-use crate::look::{Chosen, DamagedLabel, LABEL_PATIENCE, PoolOpenError, Returning, choose, look, name_of};
-use crate::map::{Dead, Map, Slot};
+use crate::log::queue::Log;
+use crate::log::refusals::Refusals;
+use crate::opening::look::{
+    Chosen, DamagedLabel, LABEL_PATIENCE, PoolOpenError, Returning, choose, look, name_of,
+};
+use crate::opening::replay::Recovered;
 use crate::pool::Pool;
-use crate::queue::Log;
 use crate::read::Unreadable;
-use crate::refusals::Refusals;
-use crate::replay::Recovered;
-use crate::space::Space;
-use crate::table::Table;
+use crate::store::map::{Dead, Map, Slot};
+use crate::store::space::Space;
+use crate::store::table::Table;
+use crate::upkeep::checkpoint::Why;
 
 /// How a pool is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,9 +12,9 @@ use brindle_format::pool::{BLOCK, DATA_START, SegmentClass};
 use brindle_io::{OpClass, OpError};
 
 use crate::core::Core;
-use crate::look::{LABEL_PATIENCE as PATIENCE, Returning};
-use crate::replay::{Places, verify};
-use crate::space::Grant;
+use crate::opening::look::{LABEL_PATIENCE as PATIENCE, Returning};
+use crate::opening::replay::{Places, verify};
+use crate::store::space::Grant;
 
 impl Core {
     /// Whether a member has all that it is to have, once it was given what it lacked.

@@ -1,8 +1,8 @@
 //! Pages that changes of the map will cost the next checkpoint.
 
 use super::{Key, Map, Slot};
-use crate::leaf::{Entries, Located};
-use crate::owed::{Coming, Debt, Owed, SPLIT};
+use crate::store::leaf::{Entries, Located};
+use crate::store::owed::{Coming, Debt, Owed, SPLIT};
 
 /// Blocks in a row that are in two leaves at most: leaves that were cut hold more.
 const RUN: u64 = SPLIT as u64;

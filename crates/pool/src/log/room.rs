@@ -29,10 +29,10 @@ use brindle_format::pool::{DENSE_ENTRIES, EntryKind, LEAF_ENTRIES};
 use brindle_volume::VolumeError;
 
 use crate::core::Core;
-use crate::look::PoolOpenError;
-use crate::owed::{Coming, Debt, Owed};
-use crate::queue::{Item, Lane};
-use crate::space::{BATCH_BLOCKS, Grant, Stream};
+use crate::log::queue::{Item, Lane};
+use crate::opening::look::PoolOpenError;
+use crate::store::owed::{Coming, Debt, Owed};
+use crate::store::space::{BATCH_BLOCKS, Grant, Stream};
 
 /// Times in a row that there is nothing to be had by checkpoints and cleaning, after which there is no room.
 const IN_VAIN: u32 = 12;

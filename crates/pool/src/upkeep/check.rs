@@ -9,9 +9,9 @@ use brindle_volume::VolumeError;
 
 use crate::core::Core;
 use crate::damage::{Blocks, DamagedRange};
-use crate::leaf::Located;
-use crate::map::{Key, Next};
 use crate::read::{Absent, Pin, Unreadable, is_whole};
+use crate::store::leaf::Located;
+use crate::store::map::{Key, Next};
 
 /// Blocks that are read at a time.
 const SIDE_BY_SIDE: usize = 32;

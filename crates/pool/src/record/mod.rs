@@ -1,0 +1,3 @@
+//! The record of a pool on its members: uberblocks, and who is out of use.
+
+pub(crate) mod uberblock;

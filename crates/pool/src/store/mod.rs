@@ -1,0 +1,9 @@
+//! The state of what is stored: the map of all volumes, its leaves, segments and their table, parity of stripes. Nothing here asks a
+//! member.
+
+pub(crate) mod leaf;
+pub(crate) mod map;
+pub(crate) mod owed;
+pub(crate) mod space;
+pub(crate) mod stripe;
+pub(crate) mod table;

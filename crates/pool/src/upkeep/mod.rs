@@ -1,0 +1,6 @@
+//! Work that a pool does of its own accord: checkpoints, records of the table of segments, cleaning; and the check of all that counts.
+
+pub(crate) mod check;
+pub(crate) mod checkpoint;
+pub(crate) mod clean;
+pub(crate) mod reuse;
