@@ -2,11 +2,11 @@
 
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
 use brindle_format::pool::place::Address;
-use brindle_format::pool::{BLOCK, Label, Leaf, Node, Uberblock, VolumeRecord};
+use brindle_format::pool::{BLOCK, Label, Node, Uberblock, VolumeRecord};
 use brindle_io::Duration;
 use brindle_io::sync::Notify;
 use brindle_members::events::{Cause, Events, Note};
@@ -22,9 +22,10 @@ use crate::events::PoolEvent;
 use crate::log::queue::Log;
 use crate::log::refusals::Refusals;
 use crate::opening::look::PoolOpenError;
-use crate::store::map::{Dead, Key, Map};
+use crate::store::map::{Key, Map};
 use crate::store::space::Space;
 use crate::store::table::Table;
+use crate::upkeep::cleaner::Cleaner;
 
 /// Seconds after which damage is told that was found since some was told last: more each time, up to the latter.
 const FIRST_WAIT: u64 = 1;
@@ -136,25 +137,9 @@ pub(crate) struct Core {
     pub(crate) shut: RefCell<Option<PoolOpenError>>,
     /// Checkpoints that have ended.
     pub(crate) ended: Cell<u64>,
-    /// One is under way, or about to be; somebody cleans.
+    /// One is under way, or about to be.
     pub(crate) checkpointing: Cell<bool>,
-    pub(crate) cleaning: Cell<bool>,
-    /// Segments that cleaning went through since the last checkpoint.
-    pub(crate) tried: RefCell<BTreeSet<u32>>,
-    /// Blocks that users may write before cleaning has to go on.
-    pub(crate) credit: Cell<i64>,
-    /// Blocks that cleaning is about to move: the log has to have room for them.
-    pub(crate) to_move: Cell<u64>,
-    /// Segments beyond those that are kept, as they were counted last: see [`crate::store::space::Space::reserve`].
-    pub(crate) reserve: Cell<u64>,
-    /// Batches since then.
-    pub(crate) looks: Cell<usize>,
-    /// Something may have less parity than it could have; somebody sees to it.
-    pub(crate) thin: Cell<bool>,
-    /// Leaves that were gone through, which still count.
-    pub(crate) reaped: RefCell<Vec<(Dead, Option<Leaf>)>>,
-    /// Somebody goes through leaves that were given back.
-    pub(crate) reaping: Cell<bool>,
+    pub(crate) cleaner: Cleaner,
     pub(crate) damage: RefCell<Known>,
     pub(crate) written: Cell<Written>,
     pub(crate) events: Events<PoolEvent>,

@@ -206,8 +206,8 @@ impl Pool {
             busy: Busy {
                 batches: core.log.flying.get(),
                 checkpoint: core.begun.get() > core.ended.get() || core.recording.get(),
-                cleaning: core.cleaning.get(),
-                raising: core.thin.get(),
+                cleaning: core.cleaner.is_cleaning(),
+                raising: core.cleaner.is_thin(),
                 failing: core.change_pending.get(),
                 reaping: core.map.borrow().dead.len(),
                 reused: space.reused(),
@@ -351,7 +351,7 @@ impl Pool {
         drop(held);
         core.estimate();
         // The blocks that are left may have more parity now.
-        core.thin.set(core.space.borrow().thin_blocks() > 0);
+        core.cleaner.set_thin(core.space.borrow().thin_blocks() > 0);
         core.look_around();
         Ok(())
     }

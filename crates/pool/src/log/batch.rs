@@ -98,7 +98,7 @@ impl Core {
             let free = || (self.log.flying.get() < IN_FLIGHT).then_some(());
             self.log.landed.until(free).await;
             let full = self.space.borrow().full_batch() - 1;
-            let enough = || self.log.has_enough(lane, full, self.cleaning.get()).then_some(());
+            let enough = || self.log.has_enough(lane, full, self.cleaner.is_cleaning()).then_some(());
             self.log.landed.until(enough).await;
             let taken = self.take_items(lane);
             if taken.is_empty() {

@@ -157,7 +157,7 @@ impl Core {
     /// Whether cleaning has room for what it is about to move beside so many blocks of users. Segments are emptied together: else none
     /// would be empty when the log ends.
     fn leaves_moves(&self, blocks: u64) -> bool {
-        let (to_move, space) = (self.to_move.get(), self.space.borrow());
+        let (to_move, space) = (self.cleaner.to_move(), self.space.borrow());
         to_move == 0 || space.room_of_log() >= to_move + to_move / 8 + blocks.min(space.least_blocks())
     }
 
@@ -232,7 +232,7 @@ impl Core {
             self.look_around();
             // Users leave checkpoints to cleaning while that goes on, unless they wait for nothing else.
             let is_owed = !self.may_write(lane, coming.at_most(1));
-            let is_busy = || lane != Lane::Cold && (self.cleaning.get() || self.reaping.get());
+            let is_busy = || lane != Lane::Cold && (self.cleaner.is_cleaning() || self.cleaner.is_reaping());
             if is_owed {
                 self.some_checkpoint().await?;
             } else if is_busy() {

@@ -35,6 +35,7 @@ use crate::store::map::{Dead, Map, Slot};
 use crate::store::space::Space;
 use crate::store::table::Table;
 use crate::upkeep::checkpoint::Why;
+use crate::upkeep::cleaner::Cleaner;
 
 /// How a pool is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,7 +222,7 @@ impl Prepared {
             return Err(why);
         }
         core.opening.set(false);
-        core.thin.set(core.space.borrow().thin_blocks() > 0);
+        core.cleaner.set_thin(core.space.borrow().thin_blocks() > 0);
         core.look_around();
         Ok((Pool::new(core), self.recovered))
     }
@@ -320,15 +321,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         shut: RefCell::default(),
         ended: Cell::new(0),
         checkpointing: Cell::new(false),
-        cleaning: Cell::new(false),
-        tried: RefCell::default(),
-        credit: Cell::new(0),
-        to_move: Cell::new(0),
-        reserve: Cell::new(0),
-        looks: Cell::new(0),
-        thin: Cell::new(false),
-        reaped: RefCell::default(),
-        reaping: Cell::new(false),
+        cleaner: Cleaner::default(),
         damage: RefCell::default(),
         written: Cell::new(Written::default()),
         events: Events::new(io),

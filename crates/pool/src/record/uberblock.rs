@@ -165,7 +165,7 @@ impl Core {
             self.space.borrow_mut().set_present(vdev, present, true);
         }
         if let Some(core) = self.kept() {
-            core.thin.set(true);
+            core.cleaner.set_thin(true);
             core.look_around();
         }
         Ok(())

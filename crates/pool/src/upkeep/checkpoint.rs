@@ -180,7 +180,7 @@ impl Core {
                 break;
             }
         }
-        self.tried.borrow_mut().clear();
+        self.cleaner.tried.borrow_mut().clear();
         self.last_result.set(result);
         self.ended.set(self.ended.get() + 1);
         self.room.notify();

@@ -17,8 +17,6 @@ use crate::store::owed::Coming;
 use crate::store::space::Stream;
 use crate::upkeep::checkpoint::Why;
 
-/// The part of all segments that so many batches are between two looks at them: these cost little beside the batches.
-const LOOKS: usize = 512;
 /// Segments that are gone through side by side.
 const ROUND: usize = 8;
 /// Batches of blocks that are moved side by side.
@@ -29,10 +27,6 @@ const FRUITLESS: usize = 3;
 const PATIENT: usize = 24;
 /// Full batches of moves beside which one that is not full is left for the next round.
 const FULL: usize = 3;
-/// Blocks that users may write ahead of cleaning.
-const AHEAD: i64 = 2048;
-/// The reserve below which users wait for cleaning, in the parts of [`crate::store::space::Space::reserve`]. At half of it both go at one pace.
-const PACED: u64 = 768;
 /// Leaves that were given back which are gone through at a time.
 const REAPED: usize = 64;
 /// Stripes whose summaries are read side by side where batches have one.
@@ -41,10 +35,8 @@ const LOOKED_AT: u32 = 32;
 impl Core {
     /// Begins what is due: a checkpoint, cleaning. It counts segments only now and then.
     pub(crate) fn look_after(&self) {
-        let looks = self.looks.get() + 1;
-        self.looks.set(looks);
         let segments = self.space.borrow().segments.len();
-        if looks * LOOKS >= segments || self.space.borrow().is_scarce() || self.is_due() {
+        if self.cleaner.landed(segments) || self.space.borrow().is_scarce() || self.is_due() {
             self.look_around();
         }
     }
@@ -67,7 +59,7 @@ impl Core {
         if self.read_only || self.opening.get() || self.stopping.get() || self.broken.get() {
             return;
         }
-        self.looks.set(0);
+        self.cleaner.looked();
         self.begin_cleaning();
         let (waiting, not_full) = self.space.borrow().waiting();
         // A checkpoint is for those that a record of the table does not gain.
@@ -89,22 +81,22 @@ impl Core {
     /// Has leaves gone through that were given back.
     pub(crate) fn begin_reaping(&self) {
         let has_dead = !self.map.borrow().dead.is_empty() && !self.opening.get();
-        if has_dead && let Some(core) = self.kept().filter(|core| !core.reaping.replace(true)) {
+        if has_dead && let Some(core) = self.kept().filter(|core| core.cleaner.begins_reaping()) {
             drop(self.set.io.spawn(async move {
                 core.reap().await;
-                core.reaping.set(false);
+                core.cleaner.ends_reaping();
                 core.room.notify();
             }));
         }
     }
 
     fn begin_cleaning(&self) {
-        if (self.needs_cleaning() || self.thin.get())
-            && let Some(core) = self.kept().filter(|core| !core.cleaning.replace(true))
+        if (self.needs_cleaning() || self.cleaner.is_thin())
+            && let Some(core) = self.kept().filter(|core| core.cleaner.begins())
         {
             drop(self.set.io.spawn(async move {
                 core.clean().await;
-                core.cleaning.set(false);
+                core.cleaner.ends();
                 core.room.notify();
             }));
         }
@@ -112,26 +104,16 @@ impl Core {
 
     /// Counts segments.
     pub(crate) fn needs_cleaning(&self) -> bool {
-        self.reserve.set(self.space.borrow().reserve(&self.tried.borrow()));
-        self.reserve.get() < 1024
+        let reserve = self.space.borrow().reserve(&self.cleaner.tried.borrow());
+        self.cleaner.counted(reserve)
     }
 
     /// Waits until cleaning has earned what users are about to write, while there is less than there should be: so none of them has to
     /// wait for long. What is asked for grows as what is left shrinks. Also while cleaning only looks for what it is to move: else users
     /// take all that is left meanwhile, and each few segments cost a checkpoint.
     pub(crate) async fn pay(&self, blocks: i64) {
-        let is_paced = || self.cleaning.get() && self.reserve.get() < PACED;
-        self.room.until(|| (!is_paced() || self.credit.get() > 0).then_some(())).await;
-        self.credit.set(if is_paced() { self.credit.get() - blocks } else { AHEAD });
-    }
-
-    /// Cleaning has moved blocks out of a segment, which gains as many as it has beyond its live ones.
-    fn earn(&self, moved: usize, live: u32, all: u32) {
-        let gain = moved as u64 * u64::from(all.saturating_sub(live)) / u64::from(live.max(1));
-        // Half of what there should be is where users and cleaning go at one pace.
-        let earned = gain * (512 + self.reserve.get()) / 1024;
-        self.credit.set((self.credit.get() + earned as i64).min(AHEAD));
-        self.room.notify();
+        self.room.until(|| self.cleaner.may_spend().then_some(())).await;
+        self.cleaner.spend(blocks);
     }
 
     /// Cleans until there is room enough, and all has as much parity as it can have, or until nothing gives room.
@@ -139,7 +121,7 @@ impl Core {
         let mut left = Vec::new();
         self.clean_on(&mut left).await;
         // Segments in which something is left can be chosen again.
-        let mut tried = self.tried.borrow_mut();
+        let mut tried = self.cleaner.tried.borrow_mut();
         for (_, address) in left {
             tried.remove(&address.segment());
         }
@@ -154,7 +136,7 @@ impl Core {
                 return;
             }
             let thin = !self.needs_cleaning();
-            if thin && !self.thin.get() {
+            if thin && !self.cleaner.is_thin() {
                 return;
             }
             if thin && rounds == 0 {
@@ -170,7 +152,7 @@ impl Core {
                     continue;
                 }
                 Ok(moved) if thin && (moved == 0 || rounds > self.space.borrow().segments.len()) => {
-                    self.thin.set(false);
+                    self.cleaner.set_thin(false);
                     if rounds > 1 {
                         // Until a checkpoint, recovery may still read the old places.
                         let _failed = self.some_checkpoint().await;
@@ -185,7 +167,7 @@ impl Core {
                 Ok(moved) => self.some_room().await.map(|()| moved),
                 Err(error) => Err(error),
             };
-            let has_dead = !self.map.borrow().dead.is_empty() && self.reaping.get();
+            let has_dead = !self.map.borrow().dead.is_empty() && self.cleaner.is_reaping();
             let Some(moved) = moved.ok().filter(|_| has_dead || idle < FRUITLESS && fruitless < PATIENT)
             else {
                 return;
@@ -210,7 +192,7 @@ impl Core {
         let mut room = (self.space.borrow().room_of_log() / 2).saturating_sub(left.len() as u64);
         while victims.len() < ROUND {
             let found = {
-                let (space, tried) = (self.space.borrow(), self.tried.borrow());
+                let (space, tried) = (self.space.borrow(), self.cleaner.tried.borrow());
                 if thin { space.thin(sequence, &tried) } else { space.victim(sequence, &tried) }
             };
             let Some((victim, blocks)) = found else { break };
@@ -219,7 +201,7 @@ impl Core {
                 None if victims.is_empty() => room = 0,
                 None => break,
             }
-            self.tried.borrow_mut().insert(victim);
+            self.cleaner.tried.borrow_mut().insert(victim);
             victims.push((victim, Pin::new(&self.space, victim), blocks));
         }
         if victims.is_empty() && left.is_empty() {
@@ -232,7 +214,7 @@ impl Core {
         }
         // Users leave room for them from now on, else none of them would be emptied.
         let found: u64 = victims.iter().map(|(.., blocks)| u64::from(*blocks)).sum();
-        self.to_move.set(left.len() as u64 + found);
+        self.cleaner.moves(left.len() as u64 + found);
         // One that a silent member keeps from being emptied is tried again after the next checkpoint.
         let gathered = join_all(victims.iter().map(|(victim, ..)| self.gather(*victim))).await;
         let mut live = core::mem::take(left);
@@ -248,9 +230,9 @@ impl Core {
         live.dedup();
         let all = victims.iter().map(|(victim, ..)| self.space.borrow().blocks_of(*victim)).sum();
         let count = live.len();
-        self.to_move.set(count as u64);
+        self.cleaner.moves(count as u64);
         let moved = self.move_all(&live, all).await;
-        self.to_move.set(0);
+        self.cleaner.moved_all();
         self.room.notify();
         // Where nothing was there, it stays as it is until somebody has gone through what was given back.
         moved.map(|()| count)
@@ -283,8 +265,8 @@ impl Core {
         all: u32,
     ) -> Result<(), VolumeError> {
         let shifted = self.shift(some).await;
-        self.to_move.set(self.to_move.get().saturating_sub(some.len() as u64));
-        self.earn(some.len(), live as u32, all);
+        self.cleaner.earn(some.len(), live as u32, all);
+        self.room.notify();
         shifted
     }
 
@@ -299,10 +281,10 @@ impl Core {
             };
             left = left.saturating_sub(some.len());
             let read = join_all(some.iter().map(|dead| self.dead_leaf(dead))).await;
-            self.reaped.borrow_mut().extend(some.into_iter().zip(read));
+            self.cleaner.has_read(some.into_iter().zip(read).collect());
             // Counts and the list of leaves that a checkpoint writes belong together: one that is under way comes first, and the next
             // takes these before all else.
-            let may = || (!self.checkpoints.is_taken() || self.reaped.borrow().is_empty()).then_some(());
+            let may = || (!self.checkpoints.is_taken() || !self.cleaner.has_uncounted()).then_some(());
             self.room.until(may).await;
             self.count_reaped();
         }
@@ -310,7 +292,7 @@ impl Core {
 
     /// Blocks of leaves that were gone through are dead, and the leaves are named no more.
     pub(crate) fn count_reaped(&self) {
-        for (dead, leaf) in self.reaped.take() {
+        for (dead, leaf) in self.cleaner.take_read() {
             let mut map = self.map.borrow_mut();
             if let Some(at) = map.dead.iter().rposition(|other| *other == dead) {
                 let _gone = map.dead.swap_remove(at);
@@ -481,7 +463,7 @@ impl Core {
             return Ok(());
         }
         // Moves that are under way would be written to segments that the next opening gives to others.
-        self.room.until(|| (!self.cleaning.get() && !self.reaping.get()).then_some(())).await;
+        self.room.until(|| (!self.cleaner.is_cleaning() && !self.cleaner.is_reaping()).then_some(())).await;
         self.log.landed.until(|| (self.log.flying.get() == 0).then_some(())).await;
         let stopped = if self.read_only {
             Ok(())

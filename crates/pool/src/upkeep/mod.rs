@@ -3,4 +3,5 @@
 pub(crate) mod check;
 pub(crate) mod checkpoint;
 pub(crate) mod clean;
+pub(crate) mod cleaner;
 pub(crate) mod reuse;

@@ -37,7 +37,7 @@ impl Core {
             && map.is_thawed()
             && map.dead.is_empty()
             && self.dropped.borrow().is_empty()
-            && self.reaped.borrow().is_empty()
+            && !self.cleaner.has_uncounted()
     }
 
     /// The log is about to end, and a checkpoint is what gives it more: no record of the table does, nor what cleaning is about to empty.
@@ -48,7 +48,7 @@ impl Core {
             return space.is_scarce() && !is_under_way;
         }
         drop(space);
-        !self.cleaning.get() && !self.gains().now
+        !self.cleaner.is_cleaning() && !self.gains().now
     }
 
     /// The use that a record of the table would have.
@@ -107,7 +107,7 @@ impl Core {
             return Ok(false);
         }
         let segments = self.space.borrow().reusable(sequence);
-        self.tried.borrow_mut().retain(|n| segments.binary_search(n).is_err());
+        self.cleaner.tried.borrow_mut().retain(|n| segments.binary_search(n).is_err());
         {
             let mut space = self.space.borrow_mut();
             space.reuse(&segments);
