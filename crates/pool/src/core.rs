@@ -5,7 +5,6 @@ use core::ops::Range;
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
-use brindle_format::pool::place::Address;
 use brindle_format::pool::{BLOCK, Label, Node, Uberblock, VolumeRecord};
 use brindle_io::Duration;
 use brindle_io::sync::Notify;
@@ -15,7 +14,6 @@ use brindle_members::patience::Patience;
 use brindle_members::scratch::Scratch;
 use brindle_members::set::MemberSet;
 use brindle_members::turn::Turns;
-use brindle_volume::VolumeError;
 
 use crate::damage::{Blocks, DamagedRange, Known};
 use crate::events::PoolEvent;
@@ -24,7 +22,7 @@ use crate::log::refusals::Refusals;
 use crate::opening::look::PoolOpenError;
 use crate::store::map::{Key, Map};
 use crate::store::space::Space;
-use crate::store::table::Table;
+use crate::upkeep::checkpoints::Checkpoints;
 use crate::upkeep::cleaner::Cleaner;
 
 /// Seconds after which damage is told that was found since some was told last: more each time, up to the latter.
@@ -98,15 +96,14 @@ pub(crate) struct Core {
     /// The uberblock that was written last.
     pub(crate) record: RefCell<Uberblock>,
     pub(crate) records: Turns,
-    pub(crate) checkpoints: Turns,
+    pub(crate) checkpoints: Checkpoints,
+    pub(crate) cleaner: Cleaner,
     /// Writes that members refused.
     pub(crate) refusals: Refusals,
     /// Somebody is out of use of whom the record does not say so.
     pub(crate) change_pending: Cell<bool>,
     /// More is lost than the pool can do without.
     pub(crate) broken: Cell<bool>,
-    /// A member was lost since the last checkpoint.
-    pub(crate) reshaped: Cell<bool>,
     pub(crate) stopping: Cell<bool>,
     /// It is not open yet: tables are not complete, and nothing may be made of them but by the opening itself.
     pub(crate) opening: Cell<bool>,
@@ -114,32 +111,12 @@ pub(crate) struct Core {
     pub(crate) torn: u64,
     pub(crate) volumes: RefCell<Vec<VolumeRecord>>,
     pub(crate) nodes: RefCell<Vec<Node>>,
-    /// Pages of the last checkpoint that are neither leaves nor the table of segments, and that.
-    pub(crate) lists: RefCell<Vec<Address>>,
-    pub(crate) table: RefCell<Table>,
-    /// A checkpoint has begun to put changes into leaves since the last one that stands.
-    pub(crate) drained: Cell<bool>,
-    /// A checkpoint waits for batches under way, and no other begins.
-    pub(crate) freezing: Cell<bool>,
-    /// The table of segments is being recorded alone, and how often it was.
-    pub(crate) recording: Cell<bool>,
-    pub(crate) gains: Cell<u64>,
-    /// Where leaves stood that hold nothing any more, and that the last checkpoint names.
-    pub(crate) dropped: RefCell<Vec<Address>>,
-    /// Checkpoints that have begun, and what became of the last.
-    pub(crate) begun: Cell<u64>,
-    pub(crate) last_result: Cell<Result<(), VolumeError>>,
     /// Room has become free, or a checkpoint has ended.
     pub(crate) room: Notify,
     /// The room of the next checkpoint is not sure.
     pub(crate) cramped: Cell<bool>,
     /// The reason why it is open for reading alone, if nobody asked for that.
     pub(crate) shut: RefCell<Option<PoolOpenError>>,
-    /// Checkpoints that have ended.
-    pub(crate) ended: Cell<u64>,
-    /// One is under way, or about to be.
-    pub(crate) checkpointing: Cell<bool>,
-    pub(crate) cleaner: Cleaner,
     pub(crate) damage: RefCell<Known>,
     pub(crate) written: Cell<Written>,
     pub(crate) events: Events<PoolEvent>,

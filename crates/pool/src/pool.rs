@@ -205,7 +205,7 @@ impl Pool {
             checkpoint: core.record.borrow().checkpoint,
             busy: Busy {
                 batches: core.log.flying.get(),
-                checkpoint: core.begun.get() > core.ended.get() || core.recording.get(),
+                checkpoint: core.checkpoints.is_busy(),
                 cleaning: core.cleaner.is_cleaning(),
                 raising: core.cleaner.is_thin(),
                 failing: core.change_pending.get(),

@@ -63,9 +63,9 @@ impl Core {
         let fits = || owed() <= self.space.borrow().room_for_pages();
         // A batch that looks for another place may wait for this checkpoint.
         let can_land = || self.log.flying.get() > self.log.elsewhere.get();
-        self.freezing.set(true);
+        self.checkpoints.freezes();
         self.log.landed.until(|| (fits() || !can_land()).then_some(())).await;
-        self.freezing.set(false);
+        self.checkpoints.writes();
         self.room.notify();
     }
 
@@ -176,7 +176,7 @@ impl Core {
 
     /// Stripes for a batch of these items, or some of them, if it may be begun now.
     fn take_now(&self, lane: Lane, items: &[Item], most: u32, coming: Coming) -> Option<Grant> {
-        if self.freezing.get() {
+        if self.checkpoints.is_freezing() {
             return None;
         }
         let mut blocks = 1 + items.iter().filter(|item| item.kind.has_block()).count() as u32;
@@ -221,7 +221,7 @@ impl Core {
         let take = || self.take_now(lane, items, most, coming);
         let mut vain = 0;
         while vain < IN_VAIN {
-            self.room.until(|| (!self.freezing.get()).then_some(())).await;
+            self.room.until(|| (!self.checkpoints.is_freezing()).then_some(())).await;
             if self.broken.get() {
                 return Err(VolumeError::TooManyLost);
             }
@@ -248,6 +248,6 @@ impl Core {
             vain = if gained { 0 } else { vain + 1 };
         }
         // Where checkpoints fail it is not room that is missing.
-        Err(self.last_result.get().err().unwrap_or(VolumeError::NoSpace))
+        Err(self.checkpoints.last_result().err().unwrap_or(VolumeError::NoSpace))
     }
 }

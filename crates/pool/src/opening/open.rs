@@ -35,6 +35,7 @@ use crate::store::map::{Dead, Map, Slot};
 use crate::store::space::Space;
 use crate::store::table::Table;
 use crate::upkeep::checkpoint::Why;
+use crate::upkeep::checkpoints::Checkpoints;
 use crate::upkeep::cleaner::Cleaner;
 
 /// How a pool is opened.
@@ -297,30 +298,18 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         reads: Scratch::new(io, config.memory, count),
         record: RefCell::new(head),
         records: Turns::new(io),
-        checkpoints: Turns::new(io),
+        checkpoints: Checkpoints::new(io),
         refusals: Refusals::new(count),
         change_pending: Cell::new(false),
         broken: Cell::new(false),
-        reshaped: Cell::new(false),
         stopping: Cell::new(false),
         opening: Cell::new(true),
         torn,
         volumes: RefCell::default(),
         nodes: RefCell::default(),
-        lists: RefCell::default(),
-        table: RefCell::default(),
-        drained: Cell::new(false),
-        freezing: Cell::new(false),
-        recording: Cell::new(false),
-        gains: Cell::new(0),
-        dropped: RefCell::default(),
-        begun: Cell::new(0),
-        last_result: Cell::new(Ok(())),
         room: Notify::new(io),
         cramped: Cell::new(true),
         shut: RefCell::default(),
-        ended: Cell::new(0),
-        checkpointing: Cell::new(false),
         cleaner: Cleaner::default(),
         damage: RefCell::default(),
         written: Cell::new(Written::default()),
@@ -443,8 +432,8 @@ impl Core {
         drop(map);
         self.nodes.replace(nodes.into_iter().filter(|node| is_volume(node.volume)).collect());
         self.volumes.replace(volumes);
-        self.lists.replace(lists);
-        self.table.replace(Table { above: table, ..Table::default() });
+        self.checkpoints.lists.replace(lists);
+        self.checkpoints.table.replace(Table { above: table, ..Table::default() });
         self.estimate();
         Ok(())
     }

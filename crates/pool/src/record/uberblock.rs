@@ -159,7 +159,7 @@ impl Core {
         }
         self.set.members.fail(role);
         self.change_pending.set(true);
-        self.reshaped.set(true);
+        self.checkpoints.reshape();
         self.happened(PoolEvent::MemberFailed, Some(role), Some(why));
         for (vdev, present) in self.present().into_iter().enumerate() {
             self.space.borrow_mut().set_present(vdev, present, true);

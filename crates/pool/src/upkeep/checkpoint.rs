@@ -24,6 +24,7 @@ use crate::store::leaf::{Entries, Located};
 use crate::store::map::{Key, Slot};
 use crate::store::space::{Grant, Space};
 use crate::store::table::Table;
+use crate::upkeep::checkpoints::Turn;
 
 /// Attempts to write one where members refuse blocks.
 const ATTEMPTS: usize = 8;
@@ -147,21 +148,21 @@ fn of(_: PoolError) -> VolumeError {
 impl Core {
     /// Brings the members up to date with what is in memory. The caller while one is under way waits for the next.
     pub(crate) async fn checkpoint(self: &Rc<Self>, why: Why) -> Result<(), VolumeError> {
-        let _turn = self.checkpoints.turn().await;
-        self.checkpoint_in_turn(why).await
+        let turn = self.checkpoints.turn().await;
+        self.checkpoint_in(&turn, why).await
     }
 
     /// The same, but one that began after this was asked will do.
     pub(crate) async fn some_checkpoint(self: &Rc<Self>) -> Result<(), VolumeError> {
-        let begun = self.begun.get();
-        let _turn = self.checkpoints.turn().await;
-        if self.begun.get() > begun && self.last_result.get().is_ok() {
+        let begun = self.checkpoints.begun();
+        let turn = self.checkpoints.turn().await;
+        if self.checkpoints.begun() > begun && self.checkpoints.last_result().is_ok() {
             return Ok(());
         }
-        self.checkpoint_in_turn(Why::Due).await
+        self.checkpoint_in(&turn, Why::Due).await
     }
 
-    async fn checkpoint_in_turn(self: &Rc<Self>, why: Why) -> Result<(), VolumeError> {
+    async fn checkpoint_in(self: &Rc<Self>, turn: &Turn<'_>, why: Why) -> Result<(), VolumeError> {
         if self.read_only {
             return Err(VolumeError::ReadOnly);
         }
@@ -169,7 +170,7 @@ impl Core {
         if self.stopping.get() && why != Why::Stop {
             return Err(VolumeError::Stopping);
         }
-        self.begun.set(self.begun.get() + 1);
+        turn.begins();
         let mut result = Err(VolumeError::NoSpace);
         for _ in 0..ATTEMPTS {
             result = self.attempt(why).await;
@@ -181,23 +182,22 @@ impl Core {
             }
         }
         self.cleaner.tried.borrow_mut().clear();
-        self.last_result.set(result);
-        self.ended.set(self.ended.get() + 1);
+        turn.ends(result);
         self.room.notify();
         self.begin_reaping();
         result
     }
 
     async fn attempt(self: &Rc<Self>, why: Why) -> Result<(), VolumeError> {
+        self.checkpoints.drains();
         self.count_reaped();
         // Changes that an earlier attempt has left over go first.
         self.drain().await?;
         self.freezable().await;
         let sequence = self.log.settled();
         let batches = self.log.since.get();
-        let reshaped = self.reshaped.replace(false);
+        let reshaped = self.checkpoints.parts_changes();
         let again = self.space.borrow_mut().withdraw_log();
-        self.drained.set(true);
         self.map.borrow_mut().freeze();
         self.space.borrow_mut().age();
         self.drain().await?;
@@ -208,13 +208,13 @@ impl Core {
         };
         let written = self.write_all(why, sequence, &dirty).await;
         if written.is_err() && reshaped {
-            self.reshaped.set(true);
+            self.checkpoints.reshape();
         }
         written?;
         if again {
-            self.reshaped.set(true);
+            self.checkpoints.reshape();
         }
-        self.drained.set(false);
+        self.checkpoints.stands();
         self.log.passed(sequence);
         self.log.since.set(self.log.since.get() - batches);
         let outlived = self.map.borrow().has_outlived();
@@ -236,7 +236,7 @@ impl Core {
                 let Some((at, next, is_whole)) = leaf else { break };
                 let gone = if is_whole {
                     let (gone, stood) = self.map.borrow_mut().give_up(at);
-                    self.dropped.borrow_mut().extend(stood);
+                    self.checkpoints.dropped.borrow_mut().extend(stood);
                     gone
                 } else {
                     self.in_memory(at).await?;
@@ -393,7 +393,7 @@ impl Core {
                 map.cached += 1;
             }
         }
-        self.dropped.borrow_mut().clear();
+        self.checkpoints.dropped.borrow_mut().clear();
         Ok(())
     }
 
@@ -405,17 +405,17 @@ impl Core {
             if map.leaves.get(at).is_some_and(is_empty) {
                 let slot = map.leaves.remove(at);
                 let stood = slot.and_then(|slot| slot.pointer).map(|pointer| pointer.address);
-                self.dropped.borrow_mut().extend(stood);
+                self.checkpoints.dropped.borrow_mut().extend(stood);
             }
         }
-        self.dropped.borrow().clone()
+        self.checkpoints.dropped.borrow().clone()
     }
 
     /// Pages that nothing names once the checkpoint stands.
     fn old_pages(&self, dirty: &[Key], gone: Vec<Address>) -> Vec<Address> {
         let map = self.map.borrow();
         let leaves = dirty.iter().filter_map(|at| Some(map.leaves.get(at)?.pointer?.address));
-        let (lists, table) = (self.lists.borrow(), self.table.borrow());
+        let (lists, table) = (self.checkpoints.lists.borrow(), self.checkpoints.table.borrow());
         leaves.chain(gone).chain(lists.iter().copied()).chain(table.places()).collect()
     }
 
@@ -508,8 +508,8 @@ impl Pages<'_> {
                 (leaves, segments, volumes, nodes);
         })
         .await?;
-        core.lists.replace(lists);
-        core.table.replace(table);
+        core.checkpoints.lists.replace(lists);
+        core.checkpoints.table.replace(table);
         Ok(pointers)
     }
 
@@ -543,7 +543,7 @@ impl Pages<'_> {
         self.core.set.flush_members().await?;
         self.is_named = true;
         self.core.record(move |record| (record.segments, record.rooted) = (root, rooted)).await?;
-        self.core.table.replace(table);
+        self.core.checkpoints.table.replace(table);
         Ok(())
     }
 }

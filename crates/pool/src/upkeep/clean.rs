@@ -50,7 +50,7 @@ impl Core {
     fn is_overdue(&self) -> bool {
         self.map.borrow().changes() >= self.config.changes
             || self.log.since.get() >= self.config.batches
-            || self.reshaped.get()
+            || self.checkpoints.is_reshaped()
             || self.page_debt(Coming::default()) * 4 >= self.room_for_changes() * 3
     }
 
@@ -69,10 +69,10 @@ impl Core {
             let reuses = self.begin_reuse(many(waiting) || self.space.borrow().is_scarce());
             self.needs_checkpoint() || many(waiting.saturating_sub(reuses))
         };
-        if due && let Some(core) = self.kept().filter(|core| !core.checkpointing.replace(true)) {
+        if due && let Some(core) = self.kept().filter(|core| core.checkpoints.begins_due()) {
             drop(self.set.io.spawn(async move {
                 let _due = core.some_checkpoint().await;
-                core.checkpointing.set(false);
+                core.checkpoints.ends_due();
             }));
         }
         self.begin_reaping();
@@ -301,7 +301,7 @@ impl Core {
                 map.dead.insert(0, dead);
                 continue;
             };
-            self.dropped.borrow_mut().push(dead.pointer.address);
+            self.checkpoints.dropped.borrow_mut().push(dead.pointer.address);
             let mut space = self.space.borrow_mut();
             for entry in leaf.0.iter().filter(|entry| entry.kind == LeafKind::Plain) {
                 if !(dead.outlived && space.is_reused(entry.address.segment())) {

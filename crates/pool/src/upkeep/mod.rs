@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod checkpoint;
+pub(crate) mod checkpoints;
 pub(crate) mod clean;
 pub(crate) mod cleaner;
 pub(crate) mod reuse;

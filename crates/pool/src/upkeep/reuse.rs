@@ -32,18 +32,18 @@ impl Core {
     fn may_reuse(&self) -> bool {
         let map = self.map.borrow();
         self.label.features.reuse()
-            && !self.drained.get()
-            && !self.reshaped.get()
+            && !self.checkpoints.is_unfinished()
+            && !self.checkpoints.is_reshaped()
             && map.is_thawed()
             && map.dead.is_empty()
-            && self.dropped.borrow().is_empty()
+            && self.checkpoints.dropped.borrow().is_empty()
             && !self.cleaner.has_uncounted()
     }
 
     /// The log is about to end, and a checkpoint is what gives it more: no record of the table does, nor what cleaning is about to empty.
     pub(crate) fn needs_checkpoint(&self) -> bool {
         let space = self.space.borrow();
-        let is_under_way = self.label.features.reuse() && self.begun.get() > self.ended.get();
+        let is_under_way = self.label.features.reuse() && self.checkpoints.is_under_way();
         if !space.is_scarce() || is_under_way || !self.may_reuse() {
             return space.is_scarce() && !is_under_way;
         }
@@ -68,11 +68,11 @@ impl Core {
         let gains = self.gains();
         if due
             && gains.now
-            && let Some(core) = self.kept().filter(|core| !core.checkpointing.replace(true))
+            && let Some(core) = self.kept().filter(|core| core.checkpoints.begins_due())
         {
             drop(self.set.io.spawn(async move {
                 let _due = core.some_room().await;
-                core.checkpointing.set(false);
+                core.checkpoints.ends_due();
             }));
         }
         gains.emptied
@@ -80,16 +80,14 @@ impl Core {
 
     /// Makes room: by a record of the table if that does, else by a checkpoint. What others made meanwhile will do.
     pub(crate) async fn some_room(self: &Rc<Self>) -> Result<(), VolumeError> {
-        let before = self.gains.get();
+        let before = self.checkpoints.gains();
         let reused = {
-            let _turn = self.checkpoints.turn().await;
-            if self.gains.get() > before {
+            let turn = self.checkpoints.turn().await;
+            if self.checkpoints.gains() > before {
                 return Ok(());
             }
-            self.recording.set(true);
-            let reused = self.reuse_in_turn().await;
-            self.recording.set(false);
-            reused
+            turn.records();
+            self.reuse_in_turn().await
         };
         // Whatever went wrong, a checkpoint tells it better.
         if matches!(reused, Ok(true)) { Ok(()) } else { self.some_checkpoint().await }
@@ -118,10 +116,11 @@ impl Core {
         let Some(Room { pages, grants, places }) = self.room_for_table(sequence, above) else {
             return Ok(false);
         };
-        let (kept, replaced) = (self.table.borrow().kept(&pages), self.table.borrow().replaced(&pages));
+        let (kept, replaced) =
+            (self.checkpoints.table.borrow().kept(&pages), self.checkpoints.table.borrow().replaced(&pages));
         self.space.borrow_mut().exchange(&replaced, &places);
         let records = self.space.borrow().records(sequence, true);
-        debug_assert!(self.table.borrow().changed(&records).is_subset(&pages));
+        debug_assert!(self.checkpoints.table.borrow().changed(&records).is_subset(&pages));
         let mut writing = Pages::new(self, &grants);
         let written = writing.write_table(records, &kept).await;
         let mut space = self.space.borrow_mut();
@@ -131,14 +130,16 @@ impl Core {
             return Err(error);
         }
         let gained = space.published() > 0;
-        self.gains.set(self.gains.get() + u64::from(gained));
+        if gained {
+            self.checkpoints.gained();
+        }
         self.room.notify();
         Ok(gained)
     }
 
     /// Room for the pages of the table that change, and for so many `above` them.
     fn room_for_table(&self, sequence: u64, above: usize) -> Option<Room> {
-        let (table, mut space) = (self.table.borrow(), self.space.borrow_mut());
+        let (table, mut space) = (self.checkpoints.table.borrow(), self.space.borrow_mut());
         let mut pages = table.changed(&space.records(sequence, true));
         let (mut grants, mut places): (Vec<Grant>, Vec<Address>) = (Vec::new(), Vec::new());
         // Places that are taken change the records of their own segments.
