@@ -5,7 +5,7 @@ use core::ops::Range;
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
-use brindle_format::pool::{BLOCK, Label, Node, Uberblock, VolumeRecord};
+use brindle_format::pool::{BLOCK, Label, Node, VolumeRecord};
 use brindle_io::Duration;
 use brindle_io::sync::Notify;
 use brindle_members::events::{Cause, Events, Note};
@@ -13,13 +13,14 @@ use brindle_members::lock::RangeLock;
 use brindle_members::patience::Patience;
 use brindle_members::scratch::Scratch;
 use brindle_members::set::MemberSet;
-use brindle_members::turn::Turns;
 
 use crate::damage::{Blocks, DamagedRange, Known};
 use crate::events::PoolEvent;
 use crate::log::queue::Log;
 use crate::log::refusals::Refusals;
 use crate::opening::look::PoolOpenError;
+use crate::record::state::Record;
+use crate::run::Run;
 use crate::store::map::{Key, Map};
 use crate::store::space::Space;
 use crate::upkeep::checkpoints::Checkpoints;
@@ -93,22 +94,12 @@ pub(crate) struct Core {
     /// Memory of batches, of reads, and of rebuilding; whoever holds some of the first may wait for the next, not the other way.
     pub(crate) batches: Scratch,
     pub(crate) reads: Scratch,
-    /// The uberblock that was written last.
-    pub(crate) record: RefCell<Uberblock>,
-    pub(crate) records: Turns,
+    pub(crate) run: Run,
+    pub(crate) record: Record,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) cleaner: Cleaner,
     /// Writes that members refused.
     pub(crate) refusals: Refusals,
-    /// Somebody is out of use of whom the record does not say so.
-    pub(crate) change_pending: Cell<bool>,
-    /// More is lost than the pool can do without.
-    pub(crate) broken: Cell<bool>,
-    pub(crate) stopping: Cell<bool>,
-    /// It is not open yet: tables are not complete, and nothing may be made of them but by the opening itself.
-    pub(crate) opening: Cell<bool>,
-    /// Slots of uberblocks that held neither one nor zeroes when it was opened, a bit each.
-    pub(crate) torn: u64,
     pub(crate) volumes: RefCell<Vec<VolumeRecord>>,
     pub(crate) nodes: RefCell<Vec<Node>>,
     /// Room has become free, or a checkpoint has ended.

@@ -14,6 +14,7 @@ mod opening;
 mod pool;
 mod read;
 mod record;
+mod run;
 mod store;
 mod upkeep;
 mod volume;

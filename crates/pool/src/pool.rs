@@ -156,7 +156,7 @@ impl Pool {
     /// The opening for writing that its members have on record, and the number of the last record and of all batches since: both are the same
     /// only as long as nothing was written.
     pub fn version(&self, replayed: u64) -> (u64, u64) {
-        let record = self.0.record.borrow();
+        let record = self.0.record.last.borrow();
         (record.opening, record.record.saturating_add(replayed))
     }
 
@@ -197,18 +197,18 @@ impl Pool {
             stored: space.live_blocks().saturating_sub(core.map.borrow().hidden()) << 12,
             thin: space.thin_blocks() << 12,
             segments: space.usage(),
-            broken: core.broken.get(),
+            broken: core.record.is_broken(),
             damage: damage.total,
             damaged: core.damaged(&damage.lost),
             damaged_beyond: damage.lost.beyond(),
             written: core.written.get(),
-            checkpoint: core.record.borrow().checkpoint,
+            checkpoint: core.record.last.borrow().checkpoint,
             busy: Busy {
                 batches: core.log.flying.get(),
                 checkpoint: core.checkpoints.is_busy(),
                 cleaning: core.cleaner.is_cleaning(),
                 raising: core.cleaner.is_thin(),
-                failing: core.change_pending.get(),
+                failing: core.record.is_pending(),
                 reaping: core.map.borrow().dead.len(),
                 reused: space.reused(),
                 freed: space.freed,
@@ -240,7 +240,7 @@ impl Pool {
         let core = &self.0;
         self.check_create(name, size)?;
         let (id, node) = {
-            let mut record = core.record.borrow_mut();
+            let mut record = core.record.last.borrow_mut();
             let (id, node) = (record.next_volume, record.next_node);
             (record.next_volume, record.next_node) = (id + 1, node + 1);
             (id, node)

@@ -49,7 +49,7 @@ impl PoolVolume {
     fn check_there(&self) -> Result<(), VolumeError> {
         let gone =
             || !self.core.volumes.borrow().iter().any(|record| record.id == self.id && !record.destroyed);
-        if self.core.stopping.get() || gone() { Err(VolumeError::Stopping) } else { Ok(()) }
+        if self.core.run.is_stopping() || gone() { Err(VolumeError::Stopping) } else { Ok(()) }
     }
 
     /// Carries a change out in a task of its own: once begun it comes to its end.
@@ -152,7 +152,7 @@ impl Volume for PoolVolume {
         if self.core.read_only {
             return Ok(());
         }
-        if self.core.broken.get() {
+        if self.core.record.is_broken() {
             return Err(VolumeError::TooManyLost);
         }
         self.core.flush().await

@@ -81,7 +81,14 @@ const LAB: Floors = &[
 const POOL: Floors = &[
     &["store", "opening::look"],
     // State that `core::Core` holds, whose methods are in the folders above.
-    &["log::queue", "log::refusals", "opening::create", "upkeep::checkpoints", "upkeep::cleaner"],
+    &[
+        "log::queue",
+        "log::refusals",
+        "opening::create",
+        "record::state",
+        "upkeep::checkpoints",
+        "upkeep::cleaner",
+    ],
     &["log"],
     &["upkeep", "record"],
     &["opening"],

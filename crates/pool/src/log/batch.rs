@@ -366,7 +366,7 @@ impl Core {
         }
         let batch = Batch {
             pool: self.label.pool,
-            opening: self.record.borrow().opening,
+            opening: self.record.last.borrow().opening,
             sequence: load.sequence,
             durable: self.log.durable.get(),
             address: grant.address(0),

@@ -222,7 +222,7 @@ impl Core {
         let mut vain = 0;
         while vain < IN_VAIN {
             self.room.until(|| (!self.checkpoints.is_freezing()).then_some(())).await;
-            if self.broken.get() {
+            if self.record.is_broken() {
                 return Err(VolumeError::TooManyLost);
             }
             if let Some(grant) = take() {
@@ -236,7 +236,8 @@ impl Core {
             if is_owed {
                 self.some_checkpoint().await?;
             } else if is_busy() {
-                let over = || take().map(Some).or_else(|| (!is_busy() || self.broken.get()).then_some(None));
+                let over =
+                    || take().map(Some).or_else(|| (!is_busy() || self.record.is_broken()).then_some(None));
                 if let Some(grant) = self.room.until(over).await {
                     return Ok(grant);
                 }

@@ -17,7 +17,6 @@ use brindle_members::lock::RangeLock;
 use brindle_members::members::{Dependence, Device, Members};
 use brindle_members::scratch::Scratch;
 use brindle_members::set::{MemberSet, Treatment};
-use brindle_members::turn::Turns;
 use brindle_members::watch::watch;
 use brindle_volume::VolumeError;
 
@@ -31,6 +30,8 @@ use crate::opening::look::{
 use crate::opening::replay::Recovered;
 use crate::pool::Pool;
 use crate::read::Unreadable;
+use crate::record::state::Record;
+use crate::run::Run;
 use crate::store::map::{Dead, Map, Slot};
 use crate::store::space::Space;
 use crate::store::table::Table;
@@ -222,7 +223,7 @@ impl Prepared {
             core.set.ended.set(true);
             return Err(why);
         }
-        core.opening.set(false);
+        core.run.opens();
         core.cleaner.set_thin(core.space.borrow().thin_blocks() > 0);
         core.look_around();
         Ok((Pool::new(core), self.recovered))
@@ -234,7 +235,7 @@ impl Prepared {
         core.allocate(&self.blank).await?;
         core.set_right(&self.wrong).await;
         {
-            let lineage = &mut core.record.borrow_mut().lineage;
+            let lineage = &mut core.record.last.borrow_mut().lineage;
             lineage.splice(0..0, self.overruled.iter().flat_map(|&opening| [OVERRULED, opening]));
             lineage.truncate(LINEAGE);
         }
@@ -296,15 +297,10 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         loading: RefCell::default(),
         batches: Scratch::new(io, config.memory, count),
         reads: Scratch::new(io, config.memory, count),
-        record: RefCell::new(head),
-        records: Turns::new(io),
+        record: Record::new(io, head, torn),
+        run: Run::default(),
         checkpoints: Checkpoints::new(io),
         refusals: Refusals::new(count),
-        change_pending: Cell::new(false),
-        broken: Cell::new(false),
-        stopping: Cell::new(false),
-        opening: Cell::new(true),
-        torn,
         volumes: RefCell::default(),
         nodes: RefCell::default(),
         room: Notify::new(io),
@@ -383,7 +379,7 @@ impl Core {
 
     /// Reads what the uberblock names, but for leaves.
     async fn load_tables(&self) -> Result<(), PoolOpenError> {
-        let head: Uberblock = self.record.borrow().clone();
+        let head: Uberblock = self.record.last.borrow().clone();
         self.set_rooted(&head)?;
         let (mut lists, mut table) = (Vec::new(), Vec::new());
         let records =

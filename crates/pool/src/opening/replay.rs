@@ -143,7 +143,7 @@ impl Core {
     /// `without` are not read, and have been given what they lack.
     pub(crate) async fn replay(&self, without: &[u16]) -> (Recovered, Vec<(Address, Vec<u8>)>) {
         // Nothing was written after its end.
-        if self.record.borrow().stopped {
+        if self.record.last.borrow().stopped {
             return Default::default();
         }
         let logs: Vec<u32> = {
@@ -151,7 +151,7 @@ impl Core {
             let is_log = |segment: &crate::store::space::Segment| segment.record.state == SegmentState::Log;
             (0..).zip(&space.segments).filter(|(_, segment)| is_log(segment)).map(|(n, _)| n).collect()
         };
-        let checkpoint = self.record.borrow().sequence;
+        let checkpoint = self.record.last.borrow().sequence;
         let mut whole: BTreeMap<u64, Whole> = BTreeMap::new();
         let (mut last, mut durable) = (checkpoint, checkpoint);
         for some in logs.chunks(SIDE_BY_SIDE) {
@@ -225,7 +225,7 @@ impl Core {
         let shape = self.space.borrow().get(segment).map(|segment| segment.record.shape());
         let Some(shape) = shape else { return Scanned::default() };
         let (opening, checkpoint) = {
-            let record = self.record.borrow();
+            let record = self.record.last.borrow();
             (record.opening, record.sequence)
         };
         let mut places = Places::new(self, segment, shape, without);

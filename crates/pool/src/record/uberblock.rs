@@ -31,7 +31,7 @@ impl Core {
             Some(me) => Box::pin(in_turn(
                 &self.set.io,
                 me,
-                |me| &me.records,
+                |me| &me.record.turns,
                 async move |core: &Self| core.commit(change).await,
             )),
             None => Box::pin(core::future::ready(Err(VolumeError::Stopping))),
@@ -40,10 +40,10 @@ impl Core {
 
     /// The caller has the turn.
     async fn commit(&self, change: impl FnOnce(&mut Uberblock)) -> Result<(), VolumeError> {
-        let mut next = self.record.borrow().clone();
+        let mut next = self.record.last.borrow().clone();
         change(&mut next);
         loop {
-            if self.broken.get() {
+            if self.record.is_broken() {
                 return Err(VolumeError::TooManyLost);
             }
             next.record = self.next_record(next.record);
@@ -51,10 +51,10 @@ impl Core {
             for member in (0..self.set.members.len()).filter(|&member| !self.is_in(member)) {
                 next.out[usize::from(member >> 3)] |= 1 << (member & 7);
             }
-            self.record.replace(next.clone());
+            self.record.last.replace(next.clone());
             let bytes = next.encode().map_err(|_| VolumeError::NoSpace)?;
             if self.write_uberblock(&next, &bytes).await? {
-                self.change_pending.set(false);
+                self.record.is_made();
                 return Ok(());
             }
         }
@@ -64,7 +64,7 @@ impl Core {
     /// off as well may put the other sectors beside those that stand. An uberblock is whole again then of which nobody knew, and what it
     /// names may have been overwritten. Once the opening is on record, that is the younger one by its lineage.
     fn next_record(&self, last: u64) -> u64 {
-        let is_torn = |record: &u64| self.opening.get() && self.torn >> (record % RING_SLOTS) & 1 == 1;
+        let is_torn = |record: &u64| self.run.is_opening() && self.record.is_torn(*record);
         (last + 1..=last + RING_SLOTS).find(|record| !is_torn(record)).unwrap_or(last + 1)
     }
 
@@ -95,7 +95,7 @@ impl Core {
         }
         if let Some(role) = full {
             // Slots have their room since the pool was made. A file system that writes nothing in place needs more.
-            if self.opening.get() || self.stopping.get() {
+            if self.run.is_opening() || self.run.is_stopping() {
                 return Err(VolumeError::of_member(role, OpError::NoSpace));
             }
             self.set.io.sleep(PAUSE).await;
@@ -153,12 +153,12 @@ impl Core {
     /// A member is out of use from now on.
     fn lose(&self, role: u16, why: Cause) -> Result<(), VolumeError> {
         if !self.can_lose(&[role]) {
-            self.broken.set(true);
+            self.record.breaks();
             self.happened(PoolEvent::Broken, Some(role), Some(why));
             return Err(VolumeError::TooManyLost);
         }
         self.set.members.fail(role);
-        self.change_pending.set(true);
+        self.record.changes();
         self.checkpoints.reshape();
         self.happened(PoolEvent::MemberFailed, Some(role), Some(why));
         for (vdev, present) in self.present().into_iter().enumerate() {
@@ -190,7 +190,7 @@ impl Owner for Core {
 
     fn can_lose(&self, roles: &[u16]) -> bool {
         let is_lost = |member: u16| roles.contains(&member) || !self.is_in(member);
-        !self.broken.get() && self.space.borrow().can_lose(is_lost)
+        !self.record.is_broken() && self.space.borrow().can_lose(is_lost)
     }
 
     fn begin_failing(&self, role: u16, why: Cause) -> Result<Recording, VolumeError> {
@@ -201,24 +201,24 @@ impl Owner for Core {
     }
 
     fn unrecorded(&self) -> Option<Recording> {
-        if self.broken.get() {
+        if self.record.is_broken() {
             return Some(Box::pin(core::future::ready(Err(VolumeError::TooManyLost))));
         }
         // Members that fail while it opens are on record by the opening's own.
-        if !self.change_pending.get() || self.opening.get() {
+        if !self.record.is_pending() || self.run.is_opening() {
             return None;
         }
         if self.read_only {
-            self.change_pending.set(false);
+            self.record.is_made();
             return None;
         }
         let me: Rc<Self> = self.me.upgrade()?;
         Some(Box::pin(in_turn(
             &self.set.io,
             me,
-            |me| &me.records,
+            |me| &me.record.turns,
             async |core: &Self| {
-                if core.change_pending.get() { core.commit(|_| {}).await } else { Ok(()) }
+                if core.record.is_pending() { core.commit(|_| {}).await } else { Ok(()) }
             },
         )))
     }
@@ -228,7 +228,7 @@ impl Owner for Core {
     }
 
     fn is_stopping(&self) -> bool {
-        self.stopping.get()
+        self.run.is_stopping()
     }
 
     fn answers_for_members(&self) -> bool {

@@ -167,7 +167,7 @@ impl Core {
             return Err(VolumeError::ReadOnly);
         }
         // Others that waited for the turn meanwhile would write to a pool that has stopped.
-        if self.stopping.get() && why != Why::Stop {
+        if self.run.is_stopping() && why != Why::Stop {
             return Err(VolumeError::Stopping);
         }
         turn.begins();
@@ -430,7 +430,7 @@ impl Core {
             let place = |n: u32| (shape.data_place(grant.stripe, n) - first) as usize * BLOCK;
             let batch = Batch {
                 pool: self.label.pool,
-                opening: self.record.borrow().opening,
+                opening: self.record.last.borrow().opening,
                 // Recovery does not look at pages.
                 sequence: 0,
                 durable: 0,

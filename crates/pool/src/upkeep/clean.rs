@@ -56,7 +56,7 @@ impl Core {
 
     /// Begins what is due.
     pub(crate) fn look_around(&self) {
-        if self.read_only || self.opening.get() || self.stopping.get() || self.broken.get() {
+        if self.read_only || self.run.is_opening() || self.run.is_stopping() || self.record.is_broken() {
             return;
         }
         self.cleaner.looked();
@@ -80,7 +80,7 @@ impl Core {
 
     /// Has leaves gone through that were given back.
     pub(crate) fn begin_reaping(&self) {
-        let has_dead = !self.map.borrow().dead.is_empty() && !self.opening.get();
+        let has_dead = !self.map.borrow().dead.is_empty() && !self.run.is_opening();
         if has_dead && let Some(core) = self.kept().filter(|core| core.cleaner.begins_reaping()) {
             drop(self.set.io.spawn(async move {
                 core.reap().await;
@@ -132,7 +132,7 @@ impl Core {
         let gained = || self.space.borrow().gained;
         let (mut best, mut fruitless, mut idle, mut rounds, mut looked) = (gained(), 0, 0, 0, false);
         loop {
-            if self.stopping.get() || self.broken.get() || self.refusals.is_held(self.set.io.now()) {
+            if self.run.is_stopping() || self.record.is_broken() || self.refusals.is_held(self.set.io.now()) {
                 return;
             }
             let thin = !self.needs_cleaning();
@@ -186,7 +186,7 @@ impl Core {
         thin: bool,
         left: &mut Vec<(Key, Address)>,
     ) -> Result<usize, VolumeError> {
-        let sequence = self.record.borrow().sequence;
+        let sequence = self.record.last.borrow().sequence;
         let mut victims: Vec<(u32, Pin<'_>, u32)> = Vec::new();
         // Nothing is free before a checkpoint: what is moved has to fit into what the log has now.
         let mut room = (self.space.borrow().room_of_log() / 2).saturating_sub(left.len() as u64);
@@ -244,7 +244,7 @@ impl Core {
         // Segments that are open are filled first, so that those behind them begin with full batches.
         let (first, others) = live.split_at(self.space.borrow().open_rest(Stream::Cold).min(live.len()));
         let batches: Vec<_> = first.chunks(batch).chain(others.chunks(batch)).collect();
-        for some in batches.chunks(MOVES).take_while(|_| !self.stopping.get()) {
+        for some in batches.chunks(MOVES).take_while(|_| !self.run.is_stopping()) {
             let moves = some.iter().map(|some| self.shift_of(some, live.len(), all));
             for shifted in join_all(moves).await {
                 match shifted {
@@ -273,7 +273,7 @@ impl Core {
     /// Goes through leaves that were given back, whose blocks count as live until then.
     async fn reap(self: &Rc<Self>) {
         let mut left = self.map.borrow().dead.len();
-        while left > 0 && !self.stopping.get() && !self.broken.get() {
+        while left > 0 && !self.run.is_stopping() && !self.record.is_broken() {
             let some: Vec<Dead> = {
                 let map = self.map.borrow();
                 // Those that can't be read come last.
@@ -459,7 +459,7 @@ impl Core {
 
     /// Ends the run in order.
     pub(crate) async fn stop(self: &Rc<Self>) -> Result<(), VolumeError> {
-        if self.stopping.replace(true) {
+        if !self.run.stops() {
             return Ok(());
         }
         // Moves that are under way would be written to segments that the next opening gives to others.

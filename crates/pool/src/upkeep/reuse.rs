@@ -57,7 +57,7 @@ impl Core {
         let mut space = self.space.borrow_mut();
         space.least = least;
         let table = pages_of(space.segments.len(), SEGMENTS);
-        space.gains(self.record.borrow().sequence, table.into())
+        space.gains(self.record.last.borrow().sequence, table.into())
     }
 
     /// Begins a record if it is `due`; gives how many segments one gains, now or soon.
@@ -95,10 +95,10 @@ impl Core {
 
     /// True if segments were gained.
     async fn reuse_in_turn(&self) -> Result<bool, VolumeError> {
-        if self.read_only || self.stopping.get() || !self.may_reuse() {
+        if self.read_only || self.run.is_stopping() || !self.may_reuse() {
             return Ok(false);
         }
-        let (sequence, count) = (self.record.borrow().sequence, self.space.borrow().segments.len());
+        let (sequence, count) = (self.record.last.borrow().sequence, self.space.borrow().segments.len());
         let most = pages_of(count, SEGMENTS);
         let has_room = self.page_debt(Coming::default()) + u64::from(most) <= self.room_for_changes();
         if !has_room || !self.gains().now {
