@@ -16,8 +16,8 @@ use brindle_members::set::MemberSet;
 
 use crate::damage::{Blocks, DamagedRange, Known};
 use crate::events::PoolEvent;
-use crate::log::queue::Log;
 use crate::log::refusals::Refusals;
+use crate::log::state::Log;
 use crate::opening::look::PoolOpenError;
 use crate::record::state::Record;
 use crate::run::Run;
@@ -88,7 +88,7 @@ pub(crate) struct Core {
     pub(crate) locks: RangeLock,
     pub(crate) space: RefCell<Space>,
     pub(crate) map: RefCell<Map>,
-    pub(crate) log: Log,
+    pub(crate) log: Rc<Log>,
     /// Leaves that are being read.
     pub(crate) loading: RefCell<BTreeMap<Key, Rc<Notify>>>,
     /// Memory of batches, of reads, and of rebuilding; whoever holds some of the first may wait for the next, not the other way.

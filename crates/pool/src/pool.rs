@@ -204,7 +204,7 @@ impl Pool {
             written: core.written.get(),
             checkpoint: core.record.last.borrow().checkpoint,
             busy: Busy {
-                batches: core.log.flying.get(),
+                batches: core.log.flying(),
                 checkpoint: core.checkpoints.is_busy(),
                 cleaning: core.cleaner.is_cleaning(),
                 raising: core.cleaner.is_thin(),

@@ -80,10 +80,11 @@ const LAB: Floors = &[
 
 const POOL: Floors = &[
     &["store", "opening::look"],
+    &["log::queue"],
     // State that `core::Core` holds, whose methods are in the folders above.
     &[
-        "log::queue",
         "log::refusals",
+        "log::state",
         "opening::create",
         "record::state",
         "upkeep::checkpoints",

@@ -4,10 +4,9 @@
 //! of its own, and recovery applies those that are whole in the order of their numbers, whichever others are missing. So nobody waits
 //! for the batches of others. Changes of one block never are under way together: the caller for one holds its lock.
 
-use std::collections::VecDeque;
 use std::rc::Rc;
 
-use brindle_format::pool::{BLOCK, Batch, ENTRIES, Entry, EntryKind, checksum};
+use brindle_format::pool::{BLOCK, Batch, Entry, EntryKind, checksum};
 use brindle_io::{Buf, OpError, Slice};
 use brindle_members::door::{Done, Refused};
 use brindle_members::set::Owner as _;
@@ -15,9 +14,10 @@ use brindle_volume::VolumeError;
 
 use crate::core::Core;
 use crate::log::queue::{Item, Lane, Source};
+use crate::log::state::InFlight;
 use crate::store::leaf::Located;
 use crate::store::map::{Before, ENDLESS};
-use crate::store::space::{BATCH_BLOCKS, Grant, IN_FLIGHT};
+use crate::store::space::{BATCH_BLOCKS, Grant};
 use crate::store::stripe::parity_of;
 
 /// How often a batch is written elsewhere before there is no room for it.
@@ -27,10 +27,9 @@ const FULL: usize = 2;
 
 /// A batch to be written.
 struct Load {
-    sequence: u64,
+    flight: InFlight,
     items: Vec<Item>,
     grant: Grant,
-    lane: Lane,
     fua: bool,
 }
 
@@ -61,15 +60,7 @@ impl Core {
         if items.is_empty() {
             return;
         }
-        let mut queues = self.log.queues.borrow_mut();
-        let queue = queues.entry(lane).or_default();
-        let had = queue.len();
-        queue.extend(items);
-        let is_full = (had + 1..=queue.len()).contains(&(BATCH_BLOCKS as usize - 1));
-        drop(queues);
-        if is_full {
-            self.log.landed.notify();
-        }
+        self.log.add(lane, items);
         self.begin_pumping(lane);
     }
 
@@ -78,15 +69,12 @@ impl Core {
         if items.is_empty() {
             return;
         }
-        let mut queues = self.log.queues.borrow_mut();
-        let queue = queues.entry(lane).or_default();
-        items.into_iter().rev().for_each(|item| queue.push_front(item));
-        drop(queues);
+        self.log.put_back(lane, items);
         self.begin_pumping(lane);
     }
 
     fn begin_pumping(&self, lane: Lane) {
-        if let Some(core) = self.kept().filter(|core| !core.log.pumping[lane as usize].replace(true)) {
+        if let Some(core) = self.kept().filter(|core| core.log.begins_pumping(lane)) {
             drop(self.set.io.spawn(async move { core.pump(lane).await }));
         }
     }
@@ -95,12 +83,11 @@ impl Core {
         loop {
             // Those that are about to come go into the same batch.
             self.set.io.yield_now().await;
-            let free = || (self.log.flying.get() < IN_FLIGHT).then_some(());
-            self.log.landed.until(free).await;
+            self.log.landed.until(|| self.log.may_begin().then_some(())).await;
             let full = self.space.borrow().full_batch() - 1;
             let enough = || self.log.has_enough(lane, full, self.cleaner.is_cleaning()).then_some(());
             self.log.landed.until(enough).await;
-            let taken = self.take_items(lane);
+            let taken = self.log.take(lane);
             if taken.is_empty() {
                 if self.log.is_empty(lane) {
                     break;
@@ -113,26 +100,7 @@ impl Core {
                 items.into_iter().for_each(|item| item.ticket.end(Err(error)));
             }
         }
-        self.log.pumping[lane as usize].set(false);
-    }
-
-    fn take_items(&self, lane: Lane) -> Vec<Item> {
-        let mut queues = self.log.queues.borrow_mut();
-        let queue = queues.entry(lane).or_default();
-        let most = ENTRIES.min(BATCH_BLOCKS as usize - 1);
-        if lane == Lane::Cold || self.log.moves_nothing() {
-            let count = queue.len().min(most);
-            return queue.drain(..count).collect();
-        }
-        let (mut taken, mut stays) = (Vec::new(), VecDeque::new());
-        while taken.len() < most
-            && let Some(item) = queue.pop_front()
-        {
-            if self.log.is_moving(&item) { stays.push_back(item) } else { taken.push(item) }
-        }
-        stays.append(queue);
-        *queue = stays;
-        taken
+        self.log.ends_pumping(lane);
     }
 
     /// Finds stripes for a batch of items, and begins to write it; what does not fit goes back.
@@ -154,28 +122,13 @@ impl Core {
             Err(error) => return Err((items, error)),
         };
         self.put_back(lane, beyond(grant, &mut items));
-        let sequence = self.log.last.get() + 1;
-        self.log.last.set(sequence);
-        self.log.under_way.borrow_mut().insert(sequence);
-        self.log.since.set(self.log.since.get() + 1);
-        self.log.flying.set(self.log.flying.get() + 1);
-        let of_users = usize::from(lane == Lane::Users);
-        self.log.of_users.set(self.log.of_users.get() + of_users);
-        let coming = coming.of_fewer(items.len());
-        self.log.coming.set(self.log.coming.get().and(coming));
-        self.space.borrow_mut().written(grant.segment, sequence);
+        let flight = self.log.begins(lane, &items, coming.of_fewer(items.len()));
+        self.space.borrow_mut().written(grant.segment, flight.sequence);
         let fua = items.iter().any(|item| item.fua);
-        if lane != Lane::Cold {
-            self.log.begins(&items);
-        }
-        let load = Load { sequence, items, grant, lane, fua };
+        let load = Load { flight, items, grant, fua };
         let core = Rc::clone(self);
         drop(self.set.io.spawn(async move {
             core.carry_out(load).await;
-            core.log.flying.set(core.log.flying.get() - 1);
-            core.log.of_users.set(core.log.of_users.get() - of_users);
-            core.log.coming.set(core.log.coming.get().without(coming));
-            core.log.landed.notify();
             core.audit();
             core.look_after();
         }));
@@ -200,25 +153,22 @@ impl Core {
                     // The members stay; what fits goes elsewhere under the same number, less of it each time: some of the
                     // stripes that lie side by side are well.
                     let (most, coming) = (BATCH_BLOCKS >> attempt, self.coming_of(&load.items));
-                    self.log.elsewhere.set(self.log.elsewhere.get() + 1);
-                    self.log.landed.notify();
-                    let found = self.room_for(load.lane, &load.items, most, coming).await;
-                    self.log.elsewhere.set(self.log.elsewhere.get() - 1);
+                    let waits = load.flight.goes_elsewhere();
+                    let found = self.room_for(load.flight.lane, &load.items, most, coming).await;
+                    drop(waits);
                     match found {
                         Ok(grant) => {
                             load.grant = grant;
                             let rest = beyond(grant, &mut load.items);
-                            if load.lane != Lane::Cold {
-                                self.log.ends(&rest);
-                            }
-                            self.put_back(load.lane, rest);
+                            load.flight.leaves(&rest);
+                            self.put_back(load.flight.lane, rest);
                         }
                         Err(error) => {
                             result = Err(error);
                             break;
                         }
                     }
-                    self.space.borrow_mut().written(load.grant.segment, load.sequence);
+                    self.space.borrow_mut().written(load.grant.segment, load.flight.sequence);
                 }
                 Err(error) => {
                     result = Err(error);
@@ -226,13 +176,7 @@ impl Core {
                 }
             }
         }
-        if result.is_err() {
-            self.log.given_up.borrow_mut().insert(load.sequence);
-        }
-        self.log.under_way.borrow_mut().remove(&load.sequence);
-        if load.lane != Lane::Cold {
-            self.log.ends(&load.items);
-        }
+        load.flight.settles(&load.items, result.is_ok());
         load.items.into_iter().for_each(|item| item.ticket.end(result));
     }
 
@@ -367,8 +311,8 @@ impl Core {
         let batch = Batch {
             pool: self.label.pool,
             opening: self.record.last.borrow().opening,
-            sequence: load.sequence,
-            durable: self.log.durable.get(),
+            sequence: load.flight.sequence,
+            durable: self.log.durable(),
             address: grant.address(0),
             stripes: grant.stripes as u16,
             entries,
@@ -380,7 +324,7 @@ impl Core {
         self.tally(|written| {
             let data = u64::from(next - 1);
             let blocks = u64::from(grant.blocks());
-            *(match load.lane {
+            *(match load.flight.lane {
                 Lane::Cold => &mut written.moved,
                 Lane::Users | Lane::Zeroes => &mut written.client,
             }) += data * BLOCK as u64;
@@ -399,9 +343,9 @@ impl Core {
 
     /// Makes all stable that was acknowledged.
     pub(crate) async fn flush(&self) -> Result<(), VolumeError> {
-        let settled = self.log.standing();
+        let standing = self.log.standing();
         self.set.flush_members().await?;
-        self.log.durable.set(self.log.durable.get().max(settled));
+        self.log.flushed(standing);
         Ok(())
     }
 }

@@ -4,3 +4,4 @@ pub(crate) mod batch;
 pub(crate) mod queue;
 pub(crate) mod refusals;
 pub(crate) mod room;
+pub(crate) mod state;

@@ -44,7 +44,7 @@ impl Core {
     /// Pages that the next checkpoint may write, and the one under way still has to, once batches under way and those that come have
     /// changed the map. The lists of one more are among them: else there would be no room to gather any behind it.
     pub(crate) fn page_debt(&self, coming: Coming) -> u64 {
-        self.pages_owed(coming.and(self.log.coming.get())) + u64::from(self.list_pages(0))
+        self.pages_owed(coming.and(self.log.coming())) + u64::from(self.list_pages(0))
     }
 
     /// The same of the changes that were made, and without those lists: what a checkpoint may take that begins now.
@@ -59,10 +59,10 @@ impl Core {
 
     /// Waits until the changes can be frozen: there is room for their pages, and beside these for the pages of batches under way.
     pub(crate) async fn freezable(&self) {
-        let owed = || self.pages_of(self.map.borrow().debt_frozen(self.log.coming.get()));
+        let owed = || self.pages_of(self.map.borrow().debt_frozen(self.log.coming()));
         let fits = || owed() <= self.space.borrow().room_for_pages();
         // A batch that looks for another place may wait for this checkpoint.
-        let can_land = || self.log.flying.get() > self.log.elsewhere.get();
+        let can_land = || self.log.can_land();
         self.checkpoints.freezes();
         self.log.landed.until(|| (fits() || !can_land()).then_some(())).await;
         self.checkpoints.writes();

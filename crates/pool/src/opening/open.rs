@@ -22,8 +22,8 @@ use brindle_volume::VolumeError;
 
 use crate::core::{Core, PoolConfig, Written};
 use crate::events::PoolEvent;
-use crate::log::queue::Log;
 use crate::log::refusals::Refusals;
+use crate::log::state::Log;
 use crate::opening::look::{
     Chosen, DamagedLabel, LABEL_PATIENCE, PoolOpenError, Returning, choose, look, name_of,
 };

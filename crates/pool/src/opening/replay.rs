@@ -183,8 +183,7 @@ impl Core {
             }
         }
         self.forget_others(whole.values().flat_map(|one| &one.batch.entries).map(|entry| entry.volume));
-        self.log.last.set(last);
-        self.log.durable.set(last);
+        self.log.recovered(last);
         let mut wrong: Vec<(Address, Vec<u8>)> = whole.into_values().flat_map(|one| one.wrong).collect();
         let space = self.space.borrow();
         wrong.retain(|(address, _)| space.spot(*address).is_none_or(|(role, _)| !without.contains(&role)));

@@ -195,7 +195,7 @@ impl Core {
         self.drain().await?;
         self.freezable().await;
         let sequence = self.log.settled();
-        let batches = self.log.since.get();
+        let batches = self.log.since();
         let reshaped = self.checkpoints.parts_changes();
         let again = self.space.borrow_mut().withdraw_log();
         self.map.borrow_mut().freeze();
@@ -215,8 +215,7 @@ impl Core {
             self.checkpoints.reshape();
         }
         self.checkpoints.stands();
-        self.log.passed(sequence);
-        self.log.since.set(self.log.since.get() - batches);
+        self.log.passed(sequence, batches);
         let outlived = self.map.borrow().has_outlived();
         self.space.borrow_mut().forget_reuse(outlived);
         let _gained = self.space.borrow_mut().published();
@@ -324,7 +323,7 @@ impl Core {
     async fn gather_pages(&self) -> Result<(), VolumeError> {
         // No more than there is room for beside what has to be written.
         let (room, kept) = (self.space.borrow().room_for_pages(), self.space.borrow().pages);
-        let most = room.saturating_sub(self.pages_owed(self.log.coming.get()));
+        let most = room.saturating_sub(self.pages_owed(self.log.coming()));
         // Where pages take more than is kept for them, more segments of theirs are emptied.
         let sparse = self.space.borrow().sparse_pages(if room < kept { MANY_SPARSE } else { SPARSE }, most);
         if sparse.is_empty() {

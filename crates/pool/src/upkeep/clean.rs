@@ -49,7 +49,7 @@ impl Core {
     /// The same, and no record of the table of segments does instead.
     fn is_overdue(&self) -> bool {
         self.map.borrow().changes() >= self.config.changes
-            || self.log.since.get() >= self.config.batches
+            || self.log.since() >= self.config.batches
             || self.checkpoints.is_reshaped()
             || self.page_debt(Coming::default()) * 4 >= self.room_for_changes() * 3
     }
@@ -464,7 +464,7 @@ impl Core {
         }
         // Moves that are under way would be written to segments that the next opening gives to others.
         self.room.until(|| (!self.cleaner.is_cleaning() && !self.cleaner.is_reaping()).then_some(())).await;
-        self.log.landed.until(|| (self.log.flying.get() == 0).then_some(())).await;
+        self.log.landed.until(|| (self.log.flying() == 0).then_some(())).await;
         let stopped = if self.read_only {
             Ok(())
         } else {
