@@ -5,7 +5,7 @@ use core::ops::Range;
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
-use brindle_format::pool::{BLOCK, Label, Node, VolumeRecord};
+use brindle_format::pool::{BLOCK, Node, VolumeRecord};
 use brindle_io::Duration;
 use brindle_io::sync::Notify;
 use brindle_members::events::{Cause, Events, Note};
@@ -19,7 +19,9 @@ use crate::events::PoolEvent;
 use crate::log::refusals::Refusals;
 use crate::log::state::Log;
 use crate::opening::look::PoolOpenError;
+use crate::record::label::CurrentLabel;
 use crate::record::state::Record;
+use crate::role::{Role, mask_of};
 use crate::run::Run;
 use crate::store::map::{Key, Map};
 use crate::store::space::Space;
@@ -81,7 +83,7 @@ pub struct Written {
 
 pub(crate) struct Core {
     pub(crate) set: MemberSet,
-    pub(crate) label: Label,
+    pub(crate) label: CurrentLabel,
     pub(crate) config: PoolConfig,
     pub(crate) read_only: bool,
     /// Blocks by `volume << 48 | block`.
@@ -120,19 +122,15 @@ impl Core {
         self.me.upgrade()
     }
 
-    /// The member's number in its vdev's part of names: `VDEV.ROLE`.
-    pub(crate) fn name_of(&self, member: u16) -> (usize, u16) {
-        let vdev = self.label.vdevs.partition_point(|vdev| vdev.first_member <= member).saturating_sub(1);
-        (vdev, member - self.label.vdevs.get(vdev).map_or(0, |vdev| vdev.first_member))
+    /// The role of a member.
+    pub(crate) fn role_of(&self, member: u16) -> Role {
+        Role::of(&self.label.get(), member)
     }
 
     /// The members of each vdev that are in use, a bit each.
     pub(crate) fn present(&self) -> Vec<u64> {
         let is_in = |member: u16| self.set.members.writable(member).is_some();
-        let of = |vdev: &brindle_format::pool::Vdev| {
-            (0..vdev.members).filter(|n| is_in(vdev.first_member + n)).fold(0, |mask, n| mask | 1 << n)
-        };
-        self.label.vdevs.iter().map(of).collect()
+        self.label.get().vdevs.iter().map(|vdev| mask_of(vdev, is_in)).collect()
     }
 
     pub(crate) fn happened(&self, kind: PoolEvent, role: Option<u16>, cause: Option<Cause>) {
@@ -141,8 +139,8 @@ impl Core {
     }
 
     fn label_of(&self, member: u16) -> String {
-        let (vdev, role) = self.name_of(member);
-        format!("{} {vdev}.{role}", self.label.name)
+        let label = self.label.get();
+        format!("{} {}", label.name, Role::of(&label, member))
     }
 
     fn note(&self, note: Note<PoolEvent>) {
@@ -195,11 +193,11 @@ impl Core {
         }
         for range in self.damaged(&lost) {
             let bytes = range.offset..range.offset + range.length;
-            let label = Some(format!("{}/{}", self.label.name, range.volume));
+            let label = Some(format!("{}/{}", self.label.get().name, range.volume));
             self.note(Note { label, range: Some(bytes), ..Note::of(PoolEvent::Lost) });
         }
         if lost.beyond() > 0 {
-            let (label, blocks) = (Some(self.label.name.clone()), Some(lost.beyond()));
+            let (label, blocks) = (Some(self.label.get().name.clone()), Some(lost.beyond()));
             self.note(Note { label, blocks, ..Note::of(PoolEvent::Lost) });
         }
         any

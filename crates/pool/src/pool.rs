@@ -15,6 +15,7 @@ use crate::events::PoolEvent;
 use crate::log::queue::{Item, Source, Ticket};
 use crate::opening::create::{capacity, check_name};
 use crate::opening::look::PoolOpenError;
+use crate::role::Role;
 use crate::upkeep::check::Checked;
 use crate::volume::PoolVolume;
 
@@ -49,10 +50,8 @@ pub enum PoolChangeError {
 /// A member, for reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolMember {
-    /// Its vdev,
-    pub vdev: usize,
-    /// and role there.
-    pub role: u16,
+    /// Its vdev, and its place there.
+    pub role: Role,
     /// Its device, if there is one.
     pub device: Option<MemberId>,
     /// How it does.
@@ -134,8 +133,13 @@ impl Pool {
     }
 
     /// Its label.
-    pub fn label(&self) -> &Label {
-        &self.0.label
+    pub fn label(&self) -> Rc<Label> {
+        self.0.label.get()
+    }
+
+    /// The generation of its label: another number if members came or went.
+    pub fn generation(&self) -> u64 {
+        self.0.label.generation()
     }
 
     /// Its executor.
@@ -178,11 +182,9 @@ impl Pool {
         let members = &core.set.members;
         let damage = core.damage.borrow();
         let member = |member: u16| {
-            let (vdev, role) = core.name_of(member);
             let MemberDamage { found, mended } = damage.members.get(&member).copied().unwrap_or_default();
             PoolMember {
-                vdev,
-                role,
+                role: core.role_of(member),
                 device: members.device(member).map(|device| device.id),
                 state: members.state(member),
                 wrong: found,
@@ -192,7 +194,7 @@ impl Pool {
         };
         let space = core.space.borrow();
         PoolStatus {
-            capacity: capacity(&core.label),
+            capacity: capacity(&core.label.get()),
             sold: core.volumes.borrow().iter().map(|record| record.size.next_multiple_of(4096)).sum(),
             stored: space.live_blocks().saturating_sub(core.map.borrow().hidden()) << 12,
             thin: space.thin_blocks() << 12,

@@ -86,6 +86,7 @@ const POOL: Floors = &[
         "log::refusals",
         "log::state",
         "opening::create",
+        "record::label",
         "record::state",
         "upkeep::checkpoints",
         "upkeep::cleaner",

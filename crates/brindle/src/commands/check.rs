@@ -44,7 +44,7 @@ fn check_pool(args: &Check) -> Result<ExitCode, Failure> {
     let path = |member: u16| alone.opened.members.get(usize::from(member)).cloned().flatten();
     if args.json {
         let places = found.places.iter().map(|&(member, offset)| {
-            json!({"device": path(member), "member": brindle_pool::member_name(pool.label(), member), "offset": offset})
+            json!({"device": path(member), "member": brindle_pool::member_name(&pool.label(), member), "offset": offset})
         });
         report::print_json(&json!({
             "pool": pool.label().name,

@@ -122,8 +122,8 @@ impl PoolFacts {
             Some((VdevKind::Plain, _)) | None => "plain".to_owned(),
         };
         let device = |(number, member): (u16, &PoolMember)| PoolDevice {
-            member: format!("{}.{}", member.vdev, member.role),
-            kind: kind(member.vdev),
+            member: member.role.to_string(),
+            kind: kind(member.role.vdev),
             path: path(number),
             state: member_word(member).into(),
             wrong: member.wrong,

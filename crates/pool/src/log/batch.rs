@@ -309,7 +309,7 @@ impl Core {
             entries.push(Entry { kind, volume, node, block, count, checksum: sum });
         }
         let batch = Batch {
-            pool: self.label.pool,
+            pool: self.label.get().pool,
             opening: self.record.last.borrow().opening,
             sequence: load.flight.sequence,
             durable: self.log.durable(),

@@ -164,12 +164,12 @@ impl Core {
     /// Notes what volumes may take, and what their map may.
     pub(crate) fn estimate(&self) {
         let sold: u64 = self.volumes.borrow().iter().map(|volume| volume.size.next_multiple_of(4096)).sum();
-        let entries = if self.label.features.dense_leaves() { DENSE_ENTRIES } else { LEAF_ENTRIES };
+        let entries = if self.label.get().features.dense_leaves() { DENSE_ENTRIES } else { LEAF_ENTRIES };
         let leaves = (sold >> 12).div_ceil(entries as u64 * 3 / 4);
         let changes = (self.config.changes as u64).min(leaves + leaves / 8);
         let mut space = self.space.borrow_mut();
         // Where segments are used again between checkpoints, none have to last from one to the next.
-        let lasts = (!self.label.features.reuse()).then_some(self.config.changes as u64);
+        let lasts = (!self.label.get().features.reuse()).then_some(self.config.changes as u64);
         (space.sold, space.changes) = (sold, lasts);
         space.pages = changes + changes / 4 + 2 * u64::from(self.list_pages_of(leaves as usize, &space));
     }

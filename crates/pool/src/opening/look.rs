@@ -7,6 +7,8 @@ use brindle_format::pool::{
 use brindle_io::{Duration, Io, MemberId, OpClass, OpError};
 use thiserror::Error;
 
+use crate::role::{Role, members_of};
+
 /// The time in which a device answers that has labels to read or to write.
 pub(crate) const LABEL_PATIENCE: Duration = Duration::from_secs(20);
 
@@ -289,7 +291,7 @@ pub fn choose(looked: &[Looked], take: Option<(usize, u16)>) -> Result<Chosen, P
         }
         let same = looked[..at].iter().find(|other| other.label.member == one.label.member);
         if let Some(other) = same {
-            let (vdev, role) = name_of(&label, one.label.member);
+            let Role { vdev, index: role } = Role::of(&label, one.label.member);
             return Err(PoolOpenError::Twice { one: other.name.clone(), other: device, vdev, role });
         }
     }
@@ -341,8 +343,7 @@ impl Chosen {
 /// Units lie on their members, and members are vdev by vdev.
 fn check_units(label: &Label) -> Result<(), PoolError> {
     for vdev in &label.vdevs {
-        let first = usize::from(vdev.first_member);
-        for member in label.members.iter().skip(first).take(usize::from(vdev.members)) {
+        for member in members_of(vdev).filter_map(|member| label.members.get(usize::from(member))) {
             if vdev.unit > 40 || vdev.units > units_of(member.size, 1 << vdev.unit) {
                 let value = vdev.units.into();
                 return Err(PoolError::Impossible { what: "vdev", field: "units", value });
@@ -367,8 +368,8 @@ fn believed(
             heads.push(head);
         }
     }
-    if let Some((vdev, role)) = take {
-        let taken = all.iter().find(|(member, _)| name_of(label, *member) == (vdev, role));
+    if let Some(role) = take.map(Role::from) {
+        let taken = all.iter().find(|(member, _)| Role::of(label, *member) == role);
         let taken = taken.map(|&(_, head)| head);
         let head = heads.iter().find(|head| taken.is_some_and(|taken| head.comes_from(taken.opening)));
         return head.map(|&head| head.clone()).ok_or(PoolOpenError::NoUberblock);
@@ -391,10 +392,8 @@ fn believed(
         ([], _) => Err(PoolOpenError::NoUberblock),
         (_, Some(&head)) => Ok(head.clone()),
         ([one, other, ..], None) => {
-            let name = |head: &Uberblock| {
-                let (vdev, role) = name_of(label, carriers(head).first().copied().unwrap_or(0));
-                format!("{vdev}.{role}")
-            };
+            let name =
+                |head: &Uberblock| Role::of(label, carriers(head).first().copied().unwrap_or(0)).to_string();
             Err(PoolOpenError::Diverged {
                 one: name(one),
                 one_time: one.time,
@@ -404,10 +403,4 @@ fn believed(
         }
         ([one], None) => Ok((*one).clone()),
     }
-}
-
-/// A member's vdev and role.
-pub fn name_of(label: &Label, member: u16) -> (usize, u16) {
-    let vdev = label.vdevs.partition_point(|vdev| vdev.first_member <= member).saturating_sub(1);
-    (vdev, member - label.vdevs.get(vdev).map_or(0, |vdev| vdev.first_member))
 }

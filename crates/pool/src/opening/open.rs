@@ -24,13 +24,13 @@ use crate::core::{Core, PoolConfig, Written};
 use crate::events::PoolEvent;
 use crate::log::refusals::Refusals;
 use crate::log::state::Log;
-use crate::opening::look::{
-    Chosen, DamagedLabel, LABEL_PATIENCE, PoolOpenError, Returning, choose, look, name_of,
-};
+use crate::opening::look::{Chosen, DamagedLabel, LABEL_PATIENCE, PoolOpenError, Returning, choose, look};
 use crate::opening::replay::Recovered;
 use crate::pool::Pool;
 use crate::read::Unreadable;
+use crate::record::label::CurrentLabel;
 use crate::record::state::Record;
+use crate::role::Role;
 use crate::run::Run;
 use crate::store::map::{Dead, Map, Slot};
 use crate::store::space::Space;
@@ -310,7 +310,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         damage: RefCell::default(),
         written: Cell::new(Written::default()),
         events: Events::new(io),
-        label,
+        label: CurrentLabel::found(label),
         me: me.clone(),
     })
 }
@@ -350,7 +350,7 @@ impl Core {
     }
 
     fn names_of(&self, members: impl Iterator<Item = u16>) -> String {
-        let names = members.map(|member| self.name_of(member)).map(|(v, r)| format!("{v}.{r}"));
+        let names = members.map(|member| self.role_of(member).to_string());
         names.collect::<Vec<_>>().join(", ")
     }
 
@@ -374,7 +374,11 @@ impl Core {
         let lost = |(vdev, present): (&Vdev, &u64)| {
             u32::from(vdev.members) - present.count_ones() > u32::from(vdev.parity)
         };
-        if self.label.vdevs.iter().zip(&present).any(lost) { Err(self.too_many_missing()) } else { Ok(()) }
+        if self.label.get().vdevs.iter().zip(&present).any(lost) {
+            Err(self.too_many_missing())
+        } else {
+            Ok(())
+        }
     }
 
     /// Reads what the uberblock names, but for leaves.
@@ -384,7 +388,7 @@ impl Core {
         let (mut lists, mut table) = (Vec::new(), Vec::new());
         let records =
             self.list(head.segments, &mut table, |bytes, n| Ok(Segments::parse(bytes, n)?.0)).await?;
-        let all: u64 = self.label.vdevs.iter().map(|vdev| u64::from(vdev.units)).sum();
+        let all: u64 = self.label.get().vdevs.iter().map(|vdev| u64::from(vdev.units)).sum();
         if head.segments.pages > 0 && records.len() as u64 != all {
             return Err(PoolError::Impossible { what: "uberblock", field: "segments", value: all }.into());
         }
@@ -392,13 +396,13 @@ impl Core {
         if let Some(records) = &records {
             self.check_segments(records)?;
         }
-        self.space.replace(Space::new(&self.label.vdevs, records, &self.present()));
+        self.space.replace(Space::new(&self.label.get().vdevs, records, &self.present()));
         let leaves: Vec<LeafRef> =
             self.list(head.leaves, &mut lists, |bytes, n| Ok(Leaves::parse(bytes, n)?.0)).await?;
         let volumes = self.list(head.volumes, &mut lists, |bytes, n| Ok(Volumes::parse(bytes, n)?.0)).await?;
         let nodes = self.list(head.nodes, &mut lists, |bytes, n| Ok(Nodes::parse(bytes, n)?.0)).await?;
         let mut map = self.map.borrow_mut();
-        map.dense = self.label.features.dense_leaves();
+        map.dense = self.label.get().features.dense_leaves();
         // Such leaves are of a checkpoint behind the one that took up what these segments held before.
         if !leaves.iter().any(|leaf| leaf.state == LeafState::Outlived) {
             map.reuse(self.space.borrow().reused_again());
@@ -436,7 +440,7 @@ impl Core {
 
     /// Segments lie on members of their vdev, in units of its size.
     fn check_segments(&self, records: &[SegmentRecord]) -> Result<(), PoolError> {
-        for vdev in &self.label.vdevs {
+        for vdev in &self.label.get().vdevs {
             let mask = (1u64 << (vdev.members - 1) << 1).wrapping_sub(1);
             let from = vdev.first_segment as usize;
             for record in records.iter().skip(from).take(vdev.units as usize) {
@@ -456,7 +460,7 @@ impl Core {
             let wrong =
                 PoolError::Impossible { what: "uberblock", field: "rooted", value: rooted.segment.into() };
             let vdev = space.vdev_of(rooted.segment).ok_or_else(|| wrong.clone())?;
-            let vdev = self.label.vdevs[vdev];
+            let vdev = self.label.get().vdevs[vdev];
             let mask = (1u64 << (vdev.members - 1) << 1).wrapping_sub(1);
             let record = SegmentRecord {
                 state: SegmentState::Closed,
@@ -520,8 +524,7 @@ impl Core {
 
 const _: () = assert!(DATA_START.is_multiple_of(BLOCK as u64));
 
-/// A member's name, as `VDEV.ROLE`.
+/// A member's name: its role.
 pub fn member_name(label: &brindle_format::pool::Label, member: u16) -> String {
-    let (vdev, role) = name_of(label, member);
-    format!("{vdev}.{role}")
+    Role::of(label, member).to_string()
 }

@@ -271,7 +271,7 @@ impl Core {
         shape: Shape,
         address: Address,
     ) -> Vec<Batch> {
-        let pool = self.label.pool;
+        let pool = self.label.get().pool;
         let mut all = candidates(blocks, shape, 0, |block| Batch::parse(block, pool, address).ok());
         all.sort_by_key(|batch| Reverse(batch.sequence));
         all

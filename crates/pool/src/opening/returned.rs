@@ -14,6 +14,7 @@ use brindle_io::{OpClass, OpError};
 use crate::core::Core;
 use crate::opening::look::{LABEL_PATIENCE as PATIENCE, Returning};
 use crate::opening::replay::{Places, verify};
+use crate::role::Role;
 use crate::store::space::Grant;
 
 impl Core {
@@ -37,14 +38,15 @@ impl Core {
 
     /// Segments with a member's bit that may have been written after its youngest uberblock.
     fn in_doubt(&self, one: Returning) -> Vec<u32> {
-        let (vdev, role) = self.name_of(one.member);
-        let Some(vdev) = self.label.vdevs.get(vdev) else { return Vec::new() };
+        let label = self.label.get();
+        let Role { vdev, index } = Role::of(&label, one.member);
+        let Some(vdev) = label.vdevs.get(vdev) else { return Vec::new() };
         let space = self.space.borrow();
         let may_be_old = |&n: &u32| {
             space.get(n).is_some_and(|segment| {
                 let record = &segment.record;
                 let is_young = record.class == SegmentClass::Pages || record.sequence > one.sequence;
-                record.members >> role & 1 == 1 && record.live > 0 && is_young
+                record.members >> index & 1 == 1 && record.live > 0 && is_young
             })
         };
         (vdev.first_segment..vdev.first_segment + vdev.units).filter(may_be_old).collect()

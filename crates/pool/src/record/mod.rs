@@ -1,4 +1,5 @@
-//! The record of a pool on its members: uberblocks, and who is out of use.
+//! The record of a pool on its members: its label, uberblocks, and who is out of use.
 
+pub(crate) mod label;
 pub(crate) mod state;
 pub(crate) mod uberblock;

@@ -77,7 +77,7 @@ impl Core {
         let slot = RING + uberblock.record % RING_SLOTS * BLOCK as u64;
         for member in (0..members.len()).filter(|&member| self.is_in(member)) {
             let Some(device) = members.device(member) else { continue };
-            let size = self.label.members.get(usize::from(member)).map_or(0, |record| record.size);
+            let size = self.label.get().members.get(usize::from(member)).map_or(0, |record| record.size);
             group.write(device.id, LABEL + slot, &buf.all(), true);
             group.write(device.id, second_label(size) + slot, &buf.all(), true);
         }
@@ -232,7 +232,7 @@ impl Owner for Core {
     }
 
     fn answers_for_members(&self) -> bool {
-        self.label.vdevs.iter().any(|vdev| vdev.parity > 0)
+        self.label.get().vdevs.iter().any(|vdev| vdev.parity > 0)
     }
 
     fn gave_up_reads(&self, _role: u16, _age: Duration) {}

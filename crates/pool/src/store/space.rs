@@ -17,6 +17,8 @@ use std::collections::{BTreeSet, VecDeque};
 use brindle_format::pool::place::{Address, Shape};
 use brindle_format::pool::{BLOCK, SegmentClass, SegmentRecord, SegmentState, Vdev};
 
+use crate::role::member_of;
+
 /// The most stripes that batches under way at a time can lie apart: recovery looks no further behind the last batch.
 pub(crate) const IN_FLIGHT: usize = 8;
 /// The most data blocks of a batch, its summary among them.
@@ -277,7 +279,7 @@ impl Space {
         let spot = shape.spot(address.place());
         let start = u64::from(address.segment() - unit.vdev.first_segment) << unit.vdev.unit;
         let offset = start + u64::from(spot.row) * BLOCK as u64;
-        Some((unit.vdev.first_member + u16::from(spot.member), offset))
+        Some((member_of(&unit.vdev, spot.member.into()), offset))
     }
 
     /// Blocks are named, or are not any more.

@@ -428,7 +428,7 @@ impl Core {
             let first = grant.stripe * u32::from(shape.stripe);
             let place = |n: u32| (shape.data_place(grant.stripe, n) - first) as usize * BLOCK;
             let batch = Batch {
-                pool: self.label.pool,
+                pool: self.label.get().pool,
                 opening: self.record.last.borrow().opening,
                 // Recovery does not look at pages.
                 sequence: 0,
@@ -471,7 +471,7 @@ impl Pages<'_> {
         nodes: &[brindle_format::pool::Node],
     ) -> Result<Vec<(Key, Pointer)>, VolumeError> {
         let core = self.core;
-        let (mut pointers, dense) = (Vec::new(), core.label.features.dense_leaves());
+        let (mut pointers, dense) = (Vec::new(), core.label.get().features.dense_leaves());
         for &at in dirty {
             let content =
                 core.map.borrow().leaves.get(&at).and_then(|slot| Some(slot.content.as_ref()?.to_vec()));

@@ -388,7 +388,7 @@ impl Core {
     async fn summary(&self, segment: u32, shape: Shape, stripe: u32) -> Option<Batch> {
         let address = Address::new(segment, shape.place(stripe, 0));
         let block = self.raw(address, false).await.ok()?;
-        Batch::parse(&block, self.label.pool, address).ok()
+        Batch::parse(&block, self.label.get().pool, address).ok()
     }
 
     /// All summaries that may stand in the first slot of a stripe, by the other blocks.

@@ -31,7 +31,7 @@ impl Core {
     /// The table of segments can be recorded alone.
     fn may_reuse(&self) -> bool {
         let map = self.map.borrow();
-        self.label.features.reuse()
+        self.label.get().features.reuse()
             && !self.checkpoints.is_unfinished()
             && !self.checkpoints.is_reshaped()
             && map.is_thawed()
@@ -43,7 +43,7 @@ impl Core {
     /// The log is about to end, and a checkpoint is what gives it more: no record of the table does, nor what cleaning is about to empty.
     pub(crate) fn needs_checkpoint(&self) -> bool {
         let space = self.space.borrow();
-        let is_under_way = self.label.features.reuse() && self.checkpoints.is_under_way();
+        let is_under_way = self.label.get().features.reuse() && self.checkpoints.is_under_way();
         if !space.is_scarce() || is_under_way || !self.may_reuse() {
             return space.is_scarce() && !is_under_way;
         }

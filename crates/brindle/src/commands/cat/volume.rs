@@ -26,7 +26,8 @@ pub(super) fn cat(args: &Cat, name: &str, members: &[PathBuf]) -> Result<ExitCod
     let (pool, volume) = split(name)?;
     let alone = Alone::open(members, DeviceAccess::Read, args.tuning.into())?;
     let opened = &alone.opened.pool;
-    let (is, has) = (&opened.label().name, opened.volumes());
+    let (label, has) = (opened.label(), opened.volumes());
+    let is = &label.name;
     let Some(volume) = opened.volume(volume).filter(|_| is == pool) else {
         let has: Vec<String> = has.iter().map(|volume| format!("{is}/{}", volume.name)).collect();
         let has = if has.is_empty() { "no volumes".to_owned() } else { has.join(", ") };

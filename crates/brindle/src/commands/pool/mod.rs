@@ -164,7 +164,7 @@ fn destroy(args: &PoolDestroy) -> Result<(), Failure> {
     };
     let check = |pool: &brindle_pool::Pool| refuse_other(&pool.label().name, Some(&args.name));
     let alone = Alone::open_to_change(&members, args.pool.degraded, &check)?;
-    let label = alone.opened.pool.label().clone();
+    let label = alone.opened.pool.label();
     let status = alone.opened.pool.status();
     let there = (0..).zip(&status.members).filter_map(|(number, member)| Some((number, member.device?)));
     let there: Vec<_> = there.collect();

@@ -119,7 +119,7 @@ impl ServedPool {
         let members = &self.hosted.members;
         let named = |at: &usize| members[*at].as_deref() == Some(name);
         let status = self.hosted.pool.status();
-        let called = || status.members.iter().position(|m| format!("{}.{}", m.vdev, m.role) == name);
+        let called = || status.members.iter().position(|m| m.role.to_string() == name);
         let file = || {
             let same = |member: &Option<String>| {
                 let member = member.as_ref()?;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use brindle_format::pool::SegmentClass;
 
 use super::{BATCH_BLOCKS, FOR_CLEANING, Segment, Space, Stream, Unit, Use};
+use crate::role::mask_of;
 
 /// Segments beyond those of pages below which a vdev is cleaned.
 const LEAST_LEFT: u64 = 8;
@@ -179,8 +180,7 @@ impl Space {
     /// Whether all that stands on the pool can do without a member: by the record of each segment.
     pub(crate) fn can_lose(&self, is_lost: impl Fn(u16) -> bool) -> bool {
         self.units.iter().all(|unit| {
-            let lost = (0..unit.vdev.members).filter(|n| is_lost(unit.vdev.first_member + n));
-            let lost = lost.fold(0u64, |mask, n| mask | 1 << n);
+            let lost = mask_of(&unit.vdev, &is_lost);
             // Blocks that were moved to those that are left since others failed have parity of their own.
             lost == 0
                 || (lost.count_ones() < u32::from(unit.vdev.members)

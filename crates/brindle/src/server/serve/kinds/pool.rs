@@ -79,7 +79,8 @@ fn one(
     before: &[Opened],
 ) -> Result<Opened, Failure> {
     let pool = Opened::open(world, members, pool_use(opening, (name, uuid)), &|_| Ok(()))?;
-    let name = &pool.pool.label().name;
+    let label = pool.pool.label();
+    let name = &label.name;
     if before.iter().any(|other| other.pool.label().name == *name) {
         return Err(Failure::Refused(format!("two pools are called '{name}': serve each by itself")));
     }

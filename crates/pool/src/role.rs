@@ -1,0 +1,52 @@
+//! Roles: the places that members have in a pool. Labels, uberblocks and the set of members count all members of a pool in one row; a role
+//! says which vdev a member is of, and which of its members it is there. This is the only place that knows how one follows from the other.
+
+use core::fmt;
+use core::ops::Range;
+
+use brindle_format::pool::{Label, Vdev};
+
+/// The place of a member in its pool, `VDEV.INDEX` in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Role {
+    /// The number of its vdev.
+    pub vdev: usize,
+    /// Its place there.
+    pub index: u16,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.vdev, self.index)
+    }
+}
+
+impl From<(usize, u16)> for Role {
+    fn from((vdev, index): (usize, u16)) -> Self {
+        Self { vdev, index }
+    }
+}
+
+impl Role {
+    /// The role of a member, by its number in the pool.
+    pub fn of(label: &Label, member: u16) -> Self {
+        let vdev = label.vdevs.partition_point(|vdev| vdev.first_member <= member).saturating_sub(1);
+        let first = label.vdevs.get(vdev).map_or(0, |vdev| vdev.first_member);
+        Self { vdev, index: member - first }
+    }
+}
+
+/// The number in the pool of a vdev's member.
+pub(crate) fn member_of(vdev: &Vdev, index: u16) -> u16 {
+    vdev.first_member + index
+}
+
+/// The members of a vdev, in the order of their roles.
+pub(crate) fn members_of(vdev: &Vdev) -> Range<u16> {
+    vdev.first_member..vdev.first_member + vdev.members
+}
+
+/// The members of a vdev that a test holds for, a bit each.
+pub(crate) fn mask_of(vdev: &Vdev, holds: impl Fn(u16) -> bool) -> u64 {
+    (0..).zip(members_of(vdev)).filter(|&(_, member)| holds(member)).fold(0, |mask, (n, _)| mask | 1 << n)
+}
