@@ -41,7 +41,7 @@ pub struct PoolConfig {
     pub changes: usize,
     /// Batches after which one is due.
     pub batches: u64,
-    /// Leaves of the map that are kept in memory beside those that have changed.
+    /// Leaves of the map that are kept in memory beside changed ones.
     pub leaves: usize,
     /// Bytes of memory for requests.
     pub memory: usize,
@@ -86,14 +86,14 @@ pub(crate) struct Core {
     pub(crate) label: CurrentLabel,
     pub(crate) config: PoolConfig,
     pub(crate) read_only: bool,
-    /// Blocks by `volume << 48 | block`.
+    /// Locks of blocks, by [`crate::store::map::lock_of`].
     pub(crate) locks: RangeLock,
     pub(crate) space: RefCell<Space>,
     pub(crate) map: RefCell<Map>,
     pub(crate) log: Rc<Log>,
     /// Leaves that are being read.
     pub(crate) loading: RefCell<BTreeMap<Key, Rc<Notify>>>,
-    /// Memory of batches, of reads, and of rebuilding; whoever holds some of the first may wait for the next, not the other way.
+    /// Memory of batches, and of reads. A task that holds memory of batches may wait for memory of reads, not the other way.
     pub(crate) batches: Scratch,
     pub(crate) reads: Scratch,
     pub(crate) run: Run,
@@ -106,9 +106,9 @@ pub(crate) struct Core {
     pub(crate) nodes: RefCell<Vec<Node>>,
     /// Room has become free, or a checkpoint has ended.
     pub(crate) room: Notify,
-    /// The room of the next checkpoint is not sure.
-    pub(crate) cramped: Cell<bool>,
-    /// The reason why it is open for reading alone, if nobody asked for that.
+    /// The next checkpoint may have no room for its pages.
+    pub(crate) room_unsure: Cell<bool>,
+    /// The reason why it is open for reading alone, if it was not opened so.
     pub(crate) shut: RefCell<Option<PoolOpenError>>,
     pub(crate) damage: RefCell<Known>,
     pub(crate) written: Cell<Written>,
@@ -153,7 +153,7 @@ impl Core {
         self.written.set(written);
     }
 
-    /// Blocks of a volume are lost, as somebody who reads finds out.
+    /// Blocks of a volume are lost, as a read finds out.
     pub(crate) fn lost(&self, volume: u32, blocks: Range<u64>) {
         let new = self.damage.borrow_mut().lost(volume, blocks);
         if new {
@@ -203,7 +203,7 @@ impl Core {
         any
     }
 
-    /// Ranges of blocks, by the names of their volumes. Those of volumes that are gone are left out.
+    /// Ranges of blocks, by the names of their volumes. Volumes that are gone are left out.
     pub(crate) fn damaged(&self, blocks: &Blocks) -> Vec<DamagedRange> {
         let volumes = self.volumes.borrow();
         let named = |(volume, blocks): (u32, Range<u64>)| {

@@ -8,7 +8,7 @@ use brindle_format::pool::{BLOCK, Entry, EntryKind};
 
 /// Ranges of lost blocks that are listed. Blocks beyond these are only counted.
 const LISTED: usize = 1024;
-/// The same of those that no event has told yet.
+/// Ranges that no event has told yet, at most.
 const UNTOLD: usize = 16;
 /// Places that are wrong still which are remembered, so that each counts once.
 const PLACES: usize = 1024;
@@ -20,7 +20,7 @@ pub struct Damage {
     pub found: u64,
     /// Of these, those that were rebuilt and written in place.
     pub mended: u64,
-    /// Blocks of volumes that nobody has any more, each as often as it came to be so.
+    /// Blocks of volumes that no member has any more, each as often as it was lost.
     pub lost: u64,
 }
 
@@ -131,7 +131,7 @@ pub(crate) enum WrongBlock {
     Mended,
     /// It was rebuilt, and stands there as it was.
     Stays,
-    /// Nobody has it any more.
+    /// No member has it any more.
     Lost,
 }
 
@@ -161,7 +161,7 @@ pub(crate) struct Known {
     /// Blocks of members that no event has told yet, by whether they were mended.
     untold: BTreeMap<(u16, bool), Untold>,
     untold_lost: Blocks,
-    /// Somebody tells what there is in a while.
+    /// A task tells what has been found, after a while.
     pub(crate) telling: bool,
 }
 

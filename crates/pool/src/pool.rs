@@ -152,7 +152,7 @@ impl Pool {
         self.0.read_only
     }
 
-    /// The reason why nothing of it is written, if nobody asked for that.
+    /// The reason why nothing of it is written, if it was not opened so.
     pub fn why_read_only(&self) -> Option<PoolOpenError> {
         self.0.shut.borrow().clone()
     }
@@ -326,7 +326,7 @@ impl Pool {
         }
     }
 
-    /// Destroys a volume: nobody can use it any more, and what it held is given back.
+    /// Destroys a volume: it takes no requests any more, and its blocks are given back.
     ///
     /// # Errors
     /// [`PoolChangeError`].
@@ -334,7 +334,7 @@ impl Pool {
         let core = &self.0;
         let volume = self.check_destroy(name)?;
         // Requests that are under way come to their end first.
-        let lock = crate::upkeep::clean::lock_of((volume.id, 0));
+        let lock = crate::store::map::lock_of((volume.id, 0));
         let held = core.locks.acquire(lock..lock + (1 << 44), brindle_members::lock::Hold::Exclusive).await;
         self.set_destroyed(volume.id, true);
         // One record of the log is all that it takes; what the volume held is gone through later.

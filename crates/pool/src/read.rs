@@ -54,7 +54,7 @@ pub(crate) struct Stripe {
     pub(crate) silent: Option<VolumeError>,
 }
 
-/// A leaf that somebody reads: others wait for it.
+/// A leaf that a task reads: others wait for it.
 struct Loading<'a> {
     core: &'a Core,
     at: Key,
@@ -107,7 +107,7 @@ impl Filled<'_> {
     }
 }
 
-/// A segment that somebody reads: it is not rewritten meanwhile.
+/// A segment that a task reads: it is not rewritten meanwhile.
 pub(crate) struct Pin<'a>(&'a RefCell<Space>, u32);
 
 impl<'a> Pin<'a> {
@@ -138,7 +138,7 @@ impl Core {
         }
     }
 
-    /// Reads a leaf into memory, or waits for somebody who does: the caller looks again. The more ask for a leaf of a member that is busy,
+    /// Reads a leaf into memory, or waits for a task that does: the caller looks again. The more ask for a leaf of a member that is busy,
     /// the busier they would make it.
     pub(crate) async fn load(&self, at: Key, pointer: Pointer) -> Result<(), VolumeError> {
         let spot = self.space.borrow().spot(pointer.address);
@@ -153,7 +153,7 @@ impl Core {
         let _pin = Pin::new(&self.space, pointer.address.segment());
         let bytes = match self.block(pointer.address, pointer.checksum, None).await {
             Err(Unreadable::Lost) => {
-                // Nobody knows any more where its blocks are.
+                // The places of its blocks are not known any more.
                 let end = self.map.borrow().end_of(at);
                 self.lost(at.0, at.1..end);
                 return Err(VolumeError::TooManyLost);
@@ -190,7 +190,7 @@ impl Core {
         Ok(())
     }
 
-    /// The same within one block, as most requests are: with as few copies and as little memory as can be.
+    /// Reads within one block, as most requests do: with as few copies and as little memory as can be.
     async fn read_within(&self, volume: u32, offset: u64, into: &[Slice]) -> Result<(), VolumeError> {
         let key = (volume, offset / BLOCK as u64);
         let begin = (offset % BLOCK as u64) as usize;
@@ -318,7 +318,7 @@ impl Core {
         all
     }
 
-    /// One block that sums to this; of a volume, for whoever repairs it. Its segment has to be pinned.
+    /// One block that sums to this; `key` is its place in a volume, by which it is repaired or found lost. Its segment has to be pinned.
     pub(crate) async fn block(
         &self,
         address: Address,
@@ -436,7 +436,7 @@ impl Core {
         matches!(found, Found::Here(Located::At(at, _)) if at == address)
     }
 
-    /// Notes that a block is lost; the error for those who ask for it.
+    /// Notes that a block is lost; the error for requests that ask for it.
     fn is_lost(&self, (volume, block): Key) -> VolumeError {
         self.lost(volume, block..block + 1);
         VolumeError::TooManyLost
@@ -468,7 +468,7 @@ impl Core {
 }
 
 /// The block of a slot that is right, taken for missing with as few others as possible. Of several, the one with which the whole
-/// stripe agrees; none if two of these differ, since nobody can tell which it is.
+/// stripe agrees; none if two of these differ, since nothing tells which it is.
 pub(crate) fn choose(
     blocks: &[Option<Vec<u8>>],
     shape: Shape,

@@ -12,7 +12,7 @@ use brindle_volume::{
 use crate::core::Core;
 use crate::log::queue::{Item, Source, Ticket};
 use crate::store::leaf::Located;
-use crate::upkeep::clean::lock_of;
+use crate::store::map::lock_of;
 
 const BLOCK_BYTES: u64 = BLOCK as u64;
 /// Blocks that a look at what is allocated goes through.

@@ -1,8 +1,8 @@
-//! The log: what is to be written is gathered into batches, which are written, and then stand in the map.
+//! Batches of the log: changes are gathered into them, they are written, and then the map says what they hold.
 //!
-//! A batch is one or more whole stripes with a summary in its first data block. Batches are written side by side; each has a number
-//! of its own, and recovery applies those that are whole in the order of their numbers, whichever others are missing. So nobody waits
-//! for the batches of others. Changes of one block never are under way together: the caller for one holds its lock.
+//! A batch is one or more whole stripes with a summary in its first data block. Batches are written side by side. Each has a number
+//! of its own, and recovery applies whole batches in the order of their numbers, whichever others are missing. So no batch waits for
+//! another. Changes of one block never are under way together: a request holds the locks of its blocks.
 
 use std::rc::Rc;
 
@@ -22,7 +22,7 @@ use crate::store::stripe::parity_of;
 
 /// How often a batch is written elsewhere before there is no room for it.
 const ELSEWHERE: usize = 8;
-/// The same where members have no room.
+/// How often a batch is written elsewhere where members have no room.
 const FULL: usize = 2;
 
 /// A batch to be written.
@@ -33,7 +33,7 @@ struct Load {
     fua: bool,
 }
 
-/// Takes those items away that have no place in a batch of so many blocks.
+/// Takes items away that have no place in a batch of so many blocks.
 fn beyond(grant: Grant, items: &mut Vec<Item>) -> Vec<Item> {
     let mut left = grant.blocks() - 1;
     let fits = |item: &Item| {
@@ -81,7 +81,7 @@ impl Core {
 
     async fn pump(self: Rc<Self>, lane: Lane) {
         loop {
-            // Those that are about to come go into the same batch.
+            // Items that are about to come go into the same batch.
             self.set.io.yield_now().await;
             self.log.landed.until(|| self.log.may_begin().then_some(())).await;
             let full = self.space.borrow().full_batch() - 1;
@@ -198,7 +198,7 @@ impl Core {
         Ok(())
     }
 
-    /// Sends the blocks of stripes to their members, those of each member in a row.
+    /// Sends the blocks of stripes to their members, the blocks of each member in a row.
     pub(crate) fn put_group(
         &self,
         space: &crate::store::space::Space,
@@ -232,7 +232,7 @@ impl Core {
             self.note_taken();
         }
         let all = done.refused();
-        // Those that are done without whatever they refused.
+        // Members that fail by it, whatever they refused.
         let mut fails: Vec<&Refused> = all.iter().filter(|refused| !self.may_stay(refused)).collect();
         let gone = fails.len();
         let mut stays = None;

@@ -17,7 +17,7 @@ use crate::store::space::Urgency;
 pub(crate) enum Source {
     /// Slices of 4 KiB in all, of the caller.
     Slices(Vec<Slice>),
-    /// Bytes that are nobody else's.
+    /// Bytes of the pool's own.
     Bytes(Rc<[u8]>),
     /// Nothing is written.
     None,
@@ -52,7 +52,7 @@ impl Item {
 pub(crate) enum Lane {
     /// Blocks that users write.
     Users,
-    /// Zeroes, and the ends of volumes: these take no room but for a summary, give some back, and must not wait for those that want it.
+    /// Zeroes, and the ends of volumes: these take no room but for a summary, give some back, and must not wait for changes that want room.
     Zeroes,
     /// Blocks that cleaning moves.
     Cold,

@@ -70,7 +70,7 @@ impl Refusals {
         self.holds.get().is_some_and(|(_, until)| now < until)
     }
 
-    /// All members took a write. Gives those that have room again.
+    /// All members took a write. Gives members that have room again.
     #[inline]
     pub(crate) fn taken(&self, now: impl FnOnce() -> Instant) -> Vec<u16> {
         if self.any.get() { self.forget(now()) } else { Vec::new() }

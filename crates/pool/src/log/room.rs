@@ -1,4 +1,4 @@
-//! Room: who may write how much, and who waits for what.
+//! Room: how much clients, cleaning and checkpoints may write, and what each of them waits for.
 //!
 //! A pool never refuses for want of its own room what is sold. The rules, in pages of the next checkpoint (`page_debt` is the most that it
 //! can take, `room` what free segments hold whatever member fails, see `space::room`):
@@ -10,14 +10,14 @@
 //! - A record of the table alone is made if `debt` and its own pages fit into `room - a segment`, and if the log gets segments by it.
 //! - A checkpoint parts the changes, and batches under way may change leaves for the next one that it changes, too. If both have no room,
 //!   the batches land first, and none begins meanwhile.
-//! - The log gets free segments as long as `room` stays above `least_pages`, and those beyond what cleaning needs as long as it stays
-//!   above what a map of full volumes takes.
+//! - The log gets free segments as long as `room` stays above `least_pages`. More than cleaning needs it gets as long as `room`
+//!   stays above what a map of full volumes takes.
 //!
 //! So `debt <= room` holds at any moment, and a checkpoint can always be written: its pages are a part of the debt, and as many are the room's
 //! that it takes. It holds when a member fails, since room is counted with the least parity, and at an opening, since recovery
 //! makes the same changes, and what pages had begun was not counted.
 //!
-//! Nobody waits for ever. Without room for pages only a checkpoint helps: it pays the debt of all changes before it, and behind it
+//! No write waits for ever. Without room for pages only a checkpoint helps: it pays the debt of all changes before it, and behind it
 //! `least_pages` are left, which are more than one more batch owes. Without room in the log a record helps if the log gets something by
 //! it, else a checkpoint, behind which all that is dead is known. Else cleaning does: it has two segments of the log at least,
 //! and each segment that it goes through holds less than one that is written now. It ends where segments are nearly full. All that is sold
@@ -41,7 +41,7 @@ const FEW_MOVES: u64 = 8;
 const SPARE: u64 = 16;
 
 impl Core {
-    /// Pages that the next checkpoint may write, and the one under way still has to, once batches under way and those that come have
+    /// Pages that the next checkpoint may write, and the one under way still has to, once batches under way and batches that come have
     /// changed the map. The lists of one more are among them: else there would be no room to gather any behind it.
     pub(crate) fn page_debt(&self, coming: Coming) -> u64 {
         self.pages_owed(coming.and(self.log.coming())) + u64::from(self.list_pages(0))
@@ -90,8 +90,8 @@ impl Core {
             return;
         }
         let (debt, room) = (self.pages_owed(Coming::default()), self.space.borrow().room_for_pages());
-        assert!(debt <= room || self.cramped.get(), "a debt of {debt} pages, and room for {room}");
-        self.cramped.set(debt > room);
+        assert!(debt <= room || self.room_unsure.get(), "a debt of {debt} pages, and room for {room}");
+        self.room_unsure.set(debt > room);
     }
 
     /// Whether the first checkpoint of this opening has room. If not, unused segments of the log are as good as free ones: recovery

@@ -59,7 +59,7 @@ impl How {
         Self::Writing { opening, lacking: Lacking::AtMost(0) }
     }
 
-    /// For writing, with those members that there are.
+    /// For writing, with the members that there are.
     pub fn degraded(opening: u64) -> Self {
         Self::Writing { opening, lacking: Lacking::Any }
     }
@@ -92,7 +92,7 @@ pub async fn open(
     open_chosen(io, choose(&looked, take)?, how, config).await
 }
 
-/// The same of devices that have been looked at. A pool that has no room for its own pages opens for reading alone.
+/// Opens a pool by devices that have been looked at. A pool that has no room for its own pages opens for reading alone.
 ///
 /// # Errors
 /// As of [`open`].
@@ -119,8 +119,8 @@ pub struct Prepared {
     returned: Vec<Returning>,
 }
 
-/// Reads what a pool holds, and whether it can be opened so. Of its members those are written to at most that are out of use and come
-/// back.
+/// Reads what a pool holds, and whether it can be opened so. Only members that are out of use and come back
+/// may be written to.
 ///
 /// # Errors
 /// As of [`open`].
@@ -173,7 +173,7 @@ async fn prepare_as(
     }
 }
 
-/// Those of the members which come back that have nothing old on them any more.
+/// Members that come back, and have nothing old on them any more.
 async fn taken_again(io: &Io, chosen: &Chosen, how: How, config: PoolConfig) -> Vec<Returning> {
     let mut taken = Vec::new();
     if chosen.returning.is_empty() {
@@ -229,7 +229,7 @@ impl Prepared {
         Ok((Pool::new(core), self.recovered))
     }
 
-    /// Before anything is asked for it is on record who opened, and without whom.
+    /// Puts on record, before the first request, that the pool is open and which members are out of use.
     async fn record(&self, opening: u64) -> Result<(), PoolOpenError> {
         let core = &self.core;
         core.allocate(&self.blank).await?;
@@ -304,7 +304,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         volumes: RefCell::default(),
         nodes: RefCell::default(),
         room: Notify::new(io),
-        cramped: Cell::new(true),
+        room_unsure: Cell::new(true),
         shut: RefCell::default(),
         cleaner: Cleaner::default(),
         damage: RefCell::default(),

@@ -60,9 +60,9 @@ impl Core {
         }
     }
 
-    /// The number of the record behind one. While a pool is opened those are left out whose slots a crash has torn. A write there that is cut
-    /// off as well may put the other sectors beside those that stand. An uberblock is whole again then of which nobody knew, and what it
-    /// names may have been overwritten. Once the opening is on record, that is the younger one by its lineage.
+    /// The number of the record behind one. While a pool is opened, numbers are left out whose slots a crash has torn. A second
+    /// torn write there may complete the first one: an old uberblock would be whole again, and what it names may have been overwritten.
+    /// Once the opening is on record, its lineage is the younger one.
     fn next_record(&self, last: u64) -> u64 {
         let is_torn = |record: &u64| self.run.is_opening() && self.record.is_torn(*record);
         (last + 1..=last + RING_SLOTS).find(|record| !is_torn(record)).unwrap_or(last + 1)

@@ -17,6 +17,11 @@ use crate::store::owed::Owed;
 /// A block of a volume: the volume's number, and which block.
 pub(crate) type Key = (u32, u64);
 
+/// The place of a block among locks: a volume has fewer than `1 << 44` blocks.
+pub(crate) fn lock_of(key: Key) -> u64 {
+    u64::from(key.0) << 44 | key.1
+}
+
 /// The answer of what is in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
@@ -42,7 +47,8 @@ struct Layer {
     blocks: BTreeMap<Key, Located>,
     /// Where each begins, and its end.
     zeroes: BTreeMap<Key, u64>,
-    /// Segments that were used again: what leaves name there is of before. This layer has something else for each of these blocks.
+    /// Segments that were used again: what leaves name there is of their earlier use. This layer has another place for each of these
+    /// blocks.
     reused: BTreeSet<u32>,
 }
 
@@ -87,7 +93,7 @@ pub(crate) struct Slot {
     pub(crate) content: Option<Entries>,
     /// It is to be written.
     pub(crate) dirty: bool,
-    /// It was asked for since somebody last looked for memory.
+    /// It was asked for since memory was last looked for.
     pub(crate) used: bool,
     /// The freeze since which changes belong to it.
     due: u64,
@@ -110,7 +116,7 @@ pub(crate) struct Dead {
     pub(crate) at: Key,
     pub(crate) count: u16,
     pub(crate) pointer: Pointer,
-    /// Its entries in segments that were used again do not count: they are of before.
+    /// Its entries in segments that were used again do not count: they are of an earlier use.
     pub(crate) outlived: bool,
 }
 
@@ -124,7 +130,7 @@ pub(crate) enum Before {
     Change(Located),
     /// In what the next checkpoint brings up to date; told only if that is in memory.
     Below(Located),
-    /// Nowhere, or nobody knows yet.
+    /// Nowhere, or that is not known yet.
     Nothing,
 }
 
@@ -140,9 +146,9 @@ pub(crate) struct Map {
     pub(crate) cached: usize,
     /// The first leaf to be looked at when some are to be forgotten.
     hand: Key,
-    /// Leaves that nobody has gone through yet since they were given back.
+    /// Leaves that were given back, and not gone through yet.
     pub(crate) dead: Vec<Dead>,
-    /// Freezes so far; what changes since the last one make due; and those of before that have not been written.
+    /// Freezes so far; the pages that changes since the last one cost, and those of earlier changes that have not been written.
     freezes: u64,
     due: Owed,
     due_before: Owed,
@@ -201,7 +207,7 @@ impl Map {
         self.now.clear(volume, from, to)
     }
 
-    /// All changes go into leaves from now on; those that come are kept apart. What was frozen before is in leaves already.
+    /// All changes go into leaves from now on; later ones are kept apart. What was frozen before is in leaves already.
     pub(crate) fn freeze(&mut self) {
         debug_assert!(self.is_thawed());
         self.due_before = self.due_frozen();
@@ -218,14 +224,14 @@ impl Map {
         frozen.blocks.is_empty() && frozen.zeroes.is_empty() && frozen.reused.is_empty()
     }
 
-    /// All that was frozen is in leaves: these name nothing of before any more.
+    /// All that was frozen is in leaves: these name nothing of an earlier use any more.
     pub(crate) fn thawed(&mut self) {
         debug_assert!(self.frozen.blocks.is_empty() && self.frozen.zeroes.is_empty());
         self.frozen.reused.clear();
         self.hidden_before = 0;
     }
 
-    /// There are leaves that were given back, and name blocks of before.
+    /// There are leaves that were given back, and name blocks of an earlier use.
     pub(crate) fn has_outlived(&self) -> bool {
         self.dead.iter().any(|dead| dead.outlived)
     }

@@ -1,7 +1,7 @@
-//! Segments: which are free, which may be written, which are open, and what of each is in use.
+//! Segments: free ones, ones of the log, open and closed ones, and how much of each is in use.
 //!
 //! A segment that is free becomes one of the log by a checkpoint, which recovery reads, and is closed when it is full. It is free
-//! again by the checkpoint after which nothing names it, once that stands on all members and nobody reads it any more. The same
+//! again by the checkpoint after which nothing names it, once that stands on all members and no task reads it any more. The same
 //! checkpoint gives it to the log, which is written once that stands. So does a record of the table of segments alone: see `reuse`.
 
 mod counts;
@@ -57,7 +57,7 @@ impl Urgency {
     }
 }
 
-/// For whom a batch is.
+/// The use of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stream {
     /// Blocks of users in whole rows.
@@ -124,9 +124,9 @@ pub(crate) struct Segment {
     pins: u32,
     /// How often it has held something since the pool was opened, and became free.
     pub(crate) reuses: u32,
-    /// Of its live blocks, those that changes name which no checkpoint has taken yet.
+    /// Of its live blocks, the ones that are named by changes which no checkpoint has taken yet.
     young: u32,
-    /// Of its live blocks, those that the next checkpoint finds dead, as far as that is known.
+    /// Of its live blocks, the ones that the next checkpoint finds dead, as far as that is known.
     dying: u32,
 }
 
@@ -183,11 +183,11 @@ pub(crate) struct Space {
     turn: usize,
     /// Segments that became free since the pool was opened.
     pub(crate) freed: u64,
-    /// The same without those that cleaning took, and those of pages: these take as many again.
+    /// The same, without segments of pages, and less segments that cleaning took: both take as many again.
     pub(crate) gained: i64,
     /// Pages that a checkpoint may have to write, for which room is kept.
     pub(crate) pages: u64,
-    /// Of these, those without which there is no next one: of their room not even cleaning gets any.
+    /// Of these, pages without which there is no next checkpoint: not even cleaning gets of their room.
     pub(crate) least: u64,
     /// Bytes of volumes.
     pub(crate) sold: u64,
@@ -312,7 +312,7 @@ impl Space {
         }
     }
 
-    /// A checkpoint, or somebody who goes through a leaf, found a block dead.
+    /// A checkpoint, or the task that goes through leaves, found a block dead.
     pub(crate) fn died(&mut self, address: Address) {
         self.count(address, false);
         if let Some(segment) = self.segments.get_mut(address.segment() as usize) {
@@ -325,7 +325,7 @@ impl Space {
         self.segments.iter_mut().for_each(|segment| segment.young = 0);
     }
 
-    /// Somebody reads a segment.
+    /// A task reads a segment.
     pub(crate) fn pin(&mut self, segment: u32) {
         if let Some(segment) = self.segments.get_mut(segment as usize) {
             segment.pins += 1;
@@ -354,7 +354,7 @@ impl Space {
     }
 
     /// Stripes for that many data blocks of a stream, or some of them; none where the log has no more room for it.
-    /// The last segments of the log are kept for those that may take them.
+    /// The last segments of the log are kept for batches that may take them.
     pub(crate) fn take(&mut self, stream: Stream, blocks: u32, urgency: Urgency) -> Option<Grant> {
         let count = self.units.len();
         let mut order: Vec<usize> = (0..count).map(|n| (self.turn + n) % count).collect();
@@ -469,14 +469,14 @@ impl Space {
         self.segments.iter().map(record).collect()
     }
 
-    /// Free segments that pages do not need become the log's, with the shape that their members give them. First come those that are
-    /// `ready` to be free: nothing is written to them before the checkpoint stands, and nobody reads them.
+    /// Free segments that pages do not need become the log's, with the shape that their members give them. First come segments
+    /// that are `ready` to be free: nothing is written to them before the checkpoint stands, and no task reads them.
     fn add_log(&mut self, at: usize, ready: Vec<u32>) {
         let (parity, count) = (self.parity_now(at), self.for_log(at, ready.len(), 0));
         let mut ready = VecDeque::from(ready);
         let unit = &mut self.units[at];
         let (mut rows, mut short) = (unit.rows.len(), unit.short.len());
-        // As many as were asked for last time, and some for a beginning: half of such a segment is parity, whoever writes to it.
+        // As many as were asked for last time, and some for a beginning: half of such a segment is parity, whatever is written to it.
         let shorts = core::mem::take(&mut unit.shorts) + 1;
         for _ in 0..count {
             let Some(n) = ready.pop_front().or_else(|| unit.take_free()) else { break };

@@ -179,7 +179,7 @@ impl Core {
         }
     }
 
-    /// Whether nobody has a block any more that its member does not give.
+    /// Whether a block that its member does not give is lost.
     async fn is_beyond_repair(&self, address: Address, sum: u32) -> bool {
         matches!(self.rebuilt(address, |block| checksum(block) == sum).await, Err(Unreadable::Lost))
     }

@@ -76,7 +76,7 @@ impl<'a> Pages<'a> {
         };
         if self.refused.is_some() {
             // Room for pages goes with places that members refuse.
-            self.core.cramped.set(true);
+            self.core.room_unsure.set(true);
         }
         if !self.is_named {
             space.give_back(&grants.iter().filter(is_well).copied().collect::<Vec<_>>());

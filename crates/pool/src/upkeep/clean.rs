@@ -46,7 +46,7 @@ impl Core {
         self.is_overdue() || self.needs_checkpoint()
     }
 
-    /// The same, and no record of the table of segments does instead.
+    /// A checkpoint is due, and a record of the table of segments does not do instead.
     fn is_overdue(&self) -> bool {
         self.map.borrow().changes() >= self.config.changes
             || self.log.since() >= self.config.batches
@@ -62,7 +62,7 @@ impl Core {
         self.cleaner.looked();
         self.begin_cleaning();
         let (waiting, not_full) = self.space.borrow().waiting();
-        // A checkpoint is for those that a record of the table does not gain.
+        // A checkpoint is for segments that a record of the table does not gain.
         let many = |waiting: usize| waiting * 3 >= not_full.max(8) * 2;
         let overdue = self.is_overdue();
         let due = overdue || {
@@ -172,7 +172,7 @@ impl Core {
             else {
                 return;
             };
-            // As many as before is no gain. Those that users took meanwhile were one.
+            // As many as before is no gain. Segments that users took meanwhile count as a gain.
             (fruitless, idle) = if gained() > best { (0, 0) } else { (fruitless + 1, idle + 1) };
             idle = if moved > 0 { 0 } else { idle };
             best = best.max(gained());
@@ -234,7 +234,7 @@ impl Core {
         let moved = self.move_all(&live, all).await;
         self.cleaner.moved_all();
         self.room.notify();
-        // Where nothing was there, it stays as it is until somebody has gone through what was given back.
+        // A segment in which nothing was found stays as it is until leaves that were given back are gone through.
         moved.map(|()| count)
     }
 
@@ -276,7 +276,7 @@ impl Core {
         while left > 0 && !self.run.is_stopping() && !self.record.is_broken() {
             let some: Vec<Dead> = {
                 let map = self.map.borrow();
-                // Those that can't be read come last.
+                // Leaves that can't be read come last.
                 map.dead.iter().rev().take(REAPED).copied().collect()
             };
             left = left.saturating_sub(some.len());
@@ -413,7 +413,7 @@ impl Core {
         silent.map_or(Ok(Vec::new()), Err)
     }
 
-    /// Moves those of these blocks that still are where they were. Those that a silent member may have stay, and are an error.
+    /// Moves blocks that still are where they were. Blocks that a silent member may have stay, and are an error.
     async fn shift(self: &Rc<Self>, blocks: &[(Key, Address)]) -> Result<(), VolumeError> {
         let (gathering, mut moving, mut there) = (self.log.gathers(), self.log.mover(), Vec::new());
         for &(key, address) in blocks {
@@ -432,7 +432,7 @@ impl Core {
         for ((key, ..), block) in there.iter().zip(self.blocks(&there).await) {
             match block {
                 Ok(block) => moved.push((*key, (EntryKind::Data, Source::Bytes(block)))),
-                // Beyond repair: it is moved as what it is, and keeps nobody from going on.
+                // Beyond repair: it is moved as a lost block, and keeps no other from being moved.
                 Err(Unreadable::Lost) => moved.push((*key, (EntryKind::Lost, Source::None))),
                 Err(Unreadable::Silent(error)) => stays = Err(error),
             }
@@ -480,11 +480,6 @@ impl Core {
         self.set.ended.set(true);
         stopped
     }
-}
-
-/// The place of a block among locks.
-pub(crate) fn lock_of(key: Key) -> u64 {
-    u64::from(key.0) << 44 | key.1
 }
 
 const _: () = assert!(BLOCK == 1 << 12);

@@ -38,7 +38,7 @@ impl Unit {
 }
 
 impl Space {
-    /// The closed segment that costs least to empty, if it is worth it, and its live blocks; but for those that were `tried`.
+    /// The closed segment that costs least to empty, if it is worth it, and its live blocks; but for segments that were `tried`.
     pub(crate) fn victim(&self, sequence: u64, tried: &BTreeSet<u32>) -> Option<(u32, u32)> {
         // Blocks that a segment takes which is written now.
         let fresh: Vec<u32> = (0..self.units.len()).map(|at| self.blocks_now(at)).collect();
@@ -137,7 +137,7 @@ impl Space {
         (0..self.units.len()).map(|at| u64::from(self.blocks_now(at))).min().unwrap_or(0)
     }
 
-    /// Segments of a vdev that could be written once a checkpoint has passed; those that were `tried` are empty.
+    /// Segments of a vdev that could be written once a checkpoint has passed; segments that were `tried` are empty.
     fn left(&self, unit: &Unit, tried: &BTreeSet<u32>) -> usize {
         let waits = |n: &u32| {
             let segment = &self.segments[*n as usize];

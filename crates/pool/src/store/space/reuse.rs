@@ -9,7 +9,7 @@ use super::{Segment, Space, Use};
 pub(crate) struct Gains {
     /// The log gets segments by it. Pages that are no longer named gain nothing: each such record leaves some, and takes as many.
     pub(crate) now: bool,
-    /// Segments that are used again by it, now or once nobody reads them any more.
+    /// Segments that are used again by it, now or once no task reads them any more.
     pub(crate) emptied: usize,
 }
 
@@ -31,7 +31,7 @@ impl Segment {
 }
 
 impl Space {
-    /// Segments with batches up to `sequence` alone whose blocks are all elsewhere, and that nobody reads.
+    /// Segments with batches up to `sequence` alone whose blocks are all elsewhere, and that no task reads.
     pub(crate) fn reusable(&self, sequence: u64) -> Vec<u32> {
         let is = |segment: &Segment| segment.pins == 0 && segment.is_emptied(sequence);
         (0..).zip(&self.segments).filter(|(_, segment)| is(segment)).map(|(n, _)| n).collect()
@@ -53,7 +53,7 @@ impl Space {
         gains
     }
 
-    /// These are used again: what the last checkpoint says of their blocks is of before.
+    /// These are used again: what the last checkpoint says of their blocks is of their earlier use.
     pub(crate) fn reuse(&mut self, segments: &[u32]) {
         for &n in segments {
             let segment = &mut self.segments[n as usize];

@@ -22,7 +22,7 @@ impl Unit {
         (pages.div_ceil(self.page_blocks()) as usize + BESIDE_PAGES).clamp(FEW_PAGES, most)
     }
 
-    /// Pages that a segment takes which has the least parity: as many whoever fails.
+    /// Pages that a segment takes which has the least parity: as many whichever members fail.
     pub(super) fn page_blocks(&self) -> u64 {
         self.pages_with(u64::from(self.vdev.members.saturating_sub(u16::from(self.vdev.parity))))
     }
@@ -71,7 +71,7 @@ impl Space {
         let beyond = |pages: u64| (room.saturating_sub(pages) / each) as usize;
         let kept = self.kept_for_pages().max(self.least);
         let plenty = have.saturating_sub(unit.for_pages(self.pages_of(at))).min(beyond(kept));
-        // Those of a checkpoint that did not succeed are the next one's.
+        // Pages of a checkpoint that did not succeed are the next one's.
         let has = unit.log() + unit.adding.len();
         // Cleaning has its part even of what is kept for pages: without it nothing becomes free.
         let cleaning = FOR_CLEANING.saturating_sub(has).min(beyond(self.least));

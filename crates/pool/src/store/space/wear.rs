@@ -12,7 +12,7 @@ impl Unit {
 }
 
 impl Space {
-    /// Open segments of which nothing is left become free as others do: a stream that nobody uses any more would keep its segment for ever.
+    /// Open segments of which nothing is left become free as others do: a stream without writes would keep its segment for ever.
     pub(super) fn close_empty(&mut self, at: usize, sequence: u64) {
         for open in &mut self.units[at].open {
             let Some(segment) = open.map(|open| &mut self.segments[open.segment as usize]) else { continue };
@@ -24,8 +24,8 @@ impl Space {
         }
     }
 
-    /// Open segments that lie on members which are out are written to no more: what was moved there meanwhile would have less parity for as
-    /// long as nobody fills them.
+    /// Open segments that lie on members which are out are written to no more: what is moved there would have less parity until they
+    /// are full.
     pub(super) fn close_stale(&mut self) {
         for unit in &mut self.units {
             for open in &mut unit.open {
@@ -41,7 +41,7 @@ impl Space {
     }
 
     /// Unused segments of the log that lie on members which are out get another shape: they are free until the next checkpoint stands,
-    /// which gives them one. A few stay as they are until there are others, so that nobody waits for those. True if some were
+    /// which gives them one. A few stay as they are until there are others, so that no batch waits for these. True if some were
     /// withdrawn, and others stay: one more checkpoint is due.
     pub(crate) fn withdraw_log(&mut self) -> bool {
         let mut again = false;
