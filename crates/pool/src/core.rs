@@ -5,7 +5,7 @@ use core::ops::Range;
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
-use brindle_format::pool::{BLOCK, Node, VolumeRecord};
+use brindle_format::pool::{BLOCK, VolumeRecord};
 use brindle_io::Duration;
 use brindle_io::sync::Notify;
 use brindle_members::events::{Cause, Events, Note};
@@ -25,6 +25,7 @@ use crate::role::{Role, mask_of};
 use crate::run::Run;
 use crate::store::map::{Key, Map};
 use crate::store::space::Space;
+use crate::store::volumes::VolumeList;
 use crate::upkeep::checkpoints::Checkpoints;
 use crate::upkeep::cleaner::Cleaner;
 
@@ -102,8 +103,7 @@ pub(crate) struct Core {
     pub(crate) cleaner: Cleaner,
     /// Writes that members refused.
     pub(crate) refusals: Refusals,
-    pub(crate) volumes: RefCell<Vec<VolumeRecord>>,
-    pub(crate) nodes: RefCell<Vec<Node>>,
+    pub(crate) volumes: VolumeList,
     /// Room has become free, or a checkpoint has ended.
     pub(crate) room: Notify,
     /// The next checkpoint may have no room for its pages.
@@ -205,12 +205,12 @@ impl Core {
 
     /// Ranges of blocks, by the names of their volumes. Volumes that are gone are left out.
     pub(crate) fn damaged(&self, blocks: &Blocks) -> Vec<DamagedRange> {
-        let volumes = self.volumes.borrow();
-        let named = |(volume, blocks): (u32, Range<u64>)| {
-            let record = volumes.iter().find(|record| record.id == volume && !record.destroyed)?;
+        let named = |(id, blocks): (u32, Range<u64>)| {
+            let name_and_size = |record: &VolumeRecord| (record.name.clone(), record.size);
+            let (volume, size) = self.volumes.find(|record| record.id == id, name_and_size)?;
             let bytes = blocks.start.saturating_mul(BLOCK as u64)..blocks.end.saturating_mul(BLOCK as u64);
-            let length = bytes.end.min(record.size).saturating_sub(bytes.start);
-            (length > 0).then(|| DamagedRange { volume: record.name.clone(), offset: bytes.start, length })
+            let length = bytes.end.min(size).saturating_sub(bytes.start);
+            (length > 0).then_some(DamagedRange { volume, offset: bytes.start, length })
         };
         blocks.ranges().filter_map(named).collect()
     }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use brindle_format::pool::{EntryKind, Label, Node, Root, VolumeRecord};
+use brindle_format::pool::{EntryKind, Label, VolumeRecord};
 use brindle_io::{Io, MemberId};
 use brindle_members::events::Event;
 use brindle_members::members::RoleState;
@@ -166,14 +166,14 @@ impl Pool {
 
     /// Its volumes.
     pub fn volumes(&self) -> Vec<VolumeRecord> {
-        self.0.volumes.borrow().iter().filter(|record| !record.destroyed).cloned().collect()
+        self.0.volumes.records().into_iter().filter(|record| !record.destroyed).collect()
     }
 
     /// The volume of a name.
     pub fn volume(&self, name: &str) -> Option<PoolVolume> {
-        let volumes = self.0.volumes.borrow();
-        let record = volumes.iter().find(|record| record.name == name && !record.destroyed)?;
-        Some(PoolVolume { core: Rc::clone(&self.0), id: record.id, size: record.size })
+        let (id, size) =
+            self.0.volumes.find(|record| record.name == name, |record| (record.id, record.size))?;
+        Some(PoolVolume { core: Rc::clone(&self.0), id, size })
     }
 
     /// How it does.
@@ -195,7 +195,7 @@ impl Pool {
         let space = core.space.borrow();
         PoolStatus {
             capacity: capacity(&core.label.get()),
-            sold: core.volumes.borrow().iter().map(|record| record.size.next_multiple_of(4096)).sum(),
+            sold: core.volumes.sold(),
             stored: space.live_blocks().saturating_sub(core.map.borrow().hidden()) << 12,
             thin: space.thin_blocks() << 12,
             segments: space.usage(),
@@ -248,21 +248,10 @@ impl Pool {
             (id, node)
         };
         let created = (core.config.clock)();
-        let destroyed = false;
-        core.volumes.borrow_mut().push(VolumeRecord {
-            id,
-            node,
-            size,
-            created,
-            destroyed,
-            name: name.to_owned(),
-        });
-        let (dead, dead_blocks, frozen) = (Root::default(), 0, false);
-        core.nodes.borrow_mut().push(Node { id: node, parent: 0, volume: id, frozen, dead, dead_blocks });
+        core.volumes.add(VolumeRecord { id, node, size, created, destroyed: false, name: name.to_owned() });
         core.estimate();
         if let Err(error) = core.checkpoint(crate::upkeep::checkpoint::Why::Due).await {
-            core.volumes.borrow_mut().retain(|record| record.id != id);
-            core.nodes.borrow_mut().retain(|record| record.id != node);
+            core.volumes.remove(id);
             return Err(error.into());
         }
         Ok(PoolVolume { core: Rc::clone(core), id, size })
@@ -321,9 +310,7 @@ impl Pool {
     }
 
     fn set_name(&self, id: u32, name: &str) {
-        if let Some(record) = self.0.volumes.borrow_mut().iter_mut().find(|record| record.id == id) {
-            name.clone_into(&mut record.name);
-        }
+        self.0.volumes.change(id, |record| name.clone_into(&mut record.name));
     }
 
     /// Destroys a volume: it takes no requests any more, and its blocks are given back.
@@ -340,7 +327,7 @@ impl Pool {
         // One record of the log is all that it takes; what the volume held is gone through later.
         let ticket = Ticket::new(&core.set.io, 1);
         let (kind, source, block, count, fua) = (EntryKind::Destroyed, Source::None, 0, 1, true);
-        let node = core.node(volume.id);
+        let node = core.volumes.node(volume.id);
         let item =
             Item { kind, volume: volume.id, node, block, count, source, fua, ticket: Rc::clone(&ticket) };
         core.append(false, vec![item]);
@@ -348,8 +335,7 @@ impl Pool {
             self.set_destroyed(volume.id, false);
             return Err(error.into());
         }
-        core.volumes.borrow_mut().retain(|record| record.id != volume.id);
-        core.nodes.borrow_mut().retain(|node| node.volume != volume.id);
+        core.volumes.remove(volume.id);
         drop(held);
         core.estimate();
         // The blocks that are left may have more parity now.
@@ -370,9 +356,7 @@ impl Pool {
     }
 
     fn set_destroyed(&self, id: u32, destroyed: bool) {
-        if let Some(record) = self.0.volumes.borrow_mut().iter_mut().find(|record| record.id == id) {
-            record.destroyed = destroyed;
-        }
+        self.0.volumes.change(id, |record| record.destroyed = destroyed);
     }
 
     /// Fails a member by command, as if it had failed itself.

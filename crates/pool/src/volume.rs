@@ -47,8 +47,7 @@ impl PoolVolume {
     }
 
     fn check_there(&self) -> Result<(), VolumeError> {
-        let gone =
-            || !self.core.volumes.borrow().iter().any(|record| record.id == self.id && !record.destroyed);
+        let gone = || !self.core.volumes.is_there(self.id);
         if self.core.run.is_stopping() || gone() { Err(VolumeError::Stopping) } else { Ok(()) }
     }
 
@@ -103,7 +102,7 @@ impl PoolVolume {
             });
             at = stop;
         }
-        let (ticket, node) = (Ticket::new(&self.core.set.io, parts.len()), self.core.node(self.id));
+        let (ticket, node) = (Ticket::new(&self.core.set.io, parts.len()), self.core.volumes.node(self.id));
         let item = |(block, count, source): (u64, u32, Source)| {
             let kind = if matches!(source, Source::None) { EntryKind::Zeroes } else { EntryKind::Data };
             Item { kind, volume: self.id, node, block, count, source, fua, ticket: Rc::clone(&ticket) }

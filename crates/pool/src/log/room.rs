@@ -163,7 +163,7 @@ impl Core {
 
     /// Notes what volumes may take, and what their map may.
     pub(crate) fn estimate(&self) {
-        let sold: u64 = self.volumes.borrow().iter().map(|volume| volume.size.next_multiple_of(4096)).sum();
+        let sold = self.volumes.sold();
         let entries = if self.label.get().features.dense_leaves() { DENSE_ENTRIES } else { LEAF_ENTRIES };
         let leaves = (sold >> 12).div_ceil(entries as u64 * 3 / 4);
         let changes = (self.config.changes as u64).min(leaves + leaves / 8);

@@ -6,8 +6,7 @@ use std::rc::{Rc, Weak};
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{
     BLOCK, CONFIG_BYTES, DATA_START, LINEAGE, Label, LeafRef, LeafState, Leaves, Nodes, OVERRULED, Pointer,
-    Pointers, PoolError, Root, SegmentClass, SegmentRecord, SegmentState, Segments, Uberblock, Vdev,
-    VolumeRecord, Volumes,
+    Pointers, PoolError, Root, SegmentClass, SegmentRecord, SegmentState, Segments, Uberblock, Vdev, Volumes,
 };
 use brindle_io::sync::Notify;
 use brindle_io::{Io, MemberId, OpClass, OpError};
@@ -35,6 +34,7 @@ use crate::run::Run;
 use crate::store::map::{Dead, Map, Slot};
 use crate::store::space::Space;
 use crate::store::table::Table;
+use crate::store::volumes::VolumeList;
 use crate::upkeep::checkpoint::Why;
 use crate::upkeep::checkpoints::Checkpoints;
 use crate::upkeep::cleaner::Cleaner;
@@ -301,8 +301,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         run: Run::default(),
         checkpoints: Checkpoints::new(io),
         refusals: Refusals::new(count),
-        volumes: RefCell::default(),
-        nodes: RefCell::default(),
+        volumes: VolumeList::default(),
         room: Notify::new(io),
         room_unsure: Cell::new(true),
         shut: RefCell::default(),
@@ -426,12 +425,9 @@ impl Core {
             before = Some(at);
             map.leaves.insert(at, Slot::stored(leaf.pointer, leaf.count));
         }
-        let volumes: Vec<VolumeRecord> = volumes.into_iter().filter(|volume| !volume.destroyed).collect();
-        let is_volume = |id: u32| volumes.iter().any(|volume| volume.id == id);
-        map.give_up_others(is_volume);
+        self.volumes.found(volumes, nodes);
+        map.give_up_others(|id| self.volumes.is_known(id));
         drop(map);
-        self.nodes.replace(nodes.into_iter().filter(|node| is_volume(node.volume)).collect());
-        self.volumes.replace(volumes);
         self.checkpoints.lists.replace(lists);
         self.checkpoints.table.replace(Table { above: table, ..Table::default() });
         self.estimate();

@@ -178,8 +178,7 @@ impl Core {
             apply(&mut map, &mut space, one.grant, &one.batch.entries);
             space.found(one.grant, one.batch.sequence);
             for entry in one.batch.entries.iter().filter(|entry| entry.kind == EntryKind::Destroyed) {
-                self.volumes.borrow_mut().retain(|volume| volume.id != entry.volume);
-                self.nodes.borrow_mut().retain(|node| node.volume != entry.volume);
+                self.volumes.remove(entry.volume);
             }
         }
         self.forget_others(whole.values().flat_map(|one| &one.batch.entries).map(|entry| entry.volume));
@@ -191,10 +190,9 @@ impl Core {
         (recovered, wrong)
     }
 
-    /// Blocks that were written to volumes that are gone are nobody's.
+    /// Blocks that were written to volumes that are gone are of no volume.
     fn forget_others(&self, volumes: impl Iterator<Item = u32>) {
-        let known: BTreeSet<u32> = self.volumes.borrow().iter().map(|volume| volume.id).collect();
-        let gone: BTreeSet<u32> = volumes.filter(|volume| !known.contains(volume)).collect();
+        let gone: BTreeSet<u32> = volumes.filter(|&volume| !self.volumes.is_known(volume)).collect();
         for volume in gone {
             for old in self.map.borrow_mut().clear(volume, 0, ENDLESS) {
                 if let Located::At(address, _) = old {

@@ -1,4 +1,4 @@
-//! The state of what is stored: the map of all volumes, its leaves, segments and their table, parity of stripes. Nothing here asks a
+//! The state of what is stored: volumes, their map and its leaves, segments and their table, parity of stripes. Nothing here asks a
 //! member.
 
 pub(crate) mod leaf;
@@ -7,3 +7,4 @@ pub(crate) mod owed;
 pub(crate) mod space;
 pub(crate) mod stripe;
 pub(crate) mod table;
+pub(crate) mod volumes;

@@ -106,7 +106,7 @@ impl Core {
             let some: Vec<_> = some.iter().map(|&(address, sum)| (None, address, sum)).collect();
             self.check_blocks(&some, &mut checked, &mut marks, &mut lost).await;
         }
-        let volumes = self.volumes.borrow().clone();
+        let volumes = self.volumes.records();
         let mut gone = 0;
         for volume in volumes.iter().filter(|volume| !volume.destroyed) {
             // The map is walked: a volume of which little is written has little to be compared.

@@ -269,7 +269,7 @@ impl Core {
             ahead -= 1;
             let (at, _) = self.map.borrow_mut().leaf_for(key);
             self.in_memory(at).await?;
-            let node = self.node_of(key.0);
+            let node = self.volumes.node(key.0);
             let gone = self.map.borrow_mut().merge(at, node);
             self.uncount(gone);
         }
@@ -283,12 +283,8 @@ impl Core {
 
     /// The same of so many leaves.
     pub(crate) fn list_pages_of(&self, leaves: usize, space: &Space) -> u32 {
-        let lists = [
-            (leaves, LEAF_REFS),
-            (space.segments.len(), SEGMENTS),
-            (self.volumes.borrow().len(), VOLUMES),
-            (self.nodes.borrow().len(), NODES),
-        ];
+        let [volumes, nodes] = self.volumes.lists();
+        let lists = [(leaves, LEAF_REFS), (space.segments.len(), SEGMENTS), volumes, nodes];
         lists.into_iter().map(|(records, fit)| pages_of(records, fit)).sum()
     }
 
@@ -301,10 +297,6 @@ impl Core {
                 space.died(address);
             }
         }
-    }
-
-    fn node_of(&self, volume: u32) -> u32 {
-        self.volumes.borrow().iter().find(|record| record.id == volume).map_or(0, |record| record.node)
     }
 
     /// Has a leaf in memory.
@@ -349,8 +341,7 @@ impl Core {
 
     /// Writes pages and the uberblock that names them.
     async fn write_all(self: &Rc<Self>, why: Why, sequence: u64, dirty: &[Key]) -> Result<(), VolumeError> {
-        let volumes = self.volumes.borrow().clone();
-        let nodes = self.nodes.borrow().clone();
+        let (volumes, nodes) = (self.volumes.records(), self.volumes.nodes());
         let gone = self.drop_empty(dirty);
         let (leaves, segments) = {
             let map = self.map.borrow();

@@ -3,8 +3,7 @@
 use std::rc::Rc;
 
 use brindle_format::pool::place::{Address, Shape};
-use brindle_format::pool::{BLOCK, Batch, EntryKind, Leaf, LeafKind};
-use brindle_io::OpError;
+use brindle_format::pool::{Batch, EntryKind, Leaf, LeafKind};
 use brindle_io::sync::join_all;
 use brindle_volume::VolumeError;
 
@@ -15,7 +14,6 @@ use crate::store::leaf::Located;
 use crate::store::map::{Dead, Key};
 use crate::store::owed::Coming;
 use crate::store::space::Stream;
-use crate::upkeep::checkpoint::Why;
 
 /// Segments that are gone through side by side.
 const ROUND: usize = 8;
@@ -442,7 +440,7 @@ impl Core {
         }
         let ticket = Ticket::new(&self.set.io, moved.len());
         let item = |(key, (kind, source)): (Key, (EntryKind, Source))| {
-            let node = self.node(key.0);
+            let node = self.volumes.node(key.0);
             let ticket = Rc::clone(&ticket);
             Item { kind, volume: key.0, node, block: key.1, count: 1, source, fua: false, ticket }
         };
@@ -451,35 +449,4 @@ impl Core {
         drop(gathering);
         ticket.ended().await.and(stays)
     }
-
-    /// The node under which a volume is written.
-    pub(crate) fn node(&self, volume: u32) -> u32 {
-        self.volumes.borrow().iter().find(|record| record.id == volume).map_or(0, |record| record.node)
-    }
-
-    /// Ends the run in order.
-    pub(crate) async fn stop(self: &Rc<Self>) -> Result<(), VolumeError> {
-        if !self.run.stops() {
-            return Ok(());
-        }
-        // Moves that are under way would be written to segments that the next opening gives to others.
-        self.room.until(|| (!self.cleaner.is_cleaning() && !self.cleaner.is_reaping()).then_some(())).await;
-        self.log.landed.until(|| (self.log.flying() == 0).then_some(())).await;
-        let stopped = if self.read_only {
-            Ok(())
-        } else {
-            match self.flush().await {
-                Ok(()) => match self.checkpoint(Why::Stop).await {
-                    // All is stable in the log, which needs no room: the next opening finds it there.
-                    Err(VolumeError::Member { error: OpError::NoSpace, .. }) => Ok(()),
-                    stopped => stopped,
-                },
-                failed => failed,
-            }
-        };
-        self.set.ended.set(true);
-        stopped
-    }
 }
-
-const _: () = assert!(BLOCK == 1 << 12);

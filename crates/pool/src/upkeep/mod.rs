@@ -5,4 +5,5 @@ pub(crate) mod checkpoint;
 pub(crate) mod checkpoints;
 pub(crate) mod clean;
 pub(crate) mod cleaner;
+mod end;
 pub(crate) mod reuse;

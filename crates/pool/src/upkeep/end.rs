@@ -1,0 +1,35 @@
+//! The end of a run.
+
+use std::rc::Rc;
+
+use brindle_io::OpError;
+use brindle_volume::VolumeError;
+
+use crate::core::Core;
+use crate::upkeep::checkpoint::Why;
+
+impl Core {
+    /// Ends the run in order.
+    pub(crate) async fn stop(self: &Rc<Self>) -> Result<(), VolumeError> {
+        if !self.run.stops() {
+            return Ok(());
+        }
+        // Moves that are under way would be written to segments that the next opening gives to others.
+        self.room.until(|| (!self.cleaner.is_cleaning() && !self.cleaner.is_reaping()).then_some(())).await;
+        self.log.landed.until(|| (self.log.flying() == 0).then_some(())).await;
+        let stopped = if self.read_only {
+            Ok(())
+        } else {
+            match self.flush().await {
+                Ok(()) => match self.checkpoint(Why::Stop).await {
+                    // All is stable in the log, which needs no room: the next opening finds it there.
+                    Err(VolumeError::Member { error: OpError::NoSpace, .. }) => Ok(()),
+                    stopped => stopped,
+                },
+                failed => failed,
+            }
+        };
+        self.set.ended.set(true);
+        stopped
+    }
+}
