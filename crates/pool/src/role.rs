@@ -50,3 +50,40 @@ pub(crate) fn members_of(vdev: &Vdev) -> Range<u16> {
 pub(crate) fn mask_of(vdev: &Vdev, holds: impl Fn(u16) -> bool) -> u64 {
     (0..).zip(members_of(vdev)).filter(|&(_, member)| holds(member)).fold(0, |mask, (n, _)| mask | 1 << n)
 }
+
+#[cfg(test)]
+mod tests {
+    use brindle_format::pool::{Features, VdevKind};
+
+    use super::*;
+
+    #[test]
+    fn roles_and_numbers_follow_from_each_other() {
+        let vdev = |first_member, members| Vdev {
+            kind: VdevKind::Mirror,
+            parity: 1,
+            unit: 20,
+            first_member,
+            members,
+            first_segment: 0,
+            units: 64,
+        };
+        let label = Label {
+            pool: uuid::Uuid::nil(),
+            name: "tank".to_owned(),
+            created: 0,
+            features: Features::default(),
+            member: 0,
+            vdevs: vec![vdev(0, 3), vdev(3, 2)],
+            members: Vec::new(),
+        };
+        let names: Vec<String> = (0..5).map(|member| Role::of(&label, member).to_string()).collect();
+        assert_eq!(names, ["0.0", "0.1", "0.2", "1.0", "1.1"]);
+        for (vdev, index) in [(0, 2), (1, 0), (1, 1)] {
+            let member = member_of(&label.vdevs[vdev], index);
+            assert_eq!(Role::of(&label, member), Role::from((vdev, index)));
+        }
+        assert_eq!(members_of(&label.vdevs[1]), 3..5);
+        assert_eq!(mask_of(&label.vdevs[1], |member| member == 4), 0b10);
+    }
+}

@@ -210,3 +210,54 @@ impl Checkpoints {
         self.due.set(false);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use brindle_io::memory::Memory;
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_under_way_once_a_turn_is_dropped() {
+        let io = Io::new(Box::new(Memory::new()));
+        let checkpoints = Checkpoints::new(&io);
+        io.block_on(async {
+            let turn = checkpoints.turn().await;
+            turn.begins();
+            checkpoints.freezes();
+            assert!(checkpoints.is_taken() && checkpoints.is_under_way() && checkpoints.is_freezing());
+            drop(turn);
+            assert!(!checkpoints.is_taken() && !checkpoints.is_busy());
+            let turn = checkpoints.turn().await;
+            turn.records();
+            assert!(checkpoints.is_busy() && !checkpoints.is_under_way());
+        });
+    }
+
+    #[test]
+    fn a_checkpoint_that_fails_is_unfinished_until_another_stands() {
+        let io = Io::new(Box::new(Memory::new()));
+        let checkpoints = Checkpoints::new(&io);
+        io.block_on(async {
+            let turn = checkpoints.turn().await;
+            turn.begins();
+            checkpoints.reshape();
+            for attempt in 0..2 {
+                checkpoints.drains();
+                checkpoints.freezes();
+                checkpoints.writes();
+                assert_eq!(checkpoints.parts_changes(), attempt == 0, "a member was lost before the first");
+                assert!(checkpoints.is_unfinished() && !checkpoints.is_reshaped());
+            }
+            turn.ends(Err(VolumeError::NoSpace));
+            assert!(checkpoints.is_unfinished() && checkpoints.last_result().is_err());
+            turn.begins();
+            checkpoints.freezes();
+            checkpoints.writes();
+            let _reshaped = checkpoints.parts_changes();
+            checkpoints.stands();
+            turn.ends(Ok(()));
+            assert_eq!((checkpoints.is_unfinished(), checkpoints.begun()), (false, 2));
+        });
+    }
+}
