@@ -43,6 +43,13 @@ echo 0 >/run/output
 
 [ ! -e /modules/order.nvme ] || load /modules/order.nvme
 
+if [ -e /modules/order.cells ]; then
+    # Drives come when a script makes them.
+    insmod /modules/configfs.ko
+    insmod /modules/null_blk.ko nr_devices=0
+    mount -t configfs configfs /sys/kernel/config
+fi
+
 # The address that QEMU's own network gives to its first machine.
 if [ -e /modules/order.network ]; then
     load /modules/order.network

@@ -38,6 +38,9 @@ const FILE_SYSTEM_MODULES: [&str; 1] = ["ext4"];
 /// Modules of machines with drives that tell of their health.
 const NVME_MODULES: [&str; 1] = ["nvme"];
 
+/// Modules of machines with drives of memory.
+const CELLS_MODULES: [&str; 2] = ["configfs", "null_blk"];
+
 /// Modules of machines that are initiators: of iSCSI, and of disks that are reached by several ways.
 const INITIATOR_MODULES: [&str; 3] = ["iscsi_tcp", "dm_multipath", "dm_round_robin"];
 
@@ -94,6 +97,17 @@ pub(super) fn nvme(modules: &Path) -> Result<Vec<u8>, Missing> {
     let mut archive = Archive::default();
     add_program(&mut archive, "smartctl")?;
     add_modules(&mut archive, modules, &NVME_MODULES, "modules/order.nvme")?;
+    Ok(archive.finish())
+}
+
+/// Additions for a machine that counts what md moves; `program` does.
+///
+/// # Errors
+/// A module that can't be unpacked.
+pub(super) fn cells(modules: &Path, program: &[u8]) -> Result<Vec<u8>, Missing> {
+    let mut archive = Archive::default();
+    archive.file("bin/cells", program);
+    add_modules(&mut archive, modules, &CELLS_MODULES, "modules/order.cells")?;
     Ok(archive.finish())
 }
 

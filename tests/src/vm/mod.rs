@@ -7,6 +7,7 @@
 mod accel;
 mod apt;
 mod bzimage;
+mod cells;
 mod cpio;
 pub mod debian;
 mod initiator;
@@ -91,6 +92,8 @@ pub struct Vm {
     nvme: Option<&'static [u8]>,
     /// Critical warnings of its NVMe drives.
     warnings: Vec<u8>,
+    /// The program `cells`, and drives of memory for it.
+    cells: Option<Vec<u8>>,
     /// Hands the machine over to systemd.
     debian: Option<Vec<u8>>,
     limit: Duration,
@@ -136,6 +139,7 @@ impl Vm {
             initiator: None,
             nvme: None,
             warnings: Vec::new(),
+            cells: None,
             debian: None,
             limit,
         }
@@ -252,6 +256,16 @@ impl Vm {
         Ok(self)
     }
 
+    /// Adds drives of memory that the script makes (`null_blk`, by configfs), and the program `cells`, which counts the bytes that md moves of
+    /// its members: see `cells.c`.
+    ///
+    /// # Errors
+    /// There is no compiler of C, or a module's package can't be unpacked.
+    pub fn cells(mut self) -> Result<Self, Missing> {
+        self.cells = Some(initramfs::cells(&self.parts.kernel.modules, &cells::program()?)?);
+        Ok(self)
+    }
+
     /// Makes the machine a whole Debian with systemd, udev and mdadm, on a disk of [`debian::disk`], which is disk 0. The script is run by
     /// bash, as one of its services, in `/run/test`, where the files of `payload` are; then systemd powers off.
     ///
@@ -292,8 +306,8 @@ impl Vm {
     pub fn start(self, script: &str) -> Machine {
         let dir = tempfile::tempdir().expect("a folder for the machine");
         let initramfs = dir.path().join("initramfs");
-        let debian = self.debian.as_deref();
-        let more = [self.network, self.file_system, self.initiator, self.nvme, debian]
+        let (cells, debian) = (self.cells.as_deref(), self.debian.as_deref());
+        let more = [self.network, self.file_system, self.initiator, self.nvme, cells, debian]
             .map(Option::unwrap_or_default)
             .concat();
         let script = initramfs::script(script, self.disks.len());

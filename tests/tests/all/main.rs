@@ -16,6 +16,7 @@ mod golden;
 mod initiators;
 mod killed;
 mod machine;
+mod md_bytes;
 mod packaged;
 mod pasted;
 mod pool_members;

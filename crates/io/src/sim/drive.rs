@@ -31,6 +31,8 @@ pub(super) struct Drive {
     pub(super) changing: Ranges<OpKey>,
     /// Operations that it was given, by [`OpClass`](crate::OpClass).
     pub(super) given: [u64; 3],
+    /// Bytes that it was asked to read, and to write.
+    pub(super) moved: [u64; 2],
     /// Flushes under way that will fail.
     failing: u32,
 }
@@ -80,6 +82,7 @@ impl Drive {
             faults: Faults::default(),
             changing: Ranges::default(),
             given: [0; 3],
+            moved: [0; 2],
             failing: 0,
         }
     }

@@ -222,6 +222,11 @@ impl Sim {
         self.0.borrow().drives[member.place()].given[class as usize]
     }
 
+    /// Bytes that the drive was asked to read, and to write.
+    pub fn moved(&self, member: MemberId) -> [u64; 2] {
+        self.0.borrow().drives[member.place()].moved
+    }
+
     /// From now on every operation on the drive fails with [`crate::OpError::Gone`].
     pub fn kill(&self, member: MemberId) {
         self.afflict(member, |faults| faults.gone = true);

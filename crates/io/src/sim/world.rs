@@ -181,6 +181,11 @@ impl SimWorld {
             return;
         };
         drive.given[op.class as usize] += 1;
+        match op.kind {
+            OpKind::Read { .. } => drive.moved[0] += op.len,
+            OpKind::Write { .. } => drive.moved[1] += op.len,
+            _ => {}
+        }
         let covers = drive.disk.newest_write();
         let mut flying = Flying { kind: op.kind, segments, len: op.len, covers, fails: false, changes: None };
         if let Some(bug) = misaligned(drive, &op) {

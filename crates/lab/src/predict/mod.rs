@@ -5,9 +5,11 @@ mod costs;
 mod door;
 mod kernel;
 mod least_io;
+mod member_bytes;
 mod processor_cost;
 mod rows;
 mod spec;
+mod stripes;
 mod with_bitmap;
 
 use std::rc::Rc;
@@ -22,6 +24,7 @@ use brindle_volume::Volume;
 pub use baselines::{Beside, Counted};
 pub use door::Door;
 pub use kernel::{Kernel, NoKernel};
+pub use member_bytes::{MemberBytes, Trial, member_bytes};
 pub use rows::{Compared, compare};
 pub use spec::{Policies, PredictError, Shape, Spec, job};
 
@@ -30,6 +33,7 @@ use crate::job::{Direction, Job};
 use crate::run::{Live, Outcome, OwnTime, RunError, Terms, run};
 use brindle_volume::LoneMember;
 use processor_cost::{Costly, Processors};
+use stripes::AsMd;
 
 /// The seed of all predictions, so that equal questions get equal answers.
 const SEED: u64 = 0x0062_7269_6e64_6c65;
@@ -161,7 +165,7 @@ impl Stage {
         let outcomes = match &spec.shape {
             None => self.measure(&self.alone(), jobs, costs::of_jobs(spec, None)),
             Some(shape) => {
-                let (array, geometry) = self.array(shape, spec)?;
+                let (array, geometry) = self.array(shape, spec, &[], Trial::STRIPES)?;
                 let costs = costs::Costs::new(spec.policies, &geometry);
                 let own = costs::of_jobs(spec, Some(&costs));
                 let array = Costly::new(array, self.processors.clone(), costs);
@@ -190,9 +194,18 @@ impl Stage {
         self.drives.iter().filter_map(|drive| LoneMember::new(&self.io, *drive, false)).collect()
     }
 
-    fn array(&self, shape: &Shape, spec: &Spec) -> Result<(Array, Geometry), PredictError> {
+    /// The array, without the roles that are `missing`; md's cache has so many `stripes`.
+    fn array(
+        &self,
+        shape: &Shape,
+        spec: &Spec,
+        missing: &[u16],
+        stripes: u32,
+    ) -> Result<(AsMd, Geometry), PredictError> {
         let geometry = shape.geometry(&spec.drive)?;
-        let device = |id: &MemberId| Some(ArrayDevice { id: *id, data_offset: 0 });
+        let device = |(role, id): (u16, &MemberId)| {
+            (!missing.contains(&role)).then_some(ArrayDevice { id: *id, data_offset: 0 })
+        };
         let config = || OpenConfig {
             read_policy: spec.read_policy(shape),
             // Drives that are modelled as they are don't fail, however long the queue before them is.
@@ -200,14 +213,17 @@ impl Stage {
             idle: Duration::from_secs(3600),
             ..OpenConfig::new(Access::ReadWrite, || 0)
         };
-        let array = match shape.bitmap {
-            Some(chunk) => with_bitmap::array((&self.sim, &self.io), &self.drives, (shape, chunk), config())?,
-            None => {
-                let devices = self.drives.iter().map(device).collect();
-                Array::kept(&self.io, geometry.clone(), devices, Box::new(Nothing), &config())
-            }
-        };
-        Ok((array, geometry))
+        if let Some(chunk) = shape.bitmap {
+            let array = with_bitmap::array((&self.sim, &self.io), &self.drives, (shape, chunk), config())?;
+            return Ok((AsMd::engine(array), geometry));
+        }
+        let devices: Vec<_> = (0..).zip(&self.drives).map(device).collect();
+        let members = devices.iter().map(|device| Some(device.as_ref()?.id)).collect();
+        let array = Array::kept(&self.io, geometry.clone(), devices, Box::new(Nothing), &config());
+        Ok(match spec.policies {
+            Policies::LinuxMd(_) => (AsMd::new(array, &self.io, &geometry, members, stripes), geometry),
+            _ => (AsMd::engine(array), geometry),
+        })
     }
 
     fn measure<V: Volume + Clone + 'static>(
@@ -240,6 +256,14 @@ pub fn alone(drive: &Drive, job: Job) -> Result<Predicted, PredictError> {
 }
 
 impl Shape {
+    /// Bytes of the array, if its members are such drives.
+    ///
+    /// # Errors
+    /// There can be no such array.
+    pub fn size(&self, drive: &Drive) -> Result<u64, PredictError> {
+        Ok(self.geometry(drive)?.size())
+    }
+
     fn geometry(&self, drive: &Drive) -> Result<Geometry, GeometryError> {
         let data = drive.size / self.chunk.max(4096) * self.chunk.max(4096);
         Geometry::new(self.level, self.layout, self.chunk, &vec![data; self.members.into()])

@@ -6,6 +6,7 @@ mod drive;
 mod examples;
 mod load;
 mod made;
+mod md_bytes;
 mod pages;
 mod parsing;
 mod predict;

@@ -1,5 +1,6 @@
 //! Jobs from the text of a job file.
 
+pub(crate) mod md_bytes;
 pub(crate) mod published;
 
 use brindle_lab::job::{Job, JobPlan, Surroundings, parse};
