@@ -3,7 +3,8 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
-use super::head::Head;
+use super::cache::Cache;
+use super::head::{Head, Move, Moves};
 use super::rng::Rng;
 use super::stations::{Stations, Uplink};
 use crate::op::{OpKey, OpKind};
@@ -32,6 +33,8 @@ pub(super) struct Busy {
     reads: Option<i64>,
     worked: u64,
     head: Option<Head>,
+    /// The volatile cache of a drive without a head.
+    cache: Option<Cache>,
 }
 
 /// The position of a sequential stream of operations.
@@ -57,6 +60,7 @@ impl Busy {
             flowing: BTreeSet::new(),
             reads: None,
             worked: 0,
+            cache: (head.is_none() && stations.volatile_cache).then(|| Cache::new(stations.flush)),
             head,
             stations,
         }
@@ -98,9 +102,7 @@ impl Busy {
     /// How long an operation that begins now takes until its first byte can move; on a disk until it is done.
     pub(super) fn latency(&mut self, now: u64, kind: OpKind, len: u64, rng: &mut Rng) -> u64 {
         let path = match kind {
-            OpKind::Flush { .. } => {
-                return self.head.as_mut().map_or(0, |head| head.until_drained(now)) + self.stations.flush;
-            }
+            OpKind::Flush { .. } => return self.flush(now),
             OpKind::Read { .. } => &self.stations.read,
             _ => &self.stations.write,
         };
@@ -108,7 +110,12 @@ impl Busy {
         let reads = matches!(kind, OpKind::Read { .. });
         if let (Some(head), Some(offset)) = (&mut self.head, offset(kind)) {
             let own = spread(path.latency.at(moved), path.spread, rng);
-            return own + head.serve(now, reads, (offset, len), self.waiting.len(), rng);
+            let kind = match kind {
+                _ if reads => Moves::Reads,
+                OpKind::Write { fua: true, .. } => Moves::WritesThrough,
+                _ => Moves::Writes,
+            };
+            return own + head.serve(now, Move { offset, len, kind }, self.waiting.len(), rng);
         }
         let stream = offset(kind).map(|offset| self.stream(offset, len, reads));
         if transfers(kind) {
@@ -130,6 +137,14 @@ impl Busy {
         }
         *last = ready;
         ready - now
+    }
+
+    fn flush(&mut self, now: u64) -> u64 {
+        match (&mut self.head, &mut self.cache) {
+            (Some(head), _) => head.until_drained(now) + self.stations.flush,
+            (None, Some(cache)) => cache.stable(now) - now,
+            (None, None) => self.stations.flush,
+        }
     }
 
     /// The stream that an operation belongs to from now on, and whether it was there before.
@@ -166,13 +181,25 @@ impl Busy {
         let holds = occupancy.growing_at(len).saturating_mul(factor) / 1000;
         self.worked = self.worked.saturating_add(holds);
         self.shared = self.shared.max(now).saturating_add(holds.saturating_mul(slowness));
+        Some(self.settle(self.moved(now, reads, len, uplink), kind))
+    }
+
+    /// When the bytes have passed the link, too, that drives share.
+    fn moved(&self, now: u64, reads: bool, len: u64, uplink: &mut Uplink) -> u64 {
         if self.stations.uplink == 0 {
-            return Some(self.shared);
+            return self.shared;
         }
         let nanos = u128::from(len) * 1_000_000_000 / u128::from(self.stations.uplink);
         let link = if reads { &mut uplink.read } else { &mut uplink.write };
         *link = (*link).max(now).saturating_add(nanos as u64);
-        Some(self.shared.max(*link))
+        self.shared.max(*link)
+    }
+
+    /// The drive has the bytes at `done`: when the operation is acknowledged.
+    fn settle(&mut self, done: u64, kind: OpKind) -> u64 {
+        let (Some(cache), OpKind::Write { fua, .. }) = (&mut self.cache, kind) else { return done };
+        cache.wrote(done);
+        if fua { cache.stable(done) } else { done }
     }
 }
 

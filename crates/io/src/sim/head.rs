@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::look_ahead::{LookAhead, Stretch};
 use super::rng::Rng;
 use super::stations::Platter;
 
@@ -15,12 +16,41 @@ pub(super) struct Head {
     /// Writes that were acknowledged and are not on the platter: when each will be, and its bytes.
     cached: VecDeque<(u64, u64)>,
     held: u64,
+    ahead: LookAhead,
+    /// The head reads ahead until then.
+    free: u64,
     worked: u64,
+}
+
+/// An operation of the head.
+#[derive(Clone, Copy)]
+pub(super) struct Move {
+    pub(super) offset: u64,
+    pub(super) len: u64,
+    pub(super) kind: Moves,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moves {
+    Reads,
+    /// Acknowledged once it is in the cache.
+    Writes,
+    /// Acknowledged once it is on the platter.
+    WritesThrough,
 }
 
 impl Head {
     pub(super) fn new(platter: Platter, size: u64) -> Self {
-        Self { platter, size: size.max(1), at: 0, cached: VecDeque::new(), held: 0, worked: 0 }
+        Self {
+            platter,
+            size: size.max(1),
+            at: 0,
+            cached: VecDeque::new(),
+            held: 0,
+            ahead: LookAhead::default(),
+            free: 0,
+            worked: 0,
+        }
     }
 
     pub(super) fn size(&self) -> u64 {
@@ -39,33 +69,66 @@ impl Head {
     }
 
     /// How long an operation that begins now takes to its acknowledgement; `waiting` others do so.
-    pub(super) fn serve(
-        &mut self,
-        now: u64,
-        reads: bool,
-        (offset, len): (u64, u64),
-        waiting: usize,
-        rng: &mut Rng,
-    ) -> u64 {
+    pub(super) fn serve(&mut self, now: u64, op: Move, waiting: usize, rng: &mut Rng) -> u64 {
         self.drain(now);
         let chosen = waiting.min(self.platter.queue.max(1) as usize - 1);
-        if !reads && self.platter.cache > 0 {
+        if op.kind == Moves::Writes && self.platter.cache > 0 {
             // Cached writes go to the platter in the order that suits the head. The nearest of `n` places drawn at
             // random is nearer by a factor of about `n`. The operation was already the nearest of the `chosen` that
             // wait.
             let queued = chosen.max(self.cached.len().min(self.platter.queue as usize));
             let nearer = (chosen as u64 + 1, queued as u64 + 1);
-            let takes = self.position(offset, nearer, rng) + self.transfer(offset, len);
-            self.went(offset, len, takes);
-            return self.cache(now, len, takes);
+            let takes = self.position(op.offset, nearer, rng) + self.transfer(op.offset, op.len);
+            self.went(op.offset, op.len, takes);
+            return self.cache(now, op.len, takes);
         }
-        let under_way = self.cached.front().map_or(0, |(end, _)| end - now);
-        let takes =
-            self.position(offset, (chosen as u64 + 1, chosen as u64 + 1), rng) + self.transfer(offset, len);
+        if op.kind == Moves::Reads {
+            return self.read(now, op, chosen, rng);
+        }
+        let begins = self.begins(now);
+        let takes = self.reach(op.offset, chosen, rng) + self.transfer(op.offset, op.len);
+        self.take(op.offset, op.len, takes);
+        begins.saturating_add(takes) - now
+    }
+
+    /// A read that goes on where another ended finds its bytes read ahead, or the head reads ahead from there.
+    fn read(&mut self, now: u64, op: Move, chosen: usize, rng: &mut Rng) -> u64 {
+        let (offset, end) = (op.offset, op.offset.saturating_add(op.len));
+        if let Some(known) = self.ahead.holding(offset, end) {
+            return known.done.saturating_sub(self.transfer(end, known.to - end)).saturating_sub(now);
+        }
+        let before = self.ahead.take_before(offset, self.platter.look_ahead);
+        // What lies between is read, too.
+        let from = before.map_or(offset, |before| before.to.min(self.size));
+        let reads = end.saturating_sub(from).max(if before.is_some() { self.platter.look_ahead } else { 0 });
+        let reads = reads.min(self.size.saturating_sub(from).max(op.len));
+        let begins = self.begins(now);
+        let reach = self.reach(from, chosen, rng);
+        let takes = reach.saturating_add(self.transfer(from, reads));
+        self.take(from, reads, takes);
+        if self.platter.look_ahead > 0 {
+            self.free = begins.saturating_add(takes);
+            let kept = offset.saturating_sub(self.platter.look_ahead);
+            let from = before.map_or(offset, |before| before.from.max(kept));
+            self.ahead.put(Stretch { from, to: self.at, done: self.free });
+        }
+        begins.saturating_add(reach).saturating_add(self.transfer(from, end.saturating_sub(from))) - now
+    }
+
+    /// When the head is free: it is reading ahead, or at a write from the cache.
+    fn begins(&self, now: u64) -> u64 {
+        let free = self.free.max(now);
+        self.cached.front().map_or(free, |(end, _)| free.max(*end))
+    }
+
+    fn reach(&self, offset: u64, chosen: usize, rng: &mut Rng) -> u64 {
+        self.position(offset, (chosen as u64 + 1, chosen as u64 + 1), rng)
+    }
+
+    /// The head is taken for so long; cached writes wait until then.
+    fn take(&mut self, offset: u64, len: u64, takes: u64) {
         self.went(offset, len, takes);
-        // Cached writes wait until this operation is done.
         self.cached.iter_mut().skip(1).for_each(|(end, _)| *end = end.saturating_add(takes));
-        under_way.saturating_add(takes)
     }
 
     fn went(&mut self, offset: u64, len: u64, takes: u64) {
@@ -100,7 +163,7 @@ impl Head {
 
     /// Puts a write that the head will need `takes` for into the cache: how long it waits until there is room.
     fn cache(&mut self, now: u64, len: u64, takes: u64) -> u64 {
-        let begins = self.cached.back().map_or(now, |(end, _)| *end);
+        let begins = self.cached.back().map_or(now.max(self.free), |(end, _)| *end);
         self.cached.push_back((begins.saturating_add(takes), len));
         self.held += len;
         let mut held = self.held;

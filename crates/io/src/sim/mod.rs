@@ -9,6 +9,7 @@
 
 mod agenda;
 mod busy;
+mod cache;
 mod content;
 mod curve;
 mod disk;
@@ -16,6 +17,7 @@ mod drive;
 mod emulation;
 mod faults;
 mod head;
+mod look_ahead;
 mod model;
 mod rng;
 mod stations;

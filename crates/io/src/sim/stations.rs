@@ -19,7 +19,8 @@ pub struct Stations {
     /// How much longer or shorter the occupancy is in a mix: by per cent of reads, thousandths by size. Without any
     /// the factor is 1000. Between two curves it is interpolated.
     pub mixed: Vec<(u32, Curve)>,
-    /// A flush.
+    /// A flush. Where the cache is volatile, of a drive without a head, also what a write takes that is to be stable when it is
+    /// acknowledged (FUA); those that wait at one time are made stable together.
     pub flush: u64,
     /// Bytes a second that all drives with this figure move together in either direction, where they hang on one link; 0 is
     /// no limit.
@@ -60,6 +61,8 @@ pub struct Platter {
     pub queue: u32,
     /// Bytes of writes that are acknowledged before they are on the platter; 0 is none.
     pub cache: u64,
+    /// Bytes that are read at once where a read goes on from another: what follows is there when it is asked for; 0 is none.
+    pub look_ahead: u64,
 }
 
 /// The link that all drives of a world share: the times until which it is busy.

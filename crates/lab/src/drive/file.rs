@@ -14,6 +14,8 @@ use super::scope::Scope;
 const MOST_MICROS: f64 = 1e9;
 /// Most bytes of anything.
 const MOST_BYTES: f64 = 1e18;
+/// Bytes that a disk reads ahead of a stream, where its model does not say.
+const LOOK_AHEAD: u64 = 1 << 20;
 
 type Points = Spanned<Vec<(f64, f64)>>;
 
@@ -69,6 +71,7 @@ struct DiskSection {
     inner_mb_s: Spanned<f64>,
     queue: Spanned<u32>,
     cache_kib: Spanned<f64>,
+    look_ahead_kib: Option<Spanned<f64>>,
 }
 
 /// Reads a model. `file` is what errors call it.
@@ -183,6 +186,10 @@ impl Reader<'_> {
             inner,
             queue: self.count(&disk.queue, 1..=256, "queue", "from 1 to 256")?,
             cache: self.scaled(&disk.cache_kib, 1024.0, 0.0, MOST_BYTES, "cache_kib", "no less than 0")?,
+            look_ahead: match &disk.look_ahead_kib {
+                Some(kib) => self.scaled(kib, 1024.0, 0.0, MOST_BYTES, "look_ahead_kib", "no less than 0")?,
+                None => LOOK_AHEAD,
+            },
         })
     }
 

@@ -40,6 +40,7 @@ pub fn to_toml(drive: &Drive) -> String {
         let _ = writeln!(text, "inner_mb_s = {}", decimal(platter.inner, 1_000_000));
         let _ = writeln!(text, "queue = {}", platter.queue);
         let _ = writeln!(text, "cache_kib = {}", decimal(platter.cache, 1024));
+        let _ = writeln!(text, "look_ahead_kib = {}", decimal(platter.look_ahead, 1024));
     }
     text
 }

@@ -196,6 +196,7 @@ fn disk() -> Stations {
         inner: 125_000_000,
         queue: 32,
         cache: 1 << 20,
+        look_ahead: 1 << 20,
     };
     Stations { units: 1, read: path.clone(), write: path, platter: Some(platter), ..flat() }
 }
@@ -288,4 +289,97 @@ fn drives_on_another_clock_take_as_long() {
     }
     let reads = |n: u64| (place(n), PAGE, false);
     assert_eq!(emulated(flat(), 1, 10, reads), 10 * 100 * US);
+}
+
+/// Runs `depth` tasks of `rounds` writes each, stable when they are acknowledged or not, with a flush after each or none. Returns the
+/// nanoseconds of one round.
+fn written(io: &Io, drive: MemberId, depth: u64, (fua, flush): (bool, bool)) -> u64 {
+    const ROUNDS: u64 = 20;
+    let began = io.now();
+    let pool = io.pool(1 << 20);
+    io.block_on(join_all((0..depth).map(|lane| {
+        let (io, pool) = (io.clone(), pool.clone());
+        async move {
+            for round in 0..ROUNDS {
+                let buf = pool.alloc(PAGE).await;
+                let mut group = io.group();
+                group.write(drive, place(lane * ROUNDS + round), &buf.all(), fua);
+                group.submit().await.ok().expect("a drive that works");
+                if flush {
+                    let mut group = io.group();
+                    group.flush(drive);
+                    group.submit().await.ok().expect("a flush");
+                }
+            }
+        }
+    })));
+    io.now().since(began).as_nanos() as u64 / ROUNDS
+}
+
+#[test]
+fn what_is_to_be_stable_waits_until_a_volatile_cache_is_written_out() {
+    const FLUSH: u64 = 2000 * US;
+    let volatile = Stations { flush: FLUSH, volatile_cache: true, ..flat() };
+    let protected = Stations { volatile_cache: false, flush: 20 * US, ..volatile.clone() };
+    let round = |stations: &Stations, depth, how| {
+        let (_, io, drive) = with(stations.clone());
+        written(&io, drive, depth, how)
+    };
+    let (plain, through, flushed) = ((false, false), (true, false), (false, true));
+    assert_eq!([plain, through, flushed].map(|how| round(&protected, 1, how)), [35 * US, 35 * US, 55 * US]);
+    assert_eq!(
+        [plain, through, flushed].map(|how| round(&volatile, 1, how)),
+        [35 * US, 35 * US + FLUSH, 35 * US + FLUSH]
+    );
+    // Those that wait at one time are made stable together: what comes while the cache is written out waits for that and for the next.
+    for how in [through, flushed] {
+        let many = round(&volatile, 8, how);
+        assert!((FLUSH..2 * FLUSH + 500 * US).contains(&many), "{how:?}: {many}");
+    }
+    // Nothing is to be written: a flush is soon done.
+    let (_, io, drive) = with(volatile);
+    let flush = || {
+        let began = io.now();
+        io.block_on(async {
+            let mut group = io.group();
+            group.flush(drive);
+            group.submit().await.ok().expect("a flush");
+        });
+        io.now().since(began).as_nanos() as u64
+    };
+    written(&io, drive, 1, plain);
+    assert_eq!([flush(), flush()], [FLUSH, 20 * US]);
+}
+
+#[test]
+fn a_disk_takes_writes_that_are_to_be_stable_to_the_platter() {
+    let (_, io, drive) = with(disk());
+    let through = written(&io, drive, 1, (true, false));
+    let (_, io, drive) =
+        with(Stations { platter: disk().platter.map(|of| Platter { cache: 0, ..of }), ..disk() });
+    let uncached = written(&io, drive, 1, (false, false));
+    assert!(through > 5000 * US && through.abs_diff(uncached) < 100 * US, "{through} and {uncached}");
+}
+
+#[test]
+fn a_disk_reads_ahead_of_streams() {
+    let rate = |len: usize, streams: u64, gap: u64, look_ahead| {
+        let stations = Stations { platter: disk().platter.map(|of| Platter { look_ahead, ..of }), ..disk() };
+        let (_, io, drive) = with(stations);
+        let rounds = (32 << 20) / len as u64;
+        let of = |n: u64| (drive, (n / rounds << 34) + (n % rounds) * (len as u64 + gap), len, false);
+        (streams * rounds * len as u64) as f64 * 1e3 / load(&io, streams, rounds, of) as f64
+    };
+    let (small, large, ahead) = (128 << 10, 1 << 20, 1 << 20);
+    for streams in [1, 4, 12] {
+        let [by_small, by_large] = [small, large].map(|len| rate(len, streams, 0, ahead));
+        assert!(
+            (0.85..1.15).contains(&(by_small / by_large)),
+            "{streams}: {by_small:.0} and {by_large:.0} MB/s"
+        );
+    }
+    assert!(rate(small, 4, 0, ahead) > 2.5 * rate(small, 4, 0, 0), "a seek for each 128K, or for each 1M");
+    // What lies between is read and not wanted: half of what passes the head.
+    let half = rate(64 << 10, 1, 64 << 10, ahead);
+    assert!((100.0..130.0).contains(&half), "{half:.0} MB/s");
 }
