@@ -76,6 +76,9 @@ pub struct OpenConfig {
     pub idle: Duration,
     /// Time between two rounds that clear bits of the write-intent bitmap; `None`: as the bitmap says, 5 s as a rule.
     pub daemon_sleep: Option<Duration>,
+    /// Members are flushed before pages of the write-intent bitmap are written to them, as md does (`REQ_PREFLUSH`). Nothing that is
+    /// promised needs it; predictions of md do.
+    pub flush_before_bitmap: bool,
     /// The treatment of a member that refuses a write for lack of space.
     pub on_full: OnFull,
     /// When members that are lost are rebuilt.
@@ -108,6 +111,7 @@ impl OpenConfig {
             patience: Patience::default(),
             idle: Duration::from_millis(200),
             daemon_sleep: None,
+            flush_before_bitmap: false,
             on_full: OnFull::default(),
             recovery: Recovery::default(),
             read_errors: Self::READ_ERRORS,

@@ -52,6 +52,7 @@ pub async fn open(
     let bitmap = if writable { bits(io, &assembly, devices).await? } else { None };
     let (geometry, members, border) = sides(io, &assembly, devices);
     let bitmap = bitmap.map(|bits| bits.keep(io, &geometry, config.patience));
+    bitmap.iter().for_each(|bitmap| bitmap.flush_first(config.flush_before_bitmap));
     let superblocks = Superblocks::new(io, assembly, devices, bitmap, &config);
     superblocks.check().map_err(|(label, why)| OpenError::Encode { label, why })?;
     let opening = Opening { geometry, border, members, ledger: Box::new(superblocks) };

@@ -18,7 +18,7 @@ impl Bitmap {
     pub(super) async fn cut_short(&self) -> Refusals {
         let file = self.file.as_ref().and_then(|file| file.id).filter(|&id| self.is_target(id));
         let Some(id) = file else { return Refusals::new() };
-        let until = self.io.now().after(self.patience.answer).after(self.patience.answer);
+        let until = self.until();
         let known = self.io.member_info(id).map_or(0, |info| info.size);
         match self.io.probe(id, until).await {
             Ok(probe) if probe.size < known => vec![(id, OpError::Truncated)],

@@ -1,6 +1,6 @@
 //! Pages of a bitmap on their way to all members.
 
-use brindle_io::{Buf, MemberId, OpClass, OpError};
+use brindle_io::{Buf, Instant, MemberId, OpClass, OpError};
 
 use super::image::PAGE;
 use super::{Bitmap, Target};
@@ -60,8 +60,14 @@ impl Bitmap {
         Refusals::new()
     }
 
+    /// Has members flushed before pages are written to them, as md does.
+    pub(crate) fn flush_first(&self, flushes: bool) {
+        self.flushes_first.set(flushes);
+    }
+
     /// Writes pages to all members at the same time.
     async fn put(&self, pages: &[usize], skip: &[MemberId]) -> Refusals {
+        let mut refused = self.flush_before(skip).await;
         let mut filled: Vec<(usize, Buf)> = Vec::new();
         for &page in pages {
             let buf = self.pool.alloc(PAGE).await;
@@ -75,12 +81,13 @@ impl Bitmap {
             }
         }
         self.written.set(self.written.get() + pages.len() as u64);
-        let until = self.io.now().after(self.patience.answer).after(self.patience.answer);
+        let until = self.until();
         let outcome = group.submit_by(until).await;
         let failed = outcome.failures().iter();
         let failed = failed.filter_map(|failure| Some((failure.kind.member()?, failure.error)));
+        refused.extend(failed);
         // Errors of members that are out of use by now don't count as refusals.
-        let refused: Refusals = failed.filter(|&(id, _)| self.is_target(id)).collect();
+        refused.retain(|&(id, _)| self.is_target(id));
         if refused.is_empty() && skip.is_empty() && !self.absent.get() {
             let image = &mut self.state.borrow_mut().image;
             filled.iter().for_each(|(page, buf)| image.landed(*page, &buf.bytes()));
@@ -91,6 +98,24 @@ impl Bitmap {
             }
         }
         refused
+    }
+
+    pub(super) fn until(&self) -> Instant {
+        self.io.now().after(self.patience.answer).after(self.patience.answer)
+    }
+
+    /// Flushes the members that pages are about to be written to, if that is wanted.
+    async fn flush_before(&self, skip: &[MemberId]) -> Refusals {
+        if !self.flushes_first.get() {
+            return Refusals::new();
+        }
+        let mut group = self.io.group_of(OpClass::Metadata);
+        for target in self.targets.borrow().iter().filter(|target| !skip.contains(&target.id)) {
+            group.flush(target.id);
+        }
+        let outcome = group.submit_by(self.until()).await;
+        let failures = outcome.failures().iter();
+        failures.filter_map(|failure| Some((failure.kind.member()?, failure.error))).collect()
     }
 
     /// Copies a page into memory to be written; its bytes.

@@ -83,6 +83,8 @@ pub(crate) struct Bitmap {
     io: Io,
     pool: Pool,
     patience: Patience,
+    /// Members are flushed before pages are written.
+    flushes_first: Cell<bool>,
     chunks: Chunks,
     state: RefCell<Counted>,
     targets: RefCell<Vec<Target>>,
@@ -113,6 +115,11 @@ impl Bitmap {
         let (bitmap, range) = (self.me.upgrade()?, range.clone());
         Some(Box::pin(async move {
             while !bitmap.is_on_record(&range) {
+                // It may bring these bits, too. On drives that take milliseconds for a page each flight serves all who wait for it.
+                if bitmap.flying.get() {
+                    bitmap.landed.until(|| (!bitmap.flying.get()).then_some(())).await;
+                    continue;
+                }
                 let refused = bitmap.fly().await;
                 host.refused(&refused).await?;
             }

@@ -236,6 +236,7 @@ impl Bits {
             io: io.clone(),
             pool,
             patience,
+            flushes_first: Cell::new(false),
             chunks,
             state: RefCell::new(Counted { counters, image }),
             targets: RefCell::new(self.targets),
