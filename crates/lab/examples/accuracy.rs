@@ -8,7 +8,7 @@ mod published;
 
 use brindle_lab::drive::{Fitted, Measure, table};
 use brindle_lab::predict::{Kernel, compare};
-use published::{Point, evo850, few_jobs, mean_error, p3700, raid0, raid6, raid10};
+use published::{Point, bitmaps, evo850, few_jobs, mean_error, p3700, raid0, raid6, raid10};
 
 fn main() {
     println!("## Arrays\n");
@@ -18,6 +18,7 @@ fn main() {
     let few = few_jobs();
     let all = raid0(|_| true);
     let parity = raid6(|_| true);
+    let marked = bitmaps(|_| true);
     let by_load = [
         ("RAID 10 n2", "random reads", &reads[..]),
         ("RAID 10 n2", "the same as by Linux 6.12, which is not what was measured", &usual[..]),
@@ -27,6 +28,7 @@ fn main() {
         ("RAID 6", "4K, up to 65 % reads", &parity[..5]),
         ("RAID 6", "4K, 95 % reads and more", &parity[5..]),
         ("RAID 0, RAID 10 f2", "reads in sequence of four jobs", &few[..]),
+        ("RAID 5", "4K random writes with a bitmap, consumer NVMe", &marked[..]),
     ];
     println!("| level | load | rows | mean error | greatest |\n|---|---|---:|---:|---:|");
     for (level, load, points) in by_load {
@@ -46,6 +48,10 @@ fn main() {
         &few,
     );
     arrays("md RAID 6, 12 x P3700, chunk 16K, 4K, 2048 in flight, IOPS", &parity);
+    arrays(
+        "md RAID 5, 5 x 980 PRO, chunk 64K, 4K random writes, one in flight, the first 30 seconds, IOPS",
+        &marked,
+    );
     println!("## Single drives: the fits' own errors\n");
     single("850 EVO", &evo850(), &[include_str!("../reference/evo850-single.csv")]);
     let p3700_tables =

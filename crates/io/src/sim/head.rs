@@ -98,7 +98,7 @@ impl Head {
             return known.done.saturating_sub(self.transfer(end, known.to - end)).saturating_sub(now);
         }
         let before = self.ahead.take_before(offset, self.platter.look_ahead);
-        // What lies between is read, too.
+        // Bytes that lie between are read, too.
         let from = before.map_or(offset, |before| before.to.min(self.size));
         let reads = end.saturating_sub(from).max(if before.is_some() { self.platter.look_ahead } else { 0 });
         let reads = reads.min(self.size.saturating_sub(from).max(op.len));

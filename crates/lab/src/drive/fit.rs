@@ -41,16 +41,21 @@ pub enum Port {
     Sata,
     /// NVMe, of a drive that keeps what its cache holds.
     Nvme,
+    /// NVMe, of a drive whose cache is lost with the power: those for desktops.
+    NvmeConsumer,
 }
+
+/// Nanoseconds of a flush by port: a SATA drive's, a protected cache's, and that of the model `nvme-consumer`.
+const FLUSHES: [u64; 3] = [1_000_000, 20_000, 2_850_000];
 
 impl Port {
     /// Sets all that follows from the port of a drive. `shares` says whether the drives of an array are known to share a link.
     fn tell(self, stations: &mut Stations, shares: bool) {
         let slow = self == Self::Sata;
         stations.units = if slow { 32 } else { 1024 };
-        stations.flush = if slow { 1_000_000 } else { 20_000 };
+        stations.flush = FLUSHES[self as usize];
         stations.uplink = if slow && shares { constants::SATA_UPLINK } else { 0 };
-        stations.volatile_cache = slow;
+        stations.volatile_cache = self != Self::Nvme;
     }
 }
 
@@ -155,7 +160,9 @@ fn guess_port(stations: &mut Stations, tables: &[Table], most: f64) -> String {
     let (port, tells) = (if most <= SATA { Port::Sata } else { Port::Nvme }, largest >= TELLING);
     port.tell(stations, tells);
     let why = match (port, tells) {
-        (Port::Nvme, _) => format!("taken for an NVMe drive, since it moves {:.0} MB/s", most / 1e6),
+        (Port::Nvme | Port::NvmeConsumer, _) => {
+            format!("taken for an NVMe drive that keeps its cache, since it moves {:.0} MB/s", most / 1e6)
+        }
         (Port::Sata, true) => {
             format!("taken for a SATA drive, since it moves no more than {:.0} MB/s", most / 1e6)
         }
@@ -169,7 +176,7 @@ fn guess_port(stations: &mut Stations, tables: &[Table], most: f64) -> String {
         rate => format!(", uplink_mb_s = {}", rate / 1_000_000),
     };
     format!(
-        "{PORT}{why}: units = {}, flush_us = {}, volatile_cache = {}{uplink}; say --port sata or --port nvme, or change these in the model",
+        "{PORT}{why}: units = {}, flush_us = {}, volatile_cache = {}{uplink}; say --port sata, --port nvme or --port nvme-consumer, or change these in the model",
         stations.units,
         stations.flush / 1000,
         stations.volatile_cache

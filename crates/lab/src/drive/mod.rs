@@ -90,12 +90,19 @@ pub mod constants {
     pub const MD_PIECE: u64 = 335;
     /// Nanoseconds for which a read of RAID 4, 5 or 6 keeps the array's lock besides, before Linux 5.14.
     pub const MD_LOCKED_READ: u64 = 190;
-    /// Nanoseconds that such a read takes from the parity thread, which needs the same lock.
-    pub const MD_READ_BESIDE: u64 = 60;
+    /// The parity thread needs the same lock, and loses so many times the time for which reads hold it, at the square of the share of time in
+    /// which it is held.
+    pub const MD_CONTENTION: f64 = 5.0;
+    /// Nanoseconds of md's parity thread for a stripe, a page of each member, whatever is done with it.
+    pub const MD_STRIPE: u64 = 12_000;
+    /// The same for each block of it that is read.
+    pub const MD_BLOCK_READ: u64 = 1_100;
+    /// And for each that is written.
+    pub const MD_BLOCK_WRITTEN: u64 = 3_230;
     /// Nanoseconds of its own processor that a job takes for a request to a drive, and for each KiB of it: the job sends nothing meanwhile.
-    pub const JOB_REQUEST: u64 = 4_276;
-    /// See [`JOB_REQUEST`].
-    pub const JOB_KIB: u64 = 139;
+    pub const JOB_REQUEST: u64 = 4_684;
+    /// See [`JOB_REQUEST`]: pages are pinned and mapped. Measured, in no array's figures: reads past the page cache, by their size.
+    pub const JOB_KIB: u64 = 37;
     /// Nanoseconds of the job's processor that md takes for each piece of a request to RAID 0.
     pub const MD_JOB_PIECE: u64 = 1_175;
     /// The same for each copy that is asked.

@@ -1,10 +1,11 @@
 //! Models that ship with the program.
 
 /// Name and text of each.
-pub const SHIPPED: [(&str, &str); 9] = [
+pub const SHIPPED: [(&str, &str); 10] = [
     ("evo850", include_str!("../../models/evo850.toml")),
     ("p3700", include_str!("../../models/p3700.toml")),
     ("nvme", include_str!("../../models/nvme.toml")),
+    ("nvme-consumer", include_str!("../../models/nvme-consumer.toml")),
     ("nvme-qlc", include_str!("../../models/nvme-qlc.toml")),
     ("nvme-tlc", include_str!("../../models/nvme-tlc.toml")),
     ("sata-ssd", include_str!("../../models/sata-ssd.toml")),

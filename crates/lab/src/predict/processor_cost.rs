@@ -7,6 +7,7 @@ use brindle_io::{Duration, Instant, Io, Slice};
 use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions, bytes};
 
 use super::costs::{Cost, Costs};
+use crate::drive::constants::MD_CONTENTION;
 
 /// A handle to the modelled processors.
 #[derive(Clone)]
@@ -16,14 +17,33 @@ pub(super) struct Processors {
     free: Rc<[Cell<Instant>]>,
     /// The part of the processor that only one request can have at a time: free from this time on.
     shared: Rc<Cell<Instant>>,
+    /// How busy that part was lately.
+    load: Rc<Cell<Load>>,
     /// Nanoseconds of work that was given to any processor, and of work that only one can do at a time.
     given: Rc<[Cell<u64>; 2]>,
+}
+
+/// The share of time in which a station is busy, smoothed over [`Load::SPAN`].
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    share: f64,
+    at: Instant,
+}
+
+impl Load {
+    /// Nanoseconds.
+    const SPAN: f64 = 1e6;
+
+    fn given(self, now: Instant, nanos: u64) -> Self {
+        let since = now.since(self.at).as_nanos() as f64;
+        Self { share: (self.share * Self::SPAN + nanos as f64) / (Self::SPAN + since), at: now }
+    }
 }
 
 impl Processors {
     pub(super) fn new(io: &Io, count: u32) -> Self {
         let free = (0..count).map(|_| Cell::new(Instant::default())).collect();
-        Self { io: io.clone(), free, shared: Rc::default(), given: Rc::default() }
+        Self { io: io.clone(), free, shared: Rc::default(), load: Rc::default(), given: Rc::default() }
     }
 
     /// Nanoseconds that one of `count` has worked on average, or has held what only one can at a time, if that is more. Work that is
@@ -39,11 +59,18 @@ impl Processors {
     /// Returns once the work is done: first what is shared, then what any of them can do.
     async fn work(&self, cost: Cost) {
         if cost.shared > 0 {
+            self.load.set(self.load.get().given(self.io.now(), cost.shared));
             self.io.sleep_until(self.give(1, &self.shared, cost.shared)).await;
         }
         if cost.own > 0 {
             self.io.sleep_until(self.give_to_any(cost.own)).await;
         }
+    }
+
+    /// The time that a holder of a lock costs another that needs it: little where it is seldom held, and more than in proportion where it is often.
+    fn contended(&self, held: u64) -> u64 {
+        let busy = self.load.get().share.min(1.0);
+        (held as f64 * MD_CONTENTION * busy * busy) as u64
     }
 
     /// Gives work to the processor that is free first: when it is done.
@@ -92,6 +119,7 @@ impl<V: Volume> Volume for Costly<V> {
     async fn read(&self, offset: u64, into: impl AsRef<[Slice]>) -> Result<(), VolumeError> {
         let len = bytes(into.as_ref());
         let beside = self.work(offset, len, |costs| costs.read(offset, len)).await;
+        let beside = self.processors.contended(beside);
         if beside > 0 {
             // Nobody waits for what a read takes from the others.
             self.processors.give_to_any(beside);

@@ -9,7 +9,7 @@ use brindle_md::create::CreateError;
 use super::door::Door;
 use super::kernel::Kernel;
 use crate::drive::Drive;
-use crate::job::{Job, JobError, Surroundings, parse_words};
+use crate::job::{Job, JobError, Kinds, Surroundings, parse_words};
 use crate::run::{RunError, Trouble};
 
 /// A question.
@@ -101,6 +101,15 @@ pub enum PredictError {
 impl Spec {
     pub(super) fn members(&self) -> u16 {
         self.shape.map_or(1, |shape| shape.members)
+    }
+
+    /// Of a mix, the writes wait for md's parity thread and the reads do not: in time all that is in flight are writes. Only a stretch amid that
+    /// tells the rate.
+    pub(super) fn piles_up(&self) -> bool {
+        let is_parity = |shape: Shape| matches!(shape.level, Level::Raid4 | Level::Raid5 | Level::Raid6);
+        matches!(self.policies, Policies::LinuxMd(_))
+            && self.job.access.kinds == Kinds::Mixed
+            && self.shape.is_some_and(is_parity)
     }
 
     pub(super) fn processors(&self) -> u32 {

@@ -25,6 +25,8 @@ pub struct Terms {
     pub memory: u64,
     /// Nothing keeps what is written: requests bring whatever their memory holds.
     pub hollow: bool,
+    /// Requests under way when a job's time ends do not count, as if it went on.
+    pub sharp_end: bool,
     /// Modelled processor time of each copy of a job.
     pub own: OwnTime,
 }
@@ -49,6 +51,7 @@ pub async fn run<V: Volume + Clone + 'static>(
     let run = Run {
         io: io.clone(),
         hollow: terms.hollow,
+        sharp_end: terms.sharp_end,
         own: terms.own,
         targets: Rc::from(targets),
         live: Rc::clone(live),
@@ -89,6 +92,7 @@ struct Ended {
 struct Run<V> {
     io: Io,
     hollow: bool,
+    sharp_end: bool,
     own: OwnTime,
     targets: Rc<[V]>,
     live: Rc<Live>,
@@ -99,7 +103,7 @@ struct Run<V> {
 impl<V: Volume + Clone + 'static> Run<V> {
     fn begin(&self, copy: &Copy, stop: &Rc<Cell<bool>>) -> Task<Outcome> {
         let (io, targets, copy) = (self.io.clone(), Rc::clone(&self.targets), copy.clone());
-        let (hollow, own) = (self.hollow, self.own);
+        let (hollow, own, sharp_end) = (self.hollow, self.own, self.sharp_end);
         let (ended, live, stop, begun) =
             (Rc::clone(&self.ended), Rc::clone(&self.live), Rc::clone(stop), self.begun);
         self.io.spawn(async move {
@@ -110,7 +114,8 @@ impl<V: Volume + Clone + 'static> Run<V> {
             let now = io.now();
             live.began();
             let pool = io.pool(memory(&copy.job) as usize);
-            let work = Work::new(&copy.job, own, copy.places, now, Rc::clone(&stop), Rc::clone(&live));
+            let work =
+                Work::new(&copy.job, (own, sharp_end), copy.places, now, Rc::clone(&stop), Rc::clone(&live));
             let bench = Rc::new(Bench { io: io.clone(), targets, pool, work, hollow });
             carry_out(&bench).await;
             live.ended();

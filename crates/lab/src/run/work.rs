@@ -48,6 +48,8 @@ pub(super) struct Work {
     /// Requests that complete from this time on are counted.
     counts: Instant,
     until: Option<Instant>,
+    /// Requests that complete after that are not counted.
+    sharp_end: bool,
     loads: RefCell<Vec<Load>>,
     pub(super) mode: Cell<Mode>,
     pass: Cell<u64>,
@@ -80,7 +82,7 @@ pub(super) struct Sums {
 impl Work {
     pub(super) fn new(
         job: &Job,
-        own: OwnTime,
+        (own, sharp_end): (OwnTime, bool),
         places: Places,
         now: Instant,
         stop: Rc<Cell<bool>>,
@@ -94,6 +96,7 @@ impl Work {
             pace: Pace::new(job, own, now),
             counts,
             until: job.runtime.map(|runtime| counts.after(runtime)),
+            sharp_end,
             loads: RefCell::default(),
             mode: Cell::new(Mode::Job),
             pass: Cell::new(0),
@@ -271,7 +274,7 @@ impl Work {
     pub(super) fn record(&self, request: &Request, [begun, sent, ended]: [Instant; 3]) {
         self.live.count(request.direction, request.len);
         self.pace.completed(ended);
-        if ended < self.counts {
+        if ended < self.counts || (self.sharp_end && self.until.is_some_and(|until| ended > until)) {
             return;
         }
         let timing = Timing {

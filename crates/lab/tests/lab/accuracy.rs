@@ -2,7 +2,7 @@
 
 use brindle_lab::predict::Kernel;
 
-use crate::made::published::{few_jobs, mean_error, raid0, raid6, raid10};
+use crate::made::published::{bitmaps, few_jobs, mean_error, raid0, raid6, raid10};
 
 #[test]
 fn raid_10_over_four_sata_drives() {
@@ -13,12 +13,13 @@ fn raid_10_over_four_sata_drives() {
     assert!(error <= 6.0, "{error:.2} %: {all:?}");
 }
 
-/// Three of the four fitted the processor time of a job: docs/bench/accuracy.md.
+/// Those of 4K fitted the processor time of a job, those of 512K nothing: docs/bench/accuracy.md.
 #[test]
 fn four_jobs_over_nvme_drives_are_bound_by_their_own_processors() {
     let points = few_jobs();
     let all: Vec<_> = points.iter().map(|point| format!("{} {:+.1}", point.load, point.error())).collect();
-    assert!(points.len() == 4 && points.iter().all(|point| point.error().abs() <= 10.0), "{all:?}");
+    assert!(points.len() == 4 && points.iter().all(|point| point.error().abs() <= 15.0), "{all:?}");
+    assert!(mean_error(&points) <= 6.0, "{all:?}");
 }
 
 #[test]
@@ -29,10 +30,22 @@ fn raid_0_over_twelve_nvme_drives() {
     assert!(points[3].error().abs() <= 12.0, "{all:?}");
 }
 
-/// Two of its figures fitted two constants (writes alone, and reads alone), and one more the third: docs/bench/accuracy.md.
+/// Three of its figures fitted constants (writes alone, reads alone, 95 % reads): docs/bench/accuracy.md.
 #[test]
 fn raid_6_over_twelve_nvme_drives() {
     let points = raid6(|reads| [0, 35, 65, 95, 100].contains(&reads));
     let all: Vec<_> = points.iter().map(|point| format!("{} {:+.1}", point.load, point.error())).collect();
     assert!(points.iter().all(|point| point.error().abs() <= 10.0), "{all:?}");
+}
+
+/// Two of its rows fitted the time of a flush and of a read: docs/bench/accuracy.md.
+#[test]
+fn bitmaps_on_consumer_nvme_drives() {
+    let points = bitmaps(|_| true);
+    let all: Vec<_> = points
+        .iter()
+        .map(|point| format!("{} {:.0} {:+.1}", point.load, point.predicted, point.error()))
+        .collect();
+    assert!(points.len() == 5 && points.iter().all(|point| point.error().abs() <= 20.0), "{all:?}");
+    assert!(mean_error(&points) <= 8.0, "{all:?}");
 }

@@ -21,7 +21,7 @@ fn measured(file: &str) -> (Run, Vec<Outcome>) {
     let io = Io::new(Box::new(memory));
     let device = LoneMember::new(&io, member, false).expect("a member");
     let plan = crate::made::plan(file);
-    let terms = Terms { chance: 1, memory: 1 << 30, hollow: false, own: OwnTime::NONE };
+    let terms = Terms { chance: 1, memory: 1 << 30, hollow: false, sharp_end: false, own: OwnTime::NONE };
     let outcomes = io.block_on(run(&io, &[device], &plan.jobs, terms, &Rc::new(Live::default())));
     io.shutdown();
     let report = Run { global: plan.global, disks: vec![DiskStats::default()], bins: true, ..Run::default() };

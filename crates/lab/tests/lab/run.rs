@@ -12,7 +12,8 @@ use brindle_volume::LoneMember;
 use brindle_volume::Volume;
 
 const SIZE: u64 = 4 << 20;
-const TERMS: Terms = Terms { chance: 9, memory: 1 << 30, hollow: false, own: OwnTime::NONE };
+const TERMS: Terms =
+    Terms { chance: 9, memory: 1 << 30, hollow: false, sharp_end: false, own: OwnTime::NONE };
 
 struct Bench {
     sim: Sim,

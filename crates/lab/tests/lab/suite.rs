@@ -34,7 +34,7 @@ fn measured(loads: &Loads, size: u64, drives: usize) -> Vec<Outcome> {
         all.iter().map(|&drive| LoneMember::new(&io, drive, false).expect("a drive")).collect();
     let mut jobs = loads.plan.jobs.clone();
     loads.spread(&mut jobs, &targets.iter().map(Volume::limits).collect::<Vec<_>>());
-    let terms = Terms { chance: 9, memory: 1 << 30, hollow: false, own: OwnTime::NONE };
+    let terms = Terms { chance: 9, memory: 1 << 30, hollow: false, sharp_end: false, own: OwnTime::NONE };
     let outcomes = io.block_on(run(&io, &targets, &jobs, terms, &Rc::new(Live::default())));
     io.shutdown();
     grouped(&outcomes.expect("a run"))

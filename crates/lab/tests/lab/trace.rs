@@ -166,7 +166,7 @@ fn replayed(
         iodepth: depth,
         ..Job::default()
     };
-    let terms = Terms { chance: 9, memory: 1 << 30, hollow: false, own: OwnTime::NONE };
+    let terms = Terms { chance: 9, memory: 1 << 30, hollow: false, sharp_end: false, own: OwnTime::NONE };
     let all: Vec<_> = all.iter().map(|&entry| Ok(entry)).collect();
     let due = paced(pacing, all.into_iter());
     let live = Rc::new(Live::default());

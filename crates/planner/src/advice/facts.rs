@@ -136,7 +136,11 @@ impl Drive {
     pub fn kind(&self) -> Option<&'static str> {
         let disk = self.disk.as_deref()?;
         match self.rotates? {
-            false if disk.starts_with("nvme") => Some("nvme"),
+            // The kernel finds a cache to write back where the drive loses it with the power: one that is protected is none to it.
+            false if disk.starts_with("nvme") => match self.write_cache.as_deref().map(str::trim) {
+                Some("write back") => Some("nvme-consumer"),
+                _ => Some("nvme"),
+            },
             false => Some("sata-ssd"),
             true => Some("hdd-7200"),
         }

@@ -1,6 +1,7 @@
 //! Advice on an array that there is: facts about it and its drives are judged, and each finding says what to change, by which
 //! command, and what that is expected to give. Facts are gathered by others, and a [`Simulator`] that they bring runs the engine.
 
+mod bitmap;
 mod chunk;
 mod drives;
 mod facts;

@@ -35,6 +35,11 @@ pub trait Simulator {
     /// Whether the drives that were named have no heads; none if none were.
     fn named_flash(&self) -> Option<bool>;
 
+    /// Milliseconds in which a drive without a head makes stable what its volatile cache holds; none where the cache outlives the power.
+    fn volatile_flush(&self) -> Option<f64> {
+        None
+    }
+
     /// Runs a load. `with` says what is set so.
     ///
     /// # Errors

@@ -2,23 +2,16 @@
 
 use brindle_layout::Size;
 
-use super::facts::{Bitmap, Drive, Facts, Md};
+use super::bitmap::bitmap;
+use super::facts::{Drive, Facts, Md};
 use super::finding::Finding;
 use super::loss_risk::{LossRisk, percent};
-use super::simulator::{NO_MODEL, Simulator, Under, compared, costing, load};
+use super::simulator::{NO_MODEL, Simulator, Under, compared, load};
 
 /// Rows for which a stripe cache should have room, so that whole ones come together.
 const ROWS: u64 = 16;
 /// Least and most entries of a stripe cache that are advised; md takes up to 32768.
 const CACHE: (u64, u64) = (1024, 16384);
-/// Component bytes above which mdadm makes a bitmap by itself.
-const LARGE: u64 = 100 << 30;
-/// A resync of fewer seconds is not worth the writes of a bitmap.
-const SHORT: f64 = 60.0;
-/// Bits for less than this cost more writes than they save in a resync.
-const SMALL_BIT: u64 = 4 << 20;
-/// The bitmap chunk that mdadm chooses for most arrays.
-const USUAL_BIT: u64 = 64 << 20;
 /// Bytes of a request of the kernel that reads ahead.
 const READ: u64 = 128 << 10;
 /// Bytes that the kernel reads ahead by default.
@@ -162,92 +155,6 @@ fn stripe_cache(facts: &Facts, md: Option<&Md>, simulator: Option<&dyn Simulator
     let under = Under::load("sequential writes of as many whole rows at a time as it holds, one at least");
     let under = under.at_most("rows come as fast as they are written");
     compared(finding, simulator, under, |simulator| Ok([rows(simulator, entries)?, rows(simulator, wanted)?]))
-}
-
-fn bitmap(facts: &Facts, md: Option<&Md>, simulator: Option<&dyn Simulator>) -> Finding {
-    let name = md.map_or_else(|| "ARRAY".to_owned(), |md| format!("/dev/{}", md.name));
-    let change = |now: Option<u64>, found: String, why: &str, command: String| {
-        let finding = Finding::change("bitmap", found, why, command, NO_MODEL);
-        // Writes at random find most bits clear, however much they stand for; in sequence finer ones are come by more often.
-        let (what, rw, bs) = match now {
-            None => ("random writes of 4 KiB, four in flight", "randwrite", "4k"),
-            Some(_) => ("sequential writes of 1 MiB, four in flight", "write", "1m"),
-        };
-        let both = |simulator: &dyn Simulator| {
-            let job = load(&[("rw", rw), ("bs", bs), ("iodepth", "4")]);
-            Ok([simulator.with_bitmap(now, job.clone())?, simulator.with_bitmap(Some(USUAL_BIT), job)?])
-        };
-        match now {
-            // It is for the time after a crash, and costs some speed.
-            None => costing(finding, simulator, what, both),
-            Some(_) => compared(finding, simulator, Under::load(what), both),
-        }
-    };
-    match &facts.bitmap {
-        Bitmap::Unreadable(why) => Finding::unknown("bitmap", "can't be read", why.clone()),
-        Bitmap::None if facts.component <= LARGE => {
-            let why = "a resync after a crash goes over all of the array, which is small";
-            Finding::fine("bitmap", "none", why)
-        }
-        Bitmap::None => {
-            let saved = match resync(facts, simulator) {
-                Ok((seconds, _)) if seconds < SHORT => {
-                    let why =
-                        format!("a resync after a crash goes over all of the array in {seconds:.0} seconds");
-                    return Finding::fine("bitmap", "none", why);
-                }
-                Ok((_, saved)) | Err(saved) => saved,
-            };
-            let command =
-                format!("mdadm --grow --bitmap=internal {name}   # or brindle grow --bitmap internal");
-            let why = "a crash while it is written to costs a resync of all of it";
-            let finding = change(None, "none".to_owned(), why, command);
-            let expected = match &finding.expected {
-                Some(writes) if simulator.is_some() => format!("{saved}; {writes}"),
-                _ => saved,
-            };
-            finding.expecting(expected)
-        }
-        Bitmap::Chunk(chunk) if *chunk < SMALL_BIT && facts.component > LARGE => change(
-            Some(*chunk),
-            format!("a bit for each {}", Size(*chunk)),
-            "so fine a bitmap is written often while clients write",
-            format!(
-                "mdadm --grow --bitmap=none {name} && mdadm --grow --bitmap=internal --bitmap-chunk=64M {name}"
-            ),
-        ),
-        Bitmap::Chunk(chunk) => {
-            let bits = facts.component.div_ceil((*chunk).max(1));
-            Finding::fine(
-                "bitmap",
-                format!("a bit for each {}", Size(*chunk)),
-                format!("{bits} bits: few to write, and little to resync"),
-            )
-        }
-    }
-}
-
-/// The time of a resync in seconds, and what a bitmap saves of it. A resync reads and writes members from end to end, as fast as a drive reads.
-fn resync(facts: &Facts, simulator: Option<&dyn Simulator>) -> Result<(f64, String), String> {
-    let size = Size(facts.component);
-    let Some(simulator) = simulator else {
-        return Err(format!("{NO_MODEL}; a resync of {size} of each member is saved"));
-    };
-    let reads = load(&[("rw", "read"), ("bs", "1m"), ("iodepth", "4")]);
-    let speed = simulator.drive("sequential reads".to_owned(), reads);
-    let speed =
-        speed.map_err(|why| format!("not predicted: {why}; a resync of {size} of each member is saved"))?;
-    let seconds = facts.component as f64 / 1_048_576.0 / speed.mb_s;
-    let long = match seconds < 2.0 * 3600.0 {
-        true => format!("{:.0} minutes", seconds / 60.0),
-        false => format!("{:.1} hours", seconds / 3600.0),
-    };
-    let words = format!(
-        "after a crash seconds instead of {long}, in which {size} of each member are read at {:.1} MiB/s of {} drives",
-        speed.mb_s,
-        simulator.name()
-    );
-    Ok((seconds, words))
 }
 
 /// When the last check was, nobody keeps; what it found, md does while it runs.

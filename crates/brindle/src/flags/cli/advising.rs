@@ -10,7 +10,7 @@ pub(crate) struct Advise {
     /// A fio job file with the array's usual load, by which its chunk is judged
     #[arg(long, short = 'w', value_name = "FILE")]
     pub(crate) workload: Option<PathBuf>,
-    /// The model of every member for predictions: a file, or evo850, p3700, nvme, nvme-qlc, nvme-tlc, sata-ssd, sata-dc, hdd-7200, hdd-24tb [default: by the kind of the
+    /// The model of every member for predictions: a file, or evo850, p3700, nvme, nvme-consumer, nvme-qlc, nvme-tlc, sata-ssd, sata-dc, hdd-7200, hdd-24tb [default: by the kind of the
     /// members]
     #[arg(long, value_name = "FILE|NAME")]
     pub(crate) drive: Option<String>,

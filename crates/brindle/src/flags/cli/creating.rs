@@ -31,7 +31,9 @@ pub(crate) struct Create {
     /// [default: internal if more than 100 GiB of each member are used, as with mdadm]
     #[arg(long, short = 'b', value_name = "internal|none|FILE")]
     pub(crate) bitmap: Option<Bitmap>,
-    /// Bytes to a bit of the bitmap, a power of two [default: as mdadm chooses]; a plain number counts KiB
+    /// Bytes to a bit of the bitmap, a power of two [default: as mdadm chooses]; a plain number counts KiB. A write that finds its bit clear
+    /// waits until that is stable. On NVMe drives for desktops, whose cache is lost with the power, that is 3 ms, and 6 with md: random writes
+    /// fell from 20,600 a second to 174 (five 980 PRO, 64M). With 1G or 2G most bits are set all the while: see brindle simulate --bitmap-chunk
     #[arg(long, value_name = "SIZE", value_parser = Bytes::parse_power)]
     pub(crate) bitmap_chunk: Option<Bytes>,
     /// Bytes of each member to use [default: all]; a plain number counts KiB

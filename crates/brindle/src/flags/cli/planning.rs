@@ -60,7 +60,7 @@ pub(crate) struct Drives {
     /// 10^6 bytes that each moves a second in sequence; READS/WRITES where they differ
     #[arg(long, value_name = "MB/S", value_parser = parse_pair)]
     pub(crate) mb_s: Option<Pair>,
-    /// The model of each, in place of --iops and --mb-s: a file, or evo850, p3700, nvme, nvme-qlc, nvme-tlc, sata-ssd,
+    /// The model of each, in place of --iops and --mb-s: a file, or evo850, p3700, nvme, nvme-consumer, nvme-qlc, nvme-tlc, sata-ssd,
     /// sata-dc, hdd-7200, hdd-24tb
     #[arg(long, value_name = "FILE|NAME")]
     pub(crate) drive: Option<String>,
@@ -114,6 +114,10 @@ pub(crate) struct Conditions {
     /// Chunk size [default: the best of the load in the simulator, else 512K]; a plain number counts KiB
     #[arg(long, short = 'c', value_name = "SIZE", value_parser = Bytes::parse_kib)]
     pub(crate) chunk: Option<Bytes>,
+    /// With --simulate, give redundant arrays an internal bitmap, a bit for so much, a power of two; a plain number counts KiB. Tells what it
+    /// leaves of random writes
+    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse_power)]
+    pub(crate) bitmap_chunk: Option<Bytes>,
     /// Bytes a second that all drives together move on one link or adapter, as in 2GB/s; of each direction in the simulator
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     pub(crate) link: Option<u64>,

@@ -67,6 +67,12 @@ impl Simulator for Simulated {
         self.is_named.then(|| self.model.stations.platter.is_none())
     }
 
+    fn volatile_flush(&self) -> Option<f64> {
+        let stations = &self.model.stations;
+        let is_lost = stations.volatile_cache && stations.platter.is_none();
+        is_lost.then(|| stations.flush as f64 / 1e6)
+    }
+
     fn predict(&self, on: On, with: String, load: Load) -> Result<Prediction, String> {
         let asked = |one: &&(On, Load, Prediction)| (one.0, &one.1) == (on, &load);
         if let Some((.., found)) = self.before.borrow().iter().find(asked) {

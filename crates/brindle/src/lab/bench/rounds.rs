@@ -28,8 +28,13 @@ pub(super) struct Measured {
 
 pub(super) fn measure(opened: &Opened, args: &Bench, jobs: &[Job]) -> Result<Measured, Failure> {
     let signal = StopSignal::new()?;
-    let terms =
-        Terms { chance: chance()?, memory: for_requests(args.tuning), hollow: false, own: OwnTime::NONE };
+    let terms = Terms {
+        chance: chance()?,
+        memory: for_requests(args.tuning),
+        hollow: false,
+        sharp_end: false,
+        own: OwnTime::NONE,
+    };
     let bar = spinner();
     if args.precondition {
         once(opened, &[precondition()], terms, &signal, &bar)?;

@@ -142,8 +142,13 @@ fn once(
     signal: &StopSignal,
 ) -> Result<Option<Replayed>, Failure> {
     let (io, traces) = (opened.io(), &args.traces);
-    let terms =
-        Terms { chance: chance()?, memory: for_requests(args.tuning), hollow: false, own: OwnTime::NONE };
+    let terms = Terms {
+        chance: chance()?,
+        memory: for_requests(args.tuning),
+        hollow: false,
+        sharp_end: false,
+        own: OwnTime::NONE,
+    };
     let pacing = Pacing {
         full_speed: traces.full_speed,
         scale: traces.time_scale,

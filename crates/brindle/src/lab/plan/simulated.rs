@@ -21,12 +21,20 @@ const MOST: usize = 128;
 const DEPTH: u32 = 32;
 const DEEPEST: u32 = 1024;
 
+/// Settings of the arrays that are simulated.
+#[derive(Clone, Copy)]
+pub(super) struct Set {
+    pub(super) chunk: Option<Bytes>,
+    /// Bytes to a bit of a bitmap, of arrays that are redundant.
+    pub(super) bitmap: Option<Bytes>,
+}
+
 /// Fills in simulated figures, and the reason where there are none.
 pub(super) fn fill(
     rows: &mut [Row],
     kinds: &[Kind],
     asked: Option<&AskedLoad>,
-    chunk: Option<Bytes>,
+    set: Set,
 ) -> Result<Vec<String>, Failure> {
     let [kind] = kinds else {
         return Err(Failure::Usage("--simulate takes drives that are alike: leave out --and".to_owned()));
@@ -44,18 +52,20 @@ pub(super) fn fill(
             open.len()
         )));
     }
-    let chunk = chunk.map_or(USUAL_CHUNK, |chunk| chunk.0);
+    let chunk = set.chunk.map_or(USUAL_CHUNK, |chunk| chunk.0);
+    let bitmap = set.bitmap.map(|bitmap| bitmap.0);
     let parts: Vec<Part> = open.iter().map(|place| rows[*place].configuration.parts[0]).collect();
     // A model can't be shared by threads, its text can.
     let text = to_toml(model);
     let bar = progress::steps("simulating", parts.len() as u64);
     let found = on_all(&parts, |part| {
-        let speed = speed(part, &parse("the model", &text)?, chunk, asked)?;
+        let speed = speed(part, &parse("the model", &text)?, (chunk, bitmap), asked)?;
         bar.inc(1);
         Ok::<_, Failure>(speed)
     })?;
     bar.finish_and_clear();
-    for (place, speed) in open.iter().zip(found) {
+    let left: Vec<f64> = found.iter().filter_map(|(_, left)| *left).collect();
+    for (place, (speed, _)) in open.iter().zip(found) {
         let figures = &mut rows[*place].figures;
         figures.formulas = Some(figures.speed);
         figures.speed = speed;
@@ -65,6 +75,7 @@ pub(super) fn fill(
          random writes, {}sequential reads and writes",
         if asked.is_some() { "the load, " } else { "" }
     )];
+    notes.extend(of_bitmap(model, bitmap, &left));
     if open.len() < rows.len() {
         notes.push("figures of RAID-Z are those of formulas: no pool is simulated".to_owned());
     }
@@ -77,24 +88,71 @@ pub(super) fn fill(
     Ok(notes)
 }
 
-fn speed(part: &Part, model: &Drive, chunk: u64, asked: Option<&AskedLoad>) -> Result<Speed, Failure> {
+/// A note on the random writes that a bitmap leaves, or on the cost that one would have.
+fn of_bitmap(model: &Drive, bitmap: Option<u64>, left: &[f64]) -> Option<String> {
+    let stations = &model.stations;
+    let is_lost = stations.volatile_cache && stations.platter.is_none();
+    let waits = format!(
+        "each random write that finds its bit clear waits until {} drives have it on flash, {:.1} ms",
+        model.name,
+        stations.flush as f64 / 1e6
+    );
+    let Some(bitmap) = bitmap else {
+        return is_lost.then(|| {
+            format!(
+                "no bitmap is simulated, which mdadm and create make for members of more than 100 GiB: {waits}; see --bitmap-chunk 64M and 2G"
+            )
+        });
+    };
+    let least = left.iter().copied().reduce(f64::min)? * 100.0;
+    let most = left.iter().copied().reduce(f64::max)? * 100.0;
+    let avoided = match least < 80.0 {
+        true if is_lost => {
+            format!("; {waits}; a larger --bitmap-chunk may avoid it, and drives that keep their cache do")
+        }
+        _ => String::new(),
+    };
+    Some(format!(
+        "a bitmap with a bit for each {} leaves {least:.0} to {most:.0} % of random writes{avoided}",
+        Bytes(bitmap)
+    ))
+}
+
+/// Figures of a part, and the share of random writes that a bitmap leaves, if it has one.
+fn speed(
+    part: &Part,
+    model: &Drive,
+    (chunk, bitmap): (u64, Option<u64>),
+    asked: Option<&AskedLoad>,
+) -> Result<(Speed, Option<f64>), Failure> {
     let groups = f64::from(part.groups);
     let depth = (DEPTH * part.width).min(DEEPEST).to_string();
     let streams = (2 * part.width).max(8).to_string();
-    let run = |rw: &str, bs: &str, depth: &str| -> Result<Tally, Failure> {
-        one(part, model, chunk, job(&[("rw", rw), ("bs", bs), ("iodepth", depth)])?)
+    let run_with = |bitmap, rw: &str, bs: &str, depth: &str| -> Result<Tally, Failure> {
+        with_bitmap(part, model, (chunk, bitmap), job(&[("rw", rw), ("bs", bs), ("iodepth", depth)])?)
     };
+    let bitmap = bitmap.filter(|_| shape(part, chunk).level.is_redundant());
+    let run = |rw: &str, bs: &str, depth: &str| run_with(bitmap, rw, bs, depth);
     let load_iops = match asked {
-        Some(asked) => Some(one(part, model, chunk, shared(&asked.job, part.groups))?.iops() * groups),
+        Some(asked) => {
+            let job = shared(&asked.job, part.groups);
+            Some(with_bitmap(part, model, (chunk, bitmap), job)?.iops() * groups)
+        }
         None => None,
     };
-    Ok(Speed {
+    let write_iops = run("randwrite", "4k", &depth)?.iops();
+    let left = match bitmap {
+        Some(_) => Some(write_iops / run_with(None, "randwrite", "4k", &depth)?.iops().max(1e-9)),
+        None => None,
+    };
+    let speed = Speed {
         read_iops: run("randread", "4k", &depth)?.iops() * groups,
-        write_iops: run("randwrite", "4k", &depth)?.iops() * groups,
+        write_iops: write_iops * groups,
         read_rate: Some(run("read", "1m", &streams)?.bandwidth() * groups),
         write_rate: Some(run("write", "1m", &streams)?.bandwidth() * groups),
         load_iops,
-    })
+    };
+    Ok((speed, left))
 }
 
 /// The share of the load that one group of several gets.
@@ -108,10 +166,19 @@ pub(super) fn shared(job: &Job, groups: u32) -> Job {
 
 /// One group of a part under a load.
 pub(super) fn one(part: &Part, model: &Drive, chunk: u64, job: Job) -> Result<Tally, Failure> {
+    with_bitmap(part, model, (chunk, None), job)
+}
+
+fn with_bitmap(
+    part: &Part,
+    model: &Drive,
+    (chunk, bitmap): (u64, Option<u64>),
+    job: Job,
+) -> Result<Tally, Failure> {
     let drive = as_loaded(model, &job).of_groups(part.groups);
     let spec = Spec {
         drive,
-        shape: Some(shape(part, chunk)),
+        shape: Some(Shape { bitmap, ..shape(part, chunk) }),
         policies: Policies::DrivesAlone,
         cores: 1,
         by_job: false,

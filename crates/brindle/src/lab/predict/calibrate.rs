@@ -42,6 +42,7 @@ pub(crate) fn calibrate(args: &Calibrate) -> Result<ExitCode, Failure> {
     let fitted = match args.port {
         Some(DrivePort::Sata) => fitted.on_port(Port::Sata),
         Some(DrivePort::Nvme) => fitted.on_port(Port::Nvme),
+        Some(DrivePort::NvmeConsumer) => fitted.on_port(Port::NvmeConsumer),
         None => fitted,
     };
     let model = to_toml(&fitted.drive);

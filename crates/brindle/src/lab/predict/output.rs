@@ -2,7 +2,7 @@
 
 use core::fmt::Write;
 
-use brindle_lab::predict::{Policies, Predicted, Spec};
+use brindle_lab::predict::{EARLY, Policies, Predicted, Spec};
 use brindle_layout::Level;
 use serde_json::{Value, json};
 
@@ -30,6 +30,7 @@ pub(super) fn json(spec: &Spec, predicted: &Predicted) -> Value {
         "cores": spec.cores,
         "mb_s": all.bandwidth() / 1_048_576.0,
         "iops": all.iops(),
+        "first_iops": predicted.at_first,
         "read_iops": predicted.outcome.tallies[0].iops(),
         "write_iops": predicted.outcome.tallies[1].iops(),
         "latency_us": {
@@ -65,6 +66,13 @@ pub(super) fn text(spec: &Spec, predicted: &Predicted) -> String {
     );
     let _ = writeln!(text, "{shape}; drive {}", spec.drive.name);
     let _ = writeln!(text, "  {:.1} MiB/s, {:.0} IOPS", all.bandwidth() / 1_048_576.0, all.iops());
+    if let Some(first) = predicted.at_first {
+        let _ = writeln!(
+            text,
+            "  in the first {} seconds, which begin with all bits clear: {first:.0} IOPS",
+            EARLY.as_secs()
+        );
+    }
     let _ = writeln!(
         text,
         "  latency: mean {:.1} us, median {:.1}, 99 % {:.1}, most {:.1}",

@@ -134,6 +134,7 @@ impl Devices<'_> {
             chance: 0,
             memory: Tuning::from(self.args.tuning).for_requests(),
             hollow: false,
+            sharp_end: false,
             own: OwnTime::NONE,
         }
     }

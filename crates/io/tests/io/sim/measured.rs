@@ -379,7 +379,7 @@ fn a_disk_reads_ahead_of_streams() {
         );
     }
     assert!(rate(small, 4, 0, ahead) > 2.5 * rate(small, 4, 0, 0), "a seek for each 128K, or for each 1M");
-    // What lies between is read and not wanted: half of what passes the head.
+    // A gap is read and not wanted: half of what passes the head.
     let half = rate(64 << 10, 1, 64 << 10, ahead);
     assert!((100.0..130.0).contains(&half), "{half:.0} MB/s");
 }

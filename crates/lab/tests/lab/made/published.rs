@@ -1,6 +1,7 @@
 //! Published figures of md arrays, beside what is predicted from the figures of their single drives.
 
-use brindle_lab::drive::{Drive, Fitted, fit, table};
+use brindle_io::sim::Curve;
+use brindle_lab::drive::{Drive, Fitted, fit, parse, shipped, table};
 use brindle_lab::predict::{Kernel, Policies, Predicted, Shape, Spec, job, predict};
 use brindle_layout::{Layout, Level, Raid10Layout};
 
@@ -99,6 +100,46 @@ pub(crate) fn few_jobs() -> Vec<Point> {
     };
     rows(text).filter_map(point).collect()
 }
+
+/// md's RAID 5 over five consumer NVMe drives with an internal bitmap, writes of 4 KiB, one in flight, over the first 30 seconds. The time of
+/// a flush and that of a read, which is of a drive that is empty, are fitted to the rows without a bitmap and with chunks of 64M.
+pub(crate) fn bitmaps(wanted: impl Fn(&str) -> bool) -> Vec<Point> {
+    let drive = consumer();
+    let text = include_str!("../../../reference/nvme980pro-raid5-bitmaps.csv");
+    let point = |row: Vec<&str>| {
+        let bitmap = match row[0].strip_prefix("raid5_")? {
+            "no_bitmap" => None,
+            "bitmap_internal_2G" => Some(2 << 30),
+            "bitmap_internal_1024M" => Some(1 << 30),
+            "bitmap_internal_512M" => Some(512 << 20),
+            "bitmap_internal_64M" => Some(64 << 20),
+            _ => return None,
+        };
+        if !wanted(row[0]) {
+            return None;
+        }
+        let layout = Layout::default_for(Level::Raid5);
+        let shape = Shape { level: Level::Raid5, layout, chunk: 64 << 10, members: 5, bitmap };
+        let kernel = "5.14".parse().expect("a kernel");
+        let predicted = md(kernel, &drive, Some(shape), &[("rw", "randwrite"), ("bs", "4k")]);
+        let lasting = predicted.outcome.mixed().iops();
+        let predicted = predicted.at_first.unwrap_or(lasting);
+        Some(Point { load: row[0].to_owned(), published: row[1].parse().expect("IOPS"), predicted })
+    };
+    rows(text).filter_map(point).collect()
+}
+
+/// The drive of these arrays: as it ships, but empty, so that reads come to no flash.
+fn consumer() -> Drive {
+    let mut drive = parse("nvme-consumer", shipped("nvme-consumer").expect("it ships")).expect("a model");
+    let stations = std::rc::Rc::make_mut(&mut drive.stations);
+    stations.read.latency = Curve::flat(EMPTY);
+    stations.read.stream = Curve::flat(EMPTY);
+    drive
+}
+
+/// Nanoseconds of a read of blocks that were never written: what the array's rate without a bitmap leaves for it.
+const EMPTY: u64 = 11_000;
 
 /// md's RAID 0 over twelve drives, 4 KiB, by per cent of reads.
 pub(crate) fn raid0(wanted: impl Fn(u32) -> bool) -> Vec<Point> {
