@@ -46,8 +46,8 @@ pub use brindle_layout::Size;
 pub use content::array::policy::former::{MISSING, are_meant};
 pub use content::array::policy::readd::{Again, is_out, take_all_again, take_each_again, those_there};
 pub use content::array::{
-    DETACHED, FAILED, Hosted, Nested, ServedArray, not_replaced, removal, share_spares, stop_stack,
-    take_again, take_those_that_return,
+    ArrayDescription, BitmapDescription, DETACHED, DescribedDevice, FAILED, Hosted, Nested, ServedArray,
+    not_replaced, removal, share_spares, stop_stack, take_again, take_those_that_return,
 };
 pub use content::pool::{HostedPool, ServedPool};
 pub use content::{Content, Host, Placed, Seen, all_of, not_for};

@@ -101,6 +101,27 @@ const OF_ALL_KINDS: [(&str, &str); 6] = [
     ("brindle", "src/server/serve/announce.rs"),
 ];
 
+const DESCRIBED: Rule = Rule {
+    name: "kinds of content",
+    bans: &[
+        Ban::Anywhere(&["Assembly"]),
+        Ban::Anywhere(&["AssembledDevice"]),
+        Ban::Anywhere(&["AssemblyError"]),
+        Ban::Anywhere(&["Limitation"]),
+        Ban::Path(&["brindle_md", "assembly", "assemble"]),
+        Ban::Path(&["brindle_md", "open"]),
+    ],
+    way_out: "say it by the array's `ArrayDescription`, by a method of `Assembled`, or by one of `Failure`",
+};
+
+/// Files that may get back to md's assembly: in the host the one that describes it, in the program the one that opens arrays by it, and the
+/// failures, which know md's errors.
+const WITH_ASSEMBLIES: [(&str, &str); 3] = [
+    ("brindle-host", "src/content/array/description.rs"),
+    ("brindle", "src/devices/world/assembled.rs"),
+    ("brindle", "src/base/failure.rs"),
+];
+
 const TYPED: Rule = Rule {
     name: "typed answers",
     bans: &[Ban::Path(&["serde_json", "Value"]), Ban::Path(&["Value"])],
@@ -156,6 +177,10 @@ fn rules_for(member: &Crate, path: &Path) -> Vec<&'static Rule> {
     }
     if OF_ALL_KINDS.iter().any(|(of, file)| name == *of && path == Path::new(file)) {
         rules.push(&NO_KIND);
+    }
+    let has_assemblies = WITH_ASSEMBLIES.iter().any(|(of, file)| name == *of && path == Path::new(file));
+    if ["brindle-host", "brindle"].contains(&name) && !has_assemblies {
+        rules.push(&DESCRIBED);
     }
     let is_asking = ASKING.iter().any(|folder| path.starts_with(folder));
     if name == "brindle" && is_asking && !WITH_JSON.iter().any(|file| path == Path::new(file)) {
@@ -240,6 +265,29 @@ mod tests {
         let source = "use brindle_pool::Pool;";
         assert!(rules("crates/host/src/content/pool/mod.rs", source).is_empty());
         assert!(rules("crates/brindle/src/server/serve/kinds/pool.rs", source).is_empty());
+    }
+
+    #[test]
+    fn md_s_assembly_is_known_where_it_is_described_and_where_it_is_opened() {
+        for source in [
+            "use brindle_md::assembly::{Assembly, Candidate};",
+            "fn f(why: &E) { matches!(why, AssemblyError::Empty); }",
+            "fn f(all: &[Candidate]) { brindle_md::assembly::assemble(all, usual()); }",
+        ] {
+            for path in [
+                "crates/host/src/status/facts.rs",
+                "crates/host/src/content/array/running.rs",
+                "crates/brindle/src/base/report.rs",
+                "crates/brindle/src/devices/world.rs",
+                "crates/brindle/src/server/serve/kinds/md.rs",
+            ] {
+                assert_eq!(rules(path, source), ["kinds of content"], "{path}: {source}");
+            }
+            assert!(rules("crates/host/src/content/array/description.rs", source).is_empty(), "{source}");
+            assert!(rules("crates/brindle/src/devices/world/assembled.rs", source).is_empty(), "{source}");
+        }
+        let source = "fn f(of: &ArrayDescription, by: brindle_md::assembly::Candidate) {}";
+        assert!(rules("crates/brindle/src/base/report.rs", source).is_empty());
     }
 
     #[test]

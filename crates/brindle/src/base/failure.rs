@@ -4,6 +4,9 @@ use std::fmt::Display;
 use std::io;
 use std::process::ExitCode;
 
+use brindle_md::OpenError;
+use brindle_md::assembly::{AssemblyError, ReshapeError};
+
 use crate::base::units::Bytes;
 
 /// Why a command ended without doing its work. Every message names the thing, the cause and, where there is one, the
@@ -73,7 +76,7 @@ pub(crate) enum Failure {
     },
     /// The members do not form an array.
     #[error(transparent)]
-    Assembly(#[from] brindle_md::assembly::AssemblyError),
+    Assembly(#[from] AssemblyError),
     /// The members that are left form no array.
     #[error("{source}; left out: {left_out}")]
     Without {
@@ -118,7 +121,7 @@ pub(crate) enum Failure {
     Update(#[from] brindle_md::update::UpdateError),
     /// The array can't be opened this way.
     #[error(transparent)]
-    OpenArray(#[from] brindle_md::OpenError),
+    OpenArray(#[from] OpenError),
     /// The array did not carry out a request.
     #[error("{doing}: {source}")]
     Volume {
@@ -249,6 +252,41 @@ impl Failure {
     /// The reader of a pipe has closed it: no failure to speak of.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Output { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// The members that are left are too few for their array.
+    pub(crate) fn too_few(&self) -> bool {
+        matches!(self, Self::Assembly(AssemblyError::TooFewMembers { .. } | AssemblyError::NoMember { .. }))
+    }
+
+    /// No device is left that could be a member.
+    pub(crate) fn no_member_left(&self) -> bool {
+        matches!(self, Self::Assembly(AssemblyError::Empty))
+    }
+
+    /// Other members may put it right: a look at one of them alone does not ask for them.
+    pub(crate) fn lacks_others(&self) -> bool {
+        let lacks = matches!(
+            self,
+            Self::Assembly(AssemblyError::DirtyDegraded { .. } | AssemblyError::JournalMissing { .. })
+        );
+        lacks || self.too_few()
+    }
+
+    /// The array is there, and only its use has to be forced.
+    pub(crate) fn only_needs_force(&self) -> bool {
+        match self {
+            Self::Without { source, .. } => source.only_needs_force(),
+            Self::Assembly(
+                AssemblyError::DirtyDegraded { .. }
+                | AssemblyError::Apart { .. }
+                | AssemblyError::JournalMissing { .. }
+                | AssemblyError::Reshape(ReshapeError::InDoubt),
+            )
+            | Self::OpenArray(OpenError::Journal { .. })
+            | Self::Newer { .. } => true,
+            _ => false,
+        }
     }
 
     /// 2 for wrong words, 1 for everything else.

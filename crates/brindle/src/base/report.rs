@@ -3,13 +3,10 @@
 use std::io::Write;
 use std::path::Path;
 
-use brindle_format::md::bitmap::BitmapSuper;
-use brindle_format::md::display_uuid;
-use brindle_host::Volumes;
-use brindle_host::status::{ArrayFacts, DriveStatus, Report, ReportWord, consistency};
+use brindle_array::DeviceUse;
+use brindle_host::status::{DriveStatus, Report, ReportWord};
 pub(crate) use brindle_host::status::{ReshapeFacts, flags, homehost, left_out};
-use brindle_md::assembly::{AssembledDevice, Assembly, DeviceUse};
-use brindle_md::treatment;
+use brindle_host::{ArrayDescription, BitmapDescription, DescribedDevice, Volumes};
 use serde::Serialize;
 
 use crate::base::failure::Failure;
@@ -64,14 +61,9 @@ struct BitmapReport {
 }
 
 impl BitmapReport {
-    fn of(assembly: &Assembly, bitmap: &BitmapSuper) -> Self {
-        Self {
-            file: assembly.bitmap_file.as_ref().map(|file| file.label.clone()),
-            stale: assembly.is_bitmap_file_stale(),
-            chunk: bitmap.chunk,
-            bits: bitmap.bits(),
-            write_behind: bitmap.write_behind,
-        }
+    fn of(described: BitmapDescription) -> Self {
+        let BitmapDescription { file, stale, chunk, bits, write_behind } = described;
+        Self { file, stale, chunk, bits, write_behind }
     }
 
     fn text(&self) -> String {
@@ -86,7 +78,7 @@ impl BitmapReport {
     }
 }
 
-/// An array as its superblocks describe it.
+/// An array as its members describe it.
 #[derive(Debug, Serialize)]
 pub(crate) struct ArrayReport {
     uuid: String,
@@ -161,8 +153,9 @@ pub(crate) struct DeviceReport {
 }
 
 impl ArrayReport {
-    pub(crate) fn of(assembly: &Assembly) -> Self {
-        let facts = ArrayFacts::of(assembly);
+    /// The report of an array that is described so.
+    pub(crate) fn of(described: ArrayDescription) -> Self {
+        let ArrayDescription { facts, component_size, .. } = described;
         Self {
             uuid: facts.uuid,
             name: facts.name,
@@ -174,20 +167,20 @@ impl ArrayReport {
             size: facts.size,
             component_size: facts.component_size,
             raid_devices: facts.raid_devices,
-            state: state_words(assembly),
-            consistency_policy: consistency(assembly),
-            bitmap: assembly.bitmap.as_ref().map(|bitmap| BitmapReport::of(assembly, bitmap)),
-            events: assembly.events,
+            state: described.state,
+            consistency_policy: described.consistency_policy,
+            bitmap: described.bitmap.map(BitmapReport::of),
+            events: described.events,
             created: facts.created,
             updated: facts.updated,
-            resync_offset: resync_offset(assembly),
-            missing: assembly.missing(),
+            resync_offset: described.resync_offset,
+            missing: described.missing,
             reshape: facts.reshape,
             limits: facts.limits,
-            devices: assembly
+            devices: described
                 .devices
-                .iter()
-                .map(|device| DeviceReport::of(device, assembly.component_size))
+                .into_iter()
+                .map(|device| DeviceReport::of(device, component_size))
                 .collect(),
             left_out: None,
             holds: None,
@@ -305,7 +298,7 @@ fn drive_of(label: &str) -> Option<DriveStatus> {
 
 impl DeviceReport {
     /// The report of an array that uses `component` bytes of each member.
-    fn of(device: &AssembledDevice, component: u64) -> Self {
+    fn of(device: DescribedDevice, component: u64) -> Self {
         let (role, state, recovered) = match device.usage {
             DeviceUse::Active { role } => (Some(role), "in-sync", None),
             DeviceUse::Recovering { role, upto } => (Some(role), "recovering", Some(upto)),
@@ -316,22 +309,21 @@ impl DeviceReport {
             DeviceUse::Journal => (None, "journal", None),
             DeviceUse::LeftOut { role, why } => (role, left_out(why), None),
         };
-        let sb = &device.superblock;
         Self {
-            path: device.label.clone(),
             drive: drive_of(&device.label),
-            number: sb.device_number,
+            path: device.label,
+            number: device.number,
             role,
             state,
             recovered,
             recovered_percent: recovered
                 .map(|upto| upto.min(component) as f64 * 100.0 / component.max(1) as f64),
-            events: sb.events,
-            size: device.bytes,
-            data_offset: sb.data_offset,
+            events: device.events,
+            size: device.size,
+            data_offset: device.data_offset,
             super_offset: device.super_offset,
-            uuid: sb.version.is_v1().then(|| display_uuid(sb.device_uuid).to_string()),
-            flags: flags(treatment(sb.flags)),
+            uuid: device.uuid,
+            flags: flags(device.flags),
         }
     }
 
@@ -347,31 +339,6 @@ impl DeviceReport {
         let drive = self.drive.as_ref().map_or_else(String::new, |drive| format!("  {}", drive.text()));
         format!("{role:>6}  {state:<18}  {:>6}  {}{flags}{drive}\n", self.events, self.path)
     }
-}
-
-/// Where redundancy stops being known to be in sync. Forced, the array counts as clean; the state of its members is
-/// another matter.
-fn resync_offset(assembly: &Assembly) -> Option<u64> {
-    assembly.in_doubt().or_else(|| assembly.overruled())
-}
-
-/// mdadm's words.
-fn state_words(assembly: &Assembly) -> Vec<&'static str> {
-    let clean = resync_offset(assembly).is_none();
-    let mut words = vec![if clean { "clean" } else { "active" }];
-    if !assembly.degraded().is_empty() {
-        words.push("degraded");
-    }
-    if !clean {
-        words.push("needs resync");
-    }
-    if assembly.reshaping.is_some() {
-        words.push("reshaping");
-    }
-    if !assembly.writable() {
-        words.push("read-only");
-    }
-    words
 }
 
 /// The facts of the environment of a run, wherever it runs: the program first, the machine last.

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use brindle_host::status::{ArrayStatus, ExportStatus, OtherStatus, PoolFacts, Report};
-use brindle_md::assembly::AssemblyError;
 
 use crate::base::failure::Failure;
 
@@ -37,9 +36,7 @@ impl Health {
     pub(crate) fn of_failure(failure: &Failure) -> Self {
         match failure {
             Failure::Without { source, .. } | Failure::Cut { source, .. } => Self::of_failure(source),
-            Failure::Assembly(AssemblyError::TooFewMembers { .. } | AssemblyError::NoMember { .. }) => {
-                Self(Self::UNUSABLE)
-            }
+            failure if failure.too_few() => Self(Self::UNUSABLE),
             _ => Self::unknown(),
         }
     }

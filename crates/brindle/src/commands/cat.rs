@@ -11,10 +11,10 @@ use std::ops::Range;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
-use brindle_array::Array;
+use brindle_array::{Array, DeviceUse, LeftOut};
+use brindle_host::ArrayDescription;
 use brindle_io::device::{DeviceAccess, Identity};
 use brindle_io::{Io, Pool, Slice, Task};
-use brindle_md::assembly::{Assembly, DeviceUse, LeftOut};
 use brindle_volume::{Volume, VolumeError, read_again};
 
 use crate::base::exit_status::UNREADABLE;
@@ -57,8 +57,9 @@ pub(crate) fn cat(args: &Cat) -> Result<ExitCode, Failure> {
     };
     let running = host.only();
     asked.refuse_other(&running.found)?;
-    warn_of_unused(&running.found.assembly);
-    running.found.set.nested.iter().for_each(|nested| warn_of_unused(&nested.assembly));
+    let described = running.found.description();
+    warn_of_unused(&described);
+    running.found.set.nested.iter().for_each(|nested| warn_of_unused(&nested.description()));
     for limit in running.found.limits() {
         eprintln!("brindle: {limit}");
     }
@@ -70,7 +71,7 @@ pub(crate) fn cat(args: &Cat) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     };
     let members: Vec<Identity> = host.world.known().iter().map(|(identity, _)| identity.of_whole()).collect();
-    let (array, of) = (&running.array, rescue::of(&running.found.assembly, range));
+    let (array, of) = (&running.array, rescue::of(&described, range));
     let (map, overwrite, hopeless) = (args.map.as_deref(), args.overwrite, rescue::HOPELESS);
     save(io, &pool, &Wanted { array, of, hopeless, to, map, overwrite, members: &members })
 }
@@ -130,12 +131,12 @@ fn partition(io: &Io, array: &Array, pool: &Pool, number: u32) -> Result<Range<u
 }
 
 /// Tells on standard error of members that are not read, since they missed writes or have failed.
-fn warn_of_unused(assembly: &Assembly) {
-    for device in &assembly.devices {
+fn warn_of_unused(array: &ArrayDescription) {
+    for device in &array.devices {
         let DeviceUse::LeftOut { why, .. } = device.usage else { continue };
         let why = match why {
             LeftOut::Stale { events } => {
-                format!("it is out of date, at event {events} of {}", assembly.events)
+                format!("it is out of date, at event {events} of {}", array.events)
             }
             LeftOut::Faulty => "the array says that it has failed".to_owned(),
             LeftOut::Replacement => "it is an unfinished replacement".to_owned(),

@@ -128,7 +128,7 @@ fn mode_of_locating(host: &Host) -> Result<SyncMode, Failure> {
 /// Goes over the whole array of a host that has one.
 fn go_over(host: &Host, mode: SyncMode) -> Result<Report, Failure> {
     let running = host.only();
-    let level = running.found.assembly.level();
+    let level = running.found.description().level();
     let total = running.array.sync_len();
     let (verb, doing) = match mode {
         SyncMode::Check => ("checking", "checking the array"),

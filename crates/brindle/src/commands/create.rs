@@ -314,13 +314,13 @@ fn carry_out(
         Failure::output(&set.members[failed.device].label, std::io::Error::other(failed.error))
     })?;
     look_again(world, &mut set.members)?;
-    let mut assembly = world.assemble(&mut set, false)?;
+    let mut assembled = world.assemble(&mut set, false)?;
     let path = file.as_ref().map(|file| file.path.clone());
     if let Some(made) = file {
         let seen = see_bitmap(&made.path)?;
-        seen.become_that_of(&mut assembly, world.take_bitmap(made)?.id)?;
+        seen.become_that_of(&mut assembled, world.take_bitmap(made)?.id)?;
     }
-    let array = world.start(assembly, &set.members)?;
+    let array = world.start(&assembled, &set.members)?;
     if plan.needs_resync {
         let bar = progress::bar("syncing", array.sync_len());
         let synced = world.io.block_on(array.resync(|progress| bar.set_position(progress.position)));
@@ -334,12 +334,12 @@ fn carry_out(
         .block_on(array.stop())
         .map_err(|source| Failure::Volume { doing: "stopping the array", source })?;
     look_again(world, &mut set.members)?;
-    let mut assembly = world.assemble(&mut set, false)?;
+    let mut assembled = world.assemble(&mut set, false)?;
     if let Some(path) = path {
-        see_bitmap(&path)?.become_that_of(&mut assembly, None)?;
+        see_bitmap(&path)?.become_that_of(&mut assembled, None)?;
     }
-    let report = ArrayReport::of(&assembly);
-    let made = Hosted { name: String::new(), array, found: AssembledArray { assembly, set } };
+    let report = ArrayReport::of(assembled.description());
+    let made = Hosted { name: String::new(), array, found: AssembledArray { assembled, set } };
     world.io.block_on(made.stop())?;
     Ok(report)
 }

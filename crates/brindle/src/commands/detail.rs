@@ -6,9 +6,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use brindle_host::opening::Tuning;
-use brindle_md::OpenError;
-use brindle_md::assembly::{Assembly, AssemblyError, ReshapeError};
-
 use brindle_io::device::DeviceAccess;
 
 use crate::base::failure::Failure;
@@ -18,7 +15,7 @@ use crate::client::ask;
 use crate::client::health::Health;
 use crate::devices::pools::{self, Alone, PoolReport};
 use crate::devices::scan;
-use crate::devices::world::{self, Set, Through, World, WorldOptions, warn_of_left_out};
+use crate::devices::world::{self, Assembled, Set, Through, World, WorldOptions, warn_of_left_out};
 use crate::flags::cli::Detail;
 
 pub(crate) fn detail(args: &Detail) -> Result<ExitCode, Failure> {
@@ -94,37 +91,22 @@ fn all(args: &Detail) -> Result<Vec<ArrayReport>, Failure> {
     let is_inside = set.members.iter().any(|named| !members.contains(&PathBuf::from(&named.label)));
     let sets = if is_inside { set.by_array() } else { vec![set] };
     let look = |mut set: Set| {
-        let (report, assembly) = of_set(&mut world, &mut set, bitmaps)?;
-        Ok(report.holding(content::holds(&world, &assembly, &set)))
+        let (report, assembled) = of_set(&mut world, &mut set, bitmaps)?;
+        Ok(report.holding(content::holds(&world, &assembled, &set)))
     };
     sets.into_iter().map(look).collect()
 }
 
-fn of_set(world: &mut World, set: &mut Set, bitmaps: &[PathBuf]) -> Result<(ArrayReport, Assembly), Failure> {
-    let mut assembly = match world.assemble(set, false) {
-        Err(failure) if is_reportable(&failure) => world.assemble(set, true)?,
-        other => other?,
-    };
+fn of_set(
+    world: &mut World,
+    set: &mut Set,
+    bitmaps: &[PathBuf],
+) -> Result<(ArrayReport, Assembled), Failure> {
+    let mut assembled = world.assemble_any(set)?;
     warn_of_left_out([&*set]);
     for path in bitmaps {
-        world.look_at_bitmap(path)?.become_that_of(&mut assembly, None)?;
+        world.look_at_bitmap(path)?.become_that_of(&mut assembled, None)?;
     }
     let left_out = set.left_out.iter().map(|left_out| (left_out.label.clone(), left_out.why.clone()));
-    Ok((ArrayReport::of(&assembly).without(left_out), assembly))
-}
-
-/// The array is there, and only its use has to be forced.
-pub(crate) fn is_reportable(failure: &Failure) -> bool {
-    match failure {
-        Failure::Without { source, .. } => is_reportable(source),
-        Failure::Assembly(
-            AssemblyError::DirtyDegraded { .. }
-            | AssemblyError::Apart { .. }
-            | AssemblyError::JournalMissing { .. }
-            | AssemblyError::Reshape(ReshapeError::InDoubt),
-        )
-        | Failure::OpenArray(OpenError::Journal { .. })
-        | Failure::Newer { .. } => true,
-        _ => false,
-    }
+    Ok((ArrayReport::of(assembled.description()).without(left_out), assembled))
 }

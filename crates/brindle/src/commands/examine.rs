@@ -10,7 +10,7 @@ use brindle_format::md::{DeviceRole, Superblock, display_uuid};
 use brindle_format::signature::Found;
 use brindle_io::device::{DeviceAccess, DeviceErrorKind};
 use brindle_layout::{Geometry, Layout, Level};
-use brindle_md::assembly::{AssemblyError, Candidate};
+use brindle_md::assembly::Candidate;
 use brindle_md::treatment;
 use serde::Serialize;
 
@@ -20,7 +20,7 @@ use crate::base::report::{self, ReshapeFacts};
 use crate::base::units::{Bytes, Moment};
 use crate::devices::pools;
 use crate::devices::scan::scan;
-use crate::devices::world::{place, search};
+use crate::devices::world::{describe, place, search};
 use crate::flags::cli::Examine;
 use bitmap::BitmapReport;
 
@@ -214,17 +214,8 @@ fn problem(candidates: &[Candidate]) -> Option<String> {
     // An unusable device is reported by itself, and the others may do without it.
     let sound: Vec<Candidate> = candidates.iter().filter(|one| !look::is_unfit(one)).cloned().collect();
     let candidates = if sound.is_empty() { candidates } else { &sound };
-    let options = brindle_md::assembly::AssembleOptions::default();
-    let error = brindle_md::assembly::assemble(candidates, options).err()?;
-    // A look at one member does not ask for the others.
-    let lacks_others = matches!(
-        error,
-        AssemblyError::TooFewMembers { .. }
-            | AssemblyError::NoMember { .. }
-            | AssemblyError::DirtyDegraded { .. }
-            | AssemblyError::JournalMissing { .. }
-    );
-    (candidates.len() > 1 || !lacks_others).then(|| error.to_string())
+    let failure = describe(candidates, false).err()?;
+    (candidates.len() > 1 || !failure.lacks_others()).then(|| failure.to_string())
 }
 
 impl MemberReport {

@@ -4,26 +4,27 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use brindle_array::ledger::Limit;
 use brindle_array::{Array, Recovery};
 use brindle_format::md::{display_uuid, split_name};
+use brindle_host::ArrayDescription;
 use brindle_host::opening::Tuning;
 use brindle_host::status::LeftOut;
 use brindle_io::MemberId;
 use brindle_io::device::DeviceAccess;
-use brindle_md::assembly::{Assembly, ForeignArray, Limitation};
+use brindle_md::assembly::ForeignArray;
 
 use crate::base::failure::Failure;
-use crate::base::runtime;
 use crate::devices::unserved::Unserved;
-use crate::devices::world::{self, Named, Nested, SeenBitmap, Set, World, WorldOptions};
+use crate::devices::world::{self, Assembled, Named, Nested, SeenBitmap, Set, World, WorldOptions};
 
 /// An array that was assembled from the named devices, and not opened yet.
 pub(crate) struct AssembledArray {
-    pub(crate) assembly: Assembly,
+    pub(crate) assembled: Assembled,
     pub(crate) set: Set,
 }
 
-/// A running array, with its assembly.
+/// A running array, and how it was found.
 pub(crate) struct Hosted {
     pub(crate) name: String,
     pub(crate) array: Array,
@@ -46,17 +47,25 @@ pub(crate) struct Host {
 
 impl AssembledArray {
     /// Limitations of the array, and of the arrays that are its members.
-    pub(crate) fn limits(&self) -> impl Iterator<Item = &Limitation> {
-        self.set.nested_limits().chain(&self.assembly.limits)
+    pub(crate) fn limits(&self) -> Vec<Limit> {
+        let nested = self.set.nested.iter().flat_map(|nested| nested.description().limits);
+        nested.chain(self.description().limits).collect()
+    }
+
+    /// The reasons why it can't be written to.
+    pub(crate) fn reasons_not_to_write(&self) -> Vec<String> {
+        let limits = self.limits().into_iter();
+        limits.filter(|limit| limit.forbids_writes).map(|limit| limit.text).collect()
+    }
+
+    /// The array as its members describe it.
+    pub(crate) fn description(&self) -> ArrayDescription {
+        self.assembled.description()
     }
 
     /// The array's own name without its host, if that can name sockets and exports; else its UUID.
     pub(crate) fn own_name(&self) -> String {
-        let (_, own) = split_name(&self.assembly.name);
-        if runtime::is_name(own) {
-            return own.to_owned();
-        }
-        self.uuid_name()
+        self.assembled.own_name()
     }
 
     /// A file is that of the array's write-intent bitmap.
@@ -65,8 +74,8 @@ impl AssembledArray {
             let (first, other) = (first.display(), seen.path.display());
             return Err(Failure::Usage(format!("{first} and {other}: an array has one write-intent bitmap")));
         }
-        seen.become_that_of(&mut self.assembly, None)?;
-        if self.assembly.is_bitmap_file_stale() {
+        seen.become_that_of(&mut self.assembled, None)?;
+        if self.description().bitmap.is_some_and(|bitmap| bitmap.stale) {
             eprintln!(
                 "brindle: {} is out of date: the array was changed without it, and all of its bits count as set",
                 seen.path.display()
@@ -77,21 +86,21 @@ impl AssembledArray {
     }
 
     /// Its UUID, as mdadm writes it.
-    fn uuid(&self) -> String {
-        display_uuid(self.assembly.uuid).to_string()
+    pub(crate) fn uuid(&self) -> String {
+        self.assembled.uuid()
     }
 
     /// All devices that were opened for it.
     fn devices(&self) -> Vec<MemberId> {
         let Set { members, nested, unused, .. } = &self.set;
         let inner = nested.iter().chain(unused).flat_map(|nested| &nested.members);
-        let file = self.assembly.bitmap_file.as_ref().and_then(|file| file.id);
+        let file = self.assembled.bitmap_device();
         members.iter().chain(inner).map(|named| named.id).chain(file).collect()
     }
 
     /// The name of an array whose own name another has.
     pub(crate) fn uuid_name(&self) -> String {
-        display_uuid(self.assembly.uuid).to_string().replace(':', "-")
+        self.assembled.uuid_name()
     }
 }
 
@@ -105,7 +114,7 @@ fn called(array: &ForeignArray) -> (String, String) {
 /// Opens the file of an array's write-intent bitmap, if it is to be written to.
 fn open_bitmap(world: &World, found: &mut AssembledArray, access: DeviceAccess) -> Result<(), Failure> {
     if let (DeviceAccess::Write, Some(path), Some(file)) =
-        (access, &found.set.bitmap, &mut found.assembly.bitmap_file)
+        (access, &found.set.bitmap, found.assembled.bitmap_file())
     {
         file.id = Some(world.open_bitmap(path)?);
     }
@@ -121,9 +130,7 @@ fn give_bitmaps(
 ) -> Result<(), Failure> {
     for path in files {
         let seen = look.look_at_bitmap(path)?;
-        let of = |found: &AssembledArray| {
-            found.assembly.devices.first().map(|device| device.superblock.bitmap_uuid())
-        };
+        let of = |found: &AssembledArray| found.assembled.bitmap_uuid();
         let several = found.len() > 1;
         let is_it =
             |found: &&mut AssembledArray| !several || seen.array().is_some() && of(found) == seen.array();
@@ -183,7 +190,7 @@ impl Hosted {
         brindle_host::Hosted {
             name: self.name.clone(),
             array: self.array.clone(),
-            assembly: self.found.assembly.clone(),
+            description: self.found.description(),
             nested: nested.iter().map(Nested::given).collect(),
             spare_group: None,
             left_out: left_out
@@ -220,8 +227,8 @@ impl Host {
         world::check_budget(opening.tuning.memory)?;
         let mut world = World::new(opening)?;
         let mut set = open(&mut world, names)?;
-        let assembly = world.assemble(&mut set, opening.force)?;
-        let mut found = AssembledArray { assembly, set };
+        let assembled = world.assemble(&mut set, opening.force)?;
+        let mut found = AssembledArray { assembled, set };
         give_bitmaps(&world, std::slice::from_mut(&mut found), bitmaps, &Unserved::ends())?;
         let host = Self { arrays: RefCell::default(), world };
         host.start(found.own_name(), found)?;
@@ -253,18 +260,18 @@ impl Host {
                 },
                 _ => failure,
             });
-            let assembly = match assembled {
-                Ok(assembly) => assembly,
+            let assembled = match assembled {
+                Ok(assembled) => assembled,
                 Err(failure) => {
                     unserved.leave(&called.0, &called.1, failure)?;
                     continue;
                 }
             };
-            if several && assembly.missing().is_empty() {
+            if several && assembled.is_complete() {
                 // Whatever else could not be read is not a member of this one.
-                set.left_out.retain(|left_out| left_out.is_of(assembly.uuid));
+                set.left_out.retain(|left_out| assembled.may_have(left_out));
             }
-            found.push(AssembledArray { assembly, set });
+            found.push(AssembledArray { assembled, set });
         }
         give_bitmaps(look, &mut found, bitmaps, unserved)?;
         Ok(found)
@@ -282,11 +289,11 @@ impl Host {
         let arrays: u64 = wanted.iter().map(|wanted| 1 + wanted.found.set.nested.len() as u64).sum();
         world.share_memory(arrays.max(expected as u64).max(1));
         let mut claimed = Vec::with_capacity(wanted.len());
-        for Wanted { name, found: AssembledArray { assembly, set }, access } in wanted {
-            let uuid = display_uuid(assembly.uuid).to_string();
+        for Wanted { name, found: AssembledArray { assembled, set }, access } in wanted {
+            let uuid = assembled.uuid();
             let before = world.devices();
             match world.claim(set, look, access) {
-                Ok(set) => claimed.push((name, AssembledArray { assembly, set }, access)),
+                Ok(set) => claimed.push((name, AssembledArray { assembled, set }, access)),
                 Err(failure) => {
                     world.let_go_of_all_but(&before);
                     unserved.leave(&name, &uuid, failure)?;
@@ -340,8 +347,7 @@ impl Host {
         let Some(only) = found.pop().filter(|_| found.is_empty()) else {
             return Err(Failure::Usage("these are members of several arrays: name those of one".to_owned()));
         };
-        let reasons: Vec<String> =
-            only.limits().filter(|limit| limit.forbids_writes()).map(ToString::to_string).collect();
+        let reasons = only.reasons_not_to_write();
         if !reasons.is_empty() {
             return Err(Failure::Refused(format!("the array can't be written to: {}", reasons.join("; "))));
         }
@@ -365,7 +371,7 @@ impl Host {
     }
 
     fn start(&self, name: String, found: AssembledArray) -> Result<(), Failure> {
-        let array = self.world.start(found.assembly.clone(), &found.set.members)?;
+        let array = self.world.start(&found.assembled, &found.set.members)?;
         self.arrays.borrow_mut().push(Rc::new(Hosted { name, array, found }));
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use brindle_format::md::{DeviceRole, Superblock, display_uuid, split_name};
 use brindle_io::device::DeviceAccess;
-use brindle_md::assembly::{AssembleOptions, Assembly, Candidate, assemble};
+use brindle_md::assembly::Candidate;
 
 use crate::base::deadline::within;
 use crate::base::path::real;
@@ -139,12 +139,15 @@ fn array(candidates: &[Candidate]) -> Option<Findable> {
     let is_twin = twins.is_some();
     let assembled = match twins {
         Some(why) => Err(why),
-        None => assemble(candidates, AssembleOptions::default()).map_err(|error| error.to_string()),
+        None => world::describe(candidates, false).map_err(|failure| failure.to_string()),
     };
-    let forced = || assemble(candidates, AssembleOptions { force: true }).ok();
+    let forced = || world::describe(candidates, true).ok();
     let forced = if is_twin || assembled.is_ok() { None } else { forced() };
     let risks = forced.map(|forced| forced.limits.iter().map(ToString::to_string).collect());
-    let missing = assembled.as_ref().map_or_else(|_| absent(newest, candidates), empty);
+    let missing = match &assembled {
+        Ok(described) => described.missing.clone(),
+        Err(_) => absent(newest, candidates),
+    };
     let filled = |role: &u16| newest.roles.contains(&DeviceRole::Active(*role));
     let newly = missing.iter().filter(|role| filled(role)).map(ToString::to_string).collect();
     let level = brindle_layout::Level::from_md(newest.level).ok().map(|level| level.name());
@@ -163,11 +166,6 @@ fn array(candidates: &[Candidate]) -> Option<Findable> {
         risks,
         uuid,
     })
-}
-
-/// Roles that no device fills.
-fn empty(assembly: &Assembly) -> Vec<u16> {
-    (0..).zip(&assembly.roles).filter_map(|(role, device)| device.is_none().then_some(role)).collect()
 }
 
 /// The line for devices that form no array.

@@ -1,6 +1,7 @@
 //! The real world: one ring on this thread, the devices named on the command line, and how arrays are put together of
 //! them. Who owns what comes of it is `host`.
 
+mod assembled;
 mod assumed;
 pub(crate) mod attach;
 mod bitmap;
@@ -21,18 +22,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use brindle_array::{Array, OpenConfig, ReadPolicy, Recovery};
+use brindle_array::{OpenConfig, ReadPolicy, Recovery};
 use brindle_host::opening::Tuning;
 use brindle_io::device::{DeviceAccess, Identity};
 use brindle_io::emulated::Emulated;
 use brindle_io::uring::Uring;
 use brindle_io::{Io, MemberId, PAGE, Pool, Watch};
-use brindle_md::assembly::{AssembleOptions, Assembly, Candidate, DeviceUse, Limitation, assemble};
+use brindle_md::assembly::Candidate;
 
 use crate::base::failure::Failure;
 use crate::base::locks::Locks;
 use crate::base::units::Bytes;
 use crate::base::{reactor, stuck};
+pub(crate) use assembled::{Assembled, describe, describe_any};
 pub(crate) use assumed::assume;
 pub(crate) use bitmap::{MadeBitmap, Make, SeenBitmap, see_bitmap};
 pub(crate) use emulate::file_of;
@@ -133,52 +135,6 @@ impl World {
             arrays: 1,
             ended: Cell::new(false),
         })
-    }
-
-    /// The array that the members of a set form, with the findings in its journal. Arrays among them that are no part
-    /// of it are put aside.
-    pub(crate) fn assemble(&self, set: &mut Set, force: bool) -> Result<Assembly, Failure> {
-        let formed = self.form(&set.members, &set.left_out, force);
-        let mut assembly = formed.map_err(|failure| set.way_to_cut(set.blame_left_out(failure)))?;
-        if assumed::given().is_some() {
-            assembly.limits.push(Limitation::Assumed);
-        }
-        for device in &assembly.devices {
-            if let DeviceUse::LeftOut { why, .. } = device.usage
-                && let Some(at) = set.nested.iter().position(|nested| nested.label == device.label)
-            {
-                // Nothing may be written to it, not even what its own redundancy lacks.
-                set.unused.push(set.nested.remove(at));
-                set.left_out.push(LeftOut::of(&device.label, why, assembly.uuid));
-            }
-        }
-        Ok(assembly)
-    }
-
-    fn form(&self, members: &[Named], left_out: &[LeftOut], force: bool) -> Result<Assembly, Failure> {
-        let candidates: Vec<Candidate> = members.iter().map(|member| member.candidate.clone()).collect();
-        let mut assembly = assemble(&candidates, AssembleOptions { force })?;
-        if !force {
-            members::refuse_older(left_out, &assembly)?;
-        }
-        self.io.block_on(assembly.look_into_logs(&self.io, &ids(members)))?;
-        self.io.block_on(assembly.look_into_bitmap(&self.io, &ids(members)));
-        Ok(assembly)
-    }
-
-    /// Opens the array that was assembled from `members`.
-    pub(crate) fn start(&self, assembly: Assembly, members: &[Named]) -> Result<Array, Failure> {
-        Ok(self.io.block_on(brindle_md::open(&self.io, assembly, &ids(members), self.config()))?)
-    }
-
-    /// As [`World::start`], in a task, beside arrays that run.
-    pub(crate) async fn begin(
-        &self,
-        assembly: Assembly,
-        members: &[MemberId],
-        access: DeviceAccess,
-    ) -> Result<Array, Failure> {
-        Ok(brindle_md::open(&self.io, assembly, members, self.config_for(access)).await?)
     }
 
     /// The access with which arrays are started from now on.

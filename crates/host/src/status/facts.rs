@@ -1,9 +1,8 @@
-//! Fields of an array from its superblocks that stay the same while it runs.
+//! Fields of an array that stay the same while it runs.
 
-use brindle_array::Flags;
-use brindle_format::md::{Features, Superblock, display_uuid, split_name};
+use brindle_array::{Flags, LeftOut};
+use brindle_format::md::{Superblock, split_name};
 use brindle_layout::{Layout, Level};
-use brindle_md::assembly::{Assembly, LeftOut};
 use serde::{Deserialize, Serialize};
 
 use super::ReportWord;
@@ -60,31 +59,6 @@ pub struct ReshapeFacts {
     pub to_devices: u32,
 }
 
-impl ArrayFacts {
-    /// The facts that superblocks say.
-    pub fn of(assembly: &Assembly) -> Self {
-        let geometry = &assembly.geometry;
-        let level = geometry.level();
-        let newest = newest(assembly);
-        Self {
-            uuid: display_uuid(assembly.uuid).to_string(),
-            name: assembly.name.clone(),
-            homehost: homehost(&assembly.name),
-            metadata: assembly.version.to_string(),
-            level: level.name().into(),
-            layout: (geometry.layout() != Layout::None).then(|| geometry.layout().name()),
-            chunk: (!matches!(level, Level::Linear | Level::Raid1)).then(|| geometry.chunk()),
-            size: assembly.size(),
-            component_size: level.is_redundant().then_some(assembly.component_size),
-            raid_devices: assembly.roles.len(),
-            created: newest.map_or(0, |superblock| superblock.created.seconds),
-            updated: newest.map_or(0, |superblock| superblock.updated.seconds),
-            reshape: newest.and_then(ReshapeFacts::of),
-            limits: assembly.limits.iter().map(ToString::to_string).collect(),
-        }
-    }
-}
-
 impl ReshapeFacts {
     /// The reshape of a superblock; `None` if there is none.
     pub fn of(sb: &Superblock) -> Option<Self> {
@@ -104,30 +78,9 @@ impl ReshapeFacts {
     }
 }
 
-/// The superblock with the highest event count.
-fn newest(assembly: &Assembly) -> Option<&Superblock> {
-    let newest = assembly.devices.iter().max_by_key(|device| device.superblock.events);
-    newest.map(|device| &device.superblock)
-}
-
 /// The host that an array's name says it belongs to.
 pub fn homehost(name: &str) -> Option<String> {
     split_name(name).0.map(str::to_owned)
-}
-
-/// The kernel's word for how redundancy is kept true over a crash.
-pub fn consistency(assembly: &Assembly) -> &'static str {
-    if assembly.bitmap_file.is_some() {
-        return "bitmap";
-    }
-    let Some(sb) = newest(assembly) else { return "unknown" };
-    match sb.features {
-        _ if !assembly.geometry.level().is_redundant() => "none",
-        features if features.contains(Features::JOURNAL) => "journal",
-        features if features.intersects(Features(Features::PPL.0 | Features::MULTIPLE_PPLS.0)) => "ppl",
-        _ if sb.bitmap_offset.is_some() => "bitmap",
-        _ => "resync",
-    }
 }
 
 /// The names of a device's flags.

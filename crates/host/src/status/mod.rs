@@ -26,7 +26,7 @@ pub use devices::{BadBlocks, BadPlaces, DeviceStatus, FailureStatus, IoStatus};
 pub use doors::{DoorStatus, ExportDoors, PoolDoors, TargetStatus};
 pub use drive::DriveStatus;
 pub use events::EventStatus;
-pub use facts::{ArrayFacts, ReshapeFacts, consistency, flags, homehost, left_out};
+pub use facts::{ArrayFacts, ReshapeFacts, flags, homehost, left_out};
 pub use findings::{Bad, Bounds, Findings, FoundPlace, Outcome, mode_of_locating};
 pub use other::OtherStatus;
 pub use pools::{DamagedStatus, PoolDevice, PoolFacts, VolumeFacts, WrittenStatus};

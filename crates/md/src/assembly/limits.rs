@@ -1,5 +1,6 @@
 //! Reasons why this release does not write to an array.
 
+use brindle_array::ledger::Limit;
 use brindle_format::md::bitmap::{BitmapError, BitmapVersion};
 use brindle_format::md::ppl::PplError;
 use brindle_format::md::{DeviceRole, Features, Uuid};
@@ -277,6 +278,13 @@ impl Limitation {
             Self::DirtyDegraded { from, .. } => Some(*from),
             _ => None,
         }
+    }
+}
+
+/// The limitation in the engine's form.
+impl From<&Limitation> for Limit {
+    fn from(of: &Limitation) -> Self {
+        Self { text: of.to_string(), forbids_writes: of.forbids_writes() }
     }
 }
 

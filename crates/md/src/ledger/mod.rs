@@ -534,7 +534,7 @@ impl Ledger for Superblocks {
             component_size: identity.component_size,
             events: self.events.get(),
             forced_offset: self.forced_offset(),
-            limits: identity.limits.iter().map(limit).collect(),
+            limits: identity.limits.iter().map(Limit::from).collect(),
             devices: self.devices.borrow().iter().map(DeviceRecord::known).collect(),
         }
     }
@@ -569,11 +569,6 @@ fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>, bitmap: bool
         super_offset: device.super_offset,
         buf: if alive { pool.and_then(|pool| pool.try_alloc(SUPERBLOCK_BYTES)) } else { None },
     }
-}
-
-/// The limitation in the engine's form.
-fn limit(of: &Limitation) -> Limit {
-    Limit { text: of.to_string(), forbids_writes: of.forbids_writes() }
 }
 
 /// The highest count of a device that is here but out of use, where that could be taken for one in sync. It is the

@@ -18,8 +18,8 @@ use brindle_array::{Access, Array, OpenConfig, Recovery, RoleState};
 use brindle_export::nbd;
 use brindle_format::md::Uuid;
 use brindle_host::{
-    Content, Host, HostError, Hosted, Listener, News, Placed, ServedArray, Service, all_of, share_spares,
-    take_again, take_those_that_return,
+    ArrayDescription, Content, Host, HostError, Hosted, Listener, News, Placed, ServedArray, Service, all_of,
+    share_spares, take_again, take_those_that_return,
 };
 use brindle_io::sim::{Model, Sim};
 use brindle_io::{Duration, Instant, MemberId, Pool};
@@ -302,7 +302,7 @@ impl Hosts {
         let hosted = Hosted {
             name: kept.name.to_owned(),
             array,
-            assembly,
+            description: ArrayDescription::of(&assembly),
             nested: Vec::new(),
             spare_group: Some("all".to_owned()),
             left_out: Vec::new(),

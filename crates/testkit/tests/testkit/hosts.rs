@@ -9,8 +9,8 @@ use brindle_array::{OpenConfig, Recovery};
 use brindle_export::nbd;
 use brindle_format::md::Uuid;
 use brindle_host::{
-    Coming, Content, Devices, Found, Host, Hosted, Listener, Made, NewBitmapFile, Newcomer, News, Pending,
-    Placed, Refused, Search, ServedArray, Service, Source, Terms,
+    ArrayDescription, Coming, Content, Devices, Found, Host, Hosted, Listener, Made, NewBitmapFile, Newcomer,
+    News, Pending, Placed, Refused, Search, ServedArray, Service, Source, Terms,
 };
 use brindle_io::device::Identity;
 use brindle_io::{Duration, MemberId};
@@ -125,7 +125,7 @@ fn a_host_runs_on_members_in_memory() {
     let hosted = Hosted {
         name: "a".to_owned(),
         array: array.clone(),
-        assembly,
+        description: ArrayDescription::of(&assembly),
         nested: Vec::new(),
         spare_group: None,
         left_out: Vec::new(),

@@ -9,8 +9,8 @@ use brindle_host::control::Ask;
 use brindle_host::metrics::{Families, Moment};
 use brindle_host::status::{ExportStatus, PoolStatus, Report};
 use brindle_host::{
-    Any, Content, Door, DoorClient, Doors, ExportUse, HostError, Hosted, HostedPool, Listener, NbdDoor,
-    Offered, Pending, Placed, ServedArray, ServedPool, Service,
+    Any, ArrayDescription, Content, Door, DoorClient, Doors, ExportUse, HostError, Hosted, HostedPool,
+    Listener, NbdDoor, Offered, Pending, Placed, ServedArray, ServedPool, Service,
 };
 use brindle_io::{Duration, Pool};
 use brindle_layout::Level;
@@ -104,7 +104,7 @@ impl Trials {
         let hosted = Hosted {
             name: "a".to_owned(),
             array: world.try_open(assembly.clone(), patient()).expect("an array"),
-            assembly,
+            description: ArrayDescription::of(&assembly),
             nested: Vec::new(),
             spare_group: None,
             left_out: Vec::new(),

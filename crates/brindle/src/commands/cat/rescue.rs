@@ -7,10 +7,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use brindle_format::md::display_uuid;
+use brindle_host::{ArrayDescription, DescribedDevice};
 use brindle_io::device::Identity;
 use brindle_io::{Io, Pool};
-use brindle_md::assembly::Assembly;
 use brindle_volume::{Volume, VolumeError};
 use indicatif::ProgressBar;
 
@@ -99,17 +98,14 @@ fn beside(to: &Path) -> PathBuf {
 }
 
 /// Array and members that a map is of.
-pub(super) fn of(assembly: &Assembly, range: Range<u64>) -> Of {
-    let member = |superblock: &brindle_format::md::Superblock| match superblock.version.is_v1() {
-        true => display_uuid(superblock.device_uuid).to_string(),
-        false => format!("number {}", superblock.device_number),
+pub(super) fn of(array: &ArrayDescription, range: Range<u64>) -> Of {
+    let member = |device: &DescribedDevice| match &device.uuid {
+        Some(uuid) => uuid.clone(),
+        None => format!("number {}", device.number),
     };
-    let members: BTreeMap<String, u64> = assembly
-        .devices
-        .iter()
-        .map(|device| (member(&device.superblock), device.superblock.events))
-        .collect();
-    Of { array: display_uuid(assembly.uuid).to_string(), events: assembly.events, range, members }
+    let members: BTreeMap<String, u64> =
+        array.devices.iter().map(|device| (member(device), device.events)).collect();
+    Of { array: array.facts.uuid.clone(), events: array.events, range, members }
 }
 
 /// The map that an earlier copy has kept; refused if it is of something else.

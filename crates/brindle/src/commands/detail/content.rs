@@ -2,7 +2,6 @@
 
 use brindle_array::Array;
 use brindle_format::signature::{Found, Signature};
-use brindle_md::assembly::Assembly;
 use brindle_volume::{Volume, read_again};
 
 use crate::base::failure::Failure;
@@ -10,14 +9,14 @@ use crate::base::look::{self, Patient};
 use crate::base::report::ContentReport;
 use crate::base::text;
 use crate::base::units::Bytes;
-use crate::devices::world::{Set, World, place};
+use crate::devices::world::{Assembled, Set, World, place};
 
 /// Bytes that are read at a time.
 const PIECE: usize = 16 << 10;
 
 /// Looks at an array without changing anything; `None` if it can't be read.
-pub(super) fn holds(world: &World, assembly: &Assembly, set: &Set) -> Option<Vec<ContentReport>> {
-    let array = world.start(assembly.clone(), &set.members).ok()?;
+pub(super) fn holds(world: &World, assembled: &Assembled, set: &Set) -> Option<Vec<ContentReport>> {
+    let array = world.start(assembled, &set.members).ok()?;
     let size = array.limits().size;
     let mut patient = Patient::new(|offset, len| read(world, &array, offset, len));
     let looked = look::look(size, |offset, len| Ok(patient.read(offset, len))).ok()?;

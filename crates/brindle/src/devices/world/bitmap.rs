@@ -10,12 +10,10 @@ use brindle_format::md::Uuid;
 use brindle_format::md::bitmap::{BITMAP_SUPER_BYTES, BitmapSuper};
 use brindle_io::device::{DeviceAccess, Identity, OpenDevice};
 use brindle_io::{MemberId, PAGE};
-use brindle_md::OpenError;
-use brindle_md::assembly::Assembly;
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 
-use super::World;
+use super::{Assembled, World};
 use crate::base::failure::Failure;
 
 /// The folder in which the kernel lists block devices by their numbers.
@@ -35,16 +33,14 @@ impl SeenBitmap {
         BitmapSuper::parse(&self.head).ok().map(|head| head.uuid)
     }
 
-    /// Holds the file against the array of an assembly, whose bitmap it becomes.
+    /// Holds the file against an array, whose bitmap it becomes.
     pub(crate) fn become_that_of(
         &self,
-        assembly: &mut Assembly,
+        assembled: &mut Assembled,
         id: Option<MemberId>,
     ) -> Result<(), Failure> {
-        let label = self.path.display().to_string();
-        let file = BitmapFile { label: label.clone(), id };
-        let accepted = assembly.accept_bitmap(file, &self.head, self.len);
-        accepted.map_err(|why| OpenError::Bitmap { label, why }.into())
+        let file = BitmapFile { label: self.path.display().to_string(), id };
+        assembled.accept_bitmap(file, &self.head, self.len)
     }
 }
 

@@ -39,7 +39,7 @@ impl World {
             members.push(Named { id, ..named });
         }
         self.options.access = access;
-        let array = self.start(found.assembly.clone(), &members)?;
+        let array = self.start(&found.assembled, &members)?;
         Ok(Nested { array, members, ..found })
     }
 

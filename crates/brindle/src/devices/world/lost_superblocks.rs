@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 
 use brindle_format::md::{Superblock, Version};
 use brindle_layout::{Layout, Level};
-use brindle_md::assembly::AssemblyError;
 
 use super::members::{LeftOut, Set};
 use crate::base::failure::Failure;
@@ -14,8 +13,7 @@ use crate::base::text::shell;
 impl Set {
     /// Says how a member is read that was cut before its superblock, where the others can't do without it.
     pub(super) fn way_to_cut(&self, failure: Failure) -> Failure {
-        let is_short = matches!(&failure, Failure::Without { source, .. }
-            if matches!(**source, Failure::Assembly(AssemblyError::TooFewMembers { .. } | AssemblyError::NoMember { .. })));
+        let is_short = matches!(&failure, Failure::Without { source, .. } if source.too_few());
         match self.cut_off().filter(|_| is_short) {
             Some(way) => Failure::Cut { source: Box::new(failure), way },
             None => failure,

@@ -6,15 +6,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use brindle_array::Array;
+use brindle_array::{Array, LeftOut as Why};
 use brindle_format::md::Uuid;
+use brindle_host::ArrayDescription;
 use brindle_io::device::{DeviceAccess, DeviceError, DeviceErrorKind, Identity, OpenDevice};
 use brindle_io::{MemberId, MemberInfo};
-use brindle_md::assembly::{
-    Assembly, AssemblyError, Candidate, Claim, ForeignArray, LeftOut as Why, Limitation,
-};
+use brindle_md::assembly::{Candidate, Claim, ForeignArray};
 use brindle_volume::nest;
 
+use super::assembled::Assembled;
 use super::joined::parts;
 use super::{Opened, World, assumed, emulate, place};
 use crate::base::deadline::within;
@@ -56,15 +56,20 @@ pub(crate) struct Nested {
     /// The name that was given: `a+b+c`.
     pub(crate) label: String,
     pub(crate) array: Array,
-    pub(crate) assembly: Assembly,
+    pub(super) assembled: Assembled,
     pub(crate) members: Vec<Named>,
 }
 
 impl Nested {
     /// The nested array for the host that serves the array above it.
     pub(crate) fn given(&self) -> brindle_host::Nested {
-        let (label, array, assembly) = (self.label.clone(), self.array.clone(), self.assembly.clone());
-        brindle_host::Nested { label, array, assembly }
+        let (label, array) = (self.label.clone(), self.array.clone());
+        brindle_host::Nested { label, array, description: self.description() }
+    }
+
+    /// The nested array as its members describe it.
+    pub(crate) fn description(&self) -> ArrayDescription {
+        self.assembled.description()
     }
 }
 
@@ -141,11 +146,6 @@ impl fmt::Display for LeftOut {
 }
 
 impl Set {
-    /// The limitations of arrays that are members.
-    pub(crate) fn nested_limits(&self) -> impl Iterator<Item = &Limitation> {
-        self.nested.iter().flat_map(|nested| &nested.assembly.limits)
-    }
-
     /// The members of each array that there are superblocks of, in the order in which the first of each was named.
     /// Devices without a UUID go with the first array. A device that was left out and does not say
     /// to which array it belongs may be missing from any.
@@ -230,9 +230,8 @@ impl Set {
         let whys: Vec<&str> = self.left_out.iter().map(|left_out| left_out.why.as_str()).collect();
         let left_out = whys.join("; ");
         match failure {
-            // No member is left.
-            Failure::Assembly(AssemblyError::Empty) => Failure::Refused(format!("{left_out}; {GOOD_COPY}")),
-            Failure::Assembly(AssemblyError::TooFewMembers { .. } | AssemblyError::NoMember { .. }) => {
+            failure if failure.no_member_left() => Failure::Refused(format!("{left_out}; {GOOD_COPY}")),
+            failure if failure.too_few() => {
                 Failure::Without { source: Box::new(failure), left_out: format!("{left_out}; {GOOD_COPY}") }
             }
             // This message names the devices that were left out already.
@@ -251,18 +250,6 @@ pub(crate) fn warn_of_left_out<'a>(sets: impl IntoIterator<Item = &'a Set>) {
             eprintln!("brindle: {left_out}");
         }
     }
-}
-
-/// Refuses to go on without a device whose damaged superblock claims to be newer than all that `assembly` has. The
-/// others may lack the last writes.
-pub(super) fn refuse_older(left_out: &[LeftOut], assembly: &Assembly) -> Result<(), Failure> {
-    let newer = |claim: Claim| {
-        // One change apart is what a crash leaves.
-        claim.array == assembly.uuid && claim.events > assembly.events.saturating_add(1)
-    };
-    let newest = left_out.iter().find_map(|left_out| Some((left_out, left_out.claim.filter(|c| newer(*c))?)));
-    let Some((left_out, claim)) = newest else { return Ok(()) };
-    Err(Failure::Newer { why: left_out.why.clone(), says: claim.events, others: assembly.events })
 }
 
 impl World {
@@ -442,12 +429,12 @@ impl World {
     }
 
     fn serve_array(&mut self, set: &mut Set, label: &str, members: Vec<Named>) -> Result<Named, Failure> {
-        let assembly = self.form(&members, &set.left_out, self.options.force)?;
-        let array = self.start(assembly.clone(), &members)?;
+        let assembled = self.form(&members, &set.left_out, self.options.force)?;
+        let array = self.start(&assembled, &members)?;
         let id = nest::serve(&self.io, array.clone(), NESTED_SLOTS);
         let candidate = self.look(id, label)?;
         refuse_damaged(&candidate)?;
-        set.nested.push(Nested { label: label.to_owned(), array, assembly, members });
+        set.nested.push(Nested { label: label.to_owned(), array, assembled, members });
         Ok(Named { info: candidate.member, label: label.to_owned(), id, candidate, is_zero: false })
     }
 }

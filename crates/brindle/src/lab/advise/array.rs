@@ -2,55 +2,52 @@
 
 use std::path::PathBuf;
 
+use brindle_array::DeviceUse;
 use brindle_format::alignment::{HEAD, Partition, partitions, striping};
-use brindle_format::md::bitmap::{BITMAP_SUPER_BYTES, BitmapSuper};
-use brindle_format::md::display_uuid;
+use brindle_format::md::bitmap::BitmapSuper;
 use brindle_format::signature::{self, Sample};
+use brindle_host::ArrayDescription;
 use brindle_layout::Layout;
-use brindle_md::assembly::{Assembly, DeviceUse};
 use brindle_planner::advice::{ArrayContent, Bitmap, Facts, MemberPath};
 use brindle_volume::{Volume, read_again};
 
 use crate::base::failure::Failure;
-use crate::devices::world::{Set, World, WorldOptions, warn_of_left_out};
+use crate::devices::world::{World, WorldOptions, warn_of_left_out};
 
 pub(super) fn look(members: &[PathBuf]) -> Result<Facts, Failure> {
     let mut world = World::new(WorldOptions::LOOK)?;
     let mut set = world.open_all(members)?;
-    let assembly = world.assemble(&mut set, true)?;
+    let assembled = world.assemble(&mut set, true)?;
     warn_of_left_out([&set]);
-    let bitmap = bitmap(&world, &set, &assembly);
-    let mut facts = facts(&assembly, bitmap);
+    let bitmap = bitmap(world.bitmap_beside(&assembled, &set));
+    let mut facts = facts(&assembled.description(), bitmap);
     facts.content = world
-        .start(assembly, &set.members)
+        .start(&assembled, &set.members)
         .and_then(|array| content(&world, &array))
         .map_err(|failure| failure.to_string());
     Ok(facts)
 }
 
-fn facts(assembly: &Assembly, bitmap: Bitmap) -> Facts {
-    let geometry = &assembly.geometry;
-    let (level, layout, count) = (geometry.level(), geometry.layout(), assembly.roles.len());
-    let used = assembly
+fn facts(array: &ArrayDescription, bitmap: Bitmap) -> Facts {
+    let geometry = &array.geometry;
+    let (level, layout) = (geometry.level(), geometry.layout());
+    let used = array
         .devices
         .iter()
         .filter(|device| matches!(device.usage, DeviceUse::Active { .. } | DeviceUse::Recovering { .. }));
     Facts {
-        uuid: display_uuid(assembly.uuid).to_string(),
+        uuid: array.facts.uuid.clone(),
         level,
         layout: (layout != Layout::None).then(|| layout.name()),
         chunk: geometry.chunk(),
-        raid_devices: count,
+        raid_devices: array.facts.raid_devices,
         row: geometry.row_bytes(),
-        size: assembly.size(),
-        component: assembly.component_size,
-        missing: assembly.missing().len(),
-        in_doubt: assembly.in_doubt().is_some(),
+        size: array.facts.size,
+        component: array.component_size,
+        missing: array.missing.len(),
+        in_doubt: array.in_doubt.is_some(),
         members: used
-            .map(|device| MemberPath {
-                path: device.label.clone(),
-                data_offset: device.superblock.data_offset,
-            })
+            .map(|device| MemberPath { path: device.label.clone(), data_offset: device.data_offset })
             .collect(),
         bitmap,
         content: Err("it was not read".to_owned()),
@@ -60,25 +57,12 @@ fn facts(assembly: &Assembly, bitmap: Bitmap) -> Facts {
     }
 }
 
-/// The bitmap of the freshest member that can be read.
-fn bitmap(world: &World, set: &Set, assembly: &Assembly) -> Bitmap {
-    let freshest = assembly.devices.iter().max_by_key(|device| device.superblock.events);
-    let Some((device, offset)) = freshest.and_then(|device| Some((device, device.superblock.bitmap_offset?)))
-    else {
-        return Bitmap::None;
-    };
-    let Some(named) = set.members.iter().find(|named| named.label == device.label) else {
-        return Bitmap::None;
-    };
-    let read = device
-        .super_offset
-        .checked_add_signed(offset)
-        .ok_or_else(|| "it would lie before the device".to_owned())
-        .and_then(|at| world.read_at(named, at, BITMAP_SUPER_BYTES).map_err(|why| why.to_string()))
-        .and_then(|bytes| BitmapSuper::parse(&bytes).map_err(|why| why.to_string()));
+/// The bitmap of the freshest member, if that can be read.
+fn bitmap(read: Option<Result<BitmapSuper, String>>) -> Bitmap {
     match read {
-        Ok(bitmap) => Bitmap::Chunk(bitmap.chunk),
-        Err(why) => Bitmap::Unreadable(why),
+        None => Bitmap::None,
+        Some(Ok(bitmap)) => Bitmap::Chunk(bitmap.chunk),
+        Some(Err(why)) => Bitmap::Unreadable(why),
     }
 }
 

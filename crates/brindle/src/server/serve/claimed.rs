@@ -3,7 +3,6 @@
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
-use brindle_format::md::display_uuid;
 use brindle_io::uring::{self, ListenError, SocketFile};
 
 use super::copied_members;
@@ -147,7 +146,7 @@ fn succeed(
     let Meant { configured, unserved } = &known.meant;
     let pools = pool::try_open(&known.task.job.opening, &host.world, pools, unserved)?;
     let arrays = host.arrays();
-    let arrays = arrays.iter().map(|hosted| display_uuid(hosted.found.assembly.uuid).to_string());
+    let arrays = arrays.iter().map(|hosted| hosted.found.uuid());
     let taken: Vec<String> = arrays.chain(pools.iter().map(|members| pool::called(members).1)).collect();
     let is_taken = |uuid: &str| taken.iter().any(|own| own == uuid);
     predecessor.leaves_nothing(is_taken, (configured, unserved))?;

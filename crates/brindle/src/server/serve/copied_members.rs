@@ -4,7 +4,6 @@
 
 use std::path::Path;
 
-use brindle_format::md::display_uuid;
 use brindle_host::Volumes;
 use brindle_host::status::Report;
 use brindle_volume::Volume;
@@ -22,7 +21,7 @@ pub(super) fn refuse(folder: &Path, host: &Host, unserved: &Unserved) -> Result<
     let arrays = host.arrays();
     for hosted in &arrays {
         if let Err(failure) = refuse_one(&others, hosted, arrays.len() > 1) {
-            unserved.leave(&hosted.name, &display_uuid(hosted.found.assembly.uuid).to_string(), failure)?;
+            unserved.leave(&hosted.name, &hosted.found.uuid(), failure)?;
             host.let_go(hosted)?;
         }
     }
@@ -54,7 +53,7 @@ fn refuse_one(
 }
 
 fn refuse_copy(server: &str, report: &Report, hosted: &Hosted) -> Result<(), Failure> {
-    let uuid = display_uuid(hosted.found.assembly.uuid).to_string();
+    let uuid = hosted.found.uuid();
     let writes = !hosted.array.limits().read_only;
     let Some(status) = report.array() else { return Ok(()) };
     let read_only = status.array.is("read-only");

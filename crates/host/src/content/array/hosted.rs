@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use brindle_array::Array;
 use brindle_io::MemberId;
-use brindle_md::assembly::Assembly;
 use brindle_volume::VolumeError;
 
+use super::description::ArrayDescription;
 use crate::status::LeftOut;
 
 /// An array that is a member of a hosted one.
@@ -15,8 +15,8 @@ pub struct Nested {
     pub label: String,
     /// The array.
     pub array: Array,
-    /// The assembly from its superblocks.
-    pub assembly: Assembly,
+    /// The array as its members describe it.
+    pub description: ArrayDescription,
 }
 
 /// An array that runs, with its name.
@@ -25,8 +25,8 @@ pub struct Hosted {
     pub name: String,
     /// The array.
     pub array: Array,
-    /// The assembly from its superblocks.
-    pub assembly: Assembly,
+    /// The array as its members describe it.
+    pub description: ArrayDescription,
     /// The arrays nested in it.
     pub nested: Vec<Nested>,
     /// The group of arrays with which it shares spares.

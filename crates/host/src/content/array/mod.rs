@@ -2,6 +2,7 @@
 
 mod background;
 mod bitmap_file;
+mod description;
 mod devices;
 mod hosted;
 mod orders;
@@ -33,6 +34,7 @@ use crate::world::Pending;
 use background::{Last, Speeds};
 use running::RunningArray;
 
+pub use description::{ArrayDescription, BitmapDescription, DescribedDevice};
 pub use devices::{DETACHED, FAILED, not_replaced, removal};
 pub use hosted::{Hosted, Nested, stop_stack};
 pub use policy::{share_spares, take_again, take_those_that_return};
@@ -58,15 +60,15 @@ impl ServedArray {
     /// Begins to watch the array. Of a server of several, its status and events name it.
     pub fn new(io: &Io, hosted: Hosted, placed: Placed, listener: &Listener) -> Rc<Self> {
         let of = placed.server.is_some().then(|| hosted.name.clone());
-        let running = |label: Option<String>, array: &Array, assembly| {
-            RunningArray::new(io, of.clone(), label, array, assembly, &hosted.files, Rc::clone(listener))
+        let running = |label: Option<String>, array: &Array, description| {
+            RunningArray::new(io, of.clone(), label, array, description, &hosted.files, Rc::clone(listener))
         };
         let nested = hosted.nested.iter();
         let nested =
-            nested.map(|nested| running(Some(nested.label.clone()), &nested.array, &nested.assembly));
+            nested.map(|nested| running(Some(nested.label.clone()), &nested.array, &nested.description));
         Rc::new(Self {
             nested: nested.collect(),
-            served: running(None, &hosted.array, &hosted.assembly),
+            served: running(None, &hosted.array, &hosted.description),
             io: io.clone(),
             last_action: Last::default(),
             stop: ContentStop::new(io),
@@ -287,11 +289,12 @@ impl Content for ServedArray {
     }
 
     fn exports(&self) -> Vec<Offered> {
-        let assembly = &self.hosted.assembly;
+        let description = &self.hosted.description;
+        let roles = description.facts.raid_devices;
         vec![Offered {
             name: self.name().to_owned(),
-            description: format!("{} of {} members", assembly.level().name(), assembly.roles.len()),
-            uuid: assembly.uuid.into_bytes(),
+            description: format!("{} of {roles} members", description.level().name()),
+            uuid: description.uuid.into_bytes(),
             identity: format!("brindle:{}", self.served.uuid()),
             volume: Rc::new(Any::Array(self.hosted.array.clone())),
         }]

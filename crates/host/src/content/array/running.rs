@@ -10,11 +10,11 @@ use brindle_array::{
 };
 use brindle_io::{Io, MemberId};
 use brindle_layout::Geometry;
-use brindle_md::assembly::Assembly;
 
+use super::description::ArrayDescription;
 use super::watched::Watched;
 use crate::events::Listener;
-use crate::status::{self, ArrayFacts, ArrayStatus, BitmapStatus, DeviceStatus, SyncStatus};
+use crate::status::{ArrayFacts, ArrayStatus, BitmapStatus, DeviceStatus, SyncStatus};
 
 /// A running array, with its constant facts and its events.
 pub(crate) struct RunningArray {
@@ -26,7 +26,7 @@ pub(crate) struct RunningArray {
     /// Names of devices and their files when all links are followed, as they were when each came.
     files: RefCell<Vec<(String, PathBuf)>>,
     facts: ArrayFacts,
-    /// The consistency policy by the superblocks.
+    /// The consistency policy by its description.
     consistency: &'static str,
 }
 
@@ -38,11 +38,11 @@ impl RunningArray {
         of: Option<String>,
         label: Option<String>,
         array: &Array,
-        assembly: &Assembly,
+        description: &ArrayDescription,
         files: &[(String, PathBuf)],
         listener: Listener,
     ) -> Self {
-        let is_own = |label: &String| assembly.devices.iter().any(|device| device.label == *label);
+        let is_own = |label: &String| description.devices.iter().any(|device| device.label == *label);
         let files: Vec<_> = files.iter().filter(|(label, _)| is_own(label)).cloned().collect();
         let watched = Watched::begin(io, array, of, label.clone(), listener);
         files.iter().for_each(|(label, file)| watched.came(label, file));
@@ -51,8 +51,8 @@ impl RunningArray {
             io: io.clone(),
             watched,
             files: RefCell::new(files),
-            facts: ArrayFacts::of(assembly),
-            consistency: status::consistency(assembly),
+            facts: description.facts.clone(),
+            consistency: description.consistency_policy,
             label,
         }
     }

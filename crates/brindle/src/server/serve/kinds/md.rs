@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use brindle_format::md::{Version, display_uuid};
+use brindle_format::md::Version;
 use brindle_host::opening::{Opening, Permission};
 use brindle_host::{Content, ServedArray};
 use brindle_io::MemberId;
 use brindle_io::device::{DeviceAccess, OpenDevice};
-use brindle_md::assembly::Assembly;
 
 use super::super::groups;
 use super::super::joining::{Intake, Joining, OpenedContent};
@@ -17,7 +16,7 @@ use crate::base::failure::Failure;
 use crate::devices::host::{self, AssembledArray, Host, Hosted, Wanted};
 use crate::devices::scan::Findable;
 use crate::devices::unserved::Unserved;
-use crate::devices::world::{LeftOut, Named, Set, World};
+use crate::devices::world::{Assembled, LeftOut, Named, Set, World};
 
 /// The arrays to be served with their names. They are opened for writing, unless the user or an array's features
 /// forbid it.
@@ -36,7 +35,7 @@ pub(in crate::server::serve) fn wanted(
     for (name, found) in names.into_iter().zip(found) {
         match access(opening, &found, several.then_some(&*name)) {
             Ok(access) => wanted.push(Wanted { name, found, access }),
-            Err(why) => unserved.leave(&name, &display_uuid(found.assembly.uuid).to_string(), why)?,
+            Err(why) => unserved.leave(&name, &found.uuid(), why)?,
         }
     }
     Ok(wanted)
@@ -44,13 +43,12 @@ pub(in crate::server::serve) fn wanted(
 
 /// `name`: the array's name in messages, where there are several.
 fn access(opening: &Opening, found: &AssembledArray, name: Option<&str>) -> Result<DeviceAccess, Failure> {
-    let uuid = display_uuid(found.assembly.uuid).to_string();
+    let uuid = found.uuid();
     let said = opening.access_of(name.unwrap_or(&found.own_name()), &uuid);
     if said == Permission::ReadOnly {
         return Ok(DeviceAccess::Read);
     }
-    let reasons: Vec<String> =
-        found.limits().filter(|limit| limit.forbids_writes()).map(ToString::to_string).collect();
+    let reasons = found.reasons_not_to_write();
     if reasons.is_empty() {
         return Ok(DeviceAccess::Write);
     }
@@ -95,7 +93,7 @@ impl Kind for Md {
         let file = set.bitmap.filter(|_| access == DeviceAccess::Write);
         let bitmap = file.map(|path| look.keep_bitmap(&path).map(|device| (path, device))).transpose()?;
         let left_out = set.left_out;
-        Ok(Box::new(JoiningArray { names, access, assembly: only.assembly, members, bitmap, left_out }))
+        Ok(Box::new(JoiningArray { names, access, assembled: only.assembled, members, bitmap, left_out }))
     }
 }
 
@@ -103,7 +101,7 @@ impl Kind for Md {
 struct JoiningArray {
     names: Vec<String>,
     access: DeviceAccess,
-    assembly: Assembly,
+    assembled: Assembled,
     members: Vec<(Named, PathBuf, OpenDevice)>,
     /// The file of its write-intent bitmap, if it is to be written to.
     bitmap: Option<(PathBuf, OpenDevice)>,
@@ -128,7 +126,7 @@ impl Joining for JoiningArray {
 impl JoiningArray {
     /// Gives its devices to the world, and opens the array; `opened` has those that the world has then.
     async fn begin(self, name: String, at: &Intake, opened: &mut Vec<MemberId>) -> Result<Hosted, Failure> {
-        let Self { access, mut assembly, members, bitmap, left_out, .. } = self;
+        let Self { access, mut assembled, members, bitmap, left_out, .. } = self;
         let mut set =
             Set { left_out, bitmap: bitmap.as_ref().map(|(path, _)| path.clone()), ..Set::default() };
         for (named, path, device) in members {
@@ -137,19 +135,19 @@ impl JoiningArray {
             set.members.push(Named { id, ..named });
         }
         let ids = opened.clone();
-        if let (Some((path, device)), Some(file)) = (bitmap, &mut assembly.bitmap_file) {
+        if let (Some((path, device)), Some(file)) = (bitmap, assembled.bitmap_file()) {
             let id = at.world.add(&path, device)?;
             opened.push(id);
             file.id = Some(id);
         }
-        let array = at.world.begin(assembly.clone(), &ids, access).await?;
-        Ok(Hosted { name, array, found: AssembledArray { assembly, set } })
+        let array = at.world.begin(&assembled, &ids, access).await?;
+        Ok(Hosted { name, array, found: AssembledArray { assembled, set } })
     }
 }
 
 /// An array that runs, as content.
 pub(in crate::server::serve) fn content(hosted: &Hosted, at: &Intake, opening: &Opening) -> Rc<dyn Content> {
-    let uuid = display_uuid(hosted.found.assembly.uuid).to_string();
+    let uuid = hosted.found.uuid();
     let placed = at.placed(opening, (&hosted.name, &uuid), at.is_named);
     let mut given = hosted.given();
     given.spare_group = groups::of(&opening.policies.spare_groups, &hosted.name).map(str::to_owned);

@@ -18,7 +18,7 @@ pub type Again = (MemberId, String);
 
 /// Whether a device of an array was a member of it and is not in use.
 pub fn is_out(device: &DeviceDetail) -> bool {
-    use brindle_md::assembly::LeftOut::{Faulty, Stale};
+    use brindle_array::LeftOut::{Faulty, Stale};
     let out = matches!(device.state, DeviceState::Failed | DeviceState::LeftOut(Stale { .. } | Faulty));
     out && device.role.is_some()
 }
