@@ -88,17 +88,21 @@ const NO_KIND: Rule = Rule {
         Ban::Anywhere(&["ServedPool"]),
         Ban::Anywhere(&["HostedPool"]),
     ],
-    way_out: "contents of all kinds are served, joined and reported by one trait: say it by a method of `Content` or of `Joining`",
+    way_out: "contents of all kinds are served, joined and reported by one trait: say it by a method of `Content`, of `Joining`, or of what the program's `Kind` gives",
 };
 
 /// Files that know contents of all kinds by their traits alone.
-const OF_ALL_KINDS: [(&str, &str); 6] = [
+const OF_ALL_KINDS: [(&str, &str); 10] = [
     ("brindle-host", "src/service.rs"),
     ("brindle-host", "src/reports.rs"),
     ("brindle-host", "src/admission.rs"),
     ("brindle-host", "src/attaching.rs"),
     ("brindle", "src/server/serve/joining.rs"),
     ("brindle", "src/server/serve/announce.rs"),
+    ("brindle", "src/server/serve/looked.rs"),
+    ("brindle", "src/server/serve/claimed.rs"),
+    ("brindle", "src/server/serve/serving.rs"),
+    ("brindle", "src/server/serve/kinds/mod.rs"),
 ];
 
 const DESCRIBED: Rule = Rule {
@@ -255,7 +259,11 @@ mod tests {
 
     #[test]
     fn a_service_and_what_joins_it_know_no_kind() {
-        for path in ["crates/host/src/service.rs", "crates/brindle/src/server/serve/joining.rs"] {
+        for path in [
+            "crates/host/src/service.rs",
+            "crates/brindle/src/server/serve/joining.rs",
+            "crates/brindle/src/server/serve/claimed.rs",
+        ] {
             for source in
                 ["use brindle_array::Limits;", "fn f(of: &ServedPool) {}", "fn f() -> Scope { Scope::Pool }"]
             {
@@ -264,7 +272,7 @@ mod tests {
         }
         let source = "use brindle_pool::Pool;";
         assert!(rules("crates/host/src/content/pool/mod.rs", source).is_empty());
-        assert!(rules("crates/brindle/src/server/serve/kinds/pool.rs", source).is_empty());
+        assert!(rules("crates/brindle/src/server/serve/kinds/pool/mod.rs", source).is_empty());
     }
 
     #[test]
@@ -279,7 +287,7 @@ mod tests {
                 "crates/host/src/content/array/running.rs",
                 "crates/brindle/src/base/report.rs",
                 "crates/brindle/src/devices/world.rs",
-                "crates/brindle/src/server/serve/kinds/md.rs",
+                "crates/brindle/src/server/serve/kinds/md/mod.rs",
             ] {
                 assert_eq!(rules(path, source), ["kinds of content"], "{path}: {source}");
             }

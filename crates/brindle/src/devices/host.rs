@@ -1,6 +1,5 @@
-//! The content of a process: a reactor with its devices, and the arrays on them, each with its name.
+//! Arrays that are put together from named devices, and opened, each with its name: by commands, and by servers.
 
-use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -38,10 +37,10 @@ pub(crate) struct Wanted {
     pub(crate) access: DeviceAccess,
 }
 
-/// Owns the reactor, the devices, and the arrays.
+/// An array in a world of its own, for a command that ends with it.
 pub(crate) struct Host {
-    /// Arrays that have not been closed. They are let go before the world in which they run.
-    arrays: RefCell<Vec<Rc<Hosted>>>,
+    /// Let go before the world in which it runs.
+    array: Rc<Hosted>,
     pub(crate) world: World,
 }
 
@@ -88,6 +87,11 @@ impl AssembledArray {
     /// Its UUID, as mdadm writes it.
     pub(crate) fn uuid(&self) -> String {
         self.assembled.uuid()
+    }
+
+    /// Arrays in all: those that are its members, too.
+    pub(crate) fn arrays(&self) -> u64 {
+        1 + self.set.nested.len() as u64
     }
 
     /// All devices that were opened for it.
@@ -181,6 +185,13 @@ impl Hosted {
         stopped.map_err(|source| Failure::Volume { doing: "stopping the array", source })
     }
 
+    /// Lets the array go, which no client has used.
+    pub(crate) fn let_go(&self, world: &World) -> Result<(), Failure> {
+        world.io.block_on(self.stop())?;
+        world.let_go_of(&self.found.devices());
+        Ok(())
+    }
+
     /// The array for the host that serves it.
     pub(crate) fn given(&self) -> brindle_host::Hosted {
         let Set { members, nested, unused, left_out, .. } = &self.found.set;
@@ -230,10 +241,10 @@ impl Host {
         let assembled = world.assemble(&mut set, opening.force)?;
         let mut found = AssembledArray { assembled, set };
         give_bitmaps(&world, std::slice::from_mut(&mut found), bitmaps, &Unserved::ends())?;
-        let host = Self { arrays: RefCell::default(), world };
-        host.start(found.own_name(), found)?;
-        host.warn_of_left_out();
-        Ok(host)
+        let array = world.start(&found.assembled, &found.set.members)?;
+        world::warn_of_left_out([&found.set]);
+        let hosted = Hosted { name: found.own_name(), array, found };
+        Ok(Self { array: Rc::new(hosted), world })
     }
 
     /// Finds the arrays that the named devices form, each by its superblocks. All or none: one that can't be
@@ -277,61 +288,6 @@ impl Host {
         Ok(found)
     }
 
-    /// Opens the members that another world has found, to be served with the access of each array. Nothing is
-    /// assembled again. Memory is shared with those that are expected to come.
-    pub(crate) fn claim(
-        look: &World,
-        wanted: Vec<Wanted>,
-        opening: WorldOptions,
-        (unserved, expected): (&Unserved, usize),
-    ) -> Result<Self, Failure> {
-        let mut world = World::new(opening)?;
-        let arrays: u64 = wanted.iter().map(|wanted| 1 + wanted.found.set.nested.len() as u64).sum();
-        world.share_memory(arrays.max(expected as u64).max(1));
-        let mut claimed = Vec::with_capacity(wanted.len());
-        for Wanted { name, found: AssembledArray { assembled, set }, access } in wanted {
-            let uuid = assembled.uuid();
-            let before = world.devices();
-            match world.claim(set, look, access) {
-                Ok(set) => claimed.push((name, AssembledArray { assembled, set }, access)),
-                Err(failure) => {
-                    world.let_go_of_all_but(&before);
-                    unserved.leave(&name, &uuid, failure)?;
-                }
-            }
-        }
-        // Members are locked by now.
-        let mut ready = Vec::with_capacity(claimed.len());
-        for (name, mut found, access) in claimed {
-            match open_bitmap(&world, &mut found, access) {
-                Ok(()) => ready.push((name, found, access)),
-                Err(failure) => {
-                    world.let_go_of(&found.devices());
-                    unserved.leave(&name, &found.uuid(), failure)?;
-                }
-            }
-        }
-        let mut host = Self { arrays: RefCell::default(), world };
-        for (name, found, access) in ready {
-            host.world.set_access(access);
-            let (devices, uuid) = (found.devices(), found.uuid());
-            if let Err(failure) = host.start(name.clone(), found) {
-                host.world.let_go_of(&devices);
-                unserved.leave(&name, &uuid, failure)?;
-            }
-        }
-        host.warn_of_left_out();
-        Ok(host)
-    }
-
-    /// Lets an array go that was started, and that no client has used.
-    pub(crate) fn let_go(&self, hosted: &Rc<Hosted>) -> Result<(), Failure> {
-        self.arrays.borrow_mut().retain(|other| !Rc::ptr_eq(other, hosted));
-        self.world.io.block_on(hosted.stop())?;
-        self.world.let_go_of(&hosted.found.devices());
-        Ok(())
-    }
-
     /// Opens an array that is not served, to change it: nothing is rebuilt unless `recovery` says so.
     pub(crate) fn open_to_change(
         names: &[PathBuf],
@@ -351,34 +307,63 @@ impl Host {
         if !reasons.is_empty() {
             return Err(Failure::Refused(format!("the array can't be written to: {}", reasons.join("; "))));
         }
+        let mut world = World::new(opening)?;
+        world.share_memory(only.arrays());
         let wanted = Wanted { name: only.own_name(), found: only, access: DeviceAccess::Write };
-        Self::claim(&look, vec![wanted], opening, (&unserved, 1))
+        let mut claimed = claim(&mut world, &look, vec![wanted], &unserved)?;
+        let array = claimed.pop().ok_or_else(|| Failure::Refused("the array was not opened".to_owned()))?;
+        Ok(Self { array: Rc::new(array), world })
     }
 
-    /// The array of a command that has one.
+    /// The array.
     pub(crate) fn only(&self) -> Rc<Hosted> {
-        Rc::clone(&self.arrays.borrow()[0])
+        Rc::clone(&self.array)
     }
+}
 
-    /// All arrays, in the order in which they were named.
-    pub(crate) fn arrays(&self) -> Vec<Rc<Hosted>> {
-        self.arrays.borrow().clone()
+/// Opens the members that another world has found, with the access of each array, and the arrays. Nothing is assembled again.
+pub(crate) fn claim(
+    world: &mut World,
+    look: &World,
+    wanted: Vec<Wanted>,
+    unserved: &Unserved,
+) -> Result<Vec<Hosted>, Failure> {
+    let mut claimed = Vec::with_capacity(wanted.len());
+    for Wanted { name, found: AssembledArray { assembled, set }, access } in wanted {
+        let uuid = assembled.uuid();
+        let before = world.devices();
+        match world.claim(set, look, access) {
+            Ok(set) => claimed.push((name, AssembledArray { assembled, set }, access)),
+            Err(failure) => {
+                world.let_go_of_all_but(&before);
+                unserved.leave(&name, &uuid, failure)?;
+            }
+        }
     }
-
-    /// The world, for who serves the arrays on.
-    pub(crate) fn into_world(self) -> World {
-        self.world
+    // Members are locked by now.
+    let mut ready = Vec::with_capacity(claimed.len());
+    for (name, mut found, access) in claimed {
+        match open_bitmap(world, &mut found, access) {
+            Ok(()) => ready.push((name, found, access)),
+            Err(failure) => {
+                world.let_go_of(&found.devices());
+                unserved.leave(&name, &found.uuid(), failure)?;
+            }
+        }
     }
-
-    fn start(&self, name: String, found: AssembledArray) -> Result<(), Failure> {
-        let array = self.world.start(&found.assembled, &found.set.members)?;
-        self.arrays.borrow_mut().push(Rc::new(Hosted { name, array, found }));
-        Ok(())
+    let mut started = Vec::with_capacity(ready.len());
+    for (name, found, access) in ready {
+        world.set_access(access);
+        match world.start(&found.assembled, &found.set.members) {
+            Ok(array) => started.push(Hosted { name, array, found }),
+            Err(failure) => {
+                world.let_go_of(&found.devices());
+                unserved.leave(&name, &found.uuid(), failure)?;
+            }
+        }
     }
-
-    fn warn_of_left_out(&self) {
-        world::warn_of_left_out(self.arrays.borrow().iter().map(|hosted| &hosted.found.set));
-    }
+    world::warn_of_left_out(started.iter().map(|hosted| &hosted.found.set));
+    Ok(started)
 }
 
 #[cfg(test)]

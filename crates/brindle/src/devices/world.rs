@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use brindle_array::{OpenConfig, ReadPolicy, Recovery};
-use brindle_host::opening::Tuning;
+use brindle_host::opening::{Opening, Tuning};
 use brindle_io::device::{DeviceAccess, Identity};
 use brindle_io::emulated::Emulated;
 use brindle_io::uring::Uring;
@@ -78,6 +78,18 @@ impl WorldOptions {
         tuning: Tuning { read_policy: ReadPolicy::First, memory: 4 << 20, ..Tuning::USUAL },
         recovery: Recovery::Manual,
     };
+
+    /// To look at devices that are to be served.
+    pub(crate) fn to_serve(opening: &Opening, search: Through) -> Self {
+        Self {
+            access: DeviceAccess::Examine,
+            force: opening.force,
+            cut: false,
+            search,
+            tuning: opening.tuning,
+            recovery: Recovery::Automatic,
+        }
+    }
 
     /// Returns the world with truncated members allowed: each is read as far as it goes.
     pub(crate) fn with_cut(self) -> Self {

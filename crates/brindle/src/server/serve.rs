@@ -4,7 +4,6 @@ mod access;
 mod announce;
 mod checked;
 mod claimed;
-mod copied_members;
 mod detached;
 mod doors;
 mod ended;

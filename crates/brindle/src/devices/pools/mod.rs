@@ -51,17 +51,23 @@ pub(crate) fn are_of_pool(members: &[PathBuf]) -> bool {
 /// The named devices, sorted into members of pools and others.
 #[derive(Default)]
 pub(crate) struct Sorted {
-    /// The members of pools, pool by pool.
-    pub(crate) pools: Vec<Vec<PathBuf>>,
+    /// The pools, each in the place of the first device that says that it is a member.
+    pub(crate) pools: Vec<SortedPool>,
     /// All other devices.
     pub(crate) others: Vec<PathBuf>,
     /// Devices that did not answer, by their names: each further try would leave one more question with them.
     pub(crate) silent: Vec<String>,
 }
 
+/// A pool among named devices.
+pub(crate) struct SortedPool {
+    /// The label of the first of its members.
+    pub(crate) label: Label,
+    pub(crate) members: Vec<PathBuf>,
+}
+
 /// Separates members of pools from other members.
 pub(crate) fn sort(members: &[PathBuf], tuning: &Tuning) -> Sorted {
-    let mut pools: Vec<(_, Vec<PathBuf>)> = Vec::new();
     let mut sorted = Sorted::default();
     for path in members {
         let label = asked(path, tuning);
@@ -70,26 +76,32 @@ pub(crate) fn sort(members: &[PathBuf], tuning: &Tuning) -> Sorted {
         }
         match label.flatten() {
             None => sorted.others.push(path.clone()),
-            Some(label) => match pools.iter_mut().find(|(id, _)| *id == label.pool) {
-                Some((_, members)) => members.push(path.clone()),
-                None => pools.push((label.pool, vec![path.clone()])),
+            Some(label) => match sorted.pools.iter_mut().find(|pool| pool.label.pool == label.pool) {
+                Some(pool) => pool.members.push(path.clone()),
+                None => sorted.pools.push(SortedPool { label, members: vec![path.clone()] }),
             },
         }
     }
-    sorted.pools = pools.into_iter().map(|(_, members)| members).collect();
     sorted
+}
+
+impl SortedPool {
+    /// Its UUID, as reports write it.
+    pub(crate) fn uuid(&self) -> String {
+        self.label.pool.to_string()
+    }
+
+    /// Members that were not named.
+    fn lacks(&self) -> usize {
+        self.label.members.len().saturating_sub(self.members.len())
+    }
 }
 
 impl Sorted {
     /// Gives devices that are members of nothing to pools that lack as many: they may have lost their labels, and don't keep the others from
     /// being used. Where there are more of them they stay what they are.
     pub(crate) fn give_lost_devices(&mut self) {
-        let lacks = |members: &Vec<PathBuf>| {
-            let all = label_of(members.first()?).map(|label| label.members.len())?;
-            Some(all.saturating_sub(members.len()))
-        };
-        let lacks: Vec<usize> = self.pools.iter().map(|members| lacks(members).unwrap_or(0)).collect();
-        let all: usize = lacks.iter().sum();
+        let all: usize = self.pools.iter().map(SortedPool::lacks).sum();
         if all == 0 {
             return;
         }
@@ -99,8 +111,9 @@ impl Sorted {
             return;
         }
         let mut lost = lost.into_iter();
-        for (members, lacks) in self.pools.iter_mut().zip(lacks) {
-            members.extend(lost.by_ref().take(lacks));
+        for pool in &mut self.pools {
+            let lacks = pool.lacks();
+            pool.members.extend(lost.by_ref().take(lacks));
         }
         self.others = others;
     }

@@ -1,13 +1,11 @@
 //! A server has its members and its name, listens, and takes the place of its predecessor. No member is written to.
 
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
 
 use brindle_io::uring::{self, ListenError, SocketFile};
 
-use super::copied_members;
 use super::doors::Entrances;
-use super::kinds::pool;
+use super::kinds::{AtStart, ClaimedContents};
 use super::looked::{Known, LookedAt, Meant, Seen, ServerPlace};
 use super::metrics::Listening as Scraped;
 use super::places::ListenPlace;
@@ -16,7 +14,8 @@ use super::takeover::Predecessor;
 use super::tls::Certificates;
 use crate::base::failure::Failure;
 use crate::base::runtime;
-use crate::devices::host::Host;
+use crate::client::ask;
+use crate::devices::world::World;
 use crate::server::shutdown::Socket;
 
 /// A server whose members are open and locked, and whose name no other has.
@@ -33,8 +32,9 @@ pub(super) struct Listening<'a> {
 
 /// All that is claimed until a predecessor has heard of it.
 struct Claim<'a> {
-    host: Host,
-    pools: Vec<Vec<PathBuf>>,
+    /// Let go before the world in which they are.
+    contents: Vec<Box<dyn ClaimedContents>>,
+    world: World,
     predecessor: Option<Predecessor<'a>>,
     held: Held,
     known: Known<'a>,
@@ -42,9 +42,8 @@ struct Claim<'a> {
 
 /// A server that may write to members: it goes on in the place of no other, or that one has heard that it goes on.
 pub(super) struct Alone<'a> {
-    pub(super) host: Host,
-    /// Pools that are to be opened.
-    pub(super) pools: Vec<Vec<PathBuf>>,
+    pub(super) contents: Vec<Box<dyn ClaimedContents>>,
+    pub(super) world: World,
     pub(super) entrance: Entrance,
     pub(super) left: Left,
     pub(super) held: Held,
@@ -79,15 +78,21 @@ impl<'a> LookedAt<'a> {
     /// Opens and locks members, and makes the control socket: another server of that name ends here.
     pub(super) fn claim(self) -> Result<Claimed<'a>, Failure> {
         let Self { seen, predecessor, ways, known } = self;
-        let (unserved, expected) = (&known.meant.unserved, known.meant.configured.len());
-        let Seen { look, how, wanted, pools, .. } = seen;
-        let host = Host::claim(&look, wanted, how, (unserved, expected))?;
-        drop(look);
-        copied_members::refuse(&known.place.folder, &host, unserved)?;
+        let Seen { how, contents: found, .. } = seen;
+        let (unserved, expected) = (&known.meant.unserved, known.meant.configured.len() as u64);
+        let mut world = World::new(how)?;
+        let shares: u64 = found.iter().map(|contents| contents.shares()).sum();
+        // Memory is shared with contents that are expected to come.
+        world.share_memory(shares.max(expected).max(1));
+        let claimed = found.into_iter().map(|contents| contents.claim(&mut world, unserved));
+        let mut contents = claimed.collect::<Result<Vec<_>, _>>()?;
+        let others = ask::status_of_all(&known.place.folder);
+        let at = AtStart { opening: &known.task.job.opening, world: &world, unserved };
+        contents.iter_mut().try_for_each(|contents| contents.refuse_copies(&others, &at))?;
         let (listener, control) = listen(&known.place)?;
         let scraped = known.task.metrics.listen()?;
         let held = Held { scraped, listener, control };
-        Ok(Claimed { claim: Claim { host, pools, predecessor, held, known }, ways })
+        Ok(Claimed { claim: Claim { contents, world, predecessor, held, known }, ways })
     }
 }
 
@@ -113,7 +118,7 @@ impl<'a> Claimed<'a> {
             let ServerPlace { name, folder, .. } = &claim.known.place;
             places.push(ListenPlace::Unix(runtime::nbd_socket(folder, name)));
         }
-        let uring = &claim.host.world.uring;
+        let uring = &claim.world.uring;
         let entrances = Entrances::begin(uring, &places, (rights, certificates.is_some()), plan)?;
         let unix = places.iter().filter_map(|place| match place {
             ListenPlace::Unix(path) => Some(Socket::new(path)),
@@ -127,29 +132,30 @@ impl<'a> Claimed<'a> {
 impl<'a> Listening<'a> {
     /// Has the predecessor hear that all is ready. It serves on, if this one lacks something that it served.
     pub(super) fn go_on(self) -> Result<Alone<'a>, Failure> {
-        let Self { claim: Claim { known, held, predecessor, pools, host }, entrance } = self;
-        let (left, pools) = match predecessor {
-            Some(predecessor) => (Left::Devices, succeed(predecessor, &host, &pools, &known)?),
-            None => (Left::Nothing, pools),
+        let Self { claim: Claim { known, held, predecessor, world, mut contents }, entrance } = self;
+        let left = match predecessor {
+            Some(predecessor) => {
+                succeed(predecessor, &world, &mut contents, &known)?;
+                Left::Devices
+            }
+            None => Left::Nothing,
         };
-        Ok(Alone { host, pools, entrance, left, held, known })
+        Ok(Alone { contents, world, entrance, left, held, known })
     }
 }
 
-/// Goes on in the place of a predecessor. Gives the pools that can be opened.
+/// Goes on in the place of a predecessor, with the contents that can be opened.
 fn succeed(
     predecessor: Predecessor<'_>,
-    host: &Host,
-    pools: &[Vec<PathBuf>],
+    world: &World,
+    contents: &mut [Box<dyn ClaimedContents>],
     known: &Known<'_>,
-) -> Result<Vec<Vec<PathBuf>>, Failure> {
+) -> Result<(), Failure> {
     let Meant { configured, unserved } = &known.meant;
-    let pools = pool::try_open(&known.task.job.opening, &host.world, pools, unserved)?;
-    let arrays = host.arrays();
-    let arrays = arrays.iter().map(|hosted| hosted.found.uuid());
-    let taken: Vec<String> = arrays.chain(pools.iter().map(|members| pool::called(members).1)).collect();
+    let at = AtStart { opening: &known.task.job.opening, world, unserved };
+    contents.iter_mut().try_for_each(|contents| contents.try_open(&at))?;
+    let taken: Vec<String> = contents.iter().flat_map(|contents| contents.uuids()).collect();
     let is_taken = |uuid: &str| taken.iter().any(|own| own == uuid);
     predecessor.leaves_nothing(is_taken, (configured, unserved))?;
-    predecessor.ready()?;
-    Ok(pools)
+    predecessor.ready()
 }

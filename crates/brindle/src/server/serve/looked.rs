@@ -2,25 +2,20 @@
 
 use std::path::PathBuf;
 
-use brindle_array::Recovery;
 use brindle_host::Configured;
-use brindle_host::opening::{Opening, Permission};
-use brindle_io::device::DeviceAccess;
 use brindle_io::uring;
 
 use super::access::{AccessFile, Proofs};
 use super::detached::Detached;
 use super::groups;
 use super::job::ServeJob;
-use super::kinds::{md, pool};
+use super::kinds::{self, FoundContents, Looking};
 use super::planned::{Cleared, Task, Ways};
 use super::takeover::Predecessor;
 use crate::base::failure::Failure;
 use crate::base::runtime;
-use crate::devices::host::{AssembledArray, Host, Wanted};
-use crate::devices::pools::{self, Sorted};
 use crate::devices::unserved::Unserved;
-use crate::devices::world::{World, WorldOptions};
+use crate::devices::world::WorldOptions;
 use crate::server::descriptors::Room;
 
 /// A server that knows its members.
@@ -31,14 +26,11 @@ pub(super) struct LookedAt<'a> {
     pub(super) known: Known<'a>,
 }
 
-/// Arrays and pools that were found.
+/// Contents that were found.
 pub(super) struct Seen {
-    /// Has the members of the arrays. Nothing is locked in it, and it is gone before the arrays run.
-    pub(super) look: World,
     pub(super) how: WorldOptions,
-    pub(super) wanted: Vec<Wanted>,
-    /// Members of pools, pool by pool.
-    pub(super) pools: Vec<Vec<PathBuf>>,
+    /// Of each kind.
+    pub(super) contents: Vec<Box<dyn FoundContents>>,
     /// The names of all of them.
     names: Vec<String>,
 }
@@ -74,7 +66,7 @@ pub(super) struct ServerPlace {
 }
 
 impl<'a> Cleared<'a> {
-    /// Looks for members, and at them.
+    /// Looks for members, and at them. None is locked.
     pub(super) fn look(self) -> Result<LookedAt<'a>, Failure> {
         let Self { predecessor, mut task, ways, room } = self;
         let meant = Meant::find(&mut task.job, predecessor.is_some(), room)?;
@@ -106,59 +98,19 @@ impl Meant {
 
 impl Seen {
     fn of(job: &ServeJob<'_>, unserved: &Unserved) -> Result<Self, Failure> {
-        let opening = &job.opening;
-        let how = WorldOptions {
-            access: DeviceAccess::Examine,
-            force: opening.force,
-            cut: false,
-            search: job.search,
-            tuning: opening.tuning,
-            recovery: Recovery::Automatic,
+        let looking = Looking {
+            opening: &job.opening,
+            devices: job.opening.members.clone(),
+            silent: Vec::new(),
+            how: WorldOptions::to_serve(&job.opening, job.search),
+            // More may come to a daemon.
+            may_be_empty: job.daemon.is_some(),
+            unserved,
         };
-        let mut sorted = pools::sort(&opening.members, &opening.tuning);
-        sorted.give_lost_devices();
-        let (how, look, found) = match arrays_of(job, &sorted, how, unserved) {
-            // Members that were cut are better than nothing.
-            Err(why) if opening.force && opening.access == Permission::ReadOnly => {
-                arrays_of(job, &sorted, how.with_cut(), unserved).map_err(|_| why)?
-            }
-            found => found?,
-        };
-        let wanted = md::wanted(opening, found, unserved)?;
-        let pools = sorted.pools;
-        let pool_names = pool::names(&pools);
-        refuse_pools(&wanted, &pool_names)?;
-        let names = wanted.iter().map(|wanted| wanted.name.clone()).chain(pool_names).collect();
-        Ok(Self { look, how, wanted, pools, names })
+        let (how, contents) = kinds::find(looking)?;
+        let names = contents.iter().flat_map(|contents| contents.names()).collect();
+        Ok(Self { how, contents, names })
     }
-}
-
-/// Looks at members of arrays, in a world of its own.
-fn arrays_of(
-    job: &ServeJob<'_>,
-    Sorted { pools, others, silent }: &Sorted,
-    how: WorldOptions,
-    unserved: &Unserved,
-) -> Result<(WorldOptions, World, Vec<AssembledArray>), Failure> {
-    let Opening { bitmaps, force, .. } = &job.opening;
-    let mut look = World::new(how)?;
-    look.silent.replace(silent.clone());
-    let is_empty = others.is_empty() && (job.daemon.is_some() || !pools.is_empty());
-    let found = match is_empty {
-        true => Vec::new(),
-        false => Host::find(&mut look, others, bitmaps, *force, unserved)?,
-    };
-    Ok((how, look, found))
-}
-
-/// An array that has the name of a pool is refused before anything is opened.
-fn refuse_pools(wanted: &[Wanted], pools: &[String]) -> Result<(), Failure> {
-    if let Some(name) = pools.iter().find(|name| wanted.iter().any(|wanted| wanted.name == **name)) {
-        return Err(Failure::Refused(format!(
-            "an array and a pool are called '{name}': serve each by itself"
-        )));
-    }
-    Ok(())
 }
 
 impl Rules {

@@ -14,12 +14,11 @@ use super::claimed::{Alone, Entrance, Held, Left};
 use super::doors::OpenDoors;
 use super::job::DaemonJob;
 use super::joining::{self, Intake, Joins};
-use super::kinds::{md, pool};
+use super::kinds::AtStart;
 use super::looked::{Known, Meant, Rules, ServerPlace};
 use super::planned::Task;
 use super::reload::{Admission, Anew};
 use crate::base::failure::Failure;
-use crate::devices::host::Host;
 use crate::devices::ring::Ring;
 use crate::devices::world::World;
 use crate::server::settings::{RunningSettings, Sought};
@@ -50,24 +49,24 @@ impl Drop for Served {
 }
 
 impl<'a> Alone<'a> {
-    /// Opens pools, which writes to them, takes all contents in, and has the doors answer.
+    /// Opens contents that are not open, which may write to them, takes all contents in, and has the doors answer.
     pub(super) fn serve(self) -> Result<Serving<'a>, Failure> {
-        let Self { known, held, left, entrance, pools, host } = self;
+        let Self { known, held, left, entrance, world, contents } = self;
         let Known { mut task, meant, rules, place } = known;
         let Rules { access, only, proofs } = rules;
         let Entrance { entrances, sockets, certificates } = entrance;
-        let (opening, io) = (&task.job.opening, host.world.io.clone());
-        let opened = pool::open(opening, &host.world, &pools, &meant.unserved)?;
+        let (opening, io) = (&task.job.opening, world.io.clone());
+        let several = contents.iter().map(|contents| contents.uuids().len()).sum::<usize>() > 1;
+        let at = AtStart { opening, world: &world, unserved: &meant.unserved };
+        let opened = contents.into_iter().map(|contents| contents.open(&at));
+        let opened = opened.collect::<Result<Vec<_>, _>>()?;
         let access = access.map(|access| Rc::new(RefCell::new(access)));
         let is_shared = entrances.has_shared_writers();
         let gates = Gates { io: io.clone(), access: access.clone(), is_shared };
         let doors = entrances.open(&io, opening.tuning.for_requests(), opening.exports.max_connections);
-        let arrays = host.arrays();
-        let is_named = opening.own_names || arrays.len() + pools.len() > 1;
-        let (served, intake) = Served::begin(host, (&place, task.job.json), &doors, (gates, is_named));
-        let arrays = arrays.into_iter().map(|hosted| md::content(&hosted, &intake, opening));
-        let pools = opened.into_iter().map(|opened| pool::content(opened, &intake, opening));
-        for content in arrays.chain(pools) {
+        let is_named = opening.own_names || several;
+        let (served, intake) = Served::begin(world, (&place, task.job.json), &doors, (gates, is_named));
+        for content in opened.into_iter().flatten().map(|opened| opened(&intake, opening)) {
             if let Err(why) = served.service.take_in(&content) {
                 let why = io.block_on(intake.refuse(&content, &why));
                 meant.unserved.leave(content.name(), &content.uuid(), why)?;
@@ -90,12 +89,12 @@ impl<'a> Alone<'a> {
 impl Served {
     /// A server without contents, and the way in for these.
     fn begin(
-        host: Host,
+        world: World,
         (place, json): (&ServerPlace, bool),
         doors: &OpenDoors,
         (gates, is_named): (Gates, bool),
     ) -> (Self, Intake) {
-        let (world, listener) = (Rc::new(host.into_world()), listener(json));
+        let (world, listener) = (Rc::new(world), listener(json));
         let ring = Rc::new(Ring(Rc::clone(&world)));
         let service =
             Service::new(&world.io, place.name.clone(), ring, doors.doors.clone(), Rc::clone(&listener));

@@ -2,37 +2,18 @@
 //! only may get mixed up with the other later. Most such mixtures are refused then (`assembly/diverged.rs`), but not
 //! those of members that are one event apart.
 
-use std::path::Path;
-
 use brindle_host::Volumes;
 use brindle_host::status::Report;
 use brindle_volume::Volume;
 
+use super::super::Others;
 use crate::base::failure::Failure;
-use crate::client::ask;
 use crate::client::control::Response;
-use crate::devices::host::{Host, Hosted};
-use crate::devices::unserved::Unserved;
+use crate::devices::host::Hosted;
 
 /// Refuses to serve for writing an array whose UUID another server here has, and warns if only that one writes; refuses
-/// names by which arrays of other servers are known, if one of the servers has several.
-pub(super) fn refuse(folder: &Path, host: &Host, unserved: &Unserved) -> Result<(), Failure> {
-    let others = ask::status_of_all(folder);
-    let arrays = host.arrays();
-    for hosted in &arrays {
-        if let Err(failure) = refuse_one(&others, hosted, arrays.len() > 1) {
-            unserved.leave(&hosted.name, &hosted.found.uuid(), failure)?;
-            host.let_go(hosted)?;
-        }
-    }
-    Ok(())
-}
-
-fn refuse_one(
-    others: &[(String, Result<Response<Volumes>, Failure>)],
-    hosted: &Hosted,
-    several: bool,
-) -> Result<(), Failure> {
+/// a name by which an array of another server is known, if that server has several, or this one.
+pub(super) fn refuse(others: &Others, hosted: &Hosted, several: bool) -> Result<(), Failure> {
     for (server, answer) in others {
         let Ok(Response::Report(reported)) = answer else { continue };
         for report in reported.all() {

@@ -1,5 +1,8 @@
 //! Arrays of md: their names, whether they are written to, and how they come to a server.
 
+mod copied_members;
+mod start;
+
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -11,35 +14,12 @@ use brindle_io::device::{DeviceAccess, OpenDevice};
 
 use super::super::groups;
 use super::super::joining::{Intake, Joining, OpenedContent};
-use super::{Gathering, Kind};
+use super::{FoundContents, Gathering, Kind, Looking};
 use crate::base::failure::Failure;
-use crate::devices::host::{self, AssembledArray, Host, Hosted, Wanted};
+use crate::devices::host::{AssembledArray, Host, Hosted};
 use crate::devices::scan::Findable;
 use crate::devices::unserved::Unserved;
 use crate::devices::world::{Assembled, LeftOut, Named, Set, World};
-
-/// The arrays to be served with their names. They are opened for writing, unless the user or an array's features
-/// forbid it.
-pub(in crate::server::serve) fn wanted(
-    opening: &Opening,
-    found: Vec<AssembledArray>,
-    unserved: &Unserved,
-) -> Result<Vec<Wanted>, Failure> {
-    let names = match &opening.name {
-        // A server of several arrays has a name of its own.
-        Some(name) if found.len() == 1 && !opening.own_names => vec![name.clone()],
-        _ => host::names(&found),
-    };
-    let several = opening.own_names || found.len() > 1;
-    let mut wanted = Vec::with_capacity(found.len());
-    for (name, found) in names.into_iter().zip(found) {
-        match access(opening, &found, several.then_some(&*name)) {
-            Ok(access) => wanted.push(Wanted { name, found, access }),
-            Err(why) => unserved.leave(&name, &found.uuid(), why)?,
-        }
-    }
-    Ok(wanted)
-}
 
 /// `name`: the array's name in messages, where there are several.
 fn access(opening: &Opening, found: &AssembledArray, name: Option<&str>) -> Result<DeviceAccess, Failure> {
@@ -66,6 +46,14 @@ fn access(opening: &Opening, found: &AssembledArray, name: Option<&str>) -> Resu
 pub(super) struct Md;
 
 impl Kind for Md {
+    fn one(&self) -> &'static str {
+        "an array"
+    }
+
+    fn find(&self, looking: &mut Looking<'_>) -> Result<Box<dyn FoundContents>, Failure> {
+        Ok(Box::new(start::find(looking)?))
+    }
+
     fn is_of(&self, found: &Findable) -> bool {
         found.metadata.parse::<Version>().is_ok()
     }
@@ -146,7 +134,7 @@ impl JoiningArray {
 }
 
 /// An array that runs, as content.
-pub(in crate::server::serve) fn content(hosted: &Hosted, at: &Intake, opening: &Opening) -> Rc<dyn Content> {
+fn content(hosted: &Hosted, at: &Intake, opening: &Opening) -> Rc<dyn Content> {
     let uuid = hosted.found.uuid();
     let placed = at.placed(opening, (&hosted.name, &uuid), at.is_named);
     let mut given = hosted.given();

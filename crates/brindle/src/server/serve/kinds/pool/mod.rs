@@ -1,4 +1,6 @@
-//! Pools: their names, how they are opened, and how they come to a server.
+//! Pools: how they are opened, and how they come to a server.
+
+mod start;
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -10,82 +12,11 @@ use brindle_io::MemberId;
 use brindle_io::device::{DeviceAccess, OpenDevice};
 
 use super::super::joining::{Intake, Joining, OpenedContent};
-use super::{Gathering, Kind};
+use super::{FoundContents, Gathering, Kind, Looking};
 use crate::base::failure::Failure;
-use crate::devices::pools::{Opened, PoolUse, label_of, or_done_without};
+use crate::devices::pools::{Opened, PoolUse, or_done_without};
 use crate::devices::scan::Findable;
-use crate::devices::unserved::Unserved;
 use crate::devices::world::World;
-
-/// Names of pools, as their labels say.
-pub(in crate::server::serve) fn names(pools: &[Vec<PathBuf>]) -> Vec<String> {
-    pools.iter().filter_map(|members| Some(label_of(members.first()?)?.name)).collect()
-}
-
-/// Looks whether pools can be opened, and leaves them as they are. Gives those that can.
-pub(in crate::server::serve) fn try_open(
-    opening: &Opening,
-    world: &World,
-    pools: &[Vec<PathBuf>],
-    unserved: &Unserved,
-) -> Result<Vec<Vec<PathBuf>>, Failure> {
-    let mut can = Vec::new();
-    for members in pools {
-        let (name, uuid) = called(members);
-        match Opened::try_open(world, members, pool_use(opening, (&name, &uuid))) {
-            Ok(()) => can.push(members.clone()),
-            Err(failure) => unserved.leave(&name, &uuid, failure)?,
-        }
-    }
-    Ok(can)
-}
-
-/// The name of a pool and its UUID.
-pub(in crate::server::serve) fn called(members: &[PathBuf]) -> (String, String) {
-    let label = members.first().and_then(|member| label_of(member));
-    label.map_or_else(Default::default, |label| (label.name.clone(), label.pool.to_string()))
-}
-
-/// Opens pools in the world of the arrays.
-pub(in crate::server::serve) fn open(
-    opening: &Opening,
-    world: &World,
-    pools: &[Vec<PathBuf>],
-    unserved: &Unserved,
-) -> Result<Vec<Opened>, Failure> {
-    let mut opened: Vec<Opened> = Vec::new();
-    for members in pools {
-        let (name, uuid) = called(members);
-        let before = world.devices();
-        match one(opening, world, members, (&name, &uuid), &opened) {
-            Ok(pool) => {
-                pool.warn();
-                opened.push(pool);
-            }
-            Err(failure) => {
-                world.let_go_of_all_but(&before);
-                unserved.leave(&name, &uuid, failure)?;
-            }
-        }
-    }
-    Ok(opened)
-}
-
-fn one(
-    opening: &Opening,
-    world: &World,
-    members: &[PathBuf],
-    (name, uuid): (&str, &str),
-    before: &[Opened],
-) -> Result<Opened, Failure> {
-    let pool = Opened::open(world, members, pool_use(opening, (name, uuid)), &|_| Ok(()))?;
-    let label = pool.pool.label();
-    let name = &label.name;
-    if before.iter().any(|other| other.pool.label().name == *name) {
-        return Err(Failure::Refused(format!("two pools are called '{name}': serve each by itself")));
-    }
-    Ok(pool)
-}
 
 /// How the settings have a pool opened.
 fn pool_use(opening: &Opening, (name, uuid): (&str, &str)) -> PoolUse {
@@ -102,6 +33,14 @@ fn pool_use(opening: &Opening, (name, uuid): (&str, &str)) -> PoolUse {
 pub(super) struct Pools;
 
 impl Kind for Pools {
+    fn one(&self) -> &'static str {
+        "a pool"
+    }
+
+    fn find(&self, looking: &mut Looking<'_>) -> Result<Box<dyn FoundContents>, Failure> {
+        Ok(Box::new(start::find(looking)))
+    }
+
     fn is_of(&self, found: &Findable) -> bool {
         found.is_pool()
     }
@@ -174,7 +113,7 @@ impl Joining for JoiningPool {
 }
 
 /// A pool that runs, as content.
-pub(in crate::server::serve) fn content(opened: Opened, at: &Intake, opening: &Opening) -> Rc<dyn Content> {
+fn content(opened: Opened, at: &Intake, opening: &Opening) -> Rc<dyn Content> {
     let Opened { pool, members, devices, left_out, waits_for, .. } = opened;
     let (name, uuid) = (pool.label().name.clone(), pool.label().pool.to_string());
     let placed = at.placed(opening, (&name, &uuid), true);
