@@ -92,7 +92,7 @@ const NO_KIND: Rule = Rule {
 };
 
 /// Files that know contents of all kinds by their traits alone.
-const OF_ALL_KINDS: [(&str, &str); 10] = [
+const OF_ALL_KINDS: [(&str, &str); 11] = [
     ("brindle-host", "src/service.rs"),
     ("brindle-host", "src/reports.rs"),
     ("brindle-host", "src/admission.rs"),
@@ -103,6 +103,7 @@ const OF_ALL_KINDS: [(&str, &str); 10] = [
     ("brindle", "src/server/serve/claimed.rs"),
     ("brindle", "src/server/serve/serving.rs"),
     ("brindle", "src/server/serve/kinds/mod.rs"),
+    ("brindle", "src/devices/scan/mod.rs"),
 ];
 
 const DESCRIBED: Rule = Rule {

@@ -32,7 +32,7 @@ use crate::flags::cli::Serve;
 pub(crate) use checked::{Checked, check};
 pub(crate) use job::{DaemonJob, Gathered, ServeJob};
 pub(crate) use joining::Joins;
-pub(crate) use kinds::{Gathering, gather};
+pub(crate) use kinds::{Gathering, gather, refused};
 pub(crate) use notify::starts_within;
 use planned::Planned;
 pub(crate) use takeover::{Inherited, IsMeant, inherit};

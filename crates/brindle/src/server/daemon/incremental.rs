@@ -5,20 +5,16 @@ use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::time::Duration;
 
-use brindle_format::md::display_uuid;
-use brindle_io::device::DeviceAccess;
 use serde::Serialize;
 
 use super::Meant;
 use crate::base::failure::Failure;
 use crate::base::path::{absolute, real};
-use crate::base::{look, report, runtime, text};
+use crate::base::{report, runtime, text};
 use crate::client::choice::{Choice, served, waiting};
 use crate::client::control::Ask;
 use crate::client::{ask, next_step};
-use crate::devices::pools;
-use crate::devices::scan::Findable;
-use crate::devices::world::place;
+use crate::devices::scan::{Findable, set_of};
 use crate::flags::cli::Incremental;
 use crate::server::settings::Settings;
 
@@ -63,7 +59,7 @@ fn hand_over(args: &Incremental) -> Result<Report, Failure> {
     let config = Settings::read(&args.config)?.config;
     let folder = runtime::make_folder(args.runtime.folder())?;
     let device = args.device.display().to_string();
-    let uuid = array_of(&args.device)?;
+    let uuid = set_of(&args.device)?;
     let end = |outcome, changed| {
         Ok(Report { device: device.clone(), uuid: uuid.clone(), outcome, changed, why: None, next: None })
     };
@@ -133,17 +129,6 @@ fn unit(groups: &str) -> Option<&str> {
         line.strip_prefix("0::").or_else(|| line.split_once(":name=systemd:").map(|of| of.1))
     })?;
     path.rsplit('/').find(|part| part.ends_with(".service") && part.starts_with("brindle"))
-}
-
-/// The UUID of the array or pool that a device is a member of.
-fn array_of(device: &Path) -> Result<Option<String>, Failure> {
-    if let Some(label) = pools::label_of(device) {
-        return Ok(Some(label.pool.to_string()));
-    }
-    let open = place::open(device, DeviceAccess::Examine)?;
-    let candidate = look::candidate(&device.display().to_string(), open.info(), look::reader(&open))?;
-    let superblock = candidate.superblock().ok().filter(|_| !look::is_unfit(&candidate));
-    Ok(superblock.map(|(superblock, _)| display_uuid(superblock.set_uuid).to_string()))
 }
 
 impl Report {

@@ -22,10 +22,8 @@ use crate::client::choice::{Choice, Hosts, lacking};
 use crate::client::control::Ask;
 use crate::client::monitor;
 use crate::client::monitor::{MdadmArray, MdadmConf, is_named};
-use crate::devices::host::Host;
 use crate::devices::scan::Findable;
-use crate::devices::unserved::{Unserved, with_user};
-use crate::devices::world::{self, Through, World};
+use crate::devices::world::Through;
 use crate::flags::cli::{Daemon, Reload};
 use crate::server::descriptors::Room;
 use crate::server::serve::{self, DaemonJob, Gathered, IsMeant, ServeJob, serve_here};
@@ -107,7 +105,7 @@ fn members(config: &Config, folder: &Path, wait: u64, room: Room) -> Result<Gath
             None => room
                 .lacks(gathered.members.len() + found.members.len(), count)
                 .or_else(|| taken_name(found, &all, at))
-                .or_else(|| refused(config, found)),
+                .or_else(|| serve::refused(found, &bitmaps(config, found))),
         };
         let name = found.name.escape_debug();
         match why {
@@ -202,16 +200,6 @@ impl<'a> Meant<'a> {
     fn is_mds(&self, found: &Findable) -> bool {
         !found.is_pool() && self.of_md.iter().any(|array| is_named(array, found, &self.own))
     }
-}
-
-/// The reason why an array can't be assembled from the devices that were found, for this array alone.
-fn refused(config: &Config, found: &Findable) -> Option<String> {
-    if found.is_pool() {
-        return None;
-    }
-    let mut look = World::new(world::WorldOptions { force: false, ..world::WorldOptions::LOOK }).ok()?;
-    let bitmaps = bitmaps(config, found);
-    Host::find(&mut look, &found.members, &bitmaps, false, &Unserved::ends()).err().map(|why| with_user(&why))
 }
 
 /// The reason why a pool can't have its name, which has no other: an array has it, or a pool before it. Arrays that share one are called

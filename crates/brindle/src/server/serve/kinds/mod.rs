@@ -32,6 +32,11 @@ trait Kind: Sync {
     /// Whether something that was found among devices is of this kind.
     fn is_of(&self, found: &Findable) -> bool;
 
+    /// The reason why something that was found can't be opened, as far as that is seen without it being opened.
+    fn refused(&self, _found: &Findable, _bitmaps: &[PathBuf]) -> Option<String> {
+        None
+    }
+
     /// Opens devices of something that was found while a server runs. Its thread may wait for them.
     fn gather(
         &self,
@@ -152,6 +157,11 @@ fn refuse_same_names(found: &[(&str, Box<dyn FoundContents>)]) -> Result<(), Fai
         }
     }
     Ok(())
+}
+
+/// The reason why something that was found can't be opened, for it alone; `bitmaps` are files that have write-intent bitmaps.
+pub(crate) fn refused(found: &Findable, bitmaps: &[PathBuf]) -> Option<String> {
+    KINDS.iter().find(|kind| kind.is_of(found))?.refused(found, bitmaps)
 }
 
 /// Opens devices of something that was found, of whichever kind.

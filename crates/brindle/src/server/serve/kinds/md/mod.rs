@@ -18,8 +18,8 @@ use super::{FoundContents, Gathering, Kind, Looking};
 use crate::base::failure::Failure;
 use crate::devices::host::{AssembledArray, Host, Hosted};
 use crate::devices::scan::Findable;
-use crate::devices::unserved::Unserved;
-use crate::devices::world::{Assembled, LeftOut, Named, Set, World};
+use crate::devices::unserved::{Unserved, with_user};
+use crate::devices::world::{Assembled, LeftOut, Named, Set, World, WorldOptions};
 
 /// `name`: the array's name in messages, where there are several.
 fn access(opening: &Opening, found: &AssembledArray, name: Option<&str>) -> Result<DeviceAccess, Failure> {
@@ -56,6 +56,12 @@ impl Kind for Md {
 
     fn is_of(&self, found: &Findable) -> bool {
         found.metadata.parse::<Version>().is_ok()
+    }
+
+    fn refused(&self, found: &Findable, bitmaps: &[PathBuf]) -> Option<String> {
+        let mut look = World::new(WorldOptions { force: false, ..WorldOptions::LOOK }).ok()?;
+        let found = Host::find(&mut look, &found.members, bitmaps, false, &Unserved::ends());
+        found.err().map(|why| with_user(&why))
     }
 
     fn gather(

@@ -1,19 +1,21 @@
-//! Arrays and pools among many devices.
+//! Contents among many devices: each kind knows its members by what stands on them. Another kind adds a file beside these, and a row to
+//! [`KINDS`].
 
-use brindle_host::status::Report;
+mod md;
+mod pool;
+
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use brindle_format::md::{DeviceRole, Superblock, display_uuid, split_name};
-use brindle_io::device::DeviceAccess;
-use brindle_md::assembly::Candidate;
+use brindle_format::md::{Uuid, split_name};
+use brindle_host::status::Report;
 
 use crate::base::deadline::within;
+use crate::base::failure::Failure;
 use crate::base::path::real;
-use crate::base::{look, runtime};
-use crate::devices::world::place;
-use crate::devices::{pools, world};
+use crate::devices::world;
 
 /// Time that a device has to be identified.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -52,29 +54,71 @@ pub(crate) struct Scanned {
     pub(crate) silent: Vec<PathBuf>,
 }
 
+/// All kinds, in the order in which their contents are listed. A device is of the last that knows it.
+const KINDS: [&dyn Heads; 2] = [&md::Superblocks, &pool::Labels];
+
+/// A kind of content, whose members are known by what stands on them.
+trait Heads: Sync {
+    /// Looks at a device, which may hang; `None` if it is no member of this kind.
+    fn look(&self, device: &Path) -> Result<Option<Head>, Failure>;
+
+    /// The UUID of a set, as reports write it.
+    fn uuid(&self, set: Uuid) -> String;
+
+    /// The content that all members of one set form that were found.
+    fn form(&self, set: Vec<Head>) -> Option<Findable>;
+}
+
+/// A device that is a member of something.
+struct Head {
+    device: PathBuf,
+    /// The set that it belongs to, if it says that.
+    set: Option<Uuid>,
+    /// The record that stands on it, as its kind reads it.
+    seen: Box<dyn Any + Send>,
+}
+
+impl Head {
+    /// The devices of a set, with what its kind has seen on them.
+    fn split<T: 'static>(set: Vec<Self>) -> (Vec<PathBuf>, Vec<T>) {
+        let seen = |head: Self| Some((head.device, *head.seen.downcast().ok()?));
+        set.into_iter().filter_map(seen).unzip()
+    }
+}
+
 /// Looks at the devices that are named, at all files of folders that are named, or, without names, at all disks and partitions of this machine.
 pub(crate) fn scan(places: &[PathBuf]) -> Scanned {
     let mut scanned = Scanned::default();
-    let (mut arrays, mut labels) = (BTreeMap::<_, Vec<Candidate>>::new(), BTreeMap::<_, Vec<PathBuf>>::new());
+    let mut found = KINDS.map(|kind| (kind, BTreeMap::<Uuid, Vec<Head>>::new()));
     for path in devices(places) {
         let own = path.clone();
-        let seen = within(PATIENCE, move || {
-            let label = pools::label_of(&own);
-            (label, candidate(&own))
-        });
-        match seen.ok().flatten() {
+        let look = move || {
+            let known = |(at, kind): (usize, &&dyn Heads)| Some((at, kind.look(&own).ok()??));
+            KINDS.iter().enumerate().rev().find_map(known)
+        };
+        match within(PATIENCE, look).ok().flatten() {
             None => scanned.silent.push(path),
-            Some((Some(label), _)) => labels.entry(label.pool).or_default().push(path),
-            Some((None, Some(candidate))) => {
-                let uuid = candidate.superblock().ok().map(|(superblock, _)| superblock.set_uuid);
-                arrays.entry(uuid.unwrap_or_default()).or_default().push(candidate);
-            }
-            Some((None, None)) => {}
+            Some(None) => {}
+            Some(Some((at, head))) => found[at].1.entry(head.set.unwrap_or_default()).or_default().push(head),
         }
     }
-    scanned.all.extend(arrays.into_values().filter_map(|candidates| array(&candidates)));
-    scanned.all.extend(labels.into_values().filter_map(|members| pool(&members)));
+    for (kind, sets) in found {
+        scanned.all.extend(sets.into_values().filter_map(|set| kind.form(set)));
+    }
     scanned
+}
+
+/// The UUID of the set that a device is a member of, if it is one.
+///
+/// # Errors
+/// It can't be read.
+pub(crate) fn set_of(device: &Path) -> Result<Option<String>, Failure> {
+    for kind in KINDS.iter().rev() {
+        if let Some(head) = kind.look(device)? {
+            return Ok(head.set.map(|set| kind.uuid(set)));
+        }
+    }
+    Ok(None)
 }
 
 /// Each device once, by the first of its names.
@@ -120,109 +164,6 @@ fn by_id(device: &Path) -> PathBuf {
         (name.starts_with("wwn-") || name.starts_with("nvme-eui"), name)
     });
     own.into_iter().next().unwrap_or_else(|| device.to_owned())
-}
-
-/// A member of an array of md; nothing if it is none as it is.
-fn candidate(path: &Path) -> Option<Candidate> {
-    let device = place::open(path, DeviceAccess::Examine).ok()?;
-    let label = path.display().to_string();
-    let candidate = look::candidate(&label, device.info(), look::reader(&device)).ok()?;
-    (!look::is_unfit(&candidate)).then_some(candidate)
-}
-
-fn array(candidates: &[Candidate]) -> Option<Findable> {
-    let newest =
-        candidates.iter().filter_map(|one| Some(one.superblock().ok()?.0)).max_by_key(|sb| sb.events)?;
-    let (host, own) = split_name(&newest.name);
-    let uuid = display_uuid(newest.set_uuid).to_string();
-    let twins = twins(candidates);
-    let is_twin = twins.is_some();
-    let assembled = match twins {
-        Some(why) => Err(why),
-        None => world::describe(candidates, false).map_err(|failure| failure.to_string()),
-    };
-    let forced = || world::describe(candidates, true).ok();
-    let forced = if is_twin || assembled.is_ok() { None } else { forced() };
-    let risks = forced.map(|forced| forced.limits.iter().map(ToString::to_string).collect());
-    let missing = match &assembled {
-        Ok(described) => described.missing.clone(),
-        Err(_) => absent(newest, candidates),
-    };
-    let filled = |role: &u16| newest.roles.contains(&DeviceRole::Active(*role));
-    let newly = missing.iter().filter(|role| filled(role)).map(ToString::to_string).collect();
-    let level = brindle_layout::Level::from_md(newest.level).ok().map(|level| level.name());
-    let is_spare = |one: &&Candidate| one.superblock().is_ok_and(|(sb, _)| sb.role() == DeviceRole::Spare);
-    Some(Findable {
-        name: if runtime::is_name(own) { own.to_owned() } else { uuid.replace(':', "-") },
-        full_name: newest.name.clone(),
-        homehost: host.map(str::to_owned),
-        metadata: newest.version.to_string(),
-        level,
-        members: candidates.iter().map(|one| PathBuf::from(&one.label)).collect(),
-        missing: missing.iter().map(ToString::to_string).collect(),
-        newly_missing: newly,
-        spares: candidates.iter().filter(is_spare).count(),
-        problem: assembled.err(),
-        risks,
-        uuid,
-    })
-}
-
-/// The line for devices that form no array.
-fn absent(newest: &Superblock, candidates: &[Candidate]) -> Vec<u16> {
-    let role = |one: &Candidate| one.superblock().ok().and_then(|(sb, _)| sb.role().active());
-    let there: Vec<u16> = candidates.iter().filter_map(role).collect();
-    (0..newest.raid_disks as u16).filter(|role| !there.contains(role)).collect()
-}
-
-/// Two devices that say that they are the same one: nothing tells which is the member and which its copy.
-fn twins(candidates: &[Candidate]) -> Option<String> {
-    let mut seen = BTreeMap::new();
-    for one in candidates {
-        let Ok((superblock, _)) = one.superblock() else { continue };
-        let identity = (superblock.device_uuid, superblock.device_number);
-        if let Some(first) = seen.insert(identity, &one.label) {
-            return Some(format!(
-                "{first} and {} say that they are the same member: take one away, or erase its superblock",
-                one.label
-            ));
-        }
-    }
-    None
-}
-
-fn pool(members: &[PathBuf]) -> Option<Findable> {
-    let labels: Vec<_> = members.iter().filter_map(|path| pools::label_of(path)).collect();
-    let first = labels.first()?;
-    let name = |member| brindle_pool::member_name(first, member);
-    let there: Vec<_> = labels.iter().map(|label| label.member).collect();
-    let mut sorted = there.clone();
-    sorted.sort_unstable();
-    let twice = sorted.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0]);
-    let problem = twice.map(|member| {
-        let of = members.iter().zip(&labels).filter(|(_, label)| label.member == member);
-        let named: Vec<String> = of.map(|(path, _)| path.display().to_string()).collect();
-        format!("{} all say that they are member {}: leave one", named.join(" and "), name(member))
-    });
-    let missing: Vec<String> = (0..first.members.len())
-        .filter_map(|member| u16::try_from(member).ok())
-        .filter(|member| !there.contains(member))
-        .map(name)
-        .collect();
-    Some(Findable {
-        uuid: first.pool.to_string(),
-        name: first.name.clone(),
-        full_name: first.name.clone(),
-        homehost: None,
-        metadata: "pool".to_owned(),
-        level: None,
-        members: members.to_vec(),
-        newly_missing: missing.clone(),
-        missing,
-        spares: 0,
-        problem,
-        risks: None,
-    })
 }
 
 impl Findable {
