@@ -1,14 +1,16 @@
 //! Opening members and listeners: refusals, and the facts of open devices.
 
-use std::fs::File;
+use std::fs::{File, FileTimes};
 use std::io::Write as _;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 use brindle_io::device::{DeviceAccess, DeviceErrorKind, OpenDevice};
 use brindle_io::uring::{ListenError, Uring};
+use brindle_io::{Io, PAGE};
 use brindle_testkit::skip::{Missing, or_skip};
 use tempfile::TempDir;
 
@@ -45,6 +47,33 @@ fn what_is_no_member_is_refused_by_kind() {
     // Must not hang, as opening a pipe without a writer does.
     assert!(Command::new("mkfifo").arg(path("pipe")).status().unwrap().success());
     assert_eq!(refusal(&path("pipe"), DeviceAccess::Read), DeviceErrorKind::NotStorage("a pipe"));
+}
+
+#[test]
+fn reading_leaves_the_access_time() {
+    let dir = TempDir::new().unwrap();
+    let path = image(&dir, "a", 1 << 20);
+    // Older than the last change: the next read would bring it up to date.
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    File::options()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_times(FileTimes::new().set_accessed(long_ago))
+        .unwrap();
+    for reactor in [Uring::new(), Uring::on_threads()] {
+        let Some(uring) = or_skip(reactor.map_err(|error| Missing::new(error.to_string()))) else { continue };
+        let member = uring.add_member(OpenDevice::open(&path, DeviceAccess::Read).unwrap());
+        let io = Io::new(Box::new(uring));
+        let pool = io.pool(1 << 20);
+        io.block_on(async {
+            let buf = pool.alloc(PAGE).await;
+            let mut group = io.group();
+            group.read(member, 0, &buf.all());
+            group.submit().await.ok().unwrap();
+        });
+    }
+    assert_eq!(std::fs::metadata(&path).unwrap().accessed().unwrap(), long_ago);
 }
 
 #[test]
