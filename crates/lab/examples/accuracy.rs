@@ -3,11 +3,17 @@
 //!
 //! `cargo run --profile bench -p brindle-lab --example accuracy`
 
+#[expect(dead_code, reason = "tests tell which cells differ, and how")]
+#[path = "../tests/lab/made/md_bytes.rs"]
+mod md_bytes;
 #[path = "../tests/lab/made/published.rs"]
 mod published;
 
+use std::collections::BTreeMap;
+
 use brindle_lab::drive::{Fitted, Measure, table};
 use brindle_lab::predict::{Kernel, compare};
+use md_bytes::{Compared, Kind, compare_all};
 use published::{Point, bitmaps, evo850, few_jobs, mean_error, p3700, raid0, raid6, raid10};
 
 fn main() {
@@ -37,12 +43,12 @@ fn main() {
         println!("| {level} | {load} | {} | {:.1} % | {greatest:+.1} % |", points.len(), mean_error(points));
     }
     println!();
+    beside(&reads, &usual);
     let both: Vec<Point> = reads.into_iter().chain(writes).collect();
     arrays("md RAID 10 n2, 4 x 850 EVO, chunk 32K, one request in flight, MiB/s", &both);
     let (most, last) = all.split_at(5);
     arrays("md RAID 0, 12 x P3700, 4K, 2048 in flight, IOPS: up to 65 % reads", most);
     arrays("The same from 95 % reads on, where md's own cost decides", last);
-    arrays("The same reads as by Linux 6.12, the usual kernel, which chooses copies by other rules", &usual);
     arrays(
         "md RAID 0 of four and RAID 10 f2 of two NVMe drives, chunk 64K, four jobs with 256 in flight each, IOPS",
         &few,
@@ -52,6 +58,16 @@ fn main() {
         "md RAID 5, 5 x 980 PRO, chunk 64K, 4K random writes, one in flight, the first 30 seconds, IOPS",
         &marked,
     );
+    println!("## Bytes of each member\n");
+    println!(
+        "| requests | kernel | level | cells | held | equal | in order | cache is full | chance | heads |"
+    );
+    println!("|---|---|---|---:|---:|---:|---:|---:|---:|---:|");
+    for (which, in_flight, kernel) in [("bytes", "one in flight", "6.1"), ("bytes", "one in flight", "6.12")]
+    {
+        moved(in_flight, kernel, &compare_all(which, kernel));
+    }
+    println!();
     println!("## Single drives: the fits' own errors\n");
     single("850 EVO", &evo850(), &[include_str!("../reference/evo850-single.csv")]);
     let p3700_tables =
@@ -67,6 +83,34 @@ fn arrays(title: &str, points: &[Point]) {
         println!("| {load} | {published:.0} | {predicted:.0} | {:+.1} % |", point.error());
     }
     println!();
+}
+
+/// Random reads of the RAID 10, by the rules of the kernel that was measured and by those of the usual one.
+fn beside(published: &[Point], usual: &[Point]) {
+    println!(
+        "Its random reads by the rules of Linux 4.11, and of Linux 6.12, which is the default and not what was measured\n"
+    );
+    println!("| load | published | 4.11 | error | 6.12 | error |\n|---|---:|---:|---:|---:|---:|");
+    for (old, new) in published.iter().zip(usual) {
+        let [one, other] =
+            [old, new].map(|point| format!("{:.0} | {:+.1} %", point.predicted, point.error()));
+        println!("| {} | {:.0} | {one} | {other} |", old.load, old.published);
+    }
+    println!();
+}
+
+/// A row for each level, and how many cells are of each kind.
+fn moved(in_flight: &str, kernel: &str, cells: &[Compared]) {
+    let mut levels: BTreeMap<&str, Vec<&Compared>> = BTreeMap::new();
+    cells.iter().for_each(|cell| levels.entry(&cell.level).or_default().push(cell));
+    for (level, cells) in levels {
+        let of = |kind| cells.iter().filter(move |cell| cell.kind == kind);
+        let told =
+            |kind| format!("{} of {}", of(kind).filter(|cell| cell.is_equal).count(), of(kind).count());
+        let (held, equal) = (of(Kind::Held).count(), of(Kind::Held).filter(|cell| cell.is_equal).count());
+        let others = [Kind::InOrder, Kind::CacheIsFull, Kind::Chance, Kind::Heads].map(told).join(" | ");
+        println!("| {in_flight} | {kernel} | RAID {level} | {} | {held} | {equal} | {others} |", cells.len());
+    }
 }
 
 fn single(name: &str, fitted: &Fitted, texts: &[&str]) {

@@ -164,8 +164,8 @@ impl Cell {
         let first = match self.depth {
             Depth::One if *level == "10" && self.op == "read" && self.size > *chunk => 8,
             Depth::One => 0,
-            Depth::Flash => 16,
-            Depth::Disk => 24,
+            Depth::Flash if self.op == "read" && self.size >= 1024 => 24,
+            Depth::Flash | Depth::Disk => 16,
         };
         let depth = if self.depth == Depth::One { 1 } else { 32 };
         let device = |role: usize| match self.missing.contains(&role) {
@@ -198,8 +198,8 @@ impl Cell {
 
 /// Sets of eight drives of memory, and how a cell is measured on some of them. Drives for one request at a time answer after one millisecond, and
 /// after fifty: where a drive answers before all pieces of a request are sent, the next piece finds its copy idle. Those for more answer
-/// after two, as the emulated processor takes a twentieth of that for a request, and after eight and have heads. Their requests are as
-/// long and their queues as deep as no cell exceeds.
+/// after two and large reads after twenty, as the emulated processor takes a twentieth of that for a request, and those with heads after
+/// eight. Their requests are as long and their queues as deep as no cell exceeds.
 const BEGIN: &str = "
 echo 2 >/proc/sys/vm/nr_hugepages
 drives=/sys/kernel/config/nullb
@@ -239,8 +239,8 @@ fn measured(kernel: Kernel, cells: &[Cell]) -> String {
     let vm = Vm::on(kernel).expect("looked for").cells().expect("the program of cells");
     let (sets, runs) = match depth {
         Depth::One => ("drives 0 1000000 0\ndrives 8 50000000 0\n", 1),
-        Depth::Flash => ("drives 16 2000000 0\n", RUNS),
-        Depth::Disk => ("drives 24 8000000 1\n", RUNS),
+        Depth::Flash => ("drives 16 2000000 0\ndrives 24 20000000 0\n", RUNS),
+        Depth::Disk => ("drives 16 8000000 1\n", RUNS),
     };
     let mut script = [BEGIN, sets].concat();
     for (number, cell) in cells.iter().enumerate() {

@@ -32,6 +32,14 @@ impl Kernel {
     /// 1.6 M to what the drives gave over eight NVMe drives).
     pub const LOCKLESS_READS: Self = Self(5, 14);
 
+    /// RAID 10 cuts reads at chunks also where every member holds all. Linux 6.12 was watched to do so, 6.1 not to.
+    const CUT_AT_CHUNKS: Self = Self(6, 12);
+
+    /// The pieces into which reads are cut that the layout leaves whole, if any. Bytes.
+    pub(super) fn cut(self, level: Level, chunk: u64) -> Option<u64> {
+        (level == Level::Raid10 && self >= Self::CUT_AT_CHUNKS).then_some(chunk)
+    }
+
     /// The choice of a copy. `rotates` says whether the members do. No read is split over copies, and of copies that are as good the first
     /// is taken. Seen of Linux 7.2.7, one read in flight, RAID 1 and near copies: 64 reads of 128 KiB are 64 whole reads of one member.
     pub(super) fn read_policy(self, level: Level, layout: Layout, rotates: bool) -> ReadPolicy {
@@ -95,6 +103,9 @@ mod tests {
             [of("5.3", far, false), of("5.3", offset, false), of("6.1", far, true)],
             [ReadPolicy::First; 3]
         );
+        let cut = |version: &str, level| kernel(version).unwrap().cut(level, 65536);
+        assert_eq!([cut("6.1", Level::Raid10), cut("6.12", Level::Raid1)], [None; 2]);
+        assert_eq!(cut("6.12", Level::Raid10), Some(65536));
         assert_eq!([of("5.4", near, false), of("5.4", offset, false)], [ReadPolicy::FewestPending; 2]);
     }
 }

@@ -149,7 +149,10 @@ impl Stage {
         let members = devices.iter().map(|device| Some(device.as_ref()?.id)).collect();
         let array = Array::kept(&self.io, geometry.clone(), devices, Box::new(Nothing), &config());
         Ok(match spec.policies {
-            Policies::LinuxMd(_) => (AsMd::new(array, &self.io, &geometry, members, stripes), geometry),
+            Policies::LinuxMd(kernel) => {
+                let cut = kernel.cut(shape.level, shape.chunk);
+                (AsMd::new(array, &self.io, &geometry, members, stripes).cut_at(cut), geometry)
+            }
             _ => (AsMd::engine(array), geometry),
         })
     }

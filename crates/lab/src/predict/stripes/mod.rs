@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use brindle_array::Array;
-use brindle_io::sync::Notify;
+use brindle_io::sync::{Notify, join_all};
 use brindle_io::{Buf, Group, Io, MemberId, Slice};
 use brindle_layout::{Family, Geometry, ParityRows};
-use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions, bytes};
+use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions, bytes, stretches};
 
 use cache::{Cache, Waiting};
 use roles::Roles;
@@ -35,12 +35,14 @@ pub(super) struct AsMd {
     array: Array,
     /// None where the engine's own reads and writes are asked for.
     stripes: Option<Rc<Stripes>>,
+    /// Reads are cut at multiples of this, each piece a read of its own.
+    cut: Option<u64>,
 }
 
 impl AsMd {
     /// The engine's own requests.
     pub(super) fn engine(array: Array) -> Self {
-        Self { array, stripes: None }
+        Self { array, stripes: None, cut: None }
     }
 
     /// md's, if the array has parity; `members` by role, none where there is none. Its cache has so many `stripes`.
@@ -55,7 +57,28 @@ impl AsMd {
             Family::Parity(rows) => Stripes::new(io, rows, members, stripes),
             _ => None,
         };
-        Self { array, stripes: stripes.map(Rc::new) }
+        Self { array, stripes: stripes.map(Rc::new), cut: None }
+    }
+}
+
+impl AsMd {
+    /// Reads are cut at multiples of `chunk` from now on, if there is one.
+    pub(super) fn cut_at(self, chunk: Option<u64>) -> Self {
+        Self { cut: chunk, ..self }
+    }
+
+    async fn read_pieces(&self, chunk: u64, offset: u64, into: &[Slice]) -> Result<(), VolumeError> {
+        let mut pieces = Vec::new();
+        for (mut at, slice) in stretches(offset, into) {
+            let mut from = 0;
+            while from < slice.len() {
+                let len = ((chunk - at % chunk) as usize).min(slice.len() - from);
+                pieces.push((at, slice.slice(from..from + len)));
+                (from, at) = (from + len, at + len as u64);
+            }
+        }
+        let reads = pieces.iter().map(|(at, slice)| self.array.read(*at, core::slice::from_ref(slice)));
+        join_all(reads).await.into_iter().collect()
     }
 }
 
@@ -177,7 +200,7 @@ impl Stripes {
                 let (stripe, _, computed) = self.needs(number, want);
                 self.cache.borrow_mut().at(number).held = stripe.held_with(computed);
             }
-            self.came.set(came + 1);
+            self.came.set(self.came.get() + 1);
             self.arrival.notify();
             if !is_open || done.is_err() {
                 return done;
@@ -361,6 +384,9 @@ impl Volume for AsMd {
             // Of an array that lacks nothing md reads the members straight.
             Some(stripes) if !stripes.missing.is_empty() && self.limits().check(offset, len).is_ok() => {
                 stripes.read(offset, len).await
+            }
+            _ if self.cut.is_some_and(|chunk| len > chunk) && self.limits().check(offset, len).is_ok() => {
+                self.read_pieces(self.cut.unwrap_or(len), offset, into.as_ref()).await
             }
             _ => self.array.read(offset, into).await,
         }

@@ -28,10 +28,12 @@ pub(crate) enum Kind {
     Held,
     /// Writes in order that are smaller than a row of parity: it depends on the time what of a row comes together.
     InOrder,
-    /// A stripe is asked for again after about as many others as md keeps: it depends on their order whether it is there.
+    /// A stripe is asked for again after about as many others as md keeps, or more are in use at once: it depends on their order which are there.
     CacheIsFull,
     /// Runs differ by more than a quarter; or a request has more pieces than the emulated processor sends before the first is answered.
     Chance,
+    /// Members with heads: those of the guest only say so, those of the model seek.
+    Heads,
 }
 
 /// A line of a file, and what the model makes of it.
@@ -180,6 +182,14 @@ impl<'a> Cell<'a> {
             self.shape.level == Level::Raid10 && self.direction == Direction::Read && pieces > MOST_PIECES;
         if is_cut || self.moved.iter().flatten().any(|(least, most)| 4 * (most - least) > *most) {
             return Kind::Chance;
+        }
+        if self.drives == Some("disk") && [Level::Raid1, Level::Raid10].contains(&self.shape.level) {
+            return Kind::Heads;
+        }
+        let in_flight = if self.drives.is_some() { 32 } else { 1 };
+        let data = u64::from(self.shape.members - parity);
+        if parity > 0 && in_flight * self.size / 4096 / data > Trial::STRIPES.into() {
+            return Kind::CacheIsFull;
         }
         let by_room = |stripes| self.predicted(kernel, stripes) != *predicted;
         let is_full = parity > 0 && (by_room(Trial::STRIPES / 4 * 3) || by_room(Trial::STRIPES / 4 * 5));
