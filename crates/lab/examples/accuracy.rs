@@ -43,9 +43,10 @@ fn main() {
         println!("| {level} | {load} | {} | {:.1} % | {greatest:+.1} % |", points.len(), mean_error(points));
     }
     println!();
-    beside(&reads, &usual);
+    let beside_each_other = beside(&reads, &usual);
     let both: Vec<Point> = reads.into_iter().chain(writes).collect();
     arrays("md RAID 10 n2, 4 x 850 EVO, chunk 32K, one request in flight, MiB/s", &both);
+    println!("{beside_each_other}");
     let (most, last) = all.split_at(5);
     arrays("md RAID 0, 12 x P3700, 4K, 2048 in flight, IOPS: up to 65 % reads", most);
     arrays("The same from 95 % reads on, where md's own cost decides", last);
@@ -63,8 +64,11 @@ fn main() {
         "| requests | kernel | level | cells | held | equal | in order | cache is full | chance | heads |"
     );
     println!("|---|---|---|---:|---:|---:|---:|---:|---:|---:|");
-    for (which, in_flight, kernel) in [("bytes", "one in flight", "6.1"), ("bytes", "one in flight", "6.12")]
-    {
+    for (which, in_flight, kernel) in [
+        ("bytes", "one in flight", "6.1"),
+        ("bytes", "one in flight", "6.12"),
+        ("deep", "32 in flight", "6.1"),
+    ] {
         moved(in_flight, kernel, &compare_all(which, kernel));
     }
     println!();
@@ -85,18 +89,18 @@ fn arrays(title: &str, points: &[Point]) {
     println!();
 }
 
-/// Random reads of the RAID 10, by the rules of the kernel that was measured and by those of the usual one.
-fn beside(published: &[Point], usual: &[Point]) {
-    println!(
-        "Its random reads by the rules of Linux 4.11, and of Linux 6.12, which is the default and not what was measured\n"
-    );
-    println!("| load | published | 4.11 | error | 6.12 | error |\n|---|---:|---:|---:|---:|---:|");
+/// A table of random reads of the RAID 10, by the rules of the kernel that was measured and by those of the usual one.
+fn beside(published: &[Point], usual: &[Point]) -> String {
+    let mut table =
+        "Its random reads by Linux 4.11, and by 6.12, which is the default and not what was measured:\n\n\
+        | load | published | 4.11 | error | 6.12 | error |\n|---|---:|---:|---:|---:|---:|\n"
+            .to_owned();
     for (old, new) in published.iter().zip(usual) {
         let [one, other] =
             [old, new].map(|point| format!("{:.0} | {:+.1} %", point.predicted, point.error()));
-        println!("| {} | {:.0} | {one} | {other} |", old.load, old.published);
+        table += &format!("| {} | {:.0} | {one} | {other} |\n", old.load, old.published);
     }
-    println!();
+    table
 }
 
 /// A row for each level, and how many cells are of each kind.
