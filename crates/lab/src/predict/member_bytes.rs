@@ -1,6 +1,6 @@
 //! The bytes that requests cost each member, to be held against those of a kernel's own md.
 
-use core::cell::RefCell;
+use core::cell::Cell;
 use std::rc::Rc;
 
 use brindle_io::Io;
@@ -75,13 +75,15 @@ fn carry<V: Volume + Clone + 'static>(
 ) -> Result<(), PredictError> {
     let longest = requests.iter().map(|request| request.len).max().unwrap_or(0);
     let pool = io.pool((longest * u64::from(depth)) as usize);
-    let rest = Rc::new(RefCell::new(requests.to_vec().into_iter()));
+    let (all, next) = (Rc::<[Request]>::from(requests), Rc::new(Cell::new(0)));
     let slot = |_| {
-        let (array, pool, rest) = (array.clone(), pool.clone(), Rc::clone(&rest));
+        let (array, pool) = (array.clone(), pool.clone());
+        let (all, next) = (Rc::clone(&all), Rc::clone(&next));
         io.spawn(async move {
             let memory = pool.alloc(longest as usize).await;
             loop {
-                let Some(request) = rest.borrow_mut().next() else { return Ok::<_, PredictError>(()) };
+                let at = next.replace(next.get() + 1);
+                let Some(&request) = all.get(at) else { return Ok::<_, PredictError>(()) };
                 let slice = [memory.slice(0..request.len as usize)];
                 let done = match request.direction {
                     Direction::Write => array.write(request.offset, &slice, false).await,
