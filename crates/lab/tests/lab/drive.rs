@@ -167,7 +167,7 @@ fn a_port_that_no_row_tells_is_a_guess_and_is_called_one() {
     assert!(sata.guesses.is_empty() && nvme.guesses.is_empty());
     assert_eq!(sata.drive.stations.uplink, large.drive.stations.uplink);
     assert_eq!((nvme.drive.stations.units, nvme.drive.stations.flush), (1024, fast.drive.stations.flush));
-    let desktop = large.clone().on_port(Port::NvmeConsumer).drive.stations;
+    let desktop = large.on_port(Port::NvmeConsumer).drive.stations;
     assert_eq!((desktop.volatile_cache, desktop.flush, desktop.uplink), (true, 2_850_000, 0));
     // A disk: 4K in 8 ms.
     let disk = of("randread,4,0.5\nrandwrite,4,0.6\nread,1024,200\nwrite,1024,200\n");

@@ -122,6 +122,17 @@ fn a_bitmaps_shortened_rounds_come_to_what_a_long_run_does() {
     assert!(errors.iter().all(|error| error.abs() < 0.02), "{errors:?}");
 }
 
+/// Pages take 5.7 ms, whatever waits for them. One write after the other would come to 500 a second.
+#[test]
+fn one_flight_of_pages_serves_all_writes_that_wait() {
+    let words = [("rw", "randwrite"), ("bs", "4k"), ("iodepth", "32")];
+    let plain = Spec { drive: drive("nvme-consumer"), ..spec(Level::Raid1, 2, &words) };
+    let shape = plain.shape.map(|shape| Shape { bitmap: Some(4 << 20), ..shape });
+    let marked = Spec { shape, policies: Policies::LinuxMd(Kernel::USUAL), ..plain };
+    let first = predict(&marked).expect("a prediction").at_first.expect("a bitmap");
+    assert!((2000.0..6000.0).contains(&first), "{first}");
+}
+
 #[test]
 fn md_reads_a_mirror_from_the_nearest_and_its_parity_thread_is_a_limit() {
     let reads = [("rw", "randread"), ("bs", "1024k")];

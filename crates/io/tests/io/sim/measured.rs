@@ -367,7 +367,7 @@ fn a_disk_reads_ahead_of_streams() {
         let stations = Stations { platter: disk().platter.map(|of| Platter { look_ahead, ..of }), ..disk() };
         let (_, io, drive) = with(stations);
         let rounds = (32 << 20) / len as u64;
-        let of = |n: u64| (drive, (n / rounds << 34) + (n % rounds) * (len as u64 + gap), len, false);
+        let of = |n: u64| (drive, ((n / rounds) << 34) + (n % rounds) * (len as u64 + gap), len, false);
         (streams * rounds * len as u64) as f64 * 1e3 / load(&io, streams, rounds, of) as f64
     };
     let (small, large, ahead) = (128 << 10, 1 << 20, 1 << 20);
