@@ -19,8 +19,8 @@ const PERCENT: i64 = 1000;
 /// The stations of one drive.
 pub(super) struct Busy {
     stations: Rc<Stations>,
-    /// Operations that are not begun, with their offsets, in the order in which they came.
-    waiting: VecDeque<(OpKey, u64)>,
+    /// Operations that are not begun, in the order in which they came: with their offsets, and whether they read.
+    waiting: VecDeque<(OpKey, u64, bool)>,
     free_units: u32,
     /// The shared station is free from then on.
     shared: u64,
@@ -82,7 +82,8 @@ impl Busy {
 
     pub(super) fn enter(&mut self, key: OpKey, kind: OpKind) -> bool {
         if self.free_units == 0 {
-            self.waiting.push_back((key, offset(kind).unwrap_or(0)));
+            let reads = matches!(kind, OpKind::Read { .. });
+            self.waiting.push_back((key, offset(kind).unwrap_or(0), reads));
             return false;
         }
         self.free_units -= 1;
@@ -91,7 +92,7 @@ impl Busy {
 
     pub(super) fn leave(&mut self) -> Option<OpKey> {
         let at = match &self.head {
-            Some(head) => head.nearest(self.waiting.iter().map(|of| of.1)),
+            Some(head) => head.nearest(self.waiting.iter().map(|&(_, offset, reads)| (offset, reads))),
             None => (!self.waiting.is_empty()).then_some(0),
         };
         let next = at.and_then(|at| self.waiting.remove(at));

@@ -61,10 +61,15 @@ impl Head {
         self.worked
     }
 
-    /// The operation that is next: of the oldest, as many as the queue has, the nearest.
-    pub(super) fn nearest(&self, offsets: impl Iterator<Item = u64>) -> Option<usize> {
+    /// The operation that is next: of the oldest, as many as the queue has, the nearest. A read whose bytes have been read ahead needs no
+    /// head, and would find them gone later. Each is its offset, and whether it reads.
+    pub(super) fn nearest(&self, operations: impl Iterator<Item = (u64, bool)>) -> Option<usize> {
         let queue = self.platter.queue.max(1) as usize;
-        let nearest = offsets.take(queue).enumerate().min_by_key(|(_, offset)| offset.abs_diff(self.at));
+        let far = |(offset, reads): (u64, bool)| match reads && self.ahead.has(offset) {
+            true => 0,
+            false => offset.abs_diff(self.at),
+        };
+        let nearest = operations.take(queue).enumerate().min_by_key(|(_, operation)| far(*operation));
         nearest.map(|(at, _)| at)
     }
 

@@ -21,6 +21,11 @@ pub(super) struct LookAhead {
 }
 
 impl LookAhead {
+    /// Whether a stretch has this byte.
+    pub(super) fn has(&self, offset: u64) -> bool {
+        self.stretches.iter().any(|one| (one.from..one.to).contains(&offset))
+    }
+
     /// The stretch that has all of a range.
     pub(super) fn holding(&self, offset: u64, end: u64) -> Option<Stretch> {
         self.stretches.iter().rev().find(|one| one.from <= offset && end <= one.to).copied()

@@ -124,7 +124,8 @@ fn what_a_bitmap_gives_and_costs_is_reported() {
         "{found}"
     );
     let [without, with] = [0, 1].map(|at| found["predicted"][at]["iops"].as_f64().unwrap());
-    assert!(with < without && with > 0.5 * without, "{found}");
+    // Each chunk's bit is written to the platter, and again when it is cleared.
+    assert!(with < without && with > 0.4 * without, "{found}");
 }
 
 #[test]
@@ -195,7 +196,8 @@ fn a_change_of_what_is_not_speed_tells_the_odds() {
     let report = set.run("advise --json --drive hdd-7200").json();
     let ahead = finding(&report, "read-ahead");
     assert!(ahead["command"].as_str().unwrap().starts_with("blockdev --setra 768 DEVICE"), "{ahead}");
-    better(&report, "read-ahead", ["read-ahead 128 KiB", "read-ahead 384 KiB"], 1.5);
+    // The disks themselves read ahead, too.
+    better(&report, "read-ahead", ["read-ahead 128 KiB", "read-ahead 384 KiB"], 1.05);
 }
 
 fn put(root: &Path, file: &str, text: &str) {

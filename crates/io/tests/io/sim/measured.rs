@@ -383,3 +383,25 @@ fn a_disk_reads_ahead_of_streams() {
     let half = rate(64 << 10, 1, 64 << 10, ahead);
     assert!((100.0..130.0).contains(&half), "{half:.0} MB/s");
 }
+
+#[test]
+fn a_deep_queue_of_one_stream_is_as_fast_as_a_shallow_one() {
+    const LEN: u64 = 128 << 10;
+    // As of a member with parity: after twelve requests one chunk is passed over.
+    let rate = |in_flight: u64| {
+        let stations =
+            Stations { platter: disk().platter.map(|of| Platter { look_ahead: 1 << 20, ..of }), ..disk() };
+        let (_, io, drive) = with(stations);
+        let rounds = 1024 / in_flight;
+        let of = |n: u64| {
+            let at = n % rounds * in_flight + n / rounds;
+            (drive, at * LEN + at / 12 * (512 << 10), LEN as usize, false)
+        };
+        (rounds * in_flight * LEN) as f64 * 1e3 / load(&io, in_flight, rounds, of) as f64
+    };
+    let one = rate(1);
+    for in_flight in [4, 16, 32] {
+        let many = rate(in_flight);
+        assert!(many > 0.95 * one, "{in_flight} in flight: {many:.0} MB/s, one: {one:.0}");
+    }
+}
