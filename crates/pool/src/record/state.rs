@@ -40,6 +40,11 @@ impl Record {
         self.torn >> (number % RING_SLOTS) & 1 == 1
     }
 
+    /// The record says who is out of use.
+    pub(crate) fn is_current(&self) -> bool {
+        self.standing.get() == Standing::Current
+    }
+
     /// A member is out of use, and the record does not say so yet.
     pub(crate) fn is_pending(&self) -> bool {
         self.standing.get() == Standing::Pending

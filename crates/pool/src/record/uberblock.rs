@@ -217,8 +217,10 @@ impl Owner for Core {
             &self.set.io,
             me,
             |me| &me.record.turns,
-            async |core: &Self| {
-                if core.record.is_pending() { core.commit(|_| {}).await } else { Ok(()) }
+            // A pool that has broken meanwhile has no record, and refuses.
+            async |core: &Self| match core.record.is_current() {
+                true => Ok(()),
+                false => core.commit(|_| {}).await,
             },
         )))
     }

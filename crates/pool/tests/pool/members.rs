@@ -2,6 +2,7 @@
 //! on it.
 
 use brindle_io::sim::{BadRange, Model, Sim};
+use brindle_io::sync::join_all;
 use brindle_io::{Duration, Io, OpError};
 use brindle_pool::{
     Chosen, How, Lacking, Pool, PoolOpenError, PoolVolume, choose, look, open_chosen, prepare,
@@ -287,6 +288,34 @@ fn a_member_that_refuses_all_writes_is_done_without() {
         });
         io.shutdown();
     }
+}
+
+#[test]
+fn nothing_is_acknowledged_once_a_failure_can_not_be_recorded() {
+    let mut broke = 0;
+    for seed in 40..60 {
+        let (sim, house) = made(seed, Kind::Raidz(1, 3));
+        let io = Io::new(Box::new(sim.clone()));
+        io.block_on(async {
+            let pool = opened(&io, &house, &[], How::writing(2)).await.expect("it opens");
+            // One member takes no data. Another takes that, and not the record of it.
+            let data = (1 << 20)..MEMBER - (1 << 20);
+            sim.afflict(house.ids[1], |faults| faults.unwritable.push(BadRange::forever(data)));
+            let rings = [64 << 10..256 << 10, MEMBER - (224 << 10)..MEMBER - (32 << 10)];
+            sim.afflict(house.ids[2], |faults| faults.unwritable.extend(rings.map(BadRange::forever)));
+            let volume = pool.volume("one").expect("it is there");
+            let (io, pool, volume) = (&io, &pool, &volume);
+            let one = |block| async move {
+                io.sleep(Duration::from_micros(block * 3)).await;
+                let done = write(io, volume, block, 9).await;
+                assert!(done.is_err() || !pool.status().broken, "seed {seed}, block {block}");
+            };
+            join_all((0..32).map(one).collect::<Vec<_>>()).await;
+            broke += u32::from(pool.status().broken);
+        });
+        io.shutdown();
+    }
+    assert!(broke > 0, "the record was never refused while writes were under way");
 }
 
 /// Gives members room, or takes it.
