@@ -29,6 +29,7 @@ impl Bitmap {
 
     pub(super) async fn flight(&self, skip: &[MemberId]) -> Refusals {
         self.landed.until(|| (!self.flying.replace(true)).then_some(())).await;
+        self.called.set(false);
         let _flying = Flying(self);
         if self.retired.get() {
             return Refusals::new();
@@ -115,6 +116,7 @@ impl Bitmap {
         }
         let outcome = group.submit_by(self.until()).await;
         let failures = outcome.failures().iter();
+        let failures = failures.filter(|failure| failure.error != OpError::Unsupported);
         failures.filter_map(|failure| Some((failure.kind.member()?, failure.error))).collect()
     }
 

@@ -54,7 +54,7 @@ use brindle_io::sync::Notify;
 use brindle_io::{Io, MemberId, OpError, Pool, Slice};
 use brindle_members::patience::Patience;
 
-use brindle_array::bitmap::{BitmapFile, IntentBitmap};
+use brindle_array::bitmap::{BitmapFile, IntentBitmap, Refusals};
 use brindle_array::row_log::{LogHost, OnRecord};
 use chunks::Chunks;
 use counters::Counters;
@@ -94,6 +94,8 @@ pub(crate) struct Bitmap {
     refusal: Cell<Option<OpError>>,
     /// A flight is under way.
     flying: Cell<bool>,
+    /// A write has called for a flight that has not begun.
+    called: Cell<bool>,
     landed: Notify,
     /// All of it has been written once, or stood on all members.
     whole: Cell<bool>,
@@ -115,16 +117,22 @@ impl Bitmap {
         let (bitmap, range) = (self.me.upgrade()?, range.clone());
         Some(Box::pin(async move {
             while !bitmap.is_on_record(&range) {
-                // It may bring these bits, too. On drives that take milliseconds for a page each flight serves all who wait for it.
-                if bitmap.flying.get() {
-                    bitmap.landed.until(|| (!bitmap.flying.get()).then_some(())).await;
-                    continue;
-                }
-                let refused = bitmap.fly().await;
+                let refused = bitmap.share_flight(&range).await;
                 host.refused(&refused).await?;
             }
             Ok(())
         }))
+    }
+
+    /// Waits for a flight that is under way or called, since it may bring these bits, too; else sends one. On drives that take milliseconds
+    /// for a page, a flight for each write would be the pace of all.
+    async fn share_flight(&self, range: &Range<u64>) -> Refusals {
+        if !self.flying.get() && !self.called.replace(true) {
+            return self.fly().await;
+        }
+        let is_over = || !self.flying.get() && !self.called.get();
+        self.landed.until(|| (self.is_on_record(range) || is_over()).then_some(())).await;
+        Refusals::new()
     }
 
     /// The bits of the range stand on all members, or are not needed any more.

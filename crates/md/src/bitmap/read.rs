@@ -243,6 +243,7 @@ impl Bits {
             file: self.file,
             refusal: Cell::new(None),
             flying: Cell::new(false),
+            called: Cell::new(false),
             landed: Notify::new(io),
             whole: Cell::new(self.everywhere),
             absent: Cell::new(false),

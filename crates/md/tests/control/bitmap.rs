@@ -252,6 +252,31 @@ fn hot_writes_cost_no_write_of_the_bitmap() {
 }
 
 #[test]
+fn writes_that_need_bits_share_flights_however_they_come() {
+    const LANES: u64 = 16;
+    const ROUNDS: u64 = 8;
+    let (world, array) = in_sim(Level::Raid1, 2);
+    let now = || world.io.now().as_nanos();
+    world.write(&array, 0, &[1; 512]).unwrap();
+    let began = now();
+    world.write(&array, 16384, &[1; 512]).unwrap();
+    let one = now() - began;
+    let began = now();
+    let lane = |lane: u64| {
+        let (pool, array) = (&world.pool, &array);
+        async move {
+            for round in 0..ROUNDS {
+                write(pool, array, 32768 + (round * LANES + lane) * 16384, &[7; 512]).await.unwrap();
+            }
+        }
+    };
+    world.io.block_on(brindle_io::sync::join_all((0..LANES).map(lane).collect::<Vec<_>>()));
+    // A flight that has begun without the bit, the next one, and the write.
+    let took = now() - began;
+    assert!(took < 3 * ROUNDS * one, "{took} ns, one by itself: {one}");
+}
+
+#[test]
 fn a_member_that_does_not_take_its_bits_is_failed_before_data_is_written() {
     let (world, array) = in_sim(Level::Raid5, 3);
     let data = world.superblock(1).data_offset as usize;
