@@ -253,20 +253,20 @@ fn hot_writes_cost_no_write_of_the_bitmap() {
 
 #[test]
 fn writes_that_need_bits_share_flights_however_they_come() {
-    const LANES: u64 = 16;
-    const ROUNDS: u64 = 8;
+    const LANES: u64 = 7;
+    const ROUNDS: u64 = 4;
     let (world, array) = in_sim(Level::Raid1, 2);
     let now = || world.io.now().as_nanos();
     world.write(&array, 0, &[1; 512]).unwrap();
     let began = now();
-    world.write(&array, 16384, &[1; 512]).unwrap();
+    world.write(&array, 8192, &[1; 512]).unwrap();
     let one = now() - began;
     let began = now();
     let lane = |lane: u64| {
         let (pool, array) = (&world.pool, &array);
         async move {
             for round in 0..ROUNDS {
-                write(pool, array, 32768 + (round * LANES + lane) * 16384, &[7; 512]).await.unwrap();
+                write(pool, array, (2 + round * LANES + lane) * 8192, &[7; 512]).await.unwrap();
             }
         }
     };
