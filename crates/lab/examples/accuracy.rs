@@ -56,7 +56,7 @@ fn main() {
     );
     arrays("md RAID 6, 12 x P3700, chunk 16K, 4K, 2048 in flight, IOPS", &parity);
     arrays(
-        "md RAID 5, 5 x 980 PRO, chunk 64K, 4K random writes, one in flight, the first 30 seconds, IOPS",
+        "md RAID 5, 5 x 980 PRO, chunk 64K, 4K writes, taken to be random and one in flight, the first 30 seconds, IOPS",
         &marked,
     );
     println!("## Bytes of each member\n");

@@ -25,7 +25,7 @@ pub use damage::{Damage, DamagedRange};
 pub use events::PoolEvent;
 pub use opening::create::{PoolCreateError, PoolSpec, VdevSpec, capacity, check_name, clear, create, plan};
 pub use opening::look::{Chosen, DamagedLabel, Looked, PoolOpenError, Returning, choose, look};
-pub use opening::open::{How, Lacking, Prepared, member_name, open, open_chosen, prepare};
+pub use opening::open::{How, Lacking, Prepared, open, open_chosen, prepare};
 pub use opening::replay::Recovered;
 pub use pool::{Busy, Pool, PoolChangeError, PoolMember, PoolStatus};
 pub use role::Role;

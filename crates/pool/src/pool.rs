@@ -137,11 +137,6 @@ impl Pool {
         self.0.label.get()
     }
 
-    /// The generation of its label: another number if members came or went.
-    pub fn generation(&self) -> u64 {
-        self.0.label.generation()
-    }
-
     /// Its executor.
     pub fn io(&self) -> &Io {
         &self.0.set.io

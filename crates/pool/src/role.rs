@@ -1,5 +1,6 @@
 //! Roles: the places that members have in a pool. Labels, uberblocks and the set of members count all members of a pool in one row; a role
-//! says which vdev a member is of, and which of its members it is there. This is the only place that knows how one follows from the other.
+//! says which vdev a member is of, and which of its members it is there. No other place of this crate knows how one follows from the other. The set of members calls
+//! its numbers roles: so does code that speaks to it.
 
 use core::fmt;
 use core::ops::Range;

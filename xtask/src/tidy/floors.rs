@@ -81,7 +81,7 @@ const LAB: Floors = &[
 const POOL: Floors = &[
     &["store", "opening::look"],
     &["log::queue"],
-    // State that `core::Core` holds, whose methods are in the folders above.
+    // State that `core::Core` holds, whose methods are in the folders above, and `opening::create`, whose capacity a status tells.
     &[
         "log::refusals",
         "log::state",

@@ -107,7 +107,7 @@ const OF_ALL_KINDS: [(&str, &str); 11] = [
 ];
 
 const DESCRIBED: Rule = Rule {
-    name: "kinds of content",
+    name: "md's assembly",
     bans: &[
         Ban::Anywhere(&["Assembly"]),
         Ban::Anywhere(&["AssembledDevice"]),
@@ -180,11 +180,12 @@ fn rules_for(member: &Crate, path: &Path) -> Vec<&'static Rule> {
     if name == "brindle-host" && !OF_PROTOCOLS.iter().any(|own| path.starts_with(own)) {
         rules.push(&DOORS);
     }
-    if OF_ALL_KINDS.iter().any(|(of, file)| name == *of && path == Path::new(file)) {
+    let is_in =
+        |files: &[(&str, &str)]| files.iter().any(|&(of, file)| name == of && path == Path::new(file));
+    if is_in(&OF_ALL_KINDS) {
         rules.push(&NO_KIND);
     }
-    let has_assemblies = WITH_ASSEMBLIES.iter().any(|(of, file)| name == *of && path == Path::new(file));
-    if ["brindle-host", "brindle"].contains(&name) && !has_assemblies {
+    if ["brindle-host", "brindle"].contains(&name) && !is_in(&WITH_ASSEMBLIES) {
         rules.push(&DESCRIBED);
     }
     let is_asking = ASKING.iter().any(|folder| path.starts_with(folder));
@@ -290,7 +291,7 @@ mod tests {
                 "crates/brindle/src/devices/world.rs",
                 "crates/brindle/src/server/serve/kinds/md/mod.rs",
             ] {
-                assert_eq!(rules(path, source), ["kinds of content"], "{path}: {source}");
+                assert_eq!(rules(path, source), ["md's assembly"], "{path}: {source}");
             }
             assert!(rules("crates/host/src/content/array/description.rs", source).is_empty(), "{source}");
             assert!(rules("crates/brindle/src/devices/world/assembled.rs", source).is_empty(), "{source}");

@@ -175,6 +175,16 @@ pub(crate) fn is_name(name: &str) -> bool {
     fits && !name.contains('/') && !name.contains(char::is_control)
 }
 
+/// The name of an array whose own name can't be part of a path, or is another's: its UUID.
+pub(crate) fn uuid_name(uuid: &str) -> String {
+    uuid.replace(':', "-")
+}
+
+/// An array's own name, if it can be part of a path; else its UUID.
+pub(crate) fn name_or_uuid(own: &str, uuid: &str) -> String {
+    if is_name(own) { own.to_owned() } else { uuid_name(uuid) }
+}
+
 /// Refuses a text that can't name a server.
 pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
     if is_name(name) {

@@ -55,7 +55,7 @@ pub(crate) fn cat(args: &Cat) -> Result<ExitCode, Failure> {
         Err(why) if args.force => Host::open_fit(&asked.members, opening.with_cut()).map_err(|_| why)?,
         opened => opened?,
     };
-    let running = host.only();
+    let running = &host.array;
     asked.refuse_other(&running.found)?;
     let described = running.found.description();
     warn_of_unused(&described);

@@ -44,7 +44,7 @@ fn check_pool(args: &Check) -> Result<ExitCode, Failure> {
     let path = |member: u16| alone.opened.members.get(usize::from(member)).cloned().flatten();
     if args.json {
         let places = found.places.iter().map(|&(member, offset)| {
-            json!({"device": path(member), "member": brindle_pool::member_name(&pool.label(), member), "offset": offset})
+            json!({"device": path(member), "member": brindle_pool::Role::of(&pool.label(), member).to_string(), "offset": offset})
         });
         report::print_json(&json!({
             "pool": pool.label().name,
@@ -98,7 +98,7 @@ fn check_pool(args: &Check) -> Result<ExitCode, Failure> {
 pub(crate) fn repair(args: &Repair) -> Result<ExitCode, Failure> {
     let host =
         Host::open_to_change(&args.members, &args.given.bitmaps, args.tuning.into(), Recovery::Manual)?;
-    let (array, io) = (host.only().array.clone(), host.world.io.clone());
+    let (array, io) = (host.array.array.clone(), host.world.io.clone());
     if args.locate && array.needs_resync() {
         // The wrong member can be located only where all members agreed once.
         let bar = progress::bar("resyncing", array.sync_len());
@@ -112,7 +112,7 @@ pub(crate) fn repair(args: &Repair) -> Result<ExitCode, Failure> {
         report.resynced = args.locate && mode == SyncMode::Repair;
         Ok(report)
     });
-    io.block_on(host.only().stop())?;
+    io.block_on(host.array.stop())?;
     let report = report?;
     report.show(args.json)?;
     Ok(report.status(if args.locate && !report.resynced { report.unlocated } else { 0 }))
@@ -120,14 +120,14 @@ pub(crate) fn repair(args: &Repair) -> Result<ExitCode, Failure> {
 
 fn mode_of_locating(host: &Host) -> Result<SyncMode, Failure> {
     let doing = "looking at the array's redundancy";
-    let redundancy = host.world.io.block_on(host.only().array.sample_redundancy());
+    let redundancy = host.world.io.block_on(host.array.array.sample_redundancy());
     let redundancy = redundancy.map_err(|source| Failure::Volume { doing, source })?;
     findings::mode_of_locating(redundancy).map_err(|why| Failure::Refused(why.to_owned()))
 }
 
 /// Goes over the whole array of a host that has one.
 fn go_over(host: &Host, mode: SyncMode) -> Result<Report, Failure> {
-    let running = host.only();
+    let running = &host.array;
     let level = running.found.description().level();
     let total = running.array.sync_len();
     let (verb, doing) = match mode {

@@ -451,7 +451,7 @@ pub(crate) fn change(
     work: impl FnOnce(&Host, &Array) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let host = Host::open_to_change(members, bitmaps, Tuning::USUAL, Recovery::Manual)?;
-    let hosted = host.only();
+    let hosted = &host.array;
     let done = work(&host, &hosted.array);
     let stopped = host.world.io.block_on(hosted.stop());
     done.and(stopped)

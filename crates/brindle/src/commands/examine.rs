@@ -120,7 +120,7 @@ struct PoolLabel {
 impl PoolLabel {
     fn of(path: &Path) -> Option<Self> {
         let label = pools::label_of(path)?;
-        let member = brindle_pool::member_name(&label, label.member);
+        let member = brindle_pool::Role::of(&label, label.member).to_string();
         let (uuid, members) = (label.pool.to_string(), label.members.len());
         Some(Self { name: label.name, uuid, member, members, created: label.created })
     }

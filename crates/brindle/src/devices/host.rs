@@ -1,7 +1,6 @@
 //! Arrays that are put together from named devices, and opened, each with its name: by commands, and by servers.
 
 use std::path::PathBuf;
-use std::rc::Rc;
 
 use brindle_array::ledger::Limit;
 use brindle_array::{Array, Recovery};
@@ -40,7 +39,7 @@ pub(crate) struct Wanted {
 /// An array in a world of its own, for a command that ends with it.
 pub(crate) struct Host {
     /// Let go before the world in which it runs.
-    array: Rc<Hosted>,
+    pub(crate) array: Hosted,
     pub(crate) world: World,
 }
 
@@ -244,7 +243,7 @@ impl Host {
         let array = world.start(&found.assembled, &found.set.members)?;
         world::warn_of_left_out([&found.set]);
         let hosted = Hosted { name: found.own_name(), array, found };
-        Ok(Self { array: Rc::new(hosted), world })
+        Ok(Self { array: hosted, world })
     }
 
     /// Finds the arrays that the named devices form, each by its superblocks. All or none: one that can't be
@@ -312,12 +311,7 @@ impl Host {
         let wanted = Wanted { name: only.own_name(), found: only, access: DeviceAccess::Write };
         let mut claimed = claim(&mut world, &look, vec![wanted], &unserved)?;
         let array = claimed.pop().ok_or_else(|| Failure::Refused("the array was not opened".to_owned()))?;
-        Ok(Self { array: Rc::new(array), world })
-    }
-
-    /// The array.
-    pub(crate) fn only(&self) -> Rc<Hosted> {
-        Rc::clone(&self.array)
+        Ok(Self { array, world })
     }
 }
 

@@ -1,5 +1,5 @@
 //! The real world: one ring on this thread, the devices named on the command line, and how arrays are put together of
-//! them. Who owns what comes of it is `host`.
+//! them. Commands own what comes of it by `host`, servers by `server/serve`.
 
 mod assembled;
 mod assumed;

@@ -102,7 +102,7 @@ fn names(all: &[Findable]) -> Vec<String> {
     let is_alone = |name: &str| all.iter().filter(|found| found.name == name).count() == 1;
     let name = |found: &Findable| match is_alone(&found.name) && runtime::is_name(&found.name) {
         true => found.name.clone(),
-        false => found.uuid.replace(':', "-"),
+        false => runtime::uuid_name(&found.uuid),
     };
     all.iter().map(name).collect()
 }

@@ -60,7 +60,7 @@ impl Busy {
             flowing: BTreeSet::new(),
             reads: None,
             worked: 0,
-            cache: (head.is_none() && stations.volatile_cache).then(|| Cache::new(stations.flush)),
+            cache: stations.volatile_flush().map(Cache::new),
             head,
             stations,
         }

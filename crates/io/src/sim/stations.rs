@@ -73,6 +73,11 @@ pub(super) struct Uplink {
 }
 
 impl Stations {
+    /// Nanoseconds until a drive of flash has made stable what its cache holds, if the power takes that cache.
+    pub fn volatile_flush(&self) -> Option<u64> {
+        (self.volatile_cache && self.platter.is_none()).then_some(self.flush)
+    }
+
     /// Occupancy at a size, in thousandths, for a mix with `reads` per cent of reads.
     pub(super) fn mix(&self, reads: u32, len: u64) -> u64 {
         let after = self.mixed.partition_point(|(percent, _)| *percent <= reads);

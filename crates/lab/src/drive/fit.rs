@@ -159,14 +159,14 @@ fn guess_port(stations: &mut Stations, tables: &[Table], most: f64) -> String {
     let largest = sizes.max().unwrap_or(0);
     let (port, tells) = (if most <= SATA { Port::Sata } else { Port::Nvme }, largest >= TELLING);
     port.tell(stations, tells);
-    let why = match (port, tells) {
-        (Port::Nvme | Port::NvmeConsumer, _) => {
+    let why = match (port == Port::Sata, tells) {
+        (false, _) => {
             format!("taken for an NVMe drive that keeps its cache, since it moves {:.0} MB/s", most / 1e6)
         }
-        (Port::Sata, true) => {
+        (true, true) => {
             format!("taken for a SATA drive, since it moves no more than {:.0} MB/s", most / 1e6)
         }
-        (Port::Sata, false) => format!(
+        (true, false) => format!(
             "taken for a SATA drive, although no row is of more than {} KiB, which does not tell; no uplink_mb_s is assumed",
             largest as f64 / 1024.0
         ),

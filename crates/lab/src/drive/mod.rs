@@ -93,7 +93,8 @@ pub mod constants {
     /// The parity thread needs the same lock, and loses so many times the time for which reads hold it, at the square of the share of time in
     /// which it is held.
     pub const MD_CONTENTION: f64 = 5.0;
-    /// Nanoseconds of md's parity thread for a stripe, a page of each member, whatever is done with it.
+    /// Nanoseconds of md's parity thread for a stripe, a page of each member, whatever is done with it. How what 4K writes cost divides into this
+    /// and blocks was fitted to figures that were written down from memory: no stored table has them.
     pub const MD_STRIPE: u64 = 12_000;
     /// The same for each block of it that is read.
     pub const MD_BLOCK_READ: u64 = 1_100;

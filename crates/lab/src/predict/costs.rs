@@ -12,6 +12,7 @@ use crate::run::OwnTime;
 
 /// md works on parity in pieces of a page of each member.
 const PAGE: u64 = 4096;
+
 /// Nanoseconds of the kernel for an operation on a member (io_uring and the block layer). `docs/bench/iscsi.md`: a request by NBD for 4 KiB of
 /// a file in memory takes 6.48 us, and one for those of a disk that keeps nothing 4.54 us.
 const MEMBER: u64 = 1_940;
@@ -25,8 +26,10 @@ pub(super) struct Cost {
     pub(super) shared: u64,
     /// The cost on one processor.
     pub(super) own: u64,
-    /// The cost on one processor that overlaps with the members' work; of a read how long it holds a lock that others need.
+    /// The cost on one processor that overlaps with the members' work.
     pub(super) beside: u64,
+    /// How long a read holds a lock that the parity thread needs.
+    pub(super) held: u64,
 }
 
 /// The processor time of requests to an array.
@@ -34,6 +37,8 @@ pub(super) struct Costs {
     policies: Policies,
     members: u64,
     chunk: u64,
+    /// Reads are cut at multiples of this.
+    read_chunk: u64,
     /// Copies beside each other, over which reads are split.
     near: u64,
     /// All copies.
@@ -79,16 +84,21 @@ impl Costs {
         // Requests are not cut where members hold all, nor where one follows the other.
         let whole = near == members || level == Level::Linear;
         let chunk = if whole { u64::MAX } else { geometry.chunk().max(PAGE) };
+        let cut = match policies {
+            Policies::LinuxMd(kernel) => kernel.cut(level, geometry.chunk()),
+            _ => None,
+        };
+        let read_chunk = cut.map_or(chunk, |cut| cut.max(PAGE));
         let row = chunk.saturating_mul(members.saturating_sub(parity).max(1));
-        Self { policies, members, chunk, near, copies, row, parity }
+        Self { policies, members, chunk, read_chunk, near, copies, row, parity }
     }
 
     pub(super) fn read(&self, offset: u64, len: u64) -> Cost {
-        let pieces = self.pieces(offset, len);
+        let pieces = pieces(self.read_chunk, offset, len);
         match self.policies {
             Policies::LinuxMd(kernel) if self.parity > 0 && kernel < Kernel::LOCKLESS_READS => {
                 let shared = (MD_PIECE + MD_LOCKED_READ) * pieces;
-                Cost { shared, beside: shared, ..Cost::default() }
+                Cost { shared, held: shared, ..Cost::default() }
             }
             Policies::LinuxMd(_) => Cost { shared: MD_PIECE * pieces, ..Cost::default() },
             Policies::DrivesAlone => Cost::default(),
@@ -123,7 +133,7 @@ impl Costs {
     }
 
     pub(super) fn write(&self, offset: u64, len: u64) -> Cost {
-        let pieces = self.pieces(offset, len);
+        let pieces = pieces(self.chunk, offset, len);
         match (self.policies, self.parity) {
             (Policies::LinuxMd(_), 0) => Cost { shared: MD_PIECE * pieces * self.copies, ..Cost::default() },
             // The thread hands on what it has: members are at work once it has the first stripe.
@@ -131,7 +141,7 @@ impl Costs {
                 let Stripes { stripes, read, written } = self.stripes(offset, len);
                 let all = MD_STRIPE * stripes + MD_BLOCK_READ * read + MD_BLOCK_WRITTEN * written;
                 let own = all / stripes.max(1);
-                Cost { shared: MD_PIECE * pieces, own, beside: all - own }
+                Cost { shared: MD_PIECE * pieces, own, beside: all - own, ..Cost::default() }
             }
             (Policies::DrivesAlone, _) => Cost::default(),
             (Policies::Brindle(door), 0) => {
@@ -153,11 +163,6 @@ impl Costs {
         request[kind] + piece[kind] * pieces
     }
 
-    /// Chunks that a request touches.
-    fn pieces(&self, offset: u64, len: u64) -> u64 {
-        if len == 0 { 0 } else { (offset + len - 1) / self.chunk - offset / self.chunk + 1 }
-    }
-
     /// Stripes of a page that a write touches. Of each, md reads what its new data and parity were, or what else is in the stripe, whichever is
     /// less.
     fn stripes(&self, offset: u64, len: u64) -> Stripes {
@@ -175,6 +180,11 @@ impl Costs {
         }
         all
     }
+}
+
+/// Chunks that a request touches.
+fn pieces(chunk: u64, offset: u64, len: u64) -> u64 {
+    if len == 0 { 0 } else { (offset + len - 1) / chunk - offset / chunk + 1 }
 }
 
 /// The cost of a write to md's parity thread, counted: stripes of a page of each member, and blocks of them.
@@ -203,6 +213,13 @@ mod tests {
         let shared = |pieces| Cost { shared: pieces * MD_PIECE, ..Cost::default() };
         assert_eq!(raid10.read(4096, 64 << 10), shared(3));
         assert_eq!(raid10.write(0, 64 << 10), shared(4));
+        // Two members hold all: each chunk is a piece of a read all the same, from Linux 6.12 on.
+        let pair = costs(Level::Raid10, 2);
+        assert_eq!((pair.read(16 << 10, 64 << 10), pair.write(16 << 10, 64 << 10)), (shared(3), shared(2)));
+        assert_eq!(
+            of(Policies::LinuxMd(Kernel::PUBLISHED), Level::Raid10, 2).read(16 << 10, 64 << 10),
+            shared(1)
+        );
         let raid6 = costs(Level::Raid6, 12);
         let stripe = |read, written| MD_STRIPE + MD_BLOCK_READ * read + MD_BLOCK_WRITTEN * written;
         assert_eq!(raid6.write(0, 4096), Cost { own: stripe(3, 3), ..shared(1) });
@@ -211,7 +228,7 @@ mod tests {
         // Before Linux 5.14 reads take the lock that the parity thread needs.
         let older = of(Policies::LinuxMd(Kernel::PUBLISHED), Level::Raid6, 12).read(0, 4096);
         let locked = MD_PIECE + MD_LOCKED_READ;
-        assert_eq!(older, Cost { shared: locked, beside: locked, own: 0 });
+        assert_eq!(older, Cost { shared: locked, held: locked, ..Cost::default() });
         // Two whole rows: eight pages of each member in both, nothing is read, and members begin with the first page.
         let (all, first) = (16 * stripe(0, 12), stripe(0, 12));
         assert_eq!(raid6.write(0, 640 << 10), Cost { own: first, beside: all - first, ..shared(20) });

@@ -32,7 +32,8 @@ impl Kernel {
     /// 1.6 M to what the drives gave over eight NVMe drives).
     pub const LOCKLESS_READS: Self = Self(5, 14);
 
-    /// RAID 10 cuts reads at chunks also where every member holds all. Linux 6.12 was watched to do so, 6.1 not to.
+    /// RAID 10 cuts reads at chunks also where every member holds all. Linux 6.12 was watched to do so, 6.1 not to; no kernel between
+    /// them was watched.
     const CUT_AT_CHUNKS: Self = Self(6, 12);
 
     /// The pieces into which reads are cut that the layout leaves whole, if any. Bytes.

@@ -61,7 +61,8 @@ pub struct Predicted {
     pub digest: u64,
     /// Operations on drives.
     pub operations: u64,
-    /// Of random writes to an array with a bitmap: requests a second in the first [`EARLY`], which begin with all bits clear.
+    /// Of random writes to an array with a bitmap: requests a second in the first [`EARLY`], which begin with all bits clear. Of a load so fast
+    /// that a round of the bitmap has more requests than are simulated, the rounds' beginnings stand for them.
     pub at_first: Option<f64>,
 }
 
@@ -125,10 +126,7 @@ impl Spans {
             true => in_flight * 100 / (100 - spec.job.reads.min(99)),
             false => in_flight,
         };
-        let wanted = (ROUNDS * in_flight)
-            .max(FEWEST)
-            .min(by_size.max(2 * in_flight))
-            .max(if spec.piles_up() { all } else { 0 });
+        let wanted = (ROUNDS * in_flight).max(FEWEST).min(by_size.max(2 * in_flight)).max(all);
         let each = outcome.elapsed.as_secs_f64() / outcome.ios().max(1) as f64;
         let span = |count: u64| Duration::from_secs_f64((each * count as f64).max(1e-6));
         Self { ramp: span((2 * in_flight).max(3 * all / 2).max(filling(spec))), counted: span(wanted) }

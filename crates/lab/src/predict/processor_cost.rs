@@ -100,14 +100,14 @@ impl<V: Volume> Costly<V> {
         Self { volume, processors, costs: Rc::new(costs) }
     }
 
-    /// Returns once what comes before a request is done: what is to be done beside it. What the volume refuses costs nothing.
-    async fn work(&self, offset: u64, len: u64, cost: impl FnOnce(&Costs) -> Cost) -> u64 {
+    /// Returns once what comes before a request is done: all that it costs. What the volume refuses costs nothing.
+    async fn work(&self, offset: u64, len: u64, cost: impl FnOnce(&Costs) -> Cost) -> Cost {
         if self.volume.limits().check(offset, len).is_err() {
-            return 0;
+            return Cost::default();
         }
         let cost = cost(&self.costs);
         self.processors.work(cost).await;
-        cost.beside
+        cost
     }
 }
 
@@ -118,18 +118,18 @@ impl<V: Volume> Volume for Costly<V> {
 
     async fn read(&self, offset: u64, into: impl AsRef<[Slice]>) -> Result<(), VolumeError> {
         let len = bytes(into.as_ref());
-        let beside = self.work(offset, len, |costs| costs.read(offset, len)).await;
-        let beside = self.processors.contended(beside);
-        if beside > 0 {
-            // Nobody waits for what a read takes from the others.
-            self.processors.give_to_any(beside);
+        let cost = self.work(offset, len, |costs| costs.read(offset, len)).await;
+        let taken = self.processors.contended(cost.held);
+        if taken > 0 {
+            // No request waits for what a read takes from the parity thread.
+            self.processors.give_to_any(taken);
         }
         self.volume.read(offset, into).await
     }
 
     async fn write(&self, offset: u64, from: impl AsRef<[Slice]>, fua: bool) -> Result<(), VolumeError> {
         let len = bytes(from.as_ref());
-        let beside = self.work(offset, len, |costs| costs.write(offset, len)).await;
+        let Cost { beside, .. } = self.work(offset, len, |costs| costs.write(offset, len)).await;
         if beside == 0 {
             return self.volume.write(offset, from, fua).await;
         }

@@ -18,6 +18,7 @@ use crate::run::{Live, Outcome, OwnTime, RunError, Terms, run};
 
 /// Longer than any prediction: a deadline of the engine counts virtual time, too.
 const ENDLESS: Duration = Duration::from_secs(100 * 365 * 86400);
+
 /// A world with the drives, and what stands on them.
 pub(super) struct Stage {
     pub(super) sim: Sim,
@@ -141,20 +142,22 @@ impl Stage {
             flush_before_bitmap: matches!(spec.policies, Policies::LinuxMd(_)),
             ..OpenConfig::new(Access::ReadWrite, || 0)
         };
+        let cut = match spec.policies {
+            Policies::LinuxMd(kernel) => kernel.cut(shape.level, shape.chunk),
+            _ => None,
+        };
         if let Some(chunk) = shape.bitmap {
             let array = with_bitmap::array((&self.sim, &self.io), &self.drives, (shape, chunk), config())?;
-            return Ok((AsMd::engine(array), geometry));
+            return Ok((AsMd::engine(array).cut_at(cut), geometry));
         }
         let devices: Vec<_> = (0..).zip(&self.drives).map(device).collect();
         let members = devices.iter().map(|device| Some(device.as_ref()?.id)).collect();
         let array = Array::kept(&self.io, geometry.clone(), devices, Box::new(Nothing), &config());
-        Ok(match spec.policies {
-            Policies::LinuxMd(kernel) => {
-                let cut = kernel.cut(shape.level, shape.chunk);
-                (AsMd::new(array, &self.io, &geometry, members, stripes).cut_at(cut), geometry)
-            }
-            _ => (AsMd::engine(array), geometry),
-        })
+        let as_md = match spec.policies {
+            Policies::LinuxMd(_) => AsMd::new(array, &self.io, &geometry, members, stripes),
+            _ => AsMd::engine(array),
+        };
+        Ok((as_md.cut_at(cut), geometry))
     }
 
     fn measure<V: Volume + Clone + 'static>(

@@ -31,6 +31,13 @@ pub struct Terms {
     pub own: OwnTime,
 }
 
+impl Terms {
+    /// Those of targets that keep what is written, in real time.
+    pub const fn new(chance: u64, memory: u64) -> Self {
+        Self { chance, memory, hollow: false, sharp_end: false, own: OwnTime::NONE }
+    }
+}
+
 /// Runs jobs on targets; requests of a job go to its targets in turn, and its size is of each. Outcomes are in the order of the
 /// jobs, with one for each copy.
 ///

@@ -7,7 +7,7 @@ use brindle_io::Io;
 use brindle_io::memory::Memory;
 use brindle_lab::measure::Series;
 use brindle_lab::report::series_html;
-use brindle_lab::run::{Live, Outcome, OwnTime, Terms, run};
+use brindle_lab::run::{Live, Outcome, Terms, run};
 use brindle_lab::sweep::{Axes, Environment, Figures, Finished, Point, Step, html};
 use brindle_testkit::browser;
 use brindle_testkit::skip::{find, or_skip};
@@ -248,7 +248,7 @@ fn outcome(name: &str, requests: u64, elapsed: Duration) -> Outcome {
     let io = Io::new(Box::new(memory));
     let device = LoneMember::new(&io, member, false).expect("a member");
     let plan = crate::made::plan("[a]\nsize=64k\n");
-    let terms = Terms { chance: 1, memory: 1 << 30, hollow: false, sharp_end: false, own: OwnTime::NONE };
+    let terms = Terms::new(1, 1 << 30);
     let outcomes = io.block_on(run(&io, &[device], &plan.jobs, terms, &Rc::new(Live::default())));
     io.shutdown();
     let mut outcome = outcomes.expect("a run").remove(0);

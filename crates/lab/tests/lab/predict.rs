@@ -100,7 +100,7 @@ fn a_fine_bitmap_costs_writes_in_sequence_and_a_coarse_one_nearly_nothing() {
     assert!((0.9..1.02).contains(&share), "{share}");
 }
 
-/// Chunks are larger and rounds come more often in a prediction: what that comes to is what years of writes would.
+/// Chunks are larger and rounds come more often in a prediction: what that comes to is what a long run does.
 #[test]
 fn a_bitmaps_shortened_rounds_come_to_what_a_long_run_does() {
     let errors = [
@@ -176,6 +176,14 @@ fn md_reads_whole_and_stays_with_the_first_idle_copy() {
         rate(Level::Raid10, 2, &words, "evo850", kernel) / rate(Level::Raid0, 1, &words, "evo850", kernel)
     };
     assert!((0.9..1.1).contains(&times("6.1")) && times("6.12") > 1.5, "{} {}", times("6.1"), times("6.12"));
+    // So it is with a bitmap.
+    let whole = spec(Level::Raid10, 2, &words);
+    let shape = whole.shape.map(|shape| Shape { bitmap: Some(64 << 20), ..shape });
+    let policies = Policies::LinuxMd("6.12".parse().expect("a kernel"));
+    let whole = Spec { drive: drive("evo850"), shape, policies, ..whole };
+    let times = predict(&whole).expect("a prediction").outcome.mixed().bandwidth()
+        / rate(Level::Raid0, 1, &words, "evo850", "6.12");
+    assert!(times > 1.5, "{times}");
     // Two of a stream are in flight: RAID 1 stays with it.
     let words = [("rw", "read"), ("bs", "512k"), ("iodepth", "4")];
     let times =

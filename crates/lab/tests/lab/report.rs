@@ -8,7 +8,7 @@ use std::rc::Rc;
 use brindle_io::Io;
 use brindle_io::memory::Memory;
 use brindle_lab::report::{DiskStats, Run, grouped, json, logs, series_csv, series_html, text};
-use brindle_lab::run::{Live, Outcome, OwnTime, Terms, run};
+use brindle_lab::run::{Live, Outcome, Terms, run};
 use brindle_testkit::skip::{find, or_skip};
 use brindle_volume::LoneMember;
 use serde_json::Value;
@@ -21,7 +21,7 @@ fn measured(file: &str) -> (Run, Vec<Outcome>) {
     let io = Io::new(Box::new(memory));
     let device = LoneMember::new(&io, member, false).expect("a member");
     let plan = crate::made::plan(file);
-    let terms = Terms { chance: 1, memory: 1 << 30, hollow: false, sharp_end: false, own: OwnTime::NONE };
+    let terms = Terms::new(1, 1 << 30);
     let outcomes = io.block_on(run(&io, &[device], &plan.jobs, terms, &Rc::new(Live::default())));
     io.shutdown();
     let report = Run { global: plan.global, disks: vec![DiskStats::default()], bins: true, ..Run::default() };

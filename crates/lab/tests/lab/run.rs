@@ -7,13 +7,12 @@ use brindle_io::sim::{Model, Sim};
 use brindle_io::{Io, MemberId};
 use brindle_lab::job::Job;
 use brindle_lab::measure::Tally;
-use brindle_lab::run::{Live, Outcome, OwnTime, RunError, Terms, Trouble, WhyNot, run};
+use brindle_lab::run::{Live, Outcome, RunError, Terms, Trouble, WhyNot, run};
 use brindle_volume::LoneMember;
 use brindle_volume::Volume;
 
 const SIZE: u64 = 4 << 20;
-const TERMS: Terms =
-    Terms { chance: 9, memory: 1 << 30, hollow: false, sharp_end: false, own: OwnTime::NONE };
+const TERMS: Terms = Terms::new(9, 1 << 30);
 
 struct Bench {
     sim: Sim,

@@ -7,7 +7,7 @@ use brindle_io::Io;
 use brindle_io::sim::{Model, Sim};
 use brindle_lab::job::{Direction, Distribution};
 use brindle_lab::report::grouped;
-use brindle_lab::run::{Live, Outcome, OwnTime, Terms, memory_for, run};
+use brindle_lab::run::{Live, Outcome, Terms, memory_for, run};
 use brindle_lab::suite::{Loads, Of, SUITES, suite};
 use brindle_volume::LoneMember;
 use brindle_volume::{Limits, Volume};
@@ -34,7 +34,7 @@ fn measured(loads: &Loads, size: u64, drives: usize) -> Vec<Outcome> {
         all.iter().map(|&drive| LoneMember::new(&io, drive, false).expect("a drive")).collect();
     let mut jobs = loads.plan.jobs.clone();
     loads.spread(&mut jobs, &targets.iter().map(Volume::limits).collect::<Vec<_>>());
-    let terms = Terms { chance: 9, memory: 1 << 30, hollow: false, sharp_end: false, own: OwnTime::NONE };
+    let terms = Terms::new(9, 1 << 30);
     let outcomes = io.block_on(run(&io, &targets, &jobs, terms, &Rc::new(Live::default())));
     io.shutdown();
     grouped(&outcomes.expect("a run"))

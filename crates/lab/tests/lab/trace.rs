@@ -8,7 +8,7 @@ use brindle_io::Io;
 use brindle_io::sim::{Model, Sim};
 use brindle_lab::job::{Blocks, Direction, IoPattern, Job, Kinds};
 use brindle_lab::load::Request;
-use brindle_lab::run::{Live, OwnTime, Replayed, RunError, Terms, index, replay};
+use brindle_lab::run::{Live, Replayed, RunError, Terms, index, replay};
 use brindle_lab::trace::{
     Act, Format, Pacing, TraceEntry, TraceError, columns, entries, msr, paced, recognised, set, survey,
 };
@@ -166,7 +166,7 @@ fn replayed(
         iodepth: depth,
         ..Job::default()
     };
-    let terms = Terms { chance: 9, memory: 1 << 30, hollow: false, sharp_end: false, own: OwnTime::NONE };
+    let terms = Terms::new(9, 1 << 30);
     let all: Vec<_> = all.iter().map(|&entry| Ok(entry)).collect();
     let due = paced(pacing, all.into_iter());
     let live = Rc::new(Live::default());

@@ -164,8 +164,9 @@ pub enum CreateError {
     },
     /// There is no space for that many bits.
     #[error(
-        "there is no room for a write-intent bitmap{}; use a larger power of two for --bitmap-chunk, or --bitmap none",
-        chunk.map_or_else(String::new, |chunk| format!(" with chunks of {chunk} bytes"))
+        "there is no room for a write-intent bitmap{}; use a {} for --bitmap-chunk, or --bitmap none",
+        chunk.map_or_else(String::new, |chunk| format!(" with chunks of {chunk} bytes")),
+        if chunk.is_some_and(|chunk| u32::try_from(chunk).is_err()) { "power of two up to 2G" } else { "larger power of two" }
     )]
     BitmapChunk {
         /// Bytes to a bit, as asked for.

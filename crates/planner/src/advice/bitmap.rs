@@ -14,27 +14,26 @@ const SHORT: f64 = 60.0;
 const SMALL_BIT: u64 = 4 << 20;
 /// The bitmap chunk that mdadm chooses for most arrays.
 const USUAL_BIT: u64 = 64 << 20;
-/// Larger ones.
-const LARGER: [u64; 3] = [256 << 20, 1 << 30, 2 << 30];
+/// Chunks that are tried where writes wait for bits.
+const BITS: [u64; 4] = [USUAL_BIT, 256 << 20, 1 << 30, 2 << 30];
 /// A bitmap costs little that leaves so much.
 const MOST: f64 = 0.8;
 /// Writes that meet bits, in words and in fio's.
 const AT_RANDOM: &str = "random writes of 4 KiB, four in flight";
 const WRITES: [(&str, &str); 3] = [("rw", "randwrite"), ("bs", "4k"), ("iodepth", "4")];
+/// Writes that come by finer bits more often.
+const IN_SEQUENCE: &str = "sequential writes of 1 MiB, four in flight";
+const STREAM: [(&str, &str); 3] = [("rw", "write"), ("bs", "1m"), ("iodepth", "4")];
 
 pub(super) fn bitmap(facts: &Facts, md: Option<&Md>, simulator: Option<&dyn Simulator>) -> Finding {
     let name = md.map_or_else(|| "ARRAY".to_owned(), |md| format!("/dev/{}", md.name));
     let change = |now: Option<u64>, found: String, why: &str, command: String| {
         let finding = Finding::change("bitmap", found, why, command, NO_MODEL);
-        // Writes at random find most bits clear, however much they stand for; in sequence finer ones are come by more often.
-        let (what, rw, bs) = match now {
-            None => ("random writes of 4 KiB, four in flight", "randwrite", "4k"),
-            Some(_) => ("sequential writes of 1 MiB, four in flight", "write", "1m"),
-        };
+        // Of a bitmap that is there `waits` has looked at random writes already.
+        let (what, words) = if now.is_none() { (AT_RANDOM, &WRITES) } else { (IN_SEQUENCE, &STREAM) };
         let both = |simulator: &dyn Simulator| {
-            let job = load(&[("rw", rw), ("bs", bs), ("iodepth", "4")]);
-            let bit = if now.is_none() { new_bit(simulator) } else { USUAL_BIT };
-            Ok([simulator.with_bitmap(now, job.clone())?, simulator.with_bitmap(Some(bit), job)?])
+            let bit = if now.is_none() { new_bit(simulator).unwrap_or(USUAL_BIT) } else { USUAL_BIT };
+            Ok([simulator.with_bitmap(now, load(words))?, simulator.with_bitmap(Some(bit), load(words))?])
         };
         match now {
             // It is for the time after a crash, and costs some speed.
@@ -62,13 +61,20 @@ pub(super) fn bitmap(facts: &Facts, md: Option<&Md>, simulator: Option<&dyn Simu
                 }
                 Ok((_, saved)) | Err(saved) => saved,
             };
-            let bit = match simulator.map(new_bit) {
+            let bit = simulator.map_or(Some(USUAL_BIT), new_bit);
+            let words = match bit {
                 Some(bit) if bit > USUAL_BIT => format!(" --bitmap-chunk={}", words_of(bit)),
                 _ => String::new(),
             };
             let command =
-                format!("mdadm --grow --bitmap=internal{bit} {name}   # or brindle grow --bitmap internal");
-            let why = "a crash while it is written to costs a resync of all of it";
+                format!("mdadm --grow --bitmap=internal{words} {name}   # or brindle grow --bitmap internal");
+            let why = match bit {
+                Some(_) => "a crash while it is written to costs a resync of all of it",
+                None => {
+                    "a crash while it is written to costs a resync of all of it; but on these drives, whose cache is lost with the power, \
+                     random writes wait for bits of any chunk"
+                }
+            };
             let finding = change(None, "none".to_owned(), why, command);
             let expected = match &finding.expected {
                 Some(writes) if simulator.is_some() => format!("{saved}; {writes}"),
@@ -103,13 +109,12 @@ fn words_of(bit: u64) -> String {
     }
 }
 
-/// The chunk of a bitmap that does not exist yet: larger than mdadm's where drives lose their cache with the power, if that helps.
-fn new_bit(simulator: &dyn Simulator) -> u64 {
-    let quick = || {
-        let without = simulator.with_bitmap(None, load(&WRITES)).ok()?;
-        quick_bit(simulator, USUAL_BIT - 1, &without).ok()?
-    };
-    simulator.volatile_flush().and_then(|_| quick()).map_or(USUAL_BIT, |(bit, _)| bit)
+/// The chunk of a bitmap that does not exist yet: larger than mdadm's where drives lose their cache with the power, if that helps; none if no
+/// chunk does.
+fn new_bit(simulator: &dyn Simulator) -> Option<u64> {
+    let waits = simulator.volatile_flush().and_then(|_| simulator.with_bitmap(None, load(&WRITES)).ok());
+    let Some(without) = waits else { return Some(USUAL_BIT) };
+    quick_bit(simulator, 0, &without).map_or(Some(USUAL_BIT), |quick| Some(quick?.0))
 }
 
 /// The smallest chunk above this one that leaves most of the random writes that there are without a bitmap.
@@ -118,7 +123,7 @@ fn quick_bit(
     above: u64,
     without: &Prediction,
 ) -> Result<Option<(u64, Prediction)>, String> {
-    for bit in [USUAL_BIT].into_iter().chain(LARGER).filter(|bit| *bit > above) {
+    for bit in BITS.into_iter().filter(|bit| *bit > above) {
         let with = simulator.with_bitmap(Some(bit), load(&WRITES))?;
         if with.iops >= MOST * without.iops {
             return Ok(Some((bit, with)));

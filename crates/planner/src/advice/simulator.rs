@@ -36,9 +36,7 @@ pub trait Simulator {
     fn named_flash(&self) -> Option<bool>;
 
     /// Milliseconds in which a drive without a head makes stable what its volatile cache holds; none where the cache outlives the power.
-    fn volatile_flush(&self) -> Option<f64> {
-        None
-    }
+    fn volatile_flush(&self) -> Option<f64>;
 
     /// Runs a load. `with` says what is set so.
     ///

@@ -18,6 +18,10 @@ impl Simulator for Doubling {
         None
     }
 
+    fn volatile_flush(&self) -> Option<f64> {
+        None
+    }
+
     fn predict(&self, on: On, with: String, load: Load) -> Result<Prediction, String> {
         let rw = load.iter().find(|(name, _)| name == "rw").map(|(_, rw)| rw.as_str());
         if rw == Some("randwrite") && on == On::DriveChoosing(0) {
@@ -134,6 +138,10 @@ impl Simulator for Halving {
     }
 
     fn named_flash(&self) -> Option<bool> {
+        None
+    }
+
+    fn volatile_flush(&self) -> Option<f64> {
         None
     }
 
@@ -257,9 +265,61 @@ impl Simulator for Reading {
         None
     }
 
+    fn volatile_flush(&self) -> Option<f64> {
+        None
+    }
+
     fn predict(&self, _: On, with: String, _: Load) -> Result<Prediction, String> {
         Ok(Prediction { with, chunk: None, iops: self.0, mb_s: self.0 })
     }
+}
+
+/// Drives whose cache is lost with the power. Chunks of a bitmap from this one on cost random writes little.
+struct Waiting(u64);
+
+impl Simulator for Waiting {
+    fn name(&self) -> &str {
+        "modelled"
+    }
+
+    fn named_flash(&self) -> Option<bool> {
+        None
+    }
+
+    fn volatile_flush(&self) -> Option<f64> {
+        Some(2.85)
+    }
+
+    fn predict(&self, on: On, with: String, _: Load) -> Result<Prediction, String> {
+        let iops = match on {
+            On::WithBitmap(Some(chunk)) if chunk < self.0 => 50.0,
+            On::WithBitmap(Some(_)) => 900.0,
+            _ => 1000.0,
+        };
+        Ok(Prediction { with, chunk: None, iops, mb_s: 100.0 })
+    }
+}
+
+#[test]
+fn where_writes_wait_for_bits_a_chunk_is_advised_that_avoids_it_if_there_is_one() {
+    let bitmap = |now: Bitmap, quick: u64| {
+        let findings = advise(&Facts { bitmap: now, ..well() }, Chunks::NoLoad, Some(&Waiting(quick)));
+        findings.into_iter().find(|finding| finding.topic == "bitmap").unwrap()
+    };
+    let usual = || Bitmap::Chunk(64 << 20);
+    let coarser = bitmap(usual(), 1 << 30);
+    assert_eq!(coarser.verdict, Verdict::Change);
+    assert!(coarser.command.unwrap().contains("--bitmap-chunk=1G"), "{}", coarser.advice);
+    assert!(coarser.advice.contains("2.9 ms") || coarser.advice.contains("2.8 ms"), "{}", coarser.advice);
+    let none = bitmap(usual(), u64::MAX);
+    assert_eq!((none.verdict, none.command), (Verdict::Unknown, None));
+    assert!(none.advice.contains("no larger chunk avoids it"), "{}", none.advice);
+    assert_eq!(bitmap(usual(), 0).verdict, Verdict::Fine);
+    let new = bitmap(Bitmap::None, 1 << 30);
+    assert!(new.command.unwrap().contains("--bitmap-chunk=1G") && !new.advice.contains("any chunk"));
+    let new = bitmap(Bitmap::None, u64::MAX);
+    assert!(!new.command.unwrap().contains("--bitmap-chunk"), "mdadm's own");
+    assert!(new.advice.contains("any chunk"), "{}", new.advice);
 }
 
 #[test]

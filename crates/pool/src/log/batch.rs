@@ -232,7 +232,7 @@ impl Core {
             self.note_taken();
         }
         let all = done.refused();
-        // Members that fail by it, whatever they refused.
+        // Refusals by which a member fails.
         let mut fails: Vec<&Refused> = all.iter().filter(|refused| !self.may_stay(refused)).collect();
         let gone = fails.len();
         let mut stays = None;

@@ -1,7 +1,7 @@
 //! Room: how much clients, cleaning and checkpoints may write, and what each of them waits for.
 //!
 //! A pool never refuses for want of its own room what is sold. The rules, in pages of the next checkpoint (`page_debt` is the most that it
-//! can take, `room` what free segments hold whatever member fails, see `space::room`):
+//! can take, `room` what free segments hold whatever member fails, see `store::space::room`):
 //!
 //! - Users begin a batch if afterwards `debt <= 3/4 (room - a segment)`, and take no unused segment of the last three of the log of a vdev.
 //! - Cleaning begins one if `debt <= room - a segment`, and leaves one unused segment.
@@ -21,7 +21,7 @@
 //! `least_pages` are left, which are more than one more batch owes. Without room in the log a record helps if the log gets something by
 //! it, else a checkpoint, behind which all that is dead is known. Else cleaning does: it has two segments of the log at least,
 //! and each segment that it goes through holds less than one that is written now. It ends where segments are nearly full. All that is sold
-//! takes fewer of these than there are, by more than pages, open segments and the last of the log take (`space::kept`).
+//! takes fewer of these than there are, by more than pages, open segments and the last of the log take (`store::space::kept`).
 
 use std::rc::Rc;
 

@@ -29,7 +29,7 @@ use crate::pool::Pool;
 use crate::read::Unreadable;
 use crate::record::label::CurrentLabel;
 use crate::record::state::Record;
-use crate::role::Role;
+use crate::role::mask_of;
 use crate::run::Run;
 use crate::store::map::{Dead, Map, Slot};
 use crate::store::space::Space;
@@ -437,7 +437,7 @@ impl Core {
     /// Segments lie on members of their vdev, in units of its size.
     fn check_segments(&self, records: &[SegmentRecord]) -> Result<(), PoolError> {
         for vdev in &self.label.get().vdevs {
-            let mask = (1u64 << (vdev.members - 1) << 1).wrapping_sub(1);
+            let mask = mask_of(vdev, |_| true);
             let from = vdev.first_segment as usize;
             for record in records.iter().skip(from).take(vdev.units as usize) {
                 if record.members & !mask != 0 || record.unit != vdev.unit {
@@ -457,7 +457,7 @@ impl Core {
                 PoolError::Impossible { what: "uberblock", field: "rooted", value: rooted.segment.into() };
             let vdev = space.vdev_of(rooted.segment).ok_or_else(|| wrong.clone())?;
             let vdev = self.label.get().vdevs[vdev];
-            let mask = (1u64 << (vdev.members - 1) << 1).wrapping_sub(1);
+            let mask = mask_of(&vdev, |_| true);
             let record = SegmentRecord {
                 state: SegmentState::Closed,
                 class: SegmentClass::Pages,
@@ -519,8 +519,3 @@ impl Core {
 }
 
 const _: () = assert!(DATA_START.is_multiple_of(BLOCK as u64));
-
-/// A member's name: its role.
-pub fn member_name(label: &brindle_format::pool::Label, member: u16) -> String {
-    Role::of(label, member).to_string()
-}

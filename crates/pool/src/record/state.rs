@@ -57,7 +57,7 @@ impl Record {
     }
 
     /// The record says who is out of use, or never has to.
-    pub(crate) fn is_made(&self) {
+    pub(crate) fn made(&self) {
         if self.is_pending() {
             self.standing.set(Standing::Current);
         }

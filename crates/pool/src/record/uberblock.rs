@@ -54,7 +54,7 @@ impl Core {
             self.record.last.replace(next.clone());
             let bytes = next.encode().map_err(|_| VolumeError::NoSpace)?;
             if self.write_uberblock(&next, &bytes).await? {
-                self.record.is_made();
+                self.record.made();
                 return Ok(());
             }
         }
@@ -209,7 +209,7 @@ impl Owner for Core {
             return None;
         }
         if self.read_only {
-            self.record.is_made();
+            self.record.made();
             return None;
         }
         let me: Rc<Self> = self.me.upgrade()?;

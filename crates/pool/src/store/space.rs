@@ -2,7 +2,7 @@
 //!
 //! A segment that is free becomes one of the log by a checkpoint, which recovery reads, and is closed when it is full. It is free
 //! again by the checkpoint after which nothing names it, once that stands on all members and no task reads it any more. The same
-//! checkpoint gives it to the log, which is written once that stands. So does a record of the table of segments alone: see `reuse`.
+//! checkpoint gives it to the log, which is written once that stands. So does a record of the table of segments alone: see `upkeep::reuse`.
 
 mod counts;
 mod pages;
@@ -17,7 +17,7 @@ use std::collections::{BTreeSet, VecDeque};
 use brindle_format::pool::place::{Address, Shape};
 use brindle_format::pool::{BLOCK, SegmentClass, SegmentRecord, SegmentState, Vdev};
 
-use crate::role::member_of;
+use crate::role::{mask_of, member_of};
 
 /// The most stripes that batches under way at a time can lie apart: recovery looks no further behind the last batch.
 pub(crate) const IN_FLIGHT: usize = 8;
@@ -214,7 +214,7 @@ impl Space {
         });
         let units: Vec<Unit> = units.collect();
         let blank = |unit: &Unit| {
-            let members = (1u64 << (unit.vdev.members - 1) << 1).wrapping_sub(1);
+            let members = mask_of(&unit.vdev, |_| true);
             SegmentRecord {
                 state: SegmentState::Free,
                 class: SegmentClass::None,

@@ -200,13 +200,7 @@ impl Core {
         let again = self.space.borrow_mut().withdraw_log();
         self.map.borrow_mut().freeze();
         self.space.borrow_mut().age();
-        self.drain().await?;
-        self.gather_pages().await?;
-        let dirty: Vec<Key> = {
-            let map = self.map.borrow();
-            map.leaves.iter().filter(|(_, slot)| slot.dirty).map(|(&at, _)| at).collect()
-        };
-        let written = self.write_all(why, sequence, &dirty).await;
+        let written = self.write_frozen(why, sequence).await;
         if written.is_err() && reshaped {
             self.checkpoints.reshape();
         }
@@ -222,6 +216,17 @@ impl Core {
         self.map.borrow_mut().shrink(self.config.leaves);
         self.audit();
         Ok(())
+    }
+
+    /// Puts frozen changes into leaves, and writes all that has changed.
+    async fn write_frozen(self: &Rc<Self>, why: Why, sequence: u64) -> Result<(), VolumeError> {
+        self.drain().await?;
+        self.gather_pages().await?;
+        let dirty: Vec<Key> = {
+            let map = self.map.borrow();
+            map.leaves.iter().filter(|(_, slot)| slot.dirty).map(|(&at, _)| at).collect()
+        };
+        self.write_all(why, sequence, &dirty).await
     }
 
     /// Puts frozen changes into leaves.

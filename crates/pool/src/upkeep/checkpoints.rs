@@ -115,7 +115,9 @@ impl Checkpoints {
         let follows = match next {
             Phase::Idle => true,
             Phase::Recording => before == Phase::Idle,
-            Phase::Draining => before != Phase::Recording,
+            Phase::Draining => {
+                matches!(before, Phase::Idle | Phase::Draining | Phase::Freezing | Phase::Writing)
+            }
             Phase::Freezing => before == Phase::Draining,
             Phase::Writing => before == Phase::Freezing,
         };

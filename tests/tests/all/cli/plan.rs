@@ -44,6 +44,22 @@ fn a_published_table_comes_out_exactly() {
 }
 
 #[test]
+fn what_a_bitmap_leaves_of_random_writes_is_told() {
+    let notes =
+        |flags: &str| plan(&format!("--drives 3 --drive nvme-consumer --levels 5 {flags}")).ok().text();
+    let with = notes("--simulate --bitmap-chunk 64M");
+    assert!(
+        with.contains("a bitmap with a bit for each 64 MiB leaves")
+            && with.contains("few at a time lose more"),
+        "{with}"
+    );
+    assert!(notes("--simulate").contains("no bitmap is simulated, which mdadm and create make"));
+    let striped = plan("--drives 3 --drive nvme-consumer --levels 0 --simulate").ok().text();
+    assert!(!striped.contains("bitmap"), "{striped}");
+    plan("--drives 3 --drive nvme-consumer --bitmap-chunk 64M").refused(2, &["--simulate"]);
+}
+
+#[test]
 fn needs_of_speed_drop_what_is_slower() {
     let four = "--drives 4 --size 2TB --iops 200 --mb-s 200 --format csv";
     let mirrors = plan(&format!("{four} --min-read-iops 300")).ok().text();

@@ -326,7 +326,7 @@ async fn prepared(
 ) -> Result<(Prepared, Vec<String>), PoolOpenError> {
     match prepare(io, chosen.clone(), how, config).await {
         Err(PoolOpenError::Degraded { .. }) if lacking == Lacking::ReadOnly => {
-            let name = |&member: &u16| brindle_pool::member_name(&chosen.label, member);
+            let name = |&member: &u16| brindle_pool::Role::of(&chosen.label, member).to_string();
             let waits_for = chosen.missing.iter().map(name).collect();
             Ok((prepare(io, chosen, How::ReadOnly, config).await?, waits_for))
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use brindle_format::md::{DeviceRole, Superblock, Uuid, display_uuid, split_name};
+use brindle_format::md::{DeviceRole, Superblock, display_uuid, split_name};
 use brindle_io::device::DeviceAccess;
 use brindle_md::assembly::Candidate;
 
@@ -18,12 +18,9 @@ pub(super) struct Superblocks;
 impl Heads for Superblocks {
     fn look(&self, device: &Path) -> Result<Option<Head>, Failure> {
         let Some(candidate) = candidate(device)? else { return Ok(None) };
-        let set = candidate.superblock().ok().map(|(superblock, _)| superblock.set_uuid);
+        let set =
+            candidate.superblock().ok().map(|(superblock, _)| display_uuid(superblock.set_uuid).to_string());
         Ok(Some(Head { device: device.to_owned(), set, seen: Box::new(candidate) }))
-    }
-
-    fn uuid(&self, set: Uuid) -> String {
-        display_uuid(set).to_string()
     }
 
     fn form(&self, set: Vec<Head>) -> Option<Findable> {
@@ -62,7 +59,7 @@ fn array(candidates: &[Candidate]) -> Option<Findable> {
     let level = brindle_layout::Level::from_md(newest.level).ok().map(|level| level.name());
     let is_spare = |one: &&Candidate| one.superblock().is_ok_and(|(sb, _)| sb.role() == DeviceRole::Spare);
     Some(Findable {
-        name: if runtime::is_name(own) { own.to_owned() } else { uuid.replace(':', "-") },
+        name: runtime::name_or_uuid(own, &uuid),
         full_name: newest.name.clone(),
         homehost: host.map(str::to_owned),
         metadata: newest.version.to_string(),
@@ -77,7 +74,7 @@ fn array(candidates: &[Candidate]) -> Option<Findable> {
     })
 }
 
-/// The line for devices that form no array.
+/// Roles that none of these devices has: they form no array.
 fn absent(newest: &Superblock, candidates: &[Candidate]) -> Vec<u16> {
     let role = |one: &Candidate| one.superblock().ok().and_then(|(sb, _)| sb.role().active());
     let there: Vec<u16> = candidates.iter().filter_map(role).collect();

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use brindle_format::md::{Uuid, split_name};
+use brindle_format::md::split_name;
 use brindle_host::status::Report;
 
 use crate::base::deadline::within;
@@ -62,9 +62,6 @@ trait Heads: Sync {
     /// Looks at a device, which may hang; `None` if it is no member of this kind.
     fn look(&self, device: &Path) -> Result<Option<Head>, Failure>;
 
-    /// The UUID of a set, as reports write it.
-    fn uuid(&self, set: Uuid) -> String;
-
     /// The content that all members of one set form that were found.
     fn form(&self, set: Vec<Head>) -> Option<Findable>;
 }
@@ -72,8 +69,8 @@ trait Heads: Sync {
 /// A device that is a member of something.
 struct Head {
     device: PathBuf,
-    /// The set that it belongs to, if it says that.
-    set: Option<Uuid>,
+    /// The UUID of the set that it belongs to, as reports write it, if it says that.
+    set: Option<String>,
     /// The record that stands on it, as its kind reads it.
     seen: Box<dyn Any + Send>,
 }
@@ -89,7 +86,7 @@ impl Head {
 /// Looks at the devices that are named, at all files of folders that are named, or, without names, at all disks and partitions of this machine.
 pub(crate) fn scan(places: &[PathBuf]) -> Scanned {
     let mut scanned = Scanned::default();
-    let mut found = KINDS.map(|kind| (kind, BTreeMap::<Uuid, Vec<Head>>::new()));
+    let mut found = KINDS.map(|kind| (kind, BTreeMap::<String, Vec<Head>>::new()));
     for path in devices(places) {
         let own = path.clone();
         let look = move || {
@@ -99,7 +96,9 @@ pub(crate) fn scan(places: &[PathBuf]) -> Scanned {
         match within(PATIENCE, look).ok().flatten() {
             None => scanned.silent.push(path),
             Some(None) => {}
-            Some(Some((at, head))) => found[at].1.entry(head.set.unwrap_or_default()).or_default().push(head),
+            Some(Some((at, head))) => {
+                found[at].1.entry(head.set.clone().unwrap_or_default()).or_default().push(head);
+            }
         }
     }
     for (kind, sets) in found {
@@ -115,7 +114,7 @@ pub(crate) fn scan(places: &[PathBuf]) -> Scanned {
 pub(crate) fn set_of(device: &Path) -> Result<Option<String>, Failure> {
     for kind in KINDS.iter().rev() {
         if let Some(head) = kind.look(device)? {
-            return Ok(head.set.map(|set| kind.uuid(set)));
+            return Ok(head.set);
         }
     }
     Ok(None)

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use brindle_format::md::Uuid;
 use brindle_format::pool::Label;
 
 use super::{Findable, Head, Heads};
@@ -15,11 +14,7 @@ pub(super) struct Labels;
 impl Heads for Labels {
     fn look(&self, device: &Path) -> Result<Option<Head>, Failure> {
         let Some(label) = pools::label_of(device) else { return Ok(None) };
-        Ok(Some(Head { device: device.to_owned(), set: Some(label.pool), seen: Box::new(label) }))
-    }
-
-    fn uuid(&self, set: Uuid) -> String {
-        set.to_string()
+        Ok(Some(Head { device: device.to_owned(), set: Some(label.pool.to_string()), seen: Box::new(label) }))
     }
 
     fn form(&self, set: Vec<Head>) -> Option<Findable> {
@@ -30,7 +25,7 @@ impl Heads for Labels {
 
 fn pool(members: &[PathBuf], labels: &[Label]) -> Option<Findable> {
     let first = labels.first()?;
-    let name = |member| brindle_pool::member_name(first, member);
+    let name = |member| brindle_pool::Role::of(first, member).to_string();
     let there: Vec<_> = labels.iter().map(|label| label.member).collect();
     let mut sorted = there.clone();
     sorted.sort_unstable();

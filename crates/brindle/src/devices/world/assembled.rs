@@ -25,8 +25,13 @@ pub(crate) fn describe(members: &[Candidate], force: bool) -> Result<ArrayDescri
 
 /// As [`describe`], of an array for whose use force may be needed.
 pub(crate) fn describe_any(members: &[Candidate]) -> Result<ArrayDescription, Failure> {
-    match describe(members, false) {
-        Err(failure) if failure.only_needs_force() => describe(members, true),
+    forced_if_need_be(|force| describe(members, force))
+}
+
+/// Without force, or with it where nothing else is lacking.
+fn forced_if_need_be<T>(mut with: impl FnMut(bool) -> Result<T, Failure>) -> Result<T, Failure> {
+    match with(false) {
+        Err(failure) if failure.only_needs_force() => with(true),
         other => other,
     }
 }
@@ -49,12 +54,12 @@ impl Assembled {
     /// Its own name without its host, if that can name sockets and exports; else its UUID.
     pub(crate) fn own_name(&self) -> String {
         let (_, own) = split_name(&self.0.name);
-        if runtime::is_name(own) { own.to_owned() } else { self.uuid_name() }
+        runtime::name_or_uuid(own, &self.uuid())
     }
 
     /// The name of an array whose own name another has.
     pub(crate) fn uuid_name(&self) -> String {
-        self.uuid().replace(':', "-")
+        runtime::uuid_name(&self.uuid())
     }
 
     /// The UUID that a file of its write-intent bitmap has.
@@ -126,10 +131,7 @@ impl World {
 
     /// As [`World::assemble`], of an array for whose use force may be needed.
     pub(crate) fn assemble_any(&self, set: &mut Set) -> Result<Assembled, Failure> {
-        match self.assemble(set, false) {
-            Err(failure) if failure.only_needs_force() => self.assemble(set, true),
-            other => other,
-        }
+        forced_if_need_be(|force| self.assemble(set, force))
     }
 
     pub(super) fn form(

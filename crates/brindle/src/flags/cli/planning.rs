@@ -116,7 +116,7 @@ pub(crate) struct Conditions {
     pub(crate) chunk: Option<Bytes>,
     /// With --simulate, give redundant arrays an internal bitmap, a bit for so much, a power of two; a plain number counts KiB. Tells what it
     /// leaves of random writes
-    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse_power)]
+    #[arg(long, value_name = "SIZE", requires = "simulate", value_parser = Bytes::parse_power)]
     pub(crate) bitmap_chunk: Option<Bytes>,
     /// Bytes a second that all drives together move on one link or adapter, as in 2GB/s; of each direction in the simulator
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]

@@ -68,9 +68,7 @@ impl Simulator for Simulated {
     }
 
     fn volatile_flush(&self) -> Option<f64> {
-        let stations = &self.model.stations;
-        let is_lost = stations.volatile_cache && stations.platter.is_none();
-        is_lost.then(|| stations.flush as f64 / 1e6)
+        self.model.stations.volatile_flush().map(|flush| flush as f64 / 1e6)
     }
 
     fn predict(&self, on: On, with: String, load: Load) -> Result<Prediction, String> {

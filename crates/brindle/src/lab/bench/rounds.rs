@@ -5,7 +5,7 @@ use std::rc::Rc;
 use brindle_io::sync::{Either, race};
 use brindle_lab::job::{Blocks, Direction, IoPattern, Job, Kinds};
 use brindle_lab::measure::{Steadiness, steadiness};
-use brindle_lab::run::{Live, Outcome, OwnTime, Terms, run};
+use brindle_lab::run::{Live, Outcome, Terms, run};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
@@ -28,13 +28,7 @@ pub(super) struct Measured {
 
 pub(super) fn measure(opened: &Opened, args: &Bench, jobs: &[Job]) -> Result<Measured, Failure> {
     let signal = StopSignal::new()?;
-    let terms = Terms {
-        chance: chance()?,
-        memory: for_requests(args.tuning),
-        hollow: false,
-        sharp_end: false,
-        own: OwnTime::NONE,
-    };
+    let terms = Terms::new(chance()?, for_requests(args.tuning));
     let bar = spinner();
     if args.precondition {
         once(opened, &[precondition()], terms, &signal, &bar)?;

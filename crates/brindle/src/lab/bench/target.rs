@@ -3,7 +3,6 @@
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::rc::Rc;
 
 use brindle_array::Array;
 use brindle_export::nbd::client::Remote;
@@ -13,7 +12,7 @@ use brindle_io::{Io, Slice};
 use brindle_volume::{Limits, LoneMember, Volume, VolumeError, ZeroOptions};
 
 use crate::base::failure::Failure;
-use crate::devices::host::{Host, Hosted};
+use crate::devices::host::Host;
 use crate::devices::world::{World, WorldOptions};
 use crate::flags::cli::NbdUri;
 
@@ -55,7 +54,7 @@ pub(crate) struct Opened {
 }
 
 enum Owner {
-    Host(Box<Host>, Rc<Hosted>),
+    Host(Box<Host>),
     World(Box<World>),
 }
 
@@ -65,12 +64,12 @@ impl Opened {
         let opening = WorldOptions { access, force: false, tuning: on.tuning, ..WorldOptions::LOOK };
         if !on.array.is_empty() {
             let host = Host::open(on.array, &[], opening)?;
-            let hosted = host.only();
+            let hosted = &host.array;
             for limit in hosted.found.limits() {
                 eprintln!("brindle: {limit}");
             }
             let targets = vec![Target::Array(hosted.array.clone())];
-            return Ok(Self { targets, owner: Owner::Host(Box::new(host), hosted) });
+            return Ok(Self { targets, owner: Owner::Host(Box::new(host)) });
         }
         let mut world = World::new(opening)?;
         let targets = match on.nbd {
@@ -82,7 +81,7 @@ impl Opened {
 
     pub(super) fn io(&self) -> &Io {
         match &self.owner {
-            Owner::Host(host, _) => &host.world.io,
+            Owner::Host(host) => &host.world.io,
             Owner::World(world) => &world.io,
         }
     }
@@ -95,7 +94,7 @@ impl Opened {
     /// An array marks itself clean.
     pub(crate) fn close(self) -> Result<(), Failure> {
         match &self.owner {
-            Owner::Host(host, hosted) => host.world.io.block_on(hosted.stop()),
+            Owner::Host(host) => host.world.io.block_on(host.array.stop()),
             Owner::World(world) => {
                 world.end();
                 Ok(())

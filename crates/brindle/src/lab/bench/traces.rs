@@ -10,7 +10,7 @@ use std::rc::Rc;
 use brindle_io::sync::{Either, race};
 use brindle_lab::job::{Blocks, Direction, Given, IoPattern, Job, Kinds};
 use brindle_lab::measure::Latency;
-use brindle_lab::run::{Live, Outcome, OwnTime, Replayed, Terms, index, replay};
+use brindle_lab::run::{Live, Outcome, Replayed, Terms, index, replay};
 use brindle_lab::trace::{
     Format as Written, Pacing, Survey, TraceEntry, TraceError, columns, entries, msr, paced, recognised, set,
     survey,
@@ -142,13 +142,7 @@ fn once(
     signal: &StopSignal,
 ) -> Result<Option<Replayed>, Failure> {
     let (io, traces) = (opened.io(), &args.traces);
-    let terms = Terms {
-        chance: chance()?,
-        memory: for_requests(args.tuning),
-        hollow: false,
-        sharp_end: false,
-        own: OwnTime::NONE,
-    };
+    let terms = Terms::new(chance()?, for_requests(args.tuning));
     let pacing = Pacing {
         full_speed: traces.full_speed,
         scale: traces.time_scale,

@@ -24,7 +24,7 @@ use crate::flags::cli::{Columns, Order, PlanFlags, PlanFormat};
 use crate::lab::predict::load::{AskedLoad, asked};
 use chunk::Chosen;
 use drives::Kind;
-use simulated::Set;
+use simulated::ArraySettings;
 
 /// The chunk size where none are tried, as `create` has it.
 const USUAL_CHUNK: u64 = 512 << 10;
@@ -88,12 +88,8 @@ pub(crate) fn plan(args: &PlanFlags) -> Result<(), Failure> {
     let reported = !matches!(args.format, Some(PlanFormat::Csv | PlanFormat::Html));
     let bounds = words::bounds(&rows, args.terms.link, reported);
     let mut notes = Vec::new();
-    if args.terms.bitmap_chunk.is_some() && !args.terms.simulate {
-        let why = "--bitmap-chunk goes with --simulate: formulas know no bitmap";
-        return Err(Failure::Usage(why.to_owned()));
-    }
     if args.terms.simulate {
-        let set = Set { chunk: args.terms.chunk, bitmap: args.terms.bitmap_chunk };
+        let set = ArraySettings { chunk: args.terms.chunk, bitmap: args.terms.bitmap_chunk };
         notes.extend(simulated::fill(&mut rows, &kinds, asked.as_ref(), set)?);
     }
     notes.extend(loss_probability::fill(&mut rows, &kinds, &terms, &args.likelihood)?);

@@ -21,9 +21,12 @@ const MOST: usize = 128;
 const DEPTH: u32 = 32;
 const DEEPEST: u32 = 1024;
 
+/// Bytes of a drive above which mdadm and `create` make a bitmap by themselves.
+const LARGE: u64 = 100 << 30;
+
 /// Settings of the arrays that are simulated.
 #[derive(Clone, Copy)]
-pub(super) struct Set {
+pub(super) struct ArraySettings {
     pub(super) chunk: Option<Bytes>,
     /// Bytes to a bit of a bitmap, of arrays that are redundant.
     pub(super) bitmap: Option<Bytes>,
@@ -34,7 +37,7 @@ pub(super) fn fill(
     rows: &mut [Row],
     kinds: &[Kind],
     asked: Option<&AskedLoad>,
-    set: Set,
+    set: ArraySettings,
 ) -> Result<Vec<String>, Failure> {
     let [kind] = kinds else {
         return Err(Failure::Usage("--simulate takes drives that are alike: leave out --and".to_owned()));
@@ -75,7 +78,8 @@ pub(super) fn fill(
          random writes, {}sequential reads and writes",
         if asked.is_some() { "the load, " } else { "" }
     )];
-    notes.extend(of_bitmap(model, bitmap, &left));
+    let is_usual = model.size > LARGE && parts.iter().any(|part| part.scheme.tolerance(part.width) > 0);
+    notes.extend(of_bitmap(model, (bitmap, is_usual), &left));
     if open.len() < rows.len() {
         notes.push("figures of RAID-Z are those of formulas: no pool is simulated".to_owned());
     }
@@ -88,32 +92,34 @@ pub(super) fn fill(
     Ok(notes)
 }
 
-/// A note on the random writes that a bitmap leaves, or on the cost that one would have.
-fn of_bitmap(model: &Drive, bitmap: Option<u64>, left: &[f64]) -> Option<String> {
-    let stations = &model.stations;
-    let is_lost = stations.volatile_cache && stations.platter.is_none();
-    let waits = format!(
-        "each random write that finds its bit clear waits until {} drives have it on flash, {:.1} ms",
-        model.name,
-        stations.flush as f64 / 1e6
-    );
+/// A note on the random writes that a bitmap leaves, or on the cost that one would have that is usual.
+fn of_bitmap(model: &Drive, (bitmap, is_usual): (Option<u64>, bool), left: &[f64]) -> Option<String> {
+    let waits = model.stations.volatile_flush().map(|flush| {
+        let (name, flush) = (&model.name, flush as f64 / 1e6);
+        format!(
+            "each random write that finds its bit clear waits until {name} drives have it on flash, {flush:.1} ms"
+        )
+    });
     let Some(bitmap) = bitmap else {
-        return is_lost.then(|| {
-            format!(
-                "no bitmap is simulated, which mdadm and create make for members of more than 100 GiB: {waits}; see --bitmap-chunk 64M and 2G"
-            )
-        });
+        let waits = waits.filter(|_| is_usual)?;
+        return Some(format!(
+            "no bitmap is simulated, which mdadm and create make for members of more than 100 GiB: {waits}; see --bitmap-chunk 64M and 2G"
+        ));
     };
     let least = left.iter().copied().reduce(f64::min)? * 100.0;
     let most = left.iter().copied().reduce(f64::max)? * 100.0;
-    let avoided = match least < 80.0 {
-        true if is_lost => {
-            format!("; {waits}; a larger --bitmap-chunk may avoid it, and drives that keep their cache do")
-        }
-        _ => String::new(),
+    let share = match (format!("{least:.0}"), format!("{most:.0}")) {
+        (least, most) if least == most => least,
+        (least, most) => format!("{least} to {most}"),
     };
+    // Writes that are many at a time share the wait; one at a time has it for itself.
+    let waits = waits.map_or_else(String::new, |waits| {
+        format!(
+            "; few at a time lose more: {waits}; a larger --bitmap-chunk may avoid it, and drives that keep their cache do"
+        )
+    });
     Some(format!(
-        "a bitmap with a bit for each {} leaves {least:.0} to {most:.0} % of random writes{avoided}",
+        "a bitmap with a bit for each {} leaves {share} % of random writes, {DEPTH} in flight for each drive{waits}",
         Bytes(bitmap)
     ))
 }

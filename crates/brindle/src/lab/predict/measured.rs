@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use brindle_io::device::DeviceAccess;
 use brindle_lab::drive::{Table, probes, tables};
-use brindle_lab::run::{Live, Outcome, OwnTime, Terms, run};
+use brindle_lab::run::{Live, Outcome, Terms, run};
 use brindle_volume::LoneMember;
 use brindle_volume::Volume;
 
@@ -53,7 +53,7 @@ fn measure(world: &mut World, path: &Path, args: &Calibrate) -> Result<Measured,
     let device = member.and_then(|id| LoneMember::new(&world.io, id, !args.force));
     let targets: Vec<LoneMember> = device.into_iter().collect();
     let size = targets.iter().map(|target| target.limits().size).sum();
-    let terms = Terms { chance: 0, memory: MEMORY, hollow: false, sharp_end: false, own: OwnTime::NONE };
+    let terms = Terms::new(0, MEMORY);
     let live = Rc::new(Live::default());
     let mut runtime = Duration::from_millis(args.runtime.0);
     loop {

@@ -9,7 +9,7 @@ use brindle_io::device::DeviceAccess;
 use brindle_lab::job::Job;
 use brindle_lab::points::{Bench, Came, FILE, Measuring, Nested, timed};
 use brindle_lab::predict::Shape;
-use brindle_lab::run::{OwnTime, RunError, Terms, memory_for};
+use brindle_lab::run::{RunError, Terms, memory_for};
 use brindle_lab::sweep::{Finished, Point};
 use brindle_layout::Level;
 use indicatif::ProgressBar;
@@ -130,13 +130,7 @@ impl Devices<'_> {
     }
 
     fn terms(&self) -> Terms {
-        Terms {
-            chance: 0,
-            memory: Tuning::from(self.args.tuning).for_requests(),
-            hollow: false,
-            sharp_end: false,
-            own: OwnTime::NONE,
-        }
+        Terms::new(0, Tuning::from(self.args.tuning).for_requests())
     }
 
     fn on(&self) -> On<'_> {

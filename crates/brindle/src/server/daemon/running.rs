@@ -9,6 +9,7 @@ use brindle_host::status::{ExportStatus, PoolStatus, Report};
 
 use crate::base::failure::Failure;
 use crate::base::path::real;
+use crate::base::runtime;
 use crate::client::ask;
 use crate::client::control::{Answer, Ask, Response};
 use crate::devices::scan::covers;
@@ -81,7 +82,7 @@ fn nested(status: &ExportStatus) -> Option<String> {
 fn renamed(status: &ExportStatus) -> Option<String> {
     let name = &status.name;
     let (_, own) = split_name(&status.array.facts.name);
-    let uuid = status.array.facts.uuid.replace(':', "-");
+    let uuid = runtime::uuid_name(&status.array.facts.uuid);
     (name != own && *name != uuid).then(|| {
         let (name, own) = (name.escape_debug(), own.escape_debug());
         format!("{name} is called {own} by a daemon, which is the name of its export: `brindle update --update name --name {name}` makes it the array's own")

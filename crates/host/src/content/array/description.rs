@@ -1,5 +1,5 @@
-//! Descriptions of arrays. All that reports, advice and checks say of an array by the records on its members comes from here:
-//! this file alone reads it from md's assembly.
+//! Descriptions of arrays. All that reports, advice and checks say of an array by the records on its members comes from here.
+//! In this crate only this file knows md's assembly, in the program `devices/world/assembled.rs`.
 
 use brindle_array::ledger::Limit;
 use brindle_array::{DeviceUse, Flags};

@@ -194,9 +194,11 @@ impl Stripes {
                 let mut cache = self.cache.borrow_mut();
                 let entry = cache.at(*number);
                 entry.coming = entry.coming.without(*read);
-                entry.held = entry.held.or(*read);
+                if done.is_ok() {
+                    entry.held = entry.held.or(*read);
+                }
             });
-            for &(number, want) in wants {
+            for &(number, want) in wants.iter().filter(|_| done.is_ok()) {
                 let (stripe, _, computed) = self.needs(number, want);
                 self.cache.borrow_mut().at(number).held = stripe.held_with(computed);
             }
@@ -353,7 +355,9 @@ impl Stripes {
             let parity = self.stripe(number, Roles::default()).parity;
             let mut cache = self.cache.borrow_mut();
             let entry = cache.at(number);
-            entry.held = entry.held.or(written.any).or(parity);
+            if done.is_ok() {
+                entry.held = entry.held.or(written.any).or(parity);
+            }
             entry.is_written = !entry.waiters.is_empty();
             if entry.is_written {
                 again.push(number);
@@ -385,10 +389,12 @@ impl Volume for AsMd {
             Some(stripes) if !stripes.missing.is_empty() && self.limits().check(offset, len).is_ok() => {
                 stripes.read(offset, len).await
             }
-            _ if self.cut.is_some_and(|chunk| len > chunk) && self.limits().check(offset, len).is_ok() => {
-                self.read_pieces(self.cut.unwrap_or(len), offset, into.as_ref()).await
-            }
-            _ => self.array.read(offset, into).await,
+            _ => match self.cut.filter(|chunk| offset % chunk + len > *chunk) {
+                Some(chunk) if self.limits().check(offset, len).is_ok() => {
+                    self.read_pieces(chunk, offset, into.as_ref()).await
+                }
+                _ => self.array.read(offset, into).await,
+            },
         }
     }
 

@@ -101,7 +101,7 @@ pub(crate) fn few_jobs() -> Vec<Point> {
     rows(text).filter_map(point).collect()
 }
 
-/// md's RAID 5 over five consumer NVMe drives with an internal bitmap, writes of 4 KiB, one in flight, over the first 30 seconds. The time of
+/// md's RAID 5 over five consumer NVMe drives with an internal bitmap, writes of 4 KiB, taken to be random and one in flight, over the first 30 seconds. The time of
 /// a flush and that of a read, which is of a drive that is empty, are fitted to the rows without a bitmap and with chunks of 64M.
 pub(crate) fn bitmaps(wanted: impl Fn(&str) -> bool) -> Vec<Point> {
     let drive = consumer();
