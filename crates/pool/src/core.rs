@@ -5,7 +5,7 @@ use core::ops::Range;
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
-use brindle_format::pool::{BLOCK, VolumeRecord};
+use brindle_format::pool::{BLOCK, Host, VolumeRecord};
 use brindle_io::Duration;
 use brindle_io::sync::Notify;
 use brindle_members::events::{Cause, Events, Note};
@@ -21,7 +21,7 @@ use crate::log::state::Log;
 use crate::opening::look::PoolOpenError;
 use crate::record::label::CurrentLabel;
 use crate::record::state::Record;
-use crate::role::{Role, mask_of};
+use crate::role::{Role, mask_of, members_of};
 use crate::run::Run;
 use crate::store::map::{Key, Map};
 use crate::store::space::Space;
@@ -50,6 +50,8 @@ pub struct PoolConfig {
     pub waits_for_space: bool,
     /// The time, in seconds since 1970.
     pub clock: fn() -> u64,
+    /// The host that opens pools.
+    pub host: Host,
 }
 
 impl PoolConfig {
@@ -63,6 +65,7 @@ impl PoolConfig {
             memory: 32 << 20,
             waits_for_space: true,
             clock,
+            host: Host::NONE,
         }
     }
 }
@@ -130,12 +133,19 @@ impl Core {
     /// The members of each vdev that are in use, a bit each.
     pub(crate) fn present(&self) -> Vec<u64> {
         let is_in = |member: u16| self.set.members.writable(member).is_some();
-        self.label.get().vdevs.iter().map(|vdev| mask_of(vdev, is_in)).collect()
+        let label = self.label.get();
+        (0..label.vdevs.len()).map(|vdev| mask_of(&members_of(&label, vdev), is_in)).collect()
     }
 
     pub(crate) fn happened(&self, kind: PoolEvent, role: Option<u16>, cause: Option<Cause>) {
         let label = role.map(|member| self.label_of(member));
         self.note(Note { role, label, cause, ..Note::of(kind) });
+    }
+
+    /// The pool has the name of the label from now on.
+    pub(crate) fn renamed(&self) {
+        let label = Some(self.label.get().name.clone());
+        self.note(Note { label, ..Note::of(PoolEvent::Renamed) });
     }
 
     fn label_of(&self, member: u16) -> String {

@@ -22,6 +22,8 @@ pub enum PoolEvent {
     Mended,
     /// The same, but they stand there still.
     Wrong,
+    /// The pool has another name, that of the label, from now on.
+    Renamed,
     /// Blocks of the volume that the label names are lost: no member has them any more. `range` is of the volume.
     Lost,
 }
@@ -43,6 +45,7 @@ impl PoolEvent {
             Self::Broken => "broken",
             Self::Mended => "block-mended",
             Self::Wrong => "block-wrong",
+            Self::Renamed => "pool-renamed",
             Self::Lost => "block-lost",
         }
     }
@@ -66,6 +69,7 @@ impl Kind for PoolEvent {
             Self::Wrong => {
                 "gives wrong blocks or can't read them: they were rebuilt for reads, and not written anew"
             }
+            Self::Renamed => "is the name of the pool from now on",
             Self::Lost => {
                 "has lost blocks: no member has them any more, and reads of them fail until they are written anew"
             }

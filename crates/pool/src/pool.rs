@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use brindle_format::pool::{EntryKind, Label, VolumeRecord};
+use brindle_format::pool::{EntryKind, Host, Label, VolumeRecord};
 use brindle_io::{Io, MemberId};
 use brindle_members::events::Event;
 use brindle_members::members::RoleState;
@@ -273,6 +273,35 @@ impl Pool {
             return Err(PoolChangeError::TooLarge { size, left });
         }
         Ok(())
+    }
+
+    /// Gives the pool another name.
+    ///
+    /// # Errors
+    /// [`PoolChangeError`]; it has its old name then, unless it is broken.
+    pub async fn rename(&self, to: &str) -> Result<(), PoolChangeError> {
+        self.check_rename_pool(to)?;
+        let name = to.to_owned();
+        self.0.change_config(move |label| label.name = name).await?;
+        self.0.renamed();
+        Ok(())
+    }
+
+    /// Whether the pool can have another name.
+    ///
+    /// # Errors
+    /// As of [`Pool::rename`].
+    pub fn check_rename_pool(&self, to: &str) -> Result<(), PoolChangeError> {
+        check_name(to)?;
+        match self.0.read_only {
+            true => Err(VolumeError::ReadOnly.into()),
+            false => Ok(()),
+        }
+    }
+
+    /// The host that has the pool open, or had it last.
+    pub fn host(&self) -> Host {
+        self.0.record.last.borrow().host
     }
 
     /// Gives a volume another name.

@@ -132,13 +132,16 @@ fn seal(held: &mut [FoundBlock], which: usize, whole: (usize, u64), old: u32, de
         bytes[8..12].fill(0);
         let sum = checksum(&bytes);
         held[first].2[8..12].copy_from_slice(&sum.to_le_bytes());
-    } else if !is_page {
-        let own = [&b"BRNDUBER"[..], b"BRNDBTCH"].iter().any(|magic| block.starts_with(magic));
-        if own {
-            let mut bytes = block.clone();
-            bytes[8..12].fill(0);
-            held[which].2[8..12].copy_from_slice(&checksum(&bytes).to_le_bytes());
+        bytes[64..66].fill(0);
+        // All say what the first member does: else none opens. Another contradicts it.
+        if member == 0 {
+            spread(held, &bytes);
         }
+        name(held, &bytes);
+        return;
+    }
+    if !is_page && [&b"BRNDUBER"[..], b"BRNDBTCH"].iter().any(|magic| block.starts_with(magic)) {
+        seal_own(&mut held[which].2);
     }
     let new = checksum(&held[which].2);
     if depth > 4 || new == old {
@@ -153,6 +156,38 @@ fn seal(held: &mut [FoundBlock], which: usize, whole: (usize, u64), old: u32, de
             held[other].2[at..at + 4].copy_from_slice(&new.to_le_bytes());
             let place = (held[other].0, held[other].1);
             seal(held, other, place, before, depth + 1);
+        }
+    }
+}
+
+fn seal_own(block: &mut [u8]) {
+    block[8..12].fill(0);
+    let sum = checksum(block);
+    block[8..12].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// Has all uberblocks name a config, of which these are the bytes without checksum and member.
+fn name(held: &mut [FoundBlock], config: &[u8]) {
+    for (_, _, block) in held.iter_mut().filter(|(_, _, block)| block.starts_with(b"BRNDUBER")) {
+        block[224..232].copy_from_slice(&config[136..144]);
+        block[2800..2804].copy_from_slice(&checksum(config).to_le_bytes());
+        seal_own(block);
+    }
+}
+
+/// Gives all labels this config, without its checksum and member: members are of one mind then.
+fn spread(held: &mut [FoundBlock], config: &[u8]) {
+    let is_first = |(_, _, block): &&FoundBlock| block.starts_with(b"BRNDPOOL");
+    let labels: Vec<(usize, u64, Vec<u8>)> = held.iter().filter(is_first).cloned().collect();
+    for (member, place, old) in labels {
+        let mut own = config.to_vec();
+        own[64..66].copy_from_slice(&old[64..66]);
+        seal_own(&mut own);
+        for (n, part) in (0..).zip(own.chunks(BLOCK)) {
+            let found = held.iter_mut().find(|one| one.0 == member && one.1 == place + n * BLOCK as u64);
+            if let Some(found) = found {
+                found.2.copy_from_slice(part);
+            }
         }
     }
 }

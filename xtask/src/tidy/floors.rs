@@ -79,7 +79,8 @@ const LAB: Floors = &[
 ];
 
 const POOL: Floors = &[
-    &["store", "opening::look"],
+    &["store", "opening::labels"],
+    &["opening::look"],
     &["log::queue"],
     // State that `core::Core` holds, whose methods are in the folders above, and `opening::create`, whose capacity a status tells.
     &[

@@ -33,12 +33,40 @@ pub enum PoolError {
         expected: u32,
     },
     /// A later version.
-    #[error("the pool's {what} has version {version}, and this release knows version 1: use a later release")]
+    #[error("the pool's {what} has version {version}, and this release knows version 2: use a later release")]
     Version {
         /// The structure.
         what: &'static str,
         /// Version on disk.
         version: u32,
+    },
+    /// An earlier version, of which there was no release.
+    #[error(
+        "the pool's {what} has version {version}, which builds of 0.1.0 knew before version 2 took its place: serve it with such a build (`brindle serve DEVICES`), and copy each volume into a new pool (`nbdcopy nbd://HOST/POOL/VOLUME nbd://HOST/NEW/VOLUME`)"
+    )]
+    Older {
+        /// The structure.
+        what: &'static str,
+        /// Version on disk.
+        version: u32,
+    },
+    /// A value that this release gives no meaning.
+    #[error(
+        "the pool's {what} has the value {value} in {field}, which this release does not know: use a later release"
+    )]
+    Unknown {
+        /// The structure.
+        what: &'static str,
+        /// The field.
+        field: &'static str,
+        /// Raw value.
+        value: u64,
+    },
+    /// Structures that should say the same do not.
+    #[error("the {what} name different pools or members")]
+    Contradicts {
+        /// The structures.
+        what: &'static str,
     },
     /// The structure belongs to another pool, or to another place.
     #[error("the pool's {what} belongs elsewhere: another pool, another place or another time")]
@@ -66,6 +94,18 @@ pub enum PoolError {
         /// The most that fit.
         most: u64,
     },
+}
+
+impl PoolError {
+    /// A value that this release gives no meaning.
+    pub fn unknown(what: &'static str, field: &'static str, value: impl Into<u64>) -> Self {
+        Self::Unknown { what, field, value: value.into() }
+    }
+
+    /// The structure is whole, and of a version that this release does not read.
+    pub fn is_of_another_version(&self) -> bool {
+        matches!(self, Self::Version { .. } | Self::Older { .. } | Self::Unknown { .. })
+    }
 }
 
 /// A value that can't be.

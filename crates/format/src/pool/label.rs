@@ -1,17 +1,19 @@
-//! Labels: they name the pool, the member, and all other members.
+//! Labels: a config in one of two places, which names the pool, the member, and all other members.
 
 use uuid::Uuid;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::error::impossible;
-use super::place::{MAX_PARITY, MAX_WIDTH};
-use super::{CONFIG_BYTES, PoolError, name_field, name_of, own_checksum};
+use super::vdev::{MemberRecord, MemberState, RawMember, RawRun, RawVdev, Run, Vdev};
+use super::{CONFIG_BYTES, PoolError, VERSION, check_version, name_field, name_of, own_checksum};
 
 /// The most vdevs of a pool.
 pub const MAX_VDEVS: usize = 64;
 /// The most members of a pool.
 pub const MAX_MEMBERS: usize = 256;
+/// The most runs of segments of a pool.
+pub const MAX_RUNS: usize = 112;
 /// The most bytes of a name.
 pub const MAX_NAME: usize = 64;
 /// Compatible features that this release knows: none.
@@ -26,46 +28,6 @@ pub const READ_ONLY: u64 = REUSE;
 pub const INCOMPATIBLE: u64 = DENSE_LEAVES;
 const MAGIC: [u8; 8] = *b"BRNDPOOL";
 const CHECKSUM_AT: usize = 8;
-const TAIL: usize = CONFIG_BYTES - 256 - MAX_VDEVS * 32 - MAX_MEMBERS * 32;
-
-/// Kinds of vdevs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VdevKind {
-    /// One device, without redundancy.
-    Plain,
-    /// Copies.
-    Mirror,
-    /// Rows with one to three parity blocks.
-    Raidz,
-}
-
-/// A vdev.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Vdev {
-    /// Its kind.
-    pub kind: VdevKind,
-    /// Members that may be lost.
-    pub parity: u8,
-    /// Bytes of a unit, as a power of two.
-    pub unit: u8,
-    /// Its first member's number in the pool,
-    pub first_member: u16,
-    /// and how many it has.
-    pub members: u16,
-    /// Its first segment's number in the pool,
-    pub first_segment: u32,
-    /// and how many it has: units of each member.
-    pub units: u32,
-}
-
-/// A member, as every label has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemberRecord {
-    /// Its own identity.
-    pub id: Uuid,
-    /// Bytes of the device when it was added.
-    pub size: u64,
-}
 
 /// Bits of features that a pool uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,6 +64,15 @@ impl Features {
     }
 }
 
+/// The config that counts, as an uberblock names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConfigName {
+    /// Grows by one with each change of the config.
+    pub generation: u64,
+    /// The checksum of the config as member 0 has it.
+    pub checksum: u32,
+}
+
 /// A config.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
@@ -113,34 +84,16 @@ pub struct Label {
     pub created: u64,
     /// Features that it uses.
     pub features: Features,
+    /// Grows by one with each change of the config; 1 of the first.
+    pub generation: u64,
     /// This member's number in the pool.
     pub member: u16,
     /// All vdevs.
     pub vdevs: Vec<Vdev>,
-    /// All members, vdev by vdev.
+    /// All members, in any order.
     pub members: Vec<MemberRecord>,
-}
-
-#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-struct RawVdev {
-    kind: u8,
-    parity: u8,
-    unit: u8,
-    reserved: u8,
-    first_member: U16,
-    members: U16,
-    first_segment: U32,
-    units: U32,
-    reserved2: [u8; 16],
-}
-
-#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-struct RawMember {
-    id: [u8; 16],
-    size: U64,
-    reserved: U64,
+    /// All segments, in the order of their numbers.
+    pub runs: Vec<Run>,
 }
 
 #[derive(Clone, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -157,62 +110,16 @@ struct RawLabel {
     member: U16,
     vdevs_count: U16,
     members_count: U16,
-    reserved: U16,
+    runs_count: U16,
     name: [u8; 64],
-    reserved2: [u8; 120],
+    generation: U64,
+    reserved: [u8; 112],
     vdevs: [RawVdev; MAX_VDEVS],
     members: [RawMember; MAX_MEMBERS],
-    tail: [u8; TAIL],
+    runs: [RawRun; MAX_RUNS],
 }
 
 const _: () = assert!(size_of::<RawLabel>() == CONFIG_BYTES);
-
-impl Vdev {
-    fn raw(&self) -> RawVdev {
-        RawVdev {
-            kind: match self.kind {
-                VdevKind::Plain => 0,
-                VdevKind::Mirror => 1,
-                VdevKind::Raidz => 2,
-            },
-            parity: self.parity,
-            unit: self.unit,
-            reserved: 0,
-            first_member: self.first_member.into(),
-            members: self.members.into(),
-            first_segment: self.first_segment.into(),
-            units: self.units.into(),
-            reserved2: [0; 16],
-        }
-    }
-
-    fn of(raw: &RawVdev) -> Result<Self, PoolError> {
-        let what = "vdev";
-        let kind = match raw.kind {
-            0 => VdevKind::Plain,
-            1 => VdevKind::Mirror,
-            2 => VdevKind::Raidz,
-            other => return Err(impossible(what, "kind", other)),
-        };
-        let (members, parity) = (raw.members.get(), raw.parity);
-        if members == 0 || members > u16::from(MAX_WIDTH) {
-            return Err(impossible(what, "members", members));
-        }
-        if u16::from(parity) >= members || parity > MAX_PARITY {
-            return Err(impossible(what, "parity", parity));
-        }
-        // A unit of 16 blocks to 64 MiB; all places of a segment have an address.
-        if !(16..=26).contains(&raw.unit) || (u64::from(members) << (raw.unit & 31) >> 12) > 1 << 20 {
-            return Err(impossible(what, "unit", raw.unit));
-        }
-        let (first_segment, units) = (raw.first_segment.get(), raw.units.get());
-        if units == 0 || first_segment.checked_add(units).is_none_or(|end| end > 1 << 28) {
-            return Err(impossible(what, "units", units));
-        }
-        let first_member = raw.first_member.get();
-        Ok(Self { kind, parity, unit: raw.unit, first_member, members, first_segment, units })
-    }
-}
 
 impl Label {
     /// The config's bytes.
@@ -226,32 +133,46 @@ impl Label {
         };
         check("vdevs", self.vdevs.len(), MAX_VDEVS)?;
         check("members", self.members.len(), MAX_MEMBERS)?;
+        check("runs of segments", self.runs.len(), MAX_RUNS)?;
         let mut raw = RawLabel::new_zeroed();
         raw.magic = MAGIC;
-        raw.version = 1.into();
+        raw.version = VERSION.into();
         raw.pool = *self.pool.as_bytes();
         raw.compatible = self.features.compatible.into();
         raw.read_only = self.features.read_only.into();
         raw.incompatible = self.features.incompatible.into();
         raw.created = self.created.into();
+        raw.generation = self.generation.into();
         raw.member = self.member.into();
         raw.vdevs_count = (self.vdevs.len() as u16).into();
         raw.members_count = (self.members.len() as u16).into();
+        raw.runs_count = (self.runs.len() as u16).into();
         raw.name = name_field(&self.name)?;
-        for (place, vdev) in raw.vdevs.iter_mut().zip(&self.vdevs) {
-            *place = vdev.raw();
-        }
-        for (place, member) in raw.members.iter_mut().zip(&self.members) {
-            *place = RawMember { id: *member.id.as_bytes(), size: member.size.into(), reserved: 0.into() };
-        }
+        raw.vdevs.iter_mut().zip(&self.vdevs).for_each(|(place, vdev)| *place = vdev.raw());
+        raw.members.iter_mut().zip(&self.members).for_each(|(place, member)| *place = member.raw());
+        raw.runs.iter_mut().zip(&self.runs).for_each(|(place, run)| *place = run.raw());
         raw.checksum = own_checksum(raw.as_bytes(), CHECKSUM_AT).into();
         Ok(raw.as_bytes().to_vec())
+    }
+
+    /// The config of another member.
+    pub fn of_member(&self, member: u16) -> Self {
+        Self { member, ..self.clone() }
+    }
+
+    /// Its name in uberblocks.
+    ///
+    /// # Errors
+    /// As of [`Label::encode`].
+    pub fn config_name(&self) -> Result<ConfigName, PoolError> {
+        let bytes = self.of_member(0).encode()?;
+        Ok(ConfigName { generation: self.generation, checksum: own_checksum(&bytes, CHECKSUM_AT) })
     }
 
     /// Reads a config.
     ///
     /// # Errors
-    /// [`PoolError`] if there is none, it is torn, of a later version, or holds what can't be.
+    /// [`PoolError`] if there is none, it is torn, of another version, or holds what can't be or is not known.
     pub fn parse(bytes: &[u8]) -> Result<Self, PoolError> {
         let what = "label";
         let short = PoolError::Short { what, have: bytes.len(), need: CONFIG_BYTES };
@@ -263,13 +184,12 @@ impl Label {
         if found != expected {
             return Err(PoolError::Checksum { what, found, expected });
         }
-        if raw.version.get() != 1 {
-            return Err(PoolError::Version { what, version: raw.version.get() });
-        }
-        let (vdevs, members) = (raw.vdevs_count.get(), raw.members_count.get());
+        check_version(what, raw.version.get())?;
+        let (vdevs, members, runs) = (raw.vdevs_count.get(), raw.members_count.get(), raw.runs_count.get());
         let vdevs = raw.vdevs.get(..usize::from(vdevs)).ok_or(impossible(what, "vdevs_count", vdevs))?;
         let members =
             raw.members.get(..usize::from(members)).ok_or(impossible(what, "members_count", members))?;
+        let runs = raw.runs.get(..usize::from(runs)).ok_or(impossible(what, "runs_count", runs))?;
         let label = Self {
             pool: Uuid::from_bytes(raw.pool),
             name: name_of(&raw.name).ok_or(impossible(what, "name", 0u8))?,
@@ -279,32 +199,96 @@ impl Label {
                 read_only: raw.read_only.get(),
                 incompatible: raw.incompatible.get(),
             },
+            generation: raw.generation.get(),
             member: raw.member.get(),
             vdevs: vdevs.iter().map(Vdev::of).collect::<Result<_, _>>()?,
-            members: members
-                .iter()
-                .map(|raw| MemberRecord { id: Uuid::from_bytes(raw.id), size: raw.size.get() })
-                .collect(),
+            members: members.iter().map(MemberRecord::of).collect::<Result<_, _>>()?,
+            runs: runs.iter().map(Run::of).collect::<Result<_, _>>()?,
         };
-        label.check()
+        label.check()?;
+        // Each change of the config writes it anew, without what stands in bytes that this version keeps free.
+        if label.encode()? != raw.as_bytes() {
+            return Err(PoolError::unknown(what, "reserved", 1u8));
+        }
+        Ok(label)
     }
 
-    /// Vdevs follow one another, in members and in segments.
-    fn check(self) -> Result<Self, PoolError> {
-        let (mut member, mut segment) = (0u16, 0u32);
-        for vdev in &self.vdevs {
-            if vdev.first_member != member {
-                return Err(impossible("vdev", "first_member", vdev.first_member));
-            }
-            if vdev.first_segment != segment {
-                return Err(impossible("vdev", "first_segment", vdev.first_segment));
-            }
-            member = member.saturating_add(vdev.members);
-            segment = segment.saturating_add(vdev.units);
-        }
-        if usize::from(member) != self.members.len() || self.member >= member || segment > 1 << 28 {
+    /// Members have roles, and segments vdevs and units.
+    fn check(&self) -> Result<(), PoolError> {
+        if usize::from(self.member) >= self.members.len() {
             return Err(impossible("label", "member", self.member));
         }
-        Ok(self)
+        let roles: Vec<(u16, u16)> = self.members.iter().filter_map(|member| member.role).collect();
+        let mut sorted = roles.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let all =
+            (0u16..).zip(&self.vdevs).flat_map(|(n, vdev)| (0..vdev.members).map(move |role| (n, role)));
+        if sorted.len() != roles.len() || !sorted.into_iter().eq(all) {
+            return Err(impossible("label", "role", roles.len() as u64));
+        }
+        let is_there = |member: &&MemberRecord| member.state != MemberState::Gone;
+        let mut ids: Vec<Uuid> = self.members.iter().filter(is_there).map(|member| member.id).collect();
+        ids.sort_unstable();
+        if ids.windows(2).any(|pair| pair.first() == pair.last()) {
+            return Err(impossible("label", "id", self.members.len() as u64));
+        }
+        self.check_runs()
     }
+
+    /// Runs are in the order of their segments, each segment is of one of them, and so is each unit.
+    fn check_runs(&self) -> Result<(), PoolError> {
+        let (what, mut last) = ("run", 0);
+        for (n, run) in self.runs.iter().enumerate() {
+            if run.first_segment < last {
+                return Err(impossible(what, "first_segment", run.first_segment));
+            }
+            last = run.end();
+            if usize::from(run.vdev) >= self.vdevs.len() {
+                return Err(impossible(what, "vdev", run.vdev));
+            }
+            let units =
+                |run: &Run| u64::from(run.first_unit)..u64::from(run.first_unit) + u64::from(run.units);
+            let own = units(run);
+            let is_of = |member: &&MemberRecord| member.role.is_some_and(|(vdev, _)| vdev == run.vdev);
+            let least = self.members.iter().filter(is_of).map(|member| member.units).min();
+            let overlaps = |other: &Run| {
+                let (other, theirs) = (other.vdev, units(other));
+                other == run.vdev && theirs.start < own.end && own.start < theirs.end
+            };
+            if own.end > u64::from(least.unwrap_or(0)) || self.runs.iter().take(n).any(overlaps) {
+                return Err(impossible(what, "first_unit", run.first_unit));
+            }
+        }
+        for (n, vdev) in (0u16..).zip(&self.vdevs) {
+            let units: u64 = self.runs_of(n).map(|run| u64::from(run.units)).sum();
+            if units != u64::from(vdev.units) {
+                return Err(impossible("vdev", "units", vdev.units));
+            }
+        }
+        Ok(())
+    }
+
+    /// The runs of a vdev.
+    pub fn runs_of(&self, vdev: u16) -> impl Iterator<Item = &Run> {
+        self.runs.iter().filter(move |run| run.vdev == vdev)
+    }
+
+    /// The number behind that of the last segment.
+    pub fn segments(&self) -> u32 {
+        self.runs.last().map_or(0, Run::end)
+    }
+
+    /// The vdev of a segment, and its unit on each member.
+    pub fn unit_of(&self, segment: u32) -> Option<(u16, u32)> {
+        unit_of(&self.runs, segment)
+    }
+}
+
+/// The vdev of a segment, and its unit on each member, by runs in the order of their segments.
+pub fn unit_of(runs: &[Run], segment: u32) -> Option<(u16, u32)> {
+    let behind = runs.partition_point(|run| run.first_segment <= segment);
+    let run = runs.get(behind.checked_sub(1)?)?;
+    (segment < run.end())
+        .then(|| (run.vdev, run.first_unit.saturating_add(segment.saturating_sub(run.first_segment))))
 }

@@ -12,13 +12,14 @@ mod page;
 pub mod place;
 mod segment;
 mod uberblock;
+mod vdev;
 mod volume;
 
 pub use batch::{Batch, ENTRIES, Entry, EntryKind};
 pub use error::PoolError;
 pub use label::{
-    COMPATIBLE, DENSE_LEAVES, Features, INCOMPATIBLE, Label, MAX_MEMBERS, MAX_NAME, MAX_VDEVS, MemberRecord,
-    READ_ONLY, REUSE, Vdev, VdevKind,
+    COMPATIBLE, ConfigName, DENSE_LEAVES, Features, INCOMPATIBLE, Label, MAX_MEMBERS, MAX_NAME, MAX_RUNS,
+    MAX_VDEVS, READ_ONLY, REUSE, unit_of,
 };
 pub use leaf::{
     DENSE_ENTRIES, DENSE_SPAN, LEAF_ENTRIES, LEAF_REFS, Leaf, LeafEntry, LeafKind, LeafRef, LeafState,
@@ -26,7 +27,8 @@ pub use leaf::{
 };
 pub use page::{POINTERS, PageKind, Pointer, Pointers, Root};
 pub use segment::{SEGMENTS, SegmentClass, SegmentRecord, SegmentState, Segments};
-pub use uberblock::{LINEAGE, OVERRULED, ROOTED, Rooted, Uberblock};
+pub use uberblock::{Host, LINEAGE, OVERRULED, ROOTED, Rooted, Uberblock};
+pub use vdev::{MemberRecord, MemberState, Run, Vdev, VdevKind};
 pub use volume::{NODES, Node, Nodes, VOLUMES, VolumeRecord, Volumes};
 
 /// Bytes of a block: of all that is read and written.
@@ -35,10 +37,14 @@ pub const BLOCK: usize = 4096;
 pub const LEFT_ALONE: u64 = 32 << 10;
 /// First byte of the first label.
 pub const LABEL: u64 = LEFT_ALONE;
-/// Bytes of a label: a config and a ring of uberblocks.
+/// Bytes of a label: two places for a config, and a ring of uberblocks.
 pub const LABEL_BYTES: u64 = 224 << 10;
-/// Bytes of the config.
+/// Bytes of a config.
 pub const CONFIG_BYTES: usize = 12 << 10;
+/// Where configs stand in a label: the first place is the one in which a config rests, a change goes to the second one first.
+pub const CONFIGS: [u64; 2] = [0, CONFIG_BYTES as u64];
+/// The version of the format.
+pub const VERSION: u32 = 2;
 /// First byte of the ring within a label.
 pub const RING: u64 = 32 << 10;
 /// Uberblocks of a ring. That with record number `n` stands in slot `n % RING_SLOTS`.
@@ -59,6 +65,15 @@ pub fn units_of(size: u64, unit: u64) -> u32 {
     let left = (size / 1000).max(TAIL);
     let room = size.saturating_sub(DATA_START).saturating_sub(left);
     u32::try_from(room.checked_div(unit).unwrap_or(0)).unwrap_or(u32::MAX)
+}
+
+/// Only this version is read. Version 1 was never released.
+fn check_version(what: &'static str, version: u32) -> Result<(), PoolError> {
+    match version {
+        VERSION => Ok(()),
+        0..VERSION => Err(PoolError::Older { what, version }),
+        _ => Err(PoolError::Version { what, version }),
+    }
 }
 
 /// The checksum of everything: CRC-32C.

@@ -5,7 +5,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 
 use super::error::impossible;
 use super::place::Address;
-use super::{BLOCK, PoolError};
+use super::{BLOCK, PoolError, VERSION, check_version};
 
 const MAGIC: [u8; 8] = *b"BRNDPAGE";
 const HEADER: usize = 32;
@@ -82,7 +82,7 @@ pub(super) fn fill(
         kind: kind.number(),
         reserved: 0,
         count: (count as u16).into(),
-        version: 1.into(),
+        version: VERSION.into(),
         number: number.into(),
         reserved2: 0.into(),
     };
@@ -106,9 +106,7 @@ pub(super) fn parse(
     if header.magic != MAGIC {
         return Err(PoolError::Magic { what });
     }
-    if header.version.get() != 1 {
-        return Err(PoolError::Version { what, version: header.version.get() });
-    }
+    check_version(what, header.version.get())?;
     if header.kind != kind.number() || header.number.get() != number {
         return Err(PoolError::Foreign { what });
     }

@@ -5,7 +5,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 
 use super::error::impossible;
 use super::page::{RawRoot, Root};
-use super::{BLOCK, PoolError, own_checksum};
+use super::{BLOCK, ConfigName, MAX_NAME, PoolError, VERSION, check_version, name_of, own_checksum};
 use uuid::Uuid;
 
 /// Segments whose shape stands in an uberblock.
@@ -16,7 +16,9 @@ pub const LINEAGE: usize = 64;
 pub const OVERRULED: u64 = 0;
 const MAGIC: [u8; 8] = *b"BRNDUBER";
 const CHECKSUM_AT: usize = 8;
-const TAIL: usize = BLOCK - 752 - ROOTED * 16;
+/// The kind of all checksums: CRC-32C.
+const CRC32C: u8 = 0;
+const TAIL: usize = BLOCK - 2936;
 
 #[derive(Clone, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -40,11 +42,19 @@ struct RawUberblock {
     lineage_count: U16,
     reserved: [u8; 6],
     stopped: U64,
-    reserved2: U64,
+    config_generation: U64,
     lineage: [U64; LINEAGE],
     rooted_count: U16,
     reserved3: [u8; 6],
     rooted: [RawRooted; ROOTED],
+    config_checksum: U32,
+    checksum_kind: u8,
+    exported: u8,
+    reserved4: [u8; 2],
+    host: [u8; 16],
+    host_name: [u8; MAX_NAME],
+    history: RawRoot,
+    processes: RawRoot,
     tail: [u8; TAIL],
 }
 
@@ -74,6 +84,33 @@ pub struct Rooted {
     pub unit: u8,
     /// Members of its vdev that it lies on, a bit each.
     pub members: u64,
+}
+
+/// The host that has a pool open, or had it last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Its identity: that of the machine, or one that was made for it.
+    pub id: Uuid,
+    name: [u8; MAX_NAME],
+}
+
+impl Host {
+    /// No host: the pool was made, and never opened.
+    pub const NONE: Self = Self { id: Uuid::nil(), name: [0; MAX_NAME] };
+
+    /// A host. Of a name what fits is kept; one with control characters is none.
+    pub fn new(id: Uuid, name: &str) -> Self {
+        let mut field = [0; MAX_NAME];
+        let fits = (0..=name.len().min(MAX_NAME)).rev().find_map(|len| name.get(..len)).unwrap_or("");
+        let name = if fits.chars().any(char::is_control) { "" } else { fits };
+        field.iter_mut().zip(name.bytes()).for_each(|(place, byte)| *place = byte);
+        Self { id, name: field }
+    }
+
+    /// Its name, which is shown, and decides nothing.
+    pub fn name(&self) -> String {
+        name_of(&self.name).unwrap_or_default()
+    }
 }
 
 /// An uberblock.
@@ -111,6 +148,12 @@ pub struct Uberblock {
     pub lineage: Vec<u64>,
     /// Shapes of the segments that hold the list of segments.
     pub rooted: Vec<Rooted>,
+    /// The config that counts.
+    pub config: ConfigName,
+    /// The host that wrote it.
+    pub host: Host,
+    /// No host has the pool: it was made and never opened, or given away by that host.
+    pub exported: bool,
 }
 
 impl Uberblock {
@@ -147,7 +190,7 @@ impl Uberblock {
             return Err(PoolError::TooMany { what: "openings", count, most });
         }
         raw.magic = MAGIC;
-        raw.version = 1.into();
+        raw.version = VERSION.into();
         raw.pool = *self.pool.as_bytes();
         raw.record = self.record.into();
         raw.opening = self.opening.into();
@@ -178,6 +221,14 @@ impl Uberblock {
                 members: rooted.members.into(),
             };
         }
+        raw.config_generation = self.config.generation.into();
+        raw.config_checksum = self.config.checksum.into();
+        raw.checksum_kind = CRC32C;
+        raw.exported = self.exported.into();
+        raw.host = *self.host.id.as_bytes();
+        raw.host_name = self.host.name;
+        raw.history = Root::default().raw();
+        raw.processes = Root::default().raw();
         for (place, &opening) in raw.lineage.iter_mut().zip(&self.lineage) {
             *place = opening.into();
         }
@@ -200,12 +251,10 @@ impl Uberblock {
         if found != expected {
             return Err(PoolError::Checksum { what, found, expected });
         }
-        if raw.version.get() != 1 {
-            return Err(PoolError::Version { what, version: raw.version.get() });
-        }
         if raw.pool != *pool.as_bytes() {
             return Err(PoolError::Foreign { what });
         }
+        check_version(what, raw.version.get())?;
         let count = raw.lineage_count.get();
         let lineage =
             raw.lineage.get(..usize::from(count)).ok_or(impossible(what, "lineage_count", count))?;
@@ -221,6 +270,18 @@ impl Uberblock {
         if raw.stopped.get() > 1 {
             return Err(impossible(what, "stopped", raw.stopped.get()));
         }
+        if raw.exported > 1 {
+            return Err(impossible(what, "exported", raw.exported));
+        }
+        if raw.checksum_kind != CRC32C {
+            return Err(PoolError::unknown(what, "checksum_kind", raw.checksum_kind));
+        }
+        for (field, root) in [("history", &raw.history), ("processes", &raw.processes)] {
+            if let Some(top) = Root::of(root)?.top {
+                return Err(PoolError::unknown(what, field, top.address.0));
+            }
+        }
+        let _name = name_of(&raw.host_name).ok_or(impossible(what, "host_name", 0u8))?;
         Ok(Self {
             pool,
             record: raw.record.get(),
@@ -238,6 +299,12 @@ impl Uberblock {
             stopped: raw.stopped.get() == 1,
             lineage: lineage.iter().map(|opening| opening.get()).collect(),
             rooted: rooted.iter().map(rooted_of).collect(),
+            config: ConfigName {
+                generation: raw.config_generation.get(),
+                checksum: raw.config_checksum.get(),
+            },
+            host: Host { id: Uuid::from_bytes(raw.host), name: raw.host_name },
+            exported: raw.exported == 1,
         })
     }
 }

@@ -11,6 +11,8 @@ use crate::pool::error::impossible;
 pub const VOLUMES: usize = 31;
 /// Nodes of a page.
 pub const NODES: usize = 63;
+/// Bytes of a volume's block, as a power of two: no other is made.
+const BLOCK_OF_VOLUMES: u8 = 12;
 const VOLUMES_TAIL: usize = BODY - VOLUMES * 128;
 const NODES_TAIL: usize = BODY - NODES * 64;
 
@@ -39,9 +41,12 @@ struct RawVolume {
     size: U64,
     created: U64,
     destroyed: u8,
-    reserved: [u8; 7],
+    block: u8,
+    thin: u8,
+    reserved: [u8; 5],
     name: [u8; 64],
-    reserved2: [u8; 32],
+    reservation: U64,
+    properties: RawRoot,
 }
 
 #[derive(Clone, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -69,9 +74,12 @@ impl Volumes {
                 size: volume.size.into(),
                 created: volume.created.into(),
                 destroyed: u8::from(volume.destroyed),
-                reserved: [0; 7],
+                block: BLOCK_OF_VOLUMES,
+                thin: 0,
+                reserved: [0; 5],
                 name: name_field::<MAX_NAME>(&volume.name)?,
-                reserved2: [0; 32],
+                reservation: 0.into(),
+                properties: Root::default().raw(),
             };
         }
         fill(PageKind::Volumes, number, self.0.len(), VOLUMES, raw.as_bytes())
@@ -88,6 +96,15 @@ impl Volumes {
             let name = name_of(&raw.name).ok_or(impossible("volume", "name", raw.id.get()))?;
             if raw.destroyed > 1 {
                 return Err(impossible("volume", "destroyed", raw.destroyed));
+            }
+            let kept_free = [
+                ("block", u64::from(raw.block), u64::from(BLOCK_OF_VOLUMES)),
+                ("thin", raw.thin.into(), 0),
+                ("reservation", raw.reservation.get(), 0),
+                ("properties", Root::of(&raw.properties)?.pages.into(), 0),
+            ];
+            if let Some((field, value, _)) = kept_free.into_iter().find(|(_, value, known)| value != known) {
+                return Err(PoolError::unknown("volume", field, value));
             }
             // 2^48 blocks are what an entry of the map can name.
             if !raw.size.get().is_multiple_of(512) || raw.size.get() >= 1 << 60 {

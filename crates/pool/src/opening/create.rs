@@ -1,8 +1,8 @@
 //! New pools.
 
 use brindle_format::pool::{
-    BLOCK, CONFIG_BYTES, Features, LABEL, Label, MAX_NAME, MemberRecord, RING, RING_SLOTS, Root, Uberblock,
-    Vdev, VdevKind, second_label, units_of,
+    BLOCK, CONFIG_BYTES, Features, Host, LABEL, Label, MAX_NAME, MemberRecord, MemberState, RING, RING_SLOTS,
+    Root, Run, Uberblock, Vdev, VdevKind, second_label, units_of,
 };
 use brindle_io::{Io, MemberId, OpClass, OpError};
 use thiserror::Error;
@@ -134,34 +134,33 @@ pub fn plan(spec: &PoolSpec) -> Result<Label, PoolCreateError> {
     if all > brindle_format::pool::MAX_MEMBERS {
         return Err(too_many("devices", all, brindle_format::pool::MAX_MEMBERS));
     }
-    let (mut vdevs, mut members) = (Vec::new(), Vec::new());
-    let (mut first_member, mut first_segment) = (0u16, 0u32);
-    for (n, vdev) in spec.vdevs.iter().enumerate() {
-        let planned = plan_vdev(n, vdev, spec.unit, first_member, first_segment)?;
-        first_member += planned.members;
-        first_segment = first_segment.saturating_add(planned.units);
+    let (mut vdevs, mut members, mut runs): (Vec<Vdev>, Vec<MemberRecord>, Vec<Run>) = Default::default();
+    let mut ids = spec.members.iter();
+    for (n, vdev) in (0u16..).zip(&spec.vdevs) {
+        let planned = plan_vdev(n.into(), vdev, spec.unit)?;
+        let (units, first_segment) = (planned.units, runs.last().map_or(0, Run::end));
+        let member = |((role, &size), &id): ((u16, &u64), _)| {
+            let (size, role, state) = (size & !(BLOCK as u64 - 1), Some((n, role)), MemberState::InUse);
+            MemberRecord { id, size, role, units, state }
+        };
+        members.extend((0..).zip(&vdev.sizes).zip(&mut ids).map(member));
+        runs.push(Run { first_segment, units, first_unit: 0, vdev: n });
         vdevs.push(planned);
-        members.extend(vdev.sizes.iter().copied());
     }
-    let members = spec.members.iter().zip(members).map(|(&id, size)| MemberRecord { id, size }).collect();
     Ok(Label {
         pool: spec.id,
         name: spec.name.clone(),
         created: spec.created,
         features: Features::NOW,
+        generation: 1,
         member: 0,
         vdevs,
         members,
+        runs,
     })
 }
 
-fn plan_vdev(
-    n: usize,
-    vdev: &VdevSpec,
-    unit: Option<u64>,
-    first_member: u16,
-    first_segment: u32,
-) -> Result<Vdev, PoolCreateError> {
+fn plan_vdev(n: usize, vdev: &VdevSpec, unit: Option<u64>) -> Result<Vdev, PoolCreateError> {
     let have = vdev.sizes.len();
     let need = usize::from(vdev.parity) + 1;
     if have < need || have == 0 {
@@ -171,7 +170,8 @@ fn plan_vdev(
     if have > most {
         return Err(PoolCreateError::TooMany { what: "devices of a vdev", count: have, most });
     }
-    let smallest = vdev.sizes.iter().copied().min().unwrap_or(0);
+    // Sizes are recorded in whole blocks.
+    let smallest = vdev.sizes.iter().copied().min().unwrap_or(0) & !(BLOCK as u64 - 1);
     let unit = match unit {
         None => unit_for(smallest),
         Some(unit) if unit.is_power_of_two() && (1 << 16..=1 << 26).contains(&unit) => unit.ilog2() as u8,
@@ -185,15 +185,7 @@ fn plan_vdev(
         let need = (u64::from(FEWEST_UNITS) << unit) + (2 << 20);
         return Err(PoolCreateError::TooSmall { vdev: n, have: smallest, need });
     }
-    Ok(Vdev {
-        kind: vdev.kind,
-        parity: vdev.parity,
-        unit,
-        first_member,
-        members: have as u16,
-        first_segment,
-        units,
-    })
+    Ok(Vdev { kind: vdev.kind, parity: vdev.parity, unit, members: have as u16, units })
 }
 
 /// Bytes that volumes of such a pool may have in all.
@@ -208,13 +200,13 @@ pub fn capacity(label: &Label) -> u64 {
 pub async fn create(io: &Io, label: &Label, opening: u64, ids: &[MemberId]) -> Result<(), PoolCreateError> {
     let pool = io.pool(1 << 20);
     // A pool that stood there is none any more, and this one is not there yet.
-    let zeroes = vec![0; CONFIG_BYTES];
+    let zeroes = vec![0; 2 * CONFIG_BYTES];
     put(io, &pool, label, ids, 0, |_| zeroes.clone()).await?;
     // Each slot has its room from now on, however full what holds the device will be; and none has what was there before.
     let ring = vec![0; RING_SLOTS as usize * BLOCK];
     put(io, &pool, label, ids, RING, |_| ring.clone()).await?;
     put(io, &pool, label, ids, 0, |member| {
-        Label { member, ..label.clone() }.encode().unwrap_or_else(|_| zeroes.clone())
+        label.of_member(member).encode().unwrap_or_else(|_| zeroes.clone())
     })
     .await?;
     let none = Root::default();
@@ -235,6 +227,9 @@ pub async fn create(io: &Io, label: &Label, opening: u64, ids: &[MemberId]) -> R
         stopped: true,
         lineage: Vec::new(),
         rooted: Vec::new(),
+        config: label.config_name().unwrap_or_default(),
+        host: Host::NONE,
+        exported: true,
     };
     let bytes = uberblock.encode().unwrap_or_else(|_| vec![0; BLOCK]);
     let slot = RING + uberblock.record % RING_SLOTS * BLOCK as u64;
@@ -249,7 +244,7 @@ pub async fn clear(io: &Io, label: &Label, ids: &[(u16, MemberId)]) -> Result<()
     let pool = io.pool(1 << 20);
     for &(member, id) in ids {
         let one = Label { members: vec![label.members[usize::from(member)]], ..label.clone() };
-        put(io, &pool, &one, &[id], 0, |_| vec![0; CONFIG_BYTES]).await?;
+        put(io, &pool, &one, &[id], 0, |_| vec![0; 2 * CONFIG_BYTES]).await?;
     }
     Ok(())
 }

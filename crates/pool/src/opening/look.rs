@@ -1,13 +1,14 @@
 //! Looks at devices: which pool each is of, and which of several states of it is to be believed.
 
 use brindle_format::pool::{
-    BLOCK, CONFIG_BYTES, Features, LABEL, LABEL_BYTES, Label, PoolError, RING, RING_SLOTS, Uberblock,
-    second_label, units_of,
+    Features, LABEL, LABEL_BYTES, Label, MemberRecord, MemberState, PoolError, Uberblock, second_label,
+    units_of,
 };
 use brindle_io::{Duration, Io, MemberId, OpClass, OpError};
 use thiserror::Error;
 
-use crate::role::{Role, members_of};
+use crate::opening::labels::{Area, FoundConfig, is_after, labels_of, named, next_label};
+use crate::role::Role;
 
 /// The time in which a device answers that has labels to read or to write.
 pub(crate) const LABEL_PATIENCE: Duration = Duration::from_secs(20);
@@ -29,6 +30,14 @@ pub enum PoolOpenError {
         /// The name that was given.
         device: String,
         /// The fault of what was found instead.
+        error: PoolError,
+    },
+    /// A device has a label of another version, or with what this release does not know.
+    #[error("{device}: {error}")]
+    OtherVersion {
+        /// The name that was given.
+        device: String,
+        /// The fault.
         error: PoolError,
     },
     /// Devices are of two pools.
@@ -75,6 +84,11 @@ pub enum PoolOpenError {
     /// There is no uberblock.
     #[error("no member has an uberblock: the pool was never created to its end, create it again")]
     NoUberblock,
+    /// The config that counts is on no device.
+    #[error(
+        "the pool's config of generation {0} counts, and is on none of these devices: name its other members, which have it"
+    )]
+    NoConfig(u64),
     /// Members were written apart from each other.
     #[error(
         "members were written apart from each other: {one} (last written {one_time}) and {other} (last written {other_time}); serve it with --take {one} or --take {other}, which decides for good"
@@ -143,25 +157,31 @@ pub struct Looked {
     pub id: MemberId,
     /// Its bytes now.
     pub size: u64,
-    /// Its label.
+    /// The label that the device by itself believes.
     pub label: Label,
+    /// All configs on it.
+    pub configs: Vec<FoundConfig>,
     /// Its youngest uberblock.
     pub head: Option<Uberblock>,
     /// Slots that hold neither an uberblock nor zeroes in one of its rings, a bit each.
     pub torn: u64,
-    /// A label whose config is damaged, where the other's is sound.
-    pub damaged: Option<DamagedLabel>,
+    /// Labels without a config in the first place.
+    pub damaged: Vec<u64>,
     /// Slots of each ring that have held nothing yet, a bit each, behind the byte of its label.
     pub blank: Vec<(u64, u64)>,
 }
 
-/// A label whose config is damaged.
+/// A label whose config is not the one that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DamagedLabel {
-    /// Its byte on the device,
+pub struct WrongLabel {
+    /// The device,
+    pub id: MemberId,
+    /// the number of its member,
+    pub member: u16,
+    /// and the byte of the label there.
     pub at: u64,
-    /// and that of the device's other label, which is sound.
-    pub sound: u64,
+    /// It holds no config, and not just an earlier one.
+    pub damaged: bool,
 }
 
 /// Reads the labels of a device.
@@ -172,72 +192,35 @@ pub async fn look(io: &Io, name: &str, id: MemberId) -> Result<Looked, PoolOpenE
     let device = || name.to_owned();
     let size = io.member_info(id).map_or(0, |info| info.size);
     let pool = io.pool(1 << 20);
-    let (mut label, mut rings) = (None, Vec::new());
-    let (mut first, mut sound, mut bad) = (None, None, None);
-    for at in [LABEL, second_label(size)] {
-        let known: Option<Label> = label.clone();
-        let at = match (&known, at) {
-            // A member that has grown has its second label where it was.
-            (Some(label), at) if at != LABEL => {
-                let then = label.members.get(usize::from(label.member)).map_or(size, |member| member.size);
-                second_label(then.min(size))
-            }
-            _ => at,
-        };
-        if size < at + LABEL_BYTES {
-            continue;
-        }
+    let (mut areas, mut unreadable) = (Vec::new(), None);
+    while let Some(at) = next_label(size, &areas) {
         let buf = pool.alloc(LABEL_BYTES as usize).await;
         let mut group = io.group_of(OpClass::Metadata);
         group.read(id, at, &buf.all());
         let read = group.submit_by(io.now().after(LABEL_PATIENCE)).await.ok();
-        if let Err(error) = read {
-            first.get_or_insert(PoolOpenError::Unreadable { device: device(), error });
-            continue;
-        }
-        let bytes = buf.bytes().to_vec();
-        match Label::parse(&bytes[..CONFIG_BYTES]) {
-            Ok(found) => {
-                label = label.or(Some(found));
-                sound = sound.or(Some(at));
-            }
-            Err(error) => {
-                bad = Some(at);
-                first.get_or_insert(PoolOpenError::NoLabel { device: device(), error });
-            }
-        }
-        rings.push((at, bytes));
+        let bytes = read.map(|()| buf.bytes().to_vec());
+        unreadable = unreadable.or(bytes.as_ref().err().copied());
+        areas.push(Area { at, bytes: bytes.ok() });
     }
+    let labels = labels_of(&areas).map_err(|error| match (unreadable, error.is_of_another_version()) {
+        (_, true) => PoolOpenError::OtherVersion { device: device(), error },
+        (Some(error), _) => PoolOpenError::Unreadable { device: device(), error },
+        (None, _) => PoolOpenError::NoLabel { device: device(), error },
+    })?;
     let none = PoolOpenError::NoLabel { device: device(), error: PoolError::Magic { what: "label" } };
-    let label = label.ok_or(first.unwrap_or(none))?;
-    let need = label.members.get(usize::from(label.member)).map_or(0, |member| member.size);
-    if size < need {
-        return Err(PoolOpenError::TooSmall { device: device(), have: size, need });
-    }
-    let slots = rings.iter().flat_map(|(_, ring)| slots_of(ring));
-    let (mut head, mut torn): (Option<Uberblock>, u64) = (None, 0);
-    for (n, slot) in slots {
-        match Uberblock::parse(slot, label.pool) {
-            Ok(next) if head.as_ref().is_none_or(|best| is_after(&next, best)) => head = Some(next),
-            Ok(_) => {}
-            Err(_) => torn |= u64::from(slot.iter().any(|byte| *byte != 0)) << n,
-        }
-    }
-    let damaged = bad.zip(sound).map(|(at, sound)| DamagedLabel { at, sound });
-    let is_blank = |(_, slot): &(u64, &[u8])| slot.iter().all(|byte| *byte == 0);
-    let mask = |ring: &[u8]| slots_of(ring).filter(is_blank).fold(0, |mask, (n, _)| mask | 1 << n);
-    let blank = rings.iter().map(|(at, ring)| (*at, mask(ring))).collect();
-    Ok(Looked { name: device(), id, size, label, head, torn, damaged, blank })
+    let label = labels.own().cloned().ok_or(none)?;
+    check_size(name, size, &label, label.member)?;
+    let (configs, damaged, head) = (labels.configs, labels.damaged, labels.head);
+    let (torn, blank) = (labels.torn, labels.blank);
+    Ok(Looked { name: device(), id, size, label, configs, head, torn, damaged, blank })
 }
 
-/// The slots of a label's ring, with their numbers.
-fn slots_of(label: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
-    (0..RING_SLOTS).map(|n| (n, &label[(RING + n * BLOCK as u64) as usize..][..BLOCK]))
-}
-
-/// Whether one state of the pool comes from the other, by lineage.
-fn is_after(a: &Uberblock, b: &Uberblock) -> bool {
-    if a.opening == b.opening { a.record > b.record } else { a.lineage.contains(&b.opening) }
+fn check_size(name: &str, have: u64, label: &Label, member: u16) -> Result<(), PoolOpenError> {
+    let need = label.members.get(usize::from(member)).map_or(0, |member| member.size);
+    match have < need {
+        true => Err(PoolOpenError::TooSmall { device: name.to_owned(), have, need }),
+        false => Ok(()),
+    }
 }
 
 /// The state of the pool that is believed, and the members that have it.
@@ -257,8 +240,8 @@ pub struct Chosen {
     pub overruled: Vec<u64>,
     /// The same of all devices.
     pub torn: u64,
-    /// Labels of these members that are damaged.
-    pub damaged: Vec<(MemberId, DamagedLabel)>,
+    /// Labels of these members, and of those that come back, that do not hold the config that counts.
+    pub wrong: Vec<WrongLabel>,
     /// Slots of their rings that have held nothing yet: the device, the byte of the label, and a bit for each slot.
     pub blank: Vec<(MemberId, u64, u64)>,
 }
@@ -274,25 +257,39 @@ pub struct Returning {
     pub sequence: u64,
 }
 
-/// Chooses. `take` is the member whose half is taken where members were written apart.
+/// Chooses. `take` is the member whose half is taken where members were written apart. The youngest uberblock is found first, whatever configs
+/// the devices have; the config is the one that it names.
 ///
 /// # Errors
-/// If devices are of several pools, contradict each other, or were written apart and nothing decides.
+/// If devices are of several pools, contradict each other, or were written apart and nothing decides; if no device has the config that counts.
 pub fn choose(looked: &[Looked], take: Option<(usize, u16)>) -> Result<Chosen, PoolOpenError> {
     let first = looked.first().ok_or(PoolOpenError::NoUberblock)?;
-    let label = first.label.clone();
     for (at, one) in looked.iter().enumerate() {
         let device = one.name.clone();
-        if one.label.pool != label.pool {
+        if one.label.pool != first.label.pool {
             return Err(PoolOpenError::OtherPool { device, name: one.label.name.clone() });
         }
-        if (Label { member: label.member, ..one.label.clone() }) != label {
-            return Err(PoolOpenError::Contradicts { device });
-        }
-        let same = looked[..at].iter().find(|other| other.label.member == one.label.member);
+        let own =
+            |one: &Looked| (one.label.member, record_of(&one.label, one.label.member).map(|own| own.id));
+        let same = looked[..at].iter().find(|other| own(other) == own(one));
         if let Some(other) = same {
-            let Role { vdev, index: role } = Role::of(&label, one.label.member);
+            let Role { vdev, index: role } = Role::of(&one.label, one.label.member);
             return Err(PoolOpenError::Twice { one: other.name.clone(), other: device, vdev, role });
+        }
+    }
+    let head = believed(looked, take)?;
+    let counts = named(looked.iter().flat_map(|one| &one.configs), head.config);
+    let label = counts.ok_or(PoolOpenError::NoConfig(head.config.generation))?.clone();
+    for one in looked {
+        let (known, own) = (record_of(&label, one.label.member), record_of(&one.label, one.label.member));
+        // The number of one that is gone may be another's.
+        let is_former = one.label.generation < label.generation;
+        let is_other = known.map(|record| record.id) != own.map(|record| record.id) && !is_former;
+        if is_other || rests_otherwise(one, &head) {
+            return Err(PoolOpenError::Contradicts { device: one.name.clone() });
+        }
+        if is_member(&label, one) {
+            check_size(&one.name, one.size, &label, one.label.member)?;
         }
     }
     let unknown = label.features.unknown();
@@ -300,24 +297,25 @@ pub fn choose(looked: &[Looked], take: Option<(usize, u16)>) -> Result<Chosen, P
         return Err(PoolOpenError::Features(unknown));
     }
     check_units(&label)?;
-    let head = believed(looked, &label, take)?;
     let mut members = vec![None; label.members.len()];
-    for one in looked {
+    for one in looked.iter().filter(|one| is_member(&label, one)) {
         // One without an uberblock was cut off while the pool was made.
         let follows = one.head.as_ref().is_none_or(|own| head.comes_from(own.opening));
         if follows && !head.is_out(one.label.member) {
             members[usize::from(one.label.member)] = Some(one.id);
         }
     }
-    let is_claimed = |member: u16| looked.iter().any(|one| one.label.member == member);
-    let is_missing = |&member: &u16| !head.is_out(member) && !is_claimed(member);
+    let is_claimed =
+        |member: u16| looked.iter().any(|one| one.label.member == member && is_member(&label, one));
+    let is_missing = |&member: &u16| is_in_use(&label, member) && !head.is_out(member) && !is_claimed(member);
     let missing = (0..label.members.len() as u16).filter(is_missing).collect();
     let returns = |one: &Looked| {
         let (member, id, own) = (one.label.member, one.id, one.head.as_ref()?);
         let knows = head.is_out(member) && head.descends_from(own);
         knows.then_some(Returning { member, id, sequence: own.sequence })
     };
-    let returning = looked.iter().filter_map(returns).collect();
+    let returning: Vec<Returning> =
+        looked.iter().filter(|one| is_member(&label, one)).filter_map(returns).collect();
     // Members that went another way without being told so are known to have been overruled from the next opening on.
     let apart = |own: &&Uberblock| own.opening != head.opening && !head.comes_from(own.opening);
     let mut overruled: Vec<u64> =
@@ -325,11 +323,13 @@ pub fn choose(looked: &[Looked], take: Option<(usize, u16)>) -> Result<Chosen, P
     overruled.sort_unstable();
     overruled.dedup();
     let torn = looked.iter().fold(0, |torn, one| torn | one.torn);
-    let of_those = |one: &&Looked| members.contains(&Some(one.id));
-    let damaged = looked.iter().filter(of_those).filter_map(|one| Some((one.id, one.damaged?))).collect();
+    let of_those = |one: &&Looked| {
+        members.contains(&Some(one.id)) || returning.iter().any(|returning| returning.id == one.id)
+    };
+    let wrong = looked.iter().filter(of_those).flat_map(|one| wrong_labels(one, &label, &head)).collect();
     let blank = looked.iter().flat_map(|one| one.blank.iter().map(|&(at, slots)| (one.id, at, slots)));
     let blank = blank.filter(|&(.., slots)| slots != 0).collect();
-    Ok(Chosen { label, head, members, missing, returning, overruled, torn, damaged, blank })
+    Ok(Chosen { label, head, members, missing, returning, overruled, torn, wrong, blank })
 }
 
 impl Chosen {
@@ -340,24 +340,64 @@ impl Chosen {
     }
 }
 
-/// Units lie on their members, and members are vdev by vdev.
+fn record_of(label: &Label, member: u16) -> Option<&MemberRecord> {
+    label.members.get(usize::from(member))
+}
+
+fn is_in_use(label: &Label, member: u16) -> bool {
+    record_of(label, member).is_some_and(|record| record.state == MemberState::InUse)
+}
+
+/// Whether a device is a member in use of that config.
+fn is_member(label: &Label, one: &Looked) -> bool {
+    let id = |label| record_of(label, one.label.member).map(|record| record.id);
+    is_in_use(label, one.label.member) && id(label) == id(&one.label)
+}
+
+/// Whether a config rests on a device that can't be of its past, though its youngest uberblock names the one that counts.
+fn rests_otherwise(one: &Looked, head: &Uberblock) -> bool {
+    let names_it = one.head.as_ref().is_none_or(|own| own.config == head.config);
+    let is_past = |found: &FoundConfig| {
+        found.place > 0 || found.name == head.config || found.name.generation < head.config.generation
+    };
+    names_it && !one.configs.iter().all(is_past)
+}
+
+/// Labels of a device that do not hold the config that counts in their first place.
+fn wrong_labels(one: &Looked, label: &Label, head: &Uberblock) -> Vec<WrongLabel> {
+    let (id, member) = (one.id, one.label.member);
+    let size = record_of(label, member).map_or(one.size, |record| record.size);
+    let rests = |at: u64| {
+        one.configs.iter().any(|found| found.at == at && found.place == 0 && found.name == head.config)
+    };
+    let wrong = |at| WrongLabel { id, member, at, damaged: one.damaged.contains(&at) };
+    [LABEL, second_label(size)].into_iter().filter(|&at| !rests(at)).map(wrong).collect()
+}
+
+/// Units lie on their members, and this release can do with all that the config says.
 fn check_units(label: &Label) -> Result<(), PoolError> {
-    for vdev in &label.vdevs {
-        for member in members_of(vdev).filter_map(|member| label.members.get(usize::from(member))) {
-            if vdev.unit > 40 || vdev.units > units_of(member.size, 1 << vdev.unit) {
-                let value = vdev.units.into();
-                return Err(PoolError::Impossible { what: "vdev", field: "units", value });
+    for member in &label.members {
+        let Some((vdev, _)) = member.role else {
+            if member.state == MemberState::Spare {
+                return Err(PoolError::unknown("label", "state", 1u8));
             }
+            continue;
+        };
+        let unit = label.vdevs.get(usize::from(vdev)).map_or(0, |vdev| vdev.unit);
+        if member.units > units_of(member.size, 1 << unit) {
+            let value = member.units.into();
+            return Err(PoolError::Impossible { what: "member", field: "units", value });
         }
     }
     Ok(())
 }
 
-fn believed(
-    looked: &[Looked],
-    label: &Label,
-    take: Option<(usize, u16)>,
-) -> Result<Uberblock, PoolOpenError> {
+fn believed(looked: &[Looked], take: Option<(usize, u16)>) -> Result<Uberblock, PoolOpenError> {
+    // Roles are those of a device's own config: no choice depends on the config that another has.
+    let role_of = |member: u16| {
+        let own = looked.iter().find(|one| one.label.member == member);
+        own.map_or(Role { vdev: 0, index: member }, |one| Role::of(&one.label, member))
+    };
     let all: Vec<(u16, &Uberblock)> =
         looked.iter().filter_map(|one| Some((one.label.member, one.head.as_ref()?))).collect();
     let mut heads: Vec<&Uberblock> = Vec::new();
@@ -369,7 +409,7 @@ fn believed(
         }
     }
     if let Some(role) = take.map(Role::from) {
-        let taken = all.iter().find(|(member, _)| Role::of(label, *member) == role);
+        let taken = all.iter().find(|(member, _)| role_of(*member) == role);
         let taken = taken.map(|&(_, head)| head);
         let head = heads.iter().find(|head| taken.is_some_and(|taken| head.comes_from(taken.opening)));
         return head.map(|&head| head.clone()).ok_or(PoolOpenError::NoUberblock);
@@ -392,8 +432,7 @@ fn believed(
         ([], _) => Err(PoolOpenError::NoUberblock),
         (_, Some(&head)) => Ok(head.clone()),
         ([one, other, ..], None) => {
-            let name =
-                |head: &Uberblock| Role::of(label, carriers(head).first().copied().unwrap_or(0)).to_string();
+            let name = |head: &Uberblock| role_of(carriers(head).first().copied().unwrap_or(0)).to_string();
             Err(PoolOpenError::Diverged {
                 one: name(one),
                 one_time: one.time,

@@ -5,11 +5,11 @@ use std::rc::{Rc, Weak};
 
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{
-    BLOCK, CONFIG_BYTES, DATA_START, LINEAGE, Label, LeafRef, LeafState, Leaves, Nodes, OVERRULED, Pointer,
-    Pointers, PoolError, Root, SegmentClass, SegmentRecord, SegmentState, Segments, Uberblock, Vdev, Volumes,
+    BLOCK, DATA_START, LINEAGE, LeafRef, LeafState, Leaves, Nodes, OVERRULED, Pointer, Pointers, PoolError,
+    Root, SegmentClass, SegmentRecord, SegmentState, Segments, Uberblock, Vdev, Volumes,
 };
 use brindle_io::sync::Notify;
-use brindle_io::{Io, MemberId, OpClass, OpError};
+use brindle_io::{Io, MemberId, OpError};
 use brindle_members::events::Events;
 use brindle_members::flushes::Flushes;
 use brindle_members::lock::RangeLock;
@@ -23,13 +23,13 @@ use crate::core::{Core, PoolConfig, Written};
 use crate::events::PoolEvent;
 use crate::log::refusals::Refusals;
 use crate::log::state::Log;
-use crate::opening::look::{Chosen, DamagedLabel, LABEL_PATIENCE, PoolOpenError, Returning, choose, look};
+use crate::opening::look::{Chosen, PoolOpenError, Returning, WrongLabel, choose, look};
 use crate::opening::replay::Recovered;
 use crate::pool::Pool;
 use crate::read::Unreadable;
 use crate::record::label::CurrentLabel;
 use crate::record::state::Record;
-use crate::role::mask_of;
+use crate::role::all_of;
 use crate::run::Run;
 use crate::store::map::{Dead, Map, Slot};
 use crate::store::space::Space;
@@ -113,7 +113,7 @@ pub struct Prepared {
     /// Blocks of the log that are wrong on their members.
     wrong: Vec<(Address, Vec<u8>)>,
     overruled: Vec<u64>,
-    damaged: Vec<(MemberId, DamagedLabel)>,
+    labels: Vec<WrongLabel>,
     blank: Vec<(MemberId, u64, u64)>,
     /// Members that are taken again.
     returned: Vec<Returning>,
@@ -154,7 +154,7 @@ async fn prepare_as(
         if how == How::ReadOnly { Vec::new() } else { taken_again(io, &chosen, how, config).await };
     let again: Vec<u16> = returned.iter().map(|one| one.member).collect();
     returned.iter().for_each(|&one| chosen.take(one));
-    let (overruled, damaged) = (chosen.overruled.clone(), chosen.damaged.clone());
+    let (overruled, labels) = (chosen.overruled.clone(), chosen.wrong.clone());
     let (missing, blank) = (chosen.missing.clone(), chosen.blank.clone());
     let core = begin(io, chosen, how, config);
     let known = core.known(how, &missing, &again).await;
@@ -164,7 +164,7 @@ async fn prepare_as(
     });
     match known {
         Ok((recovered, wrong)) => {
-            Ok(Prepared { core, how, recovered, wrong, overruled, damaged, blank, returned })
+            Ok(Prepared { core, how, recovered, wrong, overruled, labels, blank, returned })
         }
         Err(why) => {
             core.set.ended.set(true);
@@ -233,6 +233,8 @@ impl Prepared {
     async fn record(&self, opening: u64) -> Result<(), PoolOpenError> {
         let core = &self.core;
         core.allocate(&self.blank).await?;
+        // A member that the uberblock calls one in use has the config that it names.
+        core.set_labels_right(&self.labels).await?;
         core.set_right(&self.wrong).await;
         {
             let lineage = &mut core.record.last.borrow_mut().lineage;
@@ -249,24 +251,7 @@ impl Prepared {
             Ok(()) | Err(VolumeError::Member { error: OpError::NoSpace, .. }) => {}
             Err(why) => return Err(why.into()),
         }
-        mend(&core.set.io, &self.damaged).await;
         Ok(())
-    }
-}
-
-/// Copies the config of a member's sound label over that of its damaged one. What does not succeed the next opening does.
-async fn mend(io: &Io, labels: &[(MemberId, DamagedLabel)]) {
-    for &(id, DamagedLabel { at, sound }) in labels {
-        let buf = io.pool(1 << 20).alloc(CONFIG_BYTES).await;
-        let mut reading = io.group_of(OpClass::Metadata);
-        reading.read(id, sound, &buf.all());
-        let read = reading.submit_by(io.now().after(LABEL_PATIENCE)).await;
-        if !read.is_ok() || Label::parse(&buf.bytes()).is_err() {
-            continue;
-        }
-        let mut writing = io.group_of(OpClass::Metadata);
-        writing.write(id, at, &buf.all(), true);
-        drop(writing.submit_by(io.now().after(LABEL_PATIENCE)).await);
     }
 }
 
@@ -285,7 +270,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
     };
     let count = members.len();
     let last = head.sequence;
-    let space = Space::new(&label.vdevs, None, &vec![0; label.vdevs.len()]);
+    let space = Space::new(&label, None, &vec![0; label.vdevs.len()]);
     Rc::new_cyclic(|me: &Weak<Core>| Core {
         set: MemberSet::new(io, members, Flushes::new(io), &treatment, me.clone()),
         config,
@@ -387,7 +372,7 @@ impl Core {
         let (mut lists, mut table) = (Vec::new(), Vec::new());
         let records =
             self.list(head.segments, &mut table, |bytes, n| Ok(Segments::parse(bytes, n)?.0)).await?;
-        let all: u64 = self.label.get().vdevs.iter().map(|vdev| u64::from(vdev.units)).sum();
+        let all = u64::from(self.label.get().segments());
         if head.segments.pages > 0 && records.len() as u64 != all {
             return Err(PoolError::Impossible { what: "uberblock", field: "segments", value: all }.into());
         }
@@ -395,7 +380,7 @@ impl Core {
         if let Some(records) = &records {
             self.check_segments(records)?;
         }
-        self.space.replace(Space::new(&self.label.get().vdevs, records, &self.present()));
+        self.space.replace(Space::new(&self.label.get(), records, &self.present()));
         let leaves: Vec<LeafRef> =
             self.list(head.leaves, &mut lists, |bytes, n| Ok(Leaves::parse(bytes, n)?.0)).await?;
         let volumes = self.list(head.volumes, &mut lists, |bytes, n| Ok(Volumes::parse(bytes, n)?.0)).await?;
@@ -436,11 +421,12 @@ impl Core {
 
     /// Segments lie on members of their vdev, in units of its size.
     fn check_segments(&self, records: &[SegmentRecord]) -> Result<(), PoolError> {
-        for vdev in &self.label.get().vdevs {
-            let mask = mask_of(vdev, |_| true);
-            let from = vdev.first_segment as usize;
-            for record in records.iter().skip(from).take(vdev.units as usize) {
-                if record.members & !mask != 0 || record.unit != vdev.unit {
+        let label = self.label.get();
+        for run in &label.runs {
+            let vdev = &label.vdevs[usize::from(run.vdev)];
+            let all = all_of(vdev);
+            for record in records.iter().skip(run.first_segment as usize).take(run.units as usize) {
+                if record.members & !all != 0 || record.unit != vdev.unit {
                     let value = record.members;
                     return Err(PoolError::Impossible { what: "segment", field: "members", value });
                 }
@@ -457,7 +443,7 @@ impl Core {
                 PoolError::Impossible { what: "uberblock", field: "rooted", value: rooted.segment.into() };
             let vdev = space.vdev_of(rooted.segment).ok_or_else(|| wrong.clone())?;
             let vdev = self.label.get().vdevs[vdev];
-            let mask = mask_of(&vdev, |_| true);
+            let mask = all_of(&vdev);
             let record = SegmentRecord {
                 state: SegmentState::Closed,
                 class: SegmentClass::Pages,

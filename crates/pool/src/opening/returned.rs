@@ -40,7 +40,7 @@ impl Core {
     fn in_doubt(&self, one: Returning) -> Vec<u32> {
         let label = self.label.get();
         let Role { vdev, index } = Role::of(&label, one.member);
-        let Some(vdev) = label.vdevs.get(vdev) else { return Vec::new() };
+        let Ok(of) = u16::try_from(vdev) else { return Vec::new() };
         let space = self.space.borrow();
         let may_be_old = |&n: &u32| {
             space.get(n).is_some_and(|segment| {
@@ -49,7 +49,7 @@ impl Core {
                 record.members >> index & 1 == 1 && record.live > 0 && is_young
             })
         };
-        (vdev.first_segment..vdev.first_segment + vdev.units).filter(may_be_old).collect()
+        label.runs_of(of).flat_map(|run| run.first_segment..run.end()).filter(may_be_old).collect()
     }
 
     /// Writes blocks of a segment anew that are wrong on the member; true if there were any.

@@ -5,8 +5,7 @@ use std::rc::Rc;
 
 use brindle_format::pool::Label;
 
-/// The cell that a label stands behind: nothing keeps a label for longer than it takes to look something up. No member of a pool comes or
-/// goes yet, so nothing exchanges it.
+/// The cell that a label stands behind: nothing keeps a label for longer than it takes to look something up.
 pub(crate) struct CurrentLabel(RefCell<Rc<Label>>);
 
 impl CurrentLabel {
@@ -18,5 +17,10 @@ impl CurrentLabel {
     /// The label of now.
     pub(crate) fn get(&self) -> Rc<Label> {
         Rc::clone(&self.0.borrow())
+    }
+
+    /// Another counts from now on.
+    pub(super) fn set(&self, label: Label) {
+        self.0.replace(Rc::new(label));
     }
 }

@@ -8,7 +8,7 @@
 use std::rc::Rc;
 
 use brindle_format::pool::{BLOCK, LABEL, RING, RING_SLOTS, Uberblock, second_label};
-use brindle_io::{Duration, MemberId, OpClass, OpError};
+use brindle_io::{Duration, MemberId, OpClass, OpError, Outcome};
 use brindle_members::events::Cause;
 use brindle_members::members::RoleState;
 use brindle_members::set::{MemberSet, Noticed, Owner, Recording};
@@ -21,7 +21,7 @@ use crate::log::refusals::PAUSE;
 use crate::opening::look::LABEL_PATIENCE;
 
 impl Core {
-    fn is_in(&self, member: u16) -> bool {
+    pub(super) fn is_in(&self, member: u16) -> bool {
         self.set.members.state(member) == RoleState::InSync
     }
 
@@ -39,7 +39,7 @@ impl Core {
     }
 
     /// The caller has the turn.
-    async fn commit(&self, change: impl FnOnce(&mut Uberblock)) -> Result<(), VolumeError> {
+    pub(super) async fn commit(&self, change: impl FnOnce(&mut Uberblock)) -> Result<(), VolumeError> {
         let mut next = self.record.last.borrow().clone();
         change(&mut next);
         loop {
@@ -82,18 +82,7 @@ impl Core {
             group.write(device.id, second_label(size) + slot, &buf.all(), true);
         }
         let outcome = group.submit().await;
-        let mut full = None;
-        for failure in outcome.failures() {
-            let role = failure.kind.member().and_then(|id| members.role_of(id));
-            let Some(role) = role.filter(|&role| self.is_in(role)) else { continue };
-            if failure.error == OpError::NoSpace && self.waits_for(role) {
-                self.note_full(role, Cause::from(failure));
-                full = Some(role);
-            } else {
-                self.lose(role, Cause::from(failure))?;
-            }
-        }
-        if let Some(role) = full {
+        if let Some((role, _)) = self.bear(&outcome)? {
             // Slots have their room since the pool was made. A file system that writes nothing in place needs more.
             if self.run.is_opening() || self.run.is_stopping() {
                 return Err(VolumeError::of_member(role, OpError::NoSpace));
@@ -101,6 +90,22 @@ impl Core {
             self.set.io.sleep(PAUSE).await;
         }
         Ok(outcome.is_ok() && (0..members.len()).all(|member| self.is_in(member) != uberblock.is_out(member)))
+    }
+
+    /// Fails members that did not take a write of labels; gives one that has no room for it, and stays in use.
+    pub(super) fn bear(&self, outcome: &Outcome) -> Result<Option<(u16, OpError)>, VolumeError> {
+        let mut full = None;
+        for failure in outcome.failures() {
+            let role = failure.kind.member().and_then(|id| self.set.members.role_of(id));
+            let Some(role) = role.filter(|&role| self.is_in(role)) else { continue };
+            if failure.error == OpError::NoSpace && self.waits_for(role) {
+                self.note_full(role, Cause::from(failure));
+                full = Some((role, failure.error));
+            } else {
+                self.lose(role, Cause::from(failure))?;
+            }
+        }
+        Ok(full)
     }
 
     /// Gives slots of uberblocks their room that have held nothing yet: else a file system that is full would keep what matters most from

@@ -15,9 +15,9 @@ pub(crate) use reuse::Gains;
 use std::collections::{BTreeSet, VecDeque};
 
 use brindle_format::pool::place::{Address, Shape};
-use brindle_format::pool::{BLOCK, SegmentClass, SegmentRecord, SegmentState, Vdev};
+use brindle_format::pool::{BLOCK, Label, Run, SegmentClass, SegmentRecord, SegmentState, Vdev, unit_of};
 
-use crate::role::{mask_of, member_of};
+use crate::role::{all_of, members_of};
 
 /// The most stripes that batches under way at a time can lie apart: recovery looks no further behind the last batch.
 pub(crate) const IN_FLIGHT: usize = 8;
@@ -115,6 +115,8 @@ enum Use {
     Closed,
     /// It is free when the checkpoint that says so stands everywhere.
     Freeing,
+    /// Of no vdev.
+    Gap,
 }
 
 pub(crate) struct Segment {
@@ -139,6 +141,10 @@ struct Open {
 /// The segments of one vdev.
 struct Unit {
     vdev: Vdev,
+    /// Its members, in the order of their roles.
+    members: Vec<u16>,
+    /// Its segments.
+    runs: Vec<Run>,
     free: BTreeSet<u32>,
     /// The segment behind that which was taken last.
     turn: u32,
@@ -167,8 +173,9 @@ impl Unit {
         self.rows.len() + self.short.len()
     }
 
-    fn range(&self) -> core::ops::Range<u32> {
-        self.vdev.first_segment..self.vdev.first_segment + self.vdev.units
+    /// The numbers of its segments.
+    fn range(&self) -> impl Iterator<Item = u32> + use<> {
+        self.runs.clone().into_iter().flat_map(|run| run.first_segment..run.end())
     }
 
     fn whole(&self) -> bool {
@@ -176,9 +183,25 @@ impl Unit {
     }
 }
 
+/// The record of a number that no run of segments has.
+const GAP: SegmentRecord = SegmentRecord {
+    state: SegmentState::Free,
+    class: SegmentClass::None,
+    stripe: 1,
+    parity: 0,
+    unit: 16,
+    members: 1,
+    live: 0,
+    stripes: 0,
+    sequence: 0,
+    reused: false,
+};
+
 /// All segments of a pool.
 pub(crate) struct Space {
     pub(crate) segments: Vec<Segment>,
+    /// Runs of segments of all vdevs, in the order of their numbers.
+    runs: Vec<Run>,
     units: Vec<Unit>,
     turn: usize,
     /// Segments that became free since the pool was opened.
@@ -196,10 +219,12 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// All of these vdevs, `records` of them or none, and which members of each are in use.
-    pub(crate) fn new(vdevs: &[Vdev], records: Option<Vec<SegmentRecord>>, present: &[u64]) -> Self {
-        let units = vdevs.iter().zip(present).map(|(&vdev, &present)| Unit {
+    /// All vdevs of a pool, `records` of their segments or none, and which members of each are in use.
+    pub(crate) fn new(label: &Label, records: Option<Vec<SegmentRecord>>, present: &[u64]) -> Self {
+        let units = (0..).zip(&label.vdevs).zip(present).map(|((at, &vdev), &present)| Unit {
             vdev,
+            members: members_of(label, at.into()),
+            runs: label.runs_of(at).copied().collect(),
             free: BTreeSet::new(),
             turn: 0,
             paged: 0,
@@ -213,33 +238,37 @@ impl Space {
             adding: Vec::new(),
         });
         let units: Vec<Unit> = units.collect();
-        let blank = |unit: &Unit| {
-            let members = mask_of(&unit.vdev, |_| true);
-            SegmentRecord {
-                state: SegmentState::Free,
-                class: SegmentClass::None,
-                stripe: unit.vdev.members as u8,
-                parity: unit.vdev.parity,
-                unit: unit.vdev.unit,
-                members,
-                live: 0,
-                stripes: 0,
-                sequence: 0,
-                reused: false,
-            }
+        let blank = |unit: &Vdev, members| SegmentRecord {
+            state: SegmentState::Free,
+            class: SegmentClass::None,
+            stripe: unit.members as u8,
+            parity: unit.parity,
+            unit: unit.unit,
+            members,
+            live: 0,
+            stripes: 0,
+            sequence: 0,
+            reused: false,
         };
         let records = records.unwrap_or_else(|| {
-            units
-                .iter()
-                .flat_map(|unit| core::iter::repeat_n(blank(unit), unit.vdev.units as usize))
-                .collect()
+            let blank = |n| match unit_of(&label.runs, n).and_then(|(at, _)| label.vdevs.get(usize::from(at)))
+            {
+                Some(vdev) => blank(vdev, all_of(vdev)),
+                None => GAP,
+            };
+            (0..label.segments()).map(blank).collect()
         });
-        let segment = |record: SegmentRecord| {
-            let usage = if record.state == SegmentState::Free { Use::Free } else { Use::Closed };
+        let segment = |(n, record): (u32, SegmentRecord)| {
+            let usage = match unit_of(&label.runs, n) {
+                None => Use::Gap,
+                Some(_) if record.state == SegmentState::Free => Use::Free,
+                Some(_) => Use::Closed,
+            };
             Segment { record, usage, pins: 0, reuses: 0, young: 0, dying: 0 }
         };
         let mut space = Self {
-            segments: records.into_iter().map(segment).collect(),
+            segments: (0..).zip(records).map(segment).collect(),
+            runs: label.runs.clone(),
             units,
             turn: 0,
             freed: 0,
@@ -256,10 +285,14 @@ impl Space {
         space
     }
 
+    /// The vdev of a segment, by its number, and its unit on each member.
+    pub(crate) fn unit_of(&self, segment: u32) -> Option<(usize, u32)> {
+        unit_of(&self.runs, segment).map(|(vdev, unit)| (vdev.into(), unit))
+    }
+
     /// The vdev of a segment, by its number.
     pub(crate) fn vdev_of(&self, segment: u32) -> Option<usize> {
-        let at = self.units.partition_point(|unit| unit.vdev.first_segment <= segment).checked_sub(1)?;
-        self.units[at].range().contains(&segment).then_some(at)
+        Some(self.unit_of(segment)?.0)
     }
 
     pub(crate) fn get(&self, segment: u32) -> Option<&Segment> {
@@ -274,12 +307,11 @@ impl Space {
 
     /// The same also of places behind the last stripe.
     pub(crate) fn spot_of_place(&self, address: Address) -> Option<(u16, u64)> {
-        let (segment, unit) = (self.get(address.segment())?, &self.units[self.vdev_of(address.segment())?]);
-        let shape = segment.record.shape();
+        let (segment, (vdev, number)) = (self.get(address.segment())?, self.unit_of(address.segment())?);
+        let (shape, unit) = (segment.record.shape(), self.units.get(vdev)?);
         let spot = shape.spot(address.place());
-        let start = u64::from(address.segment() - unit.vdev.first_segment) << unit.vdev.unit;
-        let offset = start + u64::from(spot.row) * BLOCK as u64;
-        Some((member_of(&unit.vdev, spot.member.into()), offset))
+        let offset = (u64::from(number) << unit.vdev.unit) + u64::from(spot.row) * BLOCK as u64;
+        Some((*unit.members.get(usize::from(spot.member))?, offset))
     }
 
     /// Blocks are named, or are not any more.
@@ -450,7 +482,7 @@ impl Space {
     pub(crate) fn records(&self, sequence: u64, keep: bool) -> Vec<SegmentRecord> {
         let record = |segment: &Segment| {
             let state = match segment.usage {
-                Use::Free | Use::Freeing => SegmentState::Free,
+                Use::Free | Use::Freeing | Use::Gap => SegmentState::Free,
                 Use::Open if segment.record.class == SegmentClass::Pages => SegmentState::Closed,
                 Use::Log | Use::Open => SegmentState::Log,
                 // Batches in it may be younger than the checkpoint.

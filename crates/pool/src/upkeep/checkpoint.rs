@@ -490,11 +490,13 @@ impl Pages<'_> {
         core.set.flush_members().await?;
         lists.append(&mut self.placed.split_off(leaves_end));
         self.is_named = true;
+        let host = core.config.host;
         core.record(move |record| {
             if let Why::Opening(opening) = why {
                 record.lineage.insert(0, record.opening);
                 record.lineage.truncate(LINEAGE);
                 record.opening = opening;
+                (record.host, record.exported) = (host, false);
             }
             record.stopped = why == Why::Stop;
             record.checkpoint += 1;

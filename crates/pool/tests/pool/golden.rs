@@ -1,4 +1,5 @@
-//! Pools of each release open for ever: their members, as they were when the power went, are kept in `golden`.
+//! Pools of version 2 open for ever: their members, as they were when the power went, are kept in `golden`. One of version 1, of which there
+//! was no release, is refused by name.
 //!
 //! A file has, for each sector that is not zeroes, the member (1 byte), the sector (4), the bytes that follow (2), and the sector up to
 //! its last byte that is not zero. A release that changes what is written adds a file with `BRINDLE_GOLDENS=write`; none is ever changed.
@@ -17,8 +18,10 @@ const BLOCK: usize = 4096;
 /// stand in the log alone.
 const WRITTEN: (u64, u64, u64) = (24, 4, 7);
 
-/// The files: of the first pools of version 1, and of those with all features that there are now.
-const FILES: [&str; 2] = ["version-1.members", "dense-leaves.members"];
+/// The files: of pools of version 2.
+const FILES: [&str; 1] = ["version-2.members"];
+/// A pool of version 1.
+const OLDER: &str = "version-1.members";
 
 fn path(file: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(file)
@@ -101,7 +104,7 @@ async fn holds(io: &Io, pool: &Pool) {
 }
 
 #[test]
-fn a_pool_of_version_1_opens_without_any_of_its_members_and_holds_what_it_held() {
+fn a_pool_of_version_2_opens_without_any_of_its_members_and_holds_what_it_held() {
     for file in FILES {
         if std::env::var("BRINDLE_GOLDENS").is_ok_and(|what| what == "write") && !path(file).exists() {
             std::fs::write(path(file), make()).expect("a folder that can be written");
@@ -129,6 +132,28 @@ fn opens(file: &[u8]) {
             io.shutdown();
         }
     }
+}
+
+#[test]
+fn a_pool_of_version_1_is_refused_by_name_with_the_way_out_and_nothing_is_changed() {
+    let (sim, house) = members(&std::fs::read(path(OLDER)).expect("a golden pool"));
+    let io = Io::new(Box::new(sim.clone()));
+    let whole = |id| {
+        let mut bytes = vec![0; MEMBER as usize];
+        sim.peek(id, 0, &mut bytes);
+        bytes
+    };
+    let before: Vec<Vec<u8>> = house.ids.iter().map(|&id| whole(id)).collect();
+    for how in [How::ReadOnly, How::degraded(3)] {
+        let opened = io.block_on(async {
+            brindle_pool::open(&io, &house.ids, how, None, house.config()).await.map(drop)
+        });
+        let why = opened.expect_err("it is of another version").to_string();
+        let words = ["the pool's label has version 1", "builds of 0.1.0", "copy each volume into a new pool"];
+        assert!(words.iter().all(|words| why.contains(words)), "{why}");
+    }
+    assert!(house.ids.iter().map(|&id| whole(id)).eq(before), "nothing was written");
+    io.shutdown();
 }
 
 #[test]

@@ -10,6 +10,7 @@ use brindle_volume::Volume;
 
 use super::aside;
 use super::house::House;
+use super::names::{self, Names};
 use super::phase::Phase;
 use super::plan::PoolPlan;
 use super::strike::Strike;
@@ -34,6 +35,7 @@ const FEW: u64 = 256;
 pub(super) struct Boot {
     pub(super) house: Rc<House>,
     pub(super) plan: Rc<PoolPlan>,
+    pub(super) names: Rc<RefCell<Names>>,
     pub(super) oracle: Rc<RefCell<Oracle>>,
     pub(super) number: u64,
     pub(super) seed: u64,
@@ -84,7 +86,8 @@ impl Boot {
         match (&*self.pool.borrow(), self.cuts_before) {
             (Some(pool), _) => {
                 self.reuses.replace(pool.reuses());
-                Phase::of(pool)
+                let config = self.names.borrow().is_changing().then_some(Phase::Config);
+                Phase::of(pool).into_iter().chain(config).collect()
             }
             (None, Before::CutInRecovery) => vec![Phase::Recovery, Phase::SecondRecovery],
             (None, Before::Cut) => vec![Phase::Recovery],
@@ -109,6 +112,7 @@ impl Boot {
         if recovered.lost > 0 {
             return Err(format!("{recovered:?}"));
         }
+        self.names.borrow_mut().settle(&pool)?;
         self.pool.replace(Some(pool.clone()));
         Ok(pool)
     }
@@ -133,6 +137,11 @@ impl Boot {
             let (pool, other, seed, done) = (pool.clone(), io.clone(), self.seed, Rc::clone(&done));
             io.spawn(async move { aside::change(&pool, &other, seed, &done).await })
         });
+        let renamed = {
+            let (pool, other, seed, done) = (pool.clone(), io.clone(), self.seed, Rc::clone(&done));
+            let names = Rc::clone(&self.names);
+            io.spawn(async move { names::change(&pool, &other, &names, seed, &done).await })
+        };
         let restless = self.plan.restless.then(|| {
             let other = Rc::new(Restless { io: io.clone(), volume, oracle: Rc::clone(&self.oracle) });
             let (seed, done) = (self.seed, Rc::clone(&done));
@@ -142,6 +151,7 @@ impl Boot {
         let mix = Mix { flushes: 3, discards: 1, most: 32 << 10, crowd, ..Mix::default() };
         let troubles = client.side_by_side(io, 3, self.requests, mix, self.seed).await;
         done.set(true);
+        renamed.await?;
         if let Some(restless) = restless {
             restless.await?;
         }

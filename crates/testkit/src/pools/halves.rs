@@ -64,6 +64,7 @@ async fn go_apart(
         let Some(volume) = pool.volume(NAME) else { return Ok(()) };
         buf.bytes_mut().fill(mark);
         volume.write(BLOCK * 4096, buf.all(), true).await.map_err(|why| format!("{half:?} writes: {why}"))?;
+        pool.rename(&format!("half-{mark}")).await.map_err(|why| why.to_string())?;
         pool.stop().await.map_err(|why| why.to_string())?;
     }
     match open(io, house, all, None, 0x7003).await {
@@ -75,6 +76,9 @@ async fn go_apart(
     for (take, opening) in [(Some(side), 0x7005), (None, 0x7007)] {
         let pool = open(io, house, all, take, opening).await.map_err(|why| why.to_string())?;
         holds(io, &pool, MARKS[taken], oracle).await?;
+        if pool.label().name != format!("half-{}", MARKS[taken]) {
+            return Err(format!("it is called {}", pool.label().name));
+        }
         let members = pool.status().members;
         let is_out = |n: &usize| members[*n].device.is_none();
         if !halves[1 - taken].iter().all(is_out) || halves[taken].iter().any(is_out) {

@@ -9,6 +9,7 @@ mod boot;
 mod few;
 mod halves;
 pub mod house;
+mod names;
 mod phase;
 mod plan;
 pub mod reader;
@@ -29,6 +30,7 @@ use crate::storm::{self, Scene, Subject};
 pub use boot::REUSED;
 use boot::{Before, Boot, NAME, size_of};
 use house::House;
+use names::Names;
 pub use phase::{Phase, Phases, Reuses};
 pub use plan::PoolPlan;
 use strike::Strike;
@@ -126,7 +128,9 @@ impl Subject for Pools {
         io.shutdown();
         *sim = sim.restart(seed);
         let oracle = Rc::new(RefCell::new(Oracle::zeroes(size_of(&plan, &house))));
+        let names = Rc::new(RefCell::new(Names::new(house.spec().name)));
         let boot = Boot {
+            names,
             house: Rc::new(house),
             plan: Rc::new(plan),
             oracle,
@@ -216,14 +220,15 @@ impl Subject for Pools {
     }
 
     fn restarted(&mut self, sim: &Sim) -> Result<bool, String> {
-        let Boot { strikes, house, oracle, cuts_before, plan, .. } = &self.boot;
+        let Boot { strikes, house, oracle, cuts_before, plan, names, .. } = &self.boot;
         self.dead.extend(strikes.iter().filter(|(_, _, strike)| strike.is_death()).map(|strike| strike.1));
         for (member, &id) in house.ids.iter().enumerate() {
             strike::after_start(sim, id, self.dead.contains(&member));
         }
         let well = *cuts_before == Before::Well;
         self.without_one_more(sim).map_err(|why| self.broken(&why))?;
-        second(sim, house, oracle, well).map_err(|why| self.broken(&format!("second reader: {why}")))?;
+        second(sim, house, oracle, &names.borrow(), well)
+            .map_err(|why| self.broken(&format!("second reader: {why}")))?;
         if well && self.dead.is_empty() && !plan.silent && !self.boot.spoilt {
             let went =
                 halves::apart(sim, house, &oracle.borrow(), &mut Random::stream(self.seed, 0x6861_6c66));
@@ -343,7 +348,13 @@ fn late(plan: &PoolPlan, any: bool, dead: &[usize], random: &mut Random) -> Vec<
 }
 
 /// Has the second reader read what the members hold, and holds it against what the volume may hold.
-fn second(sim: &Sim, house: &House, oracle: &RefCell<Oracle>, well: bool) -> Result<(), String> {
+fn second(
+    sim: &Sim,
+    house: &House,
+    oracle: &RefCell<Oracle>,
+    names: &Names,
+    well: bool,
+) -> Result<(), String> {
     let peek = |device: usize, byte: u64| {
         let (id, mut bytes) = (house.ids[device], vec![0; 4096]);
         let faults = sim.faults(id);
@@ -355,6 +366,7 @@ fn second(sim: &Sim, house: &House, oracle: &RefCell<Oracle>, well: bool) -> Res
         Some(bytes)
     };
     let content = reader::read(&vec![house.size; house.ids.len()], &peek)?;
+    names.judge(&content.name.0, content.name.1)?;
     let Some(&(volume, size)) = content.volumes.get(NAME) else { return Ok(()) };
     if well && !content.stopped {
         return Err("it was stopped, and does not say so".to_owned());

@@ -26,13 +26,15 @@ pub enum Phase {
     Full,
     /// Segments are written that have held something else.
     Reuse,
+    /// The config is being changed.
+    Config,
     /// None of these.
     Idle,
 }
 
 impl Phase {
     /// All phases.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Closing,
         Self::Checkpoint,
         Self::Cleaning,
@@ -42,6 +44,7 @@ impl Phase {
         Self::Failing,
         Self::Full,
         Self::Reuse,
+        Self::Config,
         Self::Idle,
     ];
 
@@ -56,6 +59,7 @@ impl Phase {
             Self::Failing => "member failing",
             Self::Full => "full pool",
             Self::Reuse => "reuse of a segment",
+            Self::Config => "change of the config",
             Self::Idle => "none of these",
         }
     }

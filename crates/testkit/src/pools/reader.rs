@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use super::rows::{Rows, Segment};
+use super::rows::{Rows, Run, Segment};
 
 const NOWHERE: u64 = (1 << 48) - 1;
 /// Where uberblocks stand in a label, and how many.
@@ -66,6 +66,11 @@ impl Head {
         }
     }
 
+    /// The generation and the checksum of the config that counts.
+    fn config(&self) -> (u64, u32) {
+        (u64_at(&self.0, 224), u32_at(&self.0, 2800))
+    }
+
     fn is_out(&self, member: usize) -> bool {
         self.0[176 + member / 8] >> (member % 8) & 1 == 1
     }
@@ -75,8 +80,17 @@ impl Head {
 struct Labelled {
     device: usize,
     member: usize,
-    label: Vec<u8>,
+    /// All configs on it.
+    configs: Vec<Vec<u8>>,
     head: Option<Head>,
+}
+
+/// The generation of a config, and its checksum as uberblocks name it: as member 0 has it.
+fn name_of(config: &[u8]) -> (u64, u32) {
+    let mut zeroed = config.to_vec();
+    zeroed[8..12].fill(0);
+    zeroed[64..66].fill(0);
+    (u64_at(config, 136), sum(&zeroed))
 }
 
 /// The content of a pool.
@@ -92,6 +106,8 @@ pub struct PoolContent {
     pub out: Vec<usize>,
     /// Segments with a wrong count of live blocks: the number, the count on record, the real count.
     pub miscounted: Vec<(u32, u32, u32)>,
+    /// The name of the pool, and the generation of the config that has it.
+    pub name: (String, u64),
 }
 
 /// Reads a pool from devices of these sizes.
@@ -104,7 +120,9 @@ pub fn read(sizes: &[u64], peek: Peek<'_>) -> Result<PoolContent, String> {
         devices.extend(look(device, size, peek));
     }
     let head = choose(&devices)?;
-    let label = devices.first().map(|one| one.label.clone()).ok_or("no label")?;
+    let is_named = |config: &&Vec<u8>| name_of(config) == head.config();
+    let label = devices.iter().flat_map(|one| &one.configs).find(is_named);
+    let label = label.ok_or("the config that counts is nowhere")?.clone();
     let mut at = vec![None; usize::from(u16_at(&label, 68))];
     for one in &devices {
         let follows = one.head.as_ref().is_none_or(|own| head.comes_from(own.opening()));
@@ -114,31 +132,51 @@ pub fn read(sizes: &[u64], peek: Peek<'_>) -> Result<PoolContent, String> {
     }
     let out = (0..at.len()).filter(|&n| at[n].is_none()).collect();
     let block = |member: usize, byte: u64| peek(at.get(member).copied().flatten()?, (1 << 20) + byte);
-    let mut vdevs = Vec::new();
-    for n in 0..usize::from(u16_at(&label, 66)) {
-        let vdev = &label[256 + n * 32..][..32];
-        vdevs.push((u32_at(vdev, 8), u32_at(vdev, 12), usize::from(u16_at(vdev, 4)), vdev[2]));
-    }
-    let reader = Reader { head, label, rows: RefCell::new(Rows::new(vdevs)), block: &block };
-    Ok(PoolContent { out, ..reader.content()? })
+    let reader = Reader { head, rows: RefCell::new(Rows::new(runs(&label))), label, block: &block };
+    let name = String::from_utf8_lossy(&reader.label[72..136]).trim_end_matches('\0').to_owned();
+    let name = (name, u64_at(&reader.label, 136));
+    Ok(PoolContent { out, name, ..reader.content()? })
+}
+
+/// Runs of segments: which vdev each is of, and which members that has.
+fn runs(label: &[u8]) -> Vec<Run> {
+    let records = |at: usize, bytes: usize, count: usize| {
+        (0..usize::from(u16_at(label, count))).map(move |n| &label[at + n * bytes..][..bytes])
+    };
+    let run = |run: &[u8]| {
+        let vdev = u16_at(run, 12);
+        let members = records(2304, 32, 68).enumerate().filter(|(_, member)| u16_at(member, 22) == vdev);
+        let mut roles: Vec<(u16, usize)> = members.map(|(n, member)| (u16_at(member, 24), n)).collect();
+        roles.sort_unstable();
+        Run {
+            first: u32_at(run, 0),
+            count: u32_at(run, 4),
+            unit: u32_at(run, 8),
+            log: label[256 + usize::from(vdev) * 32 + 2],
+            members: roles.into_iter().map(|(_, n)| n).collect(),
+        }
+    };
+    records(10496, 16, 70).map(run).collect()
 }
 
 /// The label of a device and its youngest uberblock.
 fn look(device: usize, size: u64, peek: Peek<'_>) -> Option<Labelled> {
-    let (mut label, mut heads) = (None, Vec::new());
+    let (mut configs, mut heads): (Vec<Vec<u8>>, _) = (Vec::new(), Vec::new());
     for at in [32 << 10, size / 4096 * 4096 - (256 << 10)] {
-        let config: Option<Vec<Vec<u8>>> = (0..3).map(|n| peek(device, at + n * 4096)).collect();
-        let config = config.unwrap_or_default().concat();
-        if !config.is_empty() && is_sound(&config, b"BRNDPOOL") {
-            label = label.or(Some(config));
+        for place in [0, 12 << 10] {
+            let config: Option<Vec<Vec<u8>>> = (0..3).map(|n| peek(device, at + place + n * 4096)).collect();
+            let config = config.unwrap_or_default().concat();
+            if !config.is_empty() && is_sound(&config, b"BRNDPOOL") && u32_at(&config, 12) == 2 {
+                configs.push(config);
+            }
         }
         heads.extend((0..RING.1).filter_map(|n| peek(device, at + RING.0 + n * 4096)));
     }
-    let label = label?;
+    let label = configs.first()?;
     let is_head = |bytes: &Vec<u8>| is_sound(bytes, b"BRNDUBER") && bytes[16..32] == label[16..32];
     let heads = heads.into_iter().filter(is_head).map(Head);
     let head = heads.reduce(|best, next| if next.is_after(&best) { next } else { best });
-    Some(Labelled { device, member: usize::from(u16_at(&label, 64)), label, head })
+    Some(Labelled { device, member: usize::from(u16_at(label, 64)), configs, head })
 }
 
 /// The uberblock that counts.

@@ -17,10 +17,21 @@ pub(super) struct Segment {
 /// Reads a block of a member: its number in the pool, and the byte of its units.
 type Block<'a> = &'a dyn Fn(usize, u64) -> Option<Vec<u8>>;
 
+/// A run of segments.
+pub(super) struct Run {
+    /// Its first segment, how many there are, and the unit of the first.
+    pub(super) first: u32,
+    pub(super) count: u32,
+    pub(super) unit: u32,
+    /// The logarithm of a unit's bytes.
+    pub(super) log: u8,
+    /// The members of its vdev by role: their numbers in the pool.
+    pub(super) members: Vec<usize>,
+}
+
 /// All segments.
 pub(super) struct Rows {
-    /// First segment, segments, first member, the logarithm of a unit's bytes.
-    vdevs: Vec<(u32, u32, usize, u8)>,
+    runs: Vec<Run>,
     segments: BTreeMap<u32, Segment>,
 }
 
@@ -53,21 +64,21 @@ fn add(to: &mut [u8], from: &[u8], by: u8) {
 }
 
 impl Rows {
-    pub(super) fn new(vdevs: Vec<(u32, u32, usize, u8)>) -> Self {
-        Self { vdevs, segments: BTreeMap::new() }
+    pub(super) fn new(runs: Vec<Run>) -> Self {
+        Self { runs, segments: BTreeMap::new() }
     }
 
     pub(super) fn put(&mut self, n: u32, segment: Segment) {
         self.segments.insert(n, segment);
     }
 
-    fn vdev(&self, segment: u32) -> Option<&(u32, u32, usize, u8)> {
-        self.vdevs.iter().find(|vdev| (vdev.0..vdev.0 + vdev.1).contains(&segment))
+    fn run(&self, segment: u32) -> Option<&Run> {
+        self.runs.iter().find(|run| (run.first..run.first + run.count).contains(&segment))
     }
 
     pub(super) fn stripes(&self, n: u32) -> u32 {
-        let (Some(segment), Some(vdev)) = (self.segments.get(&n), self.vdev(n)) else { return 0 };
-        (segment.members.count_ones() << (vdev.3 - 12)) / u32::from(segment.stripe)
+        let (Some(segment), Some(run)) = (self.segments.get(&n), self.run(n)) else { return 0 };
+        (segment.members.count_ones() << (run.log - 12)) / u32::from(segment.stripe)
     }
 
     /// The address of a slot of a stripe.
@@ -90,10 +101,11 @@ impl Rows {
     /// The bytes at an address.
     fn raw(&self, address: u64, block: Block<'_>) -> Option<Vec<u8>> {
         let (n, place) = ((address >> 20) as u32, (address & 0xf_ffff) as u32);
-        let (segment, vdev) = (self.segments.get(&n)?, self.vdev(n)?);
+        let (segment, run) = (self.segments.get(&n)?, self.run(n)?);
         let width = segment.members.count_ones();
         let member = (0..64).filter(|bit| segment.members >> bit & 1 == 1).nth((place % width) as usize)?;
-        block(vdev.2 + member, (u64::from(n - vdev.0) << vdev.3) + u64::from(place / width) * BLOCK as u64)
+        let unit = u64::from(run.unit + n - run.first) << run.log;
+        block(*run.members.get(member)?, unit + u64::from(place / width) * BLOCK as u64)
     }
 
     /// A stripe by slots.

@@ -153,10 +153,10 @@ fn in_words(vdev: &Vdev) -> (String, usize) {
 
 /// Wastes and risks of a pool that can be, in words.
 fn notes(label: &Label, sizes: &[u64]) -> Vec<String> {
-    let mut notes = Vec::new();
+    let (mut notes, mut left) = (Vec::new(), sizes);
     for (n, vdev) in label.vdevs.iter().enumerate() {
-        let first = usize::from(vdev.first_member);
-        let sizes = sizes.get(first..first + usize::from(vdev.members)).unwrap_or_default();
+        let sizes;
+        (sizes, left) = left.split_at_checked(vdev.members.into()).unwrap_or((left, &[]));
         let (least, most) =
             (sizes.iter().min().copied().unwrap_or(0), sizes.iter().max().copied().unwrap_or(0));
         let unused: u64 = sizes.iter().map(|size| size - least).sum();

@@ -5,13 +5,12 @@ mod report;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
-use brindle_format::pool::{CONFIG_BYTES, LABEL, Label, second_label};
+use brindle_format::pool::{LABEL_BYTES, Label, PoolError};
 use brindle_host::opening::{Lacking, Tuning};
 use brindle_io::device::{DeviceAccess, OpenDevice};
 use brindle_io::{Io, MemberId};
 use brindle_pool::{
-    Chosen, DamagedLabel, How, Looked, Pool, PoolConfig, PoolOpenError, Prepared, Recovered, choose, look,
-    prepare,
+    Chosen, How, Looked, Pool, PoolConfig, PoolOpenError, Prepared, Recovered, choose, look, prepare,
 };
 
 use crate::base::deadline::within;
@@ -21,31 +20,29 @@ use crate::base::random::random_uuid;
 use crate::devices::world::{self, World, WorldOptions, file_of, place, seconds_since_1970};
 pub(crate) use report::PoolReport;
 
-/// The label of a device that is a member of a pool. No ring is needed for that.
+/// The label of a device that is a member of a pool.
 pub(crate) fn label_of(path: &Path) -> Option<Label> {
-    asked(path, &Tuning::USUAL)?
+    asked(path, &Tuning::USUAL)?.ok()
 }
 
 /// Reads a device's label; `None` if the device does not answer in time.
-fn asked(path: &Path, tuning: &Tuning) -> Option<Option<Label>> {
+fn asked(path: &Path, tuning: &Tuning) -> Option<Result<Label, PoolError>> {
     let path = file_of(path).to_owned();
     let patience = std::time::Duration::from_millis(tuning.patience.answer());
     let read = move || {
-        let device = OpenDevice::open(&path, DeviceAccess::Examine).ok()?;
-        let size = device.info().size;
-        let at = |offset: u64| {
-            let fits = offset.checked_add(CONFIG_BYTES as u64).is_some_and(|end| end <= size);
-            let bytes = fits.then(|| device.read_at(offset, CONFIG_BYTES).ok()).flatten()?;
-            Label::parse(&bytes).ok()
-        };
-        at(LABEL).or_else(|| at(second_label(size)))
+        let none = PoolError::Magic { what: "label" };
+        let device = OpenDevice::open(&path, DeviceAccess::Examine).map_err(|_| none)?;
+        let at = |offset: u64| device.read_at(offset, LABEL_BYTES as usize).ok();
+        brindle_pool::label_of(device.info().size, at)
     };
-    within(patience, read).ok()?
+    within(patience, read).ok().flatten()
 }
 
-/// Whether one of these is a member of a pool.
+/// Whether one of these is a member of a pool, be it of one that this release does not read.
 pub(crate) fn are_of_pool(members: &[PathBuf]) -> bool {
-    members.iter().any(|path| label_of(path).is_some())
+    let is_of_pool =
+        |found: Result<Label, PoolError>| found.map_or_else(|why| why.is_of_another_version(), |_| true);
+    members.iter().any(|path| asked(path, &Tuning::USUAL).is_some_and(is_of_pool))
 }
 
 /// The named devices, sorted into members of pools and others.
@@ -53,6 +50,8 @@ pub(crate) fn are_of_pool(members: &[PathBuf]) -> bool {
 pub(crate) struct Sorted {
     /// The pools, each in the place of the first device that says that it is a member.
     pub(crate) pools: Vec<SortedPool>,
+    /// Members of pools that this release does not read.
+    pub(crate) refused: Vec<(PathBuf, PoolError)>,
     /// All other devices.
     pub(crate) others: Vec<PathBuf>,
     /// Devices that did not answer, by their names: each further try would leave one more question with them.
@@ -74,9 +73,10 @@ pub(crate) fn sort(members: &[PathBuf], tuning: &Tuning) -> Sorted {
         if label.is_none() {
             sorted.silent.push(path.display().to_string());
         }
-        match label.flatten() {
-            None => sorted.others.push(path.clone()),
-            Some(label) => match sorted.pools.iter_mut().find(|pool| pool.label.pool == label.pool) {
+        match label {
+            Some(Err(why)) if why.is_of_another_version() => sorted.refused.push((path.clone(), why)),
+            None | Some(Err(_)) => sorted.others.push(path.clone()),
+            Some(Ok(label)) => match sorted.pools.iter_mut().find(|pool| pool.label.pool == label.pool) {
                 Some(pool) => pool.members.push(path.clone()),
                 None => sorted.pools.push(SortedPool { label, members: vec![path.clone()] }),
             },
@@ -204,8 +204,8 @@ impl Opened {
         let looked = look_at(io, &named, &mut left_out).await?;
         let chosen = choose(&looked, take)?;
         let names = |id| looked.iter().find(|one| Some(one.id) == id).map(|one| one.name.clone());
-        let damaged = |(id, label): &(MemberId, DamagedLabel)| Some((names(Some(*id))?, label.at));
-        let damaged = chosen.damaged.iter().filter_map(damaged).collect();
+        let damaged = chosen.wrong.iter().filter(|label| label.damaged);
+        let damaged = damaged.filter_map(|label| Some((names(Some(label.id))?, label.at))).collect();
         let how = match access {
             DeviceAccess::Write => how_to_write(lacking, left_out.len())?,
             DeviceAccess::Read | DeviceAccess::Examine => How::ReadOnly,
@@ -287,10 +287,14 @@ async fn look_at(
     named: &[(String, MemberId)],
     left_out: &mut Vec<(String, String)>,
 ) -> Result<Vec<Looked>, Failure> {
-    let mut looked = Vec::new();
+    let (mut looked, mut of_another_version) = (Vec::new(), None);
     for (name, id) in named {
         match look(io, name, *id).await {
             Ok(one) => looked.push(one),
+            Err(why @ PoolOpenError::OtherVersion { .. }) => {
+                left_out.push((name.clone(), why.to_string()));
+                of_another_version.get_or_insert(why);
+            }
             Err(
                 why @ (PoolOpenError::Unreadable { .. }
                 | PoolOpenError::NoLabel { .. }
@@ -298,6 +302,9 @@ async fn look_at(
             ) => left_out.push((name.clone(), why.to_string())),
             Err(why) => return Err(why.into()),
         }
+    }
+    if let (true, Some(why)) = (looked.is_empty(), of_another_version) {
+        return Err(why.into());
     }
     if looked.is_empty() {
         let whys: Vec<&str> = left_out.iter().map(|(_, why)| why.as_str()).collect();

@@ -180,7 +180,7 @@ impl Space {
     /// Whether all that stands on the pool can do without a member: by the record of each segment.
     pub(crate) fn can_lose(&self, is_lost: impl Fn(u16) -> bool) -> bool {
         self.units.iter().all(|unit| {
-            let lost = mask_of(&unit.vdev, &is_lost);
+            let lost = mask_of(&unit.members, &is_lost);
             // Blocks that were moved to those that are left since others failed have parity of their own.
             lost == 0
                 || (lost.count_ones() < u32::from(unit.vdev.members)

@@ -38,7 +38,7 @@ impl Kind for Pools {
     }
 
     fn find(&self, looking: &mut Looking<'_>) -> Result<Box<dyn FoundContents>, Failure> {
-        Ok(Box::new(start::find(looking)))
+        Ok(Box::new(start::find(looking)?))
     }
 
     fn is_of(&self, found: &Findable) -> bool {

@@ -1,6 +1,7 @@
 //! Pools at the start of a server. Their devices are opened with them, which writes to members: until then they are looked at alone.
 
 use brindle_host::opening::Opening;
+use brindle_pool::PoolOpenError;
 
 use super::super::{AtStart, ClaimedContents, FoundContents, Looking, StartedContent};
 use super::{content, pool_use};
@@ -10,11 +11,17 @@ use crate::devices::unserved::Unserved;
 use crate::devices::world::World;
 
 /// Takes members of pools from the devices that are named.
-pub(super) fn find(looking: &mut Looking<'_>) -> FoundPools {
+pub(super) fn find(looking: &mut Looking<'_>) -> Result<FoundPools, Failure> {
     let mut sorted = pools::sort(&looking.devices, &looking.opening.tuning);
     sorted.give_lost_devices();
     (looking.devices, looking.silent) = (sorted.others, sorted.silent);
-    FoundPools(sorted.pools)
+    for (path, error) in sorted.refused {
+        let device = path.display().to_string();
+        let why = PoolOpenError::OtherVersion { device: device.clone(), error };
+        looking.unserved.leave(&device, &device, why.into())?;
+        looking.may_be_empty = true;
+    }
+    Ok(FoundPools(sorted.pools))
 }
 
 /// Pools that were found.

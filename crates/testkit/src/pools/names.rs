@@ -1,0 +1,85 @@
+//! The name of a pool, which is changed beside the load: each change is one of the config.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use brindle_io::{Duration, Io};
+use brindle_pool::Pool;
+
+use crate::random::Random;
+
+/// Names that a pool may have.
+#[derive(Clone, Debug)]
+pub(super) struct Names {
+    /// The name that it has for sure, and the generation of the config that says so.
+    settled: (String, u64),
+    /// The name that it is being given.
+    pending: Option<String>,
+    /// Names that there have been.
+    number: u64,
+}
+
+impl Names {
+    /// Those of a new pool.
+    pub(super) fn new(name: String) -> Self {
+        Self { settled: (name, 1), pending: None, number: 0 }
+    }
+
+    /// A change is under way.
+    pub(super) fn is_changing(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    /// Whether a pool may be called so.
+    ///
+    /// # Errors
+    /// It may not.
+    pub(super) fn judge(&self, name: &str, generation: u64) -> Result<(), String> {
+        let (settled, last) = (self.settled.0.as_str(), self.settled.1);
+        let is_old = settled == name && last == generation;
+        let is_new = self.pending.as_deref() == Some(name) && last + 1 == generation;
+        if is_old || is_new {
+            Ok(())
+        } else {
+            Err(format!("it is called {name} ({generation}), and was {self:?}"))
+        }
+    }
+
+    /// A pool that is open for writing is called so.
+    pub(super) fn settle(&mut self, pool: &Pool) -> Result<(), String> {
+        let label = pool.label();
+        self.judge(&label.name, label.generation)?;
+        (self.settled, self.pending) = ((label.name.clone(), label.generation), None);
+        Ok(())
+    }
+}
+
+/// Gives a pool one name after the other until the load is done.
+///
+/// # Errors
+/// A promise that was broken.
+pub(super) async fn change(
+    pool: &Pool,
+    io: &Io,
+    names: &Rc<RefCell<Names>>,
+    seed: u64,
+    done: &Cell<bool>,
+) -> Result<(), String> {
+    let mut random = Random::stream(seed, 0x6e61_6d65);
+    while !done.get() {
+        io.sleep(Duration::from_micros(random.below(6000))).await;
+        let name = {
+            let mut names = names.borrow_mut();
+            names.number += 1;
+            let name = format!("tank-{}", names.number);
+            names.pending = Some(name.clone());
+            name
+        };
+        pool.rename(&name).await.map_err(|why| format!("the pool is not called {name}: {why}"))?;
+        names.borrow_mut().settle(pool)?;
+        if names.borrow().settled.0 != name {
+            return Err(format!("it was to be called {name}: {:?}", names.borrow()));
+        }
+    }
+    Ok(())
+}
