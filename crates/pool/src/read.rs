@@ -1,12 +1,15 @@
 //! Reads. A block must have the checksum in the map; otherwise it is rebuilt from its stripe.
 
+mod fetch;
+mod window;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use brindle_format::pool::place::{Address, Shape};
 use brindle_format::pool::{BLOCK, Leaf, Pointer, checksum};
+use brindle_io::OpError;
 use brindle_io::sync::{Notify, join_all};
-use brindle_io::{OpError, Slice};
 use brindle_members::door::Done;
 use brindle_volume::VolumeError;
 
@@ -14,11 +17,11 @@ use crate::core::Core;
 use crate::damage::WrongBlock;
 use crate::store::leaf::Located;
 use crate::store::map::{Found, Key};
-use crate::store::space::Space;
+use crate::store::space::{Slot, Space};
 use crate::store::stripe::{new_parity, solve, suspects};
 
-/// Blocks that are read at a time.
-const WINDOW: usize = 64;
+use fetch::Wanted;
+pub(crate) use window::cut;
 
 /// Why a member does not give a block.
 #[derive(Clone, Copy, Debug)]
@@ -77,33 +80,6 @@ impl Drop for Loading<'_> {
         }
         drop(loading);
         self.ended.notify();
-    }
-}
-
-/// Memory of a request, and how much of it has been filled.
-struct Filled<'a> {
-    into: &'a [Slice],
-    slice: usize,
-    within: usize,
-}
-
-impl Filled<'_> {
-    /// Puts bytes behind those that are there.
-    fn put(&mut self, mut from: &[u8]) -> Result<(), VolumeError> {
-        while !from.is_empty() {
-            let slice = &self.into[self.slice];
-            if slice.is_pinned() {
-                return Err(VolumeError::Again);
-            }
-            let count = (slice.len() - self.within).min(from.len());
-            slice.put(self.within, &from[..count]);
-            from = &from[count..];
-            self.within += count;
-            if self.within == slice.len() {
-                (self.slice, self.within) = (self.slice + 1, 0);
-            }
-        }
-        Ok(())
     }
 }
 
@@ -170,110 +146,8 @@ impl Core {
         Ok(())
     }
 
-    /// Fills a list of slices from a byte of a volume on.
-    pub(crate) async fn read(&self, volume: u32, offset: u64, into: &[Slice]) -> Result<(), VolumeError> {
-        let end = offset + brindle_volume::bytes(into);
-        if offset / BLOCK as u64 == (end - 1) / BLOCK as u64 {
-            return self.read_within(volume, offset, into).await;
-        }
-        let mut filled = Filled { into, slice: 0, within: 0 };
-        let mut at = offset;
-        while at < end {
-            let first = at / BLOCK as u64;
-            let stop = end.min((first + WINDOW as u64) * BLOCK as u64);
-            let blocks = (stop.div_ceil(BLOCK as u64) - first) as usize;
-            let bytes = self.window(volume, first, blocks).await?;
-            // Out of private memory, where it was verified.
-            filled.put(&bytes[(at - first * BLOCK as u64) as usize..][..(stop - at) as usize])?;
-            at = stop;
-        }
-        Ok(())
-    }
-
-    /// Reads within one block, as most requests do: with as few copies and as little memory as can be.
-    async fn read_within(&self, volume: u32, offset: u64, into: &[Slice]) -> Result<(), VolumeError> {
-        let key = (volume, offset / BLOCK as u64);
-        let begin = (offset % BLOCK as u64) as usize;
-        let range = begin..begin + brindle_volume::bytes(into) as usize;
-        let mut filled = Filled { into, slice: 0, within: 0 };
-        let (located, _pin) = self.locate(key).await?;
-        let (address, sum) = match located {
-            Located::Zeroes => return filled.put(&[0; BLOCK][range]),
-            Located::Lost => return Err(self.is_lost(key)),
-            Located::At(address, sum) => (address, sum),
-        };
-        let spot = self.space.borrow().spot(address);
-        if let Some((role, offset)) = spot.filter(|(role, _)| !self.set.members.is_slow(*role))
-            && let Some(device) = self.set.members.readable(role, u64::MAX)
-        {
-            let buf = self.reads.alloc(BLOCK).await;
-            let mut reading = self.set.door(None).ask();
-            reading.read(device, offset, &buf.all());
-            let done = reading.submit().await;
-            if !done.is_ok() {
-                self.judge_reads(&done).await;
-            } else if checksum(&buf.bytes()) == sum {
-                return filled.put(&buf.bytes()[range]);
-            }
-        }
-        filled.put(&self.block(address, sum, Some(key)).await?[range])
-    }
-
-    /// Some blocks of a volume, one after the other.
-    pub(crate) async fn window(
-        &self,
-        volume: u32,
-        first: u64,
-        blocks: usize,
-    ) -> Result<Vec<u8>, VolumeError> {
-        let mut places = Vec::with_capacity(blocks);
-        for n in 0..blocks as u64 {
-            places.push(self.locate((volume, first + n)).await?);
-        }
-        let buf = self.reads.alloc(blocks * BLOCK).await;
-        let mut asked = vec![false; blocks];
-        let mut reading = self.set.door(None).ask();
-        for (n, (located, _)) in places.iter().enumerate() {
-            let Located::At(address, _) = *located else { continue };
-            let spot = self.space.borrow().spot(address);
-            let Some((role, offset)) = spot else { continue };
-            if self.set.members.is_slow(role) {
-                continue;
-            }
-            if let Some(device) = self.set.members.readable(role, u64::MAX) {
-                reading.read(device, offset, &buf.slice(n * BLOCK..(n + 1) * BLOCK));
-                asked[n] = true;
-            }
-        }
-        let done = if reading.is_empty() { Done::default() } else { reading.submit().await };
-        let mut out = vec![0; blocks * BLOCK];
-        let well = done.is_ok();
-        if well {
-            let bytes = buf.bytes();
-            for (n, _) in asked.iter().enumerate().filter(|(_, asked)| **asked) {
-                out[n * BLOCK..][..BLOCK].copy_from_slice(&bytes[n * BLOCK..][..BLOCK]);
-            }
-        } else {
-            self.judge_reads(&done).await;
-        }
-        drop(buf);
-        for (n, (located, _)) in places.iter().enumerate() {
-            let block = &mut out[n * BLOCK..][..BLOCK];
-            match *located {
-                Located::Zeroes => block.fill(0),
-                Located::Lost => return Err(self.is_lost((volume, first + n as u64))),
-                Located::At(_, sum) if well && asked[n] && checksum(block) == sum => {}
-                Located::At(address, sum) => {
-                    let key = (volume, first + n as u64);
-                    block.copy_from_slice(&self.block(address, sum, Some(key)).await?);
-                }
-            }
-        }
-        Ok(out)
-    }
-
     /// Members that did not give what they were asked for are judged; a bad place is no reason to do without one.
-    async fn judge_reads(&self, done: &Done) {
+    pub(crate) async fn judge_reads(&self, done: &Done) {
         for refused in done.refused().iter().filter(|refused| refused.is_of(&self.set.members)) {
             if !matches!(refused.error, OpError::Medium(_)) {
                 let _judged = self.set.fail_member(refused.role, refused, false).await;
@@ -282,40 +156,26 @@ impl Core {
     }
 
     /// Blocks of volumes that sum to these, read side by side. Their segments have to be pinned.
-    pub(crate) async fn blocks(&self, wanted: &[(Key, Address, u32)]) -> Vec<Result<Rc<[u8]>, Unreadable>> {
-        let buf = self.batches.alloc(wanted.len().max(1) * BLOCK).await;
-        let mut asked = vec![false; wanted.len()];
-        let mut reading = self.set.door(None).ask();
-        for (n, (_, address, _)) in wanted.iter().enumerate() {
-            let spot = self.space.borrow().spot(*address);
-            let Some((role, offset)) = spot.filter(|(role, _)| !self.set.members.is_slow(*role)) else {
-                continue;
-            };
-            if let Some(device) = self.set.members.readable(role, u64::MAX) {
-                reading.read(device, offset, &buf.slice(n * BLOCK..(n + 1) * BLOCK));
-                asked[n] = true;
-            }
+    pub(crate) async fn blocks(&self, blocks: &[(Key, Address, u32)]) -> Vec<Result<Rc<[u8]>, Unreadable>> {
+        let buf = self.batches.alloc(blocks.len().max(1) * BLOCK).await;
+        let into = |n: usize| buf.slice(n * BLOCK..(n + 1) * BLOCK);
+        let wanted = blocks.iter().enumerate().map(|(n, &(key, address, sum))| {
+            let (key, into) = (Some(key), into(n));
+            Wanted { key, address, sum, into }
+        });
+        let wanted: Vec<Wanted> = wanted.collect();
+        let Ok(others) = self.fetch(&wanted, true).await else {
+            drop((wanted, buf));
+            // Memory that a device keeps is of no use: each gets other memory.
+            let one = |&(key, address, sum): &(Key, Address, u32)| self.block(address, sum, Some(key));
+            return join_all(blocks.iter().map(one)).await;
+        };
+        let mut found: Vec<Option<Result<Rc<[u8]>, Unreadable>>> = vec![None; blocks.len()];
+        for (n, block) in others {
+            found[n] = Some(block);
         }
-        let done = if reading.is_empty() { Done::default() } else { reading.submit().await };
-        let mut found: Vec<Option<Rc<[u8]>>> = vec![None; wanted.len()];
-        if done.is_ok() {
-            let bytes = buf.bytes();
-            for (n, (_, _, sum)) in wanted.iter().enumerate().filter(|(n, _)| asked[*n]) {
-                let block = &bytes[n * BLOCK..][..BLOCK];
-                found[n] = (checksum(block) == *sum).then(|| Rc::from(block));
-            }
-        } else {
-            self.judge_reads(&done).await;
-        }
-        drop(buf);
-        let mut all = Vec::with_capacity(wanted.len());
-        for (&(key, address, sum), found) in wanted.iter().zip(found) {
-            all.push(match found {
-                Some(block) => Ok(block),
-                None => self.block(address, sum, Some(key)).await,
-            });
-        }
-        all
+        let there = |block: &Wanted| Ok(Rc::from(&*block.into.bytes()));
+        found.into_iter().zip(&wanted).map(|(found, block)| found.unwrap_or_else(|| there(block))).collect()
     }
 
     /// One block that sums to this; `key` is its place in a volume, by which it is repaired or found lost. Its segment has to be pinned.
@@ -361,6 +221,16 @@ impl Core {
     /// The block that stands at an address, if its member gives it. One that is slow is asked only if `patiently`.
     pub(crate) async fn raw(&self, address: Address, patiently: bool) -> Result<Rc<[u8]>, Absent> {
         let spot = self.space.borrow().spot(address);
+        self.raw_at(spot, patiently).await
+    }
+
+    /// The same of a slot of a stripe.
+    pub(crate) async fn raw_slot(&self, slot: Slot, patiently: bool) -> Result<Rc<[u8]>, Absent> {
+        let spot = self.space.borrow().spot_of_slot(slot);
+        self.raw_at(spot, patiently).await
+    }
+
+    async fn raw_at(&self, spot: Option<(u16, u64)>, patiently: bool) -> Result<Rc<[u8]>, Absent> {
         let Some((role, offset)) = spot else { return Err(Absent::Gone) };
         let Some(device) = self.set.members.readable(role, u64::MAX) else { return Err(Absent::Gone) };
         if self.set.members.is_slow(role) && !patiently {
@@ -392,8 +262,8 @@ impl Core {
         stripe: u32,
         patiently: bool,
     ) -> Stripe {
-        let (mut blocks, mut silent) = (Vec::new(), None);
-        let at = |slot| self.raw(Address::new(address.segment(), shape.place(stripe, slot)), patiently);
+        let (segment, mut blocks, mut silent) = (address.segment(), Vec::new(), None);
+        let at = |slot| self.raw_slot(Slot { segment, stripe, slot }, patiently);
         for raw in join_all((0..shape.stripe).map(at)).await {
             if let Err(Absent::Silent(error)) = raw {
                 silent = Some(error);
@@ -528,9 +398,14 @@ pub(crate) fn candidates<T: PartialEq>(
 
 /// Whether the parity of a stripe is that of its data.
 pub(crate) fn is_whole(blocks: &[Option<Vec<u8>>], data: usize) -> bool {
-    let slots: Vec<&[u8]> = blocks[..data].iter().flatten().map(Vec::as_slice).collect();
-    let parity = new_parity(&slots, blocks.len() - data);
-    blocks[data..].iter().flatten().eq(&parity)
+    let blocks: Vec<&[u8]> = blocks.iter().flatten().map(Vec::as_slice).collect();
+    agrees(&blocks, data)
+}
+
+/// The same of all blocks of a stripe.
+pub(crate) fn agrees(blocks: &[&[u8]], data: usize) -> bool {
+    let (slots, parity) = blocks.split_at(data.min(blocks.len()));
+    parity.iter().eq(&new_parity(slots, parity.len()))
 }
 
 #[cfg(test)]

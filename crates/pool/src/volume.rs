@@ -5,12 +5,11 @@ use std::rc::Rc;
 use brindle_format::pool::{BLOCK, EntryKind};
 use brindle_io::Slice;
 use brindle_members::lock::Hold;
-use brindle_volume::{
-    Allocation, Limits, Volume, VolumeError, Wanted, ZeroOptions, first_difference, stretches,
-};
+use brindle_volume::{Allocation, Limits, Volume, VolumeError, Wanted, ZeroOptions, first_difference};
 
 use crate::core::Core;
 use crate::log::queue::{Item, Source, Ticket};
+use crate::read::cut;
 use crate::store::leaf::Located;
 use crate::store::map::lock_of;
 
@@ -85,7 +84,7 @@ impl PoolVolume {
                     continue;
                 }
                 _ => {
-                    let mut bytes = self.core.window(self.id, block, 1).await?;
+                    let mut bytes = self.core.read_block(self.id, block).await?;
                     let place = &mut bytes[(at - block * BLOCK_BYTES) as usize..][..(stop - at) as usize];
                     match &change {
                         Change::Write(list) => {
@@ -110,17 +109,6 @@ impl PoolVolume {
         self.core.append(false, parts.into_iter().map(item).collect());
         ticket.ended().await
     }
-}
-
-/// A part of a list, as slices.
-fn cut(list: &[Slice], from: u64, len: usize) -> Vec<Slice> {
-    let (from, to) = (from as usize, from as usize + len);
-    let part = |(at, slice): (u64, &Slice)| {
-        let at = at as usize;
-        let (begin, end) = (from.max(at), to.min(at + slice.len()));
-        (begin < end).then(|| slice.slice(begin - at..end - at))
-    };
-    stretches(0, list).filter_map(part).collect()
 }
 
 impl Volume for PoolVolume {

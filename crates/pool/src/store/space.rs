@@ -8,9 +8,11 @@ mod counts;
 mod pages;
 mod reuse;
 mod room;
+mod slots;
 mod wear;
 
 pub(crate) use reuse::Gains;
+pub(crate) use slots::Slot;
 
 use std::collections::{BTreeSet, VecDeque};
 

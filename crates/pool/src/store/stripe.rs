@@ -29,7 +29,8 @@ pub(crate) fn solve(blocks: &mut [Option<Vec<u8>>], data: usize) -> bool {
         return false;
     }
     if !lost.is_empty() {
-        let found = recovered(blocks, data, &lost);
+        let given: Vec<Option<&[u8]>> = blocks.iter().map(Option::as_deref).collect();
+        let found = recovered(&given, data, &lost);
         for (&slot, block) in lost.iter().zip(found) {
             blocks[slot] = Some(block);
         }
@@ -47,9 +48,10 @@ pub(crate) fn solve(blocks: &mut [Option<Vec<u8>>], data: usize) -> bool {
     true
 }
 
-fn recovered(blocks: &[Option<Vec<u8>>], data: usize, lost: &[usize]) -> Vec<Vec<u8>> {
-    let slots: Vec<&[u8]> = blocks[..data].iter().map(|block| block.as_deref().unwrap_or(&[])).collect();
-    let parity = [0, 1, 2].map(|n| blocks.get(data + n).and_then(Option::as_deref));
+/// The data blocks of a stripe that are `lost`, no more than parity blocks are there: none of these if they are.
+pub(crate) fn recovered(blocks: &[Option<&[u8]>], data: usize, lost: &[usize]) -> Vec<Vec<u8>> {
+    let slots: Vec<&[u8]> = blocks[..data].iter().map(|block| block.unwrap_or(&[])).collect();
+    let parity = [0, 1, 2].map(|n| blocks.get(data + n).copied().flatten());
     let (mut a, mut b, mut c) = (vec![0; BLOCK], vec![0; BLOCK], vec![0; BLOCK]);
     match *lost {
         [x] => {

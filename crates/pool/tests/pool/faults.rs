@@ -49,8 +49,16 @@ fn a_member_that_is_silent_for_a_while_makes_no_block_lost() {
             }
             let _silent = write(&io, &volume, random.below(BLOCKS), 2).await;
         }
-        // A flush that was not answered is one that failed: nothing is written any more, and the reason is told.
-        let refused = write(&io, &volume, 0, 2).await;
+        sim.afflict(house.ids[0], |faults| faults.hangs = true);
+        let unanswered = pool.flush().await;
+        assert!(unanswered.is_err());
+        sim.afflict(house.ids[0], |faults| faults.hangs = false);
+        io.sleep(Duration::from_secs(3)).await;
+        // A flush that was not answered is one that failed: once there is no room any more, the reason is told.
+        let mut refused = Ok(());
+        for _ in 0..8000 {
+            refused = refused.and(write(&io, &volume, random.below(BLOCKS), 2).await);
+        }
         assert!(matches!(refused, Err(VolumeError::Member { role: Some(0), .. })), "{refused:?}");
         assert!(pool.status().written.moved > 0 && silences > 3, "{:?}", pool.status());
         for block in 0..BLOCKS {

@@ -8,6 +8,7 @@ mod full;
 mod golden;
 mod labels;
 mod members;
+mod reads;
 mod reuse;
 mod room;
 mod storm;
