@@ -115,6 +115,8 @@ pub(crate) struct Core {
     pub(crate) shut: RefCell<Option<PoolOpenError>>,
     pub(crate) damage: RefCell<Known>,
     pub(crate) written: Cell<Written>,
+    /// Requests of clients since it was opened.
+    pub(crate) requests: Cell<u64>,
     pub(crate) events: Events<PoolEvent>,
     pub(crate) me: Weak<Core>,
 }
@@ -155,6 +157,11 @@ impl Core {
 
     fn note(&self, note: Note<PoolEvent>) {
         let _event = self.events.note((self.config.clock)(), note);
+    }
+
+    /// A client asks for something: background work makes room.
+    pub(crate) fn asked(&self) {
+        self.requests.set(self.requests.get() + 1);
     }
 
     pub(crate) fn tally(&self, count: impl FnOnce(&mut Written)) {

@@ -52,6 +52,7 @@ impl PoolVolume {
 
     /// Carries a change out in a task of its own: once begun it comes to its end.
     async fn change(&self, offset: u64, len: u64, change: Change, fua: bool) -> Result<(), VolumeError> {
+        self.core.asked();
         let volume = self.clone();
         self.core.set.io.spawn(async move { volume.carry_out(offset, len, change, fua).await }).await
     }
@@ -123,6 +124,7 @@ impl Volume for PoolVolume {
         if self.limits().check_list(offset, into.as_ref())? == 0 {
             return Ok(());
         }
+        self.core.asked();
         self.core.read(self.id, offset, into.as_ref()).await
     }
 

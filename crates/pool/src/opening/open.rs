@@ -293,6 +293,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         cleaner: Cleaner::default(),
         damage: RefCell::default(),
         written: Cell::new(Written::default()),
+        requests: Cell::new(0),
         events: Events::new(io),
         label: CurrentLabel::found(label),
         me: me.clone(),

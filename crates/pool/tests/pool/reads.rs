@@ -171,3 +171,58 @@ fn blocks_that_rot_are_found_by_one_round_more_and_mended() {
     });
     io.shutdown();
 }
+
+#[test]
+fn a_check_reads_each_byte_that_is_stored_once_in_long_stretches() {
+    for (kind, lost) in
+        [(Kind::Raidz(1, 4), 0), (Kind::Raidz(2, 6), 0), (Kind::Raidz(2, 6), 1), (Kind::Mirror(2), 0)]
+    {
+        let world = World::new(kind, |n| n);
+        let io = &world.io;
+        io.block_on(async {
+            let (pool, _) = world.opened(lost).await;
+            let (reads, bytes) = world.counts();
+            let checked = pool.check(|_| {}).await.expect("checked");
+            let (reads, bytes) = (world.counts().0 - reads, world.counts().1 - bytes);
+            let bad = [checked.wrong, checked.unreadable, checked.lost, checked.mismatches];
+            assert!(bad == [0; 4] && checked.blocks >= SIZE / BLOCK - checked.missing, "{checked:?}");
+            let written = pool.status().segments[2] as u64 * world.house.ids.len() as u64 * (64 << 10);
+            assert!(bytes <= written, "{kind:?}: {bytes} of {written} bytes read");
+            // Units of 64 KiB, the last of which are not full.
+            assert!(reads <= bytes / (32 << 10), "{kind:?}: {reads} reads of {bytes} bytes");
+            assert_eq!(checked.uncompared > 0, lost > 0, "{checked:?}");
+            pool.stop().await.expect("stopped");
+        });
+        io.shutdown();
+    }
+}
+
+#[test]
+fn a_check_tells_the_same_of_what_no_summary_names() {
+    let world = World::new(Kind::Raidz(1, 4), |n| n);
+    let io = &world.io;
+    io.block_on(async {
+        let (pool, volume) = world.opened(0).await;
+        let whole = pool.check(|_| {}).await.expect("checked");
+        pool.stop().await.expect("stopped");
+        // All summaries are gone, and what they can be made of.
+        let mut rotten = 0;
+        for &id in &world.house.ids {
+            for at in (1 << 20..world.house.size - (1 << 20)).step_by(BLOCK as usize) {
+                let mut block = [0; 8];
+                world.sim.peek(id, at, &mut block);
+                if &block == b"BRNDBTCH" {
+                    world.sim.rot(id, at..at + BLOCK);
+                    rotten += 1;
+                }
+            }
+        }
+        assert!(rotten > 10);
+        drop(volume);
+        let (pool, _) = world.house.open_without(io, 0, How::ReadOnly).await.expect("opened");
+        let checked = pool.check(|_| {}).await.expect("checked");
+        assert_eq!((checked.blocks, checked.wrong, checked.lost), (whole.blocks, 0, 0), "{checked:?}");
+        assert!(checked.mismatches > 0 && checked.stripes == whole.stripes, "{checked:?}, {whole:?}");
+    });
+    io.shutdown();
+}
