@@ -16,6 +16,7 @@ use brindle_members::set::MemberSet;
 
 use crate::damage::{Blocks, DamagedRange, Known};
 use crate::events::PoolEvent;
+use crate::log::crew::Crew;
 use crate::log::refusals::Refusals;
 use crate::log::state::Log;
 use crate::opening::look::PoolOpenError;
@@ -95,6 +96,7 @@ pub(crate) struct Core {
     pub(crate) space: RefCell<Space>,
     pub(crate) map: RefCell<Map>,
     pub(crate) log: Rc<Log>,
+    pub(crate) crew: Crew,
     /// Leaves that are being read.
     pub(crate) loading: RefCell<BTreeMap<Key, Rc<Notify>>>,
     /// Memory of batches, and of reads. A task that holds memory of batches may wait for memory of reads, not the other way.

@@ -354,7 +354,7 @@ impl Pool {
         let node = core.volumes.node(volume.id);
         let item =
             Item { kind, volume: volume.id, node, block, count, source, fua, ticket: Rc::clone(&ticket) };
-        core.append(false, vec![item]);
+        core.append(false, [item]);
         if let Err(error) = ticket.ended().await {
             self.set_destroyed(volume.id, false);
             return Err(error.into());

@@ -6,9 +6,11 @@ use brindle_format::pool::{BLOCK, EntryKind};
 use brindle_io::Slice;
 use brindle_members::lock::Hold;
 use brindle_volume::{Allocation, Limits, Volume, VolumeError, Wanted, ZeroOptions, first_difference};
+use smallvec::SmallVec;
 
 use crate::core::Core;
-use crate::log::queue::{Item, Source, Ticket};
+use crate::log::crew::{Change, Order, Work};
+use crate::log::queue::{Item, Source};
 use crate::read::cut;
 use crate::store::leaf::Located;
 use crate::store::map::lock_of;
@@ -23,12 +25,6 @@ pub struct PoolVolume {
     pub(crate) core: Rc<Core>,
     pub(crate) id: u32,
     pub(crate) size: u64,
-}
-
-/// A change of some bytes.
-enum Change {
-    Write(Vec<Slice>),
-    Zeroes,
 }
 
 impl PoolVolume {
@@ -50,44 +46,60 @@ impl PoolVolume {
         if self.core.run.is_stopping() || gone() { Err(VolumeError::Stopping) } else { Ok(()) }
     }
 
-    /// Carries a change out in a task of its own: once begun it comes to its end.
+    /// Carries a change out in another task: once begun it comes to its end.
     async fn change(&self, offset: u64, len: u64, change: Change, fua: bool) -> Result<(), VolumeError> {
-        self.core.asked();
-        let volume = self.clone();
-        self.core.set.io.spawn(async move { volume.carry_out(offset, len, change, fua).await }).await
-    }
-
-    async fn carry_out(&self, offset: u64, len: u64, change: Change, fua: bool) -> Result<(), VolumeError> {
         let core = &self.core;
-        let (first, last) = (offset / BLOCK_BYTES, (offset + len).div_ceil(BLOCK_BYTES));
-        let lock = lock_of((self.id, first));
-        let _held = core.locks.acquire(lock..lock + (last - first), Hold::Exclusive).await;
-        self.put(offset, len, change, fua).await
+        core.asked();
+        let ticket = core.crew.ticket();
+        let order = Order { volume: self.id, offset, len, change, fua, ticket: Rc::clone(&ticket) };
+        core.carry(Work::Change(order));
+        let result = ticket.ended().await;
+        core.crew.keep(ticket);
+        result
+    }
+}
+
+impl Core {
+    /// Carries a change of a client out.
+    pub(crate) async fn carry_out_change(&self, order: Order) {
+        let (first, last) = order.blocks();
+        let lock = lock_of((order.volume, first));
+        let held = self.locks.acquire(lock..lock + (last - first), Hold::Exclusive).await;
+        let put = self.put(&order).await;
+        drop(held);
+        order.ticket.end(put);
     }
 
-    /// The caller holds the blocks.
-    async fn put(&self, offset: u64, len: u64, change: Change, fua: bool) -> Result<(), VolumeError> {
-        let end = offset + len;
-        let mut parts = Vec::new();
+    /// The caller holds the blocks. Waits for all items of the order's ticket but one.
+    async fn put(&self, order: &Order) -> Result<(), VolumeError> {
+        let &Order { volume, offset, len, ref change, fua, ref ticket } = order;
+        let (end, node) = (offset + len, self.volumes.node(volume));
+        let item = |(block, count, source): (u64, u32, Source)| {
+            let kind = if matches!(source, Source::None) { EntryKind::Zeroes } else { EntryKind::Data };
+            Item { kind, volume, node, block, count, source, fua, ticket: Rc::clone(ticket) }
+        };
+        let mut items: SmallVec<[Item; 1]> = SmallVec::new();
         let mut at = offset;
         // Blocks of which only a part changes are read first.
         while at < end {
             let block = at / BLOCK_BYTES;
             let stop = end.min((block + 1) * BLOCK_BYTES);
             let whole = stop - at == BLOCK_BYTES;
-            parts.push(match &change {
-                Change::Write(list) if whole => (block, 1, Source::Slices(cut(list, at - offset, BLOCK))),
+            items.push(item(match change {
+                Change::Write(list) if whole => {
+                    (block, 1, Source::Slices(cut(list, at - offset, BLOCK).collect()))
+                }
                 Change::Zeroes if whole => {
                     let whole_end = end / BLOCK_BYTES;
                     let count = (whole_end - block).min(u64::from(u32::MAX));
                     at = (block + count) * BLOCK_BYTES;
-                    parts.push((block, count as u32, Source::None));
+                    items.push(item((block, count as u32, Source::None)));
                     continue;
                 }
                 _ => {
-                    let mut bytes = self.core.read_block(self.id, block).await?;
+                    let mut bytes = self.read_block(volume, block).await?;
                     let place = &mut bytes[(at - block * BLOCK_BYTES) as usize..][..(stop - at) as usize];
-                    match &change {
+                    match change {
                         Change::Write(list) => {
                             let mut filled = 0;
                             for slice in cut(list, at - offset, (stop - at) as usize) {
@@ -99,16 +111,12 @@ impl PoolVolume {
                     }
                     (block, 1, Source::Bytes(Rc::from(bytes)))
                 }
-            });
+            }));
             at = stop;
         }
-        let (ticket, node) = (Ticket::new(&self.core.set.io, parts.len()), self.core.volumes.node(self.id));
-        let item = |(block, count, source): (u64, u32, Source)| {
-            let kind = if matches!(source, Source::None) { EntryKind::Zeroes } else { EntryKind::Data };
-            Item { kind, volume: self.id, node, block, count, source, fua, ticket: Rc::clone(&ticket) }
-        };
-        self.core.append(false, parts.into_iter().map(item).collect());
-        ticket.ended().await
+        ticket.more(items.len());
+        self.append(false, items);
+        ticket.ended_but(1).await
     }
 }
 
@@ -134,7 +142,7 @@ impl Volume for PoolVolume {
         if len == 0 {
             return Ok(());
         }
-        self.change(offset, len, Change::Write(from.as_ref().to_vec()), fua).await
+        self.change(offset, len, Change::Write(from.as_ref().iter().cloned().collect()), fua).await
     }
 
     async fn flush(&self) -> Result<(), VolumeError> {
@@ -187,19 +195,20 @@ impl Volume for PoolVolume {
         if len == 0 {
             return Ok(None);
         }
-        let volume = self.clone();
-        let (expected, new, scratch, wanted) =
-            (expected.clone(), new.clone(), scratch.clone(), wanted.clone());
+        let (core, expected, scratch, wanted) =
+            (Rc::clone(&self.core), expected.clone(), scratch.clone(), wanted.clone());
+        let (change, ticket) = (Change::Write(SmallVec::from_iter([new.clone()])), core.crew.ticket());
+        let order = Order { volume: self.id, offset, len, change, fua, ticket };
         let compared = self.core.set.io.spawn(async move {
-            let (first, last) = (offset / BLOCK_BYTES, (offset + len).div_ceil(BLOCK_BYTES));
-            let lock = lock_of((volume.id, first));
-            let _held = volume.core.locks.acquire(lock..lock + (last - first), Hold::Exclusive).await;
-            volume.core.read(volume.id, offset, core::slice::from_ref(&scratch)).await?;
+            let (first, last) = order.blocks();
+            let lock = lock_of((order.volume, first));
+            let _held = core.locks.acquire(lock..lock + (last - first), Hold::Exclusive).await;
+            core.read(order.volume, offset, core::slice::from_ref(&scratch)).await?;
             if let Some(differs) = first_difference(&expected, &scratch) {
                 return Ok(Some(differs as u64));
             }
             wanted.check()?;
-            volume.put(offset, len, Change::Write(vec![new]), fua).await.map(|()| None)
+            core.put(&order).await.map(|()| None)
         });
         compared.await
     }

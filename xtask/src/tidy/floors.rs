@@ -92,6 +92,7 @@ const POOL: Floors = &[
         "upkeep::checkpoints",
         "upkeep::cleaner",
     ],
+    &["log::crew"],
     &["log"],
     &["upkeep", "record"],
     &["opening"],

@@ -4,17 +4,18 @@
 //! of its own, and recovery applies whole batches in the order of their numbers, whichever others are missing. So no batch waits for
 //! another. Changes of one block never are under way together: a request holds the locks of its blocks.
 
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use brindle_format::pool::{BLOCK, Batch, Entry, EntryKind, checksum};
-use brindle_io::{Buf, OpError, Slice};
+use brindle_io::{Buf, Io, OpError, Slice};
 use brindle_members::door::{Done, Refused};
 use brindle_members::set::Owner as _;
 use brindle_volume::VolumeError;
+use smallvec::SmallVec;
 
 use crate::core::Core;
+use crate::log::crew::{Load, Waiting, Work};
 use crate::log::queue::{Item, Lane, Source};
-use crate::log::state::InFlight;
 use crate::store::leaf::Located;
 use crate::store::map::{Before, ENDLESS};
 use crate::store::space::{BATCH_BLOCKS, Grant};
@@ -25,12 +26,23 @@ const ELSEWHERE: usize = 8;
 /// How often a batch is written elsewhere where members have no room.
 const FULL: usize = 2;
 
-/// A batch to be written.
-struct Load {
-    flight: InFlight,
-    items: Vec<Item>,
-    grant: Grant,
-    fua: bool,
+/// Blocks of a stripe for which no memory is taken.
+const WIDE: usize = 16;
+
+/// Carries work out as long as there is some. The task does not keep the pool.
+async fn carries(io: Io, waiting: Rc<Waiting>, core: Weak<Core>) {
+    while let Some(work) = waiting.next(&io).await {
+        let Some(core) = core.upgrade() else { return };
+        match work {
+            Work::Change(order) => core.carry_out_change(order).await,
+            Work::Pump(lane) => core.pump(lane).await,
+            Work::Batch(load) => {
+                core.carry_out(load).await;
+                core.audit();
+                core.look_after();
+            }
+        }
+    }
 }
 
 /// Takes items away that have no place in a batch of so many blocks.
@@ -47,21 +59,26 @@ fn beyond(grant: Grant, items: &mut Vec<Item>) -> Vec<Item> {
 }
 
 impl Core {
-    /// Has items written. Their tickets tell when they stand in the map.
-    pub(crate) fn append(&self, cold: bool, items: Vec<Item>) {
-        let lane = if cold { Lane::Cold } else { Lane::Users };
-        let gives_back = |item: &Item| !cold && matches!(item.kind, EntryKind::Zeroes | EntryKind::Destroyed);
-        let (zeroes, others) = items.into_iter().partition(gives_back);
-        self.append_to(Lane::Zeroes, zeroes);
-        self.append_to(lane, others);
+    /// Has work carried out by a task that has none, or by a new one.
+    pub(crate) fn carry(&self, work: Work) {
+        if !self.crew.takes(work) {
+            let io = self.set.io.clone();
+            drop(self.set.io.spawn(carries(io, Rc::clone(&self.crew.waiting), self.me.clone())));
+        }
     }
 
-    fn append_to(&self, lane: Lane, items: Vec<Item>) {
-        if items.is_empty() {
-            return;
+    /// Has items written. Their tickets tell when they stand in the map.
+    pub(crate) fn append(&self, cold: bool, items: impl IntoIterator<Item = Item>) {
+        for item in items {
+            let gives_back = matches!(item.kind, EntryKind::Zeroes | EntryKind::Destroyed);
+            let lane = match gives_back {
+                _ if cold => Lane::Cold,
+                true => Lane::Zeroes,
+                false => Lane::Users,
+            };
+            self.log.add(lane, item);
+            self.begin_pumping(lane);
         }
-        self.log.add(lane, items);
-        self.begin_pumping(lane);
     }
 
     /// Items of a batch that found no place in it are the next ones of their lane.
@@ -74,12 +91,13 @@ impl Core {
     }
 
     fn begin_pumping(&self, lane: Lane) {
-        if let Some(core) = self.kept().filter(|core| core.log.begins_pumping(lane)) {
-            drop(self.set.io.spawn(async move { core.pump(lane).await }));
+        if self.log.begins_pumping(lane) {
+            self.carry(Work::Pump(lane));
         }
     }
 
-    async fn pump(self: Rc<Self>, lane: Lane) {
+    /// Has items written that wait in a lane.
+    pub(crate) async fn pump(self: &Rc<Self>, lane: Lane) {
         loop {
             // Items that are about to come go into the same batch.
             self.set.io.yield_now().await;
@@ -126,16 +144,12 @@ impl Core {
         self.space.borrow_mut().written(grant.segment, flight.sequence);
         let fua = items.iter().any(|item| item.fua);
         let load = Load { flight, items, grant, fua };
-        let core = Rc::clone(self);
-        drop(self.set.io.spawn(async move {
-            core.carry_out(load).await;
-            core.audit();
-            core.look_after();
-        }));
+        self.carry(Work::Batch(load));
         Ok(())
     }
 
-    async fn carry_out(self: &Rc<Self>, mut load: Load) {
+    /// Writes a batch, elsewhere if its place is refused, and ends its items.
+    pub(crate) async fn carry_out(self: &Rc<Self>, mut load: Load) {
         let mut result = Err(VolumeError::NoSpace);
         for attempt in 1..=ELSEWHERE {
             match self.write_batch(&load).await {
@@ -177,7 +191,8 @@ impl Core {
             }
         }
         load.flight.settles(&load.items, result.is_ok());
-        load.items.into_iter().for_each(|item| item.ticket.end(result));
+        load.items.drain(..).for_each(|item| item.ticket.end(result));
+        self.log.items.give(load.items);
     }
 
     /// Writes a batch, and puts it into the map.
@@ -195,6 +210,7 @@ impl Core {
         let done = writing.submit().await;
         self.landed(&done).await?;
         self.apply(load, &entries);
+        self.log.entries.give(entries);
         Ok(())
     }
 
@@ -285,7 +301,7 @@ impl Core {
         let mut bytes = buf.bytes_mut();
         let first = grant.stripe * u32::from(shape.stripe);
         let place = |n: u32| (shape.data_place(grant.stripe, n) - first) as usize * BLOCK;
-        let mut entries = Vec::with_capacity(load.items.len());
+        let mut entries = self.log.entries.take();
         let mut next = 1;
         for item in &load.items {
             let mut sum = 0;
@@ -355,10 +371,11 @@ pub(crate) fn add_parity(bytes: &mut [u8], grant: Grant) {
     let shape = grant.shape;
     let wide = usize::from(shape.stripe);
     for (s, row) in (grant.stripe..).zip(bytes.chunks_exact_mut(wide * BLOCK)) {
-        let mut blocks: Vec<Option<&mut [u8]>> = row.chunks_exact_mut(BLOCK).map(Some).collect();
+        let mut blocks: SmallVec<[Option<&mut [u8]>; WIDE]> = row.chunks_exact_mut(BLOCK).map(Some).collect();
         let mut take = |slot: u8| blocks[shape.place(s, slot) as usize % wide].take();
-        let data: Vec<&[u8]> = (0..shape.data()).filter_map(|slot| take(slot).map(|block| &*block)).collect();
-        let mut parity: Vec<&mut [u8]> = (shape.data()..shape.stripe).filter_map(take).collect();
+        let data: SmallVec<[&[u8]; WIDE]> =
+            (0..shape.data()).filter_map(|slot| take(slot).map(|block| &*block)).collect();
+        let mut parity: SmallVec<[&mut [u8]; 3]> = (shape.data()..shape.stripe).filter_map(take).collect();
         parity_of(&data, &mut parity);
     }
 }

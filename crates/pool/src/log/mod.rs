@@ -1,6 +1,7 @@
 //! The log: queues of changes, the room that a batch needs, batches on their way to members, and writes that members refuse.
 
 pub(crate) mod batch;
+pub(crate) mod crew;
 pub(crate) mod queue;
 pub(crate) mod refusals;
 pub(crate) mod room;

@@ -1,13 +1,15 @@
 //! Changes that the log is to write, and who waits for them.
 
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
+use core::future::poll_fn;
 use core::ops::Range;
+use core::task::Poll;
 use std::rc::Rc;
 
 use brindle_format::pool::EntryKind;
-use brindle_io::sync::Notify;
-use brindle_io::{Io, Slice};
+use brindle_io::{Io, Slice, TaskId};
 use brindle_volume::VolumeError;
+use smallvec::SmallVec;
 
 use crate::store::map::ENDLESS;
 use crate::store::space::Urgency;
@@ -16,7 +18,7 @@ use crate::store::space::Urgency;
 #[derive(Clone)]
 pub(crate) enum Source {
     /// Slices of 4 KiB in all, of the caller.
-    Slices(Vec<Slice>),
+    Slices(SmallVec<[Slice; 1]>),
     /// Bytes of the pool's own.
     Bytes(Rc<[u8]>),
     /// Nothing is written.
@@ -71,27 +73,54 @@ impl Lane {
 
 /// Waits for some items.
 pub(crate) struct Ticket {
+    io: Io,
     left: Cell<usize>,
     result: Cell<Result<(), VolumeError>>,
-    done: Notify,
+    waits: RefCell<SmallVec<[TaskId; 2]>>,
 }
 
 impl Ticket {
     pub(crate) fn new(io: &Io, items: usize) -> Rc<Self> {
-        Rc::new(Self { left: Cell::new(items), result: Cell::new(Ok(())), done: Notify::new(io) })
+        let (left, result, waits) = (Cell::new(items), Cell::new(Ok(())), RefCell::default());
+        Rc::new(Self { io: io.clone(), left, result, waits })
+    }
+
+    /// It is for so many items from now on.
+    pub(crate) fn begins(&self, items: usize) {
+        self.left.set(items);
+        self.result.set(Ok(()));
+    }
+
+    /// It is for so many items more.
+    pub(crate) fn more(&self, items: usize) {
+        self.left.set(self.left.get() + items);
     }
 
     pub(crate) fn end(&self, result: Result<(), VolumeError>) {
         self.result.set(self.result.get().and(result));
         self.left.set(self.left.get() - 1);
-        if self.left.get() == 0 {
-            self.done.notify();
+        if self.left.get() <= 1 {
+            self.waits.borrow_mut().drain(..).for_each(|task| self.io.wake(task));
         }
     }
 
     /// Waits for their end.
     pub(crate) async fn ended(&self) -> Result<(), VolumeError> {
-        self.done.until(|| (self.left.get() == 0).then_some(())).await;
-        self.result.get()
+        self.ended_but(0).await
+    }
+
+    /// Waits until no more than so many are left, 1 at most.
+    pub(crate) async fn ended_but(&self, left: usize) -> Result<(), VolumeError> {
+        poll_fn(|_| {
+            if self.left.get() <= left {
+                return Poll::Ready(self.result.get());
+            }
+            let (task, mut waits) = (self.io.current_task(), self.waits.borrow_mut());
+            if !waits.contains(&task) {
+                waits.push(task);
+            }
+            Poll::Pending
+        })
+        .await
     }
 }

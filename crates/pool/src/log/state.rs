@@ -4,7 +4,7 @@ use core::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
-use brindle_format::pool::ENTRIES;
+use brindle_format::pool::{ENTRIES, Entry};
 use brindle_io::Io;
 use brindle_io::sync::Notify;
 
@@ -36,7 +36,7 @@ pub(crate) struct Log {
     /// The number of the batch before.
     last: Cell<u64>,
     /// Numbers of batches that neither stand nor were given up.
-    under_way: RefCell<BTreeSet<u64>>,
+    under_way: RefCell<VecDeque<u64>>,
     /// Batches that were given up since the last checkpoint: recovery may find them whole or not, and nothing says that they are on
     /// stable storage before a checkpoint has passed them.
     given_up: RefCell<BTreeSet<u64>>,
@@ -47,13 +47,43 @@ pub(crate) struct Log {
     pub(crate) landed: Notify,
     /// Batches since the last checkpoint.
     since: Cell<u64>,
-    /// Blocks that batches of users under way change: where each range begins, and its end. Cleaning does not move these.
+    /// Blocks that batches of users under way change: where each range begins, and its end. Cleaning does not move these. [`NONE`] is always
+    /// among them: a map that becomes empty lets its memory go, with each write of few blocks.
     changing: RefCell<BTreeMap<Key, u64>>,
     /// Blocks that cleaning moves. A batch that changes one of them is not begun before that has ended: it is to have the greater number.
     /// A change that waits for room does not keep its block from being moved, since that is what makes the room.
     moving: RefCell<BTreeSet<Key>>,
     /// Moves whose blocks are still being read.
     gathering: Cell<usize>,
+    /// Lists of batches that have ended.
+    pub(crate) items: Spare<Item>,
+    pub(crate) entries: Spare<Entry>,
+}
+
+/// A block that no volume has.
+const NONE: Key = (u32::MAX, u64::MAX);
+
+/// Empty lists that have memory.
+pub(crate) struct Spare<T>(RefCell<Vec<Vec<T>>>);
+
+impl<T> Default for Spare<T> {
+    fn default() -> Self {
+        Self(RefCell::default())
+    }
+}
+
+impl<T> Spare<T> {
+    pub(crate) fn take(&self) -> Vec<T> {
+        self.0.borrow_mut().pop().unwrap_or_default()
+    }
+
+    pub(crate) fn give(&self, mut list: Vec<T>) {
+        list.clear();
+        let mut lists = self.0.borrow_mut();
+        if lists.len() < IN_FLIGHT {
+            lists.push(list);
+        }
+    }
 }
 
 /// A batch in flight, as long as this lives.
@@ -82,8 +112,11 @@ impl InFlight {
         if !stands {
             self.log.given_up.borrow_mut().insert(self.sequence);
         }
-        let was = self.log.under_way.borrow_mut().remove(&self.sequence);
-        debug_assert!(was, "batch {} settles once", self.sequence);
+        let mut under_way = self.log.under_way.borrow_mut();
+        let at = under_way.iter().position(|&number| number == self.sequence);
+        let was = at.and_then(|at| under_way.remove(at));
+        drop(under_way);
+        debug_assert!(was.is_some(), "batch {} settles once", self.sequence);
         self.leaves(items);
     }
 
@@ -167,9 +200,11 @@ impl Log {
             flying: Cell::default(),
             landed: Notify::new(io),
             since: Cell::new(0),
-            changing: RefCell::default(),
+            changing: RefCell::new(BTreeMap::from([(NONE, NONE.1)])),
             moving: RefCell::default(),
             gathering: Cell::new(0),
+            items: Spare::default(),
+            entries: Spare::default(),
         })
     }
 
@@ -180,13 +215,12 @@ impl Log {
         self.durable.set(last);
     }
 
-    /// Items wait for the next batch of their lane.
-    pub(crate) fn add(&self, lane: Lane, items: Vec<Item>) {
+    /// An item waits for the next batch of its lane.
+    pub(crate) fn add(&self, lane: Lane, item: Item) {
         let mut queues = self.queues.borrow_mut();
         let queue = queues.entry(lane).or_default();
-        let had = queue.len();
-        queue.extend(items);
-        let is_full = (had + 1..=queue.len()).contains(&FULL);
+        queue.push_back(item);
+        let is_full = queue.len() == FULL;
         drop(queues);
         if is_full {
             self.landed.notify();
@@ -206,10 +240,11 @@ impl Log {
         let queue = queues.entry(lane).or_default();
         let most = ENTRIES.min(FULL);
         if lane == Lane::Cold || self.moving.borrow().is_empty() {
-            let count = queue.len().min(most);
-            return queue.drain(..count).collect();
+            let (count, mut taken) = (queue.len().min(most), self.items.take());
+            taken.extend(queue.drain(..count));
+            return taken;
         }
-        let (mut taken, mut stays) = (Vec::new(), VecDeque::new());
+        let (mut taken, mut stays) = (self.items.take(), VecDeque::new());
         while taken.len() < most
             && let Some(item) = queue.pop_front()
         {
@@ -235,7 +270,7 @@ impl Log {
     pub(crate) fn begins(self: &Rc<Self>, lane: Lane, items: &[Item], coming: Coming) -> InFlight {
         let sequence = self.last.get() + 1;
         self.last.set(sequence);
-        self.under_way.borrow_mut().insert(sequence);
+        self.under_way.borrow_mut().push_back(sequence);
         self.since.set(self.since.get() + 1);
         self.count(|flying| {
             flying.all += 1;
@@ -330,7 +365,7 @@ impl Log {
 
     /// All batches up to this one have ended.
     pub(crate) fn settled(&self) -> u64 {
-        self.under_way.borrow().first().map_or(self.last.get(), |first| first - 1)
+        self.under_way.borrow().front().map_or(self.last.get(), |first| first - 1)
     }
 
     /// The same of those that stand on the members as well.

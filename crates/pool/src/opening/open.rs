@@ -21,6 +21,7 @@ use brindle_volume::VolumeError;
 
 use crate::core::{Core, PoolConfig, Written};
 use crate::events::PoolEvent;
+use crate::log::crew::Crew;
 use crate::log::refusals::Refusals;
 use crate::log::state::Log;
 use crate::opening::look::{Chosen, PoolOpenError, Returning, WrongLabel, choose, look};
@@ -279,6 +280,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         space: RefCell::new(space),
         map: RefCell::new(Map::default()),
         log: Log::new(io, last),
+        crew: Crew::new(io),
         loading: RefCell::default(),
         batches: Scratch::new(io, config.memory, count),
         reads: Scratch::new(io, config.memory, count),

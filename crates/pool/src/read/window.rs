@@ -53,14 +53,13 @@ impl<'a> Filled<'a> {
 }
 
 /// A part of a list, as slices.
-pub(crate) fn cut(list: &[Slice], from: u64, len: usize) -> Vec<Slice> {
+pub(crate) fn cut(list: &[Slice], from: u64, len: usize) -> impl Iterator<Item = Slice> {
     let (from, to) = (from as usize, from as usize + len);
-    let part = |(at, slice): (u64, &Slice)| {
+    stretches(0, list).filter_map(move |(at, slice)| {
         let at = at as usize;
         let (begin, end) = (from.max(at), to.min(at + slice.len()));
         (begin < end).then(|| slice.slice(begin - at..end - at))
-    };
-    stretches(0, list).filter_map(part).collect()
+    })
 }
 
 /// Whole blocks go into memory that nobody but the pool looks at meanwhile.
@@ -85,7 +84,7 @@ impl Core {
         let first = offset / BLOCK_BYTES / blocks;
         let windows = (first..(end - 1) / BLOCK_BYTES / blocks + 1).map(async |n| {
             let at = offset.max(n * blocks * BLOCK_BYTES)..end.min((n + 1) * blocks * BLOCK_BYTES);
-            let part = cut(into, at.start - offset, (at.end - at.start) as usize);
+            let part: Vec<Slice> = cut(into, at.start - offset, (at.end - at.start) as usize).collect();
             self.read_window(volume, at, &part).await
         });
         join_all(windows).await.into_iter().collect()
@@ -137,11 +136,10 @@ impl Core {
         while at < range.end {
             let stop = range.end.min(at + (IN_PLACE * BLOCK) as u64);
             let places = self.places(volume, at..stop).await?;
-            let memory = cut(into, at - range.start, (stop - at) as usize);
-            let memory: Vec<Slice> = memory
-                .iter()
-                .flat_map(|slice| (0..slice.len()).step_by(BLOCK).map(|at| slice.slice(at..at + BLOCK)))
-                .collect();
+            let mut memory = Vec::with_capacity(places.len());
+            for slice in cut(into, at - range.start, (stop - at) as usize) {
+                memory.extend((0..slice.len()).step_by(BLOCK).map(|at| slice.slice(at..at + BLOCK)));
+            }
             let wanted = wanted(volume, at / BLOCK_BYTES, &places, &memory);
             let others = self.fetch(&wanted, true).await.map_err(|Pinned| VolumeError::Again)?;
             for (n, block) in others {

@@ -18,6 +18,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use brindle_format::pool::place::{Address, Shape};
 use brindle_format::pool::{BLOCK, Label, Run, SegmentClass, SegmentRecord, SegmentState, Vdev, unit_of};
+use smallvec::SmallVec;
 
 use crate::role::{all_of, members_of};
 
@@ -391,7 +392,7 @@ impl Space {
     /// The last segments of the log are kept for batches that may take them.
     pub(crate) fn take(&mut self, stream: Stream, blocks: u32, urgency: Urgency) -> Option<Grant> {
         let count = self.units.len();
-        let mut order: Vec<usize> = (0..count).map(|n| (self.turn + n) % count).collect();
+        let mut order: SmallVec<[usize; 8]> = (0..count).map(|n| (self.turn + n) % count).collect();
         self.turn = (self.turn + 1) % count;
         // Whole vdevs come first, but those whose log is about to end come last: else small ones would be full before the others.
         order.sort_by_key(|&at| (self.is_low(at), !self.units[at].whole()));

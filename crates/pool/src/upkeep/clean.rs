@@ -444,8 +444,7 @@ impl Core {
             let ticket = Rc::clone(&ticket);
             Item { kind, volume: key.0, node, block: key.1, count: 1, source, fua: false, ticket }
         };
-        let items = moved.into_iter().map(item).collect();
-        self.append(true, items);
+        self.append(true, moved.into_iter().map(item));
         drop(gathering);
         ticket.ended().await.and(stays)
     }
