@@ -161,6 +161,9 @@ pub enum HostError {
     /// A pool's volumes stay as they are.
     #[error(transparent)]
     Pool(#[from] brindle_pool::PoolChangeError),
+    /// Another array or pool of the server has the name.
+    #[error("this server has an array or a pool called {0} already: choose another name, or stop that one")]
+    NameTaken(String),
     /// The world does not give a device.
     #[error("{0}")]
     World(String),

@@ -237,6 +237,12 @@ impl Service {
                 return Ok(self.done(&*content, Effects::default()));
             }
             Ask::Fail { member } | Ask::Flag { member, .. } => self.having(member, of)?,
+            Ask::PoolRename { pool, to } => {
+                if self.all_names().iter().any(|names| names.own == *to && to != pool) {
+                    return Err(HostError::NameTaken(to.clone()));
+                }
+                self.by_name(pool)?
+            }
             Ask::VolumeCreate { pool, .. }
             | Ask::VolumeRename { pool, .. }
             | Ask::VolumeDestroy { pool, .. } => self.by_name(pool)?,

@@ -4,6 +4,7 @@ pub(crate) mod deadline;
 pub(crate) mod executable;
 pub(crate) mod exit_status;
 pub(crate) mod failure;
+pub(crate) mod host;
 pub(crate) mod locks;
 pub(crate) mod log;
 pub(crate) mod look;

@@ -49,8 +49,8 @@ pub(crate) use monitoring::Monitor;
 pub(crate) use patience::Patience;
 pub(crate) use planning::{Columns, Drives, Likelihood, Order, Pair, PlanFlags, PlanFormat, parse_pair};
 pub(crate) use pools::{
-    Pool, PoolCommand, PoolCreate, PoolDestroy, PoolReportArgs, Volume, VolumeCommand, VolumeCreate,
-    VolumeDestroy, VolumeRename,
+    Pool, PoolCommand, PoolCreate, PoolDestroy, PoolRename, PoolReportArgs, Volume, VolumeCommand,
+    VolumeCreate, VolumeDestroy, VolumeRename,
 };
 pub(crate) use predicting::{Balance, Calibrate, DoorWord, DrivePort, Simulate, Sweep, Whose};
 pub(crate) use reading::{Cat, Examine, Searching};

@@ -135,6 +135,13 @@ pub enum Ask {
         /// Bytes.
         size: u64,
     },
+    /// Give a pool another name; the clients of its volumes are sent away.
+    PoolRename {
+        /// The pool,
+        pool: String,
+        /// and its new name.
+        to: String,
+    },
     /// Give a volume of a pool another name; its clients are sent away.
     VolumeRename {
         /// The pool.
@@ -199,6 +206,7 @@ impl Ask {
             Self::Attach { .. } => "attach",
             Self::Detach => "detach",
             Self::VolumeCreate { .. } => "volume-create",
+            Self::PoolRename { .. } => "pool-rename",
             Self::VolumeRename { .. } => "volume-rename",
             Self::VolumeDestroy { .. } => "volume-destroy",
             Self::Stop => "stop",

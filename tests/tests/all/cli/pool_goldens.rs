@@ -31,7 +31,8 @@ fn reports_on_members_of_a_pool_are_as_they_were() {
     hold("pool-detail-degraded", run("detail --json", &set.members[..2]));
     hold("pool-check-degraded", run("check --json", &set.members[..2]));
     hold("pool-volume-destroy", of_all("volume destroy --json", &["tank/two"]));
-    hold("pool-destroy", of_all("pool destroy --json", &["tank"]));
+    hold("pool-rename", of_all("pool rename --json", &["tank", "pond"]));
+    hold("pool-destroy", of_all("pool destroy --json", &["pond"]));
 }
 
 #[test]
@@ -60,6 +61,8 @@ fn reports_on_a_served_pool_are_as_they_were() {
     hold("pool-unexport", "unexport tank --json");
     hold("pool-export", "export tank --json");
     hold("pool-fail", "fail tank 0.1 --json");
+    hold("pool-rename-served", "pool rename tank pond --json");
+    tank.ask("pool rename pond tank").ok();
     goldens.hold("pool-destroy-served", Exact, &[], &tank.ask("pool destroy tank --json"));
     let (code, _) = server.signal_or_ended();
     assert_eq!(code, 0);

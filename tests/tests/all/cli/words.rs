@@ -127,6 +127,7 @@ fn every_command_has_a_man_page() {
         "pool-destroy",
         "volume-create",
         "volume-list",
+        "pool-rename",
         "volume-rename",
         "volume-destroy",
     ];

@@ -8,11 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::changes::Facts;
 use super::state::{Seen, Use};
+use crate::base::host::state_folder;
 use crate::base::path::real;
 use crate::base::replace::replace;
-
-/// The folder of all state, as a service has it.
-const STATE: &str = "/var/lib/brindle";
 
 /// The members of an array or a pool, by their roles.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -172,21 +170,6 @@ impl SeenDisk {
         let drive = DriveStatus { model, serial, by_id }.text();
         if drive.is_empty() { path } else { format!("{path} ({drive})") }
     }
-}
-
-/// The folder of what outlives servers: a service is told, root has the usual one, a user one of his own.
-fn state_folder() -> PathBuf {
-    let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    // Of several folders the first.
-    let told = of("STATE_DIRECTORY").and_then(|all| {
-        let all = all.to_string_lossy().into_owned();
-        all.split(':').next().map(PathBuf::from)
-    });
-    let own = || of("XDG_STATE_HOME").or_else(|| of("HOME").map(|home| home.join(".local/state")));
-    told.or_else(|| {
-        (!rustix::process::geteuid().is_root()).then(own).flatten().map(|state| state.join("brindle"))
-    })
-    .unwrap_or_else(|| STATE.into())
 }
 
 /// The file of an array: its UUID, if it is one.

@@ -42,6 +42,7 @@ pub(crate) fn pool(args: &Pool) -> Result<(), Failure> {
             let pools = reports(args)?;
             show(args.json, &pools, || pools.iter().map(line).collect())
         }
+        PoolCommand::Rename(args) => volume::rename_pool(args),
         PoolCommand::Destroy(args) => destroy(args),
     }
 }

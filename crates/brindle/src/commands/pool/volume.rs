@@ -11,7 +11,8 @@ use crate::base::{report, runtime};
 use crate::client::control::Ask;
 use crate::devices::pools::{Alone, split};
 use crate::flags::cli::{
-    PoolReportArgs, Runtime, StoppedPool, Volume, VolumeCommand, VolumeCreate, VolumeDestroy, VolumeRename,
+    PoolRename, PoolReportArgs, Runtime, StoppedPool, Volume, VolumeCommand, VolumeCreate, VolumeDestroy,
+    VolumeRename,
 };
 
 /// `brindle volume`.
@@ -100,6 +101,20 @@ fn rename(args: &VolumeRename) -> Result<(), Failure> {
         json!({"name": args.to})
     };
     tell(args.json, &reported, &format!("volume {} is {} from now on\n", args.name, args.to))
+}
+
+/// `brindle pool rename`.
+pub(super) fn rename_pool(args: &PoolRename) -> Result<(), Failure> {
+    let (name, to) = (args.name.as_str(), args.to.as_str());
+    check_name(to)?;
+    let reported = if args.pool.stopped.members.is_empty() {
+        ask_server(&args.runtime, name, Ask::PoolRename { pool: name.to_owned(), to: to.to_owned() })?
+    } else {
+        let rename = async |pool: &Pool| pool.rename(to).await;
+        change(&args.pool, name, |pool| pool.check_rename_pool(to), rename)?;
+        json!({"name": to})
+    };
+    tell(args.json, &reported, &format!("pool {name} is {to} from now on\n"))
 }
 
 fn destroy(args: &VolumeDestroy) -> Result<(), Failure> {

@@ -5,7 +5,7 @@ mod report;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
-use brindle_format::pool::{LABEL_BYTES, Label, PoolError};
+use brindle_format::pool::{Host, LABEL_BYTES, Label, PoolError};
 use brindle_host::opening::{Lacking, Tuning};
 use brindle_io::device::{DeviceAccess, OpenDevice};
 use brindle_io::{Io, MemberId};
@@ -15,6 +15,7 @@ use brindle_pool::{
 
 use crate::base::deadline::within;
 use crate::base::failure::Failure;
+use crate::base::host::this_host;
 use crate::base::look::{candidate, is_unfit, reader};
 use crate::base::random::random_uuid;
 use crate::devices::world::{self, World, WorldOptions, file_of, place, seconds_since_1970};
@@ -215,6 +216,8 @@ impl Opened {
         let returning: Vec<MemberId> =
             chosen.returning.iter().filter(|_| may_return).map(|one| one.id).collect();
         let config = tuning.pool(seconds_since_1970);
+        let host = if access == DeviceAccess::Write { this_host() } else { Host::NONE };
+        let config = PoolConfig { host, ..config };
         let prepared = prepared(io, chosen, how, lacking, config).await;
         let (prepared, waits_for) = prepared.map_err(|source| without(source, &left_out))?;
         if let Err(why) = check(&prepared.pool()) {

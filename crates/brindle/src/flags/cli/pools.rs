@@ -23,6 +23,8 @@ pub(crate) enum PoolCommand {
     Status(PoolReportArgs),
     /// List pools that are served, or one that is not, with their room, a line each
     List(PoolReportArgs),
+    /// Rename a pool; the connections to its volumes end, since exports begin with its name
+    Rename(PoolRename),
     /// Destroy a pool with all of its volumes; its members are no longer members of a pool
     ///
     /// One that is served is stopped first; while clients have volumes of it open that is refused without --force. The content of its
@@ -71,6 +73,26 @@ pub(crate) struct PoolReportArgs {
     pub(crate) json: bool,
     /// Name of the pool [default: all that are served]
     pub(crate) name: Option<String>,
+}
+
+/// Flags of `brindle pool rename`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "brindle pool rename [OPTIONS] NAME NEW\n       brindle pool rename [OPTIONS] --array MEMBER... -- NAME NEW"
+)]
+pub(crate) struct PoolRename {
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    #[command(flatten)]
+    pub(crate) pool: StoppedPool,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Name of the pool
+    pub(crate) name: String,
+    /// Its new name
+    #[arg(value_name = "NEW")]
+    pub(crate) to: String,
 }
 
 /// Flags of `brindle pool destroy`.

@@ -50,6 +50,8 @@ pub struct HostedPool {
 /// A pool that is served.
 pub struct ServedPool {
     hosted: HostedPool,
+    /// The name of now. One that was given up stays in memory: reports hand names out by reference, and a pool is seldom renamed.
+    name: Cell<&'static str>,
     placed: Placed,
     io: Io,
     listener: Listener,
@@ -62,6 +64,7 @@ impl ServedPool {
     /// Begins to watch the pool.
     pub fn new(io: &Io, hosted: HostedPool, placed: Placed, listener: &Listener) -> Rc<Self> {
         let pooled = Rc::new(Self {
+            name: Cell::new(hosted.name.clone().leak()),
             hosted,
             placed,
             io: io.clone(),
@@ -214,7 +217,7 @@ impl Content for ServedPool {
     }
 
     fn name(&self) -> &str {
-        &self.hosted.name
+        self.name.get()
     }
 
     fn uuid(&self) -> String {
@@ -271,7 +274,10 @@ impl Content for ServedPool {
                     host.publish();
                     failed?;
                 }
-                Ask::VolumeCreate { .. } | Ask::VolumeRename { .. } | Ask::VolumeDestroy { .. } => {
+                Ask::PoolRename { .. }
+                | Ask::VolumeCreate { .. }
+                | Ask::VolumeRename { .. }
+                | Ask::VolumeDestroy { .. } => {
                     self.change(ask, &host).await?;
                 }
                 ask => return Err(not_for(&*self, &ask)),

@@ -36,6 +36,7 @@ impl ServedPool {
                 let _volume = pool.create_volume(&name, size).await?;
                 self.offer(host, &name)
             }
+            Ask::PoolRename { to, .. } => self.rename(host, &to).await,
             Ask::VolumeRename { name, to, .. } => {
                 host.withdraw(&self.export_of(&name)).await;
                 let renamed = pool.rename_volume(&name, &to).await;
@@ -46,6 +47,25 @@ impl ServedPool {
             Ask::VolumeDestroy { name, force, .. } => self.destroy(host, &name, force).await,
             _ => Ok(()),
         }
+    }
+
+    /// Gives the pool another name: all of its exports have that, so that their clients are sent away.
+    async fn rename(&self, host: &dyn Host, to: &str) -> Result<(), HostError> {
+        let pool = self.pool().clone();
+        pool.check_rename_pool(to)?;
+        let exports = self.export_names();
+        for export in &exports {
+            host.withdraw(export).await;
+        }
+        let renamed = pool.rename(to).await;
+        if renamed.is_ok() {
+            self.name.set(to.to_owned().leak());
+        }
+        let volumes = pool.volumes();
+        let offered = volumes.iter().map(|volume| self.offer(host, &volume.name));
+        let offered = offered.fold(Ok(()), Result::and);
+        renamed?;
+        offered
     }
 
     async fn destroy(&self, host: &dyn Host, name: &str, force: bool) -> Result<(), HostError> {
