@@ -99,7 +99,7 @@ pub(crate) struct Core {
     pub(crate) crew: Crew,
     /// Leaves that are being read.
     pub(crate) loading: RefCell<BTreeMap<Key, Rc<Notify>>>,
-    /// Memory of batches, and of reads. A task that holds memory of batches may wait for memory of reads, not the other way.
+    /// Memory of batches and of windows, and of reads. A task that holds memory of batches may wait for memory of reads, not the other way.
     pub(crate) batches: Scratch,
     pub(crate) reads: Scratch,
     pub(crate) run: Run,

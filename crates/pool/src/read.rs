@@ -164,7 +164,7 @@ impl Core {
             Wanted { key, address, sum, into }
         });
         let wanted: Vec<Wanted> = wanted.collect();
-        let Ok(others) = self.fetch(&wanted, true).await else {
+        let Ok(others) = self.fetch(&wanted).await else {
             drop((wanted, buf));
             // Memory that a device keeps is of no use: each gets other memory.
             let one = |&(key, address, sum): &(Key, Address, u32)| self.block(address, sum, Some(key));

@@ -75,12 +75,12 @@ struct Room {
 }
 
 impl Room {
-    /// Memory of one block more. The first piece may be waited for, if the task holds no memory of reads.
-    async fn more(&mut self, core: &Core, may_wait: bool) -> Option<Slice> {
+    /// Memory of one block more. Only the first piece is waited for: the task holds no memory of reads then.
+    async fn more(&mut self, core: &Core) -> Option<Slice> {
         let at = self.used % PIECE;
         if at == 0 && self.used / PIECE == self.pieces.len() {
             let piece = match core.reads.try_alloc(PIECE * BLOCK) {
-                None if may_wait && self.pieces.is_empty() => core.reads.alloc(PIECE * BLOCK).await,
+                None if self.pieces.is_empty() => core.reads.alloc(PIECE * BLOCK).await,
                 piece => piece?,
             };
             self.pieces.push(piece);
@@ -119,9 +119,8 @@ struct More {
 }
 
 impl Core {
-    /// Reads blocks into their memory. Gives those that are not there, since they were rebuilt or can't be read. A task that holds memory of
-    /// reads must not wait for more (`may_wait`).
-    pub(crate) async fn fetch(&self, wanted: &[Wanted], may_wait: bool) -> Result<Vec<Elsewhere>, Pinned> {
+    /// Reads blocks into their memory, which is not of reads. Gives those that are not there, since they were rebuilt or can't be read.
+    pub(crate) async fn fetch(&self, wanted: &[Wanted]) -> Result<Vec<Elsewhere>, Pinned> {
         let mut states = vec![Fetched::Asked; wanted.len()];
         let mut asks = Vec::with_capacity(wanted.len());
         for (at, block) in wanted.iter().enumerate() {
@@ -133,8 +132,7 @@ impl Core {
         }
         let whole = asks.len() == wanted.len();
         // Members that are known to be gone or slow cost no round of their own.
-        let more =
-            if whole { More::default() } else { self.missing(wanted, &states, &mut asks, may_wait).await };
+        let more = if whole { More::default() } else { self.missing(wanted, &states, &mut asks).await };
         self.ask(wanted, &mut states, &mut asks, &more).await?;
         if whole && states.iter().all(|state| matches!(state, Fetched::There)) {
             return Ok(Vec::new());
@@ -144,7 +142,7 @@ impl Core {
         if states.iter().any(|state| matches!(state, Fetched::Wrong | Fetched::Unanswered)) {
             let before = states.clone();
             let mut asks = Vec::new();
-            let more = self.missing(wanted, &states, &mut asks, may_wait).await;
+            let more = self.missing(wanted, &states, &mut asks).await;
             self.ask(wanted, &mut states, &mut asks, &more).await?;
             rebuild(wanted, &mut states, &more);
             drop(more);
@@ -200,13 +198,7 @@ impl Core {
     }
 
     /// Finds what is missing of the stripes of blocks that are not there, and asks for it. Stripes that don't have enough are left out.
-    async fn missing(
-        &self,
-        wanted: &[Wanted],
-        states: &[Fetched],
-        asks: &mut Vec<Ask>,
-        may_wait: bool,
-    ) -> More {
+    async fn missing(&self, wanted: &[Wanted], states: &[Fetched], asks: &mut Vec<Ask>) -> More {
         let mut more = More::default();
         let (mut slots, mut stripes) = (BTreeMap::new(), BTreeMap::new());
         {
@@ -248,7 +240,7 @@ impl Core {
             }
             let (begun, asked) = (more.into.len(), asks.len());
             for (slot, (role, offset, device)) in sources {
-                let Some(into) = more.room.more(self, may_wait).await else { break };
+                let Some(into) = more.room.more(self).await else { break };
                 let at = wanted.len() + more.into.len();
                 parts[usize::from(slot)] = Part::More(more.into.len());
                 more.into.push(into);

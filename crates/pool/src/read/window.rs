@@ -16,8 +16,10 @@ use crate::store::leaf::Located;
 const WINDOW: usize = 64;
 /// Blocks that are read into memory of the request in one go.
 const IN_PLACE: usize = 8192;
-/// A window takes at most such a part of the memory of reads.
+/// A window takes at most such a part of the memory of batches.
 const PART: usize = 8;
+/// Windows of a request that are in flight at a time.
+const SIDE_BY_SIDE: usize = 16;
 
 const BLOCK_BYTES: u64 = BLOCK as u64;
 
@@ -80,14 +82,18 @@ impl Core {
             return self.read_in_place(volume, offset..end, into).await;
         }
         // Memory that a guest may change meanwhile can't be verified where it is.
-        let blocks = WINDOW.min(self.reads.capacity() / PART / BLOCK).max(1) as u64;
-        let first = offset / BLOCK_BYTES / blocks;
-        let windows = (first..(end - 1) / BLOCK_BYTES / blocks + 1).map(async |n| {
-            let at = offset.max(n * blocks * BLOCK_BYTES)..end.min((n + 1) * blocks * BLOCK_BYTES);
-            let part: Vec<Slice> = cut(into, at.start - offset, (at.end - at.start) as usize).collect();
-            self.read_window(volume, at, &part).await
-        });
-        join_all(windows).await.into_iter().collect()
+        let blocks = WINDOW.min(self.batches.capacity() / PART / BLOCK).max(1) as u64;
+        let step = blocks * BLOCK_BYTES;
+        let windows: Vec<u64> = (offset / step..(end - 1) / step + 1).collect();
+        for some in windows.chunks(SIDE_BY_SIDE) {
+            let windows = some.iter().map(async |&n| {
+                let at = offset.max(n * step)..end.min((n + 1) * step);
+                let part: Vec<Slice> = cut(into, at.start - offset, (at.end - at.start) as usize).collect();
+                self.read_window(volume, at, &part).await
+            });
+            join_all(windows).await.into_iter().collect::<Result<(), _>>()?;
+        }
+        Ok(())
     }
 
     /// Reads within one block, as most requests do: with as few copies and as little memory as can be.
@@ -141,7 +147,7 @@ impl Core {
                 memory.extend((0..slice.len()).step_by(BLOCK).map(|at| slice.slice(at..at + BLOCK)));
             }
             let wanted = wanted(volume, at / BLOCK_BYTES, &places, &memory);
-            let others = self.fetch(&wanted, true).await.map_err(|Pinned| VolumeError::Again)?;
+            let others = self.fetch(&wanted).await.map_err(|Pinned| VolumeError::Again)?;
             for (n, block) in others {
                 Filled::new(core::slice::from_ref(&wanted[n].into)).put(&block?)?;
             }
@@ -159,11 +165,11 @@ impl Core {
         let first = range.start / BLOCK_BYTES;
         // A device that was given up may keep the memory: then it is slow, and is not asked the second time.
         for _ in 0..2 {
-            let buf = self.reads.alloc(places.len() * BLOCK).await;
+            let buf = self.batches.alloc(places.len() * BLOCK).await;
             let memory: Vec<Slice> =
                 (0..places.len()).map(|n| buf.slice(n * BLOCK..(n + 1) * BLOCK)).collect();
             let wanted = wanted(volume, first, &places, &memory);
-            let Ok(others) = self.fetch(&wanted, false).await else { continue };
+            let Ok(others) = self.fetch(&wanted).await else { continue };
             for (n, block) in others {
                 wanted[n].into.put(0, &block?);
             }

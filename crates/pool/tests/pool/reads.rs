@@ -72,7 +72,7 @@ impl World {
 
     /// Reads bytes of the volume, holds them against what was written, and tells what that took.
     async fn read(&self, volume: &PoolVolume, offset: u64, len: u64) -> Cost {
-        let buf = self.io.pool(len as usize).alloc(len as usize).await;
+        let buf = self.io.pool((len as usize).next_power_of_two()).alloc(len as usize).await;
         let (before, begun) = (self.counts(), self.io.now());
         volume.read(offset, buf.all()).await.expect("read");
         let (after, time) = (self.counts(), self.io.now().since(begun));
@@ -167,6 +167,21 @@ fn blocks_that_rot_are_found_by_one_round_more_and_mended() {
             let again = world.read(&volume, offset, MIB).await;
             assert!(again.bytes <= MIB + BLOCK && pool.status().damage == damage, "{again:?}");
         }
+        pool.stop().await.expect("stopped");
+    });
+    io.shutdown();
+}
+
+#[test]
+fn reads_for_which_there_is_not_enough_memory_wait_for_each_other_and_end() {
+    let world = World::new(Kind::Raidz(2, 6), |n| n);
+    let io = &world.io;
+    io.block_on(async {
+        let (pool, volume) = world.opened(1).await;
+        world.sim.rot(world.house.ids[1], 1 << 20..15 << 20);
+        // Each takes 4 MiB of 8, and blocks that are lost and wrong want more.
+        join_all((1..9).map(|n| world.read(&volume, 512 * n, SIZE - 8192))).await;
+        assert!(pool.status().damage.mended > 100 && pool.status().damage.lost == 0);
         pool.stop().await.expect("stopped");
     });
     io.shutdown();
