@@ -247,8 +247,9 @@ impl Label {
             if usize::from(run.vdev) >= self.vdevs.len() {
                 return Err(impossible(what, "vdev", run.vdev));
             }
-            let units =
-                |run: &Run| u64::from(run.first_unit)..u64::from(run.first_unit) + u64::from(run.units);
+            let units = |run: &Run| {
+                u64::from(run.first_unit)..u64::from(run.first_unit).saturating_add(run.units.into())
+            };
             let own = units(run);
             let is_of = |member: &&MemberRecord| member.role.is_some_and(|(vdev, _)| vdev == run.vdev);
             let least = self.members.iter().filter(is_of).map(|member| member.units).min();

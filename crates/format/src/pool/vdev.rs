@@ -163,7 +163,7 @@ impl Vdev {
 impl MemberRecord {
     pub(super) fn raw(&self) -> RawMember {
         let (vdev, role) = self.role.unwrap_or((NO_ROLE, NO_ROLE));
-        let [a, b, c, d, e, f, ..] = (self.size / BLOCK as u64).to_le_bytes();
+        let [a, b, c, d, e, f, ..] = (self.size >> BLOCK.ilog2()).to_le_bytes();
         RawMember {
             id: *self.id.as_bytes(),
             blocks: [a, b, c, d, e, f],
@@ -190,7 +190,7 @@ impl MemberRecord {
             other => return Err(PoolError::unknown(what, "state", other)),
         };
         let [a, b, c, d, e, f] = raw.blocks;
-        let size = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]) * BLOCK as u64;
+        let size = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]) << BLOCK.ilog2();
         let (vdev, role) = (raw.vdev.get(), raw.role.get());
         let has_role = matches!(state, MemberState::InUse | MemberState::Offline);
         let role = match (has_role, vdev, role) {
