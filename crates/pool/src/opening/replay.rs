@@ -159,7 +159,11 @@ impl Core {
                 last = last.max(scanned.last);
                 durable = durable.max(scanned.durable);
                 for one in scanned.whole {
-                    whole.entry(one.batch.sequence).or_insert(one);
+                    // One that was refused somewhere may have gone elsewhere without the last of its entries.
+                    let known = whole.get(&one.batch.sequence).map(|known| known.batch.entries.len());
+                    if known.is_none_or(|known| known < one.batch.entries.len()) {
+                        whole.insert(one.batch.sequence, one);
+                    }
                 }
             }
         }

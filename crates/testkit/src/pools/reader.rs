@@ -331,7 +331,10 @@ impl Reader<'_> {
             while stripe < stripes {
                 match self.batch(n, stripe, &mut durable) {
                     Some((batch, wide)) if batch.sequence > 0 => {
-                        batches.insert(batch.sequence, batch);
+                        let known = batches.get(&batch.sequence).map(|known: &Batch| known.entries.len());
+                        if known.is_none_or(|known| known < batch.entries.len()) {
+                            batches.insert(batch.sequence, batch);
+                        }
                         stripe += wide;
                     }
                     // One that a checkpoint has may be of an earlier use, and lie over younger ones.
