@@ -7,7 +7,7 @@
 use std::rc::{Rc, Weak};
 
 use brindle_format::pool::{BLOCK, Batch, Entry, EntryKind, checksum};
-use brindle_io::{Buf, Io, OpError, Slice};
+use brindle_io::{Buf, Io, OpClass, OpError, Slice};
 use brindle_members::door::{Done, Refused};
 use brindle_members::set::Owner as _;
 use brindle_volume::VolumeError;
@@ -63,7 +63,9 @@ impl Core {
     pub(crate) fn carry(&self, work: Work) {
         if !self.crew.takes(work) {
             let io = self.set.io.clone();
-            drop(self.set.io.spawn(carries(io, Rc::clone(&self.crew.waiting), self.me.clone())));
+            // The task is kept for the work of others than the one who has begun it.
+            let carries = carries(io, Rc::clone(&self.crew.waiting), self.me.clone());
+            drop(self.set.io.spawn_as(OpClass::Client, carries));
         }
     }
 

@@ -10,6 +10,7 @@ use brindle_io::sync::join_all;
 use brindle_io::{Buf, OpError, Slice};
 use brindle_members::door::Done;
 use brindle_members::members::Device;
+use brindle_volume::VolumeError;
 
 use super::Unreadable;
 use crate::core::Core;
@@ -34,10 +35,6 @@ pub(crate) struct Wanted {
 
 /// A block that is not in the memory that was given for it: by its number among those that were wanted.
 pub(crate) type Elsewhere = (usize, Result<Rc<[u8]>, Unreadable>);
-
-/// A device still uses the memory for an operation that was given up.
-#[derive(Debug)]
-pub(crate) struct Pinned;
 
 /// How far a block that is wanted has come.
 #[derive(Clone, Debug)]
@@ -120,7 +117,11 @@ struct More {
 
 impl Core {
     /// Reads blocks into their memory, which is not of reads. Gives those that are not there, since they were rebuilt or can't be read.
-    pub(crate) async fn fetch(&self, wanted: &[Wanted]) -> Result<Vec<Elsewhere>, Pinned> {
+    ///
+    /// # Errors
+    /// A device still has the memory, for an operation that was given up: [`VolumeError::Again`] if others are asked with other memory,
+    /// else the error of that member.
+    pub(crate) async fn fetch(&self, wanted: &[Wanted]) -> Result<Vec<Elsewhere>, VolumeError> {
         let mut states = vec![Fetched::Asked; wanted.len()];
         let mut asks = Vec::with_capacity(wanted.len());
         for (at, block) in wanted.iter().enumerate() {
@@ -164,7 +165,7 @@ impl Core {
         states: &mut [Fetched],
         asks: &mut [Ask],
         more: &More,
-    ) -> Result<(), Pinned> {
+    ) -> Result<(), VolumeError> {
         if asks.is_empty() {
             return Ok(());
         }
@@ -179,8 +180,9 @@ impl Core {
         if !done.is_ok() {
             self.judge_reads(&done).await;
             note_failures(&done, asks, states);
-            if wanted.iter().any(|block| block.into.is_pinned()) {
-                return Err(Pinned);
+            let memory: Vec<Slice> = wanted.iter().map(|block| block.into.clone()).collect();
+            if let Some(error) = self.set.error_if_pinned(memory, &done) {
+                return Err(error);
             }
         }
         for (block, state) in wanted.iter().zip(states) {

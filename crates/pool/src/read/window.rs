@@ -8,7 +8,7 @@ use brindle_io::sync::join_all;
 use brindle_volume::{VolumeError, stretches};
 
 use super::Pin;
-use super::fetch::{Pinned, Wanted};
+use super::fetch::Wanted;
 use crate::core::Core;
 use crate::store::leaf::Located;
 
@@ -147,7 +147,7 @@ impl Core {
                 memory.extend((0..slice.len()).step_by(BLOCK).map(|at| slice.slice(at..at + BLOCK)));
             }
             let wanted = wanted(volume, at / BLOCK_BYTES, &places, &memory);
-            let others = self.fetch(&wanted).await.map_err(|Pinned| VolumeError::Again)?;
+            let others = self.fetch(&wanted).await?;
             for (n, block) in others {
                 Filled::new(core::slice::from_ref(&wanted[n].into)).put(&block?)?;
             }
@@ -163,13 +163,16 @@ impl Core {
     async fn read_window(&self, volume: u32, range: Range<u64>, into: &[Slice]) -> Result<(), VolumeError> {
         let places = self.places(volume, range.clone()).await?;
         let first = range.start / BLOCK_BYTES;
-        // A device that was given up may keep the memory: then it is slow, and is not asked the second time.
+        // A device that was given up may keep the memory. Where others make up for it, it is not asked the second time.
         for _ in 0..2 {
             let buf = self.batches.alloc(places.len() * BLOCK).await;
             let memory: Vec<Slice> =
                 (0..places.len()).map(|n| buf.slice(n * BLOCK..(n + 1) * BLOCK)).collect();
             let wanted = wanted(volume, first, &places, &memory);
-            let Ok(others) = self.fetch(&wanted).await else { continue };
+            let others = match self.fetch(&wanted).await {
+                Err(VolumeError::Again) => continue,
+                fetched => fetched?,
+            };
             for (n, block) in others {
                 wanted[n].into.put(0, &block?);
             }

@@ -27,6 +27,8 @@ use stretch::Written;
 
 /// Blocks that are read at a time, of those that are read one by one.
 const SIDE_BY_SIDE: usize = 32;
+/// Blocks that were compared with their segments and are passed over before others have a turn.
+const IN_A_TURN: u64 = 4096;
 /// The most places in a report,
 const PLACES: usize = 16;
 /// and ranges of volumes.
@@ -218,7 +220,7 @@ impl<'a> Check<'a> {
 
     /// Walks the map: a volume of which little is written has little to be compared.
     async fn volumes(&mut self, pins: &mut BTreeMap<u32, Pin<'a>>) -> Result<(), VolumeError> {
-        let core = self.core;
+        let (core, mut passed) = (self.core, 0u64);
         for volume in core.volumes.records().iter().filter(|volume| !volume.destroyed) {
             let mut from = Some(0);
             while from.is_some() {
@@ -241,6 +243,10 @@ impl<'a> Check<'a> {
                         }
                     };
                     from = Some(block + 1);
+                    passed += 1;
+                    if passed.is_multiple_of(IN_A_TURN) {
+                        core.set.io.yield_now().await;
+                    }
                     let (located, pin) = core.locate((volume.id, block)).await?;
                     match located {
                         Located::At(address, _) if self.covered.has(address) => {}

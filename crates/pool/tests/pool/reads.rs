@@ -5,7 +5,7 @@ use brindle_io::sync::join_all;
 use brindle_io::{Duration, Io};
 use brindle_pool::{How, Pool, PoolVolume};
 use brindle_testkit::pools::house::{House, Kind};
-use brindle_volume::Volume;
+use brindle_volume::{Volume, VolumeError};
 
 const BLOCK: u64 = 4096;
 const MIB: u64 = 1 << 20;
@@ -238,6 +238,24 @@ fn a_check_tells_the_same_of_what_no_summary_names() {
         let checked = pool.check(|_| {}).await.expect("checked");
         assert_eq!((checked.blocks, checked.wrong, checked.lost), (whole.blocks, 0, 0), "{checked:?}");
         assert!(checked.mismatches > 0 && checked.stripes == whole.stripes, "{checked:?}, {whole:?}");
+    });
+    io.shutdown();
+}
+
+#[test]
+fn a_silent_member_that_nothing_makes_up_for_is_the_error_of_a_read() {
+    let world = World::new(Kind::Plain(1), |n| n);
+    let io = &world.io;
+    io.block_on(async {
+        let (pool, volume) = world.opened(0).await;
+        world.sim.afflict(world.house.ids[0], |faults| faults.hangs = true);
+        for (offset, len) in [(MIB, 64 << 10), (MIB + 512, 64 << 10), (MIB, 4 << 10)] {
+            let buf = io.pool(MIB as usize).alloc(len).await;
+            let read = volume.read(offset, buf.all()).await;
+            assert!(matches!(read, Err(VolumeError::Member { .. })), "{offset}: {read:?}");
+        }
+        world.sim.afflict(world.house.ids[0], |faults| faults.hangs = false);
+        pool.stop().await.expect("stopped");
     });
     io.shutdown();
 }
