@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use brindle_format::pool::{EntryKind, Host, Label, VolumeRecord};
+use brindle_format::pool::{EntryKind, Host, Label, MAX_GENERATION, VolumeRecord};
 use brindle_io::{Io, MemberId};
 use brindle_members::events::Event;
 use brindle_members::members::RoleState;
@@ -19,7 +19,7 @@ use crate::role::Role;
 use crate::upkeep::check::Checked;
 use crate::volume::PoolVolume;
 
-/// Why a volume was not made, renamed or destroyed.
+/// Why a volume was not made, renamed or destroyed, or a pool not renamed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PoolChangeError {
     /// A name that no volume can have.
@@ -28,6 +28,14 @@ pub enum PoolChangeError {
     /// There is one of this name.
     #[error("there is a volume {0} already: choose another name")]
     Exists(String),
+    /// The pool has that name.
+    #[error("the pool is called {0} already: choose another name")]
+    SameName(String),
+    /// The pool's config was changed as often as it can be.
+    #[error(
+        "the config of the pool has been changed {0} times, and can't be changed any more: copy its volumes into a new pool"
+    )]
+    Generation(u64),
     /// There is none of this name.
     #[error("there is no volume {0}: name one of those that `brindle volume list` shows")]
     NoVolume(String),
@@ -293,9 +301,12 @@ impl Pool {
     /// As of [`Pool::rename`].
     pub fn check_rename_pool(&self, to: &str) -> Result<(), PoolChangeError> {
         check_name(to)?;
-        match self.0.read_only {
-            true => Err(VolumeError::ReadOnly.into()),
-            false => Ok(()),
+        let label = self.label();
+        match label.generation {
+            _ if self.0.read_only => Err(VolumeError::ReadOnly.into()),
+            _ if label.name == to => Err(PoolChangeError::SameName(to.to_owned())),
+            MAX_GENERATION.. => Err(PoolChangeError::Generation(label.generation)),
+            _ => Ok(()),
         }
     }
 

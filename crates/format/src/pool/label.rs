@@ -14,6 +14,10 @@ pub const MAX_VDEVS: usize = 64;
 pub const MAX_MEMBERS: usize = 256;
 /// The most runs of segments of a pool.
 pub const MAX_RUNS: usize = 112;
+/// The most changes of a config: the generation behind the last one can't be.
+pub const MAX_GENERATION: u64 = 1 << 62;
+/// Numbers of segments that a pool may leave out: so many for each that it has, and so many beside.
+const LEFT_OUT: (u64, u64) = (3, 1 << 16);
 /// The most bytes of a name.
 pub const MAX_NAME: usize = 64;
 /// Compatible features that this release knows: none.
@@ -84,7 +88,7 @@ pub struct Label {
     pub created: u64,
     /// Features that it uses.
     pub features: Features,
-    /// Grows by one with each change of the config; 1 of the first.
+    /// Grows by one with each change of the config; 1 of the first, [`MAX_GENERATION`] of the last that there can be.
     pub generation: u64,
     /// This member's number in the pool.
     pub member: u16,
@@ -125,8 +129,9 @@ impl Label {
     /// The config's bytes.
     ///
     /// # Errors
-    /// [`PoolError::TooMany`].
+    /// [`PoolError::TooMany`], or of a generation that can't be.
     pub fn encode(&self) -> Result<Vec<u8>, PoolError> {
+        self.check_generation()?;
         let check = |what, count: usize, most: usize| match count <= most {
             true => Ok(()),
             false => Err(PoolError::TooMany { what, count: count as u64, most: most as u64 }),
@@ -213,8 +218,16 @@ impl Label {
         Ok(label)
     }
 
+    fn check_generation(&self) -> Result<(), PoolError> {
+        match self.generation {
+            1..=MAX_GENERATION => Ok(()),
+            other => Err(impossible("label", "generation", other)),
+        }
+    }
+
     /// Members have roles, and segments vdevs and units.
     fn check(&self) -> Result<(), PoolError> {
+        self.check_generation()?;
         if usize::from(self.member) >= self.members.len() {
             return Err(impossible("label", "member", self.member));
         }
@@ -267,7 +280,18 @@ impl Label {
                 return Err(impossible("vdev", "units", vdev.units));
             }
         }
-        Ok(())
+        self.check_left_out()
+    }
+
+    /// A reader has a record of each number in memory, also of those that are left out.
+    fn check_left_out(&self) -> Result<(), PoolError> {
+        let held: u64 = self.runs.iter().map(|run| u64::from(run.units)).sum();
+        let (for_each, beside) = LEFT_OUT;
+        let left_out = u64::from(self.segments()).saturating_sub(held);
+        match left_out <= held.saturating_mul(for_each).saturating_add(beside) {
+            true => Ok(()),
+            false => Err(impossible("run", "first_segment", self.segments())),
+        }
     }
 
     /// The runs of a vdev.

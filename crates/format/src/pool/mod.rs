@@ -18,8 +18,8 @@ mod volume;
 pub use batch::{Batch, ENTRIES, Entry, EntryKind};
 pub use error::PoolError;
 pub use label::{
-    COMPATIBLE, ConfigName, DENSE_LEAVES, Features, INCOMPATIBLE, Label, MAX_MEMBERS, MAX_NAME, MAX_RUNS,
-    MAX_VDEVS, READ_ONLY, REUSE, unit_of,
+    COMPATIBLE, ConfigName, DENSE_LEAVES, Features, INCOMPATIBLE, Label, MAX_GENERATION, MAX_MEMBERS,
+    MAX_NAME, MAX_RUNS, MAX_VDEVS, READ_ONLY, REUSE, unit_of,
 };
 pub use leaf::{
     DENSE_ENTRIES, DENSE_SPAN, LEAF_ENTRIES, LEAF_REFS, Leaf, LeafEntry, LeafKind, LeafRef, LeafState,
@@ -41,7 +41,7 @@ pub const LABEL: u64 = LEFT_ALONE;
 pub const LABEL_BYTES: u64 = 224 << 10;
 /// Bytes of a config.
 pub const CONFIG_BYTES: usize = 12 << 10;
-/// Where configs stand in a label: the first place is the one in which a config rests, a change goes to the second one first.
+/// Where configs stand in a label: the first place is the one in which a config rests, a change goes to the one that does not hold the config that counts.
 pub const CONFIGS: [u64; 2] = [0, CONFIG_BYTES as u64];
 /// The version of the format.
 pub const VERSION: u32 = 2;

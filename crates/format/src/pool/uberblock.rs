@@ -14,6 +14,8 @@ pub const ROOTED: usize = 128;
 pub const LINEAGE: usize = 64;
 /// The entry of a lineage that says that the next one was overruled. No opening has this number.
 pub const OVERRULED: u64 = 0;
+/// The greatest number of an uberblock, a checkpoint, a batch.
+const MAX_NUMBER: u64 = 1 << 62;
 const MAGIC: [u8; 8] = *b"BRNDUBER";
 const CHECKSUM_AT: usize = 8;
 /// The kind of all checksums: CRC-32C.
@@ -255,6 +257,14 @@ impl Uberblock {
             return Err(PoolError::Foreign { what });
         }
         check_version(what, raw.version.get())?;
+        // Each grows by one: what would wrap was written by nobody.
+        for (field, number) in
+            [("record", raw.record), ("checkpoint", raw.checkpoint), ("sequence", raw.sequence)]
+        {
+            if number.get() > MAX_NUMBER {
+                return Err(impossible(what, field, number.get()));
+            }
+        }
         let count = raw.lineage_count.get();
         let lineage =
             raw.lineage.get(..usize::from(count)).ok_or(impossible(what, "lineage_count", count))?;

@@ -291,6 +291,14 @@ fn other_versions_and_values_that_are_kept_free_are_refused_by_name() {
     assert_eq!(volume(26, 1), unknown("volume", "thin", 1));
     assert_eq!(volume(97, 1), unknown("volume", "reservation", 256));
     assert!(matches!(uberblock(2805, 2), Err(PoolError::Impossible { field: "exported", .. })));
+    // Numbers that would wrap.
+    assert!(matches!(label(143, 0x80), Err(PoolError::Impossible { field: "generation", .. })));
+    for (at, name) in [(39, "record"), (55, "checkpoint"), (63, "sequence")] {
+        assert!(
+            matches!(uberblock(at, 0x80), Err(PoolError::Impossible { field, .. }) if field == name),
+            "{name}"
+        );
+    }
 }
 
 #[test]
@@ -310,6 +318,8 @@ fn what_can_not_be_is_refused() {
         |label| label.runs[2].units = 38,
         |label| label.runs[2].units = 0,
         |label| label.runs[2].first_segment = u32::MAX,
+        |label| label.runs[2].first_segment = 1 << 20,
+        |label| label.generation = 0,
         |label| label.runs.swap(0, 1),
         |label| label.members[0].role = Some((0, 2)),
         |label| label.members[0].role = Some((1, 2)),

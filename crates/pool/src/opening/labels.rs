@@ -59,10 +59,13 @@ pub(crate) fn second_of(config: &Label) -> Option<u64> {
     config.members.get(usize::from(config.member)).map(|member| second_label(member.size))
 }
 
-/// The next byte at which a label of a device of that size may stand, of which these areas were looked at: the start, the end that a config
+/// The next byte at which a label of a device of that size may stand, of which these areas were looked at: the start, the end that a config there
 /// tells, and that of the device. A device that has grown has its second label where it was.
+///
+/// Ends that other labels tell are not followed: else labels that each tell of another one could lead through all of a device.
 pub(crate) fn next_label(size: u64, areas: &[Area]) -> Option<u64> {
-    let told = areas.iter().flat_map(configs_of).filter_map(|(_, config)| second_of(&config.ok()?));
+    let first = areas.iter().filter(|area| area.at == LABEL);
+    let told = first.flat_map(configs_of).filter_map(|(_, config)| second_of(&config.ok()?));
     let all = [LABEL].into_iter().chain(told).chain([second_label(size)]);
     let fits = |at: &u64| at.checked_add(LABEL_BYTES).is_some_and(|end| end <= size);
     all.filter(fits).find(|at| areas.iter().all(|area| area.at != *at))

@@ -1,8 +1,8 @@
 //! Looks at devices: which pool each is of, and which of several states of it is to be believed.
 
 use brindle_format::pool::{
-    Features, LABEL, LABEL_BYTES, Label, MemberRecord, MemberState, PoolError, Uberblock, second_label,
-    units_of,
+    ConfigName, Features, LABEL, LABEL_BYTES, Label, MemberRecord, MemberState, PoolError, Uberblock,
+    second_label, units_of,
 };
 use brindle_io::{Duration, Io, MemberId, OpClass, OpError};
 use thiserror::Error;
@@ -171,7 +171,7 @@ pub struct Looked {
     pub blank: Vec<(u64, u64)>,
 }
 
-/// A label whose config is not the one that counts.
+/// A label in whose first place the config that counts does not rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrongLabel {
     /// The device,
@@ -180,8 +180,12 @@ pub struct WrongLabel {
     pub member: u16,
     /// and the byte of the label there.
     pub at: u64,
-    /// It holds no config, and not just an earlier one.
+    /// The first place holds no config, and not just another one.
     pub damaged: bool,
+    /// The second place has the config that counts.
+    pub has_it: bool,
+    /// The place that has it, or else is to be given it first: not the one that has what the device's own youngest uberblock names.
+    pub place: usize,
 }
 
 /// Reads the labels of a device.
@@ -354,24 +358,29 @@ fn is_member(label: &Label, one: &Looked) -> bool {
     is_in_use(label, one.label.member) && id(label) == id(&one.label)
 }
 
-/// Whether a config rests on a device that can't be of its past, though its youngest uberblock names the one that counts.
+/// Whether a config rests on a device that can't be of its past, though its youngest uberblock names the one that counts, and that one is in no
+/// place of it. Where it is in one, the other may hold a change that was never named.
 fn rests_otherwise(one: &Looked, head: &Uberblock) -> bool {
     let names_it = one.head.as_ref().is_none_or(|own| own.config == head.config);
-    let is_past = |found: &FoundConfig| {
-        found.place > 0 || found.name == head.config || found.name.generation < head.config.generation
-    };
-    names_it && !one.configs.iter().all(is_past)
+    let has_it = || one.configs.iter().any(|found| found.name == head.config);
+    let is_past = |found: &FoundConfig| found.place > 0 || found.name.generation < head.config.generation;
+    names_it && !has_it() && !one.configs.iter().all(is_past)
 }
 
 /// Labels of a device that do not hold the config that counts in their first place.
 fn wrong_labels(one: &Looked, label: &Label, head: &Uberblock) -> Vec<WrongLabel> {
     let (id, member) = (one.id, one.label.member);
     let size = record_of(label, member).map_or(one.size, |record| record.size);
-    let rests = |at: u64| {
-        one.configs.iter().any(|found| found.at == at && found.place == 0 && found.name == head.config)
+    let has = |at: u64, place: usize, name: ConfigName| {
+        one.configs.iter().any(|found| found.at == at && found.place == place && found.name == name)
     };
-    let wrong = |at| WrongLabel { id, member, at, damaged: one.damaged.contains(&at) };
-    [LABEL, second_label(size)].into_iter().filter(|&at| !rests(at)).map(wrong).collect()
+    let wrong = |at| {
+        let has_it = has(at, 1, head.config);
+        let rests = one.head.as_ref().is_some_and(|own| has(at, 0, own.config));
+        let damaged = one.damaged.contains(&at);
+        WrongLabel { id, member, at, damaged, has_it, place: usize::from(has_it || rests) }
+    };
+    [LABEL, second_label(size)].into_iter().filter(|&at| !has(at, 0, head.config)).map(wrong).collect()
 }
 
 /// Units lie on their members, and this release can do with all that the config says.

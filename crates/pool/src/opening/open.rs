@@ -30,7 +30,7 @@ use crate::pool::Pool;
 use crate::read::Unreadable;
 use crate::record::label::CurrentLabel;
 use crate::record::state::Record;
-use crate::role::all_of;
+use crate::role::{Role, all_of};
 use crate::run::Run;
 use crate::store::map::{Dead, Map, Slot};
 use crate::store::space::Space;
@@ -151,6 +151,7 @@ async fn prepare_as(
     if how != How::ReadOnly && unknown.read_only != 0 {
         return Err(PoolOpenError::Features(unknown));
     }
+    refuse_absent(&chosen)?;
     let returned =
         if how == How::ReadOnly { Vec::new() } else { taken_again(io, &chosen, how, config).await };
     let again: Vec<u16> = returned.iter().map(|one| one.member).collect();
@@ -171,6 +172,25 @@ async fn prepare_as(
             core.set.ended.set(true);
             Err(why)
         }
+    }
+}
+
+/// A vdev without any member can't be opened in any case. How many segments it has, none of the devices confirms, and it would be believed: each
+/// takes memory.
+fn refuse_absent(chosen: &Chosen) -> Result<(), PoolOpenError> {
+    let (label, mut is_there) = (&chosen.label, vec![false; chosen.label.vdevs.len()]);
+    let role = |member: u16| label.members.get(usize::from(member)).and_then(|record| record.role);
+    let mut missing = Vec::new();
+    for (member, device) in (0..).zip(&chosen.members) {
+        match (role(member), device) {
+            (Some((vdev, _)), Some(_)) => is_there[usize::from(vdev)] = true,
+            (Some(_), None) => missing.push(Role::of(label, member).to_string()),
+            (None, _) => {}
+        }
+    }
+    match is_there.iter().all(|&is_there| is_there) {
+        true => Ok(()),
+        false => Err(PoolOpenError::TooManyMissing { missing: missing.join(", ") }),
     }
 }
 
@@ -235,7 +255,7 @@ impl Prepared {
         let core = &self.core;
         core.allocate(&self.blank).await?;
         // A member that the uberblock calls one in use has the config that it names.
-        core.set_labels_right(&self.labels).await?;
+        core.give_config(&self.labels).await?;
         core.set_right(&self.wrong).await;
         {
             let lineage = &mut core.record.last.borrow_mut().lineage;
@@ -243,6 +263,10 @@ impl Prepared {
             lineage.truncate(LINEAGE);
         }
         core.checkpoint(Why::Opening(opening)).await?;
+        {
+            let _turn = core.record.turns.turn().await;
+            core.let_configs_rest().await?;
+        }
         let is_in = |one: &&Returning| core.set.members.writable(one.member).is_some();
         for one in self.returned.iter().filter(is_in) {
             core.happened(PoolEvent::MemberReturned, Some(one.member), None);
@@ -257,7 +281,9 @@ impl Prepared {
 }
 
 fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
-    let Chosen { label, head, members: ids, torn, .. } = chosen;
+    let Chosen { label, head, members: ids, torn, wrong, .. } = chosen;
+    let seconds = wrong.iter().filter(|label| label.place == 1).map(|label| (label.member, label.at));
+    let label_of_now = CurrentLabel::found(label.clone(), seconds);
     let device = |id: Option<MemberId>| id.map(|id| Device { id, data_offset: DATA_START });
     let members = Rc::new(Members::new(io, ids.into_iter().map(device)));
     // Each vdev bears losses of its own; `lose` asks which.
@@ -297,7 +323,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         written: Cell::new(Written::default()),
         requests: Cell::new(0),
         events: Events::new(io),
-        label: CurrentLabel::found(label),
+        label: label_of_now,
         me: me.clone(),
     })
 }

@@ -13,7 +13,7 @@ use brindle_testkit::pools::reader;
 use brindle_volume::Volume;
 use proptest::prelude::*;
 
-fn built(kind: Kind, seed: u64) -> (Sim, House) {
+pub(super) fn built(kind: Kind, seed: u64) -> (Sim, House) {
     let sim = Sim::new(seed);
     let house = House::new(kind, |size| sim.add_blank_drive(Model::sata_ssd(), size));
     let io = Io::new(Box::new(sim.clone()));
@@ -22,31 +22,40 @@ fn built(kind: Kind, seed: u64) -> (Sim, House) {
     (sim.restart(seed), house)
 }
 
-fn with<T>(sim: &Sim, work: impl AsyncFnOnce(&Io) -> T) -> T {
+pub(super) fn with<T>(sim: &Sim, work: impl AsyncFnOnce(&Io) -> T) -> T {
     let io = Io::new(Box::new(sim.clone()));
     let done = io.block_on(work(&io));
     io.shutdown();
     done
 }
 
-fn bytes_of(sim: &Sim, id: MemberId, at: u64, len: usize) -> Vec<u8> {
+pub(super) fn bytes_of(sim: &Sim, id: MemberId, at: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     sim.peek(id, at, &mut bytes);
     bytes
 }
 
-fn config_of(sim: &Sim, id: MemberId, label: usize, place: usize) -> Result<Label, PoolError> {
+pub(super) fn config_of(sim: &Sim, id: MemberId, label: usize, place: usize) -> Result<Label, PoolError> {
     let at = [LABEL, second_label(MEMBER)][label] + CONFIGS[place];
     Label::parse(&bytes_of(sim, id, at, CONFIG_BYTES))
 }
 
 /// The name that the second reader finds.
-fn name_read(sim: &Sim, house: &House, there: impl Fn(usize) -> bool) -> Result<(String, u64), String> {
+pub(super) fn name_read(
+    sim: &Sim,
+    house: &House,
+    there: impl Fn(usize) -> bool,
+) -> Result<(String, u64), String> {
     let peek = |device: usize, at: u64| there(device).then(|| bytes_of(sim, house.ids[device], at, BLOCK));
     reader::read(&vec![MEMBER; house.ids.len()], &peek).map(|content| content.name)
 }
 
-async fn opened_as(io: &Io, house: &House, ids: &[MemberId], how: How) -> Result<String, PoolOpenError> {
+pub(super) async fn opened_as(
+    io: &Io,
+    house: &House,
+    ids: &[MemberId],
+    how: How,
+) -> Result<String, PoolOpenError> {
     let (pool, _) = brindle_pool::open(io, ids, how, None, house.config()).await?;
     let name = pool.label().name.clone();
     pool.stop().await.expect("stopped");
@@ -237,7 +246,7 @@ fn house_device(n: usize) -> String {
 }
 
 /// Changes all uberblocks of all rings.
-fn rename_in_rings(sim: &Sim, house: &House, change: impl Fn(&mut Uberblock)) {
+pub(super) fn rename_in_rings(sim: &Sim, house: &House, change: impl Fn(&mut Uberblock)) {
     let pool = house.spec().id;
     for &id in &house.ids {
         for label in [LABEL, second_label(MEMBER)] {

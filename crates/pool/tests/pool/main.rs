@@ -1,5 +1,6 @@
 //! Pools in the sim and the memory world, by subject.
 
+mod changes;
 mod config;
 mod contract;
 mod damage;
