@@ -1,7 +1,9 @@
 //! Members of pools that are missing, come back or have lost their labels.
 
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+use brindle_format::pool::{CONFIG_BYTES, LABEL, checksum, second_label};
 use brindle_tests::files::MIB;
 use brindle_tests::program::{self, Server};
 use rustix::process::Signal;
@@ -158,5 +160,58 @@ fn exports_of_a_pool_are_there_when_the_socket_is() {
         assert_eq!(tank.client("one").size(), MIB);
         tank.ask("stop tank").ok();
         assert!(server.wait().unwrap().success());
+    }
+}
+
+/// Has the labels of a member say that they are of another version.
+fn set_version(member: &Path, version: u32) {
+    let file = std::fs::File::options().read(true).write(true).open(member).unwrap();
+    for at in [LABEL, second_label(file.metadata().unwrap().len())] {
+        let mut config = vec![0; CONFIG_BYTES];
+        file.read_exact_at(&mut config, at).unwrap();
+        config[8..12].fill(0);
+        config[12..16].copy_from_slice(&version.to_le_bytes());
+        let sum = checksum(&config);
+        config[8..12].copy_from_slice(&sum.to_le_bytes());
+        file.write_all_at(&config, at).unwrap();
+    }
+}
+
+/// A member of a later version is there, and nobody writes as if it were not.
+#[test]
+fn a_member_of_another_version_is_refused_by_name_and_does_not_count_as_missing() {
+    let tank = Tank::new("raidz1", 3);
+    tank.stopped("volume create", "tank/one 1M").ok();
+    set_version(&tank.members[1], 3);
+    let before: Vec<Vec<u8>> = tank.members.iter().map(|member| std::fs::read(member).unwrap()).collect();
+    let device = tank.members[1].display().to_string();
+    let words = [&*device, "version 3"];
+    for (command, names) in [
+        ("volume create --degraded", "tank/two 1M"),
+        ("volume destroy --degraded", "tank/one"),
+        ("pool rename --degraded", "tank pond"),
+    ] {
+        tank.stopped(command, names).refused(1, &words);
+    }
+    let serve = format!("serve --degraded --runtime-dir {}", tank.runtime().display());
+    for command in ["detail", "check", "cat tank/one", &serve] {
+        tank.run(command, &tank.members).refused(1, &words);
+    }
+    let scan = format!("assemble --scan --dry-run --runtime-dir {}", tank.runtime().display());
+    let folder = [tank.dir.path().to_owned()];
+    for command in [&*scan, "examine --scan"] {
+        let told = tank.run(command, &folder).err;
+        assert!(words.iter().all(|word| told.contains(word)), "{command}: {told}");
+    }
+    let examined = tank.run("examine", &tank.members[1..2]).ended(1).text();
+    assert!(words.iter().all(|word| examined.contains(word)), "{examined}");
+    let file = tank.dir.path().join("brindle.toml");
+    let settings =
+        format!("name = \"tank\"\ndevices = [{:?}]\n[[pools]]\nname = \"tank\"\n", tank.dir.path());
+    std::fs::write(&file, settings).unwrap();
+    let words_of = format!("--config {} --runtime-dir {}", file.display(), tank.runtime().display());
+    tank.run(&format!("incremental {words_of}"), &tank.members[1..2]).refused(1, &words);
+    for (member, before) in tank.members.iter().zip(&before) {
+        assert!(std::fs::read(member).unwrap() == *before, "{} was changed", member.display());
     }
 }

@@ -237,6 +237,11 @@ impl From<brindle_lab::points::PointError> for Failure {
 }
 
 impl Failure {
+    /// A device is a member of a pool that this release does not read.
+    pub(crate) fn is_of_another_version(&self) -> bool {
+        matches!(self, Self::OpenPool(brindle_pool::PoolOpenError::OtherVersion { .. }))
+    }
+
     pub(crate) fn probe(path: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Probe { path: path.to_owned(), source: source.into() }
     }

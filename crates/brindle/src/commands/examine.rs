@@ -118,17 +118,19 @@ struct PoolLabel {
 }
 
 impl PoolLabel {
-    fn of(path: &Path) -> Option<Self> {
-        let label = pools::label_of(path)?;
+    fn of(path: &Path) -> Result<Option<Self>, Failure> {
+        let Some(label) = pools::member_label(path)? else { return Ok(None) };
         let member = brindle_pool::Role::of(&label, label.member).to_string();
         let (uuid, members) = (label.pool.to_string(), label.members.len());
-        Some(Self { name: label.name, uuid, member, members, created: label.created })
+        Ok(Some(Self { name: label.name, uuid, member, members, created: label.created }))
     }
 }
 
 pub(crate) fn examine(args: &Examine) -> Result<ExitCode, Failure> {
     if args.scan {
-        let lines = scan(&args.members).all.into_iter().filter_map(|found| found.array_line());
+        let scanned = scan(&args.members);
+        scanned.tell_refused();
+        let lines = scanned.all.into_iter().filter_map(|found| found.array_line());
         report::print(&lines.map(|line| line + "\n").collect::<String>())?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -138,11 +140,11 @@ pub(crate) fn examine(args: &Examine) -> Result<ExitCode, Failure> {
         let path = name.as_path();
         match look(path) {
             Ok((report, candidate)) => {
-                reports.push(MemberReport {
-                    bitmap: BitmapReport::look(path),
-                    pool: PoolLabel::of(path),
-                    ..report
-                });
+                let (pool, error) = match PoolLabel::of(path) {
+                    Ok(pool) => (pool, report.error),
+                    Err(why) => (None, report.error.or_else(|| Some(why.to_string()))),
+                };
+                reports.push(MemberReport { bitmap: BitmapReport::look(path), pool, error, ..report });
                 candidates.extend(candidate.filter(|candidate| !candidate.found.is_empty()));
             }
             Err(failure) => reports.push(MemberReport::unreadable(path, &failure)),
@@ -173,7 +175,7 @@ fn with_what_is_inside(name: &Path, search: bool) -> Vec<PathBuf> {
         all.extend(inside);
     }
     let is_nothing =
-        report.is_nothing() && BitmapReport::look(name).is_none() && PoolLabel::of(name).is_none();
+        report.is_nothing() && BitmapReport::look(name).is_none() && matches!(PoolLabel::of(name), Ok(None));
     if search || is_nothing && all.len() == 1 && report.is_quick() {
         all.extend(search::members(name));
     }

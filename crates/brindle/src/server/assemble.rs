@@ -66,6 +66,7 @@ pub(crate) fn assemble(args: &Assemble) -> Result<ExitCode, Failure> {
         wait: if args.dry_run { Duration::ZERO } else { Duration::from_millis(args.wait.0) },
     };
     let (scanned, served) = choice.wait_for_members(&folder);
+    scanned.tell_refused();
     let names = names(&scanned.all);
     let mut report = Report {
         found: Vec::new(),

@@ -26,6 +26,19 @@ pub(crate) fn label_of(path: &Path) -> Option<Label> {
     asked(path, &Tuning::USUAL)?.ok()
 }
 
+/// The label of a device that is a member of a pool.
+///
+/// # Errors
+/// It is a member of one that this release does not read: [`PoolOpenError::OtherVersion`].
+pub(crate) fn member_label(path: &Path) -> Result<Option<Label>, Failure> {
+    match asked(path, &Tuning::USUAL) {
+        Some(Err(error)) if error.is_of_another_version() => {
+            Err(PoolOpenError::OtherVersion { device: path.display().to_string(), error }.into())
+        }
+        found => Ok(found.and_then(Result::ok)),
+    }
+}
+
 /// Reads a device's label; `None` if the device does not answer in time.
 fn asked(path: &Path, tuning: &Tuning) -> Option<Result<Label, PoolError>> {
     let path = file_of(path).to_owned();
@@ -284,20 +297,17 @@ fn without(source: PoolOpenError, left_out: &[(String, String)]) -> Failure {
 /// Refuses a pool that is known and not open yet.
 pub(crate) type Check<'a> = &'a dyn Fn(&Pool) -> Result<(), Failure>;
 
-/// Looks at devices; the pool does without devices that can't be members.
+/// Looks at devices; the pool does without devices that can't be members. One of another version is one: it is refused, and does not count as
+/// missing.
 async fn look_at(
     io: &Io,
     named: &[(String, MemberId)],
     left_out: &mut Vec<(String, String)>,
 ) -> Result<Vec<Looked>, Failure> {
-    let (mut looked, mut of_another_version) = (Vec::new(), None);
+    let mut looked = Vec::new();
     for (name, id) in named {
         match look(io, name, *id).await {
             Ok(one) => looked.push(one),
-            Err(why @ PoolOpenError::OtherVersion { .. }) => {
-                left_out.push((name.clone(), why.to_string()));
-                of_another_version.get_or_insert(why);
-            }
             Err(
                 why @ (PoolOpenError::Unreadable { .. }
                 | PoolOpenError::NoLabel { .. }
@@ -305,9 +315,6 @@ async fn look_at(
             ) => left_out.push((name.clone(), why.to_string())),
             Err(why) => return Err(why.into()),
         }
-    }
-    if let (true, Some(why)) = (looked.is_empty(), of_another_version) {
-        return Err(why.into());
     }
     if looked.is_empty() {
         let whys: Vec<&str> = left_out.iter().map(|(_, why)| why.as_str()).collect();

@@ -52,6 +52,15 @@ pub(crate) struct Scanned {
     pub(crate) all: Vec<Findable>,
     /// Devices that could not be identified.
     pub(crate) silent: Vec<PathBuf>,
+    /// Sentences about members of what this release does not read, each with the device.
+    pub(crate) refused: Vec<String>,
+}
+
+impl Scanned {
+    /// Tells on standard error of members that are passed over.
+    pub(crate) fn tell_refused(&self) {
+        self.refused.iter().for_each(|why| eprintln!("brindle: {}; it is passed over", why.escape_debug()));
+    }
 }
 
 /// All kinds, in the order in which their contents are listed. A device is of the last that knows it.
@@ -90,13 +99,17 @@ pub(crate) fn scan(places: &[PathBuf]) -> Scanned {
     for path in devices(places) {
         let own = path.clone();
         let look = move || {
-            let known = |(at, kind): (usize, &&dyn Heads)| Some((at, kind.look(&own).ok()??));
+            let known = |(at, kind): (usize, &&dyn Heads)| match kind.look(&own) {
+                Ok(head) => Some(Ok((at, head?))),
+                Err(why) => why.is_of_another_version().then(|| Err(why.to_string())),
+            };
             KINDS.iter().enumerate().rev().find_map(known)
         };
         match within(PATIENCE, look).ok().flatten() {
             None => scanned.silent.push(path),
             Some(None) => {}
-            Some(Some((at, head))) => {
+            Some(Some(Err(why))) => scanned.refused.push(why),
+            Some(Some(Ok((at, head)))) => {
                 found[at].1.entry(head.set.clone().unwrap_or_default()).or_default().push(head);
             }
         }

@@ -13,7 +13,7 @@ pub(super) struct Labels;
 
 impl Heads for Labels {
     fn look(&self, device: &Path) -> Result<Option<Head>, Failure> {
-        let Some(label) = pools::label_of(device) else { return Ok(None) };
+        let Some(label) = pools::member_label(device)? else { return Ok(None) };
         Ok(Some(Head { device: device.to_owned(), set: Some(label.pool.to_string()), seen: Box::new(label) }))
     }
 

@@ -106,6 +106,7 @@ mod tests {
                 of("5-2-3-4", found("tank", None, "pool")),
             ],
             silent: Vec::new(),
+            ..Scanned::default()
         };
         let by_uuid = |uuid: &str| VolumeOpening { uuid: Some(uuid.to_owned()), ..VolumeOpening::default() };
         let lines = |homehost: &str, arrays: Vec<VolumeOpening>| {

@@ -81,6 +81,7 @@ fn members(config: &Config, folder: &Path, wait: u64, room: Room) -> Result<Gath
     };
     serve::starts_within(choice.wait);
     let (scanned, served) = choice.wait_for_members(folder);
+    scanned.tell_refused();
     for volume in config.volumes().filter(|volume| !scanned.all.iter().any(|found| means(volume, found))) {
         eprintln!("brindle: {} was not found", called(volume));
     }

@@ -41,6 +41,9 @@ pub(super) fn take(joins: &Joins, config: &Config, folder: &Path, sought: Sought
         joins.configure(|all| *all = configured);
     }
     let Taken { mut joined, mut others, mut gone } = Taken::default();
+    if only.is_none() {
+        others.extend(scanned.refused.iter().cloned());
+    }
     for found in scanned.all.iter().filter(is_new) {
         let lacks = !found.newly_missing.is_empty();
         let name = found.name.escape_debug();
