@@ -94,6 +94,8 @@ pub struct Effects {
     pub removed: Option<Vec<String>>,
     /// Connections that were ended.
     pub disconnected: Option<usize>,
+    /// Sentences about what calls it by the name that it had.
+    pub still_called: Vec<String>,
 }
 
 /// The answer to a request.
@@ -139,7 +141,7 @@ pub enum RequestOutcome {
 impl RequestOutcome {
     /// The answer that an order was carried out.
     pub(crate) fn of(report: Report, effects: Effects) -> Self {
-        let Effects { joined, refused, removed, disconnected } = effects;
+        let Effects { joined, refused, removed, disconnected, still_called } = effects;
         match report {
             Report::Array(status) => {
                 let added = joined.as_deref().map(JoinedStatus::paths);
@@ -152,7 +154,9 @@ impl RequestOutcome {
                     disconnected,
                 }))
             }
-            Report::Pool(status) => Self::Pool(Box::new(PoolStatus { disconnected, ..*status })),
+            Report::Pool(status) => {
+                Self::Pool(Box::new(PoolStatus { disconnected, still_called, ..*status }))
+            }
             report @ (Report::Absent(_) | Report::Other(_)) => Self::Volumes(Volumes::One(Some(report))),
         }
     }

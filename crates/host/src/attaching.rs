@@ -252,6 +252,19 @@ impl Service {
         Ok(())
     }
 
+    /// Forgets devices of a content that others have ended.
+    pub(crate) async fn forget_ended(&self, content: &dyn Content) {
+        let Some(attacher) = self.devices.attacher() else { return };
+        for export in content.export_names() {
+            let Some(attached) = self.attached_to(&export) else { continue };
+            // One that does not answer is there.
+            let is_there = race(attacher.is_there(attached.index), self.io.sleep(PATIENCE)).await;
+            if matches!(is_there, Either::First(false)) {
+                self.attachments.forget(&attached);
+            }
+        }
+    }
+
     /// The device of an export.
     pub(crate) fn attached_to(&self, export: &str) -> Option<Attached> {
         self.attachments.of(export)

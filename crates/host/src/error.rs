@@ -122,6 +122,17 @@ pub enum HostError {
         /// How many.
         clients: usize,
     },
+    /// A device of the kernel has an export that would have another name, or none for a moment: the device would end.
+    #[error(
+        "{export} is attached as {device}, and would be ended with its name: unmount it where it is mounted, `brindle detach {export}`, give \
+         the name, and attach it again"
+    )]
+    Attached {
+        /// The export.
+        export: String,
+        /// `/dev/nbd0`.
+        device: String,
+    },
     /// A bitmap does not come or go.
     #[error("{name}: {source}")]
     Bitmap {

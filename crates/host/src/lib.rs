@@ -18,6 +18,7 @@ mod answers;
 mod any;
 mod attach;
 mod attaching;
+mod callers;
 mod content;
 pub mod control;
 mod doors;
@@ -58,7 +59,7 @@ pub use doors::{
 pub use error::{HostError, not_stopped};
 pub use events::{Listener, News};
 pub use handler::{ControlHandler, HeldSettings, Reload, Takeover};
-pub use names::Names;
+pub use names::{Callers, Names};
 pub use offered::Offered;
 pub use orders::{Message, Order};
 pub use service::Service;

@@ -13,6 +13,9 @@ pub struct Names {
     pub devices: Vec<String>,
 }
 
+/// Gives sentences about all that calls a content of this name and UUID by its name.
+pub type Callers = Box<dyn Fn(&str, &str) -> Vec<String>>;
+
 /// The content of that name; else the one with that UUID, or with a device of that name.
 pub(crate) fn find(all: &[Names], name: &str) -> Option<usize> {
     let bare = |uuid: &str| uuid.replace([':', '-'], "").to_lowercase();

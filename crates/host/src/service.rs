@@ -15,7 +15,7 @@ use crate::doors::{Doors, ExportPlace};
 use crate::error::HostError;
 use crate::events::{Listener, News};
 use crate::mailbox::Receiver;
-use crate::names::{self, Names};
+use crate::names::{self, Callers, Names};
 use crate::offered::Offered;
 use crate::orders::{Message, Order};
 use crate::snapshot::Snapshot;
@@ -59,6 +59,8 @@ pub struct Service {
     snapshot: RefCell<Option<Snapshot>>,
     order: Cell<Option<Order>>,
     changed: Notify,
+    /// Rules and settings that call contents by their names.
+    pub(crate) callers: RefCell<Option<Callers>>,
 }
 
 impl Service {
@@ -87,6 +89,7 @@ impl Service {
             snapshot: RefCell::default(),
             order: Cell::new(None),
             changed: Notify::new(io),
+            callers: RefCell::default(),
             io: io.clone(),
         })
     }
@@ -111,6 +114,9 @@ impl Service {
     /// # Errors
     /// The name of an export is none, or another has it: the content is not served, and is to be let go by [`Service::refuse`].
     pub fn take_in(&self, content: &Rc<dyn Content>) -> Result<(), HostError> {
+        if self.contents().iter().any(|other| other.claims(content.name())) {
+            return Err(HostError::NameTaken(content.name().to_owned()));
+        }
         // Nothing is waited for in between: a client that finds one of them finds all.
         for offered in content.exports() {
             self.offer(&**content, offered)?;
@@ -237,15 +243,12 @@ impl Service {
                 return Ok(self.done(&*content, Effects::default()));
             }
             Ask::Fail { member } | Ask::Flag { member, .. } => self.having(member, of)?,
-            Ask::PoolRename { pool, to } => {
-                if self.all_names().iter().any(|names| names.own == *to && to != pool) {
-                    return Err(HostError::NameTaken(to.clone()));
-                }
-                self.by_name(pool)?
+            Ask::PoolRename { pool, .. } | Ask::VolumeRename { pool, .. } => {
+                let content = self.by_name(pool)?;
+                self.forget_ended(&*content).await;
+                content
             }
-            Ask::VolumeCreate { pool, .. }
-            | Ask::VolumeRename { pool, .. }
-            | Ask::VolumeDestroy { pool, .. } => self.by_name(pool)?,
+            Ask::VolumeCreate { pool, .. } | Ask::VolumeDestroy { pool, .. } => self.by_name(pool)?,
             Ask::Action { .. }
             | Ask::Add { .. }
             | Ask::Replace { .. }
@@ -562,6 +565,14 @@ impl Host for Service {
     fn withdraw(&self, export: &str) -> Pending<()> {
         let (doors, export) = (self.doors.clone(), export.to_owned());
         Box::pin(async move { doors.withdraw(&export).await })
+    }
+
+    fn callers(&self, name: &str, uuid: &str) -> Vec<String> {
+        self.all_callers(name, uuid)
+    }
+
+    fn device_of(&self, export: &str) -> Option<String> {
+        self.attachments.device_of(export)
     }
 
     fn users_of(&self, export: &str) -> usize {

@@ -67,6 +67,18 @@ impl Attachments {
         self.there().into_iter().find(|one| one.export == export)
     }
 
+    /// The device that an export is, or is about to be, in words.
+    pub(crate) fn device_of(&self, export: &str) -> Option<String> {
+        let all = self.all.borrow();
+        let progress = all.iter().find(|one| one.export == export)?.progress;
+        Some(match progress {
+            Progress::Making => "a device that is being made".to_owned(),
+            Progress::There(index) | Progress::Ending(index) => {
+                Attached { export: export.to_owned(), index }.device()
+            }
+        })
+    }
+
     /// The devices that there are.
     pub(crate) fn there(&self) -> Vec<Attached> {
         let there = |one: &Attachment| match one.progress {
@@ -242,11 +254,14 @@ mod tests {
     fn an_export_has_one_device_and_one_change_of_it_at_a_time() {
         let io = Io::new(Box::new(Memory::new()));
         let attachments = Attachments::new(&io);
+        assert_eq!(attachments.device_of("a"), None);
         let making = attachments.make("a").unwrap();
+        assert_eq!(attachments.device_of("a").unwrap(), "a device that is being made");
         assert_eq!(attachments.make("a").err().unwrap(), "a device of it is being made");
         drop(making);
         let one = attachments.make("a").unwrap().done(3);
         assert_eq!(attachments.make("a").err().unwrap(), "it is attached already, as /dev/nbd3");
+        assert_eq!(attachments.device_of("a").unwrap(), "/dev/nbd3");
         assert!(attachments.stays("a", 3) && !attachments.stays("a", 4));
         let ending = attachments.end(&one).unwrap();
         assert!(!attachments.stays("a", 3));

@@ -39,6 +39,12 @@ pub trait Host {
     /// Ends the connections to an export, and offers it no more.
     fn withdraw(&self, export: &str) -> Pending<()>;
 
+    /// Sentences about all that calls a content of this name and UUID by its name.
+    fn callers(&self, name: &str, uuid: &str) -> Vec<String>;
+
+    /// The device of the kernel that an export is, or is about to be.
+    fn device_of(&self, export: &str) -> Option<String>;
+
     /// Clients that have an export open: connections, or the kernel's device where its connection is gone for now.
     fn users_of(&self, export: &str) -> usize;
 }

@@ -69,6 +69,11 @@ pub trait Content: Any {
     /// Its name.
     fn name(&self) -> &str;
 
+    /// Whether no other content may have that name: it has it, or is about to.
+    fn claims(&self, name: &str) -> bool {
+        self.name() == name
+    }
+
     /// Its UUID, as reports write it.
     fn uuid(&self) -> String;
 

@@ -131,6 +131,11 @@ impl VolumeOpening {
         }
     }
 
+    /// Whether it means an array or a pool by this name alone.
+    pub fn calls(&self, name: &str) -> bool {
+        self.uuid.is_none() && self.name.as_deref() == Some(name)
+    }
+
     /// Whether both mean one.
     fn is_same(&self, other: &Self) -> bool {
         match (&self.uuid, &other.uuid) {

@@ -234,6 +234,9 @@ pub struct PoolStatus {
     /// Connections that were ended by the request that this answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disconnected: Option<usize>,
+    /// Sentences about what calls the pool by the name that the request took from it which this answers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub still_called: Vec<String>,
 }
 
 /// An array or a pool that the settings of a server mean, and that it does not serve.

@@ -5,6 +5,7 @@ mod container;
 mod door;
 mod hosts;
 mod pair;
+mod pool_names;
 mod redo;
 mod storm;
 mod trial_door;

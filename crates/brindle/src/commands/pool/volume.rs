@@ -114,6 +114,8 @@ pub(super) fn rename_pool(args: &PoolRename) -> Result<(), Failure> {
         change(&args.pool, name, |pool| pool.check_rename_pool(to), rename)?;
         json!({"name": to})
     };
+    let still_called = reported["still_called"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    still_called.for_each(|told| eprintln!("brindle: {told}"));
     tell(args.json, &reported, &format!("pool {name} is {to} from now on\n"))
 }
 

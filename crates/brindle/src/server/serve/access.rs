@@ -166,6 +166,15 @@ impl AccessFile {
         lacking.chain(waiting.into_iter().map(waits)).collect()
     }
 
+    /// The remark that lines call a pool by a name that it has no more.
+    pub(super) fn calls(&self, name: &str) -> Option<String> {
+        let is_called = self.rules.iter().any(|(of, _)| of.as_deref() == Some(name));
+        let file = self.file.display();
+        is_called.then(|| {
+            format!("{file} has lines for {name:?}: they are those of nothing from the next start on, give the new name there")
+        })
+    }
+
     fn lacks(&self, name: &str) -> Option<String> {
         let file = self.file.display();
         self.of(name).0.is_empty().then(|| format!("{file} has no line for {name}: nobody may use it"))
@@ -220,6 +229,9 @@ mod tests {
             assert_eq!(parse(wrong, Some(&["a"]), Proofs::default()).unwrap_err().0, line, "{wrong}");
         }
         assert_eq!(access.remarks(&["a", "b"]), Vec::<String>::new());
+        assert_eq!(access.calls("c"), None);
+        let calls = access.calls("a").unwrap();
+        assert!(calls.contains("lines for \"a\"") && calls.contains("give the new name"), "{calls}");
         let remarks = AccessFile {
             rules: parse("a local read\nd local read\nd anyone none\n", None, Proofs::default()).unwrap(),
             ..access

@@ -161,7 +161,9 @@ impl Intake {
 
     /// The first of these names that no content has.
     fn free(&self, names: &[String]) -> Result<String, Failure> {
-        names.iter().find(|name| self.service.content(name).is_none()).cloned().ok_or_else(|| {
+        let contents = self.service.contents();
+        let is_free = |name: &&String| !contents.iter().any(|other| other.claims(name));
+        names.iter().find(is_free).cloned().ok_or_else(|| {
             Failure::Refused(format!(
                 "there is an array or a pool called '{}' already",
                 names.join("' and '")

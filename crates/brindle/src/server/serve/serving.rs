@@ -72,6 +72,14 @@ impl<'a> Alone<'a> {
                 meant.unserved.leave(content.name(), &content.uuid(), why)?;
             }
         }
+        let (rules, volumes) = (access.clone(), opening.volumes.clone());
+        served.service.set_callers(Box::new(move |name, uuid| {
+            let rules = rules.iter().filter_map(|rules| rules.borrow().calls(name));
+            let settings = volumes.iter().filter(|volume| volume.calls(name)).map(|_| {
+                format!("the settings call it {name:?}: give its new name there, or its UUID {uuid}")
+            });
+            rules.chain(settings).collect()
+        }));
         let (to, files) = mailbox::mailbox(&io);
         drop(io.spawn(access::admit(files, access, Rc::clone(&served.service), doors.initiators())));
         doors.answer(certificates.as_ref());

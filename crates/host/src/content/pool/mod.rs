@@ -2,13 +2,14 @@
 
 mod volumes;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use brindle_export::Rates;
 use brindle_io::sync::{Either, race};
 use brindle_io::{Duration, Io, MemberId};
 use brindle_members::events::Event as Happening;
+use brindle_members::turn::Turns;
 use brindle_pool::{Pool, PoolEvent, PoolVolume};
 
 use super::stop::ContentStop;
@@ -52,6 +53,10 @@ pub struct ServedPool {
     hosted: HostedPool,
     /// The name of now. One that was given up stays in memory: reports hand names out by reference, and a pool is seldom renamed.
     name: Cell<&'static str>,
+    /// The name that it is about to have: no other content gets it meanwhile.
+    next_name: RefCell<Option<String>>,
+    /// Changes of the pool and its volumes are made one behind the other.
+    changes: Turns,
     placed: Placed,
     io: Io,
     listener: Listener,
@@ -65,6 +70,8 @@ impl ServedPool {
     pub fn new(io: &Io, hosted: HostedPool, placed: Placed, listener: &Listener) -> Rc<Self> {
         let pooled = Rc::new(Self {
             name: Cell::new(hosted.name.clone().leak()),
+            next_name: RefCell::default(),
+            changes: Turns::new(io),
             hosted,
             placed,
             io: io.clone(),
@@ -207,6 +214,7 @@ impl ServedPool {
             stale_for: None,
             server: self.placed.server.clone().unwrap_or_default(),
             disconnected: None,
+            still_called: Vec::new(),
         }
     }
 }
@@ -218,6 +226,10 @@ impl Content for ServedPool {
 
     fn name(&self) -> &str {
         self.name.get()
+    }
+
+    fn claims(&self, name: &str) -> bool {
+        self.name() == name || self.next_name.borrow().as_deref() == Some(name)
     }
 
     fn uuid(&self) -> String {
@@ -274,10 +286,14 @@ impl Content for ServedPool {
                     host.publish();
                     failed?;
                 }
-                Ask::PoolRename { .. }
-                | Ask::VolumeCreate { .. }
-                | Ask::VolumeRename { .. }
-                | Ask::VolumeDestroy { .. } => {
+                Ask::PoolRename { .. } => {
+                    let old = self.name().to_owned();
+                    self.change(ask, &host).await?;
+                    let still_called = host.callers(&old, &self.uuid());
+                    still_called.iter().for_each(|told| tracing::warn!("{}: {told}", self.name()));
+                    return Ok(host.done(&*self, Effects { still_called, ..Effects::default() }));
+                }
+                Ask::VolumeCreate { .. } | Ask::VolumeRename { .. } | Ask::VolumeDestroy { .. } => {
                     self.change(ask, &host).await?;
                 }
                 ask => return Err(not_for(&*self, &ask)),

@@ -3,12 +3,13 @@
 use std::rc::Rc;
 
 use brindle_io::Duration;
-use brindle_io::sync::{Either, race};
+use brindle_io::sync::{Either, join_all, race};
 
 use super::ServedPool;
 use crate::content::{Content, Host};
 use crate::control::Ask;
 use crate::error::HostError;
+use crate::names;
 
 /// Time that a change of a pool's volumes may take before the answer is that it goes on.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -29,7 +30,16 @@ impl ServedPool {
         changed
     }
 
+    /// One change at a time: a volume that is made while the pool gets another name would be offered by the old one.
     async fn change_volumes(&self, ask: Ask, host: &dyn Host) -> Result<(), HostError> {
+        let _turn = self.changes.turn().await;
+        if let Ask::PoolRename { pool, .. }
+        | Ask::VolumeCreate { pool, .. }
+        | Ask::VolumeRename { pool, .. }
+        | Ask::VolumeDestroy { pool, .. } = &ask
+        {
+            self.refuse_former_name(pool)?;
+        }
         let pool = self.pool().clone();
         match ask {
             Ask::VolumeCreate { name, size, .. } => {
@@ -38,6 +48,8 @@ impl ServedPool {
             }
             Ask::PoolRename { to, .. } => self.rename(host, &to).await,
             Ask::VolumeRename { name, to, .. } => {
+                let _id = pool.check_rename(&name, &to)?;
+                refuse_attached(host, &[self.export_of(&name)])?;
                 host.withdraw(&self.export_of(&name)).await;
                 let renamed = pool.rename_volume(&name, &to).await;
                 let offered = self.offer(host, if renamed.is_ok() { &to } else { &name });
@@ -49,14 +61,32 @@ impl ServedPool {
         }
     }
 
-    /// Gives the pool another name: all of its exports have that, so that their clients are sent away.
+    /// A change of the pool that had this name when it was asked for, and has got another meanwhile, is none of this pool's.
+    fn refuse_former_name(&self, name: &str) -> Result<(), HostError> {
+        match names::find(&[self.names()], name) {
+            Some(_) => Ok(()),
+            None => Err(HostError::NoSuchContent {
+                server: self.placed.server.clone().unwrap_or_default(),
+                array: name.to_owned(),
+                known: vec![self.name().to_owned()],
+            }),
+        }
+    }
+
+    /// Gives the pool another name: all of its exports have that, so that their clients are sent away. Devices of the kernel can't be: their
+    /// requests would fail, also those of a file system.
     async fn rename(&self, host: &dyn Host, to: &str) -> Result<(), HostError> {
         let pool = self.pool().clone();
         pool.check_rename_pool(to)?;
-        let exports = self.export_names();
-        for export in &exports {
-            host.withdraw(export).await;
+        if host.contents().iter().any(|other| other.claims(to)) {
+            return Err(HostError::NameTaken(to.to_owned()));
         }
+        let exports = self.export_names();
+        refuse_attached(host, &exports)?;
+        // Nothing is waited for in between: no device is made of an export that is offered no more.
+        self.next_name.replace(Some(to.to_owned()));
+        let _claim = Claim(self);
+        join_all(exports.iter().map(|export| host.withdraw(export))).await;
         let renamed = pool.rename(to).await;
         if renamed.is_ok() {
             self.name.set(to.to_owned().leak());
@@ -88,6 +118,21 @@ impl ServedPool {
     fn offer(&self, host: &dyn Host, volume: &str) -> Result<(), HostError> {
         self.offered(volume).map_or(Ok(()), |offered| host.offer(self, offered))
     }
+}
+
+/// The name that a pool is about to have is free again when it is dropped.
+struct Claim<'a>(&'a ServedPool);
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.0.next_name.replace(None);
+    }
+}
+
+/// Refuses what would end a device of the kernel.
+fn refuse_attached(host: &dyn Host, exports: &[String]) -> Result<(), HostError> {
+    let attached = exports.iter().find_map(|export| Some((export.clone(), host.device_of(export)?)));
+    attached.map_or(Ok(()), |(export, device)| Err(HostError::Attached { export, device }))
 }
 
 /// Clients that have an export open, once clients have gone that are about to.
