@@ -170,7 +170,7 @@ fn seal_own(block: &mut [u8]) {
 fn name(held: &mut [FoundBlock], config: &[u8]) {
     for (_, _, block) in held.iter_mut().filter(|(_, _, block)| block.starts_with(b"BRNDUBER")) {
         block[224..232].copy_from_slice(&config[136..144]);
-        block[2800..2804].copy_from_slice(&checksum(config).to_le_bytes());
+        block[3824..3828].copy_from_slice(&checksum(config).to_le_bytes());
         seal_own(block);
     }
 }

@@ -1,11 +1,14 @@
 //! Where a block lies: a function of its address and its segment's record alone.
 //!
-//! A segment has `width` members, each with `rows` blocks in its unit. Its places are numbered row by row: place `i` is on the
-//! segment's member `i % width`, in row `i / width`. Stripe `s` takes the places `s * stripe` to `(s + 1) * stripe`, which are on
-//! different members since a stripe is no wider than the segment. The last `parity` slots of a stripe are P, Q and R. Slot `j` of
-//! stripe `s` is in its place `(j + turn) % stripe`. Stripes begin at the same members again after `cycle` of them; `turn` grows by
-//! one with each such cycle, and with each stripe within it, so that each member has as much parity as any other, however wide
-//! stripes are.
+//! A segment has `width` members, each with `rows` blocks in its unit. Its spots are counted row by row: spot `i` is on the segment's
+//! member `i % width`, in row `i / width`. Stripe `s` takes the spots `s * stripe` to `(s + 1) * stripe`, which are on different members
+//! since a stripe is no wider than the segment. The last `parity` slots of a stripe are P, Q and R. Slot `j` of stripe `s` is its spot
+//! `(j + turn) % stripe`. In a segment of whole rows `turn` grows by one with each `chunk` of them: so that many blocks of one slot lie
+//! one behind the other on a member. Of others stripes begin at the same members again after `cycle` of them; `turn` grows by one with
+//! each such cycle, and with each stripe within it. So each member has as much parity as any other, however wide stripes are.
+//!
+//! Only data blocks have a place, which is what an address names. Places go down a slot for a chunk of stripes before the next slot has
+//! its turn. Where stripes have one data block the place is the stripe: copies more or less change no address.
 
 use super::error::{PoolError, impossible};
 
@@ -51,6 +54,8 @@ pub struct Shape {
     pub stripe: u8,
     /// Parity blocks of a stripe.
     pub parity: u8,
+    /// Rows that go down one member before the next has its turn, a power of two; 0 of one row.
+    pub chunk: u8,
 }
 
 /// A block of a member.
@@ -79,9 +84,14 @@ impl Shape {
         if self.parity >= self.stripe || self.parity > MAX_PARITY {
             return Err(impossible("segment", "parity", self.parity));
         }
-        let places = u64::from(self.rows) * u64::from(width);
-        if self.rows == 0 || !self.rows.is_power_of_two() || places > 1 << PLACE_BITS {
+        let spots = u64::from(self.rows) * u64::from(width);
+        if self.rows == 0 || !self.rows.is_power_of_two() || spots > 1 << PLACE_BITS {
             return Err(impossible("segment", "unit", self.rows));
+        }
+        let in_rows = self.chunk == 0
+            || self.stripe == width && self.chunk.is_power_of_two() && u32::from(self.chunk) <= self.rows;
+        if !in_rows {
+            return Err(impossible("segment", "chunk", self.chunk));
         }
         Ok(self)
     }
@@ -101,41 +111,60 @@ impl Shape {
         self.rows * u32::from(self.width()) / u32::from(self.stripe)
     }
 
+    /// Stripes of a chunk.
+    pub fn high(self) -> u32 {
+        u32::from(self.chunk).max(1)
+    }
+
     /// Stripes after which they begin at the same member again.
     fn cycle(self) -> u32 {
         let (width, wide) = (u32::from(self.width()), u32::from(self.stripe));
         if width.is_multiple_of(wide) { width / wide } else { width / common(width, wide) }
     }
 
-    /// Places by which the slots of a stripe are shifted.
+    /// Spots by which the slots of a stripe are shifted.
     fn turn(self, stripe: u32) -> u32 {
-        let cycle = self.cycle();
+        let (cycle, stripe) = (self.cycle(), stripe / self.high());
         (stripe % cycle + stripe / cycle) % u32::from(self.stripe)
     }
 
-    /// The place of a slot of a stripe.
+    /// The place of a data slot of a stripe.
     pub fn place(self, stripe: u32, slot: u8) -> u32 {
-        let wide = u32::from(self.stripe);
-        stripe * wide + (u32::from(slot) + self.turn(stripe)) % wide
+        let (high, data) = (self.high(), u32::from(self.data()));
+        stripe / high * high * data + u32::from(slot) * high + stripe % high
     }
 
     /// The stripe and the slot of a place; `None` behind the last stripe.
     pub fn slot(self, place: u32) -> Option<(u32, u8)> {
-        let wide = u32::from(self.stripe);
-        let (stripe, at) = (place / wide, place % wide);
-        (stripe < self.stripes()).then(|| (stripe, ((at + wide - self.turn(stripe)) % wide) as u8))
+        let (high, data) = (self.high(), u32::from(self.data()));
+        let (chunk, at) = (place / (high * data), place % (high * data));
+        let stripe = chunk * high + at % high;
+        (stripe < self.stripes()).then_some((stripe, (at / high) as u8))
     }
 
-    /// The place of the `n`th data block behind the beginning of a stripe.
+    /// The place of the `n`th data block behind the beginning of a stripe, stripe by stripe.
     pub fn data_place(self, stripe: u32, n: u32) -> u32 {
         let data = u32::from(self.data());
         self.place(stripe + n / data, (n % data) as u8)
     }
 
-    /// The block of a member that a place is.
-    pub fn spot(self, place: u32) -> Spot {
+    /// The number of a slot's spot, row by row.
+    pub fn spot_number(self, stripe: u32, slot: u8) -> u32 {
+        let wide = u32::from(self.stripe);
+        stripe * wide + (u32::from(slot) + self.turn(stripe)) % wide
+    }
+
+    /// The stripe and the slot of a spot; `None` behind the last stripe.
+    pub fn slot_of_spot(self, number: u32) -> Option<(u32, u8)> {
+        let wide = u32::from(self.stripe);
+        let (stripe, at) = (number / wide, number % wide);
+        (stripe < self.stripes()).then(|| (stripe, ((at + wide - self.turn(stripe)) % wide) as u8))
+    }
+
+    /// The block of a member that a spot is.
+    pub fn spot(self, number: u32) -> Spot {
         let width = u32::from(self.width());
-        Spot { member: self.member(place % width), row: place / width }
+        Spot { member: self.member(number % width), row: number / width }
     }
 
     /// The `n`th member of the segment.
@@ -158,44 +187,97 @@ const fn common(mut a: u32, mut b: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
     use super::*;
 
+    /// Whole rows by chunks and without, and short stripes, are all that exist.
+    fn shapes() -> impl Iterator<Item = Shape> {
+        (1..=18u8).chain([25, 27, 32]).flat_map(|width| {
+            (0..width.min(4)).flat_map(move |parity| {
+                let members = ((1 << width) - 1) << 3;
+                let rows = [0, 4, 16].map(|chunk| (width, chunk));
+                rows.into_iter().chain([(width.min(parity + 2), 0)]).map(move |(stripe, chunk)| Shape {
+                    members,
+                    rows: 256,
+                    stripe,
+                    parity,
+                    chunk,
+                })
+            })
+        })
+    }
+
     #[test]
-    fn places_of_a_stripe_are_on_different_members_and_parity_goes_round() {
-        for width in (1..=18u8).chain([25, 27, 32]) {
-            for parity in 0..width.min(4) {
-                // Whole rows and short stripes are all that exist.
-                for stripe in [width, width.min(parity + 2)] {
-                    let members = ((1 << width) - 1) << 3;
-                    let shape = Shape { members, rows: 256, stripe, parity }.check().unwrap();
-                    let mut seen = std::collections::BTreeSet::new();
-                    let mut parities = std::collections::BTreeMap::new();
-                    for s in 0..shape.stripes() {
-                        let mut on = std::collections::BTreeSet::new();
-                        for slot in 0..stripe {
-                            let place = shape.place(s, slot);
-                            assert_eq!(shape.slot(place), Some((s, slot)));
-                            let spot = shape.spot(place);
-                            assert!(spot.row < 256 && (3..3 + width).contains(&spot.member));
-                            assert!(on.insert(spot.member) && seen.insert(place));
-                            if slot >= stripe - parity {
-                                *parities.entry(spot.member).or_insert(0) += 1;
-                            }
-                        }
+    fn slots_of_a_stripe_are_on_different_members_and_parity_goes_round() {
+        for shape in shapes() {
+            let (width, stripe, parity) = (shape.width(), shape.stripe, shape.parity);
+            shape.check().unwrap();
+            let (mut seen, mut parities) = (BTreeSet::new(), BTreeMap::new());
+            for s in 0..shape.stripes() {
+                let mut on = BTreeSet::new();
+                for slot in 0..stripe {
+                    let number = shape.spot_number(s, slot);
+                    assert_eq!(shape.slot_of_spot(number), Some((s, slot)));
+                    let spot = shape.spot(number);
+                    assert!(spot.row < 256 && (3..3 + width).contains(&spot.member));
+                    assert!(on.insert(spot.member) && seen.insert(number));
+                    if slot >= stripe - parity {
+                        *parities.entry(spot.member).or_insert(0) += 1;
                     }
-                    // Equal numbers on each member, up to the rest of a round of all members and turns.
-                    let counts = || (3..3 + width).map(|member| parities.get(&member).copied().unwrap_or(0));
-                    let (least, most) = (counts().min().unwrap(), counts().max().unwrap());
-                    let left = u32::from(stripe) * u32::from(parity);
-                    assert!(parity == 0 || least > 0 && most - least <= left, "{shape:?} {parities:?}");
+                }
+            }
+            // Equal numbers on each member, up to the rest of a round of all members and turns.
+            let counts = || (3..3 + width).map(|member| parities.get(&member).copied().unwrap_or(0));
+            let (least, most) = (counts().min().unwrap(), counts().max().unwrap());
+            let left = u32::from(stripe) * u32::from(parity).max(shape.high());
+            let is_round = 256 / shape.high() >= width.into();
+            assert!(parity == 0 || !is_round || least > 0 && most - least <= left, "{shape:?} {parities:?}");
+        }
+    }
+
+    #[test]
+    fn each_data_block_has_a_place_and_places_go_down_members_by_chunks() {
+        for shape in shapes() {
+            let mut seen = BTreeSet::new();
+            for s in 0..shape.stripes() {
+                for slot in 0..shape.data() {
+                    let place = shape.place(s, slot);
+                    assert_eq!(shape.slot(place), Some((s, slot)), "{shape:?}");
+                    assert!(seen.insert(place));
+                }
+            }
+            let all = shape.stripes() * u32::from(shape.data());
+            // A segment of short stripes may leave some spots out, but no place.
+            assert!(seen.into_iter().eq(0..all) && shape.slot(all).is_none(), "{shape:?}");
+            for chunk in (0..all).step_by(shape.high() as usize) {
+                let spot = |place| {
+                    let (stripe, slot) = shape.slot(place).unwrap();
+                    shape.spot(shape.spot_number(stripe, slot))
+                };
+                let first = spot(chunk);
+                for n in 1..shape.high() {
+                    assert_eq!(spot(chunk + n), Spot { row: first.row + n, ..first }, "{shape:?}");
                 }
             }
         }
     }
 
     #[test]
+    fn a_copy_more_changes_no_address_of_a_mirror() {
+        for chunk in [0, 16] {
+            let mirror = Shape { members: 0b11, rows: 256, stripe: 2, parity: 1, chunk };
+            let more = Shape { members: 0b1011, stripe: 3, parity: 2, ..mirror };
+            let one = Shape { members: 0b10, stripe: 1, parity: 0, ..mirror };
+            for stripe in 0..256 {
+                assert_eq!([mirror, more, one].map(|shape| shape.place(stripe, 0)), [stripe; 3]);
+            }
+        }
+    }
+
+    #[test]
     fn shapes_that_can_not_be_are_refused() {
-        let sound = Shape { members: 0b1111, rows: 16, stripe: 4, parity: 2 };
+        let sound = Shape { members: 0b1111, rows: 16, stripe: 4, parity: 2, chunk: 16 };
         assert_eq!(sound.check(), Ok(sound));
         for wrong in [
             Shape { members: 0, ..sound },
@@ -205,6 +287,9 @@ mod tests {
             Shape { rows: 0, ..sound },
             Shape { rows: 12, ..sound },
             Shape { rows: 1 << 19, ..sound },
+            Shape { chunk: 32, ..sound },
+            Shape { chunk: 3, ..sound },
+            Shape { stripe: 3, ..sound },
         ] {
             assert!(wrong.check().is_err(), "{wrong:?}");
         }

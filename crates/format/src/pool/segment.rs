@@ -9,8 +9,8 @@ use super::page::{BODY, PageKind, fill, parse};
 use super::place::Shape;
 
 /// Records of a page.
-pub const SEGMENTS: usize = 127;
-const RECORD: usize = 32;
+pub const SEGMENTS: usize = 84;
+const RECORD: usize = 48;
 const TAIL: usize = BODY - SEGMENTS * RECORD;
 
 /// The use of a segment.
@@ -48,11 +48,14 @@ struct RawSegment {
     parity: u8,
     unit: u8,
     reused: u8,
-    reserved: [u8; 2],
+    chunk: u8,
+    reserved: u8,
     members: U64,
+    missing: U64,
     live: U32,
     stripes: U32,
     sequence: U64,
+    reserved2: [u8; 8],
 }
 
 #[derive(Clone, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -75,8 +78,12 @@ pub struct SegmentRecord {
     pub parity: u8,
     /// Bytes of a unit, as a power of two.
     pub unit: u8,
+    /// Rows that go down one member before the next has its turn, a power of two; 0 of one row.
+    pub chunk: u8,
     /// Members of its vdev that it lies on, a bit each.
     pub members: u64,
+    /// Of these, the ones that lack what was written to it, or have something older: they are not read.
+    pub missing: u64,
     /// Blocks in it that the map or a root names.
     pub live: u32,
     /// Stripes that have been written.
@@ -112,11 +119,14 @@ impl SegmentRecord {
             parity: self.parity,
             unit: self.unit,
             reused: self.reused.into(),
-            reserved: [0; 2],
+            chunk: self.chunk,
+            reserved: 0,
             members: self.members.into(),
+            missing: self.missing.into(),
             live: self.live.into(),
             stripes: self.stripes.into(),
             sequence: self.sequence.into(),
+            reserved2: [0; 8],
         }
     }
 
@@ -139,7 +149,9 @@ impl SegmentRecord {
             stripe: raw.stripe,
             parity: raw.parity,
             unit: raw.unit,
+            chunk: raw.chunk,
             members: raw.members.get(),
+            missing: raw.missing.get(),
             live: raw.live.get(),
             stripes: raw.stripes.get(),
             sequence: raw.sequence.get(),
@@ -150,6 +162,9 @@ impl SegmentRecord {
             },
         };
         let shape = record.shape().check()?;
+        if record.missing & !record.members != 0 {
+            return Err(impossible("segment", "missing", record.missing));
+        }
         if record.stripes > shape.stripes() {
             return Err(impossible("segment", "stripes", record.stripes));
         }
@@ -188,6 +203,7 @@ impl Segments {
 impl From<&SegmentRecord> for Shape {
     fn from(record: &SegmentRecord) -> Self {
         let rows = 1u32.checked_shl(u32::from(record.unit)).unwrap_or(0) >> 12;
-        Self { members: record.members, rows, stripe: record.stripe, parity: record.parity }
+        let SegmentRecord { members, stripe, parity, chunk, .. } = *record;
+        Self { members, rows, stripe, parity, chunk }
     }
 }

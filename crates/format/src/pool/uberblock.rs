@@ -20,7 +20,7 @@ const MAGIC: [u8; 8] = *b"BRNDUBER";
 const CHECKSUM_AT: usize = 8;
 /// The kind of all checksums: CRC-32C.
 const CRC32C: u8 = 0;
-const TAIL: usize = BLOCK - 2936;
+const TAIL: usize = BLOCK - 3960;
 
 #[derive(Clone, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -69,8 +69,9 @@ struct RawRooted {
     stripe: u8,
     parity: u8,
     unit: u8,
-    reserved: u8,
+    chunk: u8,
     members: U64,
+    missing: U64,
 }
 
 /// The shape of a segment that holds pages of the list of segments: nothing else tells it.
@@ -84,8 +85,12 @@ pub struct Rooted {
     pub parity: u8,
     /// Bytes of a unit, as a power of two.
     pub unit: u8,
+    /// Rows that go down one member before the next has its turn.
+    pub chunk: u8,
     /// Members of its vdev that it lies on, a bit each.
     pub members: u64,
+    /// Of these, the ones that are not read.
+    pub missing: u64,
 }
 
 /// The host that has a pool open, or had it last.
@@ -219,8 +224,9 @@ impl Uberblock {
                 stripe: rooted.stripe,
                 parity: rooted.parity,
                 unit: rooted.unit,
-                reserved: 0,
+                chunk: rooted.chunk,
                 members: rooted.members.into(),
+                missing: rooted.missing.into(),
             };
         }
         raw.config_generation = self.config.generation.into();
@@ -275,7 +281,9 @@ impl Uberblock {
             stripe: raw.stripe,
             parity: raw.parity,
             unit: raw.unit,
+            chunk: raw.chunk,
             members: raw.members.get(),
+            missing: raw.missing.get(),
         };
         if raw.stopped.get() > 1 {
             return Err(impossible(what, "stopped", raw.stopped.get()));

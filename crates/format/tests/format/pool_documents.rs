@@ -126,7 +126,15 @@ fn uberblock() -> Uberblock {
         out: core::array::from_fn(|n| n as u8),
         stopped: true,
         lineage: vec![5, 4, 3],
-        rooted: vec![Rooted { segment: 6, stripe: 5, parity: 2, unit: 20, members: 0x1f }],
+        rooted: vec![Rooted {
+            segment: 6,
+            stripe: 5,
+            parity: 2,
+            unit: 20,
+            chunk: 16,
+            members: 0x1f,
+            missing: 0x4,
+        }],
         config: ConfigName { generation: 5, checksum: 0xdead_beef },
         host: Host::new(Uuid::from_u128(0x22), "box"),
         exported: true,
@@ -183,7 +191,9 @@ fn segment(n: u32) -> SegmentRecord {
         stripe: 4,
         parity: 2,
         unit: 16,
+        chunk: 0,
         members: 0x3f,
+        missing: u64::from(n % 7),
         live: n,
         stripes: n % 24,
         sequence: u64::from(n) << 33,
@@ -214,7 +224,7 @@ fn what_is_written_is_read_again() {
             .collect(),
     );
     assert_eq!(Leaves::parse(&leaves.encode(2).unwrap(), 2), Ok(leaves));
-    let segments = Segments((0..127).map(segment).collect());
+    let segments = Segments((0..84).map(segment).collect());
     assert_eq!(Segments::parse(&segments.encode(3).unwrap(), 3), Ok(segments));
     let pointers = Pointers((0..254).map(pointer).collect());
     assert_eq!(Pointers::parse(&pointers.encode(4).unwrap(), 4), Ok(pointers));
@@ -286,11 +296,11 @@ fn other_versions_and_values_that_are_kept_free_are_refused_by_name() {
     assert_eq!(label(256, 3), unknown("vdev", "kind", 3));
     assert_eq!(label(2304 + 30, 4), unknown("member", "state", 4));
     assert_eq!(label(2304 + 31, 1), unknown("label", "reserved", 1));
-    assert_eq!(uberblock(2804, 1), unknown("uberblock", "checksum_kind", 1));
+    assert_eq!(uberblock(3828, 1), unknown("uberblock", "checksum_kind", 1));
     assert_eq!(volume(25, 14), unknown("volume", "block", 14));
     assert_eq!(volume(26, 1), unknown("volume", "thin", 1));
     assert_eq!(volume(97, 1), unknown("volume", "reservation", 256));
-    assert!(matches!(uberblock(2805, 2), Err(PoolError::Impossible { field: "exported", .. })));
+    assert!(matches!(uberblock(3829, 2), Err(PoolError::Impossible { field: "exported", .. })));
     // Numbers that would wrap.
     assert!(matches!(label(143, 0x80), Err(PoolError::Impossible { field: "generation", .. })));
     for (at, name) in [(39, "record"), (55, "checkpoint"), (63, "sequence")] {
@@ -349,6 +359,10 @@ fn what_can_not_be_is_refused() {
         SegmentRecord { members: 0, ..segment(1) },
         SegmentRecord { unit: 0, ..segment(1) },
         SegmentRecord { stripes: 1 << 20, ..segment(1) },
+        // Columns that it does not have, chunks of short stripes, and of no power of two.
+        SegmentRecord { missing: 0x40, ..segment(1) },
+        SegmentRecord { chunk: 4, ..segment(1) },
+        SegmentRecord { stripe: 6, chunk: 12, ..segment(1) },
     ] {
         assert!(Segments::parse(&Segments(vec![record]).encode(0).unwrap(), 0).is_err(), "{record:?}");
     }

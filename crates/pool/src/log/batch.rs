@@ -14,6 +14,7 @@ use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
 use crate::core::Core;
+use crate::log::arrange::arrange;
 use crate::log::crew::{Load, Waiting, Work};
 use crate::log::queue::{Item, Lane, Source};
 use crate::store::leaf::Located;
@@ -142,6 +143,7 @@ impl Core {
             Err(error) => return Err((items, error)),
         };
         self.put_back(lane, beyond(grant, &mut items));
+        arrange(grant, &mut items);
         let flight = self.log.begins(lane, &items, coming.of_fewer(items.len()));
         self.space.borrow_mut().written(grant.segment, flight.sequence);
         let fua = items.iter().any(|item| item.fua);
@@ -178,6 +180,7 @@ impl Core {
                             let rest = beyond(grant, &mut load.items);
                             load.flight.leaves(&rest);
                             self.put_back(load.flight.lane, rest);
+                            arrange(grant, &mut load.items);
                         }
                         Err(error) => {
                             result = Err(error);
@@ -216,7 +219,7 @@ impl Core {
         Ok(())
     }
 
-    /// Sends the blocks of stripes to their members, the blocks of each member in a row.
+    /// Sends the blocks of stripes, which are in memory slot by slot, to their members: the blocks of each member in a row.
     pub(crate) fn put_group(
         &self,
         space: &crate::store::space::Space,
@@ -225,16 +228,16 @@ impl Core {
         mut put: impl FnMut(brindle_members::members::Device, u64, &Slice),
     ) {
         let (shape, segment) = (grant.shape, grant.segment);
-        let first = grant.stripe * u32::from(shape.stripe);
-        let count = grant.stripes * u32::from(shape.stripe);
-        let width = u32::from(shape.width());
+        let wide = u32::from(shape.stripe);
+        let (first, count, width) = (grant.stripe * wide, grant.stripes * wide, u32::from(shape.width()));
         for column in 0..width {
-            let begin = (column + width - first % width) % width;
-            for n in (begin..count).step_by(width as usize) {
-                let address = brindle_format::pool::place::Address::new(segment, first + n);
-                let Some((role, offset)) = space.spot(address) else { continue };
-                if let Some(device) = self.set.members.writable(role) {
-                    let at = n as usize * BLOCK;
+            let begin = first + (column + width - first % width) % width;
+            for number in (begin..first + count).step_by(width as usize) {
+                let Some((role, offset)) = space.spot_of_number(segment, number) else { continue };
+                if let Some(device) = self.set.members.writable(role)
+                    && let Some((stripe, slot)) = shape.slot_of_spot(number)
+                {
+                    let at = ((stripe - grant.stripe) * wide + u32::from(slot)) as usize * BLOCK;
                     put(device, offset, &buf.slice(at..at + BLOCK));
                 }
             }
@@ -297,12 +300,11 @@ impl Core {
         !self.refusals.count(role) || !self.can_lose(&roles)
     }
 
-    /// Puts blocks, their summary and parity into memory as they are to stand, in the order of places.
+    /// Puts blocks, their summary and parity into memory, stripe by stripe in the order of slots.
     fn fill(&self, load: &Load, buf: &Buf) -> Result<Vec<Entry>, VolumeError> {
         let (grant, shape) = (load.grant, load.grant.shape);
         let mut bytes = buf.bytes_mut();
-        let first = grant.stripe * u32::from(shape.stripe);
-        let place = |n: u32| (shape.data_place(grant.stripe, n) - first) as usize * BLOCK;
+        let place = |n: u32| grant.in_memory(n) as usize * BLOCK;
         let mut entries = self.log.entries.take();
         let mut next = 1;
         for item in &load.items {
@@ -368,17 +370,14 @@ impl Core {
     }
 }
 
-/// Parity of stripes that are in memory in the order of places.
+/// Parity of stripes that are in memory in the order of slots.
 pub(crate) fn add_parity(bytes: &mut [u8], grant: Grant) {
-    let shape = grant.shape;
-    let wide = usize::from(shape.stripe);
-    for (s, row) in (grant.stripe..).zip(bytes.chunks_exact_mut(wide * BLOCK)) {
-        let mut blocks: SmallVec<[Option<&mut [u8]>; WIDE]> = row.chunks_exact_mut(BLOCK).map(Some).collect();
-        let mut take = |slot: u8| blocks[shape.place(s, slot) as usize % wide].take();
-        let data: SmallVec<[&[u8]; WIDE]> =
-            (0..shape.data()).filter_map(|slot| take(slot).map(|block| &*block)).collect();
-        let mut parity: SmallVec<[&mut [u8]; 3]> = (shape.data()..shape.stripe).filter_map(take).collect();
-        parity_of(&data, &mut parity);
+    let (wide, data) = (usize::from(grant.shape.stripe), usize::from(grant.shape.data()));
+    for stripe in bytes.chunks_exact_mut(wide * BLOCK) {
+        let (blocks, parity) = stripe.split_at_mut(data * BLOCK);
+        let blocks: SmallVec<[&[u8]; WIDE]> = blocks.chunks_exact(BLOCK).collect();
+        let mut parity: SmallVec<[&mut [u8]; 3]> = parity.chunks_exact_mut(BLOCK).collect();
+        parity_of(&blocks, &mut parity);
     }
 }
 

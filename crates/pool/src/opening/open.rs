@@ -1,12 +1,13 @@
 //! Opens a pool.
 
 use core::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{
-    BLOCK, DATA_START, LINEAGE, LeafRef, LeafState, Leaves, Nodes, OVERRULED, Pointer, Pointers, PoolError,
-    Root, SegmentClass, SegmentRecord, SegmentState, Segments, Uberblock, Vdev, Volumes,
+    BLOCK, DATA_START, LINEAGE, LeafRef, LeafState, Leaves, Nodes, OVERRULED, POINTERS, Pointer, Pointers,
+    PoolError, Root, SEGMENTS, SegmentClass, SegmentRecord, SegmentState, Segments, Uberblock, Vdev, Volumes,
 };
 use brindle_io::sync::Notify;
 use brindle_io::{Io, MemberId, OpError};
@@ -25,7 +26,7 @@ use crate::log::crew::Crew;
 use crate::log::refusals::Refusals;
 use crate::log::state::Log;
 use crate::opening::look::{Chosen, PoolOpenError, Returning, WrongLabel, choose, look};
-use crate::opening::replay::Recovered;
+use crate::opening::replay::{Recovered, WrongSlot};
 use crate::pool::Pool;
 use crate::read::Unreadable;
 use crate::record::label::CurrentLabel;
@@ -112,7 +113,7 @@ pub struct Prepared {
     how: How,
     recovered: Recovered,
     /// Blocks of the log that are wrong on their members.
-    wrong: Vec<(Address, Vec<u8>)>,
+    wrong: Vec<WrongSlot>,
     overruled: Vec<u64>,
     labels: Vec<WrongLabel>,
     blank: Vec<(MemberId, u64, u64)>,
@@ -336,7 +337,7 @@ impl Core {
         how: How,
         missing: &[u16],
         again: &[u16],
-    ) -> Result<(Recovered, Vec<(Address, Vec<u8>)>), PoolOpenError> {
+    ) -> Result<(Recovered, Vec<WrongSlot>), PoolOpenError> {
         // By the number of members, then by what lies on them.
         self.refuse_missing()?;
         if let Err(why) = self.load_tables().await {
@@ -398,16 +399,18 @@ impl Core {
     async fn load_tables(&self) -> Result<(), PoolOpenError> {
         let head: Uberblock = self.record.last.borrow().clone();
         self.set_rooted(&head)?;
-        let (mut lists, mut table) = (Vec::new(), Vec::new());
-        let records =
-            self.list(head.segments, &mut table, |bytes, n| Ok(Segments::parse(bytes, n)?.0)).await?;
+        let mut lists = Vec::new();
+        let (records, levels, is_full) =
+            self.levels(head.segments, SEGMENTS, |bytes, n| Ok(Segments::parse(bytes, n)?.0)).await?;
         let all = u64::from(self.label.get().segments());
         if head.segments.pages > 0 && records.len() as u64 != all {
             return Err(PoolError::Impossible { what: "uberblock", field: "segments", value: all }.into());
         }
         let records = (head.segments.pages > 0).then_some(records);
+        let mut table = Table::none(all as usize);
         if let Some(records) = &records {
             self.check_segments(records)?;
+            table = Table::found(records.clone(), levels, is_full);
         }
         self.space.replace(Space::new(&self.label.get(), records, &self.present()));
         let leaves: Vec<LeafRef> =
@@ -443,7 +446,7 @@ impl Core {
         map.give_up_others(|id| self.volumes.is_known(id));
         drop(map);
         self.checkpoints.lists.replace(lists);
-        self.checkpoints.table.replace(Table { above: table, ..Table::default() });
+        self.checkpoints.table.replace(table);
         self.estimate();
         Ok(())
     }
@@ -479,14 +482,19 @@ impl Core {
                 stripe: rooted.stripe,
                 parity: rooted.parity,
                 unit: rooted.unit,
+                chunk: rooted.chunk,
                 members: rooted.members,
+                missing: rooted.missing,
                 live: 0,
                 stripes: 0,
                 sequence: 0,
                 reused: false,
             };
             record.shape().check()?;
-            if rooted.unit != vdev.unit || rooted.members & !mask != 0 {
+            if rooted.unit != vdev.unit
+                || rooted.members & !mask != 0
+                || rooted.missing & !rooted.members != 0
+            {
                 return Err(wrong.into());
             }
             space.segments[rooted.segment as usize].record = record;
@@ -501,27 +509,41 @@ impl Core {
         places: &mut Vec<Address>,
         parse: impl Fn(&[u8], u64) -> Result<Vec<T>, PoolError>,
     ) -> Result<Vec<T>, PoolOpenError> {
-        let mut level: Vec<Pointer> = root.top.into_iter().collect();
+        let (records, levels, _) = self.levels(root, 0, parse).await?;
+        places.extend(levels.iter().flatten().map(|pointer| pointer.address));
+        Ok(records)
+    }
+
+    /// The same with pointers to its pages level by level, those of records first; and whether all pages but the last of each level are full,
+    /// those of records with so many.
+    async fn levels<T>(
+        &self,
+        root: Root,
+        fit: usize,
+        parse: impl Fn(&[u8], u64) -> Result<Vec<T>, PoolError>,
+    ) -> Result<(Vec<T>, Vec<Vec<Pointer>>, bool), PoolOpenError> {
+        let mut levels: VecDeque<Vec<Pointer>> = VecDeque::from([root.top.into_iter().collect()]);
+        let mut is_full = true;
         for _ in 0..root.levels {
             let mut next = Vec::new();
-            for (n, pointer) in (0..).zip(&level) {
-                places.push(pointer.address);
-                next.extend(Pointers::parse(&self.page(*pointer).await?, n)?.0);
+            for (n, pointer) in (0..).zip(&levels[0]) {
+                is_full &= next.len() == n * POINTERS;
+                next.extend(Pointers::parse(&self.page(*pointer).await?, n as u64)?.0);
                 if next.len() > root.pages as usize {
                     return Err(PoolOpenError::Damaged);
                 }
             }
-            level = next;
+            levels.push_front(next);
         }
-        if level.len() != root.pages as usize {
+        if levels[0].len() != root.pages as usize {
             return Err(PoolOpenError::Damaged);
         }
         let mut records = Vec::new();
-        for (n, pointer) in (0..).zip(&level) {
-            places.push(pointer.address);
-            records.extend(parse(&self.page(*pointer).await?, n)?);
+        for (n, pointer) in (0..).zip(&levels[0]) {
+            is_full &= records.len() == n * fit;
+            records.extend(parse(&self.page(*pointer).await?, n as u64)?);
         }
-        Ok(records)
+        Ok((records, levels.into(), is_full))
     }
 
     async fn page(&self, pointer: Pointer) -> Result<Rc<[u8]>, PoolOpenError> {

@@ -19,7 +19,7 @@ use crate::log::batch::apply;
 use crate::read::candidates;
 use crate::store::leaf::Located;
 use crate::store::map::ENDLESS;
-use crate::store::space::{BATCH_BLOCKS, Grant, IN_FLIGHT};
+use crate::store::space::{BATCH_BLOCKS, Grant, IN_FLIGHT, Slot};
 use crate::store::stripe::{new_parity, solve, suspects};
 
 /// Segments that are read at a time.
@@ -27,12 +27,15 @@ const SIDE_BY_SIDE: usize = 8;
 /// Bytes of each member that are read at a time.
 const STEP: usize = 256 << 10;
 
+/// A slot that is wrong on its member, and what it should be.
+pub(crate) type WrongSlot = (Slot, Vec<u8>);
+
 /// A batch that counts.
 struct Whole {
     batch: Batch,
     grant: Grant,
     /// Blocks that are wrong on their members, and what they should be.
-    wrong: Vec<(Address, Vec<u8>)>,
+    wrong: Vec<WrongSlot>,
 }
 
 /// The content of a segment of the log.
@@ -57,7 +60,7 @@ pub struct Recovered {
     pub first_lost: u64,
 }
 
-/// Blocks of a segment, in the order of places, as far as they have been read and are needed.
+/// Blocks of a segment, in the order of its spots, as far as they have been read and are needed.
 pub(crate) struct Places<'a> {
     pub(crate) core: &'a Core,
     pub(crate) segment: u32,
@@ -82,7 +85,7 @@ impl<'a> Places<'a> {
             self.more().await;
         }
         let shape = self.shape;
-        let at = |slot: u8| self.blocks[(shape.place(stripe, slot) - self.first) as usize].clone();
+        let at = |slot: u8| self.blocks[(shape.spot_number(stripe, slot) - self.first) as usize].clone();
         (0..shape.stripe).map(at).collect()
     }
 
@@ -101,8 +104,7 @@ impl<'a> Places<'a> {
         let row = next / width as u32;
         let rows = (self.shape.rows - row).min((STEP / BLOCK) as u32) as usize;
         let (core, without) = (self.core, self.without);
-        let column =
-            |n: usize| core.column(Address::new(self.segment, row * width as u32 + n as u32), rows, without);
+        let column = |n: usize| core.column(self.segment, row * width as u32 + n as u32, rows, without);
         let columns = join_all((0..width).map(column)).await;
         for r in 0..rows {
             for column in &columns {
@@ -113,9 +115,9 @@ impl<'a> Places<'a> {
 }
 
 impl Core {
-    /// Blocks of one member from an address on, row by row.
-    async fn column(&self, address: Address, rows: usize, without: &[u16]) -> Vec<Option<Vec<u8>>> {
-        let spot = self.space.borrow().spot_of_place(address);
+    /// Blocks of one member from a spot of a segment on, row by row.
+    async fn column(&self, segment: u32, number: u32, rows: usize, without: &[u16]) -> Vec<Option<Vec<u8>>> {
+        let spot = self.space.borrow().source_of_number(segment, number);
         let Some((role, offset)) = spot else { return vec![None; rows] };
         let device = self.set.members.readable(role, u64::MAX).filter(|_| !without.contains(&role));
         let Some(device) = device else { return vec![None; rows] };
@@ -141,7 +143,7 @@ impl Core {
 
     /// Puts batches of the log into the map. Gives the blocks of these that are wrong on their members, and what they should be. Members in
     /// `without` are not read, and have been given what they lack.
-    pub(crate) async fn replay(&self, without: &[u16]) -> (Recovered, Vec<(Address, Vec<u8>)>) {
+    pub(crate) async fn replay(&self, without: &[u16]) -> (Recovered, Vec<WrongSlot>) {
         // Nothing was written after its end.
         if self.record.last.borrow().stopped {
             return Default::default();
@@ -187,9 +189,11 @@ impl Core {
         }
         self.forget_others(whole.values().flat_map(|one| &one.batch.entries).map(|entry| entry.volume));
         self.log.recovered(last);
-        let mut wrong: Vec<(Address, Vec<u8>)> = whole.into_values().flat_map(|one| one.wrong).collect();
+        let mut wrong: Vec<WrongSlot> = whole.into_values().flat_map(|one| one.wrong).collect();
         let space = self.space.borrow();
-        wrong.retain(|(address, _)| space.spot(*address).is_none_or(|(role, _)| !without.contains(&role)));
+        wrong.retain(|(slot, _)| {
+            space.source_of_slot(*slot).is_some_and(|(role, _)| !without.contains(&role))
+        });
         recovered.rebuilt = wrong.len() as u64;
         (recovered, wrong)
     }
@@ -207,9 +211,9 @@ impl Core {
     }
 
     /// Writes blocks of the log anew that are wrong on their members.
-    pub(crate) async fn set_right(&self, wrong: &[(Address, Vec<u8>)]) {
-        for (address, block) in wrong {
-            let spot = self.space.borrow().spot(*address);
+    pub(crate) async fn set_right(&self, wrong: &[WrongSlot]) {
+        for (slot, block) in wrong {
+            let spot = self.space.borrow().spot_of_slot(*slot);
             let Some((role, offset)) = spot else { continue };
             let Some(device) = self.set.members.writable(role) else { continue };
             let buf = self.reads.alloc(BLOCK).await;
@@ -281,11 +285,7 @@ impl Core {
 }
 
 /// Holds all blocks of a batch against its summary; gives those that are wrong on their members, or nothing if it is not whole.
-pub(crate) async fn verify(
-    places: &mut Places<'_>,
-    batch: &Batch,
-    grant: Grant,
-) -> Option<Vec<(Address, Vec<u8>)>> {
+pub(crate) async fn verify(places: &mut Places<'_>, batch: &Batch, grant: Grant) -> Option<Vec<WrongSlot>> {
     let shape = grant.shape;
     let mut sums = batch.entries.iter().filter(|entry| entry.kind.has_block()).map(|entry| entry.checksum);
     let mut wrong = Vec::new();
@@ -302,7 +302,7 @@ pub(crate) async fn verify(
         let right = settle(&blocks, shape, &expected)?;
         for (slot, block) in (0..).zip(right) {
             if blocks[usize::from(slot)].as_ref() != Some(&block) {
-                wrong.push((Address::new(grant.segment, shape.place(stripe, slot)), block));
+                wrong.push((Slot { segment: grant.segment, stripe, slot }, block));
             }
         }
     }

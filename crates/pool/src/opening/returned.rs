@@ -15,7 +15,7 @@ use crate::core::Core;
 use crate::opening::look::{LABEL_PATIENCE as PATIENCE, Returning};
 use crate::opening::replay::{Places, verify};
 use crate::role::Role;
-use crate::store::space::Grant;
+use crate::store::space::{Grant, Slot};
 
 impl Core {
     /// Whether a member has all that it is to have, once it was given what it lacked.
@@ -78,10 +78,10 @@ impl Core {
     }
 
     /// Of these blocks, writes those that a member is to have and does not.
-    async fn set_right_on(&self, one: Returning, blocks: &[(Address, Vec<u8>)]) -> Result<bool, OpError> {
-        let spot = |address: Address| self.space.borrow().spot(address);
-        let own = blocks.iter().filter_map(|(address, block)| {
-            let (role, offset) = spot(*address)?;
+    async fn set_right_on(&self, one: Returning, blocks: &[(Slot, Vec<u8>)]) -> Result<bool, OpError> {
+        let spot = |slot: Slot| self.space.borrow().source_of_slot(slot);
+        let own = blocks.iter().filter_map(|(slot, block)| {
+            let (role, offset) = spot(*slot)?;
             (role == one.member).then_some((DATA_START + offset, block.as_slice()))
         });
         let own: Vec<(u64, &[u8])> = own.collect();

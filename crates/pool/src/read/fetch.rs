@@ -125,7 +125,7 @@ impl Core {
         let mut states = vec![Fetched::Asked; wanted.len()];
         let mut asks = Vec::with_capacity(wanted.len());
         for (at, block) in wanted.iter().enumerate() {
-            let spot = self.space.borrow().spot(block.address);
+            let spot = self.space.borrow().source(block.address);
             match self.source(spot) {
                 Some((role, offset, device)) => asks.push(Ask { role, offset, device, at }),
                 None => states[at] = Fetched::Unasked,
@@ -232,7 +232,7 @@ impl Core {
                 .filter(|&slot| matches!(parts[usize::from(slot)], Part::Left) && !is_lost(slot));
             let sources: Vec<(u8, (u16, u64, Device))> = free
                 .filter_map(|slot| {
-                    let spot = self.space.borrow().spot_of_slot(Slot { slot, ..stripe });
+                    let spot = self.space.borrow().source_of_slot(Slot { slot, ..stripe });
                     Some((slot, self.source(spot)?))
                 })
                 .take(needs)

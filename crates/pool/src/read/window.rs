@@ -108,7 +108,7 @@ impl Core {
             Located::Lost => return Err(self.is_lost(key)),
             Located::At(address, sum) => (address, sum),
         };
-        let spot = self.space.borrow().spot(address);
+        let spot = self.space.borrow().source(address);
         if let Some((role, offset)) = spot.filter(|(role, _)| !self.set.members.is_slow(*role))
             && let Some(device) = self.set.members.readable(role, u64::MAX)
         {

@@ -5,22 +5,27 @@
 //! checkpoint gives it to the log, which is written once that stands. So does a record of the table of segments alone: see `upkeep::reuse`.
 
 mod counts;
+mod grant;
 mod pages;
+mod records;
 mod reuse;
 mod room;
 mod slots;
 mod wear;
 
+pub(crate) use grant::Grant;
 pub(crate) use reuse::Gains;
 pub(crate) use slots::Slot;
 
 use std::collections::{BTreeSet, VecDeque};
 
 use brindle_format::pool::place::{Address, Shape};
-use brindle_format::pool::{BLOCK, Label, Run, SegmentClass, SegmentRecord, SegmentState, Vdev, unit_of};
+use brindle_format::pool::{Label, Run, SEGMENTS, SegmentClass, SegmentRecord, SegmentState, Vdev, unit_of};
 use smallvec::SmallVec;
 
 use crate::role::{all_of, members_of};
+use crate::store::table::Touched;
+use grant::{chunk_of, full_of};
 
 /// The most stripes that batches under way at a time can lie apart: recovery looks no further behind the last batch.
 pub(crate) const IN_FLIGHT: usize = 8;
@@ -80,32 +85,6 @@ impl Stream {
             Self::Short | Self::Zeroes => SegmentClass::Short,
             Self::Cold => SegmentClass::Cold,
         }
-    }
-}
-
-/// Stripes to write to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Grant {
-    pub(crate) segment: u32,
-    pub(crate) shape: Shape,
-    pub(crate) stripe: u32,
-    pub(crate) stripes: u32,
-}
-
-impl Grant {
-    /// Data blocks of the stripes.
-    pub(crate) fn blocks(&self) -> u32 {
-        self.stripes * u32::from(self.shape.data())
-    }
-
-    /// Where the `n`th data block is; the summary is the first.
-    pub(crate) fn address(&self, n: u32) -> Address {
-        Address::new(self.segment, self.shape.data_place(self.stripe, n))
-    }
-
-    /// Where pages stand that fill it.
-    pub(crate) fn pages(&self) -> impl Iterator<Item = Address> {
-        (1..self.blocks()).map(|n| self.address(n))
     }
 }
 
@@ -169,7 +148,9 @@ impl Unit {
     fn shape(&self, narrow: bool, parity: u8) -> Shape {
         let (width, rows) = (self.present.count_ones() as u8, 1 << (self.vdev.unit - 12));
         let stripe = if narrow { width.min(parity + 2) } else { width };
-        Shape { members: self.present, rows, stripe, parity }
+        let data = stripe.saturating_sub(parity);
+        let chunk = if stripe == width { chunk_of(rows, width.into(), data.into()) } else { 0 };
+        Shape { members: self.present, rows, stripe, parity, chunk }
     }
 
     fn log(&self) -> usize {
@@ -187,13 +168,15 @@ impl Unit {
 }
 
 /// The record of a number that no run of segments has.
-const GAP: SegmentRecord = SegmentRecord {
+pub(crate) const GAP: SegmentRecord = SegmentRecord {
     state: SegmentState::Free,
     class: SegmentClass::None,
     stripe: 1,
     parity: 0,
     unit: 16,
+    chunk: 0,
     members: 1,
+    missing: 0,
     live: 0,
     stripes: 0,
     sequence: 0,
@@ -203,6 +186,8 @@ const GAP: SegmentRecord = SegmentRecord {
 /// All segments of a pool.
 pub(crate) struct Space {
     pub(crate) segments: Vec<Segment>,
+    /// Pages of their table with records that may have changed since it was written.
+    pub(crate) touched: Touched,
     /// Runs of segments of all vdevs, in the order of their numbers.
     runs: Vec<Run>,
     units: Vec<Unit>,
@@ -247,7 +232,9 @@ impl Space {
             stripe: unit.members as u8,
             parity: unit.parity,
             unit: unit.unit,
+            chunk: 0,
             members,
+            missing: 0,
             live: 0,
             stripes: 0,
             sequence: 0,
@@ -270,6 +257,7 @@ impl Space {
             Segment { record, usage, pins: 0, reuses: 0, young: 0, dying: 0 }
         };
         let mut space = Self {
+            touched: Touched::all(records.len()),
             segments: (0..).zip(records).map(segment).collect(),
             runs: label.runs.clone(),
             units,
@@ -302,26 +290,12 @@ impl Space {
         self.segments.get(segment as usize)
     }
 
-    /// Where a block stands: the member's number in the pool, and the byte of its data area.
-    pub(crate) fn spot(&self, address: Address) -> Option<(u16, u64)> {
-        self.get(address.segment())?.record.shape().slot(address.place())?;
-        self.spot_of_place(address)
-    }
-
-    /// The same also of places behind the last stripe.
-    pub(crate) fn spot_of_place(&self, address: Address) -> Option<(u16, u64)> {
-        let (segment, (vdev, number)) = (self.get(address.segment())?, self.unit_of(address.segment())?);
-        let (shape, unit) = (segment.record.shape(), self.units.get(vdev)?);
-        let spot = shape.spot(address.place());
-        let offset = (u64::from(number) << unit.vdev.unit) + u64::from(spot.row) * BLOCK as u64;
-        Some((*unit.members.get(usize::from(spot.member))?, offset))
-    }
-
     /// Blocks are named, or are not any more.
     pub(crate) fn count(&mut self, address: Address, more: bool) {
         if let Some(segment) = self.segments.get_mut(address.segment() as usize) {
             let live = &mut segment.record.live;
             *live = if more { live.saturating_add(1) } else { live.saturating_sub(1) };
+            self.touched.mark(address.segment());
         }
     }
 
@@ -357,7 +331,10 @@ impl Space {
 
     /// A checkpoint takes all changes.
     pub(crate) fn age(&mut self) {
-        self.segments.iter_mut().for_each(|segment| segment.young = 0);
+        for page in self.touched.pages() {
+            let some = self.segments.chunks_mut(SEGMENTS).nth(page).into_iter().flatten();
+            some.for_each(|segment| segment.young = 0);
+        }
     }
 
     /// A task reads a segment.
@@ -377,6 +354,7 @@ impl Space {
     pub(crate) fn written(&mut self, segment: u32, sequence: u64) {
         let record = &mut self.segments[segment as usize].record;
         record.sequence = record.sequence.max(sequence);
+        self.touched.mark(segment);
     }
 
     /// Recovery has found a batch.
@@ -385,6 +363,7 @@ impl Space {
             let record = &mut segment.record;
             record.sequence = record.sequence.max(sequence);
             record.stripes = record.stripes.max(grant.stripe + grant.stripes);
+            self.touched.mark(grant.segment);
         }
     }
 
@@ -408,6 +387,7 @@ impl Space {
             }
             self.units[at].open[place] = None;
             self.segments[open.segment as usize].usage = Use::Closed;
+            self.touched.mark(open.segment);
         }
         let unit = &mut self.units[at];
         if unit.log() <= urgency.leaves() {
@@ -420,28 +400,13 @@ impl Space {
         let state = &mut self.segments[segment as usize];
         state.usage = Use::Open;
         state.record.class = stream.class();
+        self.touched.mark(segment);
         self.gained -= i64::from(stream == Stream::Cold);
         unit.shorts += usize::from(matches!(stream, Stream::Short | Stream::Zeroes));
         let open = Open { segment, next: 0 };
         let grant = self.grant(open, blocks)?;
         self.units[at].open[place] = Some(Open { next: grant.stripes, ..open });
         Some(grant)
-    }
-
-    /// The rest of an open segment, up to what is wanted; none where that is too little for a summary and a block.
-    fn grant(&mut self, open: Open, blocks: u32) -> Option<Grant> {
-        let record = &mut self.segments[open.segment as usize].record;
-        let shape = record.shape();
-        let data = u32::from(shape.data());
-        let left = shape.stripes().saturating_sub(open.next);
-        // More blocks than a summary has entries for would be a batch that can't be written.
-        let most = (BATCH_BLOCKS / data).max(1);
-        let stripes = blocks.div_ceil(data).min(left).min(most);
-        if stripes * data < 2 {
-            return None;
-        }
-        record.stripes = open.next + stripes;
-        Some(Grant { segment: open.segment, shape, stripe: open.next, stripes })
     }
 
     /// Data blocks of a whole row of the vdev that is next.
@@ -458,6 +423,7 @@ impl Space {
             let opened = unit.open.iter_mut().chain([&mut unit.pages]).filter_map(Option::take);
             for open in opened.collect::<Vec<_>>() {
                 self.segments[open.segment as usize].usage = Use::Closed;
+                self.touched.mark(open.segment);
             }
         }
     }
@@ -472,6 +438,7 @@ impl Space {
                 let record = &segment.record;
                 if segment.usage == Use::Closed && record.live == 0 && record.sequence <= sequence {
                     segment.usage = Use::Freeing;
+                    self.touched.mark(n);
                     // A check of all pages reads also those that are just being replaced.
                     let is_data = segment.record.class != SegmentClass::Pages;
                     if is_data && segment.pins == 0 { ready.push(n) } else { self.units[at].freeing.push(n) }
@@ -479,29 +446,6 @@ impl Space {
             }
             self.add_log(at, ready);
         }
-    }
-
-    /// The record of each segment: batches up to `sequence` are in the map. What was used again stays known where `keep`.
-    pub(crate) fn records(&self, sequence: u64, keep: bool) -> Vec<SegmentRecord> {
-        let record = |segment: &Segment| {
-            let state = match segment.usage {
-                Use::Free | Use::Freeing | Use::Gap => SegmentState::Free,
-                Use::Open if segment.record.class == SegmentClass::Pages => SegmentState::Closed,
-                Use::Log | Use::Open => SegmentState::Log,
-                // Batches in it may be younger than the checkpoint.
-                Use::Closed if segment.record.sequence > sequence => SegmentState::Log,
-                Use::Closed => SegmentState::Closed,
-            };
-            let live = segment.record.live.saturating_sub(segment.young);
-            let reused = keep && segment.record.reused;
-            let mut record = SegmentRecord { state, live, reused, ..segment.record };
-            if state == SegmentState::Free {
-                (record.live, record.stripes, record.sequence) = (0, 0, 0);
-                record.class = SegmentClass::None;
-            }
-            record
-        };
-        self.segments.iter().map(record).collect()
     }
 
     /// Free segments that pages do not need become the log's, with the shape that their members give them. First come segments
@@ -516,8 +460,8 @@ impl Space {
         for _ in 0..count {
             let Some(n) = ready.pop_front().or_else(|| unit.take_free()) else { break };
             // Where narrow stripes are no others there are none: batches of few blocks take rows.
-            let narrow =
-                short < shorts.max(rows / 8) && unit.shape(true, parity) != unit.shape(false, parity);
+            let narrow = short < shorts.max(rows / 8)
+                && unit.shape(true, parity).stripe != unit.shape(false, parity).stripe;
             *(if narrow { &mut short } else { &mut rows }) += 1;
             let shape = unit.shape(narrow, parity);
             let segment = &mut self.segments[n as usize];
@@ -530,6 +474,7 @@ impl Space {
             segment.record.class = if narrow { SegmentClass::Short } else { SegmentClass::Rows };
             segment.record.live = 0;
             reshape(&mut segment.record, shape);
+            self.touched.mark(n);
             unit.adding.push(n);
         }
         unit.freeing.extend(ready);
@@ -571,6 +516,7 @@ impl Space {
 
 fn reshape(record: &mut SegmentRecord, shape: Shape) {
     (record.members, record.stripe, record.parity) = (shape.members, shape.stripe, shape.parity);
+    (record.chunk, record.missing) = (shape.chunk, 0);
     (record.stripes, record.sequence) = (0, 0);
 }
 
@@ -579,8 +525,10 @@ fn kept(vdev: &Vdev) -> u64 {
     let units = u64::from(vdev.units);
     let data = u64::from(vdev.members.saturating_sub(u16::from(vdev.parity)));
     let blocks = (data << vdev.unit >> 12).max(1);
+    let chunk = chunk_of(1 << (vdev.unit - 12), vdev.members.into(), data as u32);
+    let full = u64::from(full_of(data.max(1) as u32, chunk.into())) * data.max(1);
     // Of small units summaries take more than a hundredth, and again as much where batches end with their segment.
-    let summaries = (units * blocks.div_ceil(u64::from(BATCH_BLOCKS))).div_ceil(blocks);
+    let summaries = (units * blocks.div_ceil(full)).div_ceil(blocks);
     (units * KEPT_PERCENT).div_ceil(100).max(KEPT_UNITS + 2 * summaries)
 }
 

@@ -1,73 +1,293 @@
-//! The table of segments as it stands on the members, and which of its pages a record has to write anew.
+//! The table of segments as it stands on the members, and which of its pages a write of it has to write anew.
+//!
+//! Pages of the table stand on their own: a write of it changes those with a record that changed, and the pages of pointers above them. All
+//! others stay where they are.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use brindle_format::pool::place::Address;
-use brindle_format::pool::{Pointer, ROOTED, SEGMENTS, SegmentRecord, SegmentState};
+use brindle_format::pool::{POINTERS, Pointer, Root, SEGMENTS, SegmentRecord, SegmentState};
+
+/// Pages of the table whose records may have changed since they were written, a bit each.
+pub(crate) struct Touched(Vec<u64>);
+
+impl Touched {
+    /// All pages of a table of so many records.
+    pub(crate) fn all(records: usize) -> Self {
+        let mut all = Self(vec![0; records.div_ceil(SEGMENTS).div_ceil(64)]);
+        (0..records.div_ceil(SEGMENTS)).for_each(|page| all.put(page));
+        all
+    }
+
+    /// The record of a segment may have changed.
+    pub(crate) fn mark(&mut self, segment: u32) {
+        self.put(segment as usize / SEGMENTS);
+    }
+
+    /// A page with such a record.
+    pub(crate) fn put(&mut self, page: usize) {
+        if let Some(word) = self.0.get_mut(page / 64) {
+            *word |= 1 << (page % 64);
+        }
+    }
+
+    /// These pages, in their order.
+    pub(crate) fn pages(&self) -> impl Iterator<Item = usize> {
+        let bits = |word: u64| {
+            let next = |left: &u64| Some(left & (left - 1)).filter(|left| *left > 0);
+            core::iter::successors((word > 0).then_some(word), next)
+        };
+        let of = move |(n, &word): (usize, &u64)| {
+            bits(word).map(move |left| n * 64 + left.trailing_zeros() as usize)
+        };
+        self.0.iter().enumerate().flat_map(of)
+    }
+
+    /// These pages; none from now on.
+    pub(crate) fn take(&mut self) -> Vec<usize> {
+        let pages = self.pages().collect();
+        self.0.fill(0);
+        pages
+    }
+}
+
+/// Pages that are written anew: those of the table by their numbers, those of pointers to them, and so on up to the top.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Renewed(Vec<BTreeSet<usize>>);
+
+impl Renewed {
+    /// One more.
+    pub(crate) fn add(&mut self, level: usize, page: usize) {
+        if let Some(level) = self.0.get_mut(level) {
+            level.insert(page);
+        }
+    }
+
+    /// Those of a level.
+    pub(crate) fn of_level(&self, level: usize) -> impl Iterator<Item = usize> {
+        self.0.get(level).into_iter().flatten().copied()
+    }
+
+    /// Has a page of the table itself.
+    pub(crate) fn has(&self, page: usize) -> bool {
+        self.0.first().is_some_and(|pages| pages.contains(&page))
+    }
+
+    /// Their number.
+    pub(crate) fn count(&self) -> usize {
+        self.0.iter().map(BTreeSet::len).sum()
+    }
+}
 
 /// The table that the last uberblock names.
 #[derive(Default)]
 pub(crate) struct Table {
-    /// Its records; none where it was read and not written.
-    pub(crate) records: Vec<SegmentRecord>,
-    /// Its pages,
-    pub(crate) pages: Vec<Pointer>,
-    /// and where pages of pointers to these are; of a table that was read, all of its pages.
-    pub(crate) above: Vec<Address>,
+    /// Its records, as they stand there.
+    records: Vec<SegmentRecord>,
+    /// Its pages, those of pointers to these, and so on: one at last.
+    levels: Vec<Vec<Pointer>>,
+    /// Pages of each level that it is to have.
+    sizes: Vec<usize>,
+    /// Its pages lie as a write of it has them. Else all are written anew.
+    is_regular: bool,
 }
 
 impl Table {
-    /// Where all of its pages are.
-    pub(crate) fn places(&self) -> impl Iterator<Item = Address> {
-        self.pages.iter().map(|pointer| pointer.address).chain(self.above.iter().copied())
+    /// No table of so many records stands yet.
+    pub(crate) fn none(records: usize) -> Self {
+        Self { sizes: sizes(records), ..Self::default() }
     }
 
-    /// Places that nothing names any more once these pages are written anew.
-    pub(crate) fn replaced(&self, pages: &BTreeSet<usize>) -> Vec<Address> {
-        let of = |&n: &usize| self.pages.get(n).map(|pointer| pointer.address);
-        pages.iter().filter_map(of).chain(self.above.iter().copied()).collect()
+    /// One that was read: its pages level by level, those of its records first.
+    pub(crate) fn found(records: Vec<SegmentRecord>, levels: Vec<Vec<Pointer>>, is_full: bool) -> Self {
+        let sizes = sizes(records.len());
+        let is_regular = is_full && levels.iter().map(Vec::len).eq(sizes.iter().copied());
+        Self { records, levels, sizes, is_regular }
     }
 
-    /// The page with the record of a segment.
-    fn page_of(address: Address) -> usize {
-        address.segment() as usize / SEGMENTS
+    /// Levels of its pages.
+    pub(crate) fn levels(&self) -> usize {
+        self.sizes.len()
     }
 
-    /// Pages that differ from these records, or will, since places in segments of theirs are given back. All where pages lie about in
-    /// more segments than an uberblock can name.
-    pub(crate) fn changed(&self, records: &[SegmentRecord]) -> BTreeSet<usize> {
-        let about: BTreeSet<u32> = self.places().map(|address| address.segment()).collect();
-        if self.records.len() != records.len() || about.len() > ROOTED / 2 {
-            return (0..records.len().div_ceil(SEGMENTS)).collect();
-        }
-        let both = self.records.iter().zip(records);
-        let differ = both.enumerate().filter(|(_, (old, new))| !is_same(old, new));
-        self.with(differ.map(|(n, _)| n / SEGMENTS).collect(), &[])
+    /// Nothing that has to be written anew; of a table that does not stand all.
+    pub(crate) fn renewed(&self) -> Renewed {
+        let all = |&size: &usize| if self.is_regular { BTreeSet::new() } else { (0..size).collect() };
+        Renewed(self.sizes.iter().map(all).collect())
     }
 
-    /// Pages that change if these do, and pages are written to these places.
-    pub(crate) fn with(&self, mut changed: BTreeSet<usize>, places: &[Address]) -> BTreeSet<usize> {
-        changed.extend(places.iter().map(|&address| Self::page_of(address)));
+    /// Pages that change with these: those of pointers to them, and those with records of segments in which they stood.
+    pub(crate) fn follow(&self, renewed: &mut Renewed) {
         loop {
-            let before = changed.len();
-            changed.extend(self.replaced(&changed).into_iter().map(Self::page_of));
-            if changed.len() == before {
-                return changed;
+            for level in 1..self.sizes.len() {
+                let above: Vec<usize> = renewed.of_level(level - 1).map(|page| page / POINTERS).collect();
+                above.into_iter().for_each(|page| renewed.add(level, page));
+            }
+            let before = renewed.count();
+            self.replaced(renewed)
+                .into_iter()
+                .for_each(|at| renewed.add(0, at.segment() as usize / SEGMENTS));
+            if renewed.count() == before {
+                return;
             }
         }
     }
 
-    /// Pages that stay where they are.
-    pub(crate) fn kept(&self, changed: &BTreeSet<usize>) -> Vec<Option<Pointer>> {
-        (0..).zip(&self.pages).map(|(n, &pointer)| (!changed.contains(&n)).then_some(pointer)).collect()
+    /// Places that nothing names any more once these pages are written.
+    pub(crate) fn replaced(&self, renewed: &Renewed) -> BTreeSet<Address> {
+        if !self.is_regular {
+            return self.levels.iter().flatten().map(|pointer| pointer.address).collect();
+        }
+        let of = |(level, pages): (usize, &Vec<Pointer>)| {
+            let places = renewed.of_level(level).filter_map(|page| pages.get(page));
+            places.map(|pointer| pointer.address).collect::<Vec<_>>()
+        };
+        self.levels.iter().enumerate().flat_map(of).collect()
+    }
+
+    /// Pages that stay where they are, level and number, by the segments that they are in.
+    pub(crate) fn kept(&self, renewed: &Renewed) -> BTreeMap<u32, Vec<(usize, usize)>> {
+        let mut kept: BTreeMap<u32, Vec<(usize, usize)>> = BTreeMap::new();
+        for (level, pages) in self.levels.iter().enumerate().filter(|_| self.is_regular) {
+            for (page, pointer) in pages.iter().enumerate() {
+                if !renewed.0[level].contains(&page) {
+                    kept.entry(pointer.address.segment()).or_default().push((level, page));
+                }
+            }
+        }
+        kept
+    }
+
+    /// A page says something else than these records; of segments of the log only what recovery does not find out where not `exactly`.
+    pub(crate) fn differs(&self, page: usize, now: &[SegmentRecord], exactly: bool) -> bool {
+        let there = self.records.chunks(SEGMENTS).nth(page).unwrap_or(&[]);
+        let is_same = |(old, new): (&SegmentRecord, &SegmentRecord)| old == new || !exactly && says(old, new);
+        there.len() != now.len() || !there.iter().zip(now).all(is_same)
+    }
+
+    /// Pointers that a page of them has: to pages that are written, and to those that stay.
+    pub(crate) fn pointers(
+        &self,
+        level: usize,
+        page: usize,
+        written: &BTreeMap<usize, Pointer>,
+    ) -> Vec<Pointer> {
+        let (first, below) = (page * POINTERS, self.sizes.get(level - 1).copied().unwrap_or(0));
+        let stays = |page: usize| self.levels.get(level - 1)?.get(page).copied();
+        (first..below.min(first + POINTERS))
+            .filter_map(|page| written.get(&page).copied().or_else(|| stays(page)))
+            .collect()
+    }
+
+    /// An uberblock names the table in which these pages stand elsewhere.
+    pub(crate) fn stands(
+        &mut self,
+        written: Vec<BTreeMap<usize, Pointer>>,
+        records: &[(usize, Vec<SegmentRecord>)],
+    ) {
+        if !self.is_regular {
+            let pages = |level: &BTreeMap<usize, Pointer>| level.values().copied().collect();
+            self.levels = written.iter().map(pages).collect();
+            self.records = records.iter().flat_map(|(_, records)| records).copied().collect();
+            self.is_regular = true;
+            return;
+        }
+        for (level, pages) in self.levels.iter_mut().zip(written) {
+            pages.into_iter().for_each(|(page, pointer)| level[page] = pointer);
+        }
+        for (page, some) in records {
+            self.records[page * SEGMENTS..][..some.len()].copy_from_slice(some);
+        }
+    }
+
+    /// The root of it once these pages stand.
+    pub(crate) fn root(&self, written: &[BTreeMap<usize, Pointer>]) -> Root {
+        let new = || written.last()?.get(&0).copied();
+        let top = new().or_else(|| self.levels.last()?.first().copied());
+        let pages = self.sizes.first().map_or(0, |&size| size as u32);
+        Root { top, pages, levels: self.sizes.len().saturating_sub(1) as u8 }
     }
 }
 
-/// Two records say the same: of a segment of the log recovery finds out itself what has been written to it.
-fn is_same(old: &SegmentRecord, new: &SegmentRecord) -> bool {
+/// Pages of each level of a table of so many records.
+fn sizes(records: usize) -> Vec<usize> {
+    let pages = records.div_ceil(SEGMENTS).max(1);
+    core::iter::successors(Some(pages), |&size| (size > 1).then(|| size.div_ceil(POINTERS))).collect()
+}
+
+/// A record says of a segment of the log what has to be said: recovery finds out itself what has been written to it.
+fn says(old: &SegmentRecord, new: &SegmentRecord) -> bool {
     let told = |record: &SegmentRecord| match record.state {
         SegmentState::Log => SegmentRecord { class: old.class, stripes: 0, sequence: 0, ..*record },
         SegmentState::Free | SegmentState::Closed => *record,
     };
     told(old) == told(new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::space::GAP;
+
+    fn pointer(segment: u32, place: u32) -> Pointer {
+        Pointer { address: Address::new(segment, place), checksum: 0 }
+    }
+
+    /// A table of so many pages, all of which stand in one segment.
+    fn table(pages: usize) -> Table {
+        let mut next = 0..;
+        let sizes = sizes(pages * SEGMENTS);
+        let level = |&size: &usize| next.by_ref().take(size).map(|place| pointer(7, place)).collect();
+        let levels = sizes.iter().map(level).collect();
+        Table::found(vec![GAP; pages * SEGMENTS], levels, true)
+    }
+
+    #[test]
+    fn a_page_that_changes_takes_those_above_it_and_those_that_count_where_they_stood() {
+        let table = table(600);
+        assert_eq!(table.sizes, [600, 3, 1]);
+        let mut renewed = table.renewed();
+        renewed.add(0, 300);
+        table.follow(&mut renewed);
+        // Segment 7 counts fewer blocks: its record is in page 0.
+        assert_eq!(renewed.0, [BTreeSet::from([0, 300]), BTreeSet::from([0, 1]), BTreeSet::from([0])]);
+        assert_eq!((renewed.count(), table.replaced(&renewed).len()), (5, 5));
+        assert_eq!(table.kept(&renewed)[&7].len(), 604 - 5);
+    }
+
+    #[test]
+    fn a_table_that_is_not_there_or_lies_otherwise_is_written_whole() {
+        let odd = Table::found(vec![GAP; 300 * SEGMENTS], vec![vec![pointer(7, 1); 300]], true);
+        for (table, replaced) in [(Table::none(300 * SEGMENTS), 0), (odd, 1)] {
+            let renewed = table.renewed();
+            assert_eq!((renewed.count(), table.replaced(&renewed).len()), (303, replaced));
+            assert!(table.kept(&renewed).is_empty());
+        }
+    }
+
+    #[test]
+    fn pages_stay_where_they_are_unless_they_are_written() {
+        let mut table = table(300);
+        let other = SegmentRecord { live: 3, ..GAP };
+        let written =
+            [(1, 900), (0, 901), (0, 902)].map(|(page, place)| BTreeMap::from([(page, pointer(8, place))]));
+        let pointers = table.pointers(1, 0, &written[0]);
+        assert_eq!((pointers.len(), pointers[0], pointers[1]), (254, pointer(7, 0), pointer(8, 900)));
+        assert_eq!(table.pointers(1, 1, &written[0]).len(), 46);
+        assert_eq!(table.root(&written), Root { top: Some(pointer(8, 902)), pages: 300, levels: 2 });
+        table.stands(written.to_vec(), &[(1, vec![other; SEGMENTS])]);
+        assert_eq!((table.levels[0][0], table.levels[0][1]), (pointer(7, 0), pointer(8, 900)));
+        assert!(!table.differs(1, &[other; SEGMENTS], true) && !table.differs(0, &[GAP; SEGMENTS], true));
+        assert!(table.differs(0, &[other; SEGMENTS], false));
+    }
+
+    #[test]
+    fn touched_pages_are_told_once() {
+        let mut touched = Touched::all(200 * SEGMENTS);
+        assert!(touched.take().into_iter().eq(0..200));
+        touched.mark(3 * SEGMENTS as u32);
+        touched.mark(130 * SEGMENTS as u32 + 5);
+        assert_eq!(touched.take(), [3, 130]);
+        assert!(touched.take().is_empty());
+    }
 }

@@ -284,7 +284,8 @@ impl<'a> Check<'a> {
             self.lost.add(volume, block..block + 1);
         }
         let spot = core.space.borrow().spot(address);
-        let is_missing = spot.is_none_or(|(role, _)| core.set.members.readable(role, u64::MAX).is_none());
+        let source = core.space.borrow().source(address);
+        let is_missing = source.is_none_or(|(role, _)| core.set.members.readable(role, u64::MAX).is_none());
         match found {
             Ok(is_right) => {
                 self.checked.blocks += 1;

@@ -5,14 +5,15 @@
 //! last checkpoint. All of it is flushed before the uberblock that names it is written, and what only the last
 //! checkpoint named is free once that stands everywhere.
 
-use std::collections::{BTreeSet, VecDeque};
+mod table;
+
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{
     BLOCK, Batch, Entry, EntryKind, LEAF_REFS, LINEAGE, Leaf, LeafRef, LeafState, Leaves, NODES, Nodes,
-    POINTERS, Pointer, Pointers, PoolError, Root, Rooted, SEGMENTS, SegmentRecord, Segments, VOLUMES,
-    Volumes, checksum,
+    POINTERS, Pointer, Pointers, PoolError, Root, SEGMENTS, VOLUMES, Volumes, checksum,
 };
 use brindle_io::OpError;
 use brindle_io::sync::join_all;
@@ -23,8 +24,9 @@ use crate::log::batch::add_parity;
 use crate::store::leaf::{Entries, Located};
 use crate::store::map::{Key, Slot};
 use crate::store::space::{Grant, Space};
-use crate::store::table::Table;
 use crate::upkeep::checkpoints::Turn;
+pub(crate) use table::AsOf;
+use table::Rewrite;
 
 /// Attempts to write one where members refuse blocks.
 const ATTEMPTS: usize = 8;
@@ -221,12 +223,12 @@ impl Core {
     /// Puts frozen changes into leaves, and writes all that has changed.
     async fn write_frozen(self: &Rc<Self>, why: Why, sequence: u64) -> Result<(), VolumeError> {
         self.drain().await?;
-        self.gather_pages().await?;
+        let sparse = self.gather_pages().await?;
         let dirty: Vec<Key> = {
             let map = self.map.borrow();
             map.leaves.iter().filter(|(_, slot)| slot.dirty).map(|(&at, _)| at).collect()
         };
-        self.write_all(why, sequence, &dirty).await
+        self.write_all(why, sequence, &dirty, &sparse).await
     }
 
     /// Puts frozen changes into leaves.
@@ -316,15 +318,15 @@ impl Core {
         }
     }
 
-    /// Leaves of segments that hold few pages are written elsewhere, so that those become free.
-    async fn gather_pages(&self) -> Result<(), VolumeError> {
+    /// Leaves of segments that hold few pages are written elsewhere, so that those become free; gives those segments.
+    async fn gather_pages(&self) -> Result<Vec<u32>, VolumeError> {
         // No more than there is room for beside what has to be written.
         let (room, kept) = (self.space.borrow().room_for_pages(), self.space.borrow().pages);
         let most = room.saturating_sub(self.pages_owed(self.log.coming()));
         // Where pages take more than is kept for them, more segments of theirs are emptied.
         let sparse = self.space.borrow().sparse_pages(if room < kept { MANY_SPARSE } else { SPARSE }, most);
         if sparse.is_empty() {
-            return Ok(());
+            return Ok(sparse);
         }
         let leaves: Vec<Key> = {
             let map = self.map.borrow();
@@ -341,42 +343,54 @@ impl Core {
                 .collect::<Result<(), _>>()?;
             some.iter().for_each(|&at| self.map.borrow_mut().touch(at));
         }
-        Ok(())
+        Ok(sparse)
     }
 
     /// Writes pages and the uberblock that names them.
-    async fn write_all(self: &Rc<Self>, why: Why, sequence: u64, dirty: &[Key]) -> Result<(), VolumeError> {
+    async fn write_all(
+        self: &Rc<Self>,
+        why: Why,
+        sequence: u64,
+        dirty: &[Key],
+        sparse: &[u32],
+    ) -> Result<(), VolumeError> {
         let (volumes, nodes) = (self.volumes.records(), self.volumes.nodes());
         let gone = self.drop_empty(dirty);
-        let (leaves, segments) = {
+        let leaves = {
             let map = self.map.borrow();
-            (map.leaves.len() + map.dead.len(), self.space.borrow().segments.len())
+            map.leaves.len() + map.dead.len()
         };
         let full = dirty.iter().filter(|at| self.map.borrow().leaves.contains_key(at)).count();
         let others =
             pages_of(leaves, LEAF_REFS) + pages_of(volumes.len(), VOLUMES) + pages_of(nodes.len(), NODES);
-        let table = pages_of(segments, SEGMENTS);
-        let (grants, debt) = self.take_room(full as u32 + others + table)?;
-        // Counted before the table of segments is written, which is among them.
-        let places: Vec<Address> =
-            grants.iter().flat_map(Grant::pages).take(full + others as usize + table as usize).collect();
+        let fixed = full as u32 + others;
         let old = self.old_pages(dirty, gone);
-        let outlived = self.map.borrow().has_outlived();
-        let records = {
-            let mut space = self.space.borrow_mut();
-            space.exchange(&old, &places);
-            space.turn_over(sequence);
-            space.records(sequence, outlived)
+        self.space.borrow_mut().exchange(&old, &[]);
+        let as_of = AsOf { sequence, reused: self.map.borrow().has_outlived(), exactly: true };
+        let due = self.table_due(as_of, sparse);
+        let again = |error| {
+            self.space.borrow_mut().exchange(&[], &old);
+            error
         };
-        let mut pages = Pages::new(self, &grants);
-        let done = pages.write(why, sequence, dirty, records, &volumes, &nodes).await;
+        let (grants, debt) = self.take_room(fixed + due.count()).map_err(again)?;
+        // Counted before the table of segments is written, which is among them.
+        let rewrite = match self.table_room(as_of, due, fixed as usize, grants) {
+            Ok(rewrite) => rewrite,
+            Err((error, grants)) => {
+                self.map.borrow_mut().owe(debt);
+                self.space.borrow_mut().give_back(&grants);
+                return Err(again(error));
+            }
+        };
+        let mut pages = Pages::new(self, &rewrite.grants);
+        let done = pages.write(why, sequence, dirty, &rewrite, &volumes, &nodes).await;
         let pointers = match done {
             Ok(done) => done,
             Err(error) => {
                 self.map.borrow_mut().owe(debt);
-                let mut space = self.space.borrow_mut();
-                space.exchange(&places, &old);
-                pages.give_back(&mut space, &grants);
+                self.table_failed(&rewrite);
+                let error = again(error);
+                pages.give_back(&mut self.space.borrow_mut(), &rewrite.grants);
                 return Err(error);
             }
         };
@@ -406,12 +420,11 @@ impl Core {
         self.checkpoints.dropped.borrow().clone()
     }
 
-    /// Pages that nothing names once the checkpoint stands.
+    /// Pages that nothing names once the checkpoint stands, but for those of the table.
     fn old_pages(&self, dirty: &[Key], gone: Vec<Address>) -> Vec<Address> {
         let map = self.map.borrow();
         let leaves = dirty.iter().filter_map(|at| Some(map.leaves.get(at)?.pointer?.address));
-        let (lists, table) = (self.checkpoints.lists.borrow(), self.checkpoints.table.borrow());
-        leaves.chain(gone).chain(lists.iter().copied()).chain(table.places()).collect()
+        leaves.chain(gone).chain(self.checkpoints.lists.borrow().iter().copied()).collect()
     }
 
     /// Writes a batch of pages.
@@ -421,8 +434,7 @@ impl Core {
         {
             let mut bytes = buf.bytes_mut();
             bytes.fill(0);
-            let first = grant.stripe * u32::from(shape.stripe);
-            let place = |n: u32| (shape.data_place(grant.stripe, n) - first) as usize * BLOCK;
+            let place = |n: u32| grant.in_memory(n) as usize * BLOCK;
             let batch = Batch {
                 pool: self.label.get().pool,
                 opening: self.record.last.borrow().opening,
@@ -462,7 +474,7 @@ impl Pages<'_> {
         why: Why,
         sequence: u64,
         dirty: &[Key],
-        records: Vec<SegmentRecord>,
+        rewrite: &Rewrite,
         volumes: &[brindle_format::pool::VolumeRecord],
         nodes: &[brindle_format::pool::Node],
     ) -> Result<Vec<(Key, Pointer)>, VolumeError> {
@@ -478,7 +490,7 @@ impl Pages<'_> {
         let leaves_end = self.placed.len();
         let leaves = self.list(0, core.leaf_pages(&pointers)?).await?;
         let mut lists = self.placed.split_off(leaves_end);
-        let (segments, rooted, table) = self.table(records, &[]).await?;
+        let table = self.table(rewrite).await?;
         self.placed.truncate(leaves_end);
         let pages = volumes.chunks(VOLUMES).enumerate();
         let pages = pages.map(|(n, v)| Volumes(v.to_vec()).encode(n as u64)).collect::<Result<Vec<_>, _>>();
@@ -490,7 +502,7 @@ impl Pages<'_> {
         core.set.flush_members().await?;
         lists.append(&mut self.placed.split_off(leaves_end));
         self.is_named = true;
-        let host = core.config.host;
+        let (host, segments, rooted) = (core.config.host, table.root, table.rooted.clone());
         core.record(move |record| {
             if let Why::Opening(opening) = why {
                 record.lineage.insert(0, record.opening);
@@ -506,54 +518,9 @@ impl Pages<'_> {
         })
         .await?;
         core.checkpoints.lists.replace(lists);
-        core.checkpoints.table.replace(table);
+        core.table_stands(rewrite, table);
         Ok(pointers)
     }
-
-    /// Writes the table of segments, but for pages that are `kept`; gives its root, and the shapes of the segments that hold it.
-    async fn table(
-        &mut self,
-        records: Vec<SegmentRecord>,
-        kept: &[Option<Pointer>],
-    ) -> Result<(Root, Vec<Rooted>, Table), VolumeError> {
-        let mut pages = Vec::new();
-        for (number, some) in (0..).zip(records.chunks(SEGMENTS)) {
-            pages.push(match kept.get(number as usize).copied().flatten() {
-                Some(kept) => kept,
-                None => self.put(0, number, Segments(some.to_vec()).encode(number).map_err(of)?).await?,
-            });
-        }
-        let begin = self.placed.len();
-        let root = self.list_of(0, pages.clone()).await?;
-        let table = Table { records, pages, above: self.placed[begin..].to_vec() };
-        Ok((root, rooted(&table), table))
-    }
-
-    /// Writes the table of segments alone, but for pages that are `kept`, and an uberblock that names it and is otherwise the last one.
-    pub(crate) async fn write_table(
-        &mut self,
-        records: Vec<SegmentRecord>,
-        kept: &[Option<Pointer>],
-    ) -> Result<(), VolumeError> {
-        let (root, rooted, table) = self.table(records, kept).await?;
-        self.finish().await?;
-        self.core.set.flush_members().await?;
-        self.is_named = true;
-        self.core.record(move |record| (record.segments, record.rooted) = (root, rooted)).await?;
-        self.core.checkpoints.table.replace(table);
-        Ok(())
-    }
-}
-
-/// Shapes of the segments that hold pages of their own table.
-fn rooted(table: &Table) -> Vec<Rooted> {
-    let segments: BTreeSet<u32> = table.places().map(|address| address.segment()).collect();
-    let of = |segment: u32| {
-        let record = table.records.get(segment as usize)?;
-        let SegmentRecord { stripe, parity, unit, members, .. } = *record;
-        Some(Rooted { segment, stripe, parity, unit, members })
-    };
-    segments.into_iter().filter_map(of).collect()
 }
 
 impl Core {

@@ -8,24 +8,15 @@
 //! Counts of live blocks are those of the last checkpoint's leaves all the time. So there is no such record while leaves are
 //! gone through that were given back, nor behind a checkpoint that did not come to its end.
 
-use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use brindle_format::pool::SEGMENTS;
-use brindle_format::pool::place::Address;
 use brindle_volume::VolumeError;
 
 use crate::core::Core;
 use crate::store::owed::Coming;
-use crate::store::space::{Gains, Grant};
-use crate::upkeep::checkpoint::{Pages, pages_of};
-
-/// Pages of the table that are written anew, and where to.
-struct Room {
-    pages: BTreeSet<usize>,
-    grants: Vec<Grant>,
-    places: Vec<Address>,
-}
+use crate::store::space::Gains;
+use crate::upkeep::checkpoint::{AsOf, Pages, pages_of};
 
 impl Core {
     /// The table of segments can be recorded alone.
@@ -112,47 +103,27 @@ impl Core {
             space.turn_over(sequence);
         }
         self.map.borrow_mut().reuse(segments);
-        let above = most as usize - count.div_ceil(SEGMENTS);
-        let Some(Room { pages, grants, places }) = self.room_for_table(sequence, above) else {
-            return Ok(false);
+        let as_of = AsOf { sequence, reused: true, exactly: false };
+        let due = self.table_due(as_of, &[]);
+        let rewrite = match self.table_room(as_of, due, 0, Vec::new()) {
+            Ok(rewrite) => rewrite,
+            Err((_, grants)) => {
+                self.space.borrow_mut().give_back(&grants);
+                return Ok(false);
+            }
         };
-        let (kept, replaced) =
-            (self.checkpoints.table.borrow().kept(&pages), self.checkpoints.table.borrow().replaced(&pages));
-        self.space.borrow_mut().exchange(&replaced, &places);
-        let records = self.space.borrow().records(sequence, true);
-        debug_assert!(self.checkpoints.table.borrow().changed(&records).is_subset(&pages));
-        let mut writing = Pages::new(self, &grants);
-        let written = writing.write_table(records, &kept).await;
-        let mut space = self.space.borrow_mut();
-        if let Err(error) = written {
-            space.exchange(&places, &replaced);
-            writing.give_back(&mut space, &grants);
+        let mut writing = Pages::new(self, &rewrite.grants);
+        if let Err(error) = writing.write_table(&rewrite).await {
+            self.table_failed(&rewrite);
+            writing.give_back(&mut self.space.borrow_mut(), &rewrite.grants);
             return Err(error);
         }
+        let mut space = self.space.borrow_mut();
         let gained = space.published() > 0;
         if gained {
             self.checkpoints.gained();
         }
         self.room.notify();
         Ok(gained)
-    }
-
-    /// Room for the pages of the table that change, and for so many `above` them.
-    fn room_for_table(&self, sequence: u64, above: usize) -> Option<Room> {
-        let (table, mut space) = (self.checkpoints.table.borrow(), self.space.borrow_mut());
-        let mut pages = table.changed(&space.records(sequence, true));
-        let (mut grants, mut places): (Vec<Grant>, Vec<Address>) = (Vec::new(), Vec::new());
-        // Places that are taken change the records of their own segments.
-        while places.len() < pages.len() + above {
-            let Some(taken) = space.take_pages((pages.len() + above - places.len()) as u32) else {
-                space.give_back(&grants);
-                return None;
-            };
-            places.extend(taken.iter().flat_map(Grant::pages));
-            grants.extend(taken);
-            pages = table.with(pages, &places);
-        }
-        places.truncate(pages.len() + above);
-        Some(Room { pages, grants, places })
     }
 }

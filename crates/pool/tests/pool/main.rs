@@ -13,3 +13,4 @@ mod reads;
 mod reuse;
 mod room;
 mod storm;
+mod table;

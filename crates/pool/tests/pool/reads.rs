@@ -133,8 +133,9 @@ fn lost_blocks_are_made_of_what_is_read_beside_them() {
             let (pool, volume) = world.opened(lost).await;
             for offset in [MIB, MIB + 512] {
                 let cost = world.read(&volume, offset, MIB).await;
-                // Instead of each lost block one of parity, and a stripe more at each end of a window.
-                let ends = if offset == MIB { 2 * 8 } else { 10 * 8 };
+                // Instead of each lost block one of parity, and more of stripes with a summary, or that a batch does not fill: what is lost of one
+                // is lost of all stripes of a chunk.
+                let ends = if offset == MIB { 3 * 8 } else { 10 * 8 };
                 assert!(cost.bytes <= MIB + ends * BLOCK, "{kind:?}: {whole:?}, {cost:?}");
                 assert!(cost.reads <= 2 * whole.reads + 16, "{kind:?}: {whole:?}, {cost:?}");
                 assert!(
@@ -258,4 +259,46 @@ fn a_silent_member_that_nothing_makes_up_for_is_the_error_of_a_read() {
         pool.stop().await.expect("stopped");
     });
     io.shutdown();
+}
+
+/// Operations for each aligned read of so many bytes, of a volume that was written in order.
+fn reads_of(kind: Kind, bytes: u64) -> f64 {
+    const SIZE: u64 = 32 << 20;
+    let sim = Sim::new(7);
+    let mut house = House::of(kind, 80 << 20, |size| sim.add_blank_drive(Model::sata_ssd(), size));
+    (house.unit, house.usual) = (Some(1 << 20), true);
+    let io = Io::new(Box::new(sim));
+    let each = io.block_on(async {
+        house.create(&io).await;
+        let pool = house.open(&io, 1).await;
+        let volume = pool.create_volume("one", SIZE).await.expect("room");
+        let memory = io.pool(8 * MIB as usize);
+        for begin in (0..SIZE).step_by(8 * MIB as usize) {
+            join_all((0..8).map(async |n| {
+                let buf = memory.alloc(MIB as usize).await;
+                volume.write(begin + n * MIB, buf.all(), false).await.expect("written");
+            }))
+            .await;
+        }
+        let counts = || house.ids.iter().map(|&id| io.counters(id).reads).sum::<u64>();
+        let buf = memory.alloc(bytes as usize).await;
+        let before = counts();
+        for at in (0..SIZE).step_by(bytes as usize) {
+            volume.read(at, buf.all()).await.expect("read");
+        }
+        let each = (counts() - before) as f64 / (SIZE / bytes) as f64;
+        pool.stop().await.expect("stopped");
+        each
+    });
+    io.shutdown();
+    each
+}
+
+/// A summary must not shift all that follows: 64 KiB lie on one member, but for those that two batches share.
+#[test]
+fn aligned_reads_of_64_kib_that_were_written_in_order_are_hardly_more_than_one_operation() {
+    for kind in [Kind::Raidz(1, 4), Kind::Raidz(2, 6), Kind::Mirror(2), Kind::Raidz(1, 3)] {
+        let each = reads_of(kind, 64 << 10);
+        assert!((1.0..=1.25).contains(&each), "{kind:?}: {each} operations");
+    }
 }

@@ -44,6 +44,8 @@ pub struct House {
     pub ids: Vec<MemberId>,
     /// Bytes of each.
     pub size: u64,
+    /// Bytes of a unit, if they are not chosen by the size.
+    pub unit: Option<u64>,
     /// Changes in memory after which a checkpoint is due.
     pub changes: usize,
     /// Features of the pool.
@@ -62,7 +64,7 @@ impl House {
     pub fn of(kind: Kind, size: u64, mut add: impl FnMut(u64) -> MemberId) -> Self {
         let count = kind.vdevs(size).iter().map(|vdev| vdev.sizes.len()).sum();
         let ids = (0..count).map(|_| add(size)).collect();
-        Self { kind, ids, size, changes: 200, features: Features::NOW, usual: false }
+        Self { kind, ids, size, unit: Some(64 << 10), changes: 200, features: Features::NOW, usual: false }
     }
 
     /// The specification of the pool.
@@ -74,7 +76,7 @@ impl House {
             opening: 0x1000,
             created: 1_800_000_000,
             vdevs: self.kind.vdevs(self.size),
-            unit: Some(64 << 10),
+            unit: self.unit,
         }
     }
 

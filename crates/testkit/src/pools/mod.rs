@@ -29,12 +29,14 @@ use crate::random::Random;
 use crate::storm::{self, Scene, Subject};
 pub use boot::REUSED;
 use boot::{Before, Boot, NAME, size_of};
-use house::House;
+use house::{House, MEMBER};
 use names::Names;
 pub use phase::{Phase, Phases, Reuses};
 pub use plan::PoolPlan;
 use strike::Strike;
 
+/// Bytes of members that have many units.
+const MANY: u64 = MEMBER + (260 << 16);
 /// The time between two looks at what a pool is doing.
 const LOOK: Duration = Duration::from_micros(50);
 /// Lives of a pool at most, the last of which comes to its end.
@@ -119,7 +121,8 @@ impl Subject for Pools {
         let plan = PoolPlan::new(seed);
         let flush_latency = if plan.slow { 3_000_000 } else { 150_000 };
         let model = Model { flush_latency, ..Model::sata_ssd() };
-        let mut house = House::new(plan.kind, |size| sim.add_blank_drive(model, size));
+        let size = if plan.many { MANY } else { MEMBER };
+        let mut house = House::of(plan.kind, size, |size| sim.add_blank_drive(model, size));
         house.changes = if plan.large { 2000 } else { house.changes };
         house.features = if plan.old { Features::default() } else { house.features };
         house.usual = plan.usual;
@@ -164,8 +167,8 @@ impl Subject for Pools {
         boot.seed = self.seed.wrapping_mul(11).wrapping_add(number);
         boot.requests = if number == 0 { many } else { few };
         boot.cut = cut;
-        // With the usual settings pages are written so rarely that they take turns on few segments.
-        boot.wears = self.first.is_none() && number == 0 && !boot.plan.usual;
+        // With the usual settings pages are written so rarely that they take turns on few segments; to write all of many takes long.
+        boot.wears = self.first.is_none() && number == 0 && !boot.plan.usual && !boot.plan.many;
         boot.spoilt = self.all.iter().chain(&strikes).any(|(_, _, strike)| strike.spoils());
         boot.strikes = strikes;
         boot.begin(sim);
@@ -213,7 +216,7 @@ impl Subject for Pools {
     fn let_go(&mut self, _: &Scene) {
         let reuses = self.boot.reuses.take();
         // See `begin`: nobody waits until all of them were used again.
-        if !self.boot.plan.usual {
+        if !self.boot.plan.usual && !self.boot.plan.many {
             self.reuses.add(&Reuses(reuses));
         }
         self.boot.pool.take();

@@ -35,6 +35,8 @@ pub struct PoolPlan {
     pub(super) restless: bool,
     /// Members that die, hang, refuse or come back, of those in `victims`.
     pub(super) faults: bool,
+    /// Members have several times as many units: most pages of the table of segments stay where they are at a checkpoint.
+    pub(super) many: bool,
     /// Members that something may happen to: as many of each vdev as it can do without.
     pub(super) victims: Vec<usize>,
 }
@@ -60,7 +62,7 @@ impl PoolPlan {
             first += count;
         }
         let faults = !random.one_in(4) && !victims.is_empty();
-        Self {
+        let mut plan = Self {
             kind,
             full: random.one_in(2),
             silent: random.one_in(3) && !victims.is_empty(),
@@ -71,7 +73,11 @@ impl PoolPlan {
             large: random.one_in(2),
             old: random.one_in(8),
             usual: random.one_in(4),
-        }
+            many: false,
+        };
+        // To fill these would take long.
+        plan.many = !plan.full && random.one_in(2);
+        plan
     }
 
     /// All that anybody finds wrong is a fault of the engine.
@@ -91,6 +97,7 @@ impl fmt::Display for PoolPlan {
             (self.old, "old features"),
             (self.usual, "usual settings"),
             (self.restless, "restless client"),
+            (self.many, "many segments"),
         ];
         let marks: String = marks.iter().filter(|mark| mark.0).map(|mark| format!(", {}", mark.1)).collect();
         write!(f, "pools of {:?}{marks}", self.kind)

@@ -68,7 +68,7 @@ impl Head {
 
     /// The generation and the checksum of the config that counts.
     fn config(&self) -> (u64, u32) {
-        (u64_at(&self.0, 224), u32_at(&self.0, 2800))
+        (u64_at(&self.0, 224), u32_at(&self.0, 3824))
     }
 
     fn is_out(&self, member: usize) -> bool {
@@ -269,13 +269,16 @@ impl Reader<'_> {
         let mut own = Vec::new();
         let rooted = usize::from(u16_at(&self.head.0, 744));
         for n in 0..rooted {
-            let shape = &self.head.0[752 + n * 16..][..16];
-            let segment = Segment { stripe: shape[4], parity: shape[5], members: u64_at(shape, 8) };
+            let shape = &self.head.0[752 + n * 24..][..24];
+            let (members, missing) = (u64_at(shape, 8), u64_at(shape, 16));
+            let segment = Segment { stripe: shape[4], parity: shape[5], chunk: shape[7], members, missing };
             self.rows.borrow_mut().put(u32_at(shape, 0), segment);
         }
-        let table = self.list(104, 4, 32, &mut own)?;
+        let table = self.list(104, 4, 48, &mut own)?;
         for (n, record) in (0..).zip(&table) {
-            let segment = Segment { stripe: record[2], parity: record[3], members: u64_at(record, 8) };
+            let (members, missing) = (u64_at(record, 8), u64_at(record, 16));
+            let segment =
+                Segment { stripe: record[2], parity: record[3], chunk: record[6], members, missing };
             self.rows.borrow_mut().put(n, segment);
         }
         let mut content = PoolContent { stopped: u64_at(&self.head.0, 216) == 1, ..PoolContent::default() };
@@ -427,7 +430,7 @@ fn miscounted(table: &[Vec<u8>], all: impl Iterator<Item = u64>) -> Vec<(u32, u3
     for address in all.filter(|&address| address != NOWHERE) {
         *counts.entry((address >> 20) as u32).or_default() += 1;
     }
-    let reported = (0..).zip(table).map(|(n, record)| (n, u32_at(record, 16)));
+    let reported = (0..).zip(table).map(|(n, record)| (n, u32_at(record, 24)));
     let with = reported.map(|(n, reported)| (n, reported, counts.get(&n).copied().unwrap_or(0)));
     with.filter(|(_, reported, there)| reported != there).collect()
 }

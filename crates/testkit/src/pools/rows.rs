@@ -11,7 +11,9 @@ const HEAD: usize = 64;
 pub(super) struct Segment {
     pub(super) stripe: u8,
     pub(super) parity: u8,
+    pub(super) chunk: u8,
     pub(super) members: u64,
+    pub(super) missing: u64,
 }
 
 /// Reads a block of a member: its number in the pool, and the byte of its units.
@@ -81,37 +83,49 @@ impl Rows {
         (segment.members.count_ones() << (run.log - 12)) / u32::from(segment.stripe)
     }
 
-    /// The address of a slot of a stripe.
-    fn address(&self, n: u32, stripe: u32, slot: u32) -> u64 {
-        let Some(segment) = self.segments.get(&n) else { return 0 };
-        let (w, k) = (segment.members.count_ones(), u32::from(segment.stripe));
-        // The least number of stripes that is a whole number of rows.
-        let cycle = (1..=w).find(|c| c * k % w == 0).unwrap_or(w);
-        let turn = stripe % cycle + stripe / cycle;
-        u64::from(n) << 20 | u64::from(stripe * k + (slot + turn) % k)
-    }
-
     /// The address of the `n`th data block from a stripe on.
     pub(super) fn data_address(&self, segment: u32, stripe: u32, n: u32) -> u64 {
         let Some(shape) = self.segments.get(&segment) else { return 0 };
-        let data = u32::from(shape.stripe - shape.parity);
-        self.address(segment, stripe + n / data, n % data)
+        let (data, chunk) = (u32::from(shape.stripe - shape.parity), u32::from(shape.chunk).max(1));
+        let (stripe, slot) = (stripe + n / data, n % data);
+        let place = stripe / chunk * (chunk * data) + slot * chunk + stripe % chunk;
+        u64::from(segment) << 20 | u64::from(place)
     }
 
-    /// The bytes at an address.
-    fn raw(&self, address: u64, block: Block<'_>) -> Option<Vec<u8>> {
-        let (n, place) = ((address >> 20) as u32, (address & 0xf_ffff) as u32);
+    /// The stripe and the slot of an address.
+    fn place(&self, address: u64) -> Option<(u32, u32)> {
+        let (shape, place) = (self.segments.get(&((address >> 20) as u32))?, (address & 0xf_ffff) as u32);
+        let (data, chunk) = (u32::from(shape.stripe - shape.parity), u32::from(shape.chunk).max(1));
+        let (before, within) = (place / (data * chunk), place % (data * chunk));
+        Some((before * chunk + within % chunk, within / chunk))
+    }
+
+    /// The bytes of a slot of a stripe.
+    fn raw(&self, n: u32, stripe: u32, slot: u32, block: Block<'_>) -> Option<Vec<u8>> {
         let (segment, run) = (self.segments.get(&n)?, self.run(n)?);
-        let width = segment.members.count_ones();
-        let member = (0..64).filter(|bit| segment.members >> bit & 1 == 1).nth((place % width) as usize)?;
+        let (w, k) = (segment.members.count_ones(), u32::from(segment.stripe));
+        // The least number of stripes that is a whole number of rows.
+        let cycle = (1..=w).find(|c| c * k % w == 0).unwrap_or(w);
+        let before = stripe / u32::from(segment.chunk).max(1);
+        let spot = stripe * k + (slot + before % cycle + before / cycle) % k;
+        let bit = (0..64).filter(|bit| segment.members >> bit & 1 == 1).nth((spot % w) as usize)?;
+        if segment.missing >> bit & 1 == 1 {
+            return None;
+        }
         let unit = u64::from(run.unit + n - run.first) << run.log;
-        block(*run.members.get(member)?, unit + u64::from(place / width) * BLOCK as u64)
+        block(*run.members.get(bit)?, unit + u64::from(spot / w) * BLOCK as u64)
     }
 
     /// A stripe by slots.
     fn stripe(&self, n: u32, stripe: u32, block: Block<'_>) -> Vec<Option<Vec<u8>>> {
         let wide = self.segments.get(&n).map_or(0, |segment| u32::from(segment.stripe));
-        (0..wide).map(|slot| self.raw(self.address(n, stripe, slot), block)).collect()
+        (0..wide).map(|slot| self.raw(n, stripe, slot, block)).collect()
+    }
+
+    /// The block at an address, as its member gives it.
+    fn own(&self, address: u64, block: Block<'_>) -> Option<Vec<u8>> {
+        let (stripe, slot) = self.place(address)?;
+        self.raw((address >> 20) as u32, stripe, slot, block)
     }
 
     /// The block at an address, if need be out of the others of its stripe; the first that is right.
@@ -121,7 +135,7 @@ impl Rows {
         block: Block<'_>,
         right: &dyn Fn(&[u8]) -> bool,
     ) -> Option<Vec<u8>> {
-        let own = self.raw(address, block).filter(|bytes| right(bytes));
+        let own = self.own(address, block).filter(|bytes| right(bytes));
         own.or_else(|| self.solved_to(address, block, right, &[], &[]))
     }
 
@@ -135,7 +149,7 @@ impl Rows {
         begin: &[u8],
     ) -> Vec<Vec<u8>> {
         let mut all: Vec<Vec<u8>> =
-            self.raw(address, block).filter(|bytes| right(bytes)).into_iter().collect();
+            self.own(address, block).filter(|bytes| right(bytes)).into_iter().collect();
         while let Some(next) = self.solved_to(address, block, right, begin, &all) {
             all.push(next);
         }
@@ -152,9 +166,8 @@ impl Rows {
         others: &[Vec<u8>],
     ) -> Option<Vec<u8>> {
         let n = (address >> 20) as u32;
-        let stripe = (address & 0xf_ffff) as u32 / u32::from(self.segments.get(&n)?.stripe);
-        let wide = u32::from(self.segments.get(&n)?.stripe);
-        let wanted = (0..wide).find(|&slot| self.address(n, stripe, slot) == address)? as usize;
+        let (stripe, wanted) = self.place(address)?;
+        let wanted = wanted as usize;
         let blocks = self.stripe(n, stripe, block);
         let is_blank = |block: &Vec<u8>| block.iter().all(|byte| *byte == 0);
         if !begin.is_empty() && blocks.iter().flatten().all(is_blank) {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use brindle_format::pool::SegmentClass;
 
+use super::grant::full_stripes;
 use super::{BATCH_BLOCKS, FOR_CLEANING, Segment, Space, Stream, Unit, Use};
 use crate::role::mask_of;
 
@@ -12,7 +13,7 @@ const LEAST_LEFT: u64 = 8;
 /// The same of a vdev of many units whose segments are used again between checkpoints.
 const ROUNDS_LEFT: u64 = 32;
 
-/// Data blocks of a batch of whole stripes, as large as one can be.
+/// Blocks of a batch of pages, as large as one can be, where so many of a stripe carry data.
 pub(super) fn batch_blocks(data: u64) -> u64 {
     (u64::from(BATCH_BLOCKS) / data.max(1)).max(1) * data.max(1)
 }
@@ -32,7 +33,7 @@ impl Segment {
 impl Unit {
     /// Members that a segment may still lose.
     pub(super) fn parity_of(&self, segment: &Segment) -> u8 {
-        let gone = (segment.record.members & !self.present).count_ones() as u8;
+        let gone = (segment.record.members & (!self.present | segment.record.missing)).count_ones() as u8;
         segment.record.parity.saturating_sub(gone)
     }
 }
@@ -90,7 +91,8 @@ impl Space {
 
     /// Data blocks of the largest batch of whole rows that the vdev takes which is next.
     pub(crate) fn full_batch(&self) -> usize {
-        (batch_blocks(self.row().into()) as usize).max(2)
+        let shape = self.units[self.turn].shape(false, self.parity_now(self.turn));
+        ((full_stripes(shape) * u32::from(shape.data())) as usize).max(2)
     }
 
     /// Blocks that go into open segments of a stream before full batches do.
@@ -98,8 +100,7 @@ impl Space {
         let rest = |unit: &Unit| {
             let open = unit.open[stream as usize]?;
             let shape = self.segments[open.segment as usize].record.shape();
-            let data = u32::from(shape.data());
-            let left = (shape.stripes() - open.next) % (BATCH_BLOCKS / data).max(1) * data;
+            let left = (shape.stripes() - open.next) % full_stripes(shape) * u32::from(shape.data());
             left.checked_sub(1)
         };
         self.units.iter().filter_map(rest).map(|blocks| blocks as usize).sum()
@@ -187,7 +188,7 @@ impl Space {
                     && unit.range().all(|n| {
                         let segment = &self.segments[n as usize];
                         let idle = matches!(segment.usage, Use::Free | Use::Log) && segment.record.live == 0;
-                        let gone = (segment.record.members & lost).count_ones();
+                        let gone = (segment.record.members & (lost | segment.record.missing)).count_ones();
                         idle || gone <= u32::from(segment.record.parity)
                     }))
         })

@@ -2,6 +2,7 @@
 
 use core::cmp::Reverse;
 
+use brindle_format::pool::place::Shape;
 use brindle_format::pool::{SegmentClass, SegmentState};
 
 use super::room::FEW_PAGES;
@@ -19,10 +20,12 @@ impl Space {
             if self.units[at].pages.is_none() {
                 let segment = self.units[at].take_free()?;
                 let parity = if is_strong { self.parity_now(at) } else { self.least_parity(at) };
-                let shape = self.units[at].shape(false, parity);
+                // Pages are read one by one: their parity takes turns row by row.
+                let shape = Shape { chunk: 0, ..self.units[at].shape(false, parity) };
                 let state = &mut self.segments[segment as usize];
                 (state.usage, state.record.class) = (Use::Open, SegmentClass::Pages);
                 state.record.live = 0;
+                self.touched.mark(segment);
                 self.units[at].paged += 1;
                 reshape(&mut state.record, shape);
                 self.units[at].pages = Some(Open { segment, next: 0 });
@@ -36,6 +39,7 @@ impl Space {
                 }
                 None => {
                     self.segments[open.segment as usize].usage = Use::Closed;
+                    self.touched.mark(open.segment);
                     self.units[at].pages = None;
                 }
             }
@@ -75,6 +79,7 @@ impl Space {
                 continue;
             }
             segment.record.stripes = grant.stripe;
+            self.touched.mark(grant.segment);
             let is_open = unit.pages.is_some_and(|open| open.segment == grant.segment);
             if grant.stripe == 0 && segment.record.live == 0 {
                 segment.usage = Use::Free;
@@ -94,6 +99,7 @@ impl Space {
                 let is_log = segment.record.state == SegmentState::Log && segment.usage == Use::Closed;
                 if is_log && segment.record.live == 0 && segment.record.stripes == 0 {
                     segment.usage = Use::Free;
+                    self.touched.mark(n);
                     unit.free.insert(n);
                 }
             }

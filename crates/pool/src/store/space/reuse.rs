@@ -1,6 +1,6 @@
 //! Segments that are used again between two checkpoints.
 
-use brindle_format::pool::SegmentClass;
+use brindle_format::pool::{SEGMENTS, SegmentClass};
 
 use super::{Segment, Space, Use};
 
@@ -58,6 +58,7 @@ impl Space {
         for &n in segments {
             let segment = &mut self.segments[n as usize];
             (segment.record.live, segment.dying, segment.record.reused) = (0, 0, true);
+            self.touched.mark(n);
         }
     }
 
@@ -74,7 +75,10 @@ impl Space {
     /// A checkpoint stands; unless leaves are still outlived nothing names what was before.
     pub(crate) fn forget_reuse(&mut self, outlived: bool) {
         if !outlived {
-            self.segments.iter_mut().for_each(|segment| segment.record.reused = false);
+            for page in self.touched.pages() {
+                let some = self.segments.chunks_mut(SEGMENTS).nth(page).into_iter().flatten();
+                some.for_each(|segment| segment.record.reused = false);
+            }
         }
     }
 }

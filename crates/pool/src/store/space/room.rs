@@ -48,6 +48,11 @@ impl Space {
         self.units.iter().map(|unit| unit.free.len() as u64 * unit.page_blocks()).sum()
     }
 
+    /// There is less room for pages than is kept for them.
+    pub(crate) fn is_short_of_pages(&self) -> bool {
+        self.room_for_pages() < self.pages
+    }
+
     /// Pages of the segment that has most of them.
     pub(crate) fn most_pages(&self) -> u64 {
         self.units.iter().map(Unit::page_blocks).max().unwrap_or(0)

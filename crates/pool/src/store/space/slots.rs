@@ -1,8 +1,9 @@
 //! Where the slots of a stripe stand, whichever way places are numbered.
 
-use brindle_format::pool::place::{Address, Shape};
+use brindle_format::pool::BLOCK;
+use brindle_format::pool::place::{Address, Shape, Spot};
 
-use super::Space;
+use super::{Segment, Space};
 
 /// A slot of a stripe of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,9 +22,44 @@ impl Space {
         Some((Slot { segment, stripe, slot }, shape))
     }
 
-    /// Where a slot stands: the member's number in the pool, and the byte of its data area.
+    /// Where a block stands: the member's number in the pool, and the byte of its data area.
+    pub(crate) fn spot(&self, address: Address) -> Option<(u16, u64)> {
+        self.spot_of_slot(self.slot_of(address)?.0)
+    }
+
+    /// The same of a slot.
     pub(crate) fn spot_of_slot(&self, at: Slot) -> Option<(u16, u64)> {
         let shape = self.get(at.segment)?.record.shape();
-        self.spot(Address::new(at.segment, shape.place(at.stripe, at.slot)))
+        self.spot_of_number(at.segment, shape.spot_number(at.stripe, at.slot))
+    }
+
+    /// The same of a spot of a segment, also of one behind the last stripe.
+    pub(crate) fn spot_of_number(&self, segment: u32, number: u32) -> Option<(u16, u64)> {
+        self.stands(segment, number).map(|(stands, ..)| stands)
+    }
+
+    /// Where a block can be read; nowhere if the member lacks what was written to its segment.
+    pub(crate) fn source(&self, address: Address) -> Option<(u16, u64)> {
+        self.source_of_slot(self.slot_of(address)?.0)
+    }
+
+    /// The same of a slot.
+    pub(crate) fn source_of_slot(&self, at: Slot) -> Option<(u16, u64)> {
+        let shape = self.get(at.segment)?.record.shape();
+        self.source_of_number(at.segment, shape.spot_number(at.stripe, at.slot))
+    }
+
+    /// The same of a spot of a segment.
+    pub(crate) fn source_of_number(&self, segment: u32, number: u32) -> Option<(u16, u64)> {
+        let (stands, segment, spot) = self.stands(segment, number)?;
+        (segment.record.missing >> spot.member & 1 == 0).then_some(stands)
+    }
+
+    fn stands(&self, segment: u32, number: u32) -> Option<((u16, u64), &Segment, Spot)> {
+        let (vdev, unit) = self.unit_of(segment)?;
+        let (segment, of) = (self.get(segment)?, self.units.get(vdev)?);
+        let spot = segment.record.shape().spot(number);
+        let offset = (u64::from(unit) << of.vdev.unit) + u64::from(spot.row) * BLOCK as u64;
+        Some(((*of.members.get(usize::from(spot.member))?, offset), segment, spot))
     }
 }

@@ -1,6 +1,6 @@
 //! Segments are used in turn, so that all of them wear alike, and none is kept for nothing.
 
-use super::{FEW_LOG, Space, Unit, Use};
+use super::{FEW_LOG, Open, Space, Unit, Use};
 
 impl Unit {
     /// The next free segment: they are taken in turn, so that all of them wear alike.
@@ -15,10 +15,12 @@ impl Space {
     /// Open segments of which nothing is left become free as others do: a stream without writes would keep its segment for ever.
     pub(super) fn close_empty(&mut self, at: usize, sequence: u64) {
         for open in &mut self.units[at].open {
-            let Some(segment) = open.map(|open| &mut self.segments[open.segment as usize]) else { continue };
+            let Some(Open { segment: n, .. }) = *open else { continue };
+            let segment = &mut self.segments[n as usize];
             let record = &segment.record;
             if record.live == 0 && record.stripes > 0 && record.sequence <= sequence {
                 segment.usage = Use::Closed;
+                self.touched.mark(n);
                 *open = None;
             }
         }
@@ -29,11 +31,11 @@ impl Space {
     pub(super) fn close_stale(&mut self) {
         for unit in &mut self.units {
             for open in &mut unit.open {
-                let Some(segment) = open.map(|open| &mut self.segments[open.segment as usize]) else {
-                    continue;
-                };
+                let Some(Open { segment: n, .. }) = *open else { continue };
+                let segment = &mut self.segments[n as usize];
                 if segment.record.members != unit.present {
                     segment.usage = Use::Closed;
+                    self.touched.mark(n);
                     *open = None;
                 }
             }
@@ -65,6 +67,7 @@ impl Space {
             again |= !withdrawn.is_empty() && withdrawn.len() < stale;
             for n in withdrawn {
                 self.segments[n as usize].usage = Use::Freeing;
+                self.touched.mark(n);
                 unit.freeing.push(n);
             }
         }

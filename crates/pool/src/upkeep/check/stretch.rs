@@ -207,7 +207,7 @@ impl Core {
         let mut absent = vec![None; slots.len()];
         let mut asks = Vec::with_capacity(slots.len());
         for (n, &slot) in slots.iter().enumerate() {
-            let spot = self.space.borrow().spot_of_slot(slot);
+            let spot = self.space.borrow().source_of_slot(slot);
             let device = spot.and_then(|(role, _)| self.set.members.readable(role, u64::MAX));
             match spot.zip(device) {
                 Some(((role, offset), device)) => asks.push((role, offset, device, n)),

@@ -1,0 +1,242 @@
+//! Writes of the table of segments: by a checkpoint, or alone. Only pages that change are written, and those of pointers above them.
+//!
+//! All others stay where they are. An uberblock names the shapes of the segments that they stand in, and it has room for so many. So where
+//! they lie about in more, those are written elsewhere that are in segments with fewest of them. Some of those go with each checkpoint, too, that
+//! keep segments from becoming free which hold few pages: never all at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use brindle_format::pool::place::Address;
+use brindle_format::pool::{Pointer, Pointers, ROOTED, Root, Rooted, SEGMENTS, SegmentRecord, Segments};
+use brindle_volume::VolumeError;
+
+use super::{Pages, of};
+use crate::core::Core;
+use crate::store::space::{Grant, Space};
+use crate::store::table::{Renewed, Table};
+
+/// Pages that a checkpoint writes elsewhere of those that are in segments which hold few pages.
+const FEW: usize = 8;
+
+/// The state that a table is written in.
+#[derive(Clone, Copy)]
+pub(crate) struct AsOf {
+    /// Batches up to this one are in the map.
+    pub(crate) sequence: u64,
+    /// Segments that were used again stay known.
+    pub(crate) reused: bool,
+    /// It is of a checkpoint: pages stay that say the very same. Else recovery finds out what has been written to the log.
+    pub(crate) exactly: bool,
+}
+
+/// Pages of the table that are written anew, and what they are to say.
+pub(crate) struct Rewrite {
+    as_of: AsOf,
+    renewed: Renewed,
+    records: Vec<(usize, Vec<SegmentRecord>)>,
+    /// Pages that might have changed.
+    touched: Vec<usize>,
+    /// Where they stood.
+    replaced: BTreeSet<Address>,
+    /// Room for them, and for pages of others before them.
+    pub(crate) grants: Vec<Grant>,
+    pub(crate) places: Vec<Address>,
+}
+
+/// Pages of the table at their new places.
+pub(crate) struct NewTable {
+    written: Vec<BTreeMap<usize, Pointer>>,
+    pub(crate) root: Root,
+    /// Shapes of the segments that hold all of its pages.
+    pub(crate) rooted: Vec<Rooted>,
+}
+
+/// Pages that have to change, as far as that is known before any is written.
+pub(crate) struct Due(Renewed);
+
+impl Due {
+    /// Their number.
+    pub(crate) fn count(&self) -> u32 {
+        self.0.count() as u32
+    }
+}
+
+impl Core {
+    /// Pages of the table that have to be written, since they say something else by now, or are to be elsewhere: also to empty `sparse` segments.
+    pub(crate) fn table_due(&self, as_of: AsOf, sparse: &[u32]) -> Due {
+        let (table, space) = (self.checkpoints.table.borrow(), self.space.borrow());
+        let mut renewed = table.renewed();
+        changed(&table, &space, as_of, &mut renewed);
+        // Where pages are written next, records change.
+        space.open_pages().for_each(|segment| renewed.add(0, segment as usize / SEGMENTS));
+        table.follow(&mut renewed);
+        let kept = table.kept(&renewed);
+        let (is_scarce, mut few) = (space.is_short_of_pages(), FEW);
+        for (segment, pages) in &kept {
+            // An attempt that failed may have taken what they stand in for empty.
+            let is_whole = space.is_going(*segment)
+                || sparse.contains(segment) && (is_scarce || space.is_thin(*segment));
+            let most = match sparse.contains(segment) {
+                _ if is_whole => pages.len(),
+                true => few.min(pages.len()),
+                false => 0,
+            };
+            few = few.saturating_sub(most);
+            pages.iter().take(most).for_each(|&(level, page)| renewed.add(level, page));
+        }
+        table.follow(&mut renewed);
+        // Half of what an uberblock can name is left to the pages of this write, and most where there are few segments.
+        let most = (4 + space.segments.len() / 128).min(ROOTED / 2);
+        let kept = table.kept(&renewed);
+        let is_open = |segment: u32| space.open_pages().any(|open| open == segment);
+        let mut fewest: Vec<&Vec<(usize, usize)>> =
+            kept.iter().filter(|(segment, _)| !is_open(**segment)).map(|(_, pages)| pages).collect();
+        fewest.sort_by_key(|pages| pages.len());
+        for (level, page) in fewest.into_iter().take(kept.len().saturating_sub(most)).flatten() {
+            renewed.add(*level, *page);
+        }
+        table.follow(&mut renewed);
+        Due(renewed)
+    }
+
+    /// Places for pages that are due and for `fixed` others before them, of which room for some is there; and what the pages are to say. Counts
+    /// all of that; segments that become empty are turned over if it is of a checkpoint.
+    pub(crate) fn table_room(
+        &self,
+        as_of: AsOf,
+        due: Due,
+        fixed: usize,
+        mut grants: Vec<Grant>,
+    ) -> Result<Rewrite, (VolumeError, Vec<Grant>)> {
+        let (table, mut space) = (self.checkpoints.table.borrow(), self.space.borrow_mut());
+        let (Due(mut renewed), mut replaced) = (due, BTreeSet::new());
+        let mut places: Vec<Address> = grants.iter().flat_map(Grant::pages).collect();
+        // All places count from here on: a segment that pages have filled is not empty.
+        space.exchange(&[], &places);
+        let mut begun = false;
+        let needs = loop {
+            let more: Vec<Address> =
+                table.replaced(&renewed).into_iter().filter(|&at| replaced.insert(at)).collect();
+            space.exchange(&more, &[]);
+            if as_of.exactly && !core::mem::replace(&mut begun, true) {
+                space.turn_over(as_of.sequence);
+            }
+            let needs = fixed + renewed.count();
+            while places.len() < needs {
+                let Some(taken) = space.take_pages((needs - places.len()) as u32) else {
+                    space.exchange(&places, &replaced.into_iter().collect::<Vec<_>>());
+                    return Err((VolumeError::NoSpace, grants));
+                };
+                let more = places.len();
+                places.extend(taken.iter().flat_map(Grant::pages));
+                space.exchange(&[], &places[more..]);
+                grants.extend(taken);
+            }
+            let before = renewed.count();
+            changed(&table, &space, as_of, &mut renewed);
+            // Places that are taken change the records of their own segments.
+            places.iter().for_each(|at| renewed.add(0, at.segment() as usize / SEGMENTS));
+            table.follow(&mut renewed);
+            if renewed.count() == before {
+                break needs;
+            }
+        };
+        space.exchange(&places.split_off(needs), &[]);
+        let of_page = |page| (page, space.records_of(page, as_of.sequence, as_of.reused).collect());
+        let records = renewed.of_level(0).map(of_page).collect();
+        audit(&table, &space, as_of, &renewed);
+        let touched = space.touched.take();
+        Ok(Rewrite { as_of, renewed, records, touched, replaced, grants, places })
+    }
+
+    /// Nothing names pages that were to be written.
+    pub(crate) fn table_failed(&self, rewrite: &Rewrite) {
+        let mut space = self.space.borrow_mut();
+        let replaced: Vec<Address> = rewrite.replaced.iter().copied().collect();
+        space.exchange(&rewrite.places, &replaced);
+        rewrite.touched.iter().for_each(|&page| space.touched.put(page));
+    }
+
+    /// An uberblock names them.
+    pub(crate) fn table_stands(&self, rewrite: &Rewrite, new: NewTable) {
+        let mut space = self.space.borrow_mut();
+        for &page in &rewrite.touched {
+            // Pages that were not written are looked at the next time, and those that may change by themselves.
+            if !rewrite.renewed.has(page) || space.is_unsettled(page, rewrite.as_of.sequence) {
+                space.touched.put(page);
+            }
+        }
+        self.checkpoints.table.borrow_mut().stands(new.written, &rewrite.records);
+    }
+}
+
+/// Adds pages that say something else by now.
+fn changed(table: &Table, space: &Space, as_of: AsOf, renewed: &mut Renewed) {
+    for page in space.touched.pages().collect::<Vec<_>>() {
+        if !renewed.has(page) && differs(table, space, as_of, page) {
+            renewed.add(0, page);
+        }
+    }
+}
+
+fn differs(table: &Table, space: &Space, as_of: AsOf, page: usize) -> bool {
+    let records: Vec<SegmentRecord> = space.records_of(page, as_of.sequence, as_of.reused).collect();
+    table.differs(page, &records, as_of.exactly)
+}
+
+/// Holds that pages which were not touched say what they should.
+fn audit(table: &Table, space: &Space, as_of: AsOf, renewed: &Renewed) {
+    if cfg!(debug_assertions) {
+        let pages = 0..space.segments.len().div_ceil(SEGMENTS);
+        let wrong = pages.clone().find(|&page| !renewed.has(page) && differs(table, space, as_of, page));
+        assert_eq!(wrong, None, "a page of the table that changed is written anew, of {pages:?}");
+    }
+}
+
+impl Pages<'_> {
+    /// Writes the pages of the table that are due.
+    pub(super) async fn table(&mut self, rewrite: &Rewrite) -> Result<NewTable, VolumeError> {
+        let core = self.core;
+        let levels = core.checkpoints.table.borrow().levels();
+        let mut written: Vec<BTreeMap<usize, Pointer>> = vec![BTreeMap::new(); levels];
+        for (page, records) in &rewrite.records {
+            let number = *page as u64;
+            let bytes = Segments(records.clone()).encode(number).map_err(of)?;
+            let pointer = self.put(0, number, bytes).await?;
+            written[0].insert(*page, pointer);
+        }
+        for level in 1..levels {
+            for page in rewrite.renewed.of_level(level) {
+                let pointers = core.checkpoints.table.borrow().pointers(level, page, &written[level - 1]);
+                let bytes = Pointers(pointers).encode(page as u64).map_err(of)?;
+                let pointer = self.put(0, page as u64, bytes).await?;
+                written[level].insert(page, pointer);
+            }
+        }
+        let (table, space) = (core.checkpoints.table.borrow(), core.space.borrow());
+        let root = table.root(&written);
+        let mut segments: BTreeSet<u32> =
+            written.iter().flatten().map(|(_, pointer)| pointer.address.segment()).collect();
+        segments.extend(table.kept(&rewrite.renewed).into_keys());
+        let rooted = segments.into_iter().filter_map(|segment| rooted(&space, segment)).collect();
+        Ok(NewTable { written, root, rooted })
+    }
+
+    /// Writes the table of segments alone, and an uberblock that names it and is otherwise the last one.
+    pub(crate) async fn write_table(&mut self, rewrite: &Rewrite) -> Result<(), VolumeError> {
+        let new = self.table(rewrite).await?;
+        self.finish().await?;
+        self.core.set.flush_members().await?;
+        self.is_named = true;
+        let (root, rooted) = (new.root, new.rooted.clone());
+        self.core.record(move |record| (record.segments, record.rooted) = (root, rooted)).await?;
+        self.core.table_stands(rewrite, new);
+        Ok(())
+    }
+}
+
+/// The shape of a segment: nothing else tells it of one that holds pages of their own table.
+fn rooted(space: &Space, segment: u32) -> Option<Rooted> {
+    let SegmentRecord { stripe, parity, unit, chunk, members, missing, .. } = space.get(segment)?.record;
+    Some(Rooted { segment, stripe, parity, unit, chunk, members, missing })
+}
