@@ -137,7 +137,8 @@ mod tests {
         }
         let mut found: Vec<u64> = items.iter().map(|item| item.block).collect();
         let mut all = blocks.to_vec();
-        (found.sort_unstable(), all.sort_unstable());
+        found.sort_unstable();
+        all.sort_unstable();
         assert_eq!(found, all, "each is there once");
         let lies_in_one = |blocks: &mut Vec<(u64, u32)>| {
             blocks.sort_unstable();
