@@ -1,5 +1,6 @@
 //! The table of segments: a checkpoint writes only those of its pages that changed, and some that lie about.
 
+use brindle_format::pool::{LABEL, RING, RING_SLOTS, second_label};
 use brindle_io::Io;
 use brindle_io::sim::{Model, Sim};
 use brindle_pool::{How, Pool};
@@ -88,6 +89,88 @@ fn pages_that_lie_about_are_gathered_and_the_table_stays_what_it_should_be() {
         let found = pool.check(|_| {}).await.expect("it can be gone over");
         assert_eq!((found.wrong, found.lost, found.mismatches), (0, 0, 0));
         pool.stop().await.expect("stopped");
+    });
+    io.shutdown();
+}
+
+/// Notes in the table of a pool that has stopped that the first member lacks all blocks of volumes.
+fn miss_first(sim: &Sim, house: &House) {
+    let read = |member: usize, at: u64| {
+        let mut bytes = vec![0; BLOCK];
+        sim.peek(house.ids[member], at, &mut bytes);
+        bytes
+    };
+    let number = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+    let sum = |bytes: &[u8]| brindle_format::pool::checksum(bytes).to_le_bytes();
+    let ring = |slot: u64| LABEL + RING + slot * BLOCK as u64;
+    let slot = (0..RING_SLOTS).max_by_key(|&slot| number(&read(0, ring(slot)), 32)).expect("some");
+    let mut head = read(0, ring(slot));
+    assert_eq!(head[104 + 16], 0, "the table is one page");
+    let is_table =
+        |bytes: &Vec<u8>| bytes.starts_with(b"BRNDPAGE") && bytes[8] == 4 && sum(bytes) == head[112..116];
+    let places = (0..3).flat_map(|member| (1 << 20..house.size).step_by(BLOCK).map(move |at| (member, at)));
+    let (member, at) = places.clone().find(|&(member, at)| is_table(&read(member, at))).expect("it stands");
+    let mut table = read(member, at);
+    for record in table[32..].chunks_exact_mut(48).filter(|record| record[1] != 4 && record[24..28] != [0; 4])
+    {
+        record[16] = 1;
+    }
+    head[112..116].copy_from_slice(&sum(&table));
+    head[8..12].fill(0);
+    let own = sum(&head);
+    head[8..12].copy_from_slice(&own);
+    sim.poke(house.ids[member], at, &table);
+    for &id in &house.ids {
+        sim.poke(id, ring(slot), &head);
+        sim.poke(id, ring(slot) - LABEL + second_label(house.size), &head);
+    }
+}
+
+#[test]
+fn a_column_that_a_segment_calls_missing_is_read_as_if_its_member_were_lost() {
+    let sim = Sim::new(5);
+    let house = House::new(Kind::Raidz(1, 3), |size| sim.add_blank_drive(Model::sata_ssd(), size));
+    let io = Io::new(Box::new(sim.clone()));
+    io.block_on(async {
+        house.create(&io).await;
+        let pool = house.open(&io, 1).await;
+        let _volume = pool.create_volume("one", 1 << 20).await.expect("room");
+        for block in 0..200 {
+            write(&io, &pool, block, block as u8).await;
+        }
+        pool.stop().await.expect("stopped");
+    });
+    io.shutdown();
+    miss_first(&sim, &house);
+    let sim = sim.restart(6);
+    let io = Io::new(Box::new(sim));
+    io.block_on(async {
+        for (without, how) in [(None, How::ReadOnly), (Some(1), How::ReadOnly), (None, How::writing(2))] {
+            let ids: Vec<_> = (0..3).filter(|n| Some(*n) != without).map(|n| house.ids[n]).collect();
+            let opened = brindle_pool::open(&io, &ids, how, None, house.config()).await;
+            if without.is_some() {
+                let why = opened.map(drop).expect_err("two columns of three are not there").to_string();
+                assert!(why.contains("0.1"), "{why}");
+                continue;
+            }
+            let (pool, _) = opened.expect("it opens");
+            let volume = pool.volume("one").expect("it is there");
+            let buf = io.pool(1 << 20).alloc(200 * BLOCK).await;
+            let mut reads = 0;
+            // The map is in memory from the first time on.
+            for _ in 0..2 {
+                reads = io.counters(house.ids[0]).reads;
+                volume.read(0, buf.all()).await.expect("read");
+            }
+            if how == How::ReadOnly {
+                assert_eq!(io.counters(house.ids[0]).reads, reads, "the member is not asked");
+            }
+            assert!(
+                buf.bytes().chunks(BLOCK).zip(0u8..).all(|(block, byte)| block.iter().all(|b| *b == byte))
+            );
+            drop(buf);
+            pool.stop().await.expect("stopped");
+        }
     });
     io.shutdown();
 }

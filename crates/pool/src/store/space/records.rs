@@ -20,7 +20,7 @@ impl Segment {
         let mut record = SegmentRecord { state, live, reused, ..self.record };
         if state == SegmentState::Free {
             (record.live, record.stripes, record.sequence) = (0, 0, 0);
-            record.class = SegmentClass::None;
+            (record.class, record.missing) = (SegmentClass::None, 0);
         }
         record
     }
