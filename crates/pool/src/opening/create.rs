@@ -111,10 +111,10 @@ pub fn check_name(name: &str) -> Result<(), PoolCreateError> {
     if sound { Ok(()) } else { Err(PoolCreateError::Name(name.to_owned())) }
 }
 
-/// Units for devices of that size: about four thousand of each.
+/// Units for devices of that size: about four thousand of each, but for large ones, whose units are no larger than units can be.
 fn unit_for(size: u64) -> u8 {
     let near = (size / 4096).max(1).ilog2() as u8;
-    near.clamp(16, 24)
+    near.clamp(16, 26)
 }
 
 /// The label of such a pool.
