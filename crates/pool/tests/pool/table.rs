@@ -80,7 +80,7 @@ fn pages_that_lie_about_are_gathered_and_the_table_stays_what_it_should_be() {
         sim.peek(house.ids[device], at, &mut bytes);
         Some(bytes)
     };
-    let read = reader::read(&vec![house.size; 4], &peek).expect("it is read");
+    let read = reader::read(&[house.size; 4], &peek).expect("it is read");
     assert_eq!(read.miscounted, []);
     let sim = sim.restart(4);
     let io = Io::new(Box::new(sim));
