@@ -227,6 +227,11 @@ impl Pool {
         self.0.space.borrow().segments.iter().map(|segment| segment.reuses).collect()
     }
 
+    /// Pages of the table of segments that its next write compares with what stands.
+    pub fn touched(&self) -> usize {
+        self.0.space.borrow().touched.pages().count()
+    }
+
     /// Events since event `number`.
     pub fn events(&self, number: u64) -> Vec<Event<PoolEvent>> {
         self.0.events.since(number)

@@ -44,6 +44,31 @@ fn a_checkpoint_of_a_large_empty_pool_writes_a_few_pages() {
     io.shutdown();
 }
 
+/// A pool that was opened anew does not know yet which pages of its table say what they should. Its first checkpoint finds out.
+#[test]
+fn checkpoints_after_an_opening_look_only_at_pages_of_the_table_that_changed() {
+    let (sim, house) = world((2 << 20) + (20_000 << 16), Some(64 << 10));
+    let io = Io::new(Box::new(sim));
+    io.block_on(async {
+        house.create(&io).await;
+        let pool = house.open(&io, 1).await;
+        let _volume = pool.create_volume("one", 8 << 20).await.expect("room");
+        pool.stop().await.expect("stopped");
+        let (pool, _) = house.open_without(&io, 0, How::writing(2)).await.expect("it opens");
+        pool.checkpoint().await.expect("a checkpoint");
+        let touched = pool.touched();
+        assert!(touched <= 4, "{touched} of more than 200 pages are compared by each checkpoint");
+        for n in 0..64 {
+            write(&io, &pool, n, 7).await;
+        }
+        pool.checkpoint().await.expect("a checkpoint");
+        let touched = pool.touched();
+        assert!(touched <= 8, "{touched} pages are compared after a few writes");
+        pool.stop().await.expect("stopped");
+    });
+    io.shutdown();
+}
+
 async fn write(io: &Io, pool: &Pool, block: u64, byte: u8) {
     let volume = pool.volume("one").expect("it is there");
     let buf = io.pool(1 << 20).alloc(BLOCK).await;

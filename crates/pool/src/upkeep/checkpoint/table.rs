@@ -161,8 +161,9 @@ impl Core {
     pub(crate) fn table_stands(&self, rewrite: &Rewrite, new: NewTable) {
         let mut space = self.space.borrow_mut();
         for &page in &rewrite.touched {
-            // Pages that were not written are looked at the next time, and those that may change by themselves.
-            if !rewrite.renewed.has(page) || space.is_unsettled(page, rewrite.as_of.sequence) {
+            // Of a checkpoint, pages that were not written say what stands; of a record they may say less. Some change by themselves.
+            let may_differ = !rewrite.as_of.exactly && !rewrite.renewed.has(page);
+            if may_differ || space.is_unsettled(page, rewrite.as_of.sequence) {
                 space.touched.put(page);
             }
         }
