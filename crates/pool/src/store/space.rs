@@ -428,8 +428,8 @@ impl Space {
         }
     }
 
-    /// Segments that are empty become free, or the log's. Batches up to `sequence` are in the map.
-    pub(crate) fn turn_over(&mut self, sequence: u64) {
+    /// Segments that are empty become free, or the log's: room for so many pages is yet to be taken. Batches up to `sequence` are in the map.
+    pub(crate) fn turn_over(&mut self, sequence: u64, pages: u64) {
         for at in 0..self.units.len() {
             self.close_empty(at, sequence);
             let (range, mut ready) = (self.units[at].range(), Vec::new());
@@ -444,14 +444,15 @@ impl Space {
                     if is_data && segment.pins == 0 { ready.push(n) } else { self.units[at].freeing.push(n) }
                 }
             }
-            self.add_log(at, ready);
+            self.add_log(at, ready, pages);
         }
     }
 
     /// Free segments that pages do not need become the log's, with the shape that their members give them. First come segments
-    /// that are `ready` to be free: nothing is written to them before the checkpoint stands, and no task reads them.
-    fn add_log(&mut self, at: usize, ready: Vec<u32>) {
-        let (parity, count) = (self.parity_now(at), self.for_log(at, ready.len(), 0));
+    /// that are `ready` to be free: nothing is written to them before the checkpoint stands, and no task reads them. Room for so many
+    /// pages stays beside.
+    fn add_log(&mut self, at: usize, ready: Vec<u32>, pages: u64) {
+        let (parity, count) = (self.parity_now(at), self.for_log(at, ready.len(), pages));
         let mut ready = VecDeque::from(ready);
         let unit = &mut self.units[at];
         let (mut rows, mut short) = (unit.rows.len(), unit.short.len());

@@ -100,7 +100,8 @@ impl Core {
         {
             let mut space = self.space.borrow_mut();
             space.reuse(&segments);
-            space.turn_over(sequence);
+            // Room for its own pages is a part of what `least_pages` keeps.
+            space.turn_over(sequence, 0);
         }
         self.map.borrow_mut().reuse(segments);
         let as_of = AsOf { sequence, reused: true, exactly: false };

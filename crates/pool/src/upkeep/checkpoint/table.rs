@@ -10,7 +10,7 @@ use brindle_format::pool::place::Address;
 use brindle_format::pool::{Pointer, Pointers, ROOTED, Root, Rooted, SEGMENTS, SegmentRecord, Segments};
 use brindle_volume::VolumeError;
 
-use super::{Pages, of};
+use super::{Pages, of, pages_of};
 use crate::core::Core;
 use crate::store::space::{Grant, Space};
 use crate::store::table::{Renewed, Table};
@@ -111,6 +111,9 @@ impl Core {
         let (table, mut space) = (self.checkpoints.table.borrow(), self.space.borrow_mut());
         let (Due(mut renewed), mut replaced) = (due, BTreeSet::new());
         let mut places: Vec<Address> = grants.iter().flat_map(Grant::pages).collect();
+        // At worst the write grows to the whole table: the log leaves room for what is not taken yet.
+        let all = pages_of(space.segments.len(), SEGMENTS) as usize;
+        let growth = all.saturating_sub(renewed.count()) as u64;
         // All places count from here on: a segment that pages have filled is not empty.
         space.exchange(&[], &places);
         let mut begun = false;
@@ -119,7 +122,7 @@ impl Core {
                 table.replaced(&renewed).into_iter().filter(|&at| replaced.insert(at)).collect();
             space.exchange(&more, &[]);
             if as_of.exactly && !core::mem::replace(&mut begun, true) {
-                space.turn_over(as_of.sequence);
+                space.turn_over(as_of.sequence, growth);
             }
             let needs = fixed + renewed.count();
             while places.len() < needs {
