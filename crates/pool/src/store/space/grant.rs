@@ -51,8 +51,8 @@ impl Space {
         let wanted = blocks.div_ceil(data);
         let mut stripes = wanted.min(left).min(most);
         if wanted >= full_stripes(shape) {
-            // Those behind it begin with a chunk, whatever came before.
-            let end = (open.next + left.min(most)) / shape.high() * shape.high();
+            // Those behind it begin with a chunk, whatever came before. It gets no more than what was asked for: so much its cost allows.
+            let end = (open.next + stripes) / shape.high() * shape.high();
             stripes = end.checked_sub(open.next).filter(|&stripes| stripes > 0).unwrap_or(stripes);
         }
         if stripes * data < 2 {
@@ -81,4 +81,52 @@ pub(super) fn full_of(data: u32, high: u32) -> u32 {
     let most = (BATCH_BLOCKS / data).max(1);
     let whole = most / high.max(1) * high.max(1);
     if whole > 0 { whole } else { most }
+}
+
+#[cfg(test)]
+mod tests {
+    use brindle_format::pool::VdevKind;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::opening::create::{PoolSpec, VdevSpec, plan};
+
+    /// A segment of a vdev of raidz1 with four members: batches have up to 56 stripes, and 48 where they end with a chunk.
+    fn space() -> Space {
+        let spec = PoolSpec {
+            name: "p".to_owned(),
+            id: Uuid::nil(),
+            members: vec![Uuid::nil(); 4],
+            opening: 1,
+            created: 0,
+            vdevs: vec![VdevSpec { kind: VdevKind::Raidz, parity: 1, sizes: vec![1 << 30; 4] }],
+            unit: Some(1 << 20),
+        };
+        let mut space = Space::new(&plan(&spec).expect("a pool"), None, &[15]);
+        let shape = space.units[0].shape(false, 1);
+        super::super::reshape(&mut space.segments[0].record, shape);
+        space
+    }
+
+    #[test]
+    fn full_batches_end_with_a_chunk_and_none_has_more_stripes_than_were_asked_for() {
+        let mut space = space();
+        assert_eq!(
+            (space.segments[0].record.shape().high(), space.segments[0].record.shape().stripes()),
+            (16, 256)
+        );
+        for (next, blocks, stripes) in [
+            (0, 169, 48),
+            (0, 144, 48),
+            (5, 169, 43),
+            (8, 169, 56),
+            (8, 144, 40),
+            (8, 141, 47),
+            (250, 169, 6),
+        ] {
+            let grant = space.grant(Open { segment: 0, next }, blocks).expect("it has room");
+            assert_eq!(grant.stripes, stripes, "{blocks} blocks from stripe {next}");
+            assert!(grant.stripes <= blocks.div_ceil(3));
+        }
+    }
 }
