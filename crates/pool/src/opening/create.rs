@@ -2,13 +2,17 @@
 
 use brindle_format::pool::{
     BLOCK, CONFIG_BYTES, Features, Host, LABEL, Label, MAX_NAME, MemberRecord, MemberState, RING, RING_SLOTS,
-    Root, Run, Uberblock, Vdev, VdevKind, second_label, units_of,
+    ROOTED, Root, Run, SEGMENTS, Uberblock, Vdev, VdevKind, second_label, units_of,
 };
 use brindle_io::{Io, MemberId, OpClass, OpError};
 use thiserror::Error;
 use uuid::Uuid;
 
-use crate::store::space::{FEWEST_UNITS, sold};
+use crate::store::space::{FEWEST_UNITS, segments_at_most, sold};
+use crate::upkeep::checkpoint::pages_of;
+
+/// Segments that an uberblock can name beside those that pages of a whole table of segments fill: of these some are only begun.
+const BEGUN: usize = 8;
 
 /// A vdev as it is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +90,18 @@ pub enum PoolCreateError {
     /// A size of units that can't be.
     #[error("units of {0} bytes can't be: give a power of two from 64 KiB to 64 MiB")]
     Unit(u64),
+    /// Its table of segments would lie in more of them than can be named.
+    #[error(
+        "a list of {units} units takes {need} of them, and {most} at most can be named: give larger units, or fewer devices"
+    )]
+    TooFine {
+        /// Units of all vdevs.
+        units: u32,
+        /// Those that the list takes.
+        need: u64,
+        /// At most.
+        most: usize,
+    },
     /// A device did not take it.
     #[error("device {device} did not take it: {error}")]
     Write {
@@ -146,6 +162,11 @@ pub fn plan(spec: &PoolSpec) -> Result<Label, PoolCreateError> {
         members.extend((0..).zip(&vdev.sizes).zip(&mut ids).map(member));
         runs.push(Run { first_segment, units, first_unit: 0, vdev: n });
         vdevs.push(planned);
+    }
+    let (units, most) = (runs.last().map_or(0, Run::end), ROOTED - BEGUN);
+    let need = segments_at_most(&vdevs, pages_of(units as usize, SEGMENTS).into());
+    if need > most as u64 {
+        return Err(PoolCreateError::TooFine { units, need, most });
     }
     Ok(Label {
         pool: spec.id,
@@ -268,4 +289,37 @@ async fn put(
         group.submit().await.ok().map_err(|error| PoolCreateError::Write { device, error })?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(kind: VdevKind, parity: u8, sizes: Vec<u64>, unit: u64) -> PoolSpec {
+        PoolSpec {
+            name: "p".to_owned(),
+            id: Uuid::nil(),
+            members: vec![Uuid::nil(); sizes.len()],
+            opening: 1,
+            created: 0,
+            vdevs: vec![VdevSpec { kind, parity, sizes }],
+            unit: Some(unit),
+        }
+    }
+
+    #[test]
+    fn a_pool_whose_table_lies_in_more_segments_than_can_be_named_is_refused() {
+        let (small, large) = (64 << 10, 1 << 20);
+        for (kind, parity, count) in
+            [(VdevKind::Mirror, 1, 2), (VdevKind::Raidz, 1, 3), (VdevKind::Raidz, 2, 4)]
+        {
+            let of = |size: u64, unit| plan(&spec(kind, parity, vec![size; count], unit));
+            assert!(of(9 << 30, small).is_ok(), "{kind:?}");
+            let refused = of(12 << 30, small);
+            assert!(matches!(refused, Err(PoolCreateError::TooFine { .. })), "{kind:?}: {refused:?}");
+            assert!(of(12 << 30, large).is_ok() && of(1 << 40, large).is_ok(), "{kind:?}");
+        }
+        let wide = |size: u64| plan(&spec(VdevKind::Raidz, 2, vec![size; 12], small));
+        assert!(wide(72 << 30).is_ok() && wide(96 << 30).is_err());
+    }
 }

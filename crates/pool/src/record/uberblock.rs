@@ -51,8 +51,9 @@ impl Core {
             for member in (0..self.set.members.len()).filter(|&member| !self.is_in(member)) {
                 next.out[usize::from(member >> 3)] |= 1 << (member & 7);
             }
-            self.record.last.replace(next.clone());
+            // One that can't be written is none: the next ones follow the last that could be.
             let bytes = next.encode().map_err(|_| VolumeError::NoSpace)?;
+            self.record.last.replace(next.clone());
             if self.write_uberblock(&next, &bytes).await? {
                 self.record.made();
                 return Ok(());

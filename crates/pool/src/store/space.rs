@@ -15,6 +15,7 @@ mod wear;
 
 pub(crate) use grant::Grant;
 pub(crate) use reuse::Gains;
+pub(crate) use room::segments_at_most;
 pub(crate) use slots::Slot;
 
 use std::collections::{BTreeSet, VecDeque};

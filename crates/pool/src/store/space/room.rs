@@ -5,7 +5,7 @@
 //! at all, and above it the last segments that cleaning needs. Room is counted as if pages had the least parity, and without segments that
 //! pages have begun. So it is the same when a member fails, and when the pool is opened anew: both close what was begun.
 
-use brindle_format::pool::VdevKind;
+use brindle_format::pool::{Vdev, VdevKind};
 
 use super::counts::batch_blocks;
 use super::{FOR_CLEANING, MOST_LOG, Space, Unit, kept, sold};
@@ -29,9 +29,22 @@ impl Unit {
 
     /// The same where so many members carry data.
     pub(super) fn pages_with(&self, data: u64) -> u64 {
-        let blocks = data << self.vdev.unit >> 12;
-        blocks.saturating_sub(blocks.div_ceil(batch_blocks(data))).max(1)
+        pages_with(&self.vdev, data)
     }
+}
+
+fn pages_with(vdev: &Vdev, data: u64) -> u64 {
+    let blocks = data << vdev.unit >> 12;
+    blocks.saturating_sub(blocks.div_ceil(batch_blocks(data))).max(1)
+}
+
+/// Segments that so many pages take at most, whatever members fail, and with all the parity that there can be then.
+pub(crate) fn segments_at_most(vdevs: &[Vdev], pages: u64) -> u64 {
+    let each = |vdev: &Vdev| {
+        let lost = 2 * u64::from(vdev.parity);
+        pages_with(vdev, u64::from(vdev.members).saturating_sub(lost).max(1))
+    };
+    pages.div_ceil(vdevs.iter().map(each).min().unwrap_or(1))
 }
 
 impl Space {
@@ -51,6 +64,15 @@ impl Space {
     /// There is less room for pages than is kept for them.
     pub(crate) fn is_short_of_pages(&self) -> bool {
         self.room_for_pages() < self.pages
+    }
+
+    /// Segments that so many pages come to lie in at most: the first and the last of these may be full of others.
+    pub(crate) fn segments_for(&self, pages: u64) -> u64 {
+        let each = |at: usize| {
+            let shape = self.units[at].shape(false, self.parity_now(at));
+            self.units[at].pages_with(shape.data().into())
+        };
+        pages.div_ceil((0..self.units.len()).map(each).min().unwrap_or(1)) + 2
     }
 
     /// Pages of the segment that has most of them.

@@ -85,15 +85,13 @@ impl Core {
             pages.iter().take(most).for_each(|&(level, page)| renewed.add(level, page));
         }
         table.follow(&mut renewed);
-        // Half of what an uberblock can name is left to the pages of this write, and most where there are few segments.
-        let most = (4 + space.segments.len() / 128).min(ROOTED / 2);
-        let kept = table.kept(&renewed);
+        // Half of what an uberblock can name is left to the pages of this write, or more if they may take more; and most where there are
+        // few segments.
+        let left = ROOTED.saturating_sub(space.segments_for(renewed.count() as u64) as usize);
+        let most = (4 + space.segments.len() / 128).min(ROOTED / 2).min(left);
         let is_open = |segment: u32| space.open_pages().any(|open| open == segment);
-        let mut fewest: Vec<&Vec<(usize, usize)>> =
-            kept.iter().filter(|(segment, _)| !is_open(**segment)).map(|(_, pages)| pages).collect();
-        fewest.sort_by_key(|pages| pages.len());
-        for (level, page) in fewest.into_iter().take(kept.len().saturating_sub(most)).flatten() {
-            renewed.add(*level, *page);
+        for (level, page) in of_fewest(&table.kept(&renewed), most, is_open) {
+            renewed.add(level, page);
         }
         table.follow(&mut renewed);
         Due(renewed)
@@ -140,9 +138,19 @@ impl Core {
             // Places that are taken change the records of their own segments.
             places.iter().for_each(|at| renewed.add(0, at.segment() as usize / SEGMENTS));
             table.follow(&mut renewed);
-            if renewed.count() == before {
+            if renewed.count() > before {
+                continue;
+            }
+            // All that hold pages of the table have to be named: those that stay, and those of this write.
+            let (kept, takes) = (table.kept(&renewed), most_segments(&places, renewed.count()));
+            let most = ROOTED.saturating_sub(takes);
+            if kept.len() <= most {
                 break needs;
             }
+            for (level, page) in of_fewest(&kept, most, |_| false) {
+                renewed.add(level, page);
+            }
+            table.follow(&mut renewed);
         };
         space.exchange(&places.split_off(needs), &[]);
         let of_page = |page| (page, space.records_of(page, as_of.sequence, as_of.reused).collect());
@@ -172,6 +180,30 @@ impl Core {
         }
         self.checkpoints.table.borrow_mut().stands(new.written, &rewrite.records);
     }
+}
+
+/// Pages of the segments that have fewest of those that stay, so that no more than `most` have any; but for segments that are `spared`.
+fn of_fewest(
+    kept: &BTreeMap<u32, Vec<(usize, usize)>>,
+    most: usize,
+    spared: impl Fn(u32) -> bool,
+) -> Vec<(usize, usize)> {
+    let mut fewest: Vec<&Vec<(usize, usize)>> =
+        kept.iter().filter(|(segment, _)| !spared(**segment)).map(|(_, pages)| pages).collect();
+    fewest.sort_by_key(|pages| pages.len());
+    fewest.into_iter().take(kept.len().saturating_sub(most)).flatten().copied().collect()
+}
+
+/// The most segments that so many places in a row can be in: whatever is written before pages of the table.
+fn most_segments(places: &[Address], count: usize) -> usize {
+    let begins: Vec<usize> =
+        (1..places.len()).filter(|&n| places[n].segment() != places[n - 1].segment()).collect();
+    // Such a row begins with the last place of a segment.
+    let from = |(n, &begin): (usize, &usize)| {
+        let met = begins[n..].partition_point(|&next| next < begin - 1 + count);
+        met + 1
+    };
+    begins.iter().enumerate().map(from).max().unwrap_or(1)
 }
 
 /// Adds pages that say something else by now.
@@ -243,4 +275,34 @@ impl Pages<'_> {
 fn rooted(space: &Space, segment: u32) -> Option<Rooted> {
     let SegmentRecord { stripe, parity, unit, chunk, members, missing, .. } = space.get(segment)?.record;
     Some(Rooted { segment, stripe, parity, unit, chunk, members, missing })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_the_segments_with_fewest_go_until_all_others_can_be_named() {
+        let pages = |count: usize| (0..count).map(|page| (0, page)).collect::<Vec<_>>();
+        let kept = BTreeMap::from([(1, pages(9)), (2, pages(2)), (3, pages(1)), (4, pages(4))]);
+        assert_eq!(of_fewest(&kept, 4, |_| false), []);
+        assert_eq!(of_fewest(&kept, 2, |_| false), [(0, 0), (0, 0), (0, 1)]);
+        assert_eq!(of_fewest(&kept, 3, |segment| segment == 3), [(0, 0), (0, 1)]);
+        assert_eq!(of_fewest(&kept, 0, |_| false).len(), 16);
+    }
+
+    #[test]
+    fn pages_of_a_write_are_in_no_more_segments_than_are_counted() {
+        let places: Vec<Address> = [(5, 4), (6, 2), (9, 2), (7, 10)]
+            .into_iter()
+            .flat_map(|(segment, count)| (0..count).map(move |place| Address::new(segment, place)))
+            .collect();
+        for count in 1..=places.len() {
+            let of = |some: &[Address]| some.iter().map(|at| at.segment()).collect::<BTreeSet<_>>().len();
+            let most = places.windows(count).map(of).max();
+            assert_eq!(Some(most_segments(&places, count)), most, "of {count} pages");
+        }
+        assert_eq!(most_segments(&[], 0), 1);
+        assert_eq!(most_segments(&places, 0), 1);
+    }
 }
