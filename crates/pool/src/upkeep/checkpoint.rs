@@ -328,10 +328,11 @@ impl Core {
         if sparse.is_empty() {
             return Ok(sparse);
         }
+        let (sparse, emptied) = self.table_sparse(&sparse);
         let leaves: Vec<Key> = {
             let map = self.map.borrow();
             let is_sparse = |slot: &Slot| {
-                !slot.dirty && slot.pointer.is_some_and(|p| sparse.contains(&p.address.segment()))
+                !slot.dirty && slot.pointer.is_some_and(|p| sparse[..emptied].contains(&p.address.segment()))
             };
             let of = map.leaves.iter().filter(|(_, slot)| is_sparse(slot));
             of.map(|(&at, _)| at).collect()

@@ -71,18 +71,12 @@ impl Core {
         space.open_pages().for_each(|segment| renewed.add(0, segment as usize / SEGMENTS));
         table.follow(&mut renewed);
         let kept = table.kept(&renewed);
-        let (is_scarce, mut few) = (space.is_short_of_pages(), FEW);
-        for (segment, pages) in &kept {
-            // An attempt that failed may have taken what they stand in for empty.
-            let is_whole = space.is_going(*segment)
-                || sparse.contains(segment) && (is_scarce || space.is_thin(*segment));
-            let most = match sparse.contains(segment) {
-                _ if is_whole => pages.len(),
-                true => few.min(pages.len()),
-                false => 0,
-            };
-            few = few.saturating_sub(most);
-            pages.iter().take(most).for_each(|&(level, page)| renewed.add(level, page));
+        for (_, pages) in kept.iter().filter(|(segment, _)| goes_whole(&space, **segment, sparse)) {
+            pages.iter().for_each(|&(level, page)| renewed.add(level, page));
+        }
+        let rest = sparse.iter().filter(|segment| !goes_whole(&space, **segment, sparse));
+        for &(level, page) in rest.filter_map(|segment| kept.get(segment)).flatten().take(FEW) {
+            renewed.add(level, page);
         }
         table.follow(&mut renewed);
         // Half of what an uberblock can name is left to the pages of this write, or more if they may take more; and most where there are
@@ -95,6 +89,15 @@ impl Core {
         }
         table.follow(&mut renewed);
         Due(renewed)
+    }
+
+    /// `sparse` segments, those first of which this checkpoint can write all pages of the table elsewhere: so many. All others but one
+    /// have more than it moves, and are passed over: to write their leaves elsewhere would not empty them.
+    pub(super) fn table_sparse(&self, sparse: &[u32]) -> (Vec<u32>, usize) {
+        let (table, space) = (self.checkpoints.table.borrow(), self.space.borrow());
+        let kept = table.kept(&table.renewed());
+        let whole = |segment: u32| goes_whole(&space, segment, sparse);
+        in_turn(sparse, |segment| kept.get(&segment).map_or(0, Vec::len), whole)
     }
 
     /// Places for pages that are due and for `fixed` others before them, of which room for some is there; and what the pages are to say. Counts
@@ -180,6 +183,32 @@ impl Core {
         }
         self.checkpoints.table.borrow_mut().stands(new.written, &rewrite.records);
     }
+}
+
+/// All pages of the table that a segment holds are written elsewhere, however many.
+fn goes_whole(space: &Space, segment: u32, sparse: &[u32]) -> bool {
+    // An attempt that failed may have taken what they stand in for empty.
+    space.is_going(segment)
+        || sparse.contains(&segment) && (space.is_short_of_pages() || space.is_thin(segment))
+}
+
+/// `sparse` segments that a checkpoint empties of pages of the table, and how many these are; behind them the first one of the others, of
+/// which it moves some.
+fn in_turn(
+    sparse: &[u32],
+    pages: impl Fn(u32) -> usize,
+    goes_whole: impl Fn(u32) -> bool,
+) -> (Vec<u32>, usize) {
+    let mut left = FEW;
+    let (mut order, others): (Vec<u32>, Vec<u32>) = sparse.iter().partition(|&&segment| {
+        let takes = if goes_whole(segment) { 0 } else { pages(segment) };
+        let fits = takes <= left;
+        left -= if fits { takes } else { 0 };
+        fits
+    });
+    let whole = order.len();
+    order.extend(others.first());
+    (order, whole)
 }
 
 /// Pages of the segments that have fewest of those that stay, so that no more than `most` have any; but for segments that are `spared`.
@@ -289,6 +318,15 @@ mod tests {
         assert_eq!(of_fewest(&kept, 2, |_| false), [(0, 0), (0, 0), (0, 1)]);
         assert_eq!(of_fewest(&kept, 3, |segment| segment == 3), [(0, 0), (0, 1)]);
         assert_eq!(of_fewest(&kept, 0, |_| false).len(), 16);
+    }
+
+    #[test]
+    fn segments_with_more_pages_of_the_table_than_a_checkpoint_moves_are_passed_over_but_for_one() {
+        let pages = |segment: u32| [0, 30, 5, 4, 20, 3][segment as usize];
+        // The fourth has no room beside the second.
+        assert_eq!(in_turn(&[0, 1, 2, 3, 4, 5], pages, |_| false), (vec![0, 2, 5, 1], 3));
+        assert_eq!(in_turn(&[4, 2], pages, |_| false), (vec![2, 4], 1));
+        assert_eq!(in_turn(&[1, 2, 3, 4], pages, |_| true), (vec![1, 2, 3, 4], 4));
     }
 
     #[test]
