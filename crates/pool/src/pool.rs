@@ -31,9 +31,9 @@ pub enum PoolChangeError {
     /// The pool has that name.
     #[error("the pool is called {0} already: choose another name")]
     SameName(String),
-    /// The pool's config was changed as often as it can be.
+    /// The pool's config was changed as often as it can be: the generation that it has.
     #[error(
-        "the config of the pool has been changed {0} times, and can't be changed any more: copy its volumes into a new pool"
+        "the config of the pool has generation {0}, the last that there can be, and can't be changed any more: copy its volumes into a new pool"
     )]
     Generation(u64),
     /// There is none of this name.

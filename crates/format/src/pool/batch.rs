@@ -6,7 +6,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 
 use super::error::impossible;
 use super::place::Address;
-use super::{BLOCK, PoolError, own_checksum};
+use super::{BLOCK, PoolError, check_number, own_checksum};
 
 /// Entries of a summary.
 pub const ENTRIES: usize = 168;
@@ -196,6 +196,9 @@ impl Batch {
         if raw.pool != *pool.as_bytes() || raw.address.get() != address.0 {
             return Err(PoolError::Foreign { what });
         }
+        // Readers count up to these.
+        check_number(what, "sequence", raw.sequence.get())?;
+        check_number(what, "durable", raw.durable.get())?;
         let count = raw.count.get();
         let entries = raw.entries.get(..usize::from(count)).ok_or(impossible(what, "count", count))?;
         if raw.stripes.get() == 0 {

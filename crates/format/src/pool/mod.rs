@@ -45,6 +45,8 @@ pub const CONFIG_BYTES: usize = 12 << 10;
 pub const CONFIGS: [u64; 2] = [0, CONFIG_BYTES as u64];
 /// The version of the format.
 pub const VERSION: u32 = 2;
+/// The greatest number of an uberblock, a checkpoint or a batch: each grows by one, and what would wrap was written by nobody.
+pub const MAX_NUMBER: u64 = 1 << 62;
 /// First byte of the ring within a label.
 pub const RING: u64 = 32 << 10;
 /// Uberblocks of a ring. That with record number `n` stands in slot `n % RING_SLOTS`.
@@ -74,6 +76,11 @@ fn check_version(what: &'static str, version: u32) -> Result<(), PoolError> {
         0..VERSION => Err(PoolError::Older { what, version }),
         _ => Err(PoolError::Version { what, version }),
     }
+}
+
+/// A number that grows by one, and has room to go on growing.
+fn check_number(what: &'static str, field: &'static str, number: u64) -> Result<(), PoolError> {
+    if number > MAX_NUMBER { Err(error::impossible(what, field, number)) } else { Ok(()) }
 }
 
 /// The checksum of everything: CRC-32C.

@@ -5,7 +5,9 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 
 use super::error::impossible;
 use super::page::{RawRoot, Root};
-use super::{BLOCK, ConfigName, MAX_NAME, PoolError, VERSION, check_version, name_of, own_checksum};
+use super::{
+    BLOCK, ConfigName, MAX_NAME, PoolError, VERSION, check_number, check_version, name_of, own_checksum,
+};
 use uuid::Uuid;
 
 /// Segments whose shape stands in an uberblock.
@@ -14,8 +16,6 @@ pub const ROOTED: usize = 128;
 pub const LINEAGE: usize = 64;
 /// The entry of a lineage that says that the next one was overruled. No opening has this number.
 pub const OVERRULED: u64 = 0;
-/// The greatest number of an uberblock, a checkpoint, a batch.
-const MAX_NUMBER: u64 = 1 << 62;
 const MAGIC: [u8; 8] = *b"BRNDUBER";
 const CHECKSUM_AT: usize = 8;
 /// The kind of all checksums: CRC-32C.
@@ -189,8 +189,9 @@ impl Uberblock {
     /// The block's bytes.
     ///
     /// # Errors
-    /// [`PoolError::TooMany`].
+    /// [`PoolError::TooMany`], or of a number that no reader would take.
     pub fn encode(&self) -> Result<Vec<u8>, PoolError> {
+        check_numbers([self.record, self.checkpoint, self.sequence])?;
         let mut raw = RawUberblock::new_zeroed();
         if self.lineage.len() > LINEAGE {
             let (count, most) = (self.lineage.len() as u64, LINEAGE as u64);
@@ -263,14 +264,7 @@ impl Uberblock {
             return Err(PoolError::Foreign { what });
         }
         check_version(what, raw.version.get())?;
-        // Each grows by one: what would wrap was written by nobody.
-        for (field, number) in
-            [("record", raw.record), ("checkpoint", raw.checkpoint), ("sequence", raw.sequence)]
-        {
-            if number.get() > MAX_NUMBER {
-                return Err(impossible(what, field, number.get()));
-            }
-        }
+        check_numbers([raw.record.get(), raw.checkpoint.get(), raw.sequence.get()])?;
         let count = raw.lineage_count.get();
         let lineage =
             raw.lineage.get(..usize::from(count)).ok_or(impossible(what, "lineage_count", count))?;
@@ -325,4 +319,11 @@ impl Uberblock {
             exported: raw.exported == 1,
         })
     }
+}
+
+/// The numbers of an uberblock, of its checkpoint and of the last batch in that.
+fn check_numbers([record, checkpoint, sequence]: [u64; 3]) -> Result<(), PoolError> {
+    check_number("uberblock", "record", record)?;
+    check_number("uberblock", "checkpoint", checkpoint)?;
+    check_number("uberblock", "sequence", sequence)
 }

@@ -5,9 +5,9 @@
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{
     BLOCK, Batch, CONFIG_BYTES, ConfigName, Entry, EntryKind, Features, Host, Label, Leaf, LeafEntry,
-    LeafKind, LeafRef, LeafState, Leaves, MemberRecord, MemberState, Node, Nodes, Pointer, Pointers,
-    PoolError, Root, Rooted, Run, SegmentClass, SegmentRecord, SegmentState, Segments, Uberblock, Vdev,
-    VdevKind, VolumeRecord, Volumes,
+    LeafKind, LeafRef, LeafState, Leaves, MAX_NUMBER, MemberRecord, MemberState, Node, Nodes, Pointer,
+    Pointers, PoolError, Root, Rooted, Run, SegmentClass, SegmentRecord, SegmentState, Segments, Uberblock,
+    Vdev, VdevKind, VolumeRecord, Volumes,
 };
 use uuid::Uuid;
 
@@ -308,6 +308,29 @@ fn other_versions_and_values_that_are_kept_free_are_refused_by_name() {
             matches!(uberblock(at, 0x80), Err(PoolError::Impossible { field, .. }) if field == name),
             "{name}"
         );
+    }
+    for (at, name) in [(47, "sequence"), (55, "durable")] {
+        let bytes = with(batch().encode().unwrap(), Some(8), at, 0x80);
+        let parsed = Batch::parse(&bytes, pool, batch().address);
+        assert!(matches!(parsed, Err(PoolError::Impossible { field, .. }) if field == name), "{name}");
+    }
+}
+
+#[test]
+fn numbers_that_no_reader_takes_are_not_written() {
+    for change in [
+        (|uberblock, number| uberblock.record = number) as fn(&mut Uberblock, u64),
+        |uberblock, number| uberblock.checkpoint = number,
+        |uberblock, number| uberblock.sequence = number,
+    ] {
+        let encoded = |number| {
+            let mut uberblock = uberblock();
+            change(&mut uberblock, number);
+            uberblock.encode()
+        };
+        let last = encoded(MAX_NUMBER).unwrap();
+        assert!(Uberblock::parse(&last, Uuid::from_u128(0x11)).is_ok());
+        assert!(matches!(encoded(MAX_NUMBER + 1), Err(PoolError::Impossible { .. })));
     }
 }
 

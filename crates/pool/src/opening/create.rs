@@ -14,6 +14,9 @@ use crate::upkeep::checkpoint::pages_of;
 /// Segments that an uberblock can name beside those that pages of a whole table of segments fill: of these some are only begun.
 const BEGUN: usize = 8;
 
+/// Segments with which a pool is made at most: a reader has a record of each in memory.
+pub(crate) const MOST_SEGMENTS: u32 = 1 << 25;
+
 /// A vdev as it is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VdevSpec {
@@ -102,6 +105,14 @@ pub enum PoolCreateError {
         /// At most.
         most: usize,
     },
+    /// Too many segments.
+    #[error(
+        "the pool would have {have} segments, and {MOST_SEGMENTS} are the most with which one is made: give larger units, or fewer devices"
+    )]
+    Segments {
+        /// As many.
+        have: u64,
+    },
     /// A device did not take it.
     #[error("device {device} did not take it: {error}")]
     Write {
@@ -133,6 +144,17 @@ fn unit_for(size: u64) -> u8 {
     near.clamp(16, 26)
 }
 
+/// The least units with which a pool of these vdevs has no more segments than one is made with.
+fn least_unit(vdevs: &[VdevSpec]) -> u8 {
+    let units = |unit: u8| vdevs.iter().map(|vdev| smallest_of(vdev) >> unit).sum::<u64>();
+    (16..26).find(|&unit| units(unit) <= MOST_SEGMENTS.into()).unwrap_or(26)
+}
+
+/// Bytes of the smallest device. Sizes are recorded in whole blocks.
+fn smallest_of(vdev: &VdevSpec) -> u64 {
+    vdev.sizes.iter().copied().min().unwrap_or(0) & !(BLOCK as u64 - 1)
+}
+
 /// The label of such a pool.
 ///
 /// # Errors
@@ -151,10 +173,15 @@ pub fn plan(spec: &PoolSpec) -> Result<Label, PoolCreateError> {
         return Err(too_many("devices", all, brindle_format::pool::MAX_MEMBERS));
     }
     let (mut vdevs, mut members, mut runs): (Vec<Vdev>, Vec<MemberRecord>, Vec<Run>) = Default::default();
-    let mut ids = spec.members.iter();
+    let least = least_unit(&spec.vdevs);
+    let (mut ids, mut have) = (spec.members.iter(), 0);
     for (n, vdev) in (0u16..).zip(&spec.vdevs) {
-        let planned = plan_vdev(n.into(), vdev, spec.unit)?;
+        let planned = plan_vdev(n.into(), vdev, spec.unit, least)?;
         let (units, first_segment) = (planned.units, runs.last().map_or(0, Run::end));
+        have += u64::from(units);
+        if have > MOST_SEGMENTS.into() {
+            return Err(PoolCreateError::Segments { have });
+        }
         let member = |((role, &size), &id): ((u16, &u64), _)| {
             let (size, role, state) = (size & !(BLOCK as u64 - 1), Some((n, role)), MemberState::InUse);
             MemberRecord { id, size, role, units, state }
@@ -181,7 +208,7 @@ pub fn plan(spec: &PoolSpec) -> Result<Label, PoolCreateError> {
     })
 }
 
-fn plan_vdev(n: usize, vdev: &VdevSpec, unit: Option<u64>) -> Result<Vdev, PoolCreateError> {
+fn plan_vdev(n: usize, vdev: &VdevSpec, unit: Option<u64>, least: u8) -> Result<Vdev, PoolCreateError> {
     let have = vdev.sizes.len();
     let need = usize::from(vdev.parity) + 1;
     if have < need || have == 0 {
@@ -191,10 +218,9 @@ fn plan_vdev(n: usize, vdev: &VdevSpec, unit: Option<u64>) -> Result<Vdev, PoolC
     if have > most {
         return Err(PoolCreateError::TooMany { what: "devices of a vdev", count: have, most });
     }
-    // Sizes are recorded in whole blocks.
-    let smallest = vdev.sizes.iter().copied().min().unwrap_or(0) & !(BLOCK as u64 - 1);
+    let smallest = smallest_of(vdev);
     let unit = match unit {
-        None => unit_for(smallest),
+        None => unit_for(smallest).max(least),
         Some(unit) if unit.is_power_of_two() && (1 << 16..=1 << 26).contains(&unit) => unit.ilog2() as u8,
         Some(unit) => return Err(PoolCreateError::Unit(unit)),
     };

@@ -127,6 +127,16 @@ pub enum PoolOpenError {
         /// The number of members.
         count: u64,
     },
+    /// Numbers that grow are near the greatest that there can be.
+    #[error(
+        "the pool has counted its {what} up to {number}, and the numbers end: it is not written to any more; open it read-only, and copy its volumes into a new pool"
+    )]
+    NumbersEnd {
+        /// The things that are counted.
+        what: &'static str,
+        /// The last number.
+        number: u64,
+    },
     /// Pages of its own find no room.
     #[error(
         "the pool has room for {has} pages of its own, and what was written to it needs {needs}: an older release filled it that far; it is open for reading alone, copy its volumes to another"

@@ -6,7 +6,7 @@ use std::rc::{Rc, Weak};
 
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{
-    BLOCK, DATA_START, LINEAGE, LeafRef, LeafState, Leaves, Nodes, OVERRULED, POINTERS, Pointer, Pointers,
+    BLOCK, DATA_START, LINEAGE, LeafRef, LeafState, Leaves, MAX_NUMBER, Nodes, OVERRULED, POINTERS, Pointer, Pointers,
     PoolError, Root, SEGMENTS, SegmentClass, SegmentRecord, SegmentState, Segments, Uberblock, Vdev, Volumes,
 };
 use brindle_io::sync::Notify;
@@ -25,6 +25,7 @@ use crate::events::PoolEvent;
 use crate::log::crew::Crew;
 use crate::log::refusals::Refusals;
 use crate::log::state::Log;
+use crate::opening::create::MOST_SEGMENTS;
 use crate::opening::look::{Chosen, PoolOpenError, Returning, WrongLabel, choose, look};
 use crate::opening::replay::{Recovered, WrongSlot};
 use crate::pool::Pool;
@@ -40,6 +41,9 @@ use crate::store::volumes::VolumeList;
 use crate::upkeep::checkpoint::Why;
 use crate::upkeep::checkpoints::Checkpoints;
 use crate::upkeep::cleaner::Cleaner;
+
+/// The greatest number of an uberblock, a checkpoint or a batch behind which a pool is opened for writing.
+const LAST_TO_WRITE: u64 = MAX_NUMBER / 2;
 
 /// How a pool is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,6 +157,7 @@ async fn prepare_as(
         return Err(PoolOpenError::Features(unknown));
     }
     refuse_absent(&chosen)?;
+    refuse_unlisted(&chosen)?;
     let returned =
         if how == How::ReadOnly { Vec::new() } else { taken_again(io, &chosen, how, config).await };
     let again: Vec<u16> = returned.iter().map(|one| one.member).collect();
@@ -192,6 +197,17 @@ fn refuse_absent(chosen: &Chosen) -> Result<(), PoolOpenError> {
     match is_there.iter().all(|&is_there| is_there) {
         true => Ok(()),
         false => Err(PoolOpenError::TooManyMissing { missing: missing.join(", ") }),
+    }
+}
+
+/// Each segment takes memory before the table of segments is read. So more than the head's table can have are refused before; where there is no
+/// table yet, since all are free, more than a pool is made with.
+fn refuse_unlisted(chosen: &Chosen) -> Result<(), PoolError> {
+    let (all, pages) = (u64::from(chosen.label.segments()), u64::from(chosen.head.segments.pages));
+    let most = if pages == 0 { u64::from(MOST_SEGMENTS) } else { pages * SEGMENTS as u64 };
+    match all <= most {
+        true => Ok(()),
+        false => Err(PoolError::Impossible { what: "uberblock", field: "segments", value: all }),
     }
 }
 
@@ -351,7 +367,21 @@ impl Core {
         if how != How::ReadOnly && recovered.lost > 0 {
             return Err(PoolOpenError::Lost { first: recovered.first_lost, count: recovered.lost });
         }
+        if how != How::ReadOnly {
+            self.refuse_last_numbers()?;
+        }
         Ok((recovered, wrong))
+    }
+
+    /// An opening for writing leaves numbers to those behind it: one that ran out of them could not be recorded.
+    fn refuse_last_numbers(&self) -> Result<(), PoolOpenError> {
+        let head = self.record.last.borrow();
+        let all =
+            [("records", head.record), ("checkpoints", head.checkpoint), ("batches", self.log.settled())];
+        match all.into_iter().find(|(_, number)| *number > LAST_TO_WRITE) {
+            Some((what, number)) => Err(PoolOpenError::NumbersEnd { what, number }),
+            None => Ok(()),
+        }
     }
 
     fn refuse_lacking(&self, how: How, missing: &[u16]) -> Result<(), PoolOpenError> {

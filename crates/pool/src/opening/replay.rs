@@ -170,15 +170,7 @@ impl Core {
             }
         }
         let mut recovered = Recovered { batches: whole.len() as u64, ..Recovered::default() };
-        for sequence in checkpoint + 1..=durable.min(last) {
-            if !whole.contains_key(&sequence) {
-                if recovered.lost == 0 {
-                    recovered.first_lost = sequence;
-                }
-                recovered.lost += 1;
-            }
-        }
-        recovered.lost += durable.saturating_sub(last);
+        (recovered.lost, recovered.first_lost) = lost(&whole, checkpoint, durable);
         for one in whole.values() {
             let (mut map, mut space) = (self.map.borrow_mut(), self.space.borrow_mut());
             apply(&mut map, &mut space, one.grant, &one.batch.entries);
@@ -282,6 +274,15 @@ impl Core {
         all.sort_by_key(|batch| Reverse(batch.sequence));
         all
     }
+}
+
+/// Batches behind a checkpoint that were on stable storage and are not there: how many, and the first. Summaries say what was stable, and may
+/// say anything: nothing is gone through number by number.
+fn lost<T>(whole: &BTreeMap<u64, T>, checkpoint: u64, durable: u64) -> (u64, u64) {
+    let there = whole.range(..=durable).count() as u64;
+    let lost = (durable - checkpoint).saturating_sub(there);
+    let in_line = (checkpoint + 1..).zip(whole.keys()).take_while(|(number, key)| number == *key).count();
+    (lost, if lost > 0 { checkpoint + 1 + in_line as u64 } else { 0 })
 }
 
 /// Holds all blocks of a batch against its summary; gives those that are wrong on their members, or nothing if it is not whole.

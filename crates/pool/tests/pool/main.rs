@@ -9,6 +9,7 @@ mod full;
 mod golden;
 mod labels;
 mod members;
+mod numbers;
 mod reads;
 mod reuse;
 mod room;
