@@ -24,7 +24,7 @@ pub use crate::core::{PoolConfig, Written};
 pub use damage::{Damage, DamagedRange};
 pub use events::PoolEvent;
 pub use opening::create::{PoolCreateError, PoolSpec, VdevSpec, capacity, check_name, clear, create, plan};
-pub use opening::labels::{FoundConfig, label_of};
+pub use opening::labels::{FoundConfig, label_of, pools_named};
 pub use opening::look::{Chosen, Looked, PoolOpenError, Returning, WrongLabel, choose, look};
 pub use opening::open::{How, Lacking, Prepared, open, open_chosen, prepare};
 pub use opening::replay::Recovered;

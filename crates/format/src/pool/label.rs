@@ -218,6 +218,12 @@ impl Label {
         Ok(label)
     }
 
+    /// The pool that a config names. Configs of all versions have that at the same place, so also one that is not read.
+    pub fn pool_in(bytes: &[u8]) -> Option<Uuid> {
+        let (raw, _) = RawLabel::ref_from_prefix(bytes).ok()?;
+        (raw.magic == MAGIC).then(|| Uuid::from_bytes(raw.pool))
+    }
+
     fn check_generation(&self) -> Result<(), PoolError> {
         match self.generation {
             1..=MAX_GENERATION => Ok(()),

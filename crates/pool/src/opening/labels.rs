@@ -3,6 +3,8 @@
 //! A device has a label at its start and one at its end, and each has two places for a config. The youngest uberblock of all rings is found without
 //! any config: it names the one that counts, by generation and checksum. That config may stand in any place, also on another member alone.
 
+use std::collections::BTreeSet;
+
 use brindle_format::pool::{
     BLOCK, CONFIG_BYTES, CONFIGS, ConfigName, LABEL, LABEL_BYTES, Label, PoolError, RING, RING_SLOTS,
     Uberblock, second_label,
@@ -96,13 +98,14 @@ pub(crate) fn labels_of(areas: &[Area]) -> Result<Labels, PoolError> {
                     let name = config.config_name()?;
                     configs.push(FoundConfig { at: area.at, place, name, config });
                 }
-                Err(why) if place == 0 => {
-                    damaged.push(area.at);
-                    if first.as_ref().is_none_or(|_| why.is_of_another_version()) {
+                Err(why) => {
+                    let rests = place == 0;
+                    damaged.extend(rests.then_some(area.at));
+                    // A config of another version says more than one that is damaged, wherever it stands.
+                    if why.is_of_another_version() || rests && first.is_none() {
                         first = Some(why);
                     }
                 }
-                Err(_) => {}
             }
         }
         if let Some(bytes) = area.bytes.as_deref().filter(|_| !is_strange) {
@@ -170,10 +173,22 @@ pub(crate) fn named<'a>(
 ///
 /// # Errors
 /// [`PoolError`] if it has none that this release can use.
-pub fn label_of(size: u64, mut read: impl FnMut(u64) -> Option<Vec<u8>>) -> Result<Label, PoolError> {
+pub fn label_of(size: u64, read: impl FnMut(u64) -> Option<Vec<u8>>) -> Result<Label, PoolError> {
+    labels_of(&areas_of(size, read))?.own().cloned().ok_or(PoolError::Magic { what: "label" })
+}
+
+/// The pools that the configs of a device of that size name, also those of versions that this release does not read.
+pub fn pools_named(size: u64, read: impl FnMut(u64) -> Option<Vec<u8>>) -> BTreeSet<Uuid> {
+    let areas = areas_of(size, read);
+    let bytes = areas.iter().filter_map(|area| area.bytes.as_deref());
+    let configs = bytes.flat_map(|bytes| CONFIGS.iter().filter_map(|&at| bytes.get(at as usize..)));
+    configs.filter_map(Label::pool_in).collect()
+}
+
+fn areas_of(size: u64, mut read: impl FnMut(u64) -> Option<Vec<u8>>) -> Vec<Area> {
     let mut areas = Vec::new();
     while let Some(at) = next_label(size, &areas) {
         areas.push(Area { at, bytes: read(at) });
     }
-    labels_of(&areas)?.own().cloned().ok_or(PoolError::Magic { what: "label" })
+    areas
 }

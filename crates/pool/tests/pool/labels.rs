@@ -1,6 +1,6 @@
 //! Labels that are damaged: a pool does with the others, names them, and an opening for writing writes them anew.
 
-use brindle_format::pool::{CONFIG_BYTES, LABEL, second_label};
+use brindle_format::pool::{CONFIG_BYTES, CONFIGS, LABEL, PoolError, checksum, second_label};
 use brindle_io::sim::{Model, Sim};
 use brindle_io::{Io, MemberId};
 use brindle_pool::{Chosen, How, PoolOpenError, choose, look, open_chosen};
@@ -77,5 +77,34 @@ fn a_device_that_is_smaller_than_it_was_is_named() {
     let looked = io.block_on(look(&io, "small", small));
     let (have, need) = (MEMBER / 2, MEMBER);
     assert_eq!(looked.err(), Some(PoolOpenError::TooSmall { device: "small".into(), have, need }));
+    io.shutdown();
+}
+
+/// A change to a later version was cut, and the first places of both labels are damaged.
+#[test]
+fn a_config_of_another_version_is_told_in_whatever_place_it_stands() {
+    let sim = Sim::new(13);
+    let house = House::new(Kind::Plain(1), |size| sim.add_blank_drive(Model::sata_ssd(), size));
+    let (io, id) = (Io::new(Box::new(sim.clone())), house.ids[0]);
+    io.block_on(house.create(&io));
+    let mut later = config_of(&sim, id, LABEL);
+    later[8..16].copy_from_slice(&[0, 0, 0, 0, 3, 0, 0, 0]);
+    let sum = checksum(&later);
+    later[8..12].copy_from_slice(&sum.to_le_bytes());
+    for at in [LABEL, second_label(MEMBER)] {
+        sim.poke(id, at + 600, &[0x5a; 8]);
+    }
+    let damaged = io.block_on(look(&io, "one", id)).expect_err("it has no config");
+    assert!(matches!(damaged, PoolOpenError::NoLabel { .. }), "{damaged}");
+    sim.poke(id, second_label(MEMBER) + CONFIGS[1], &later);
+    let why = io.block_on(look(&io, "one", id)).expect_err("it has none that is read");
+    let error = PoolError::Version { what: "label", version: 3 };
+    assert_eq!(why, PoolOpenError::OtherVersion { device: "one".to_owned(), error });
+    let read = |at| {
+        let mut bytes = vec![0; 224 << 10];
+        sim.peek(id, at, &mut bytes);
+        Some(bytes)
+    };
+    assert!(brindle_pool::pools_named(MEMBER, read).into_iter().eq([house.spec().id]));
     io.shutdown();
 }
