@@ -203,6 +203,9 @@ fn a_member_of_another_version_is_refused_by_name_and_does_not_count_as_missing(
         let told = tank.run(command, &folder).err;
         assert!(words.iter().all(|word| told.contains(word)), "{command}: {told}");
     }
+    let scan = "assemble --scan --degraded --array tank --runtime-dir";
+    let told = tank.run(&format!("{scan} {}", tank.runtime().display()), &folder).ended(1).text();
+    assert!(words.iter().all(|word| told.contains(word)), "{told}");
     let examined = tank.run("examine", &tank.members[1..2]).ended(1).text();
     assert!(words.iter().all(|word| examined.contains(word)), "{examined}");
     let file = tank.dir.path().join("brindle.toml");

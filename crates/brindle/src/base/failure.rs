@@ -237,9 +237,12 @@ impl From<brindle_lab::points::PointError> for Failure {
 }
 
 impl Failure {
-    /// A device is a member of a pool that this release does not read.
-    pub(crate) fn is_of_another_version(&self) -> bool {
-        matches!(self, Self::OpenPool(brindle_pool::PoolOpenError::OtherVersion { .. }))
+    /// The fault of a label, if a device is a member of a pool that this release does not read.
+    pub(crate) fn of_another_version(&self) -> Option<&brindle_format::pool::PoolError> {
+        match self {
+            Self::OpenPool(brindle_pool::PoolOpenError::OtherVersion { error, .. }) => Some(error),
+            _ => None,
+        }
     }
 
     pub(crate) fn probe(path: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {

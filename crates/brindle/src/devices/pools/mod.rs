@@ -39,6 +39,13 @@ pub(crate) fn member_label(path: &Path) -> Result<Option<Label>, Failure> {
     }
 }
 
+/// The UUIDs of pools that a device's labels name, of whatever version these are, as reports write them. The device may hang.
+pub(crate) fn named_on(path: &Path) -> Vec<String> {
+    let Ok(device) = OpenDevice::open(file_of(path), DeviceAccess::Examine) else { return Vec::new() };
+    let at = |offset: u64| device.read_at(offset, LABEL_BYTES as usize).ok();
+    brindle_pool::pools_named(device.info().size, at).iter().map(ToString::to_string).collect()
+}
+
 /// Reads a device's label; `None` if the device does not answer in time.
 fn asked(path: &Path, tuning: &Tuning) -> Option<Result<Label, PoolError>> {
     let path = file_of(path).to_owned();

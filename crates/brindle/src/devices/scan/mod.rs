@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use brindle_format::md::split_name;
+use brindle_format::pool::PoolError;
 use brindle_host::status::Report;
 
 use crate::base::deadline::within;
 use crate::base::failure::Failure;
 use crate::base::path::real;
-use crate::devices::world;
+use crate::devices::{pools, world};
 
 /// Time that a device has to be identified.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -52,14 +53,40 @@ pub(crate) struct Scanned {
     pub(crate) all: Vec<Findable>,
     /// Devices that could not be identified.
     pub(crate) silent: Vec<PathBuf>,
-    /// Sentences about members of what this release does not read, each with the device.
-    pub(crate) refused: Vec<String>,
+    /// Members of what this release does not read.
+    pub(crate) refused: Vec<RefusedMember>,
+}
+
+/// A member of what this release does not read.
+#[derive(Debug)]
+pub(crate) struct RefusedMember {
+    /// The sentence about it, with the device, fit to be shown.
+    pub(crate) why: String,
+    /// The UUIDs of the sets that it may be of, as reports write them.
+    sets: Vec<String>,
+}
+
+impl RefusedMember {
+    fn of(device: &Path, why: &PoolError) -> Self {
+        let name = device.display().to_string();
+        Self { why: format!("{}: {why}", name.escape_debug()), sets: pools::named_on(device) }
+    }
 }
 
 impl Scanned {
     /// Tells on standard error of members that are passed over.
     pub(crate) fn tell_refused(&self) {
-        self.refused.iter().for_each(|why| eprintln!("brindle: {}; it is passed over", why.escape_debug()));
+        self.refused.iter().for_each(|one| eprintln!("brindle: {}; it is passed over", one.why));
+    }
+
+    /// Members that are refused are there: nothing is opened without them as if they were missing.
+    fn keep_whole(&mut self) {
+        let Self { all, refused, .. } = self;
+        for found in all.iter_mut().filter(|found| found.problem.is_none()) {
+            let own = refused.iter().find(|one| one.sets.contains(&found.uuid));
+            found.problem =
+                own.map(|one| format!("{}; it is of this pool, which is not served without it", one.why));
+        }
     }
 }
 
@@ -101,7 +128,7 @@ pub(crate) fn scan(places: &[PathBuf]) -> Scanned {
         let look = move || {
             let known = |(at, kind): (usize, &&dyn Heads)| match kind.look(&own) {
                 Ok(head) => Some(Ok((at, head?))),
-                Err(why) => why.is_of_another_version().then(|| Err(why.to_string())),
+                Err(why) => why.of_another_version().map(|why| Err(RefusedMember::of(&own, why))),
             };
             KINDS.iter().enumerate().rev().find_map(known)
         };
@@ -117,6 +144,7 @@ pub(crate) fn scan(places: &[PathBuf]) -> Scanned {
     for (kind, sets) in found {
         scanned.all.extend(sets.into_values().filter_map(|set| kind.form(set)));
     }
+    scanned.keep_whole();
     scanned
 }
 

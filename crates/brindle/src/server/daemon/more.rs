@@ -42,7 +42,7 @@ pub(super) fn take(joins: &Joins, config: &Config, folder: &Path, sought: Sought
     }
     let Taken { mut joined, mut others, mut gone } = Taken::default();
     if only.is_none() {
-        others.extend(scanned.refused.iter().cloned());
+        others.extend(scanned.refused.iter().map(|one| one.why.clone()));
     }
     for found in scanned.all.iter().filter(is_new) {
         let lacks = !found.newly_missing.is_empty();
