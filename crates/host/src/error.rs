@@ -107,6 +107,18 @@ pub enum HostError {
     /// Something that is asked of an array is not done yet.
     #[error("{0}: the array is busy, and does it as soon as it can; see `brindle status`")]
     Busy(String),
+    /// Another change of a pool is under way.
+    #[error("{0}: another change of it is under way, and this one was not begun: try again")]
+    Changing(String),
+    /// Clients of volumes that would be called otherwise, or be gone, have requests under way.
+    #[error(
+        "{0}: requests of its clients have not ended, so that nothing was changed and it is offered to them as before: see by `brindle status` \
+         what they wait for, and try again"
+    )]
+    RequestsStay(String),
+    /// A pool that is being stopped is not changed.
+    #[error("{0}: it is being stopped, and nothing was changed: try again when it is served")]
+    Stopping(String),
     /// Clients of an array that is offered no more have requests under way.
     #[error(
         "{0} is offered to no client any more, but some of its clients are not gone yet: their requests have not ended"
@@ -122,10 +134,10 @@ pub enum HostError {
         /// How many.
         clients: usize,
     },
-    /// A device of the kernel has an export that would have another name, or none for a moment: the device would end.
+    /// A device of the kernel has an export that would have another name: the device would end.
     #[error(
-        "{export} is attached as {device}, and would be ended with its name: unmount it where it is mounted, `brindle detach {export}`, give \
-         the name, and attach it again"
+        "{export} is attached as {device}, which would end when {export} is called otherwise: unmount it where it is mounted, \
+         `brindle detach {export}`, give the name, and attach it again"
     )]
     Attached {
         /// The export.

@@ -13,8 +13,26 @@ pub struct Names {
     pub devices: Vec<String>,
 }
 
-/// Gives sentences about all that calls a content of this name and UUID by its name.
-pub type Callers = Box<dyn Fn(&str, &str) -> Vec<String>>;
+/// A content that has another name from now on.
+#[derive(Clone, Copy, Debug)]
+pub struct Renamed<'a> {
+    /// The name that it had,
+    pub from: &'a str,
+    /// the one that it has,
+    pub to: &'a str,
+    /// and its UUID.
+    pub uuid: &'a str,
+}
+
+impl Renamed<'_> {
+    /// The sentence about settings that call it by the name that it had.
+    pub fn settings(&self) -> String {
+        format!("the settings call it {:?}: give its new name there, or its UUID {}", self.from, self.uuid)
+    }
+}
+
+/// Takes note of another name, and gives sentences about all that calls the content by the one that it had.
+pub type OnRenamed = Box<dyn Fn(&Renamed<'_>) -> Vec<String>>;
 
 /// The content of that name; else the one with that UUID, or with a device of that name.
 pub(crate) fn find(all: &[Names], name: &str) -> Option<usize> {

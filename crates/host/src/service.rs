@@ -15,7 +15,7 @@ use crate::doors::{Doors, ExportPlace};
 use crate::error::HostError;
 use crate::events::{Listener, News};
 use crate::mailbox::Receiver;
-use crate::names::{self, Callers, Names};
+use crate::names::{self, Names, OnRenamed, Renamed};
 use crate::offered::Offered;
 use crate::orders::{Message, Order};
 use crate::snapshot::Snapshot;
@@ -59,8 +59,8 @@ pub struct Service {
     snapshot: RefCell<Option<Snapshot>>,
     order: Cell<Option<Order>>,
     changed: Notify,
-    /// Rules and settings that call contents by their names.
-    pub(crate) callers: RefCell<Option<Callers>>,
+    /// Hears of contents that get another name.
+    pub(crate) on_renamed: RefCell<Option<OnRenamed>>,
 }
 
 impl Service {
@@ -89,7 +89,7 @@ impl Service {
             snapshot: RefCell::default(),
             order: Cell::new(None),
             changed: Notify::new(io),
-            callers: RefCell::default(),
+            on_renamed: RefCell::default(),
             io: io.clone(),
         })
     }
@@ -567,8 +567,8 @@ impl Host for Service {
         Box::pin(async move { doors.withdraw(&export).await })
     }
 
-    fn callers(&self, name: &str, uuid: &str) -> Vec<String> {
-        self.all_callers(name, uuid)
+    fn renamed(&self, renamed: &Renamed<'_>) -> Vec<String> {
+        self.tell_renamed(renamed)
     }
 
     fn device_of(&self, export: &str) -> Option<String> {

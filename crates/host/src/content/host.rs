@@ -10,6 +10,7 @@ use brindle_io::device::Identity;
 use super::Content;
 use crate::answers::{Effects, RequestOutcome};
 use crate::error::HostError;
+use crate::names::Renamed;
 use crate::offered::Offered;
 use crate::world::{Devices, Pending};
 
@@ -39,8 +40,8 @@ pub trait Host {
     /// Ends the connections to an export, and offers it no more.
     fn withdraw(&self, export: &str) -> Pending<()>;
 
-    /// Sentences about all that calls a content of this name and UUID by its name.
-    fn callers(&self, name: &str, uuid: &str) -> Vec<String>;
+    /// Tells that a content is called otherwise from now on. Gives sentences about all that calls it by the name that it had.
+    fn renamed(&self, renamed: &Renamed<'_>) -> Vec<String>;
 
     /// The device of the kernel that an export is, or is about to be.
     fn device_of(&self, export: &str) -> Option<String>;

@@ -26,6 +26,11 @@ impl ContentStop {
         !self.has_begun.replace(true)
     }
 
+    /// It has begun, and may have ended.
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_begun.get()
+    }
+
     /// Notes its end.
     pub(super) fn ends(&self, stopped: Result<(), VolumeError>) {
         *self.end.borrow_mut() = Some(stopped.map_err(HostError::Stop));

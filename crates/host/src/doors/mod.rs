@@ -145,9 +145,8 @@ impl Doors {
 
     /// Ends the connections to an export, and offers it no more.
     pub(crate) async fn withdraw(&self, export: &str) {
-        for door in &*self.0 {
-            door.withdraw(export).await;
-        }
+        // Side by side: whoever waits no longer finds it offered by none.
+        join_all(self.0.iter().map(|door| door.withdraw(export))).await;
     }
 
     /// Ends the connections to an export.

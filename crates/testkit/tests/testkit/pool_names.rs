@@ -6,18 +6,18 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use brindle_export::nbd;
+use brindle_export::{ConnectionStats, Gate, nbd};
 use brindle_format::md::Uuid;
 use brindle_host::control::Ask;
 use brindle_host::{
-    Attacher, Content, Devices, Found, Host as _, HostError, HostedPool, Listener, Made, Naming,
-    NewBitmapFile, Newcomer, Pending, Placed, Refused, RequestOutcome, Search, ServedPool, Service, Serving,
-    Source, Terms, WantedDevice,
+    Attacher, Content, Devices, Door, DoorClient, Doors, ExportUse, Found, Host as _, HostError, HostedPool,
+    Listener, Made, Naming, NbdDoor, NewBitmapFile, Newcomer, Offered, Pending, Placed, Refused,
+    RequestOutcome, Search, ServedPool, Service, Serving, Source, Terms, WantedDevice,
 };
 use brindle_io::device::Identity;
 use brindle_io::sim::{Model, Sim};
 use brindle_io::sync::join_all;
-use brindle_io::{Io, MemberId};
+use brindle_io::{Duration, Io, MemberId};
 use brindle_pool::PoolChangeError;
 use brindle_testkit::pools::house::{House, Kind};
 
@@ -103,12 +103,84 @@ impl Devices for Nothing {
     }
 }
 
+/// Waits for both, side by side.
+async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
+    let (first, second) = (RefCell::new(None), RefCell::new(None));
+    let one: Box<dyn Future<Output = ()>> = Box::new(async { drop(first.replace(Some(one.await))) });
+    let other: Box<dyn Future<Output = ()>> = Box::new(async { drop(second.replace(Some(other.await))) });
+    join_all([Box::into_pin(one), Box::into_pin(other)]).await;
+    (first.take().expect("it has ended"), second.take().expect("it has ended"))
+}
+
+/// A door whose clients may have requests that do not end.
+#[derive(Default)]
+struct Stuck {
+    offered: RefCell<BTreeSet<String>>,
+    hangs: Cell<bool>,
+}
+
+impl Stuck {
+    fn left(&self) -> Pending<()> {
+        if self.hangs.get() { Box::pin(std::future::pending()) } else { Box::pin(async {}) }
+    }
+}
+
+impl Door for Stuck {
+    fn protocol(&self) -> &'static str {
+        "stuck"
+    }
+
+    fn prepare<'a>(&'a self, export: &Offered, _: &Rc<Gate>) -> Result<Box<dyn FnOnce() + 'a>, HostError> {
+        let name = export.name.clone();
+        match self.offered.borrow().contains(&name) {
+            true => Err(HostError::NameTaken(name)),
+            false => Ok(Box::new(move || {
+                let _is_new = self.offered.borrow_mut().insert(name);
+            })),
+        }
+    }
+
+    fn withdraw(&self, export: &str) -> Pending<()> {
+        self.offered.borrow_mut().remove(export);
+        self.left()
+    }
+
+    fn dismiss(&self, _: &str) -> Pending<()> {
+        self.left()
+    }
+
+    fn stop(&self) -> Pending<()> {
+        self.left()
+    }
+
+    fn end(&self, _: &ConnectionStats) -> usize {
+        0
+    }
+
+    fn addresses(&self, _: &str, _: bool) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn exports(&self) -> Vec<ExportUse> {
+        Vec::new()
+    }
+
+    fn clients(&self) -> Vec<DoorClient> {
+        Vec::new()
+    }
+
+    fn refused(&self) -> u64 {
+        0
+    }
+}
+
 /// A host of the pools `tank` and `pond`.
 struct Pools {
     io: Io,
     service: Rc<Service>,
     nbd: nbd::Server<brindle_host::Any>,
     kernel: OneDevice,
+    stuck: Rc<Stuck>,
 }
 
 impl Pools {
@@ -118,7 +190,10 @@ impl Pools {
         let nbd = nbd::Server::new(&io, nbd::Config { memory: 1 << 20, ..nbd::Config::default() });
         let (kernel, listener): (OneDevice, Listener) = (OneDevice::default(), Rc::new(|_| ()));
         let devices = Rc::new(Nothing(kernel.clone()));
-        let service = Service::new(&io, "host".to_owned(), devices, nbd.clone().into(), Rc::clone(&listener));
+        let stuck = Rc::new(Stuck::default());
+        let first: Rc<dyn Door> = Rc::new(NbdDoor::new(nbd.clone(), Rc::new(|_| Vec::new())));
+        let doors = Doors::new(vec![first, Rc::clone(&stuck) as Rc<dyn Door>]);
+        let service = Service::new(&io, "host".to_owned(), devices, doors, Rc::clone(&listener));
         for name in ["tank", "pond"] {
             let house = House::new(Kind::Mirror(2), |size| sim.add_blank_drive(Model::nvme(), size));
             let pool = io.block_on(async {
@@ -137,7 +212,7 @@ impl Pools {
             let content: Rc<dyn Content> = ServedPool::new(&io, hosted, placed, &listener);
             service.take_in(&content).expect("names that are free");
         }
-        Self { io, service, nbd, kernel }
+        Self { io, service, nbd, kernel, stuck }
     }
 
     async fn ask(&self, ask: Ask) -> Result<RequestOutcome, HostError> {
@@ -154,6 +229,12 @@ impl Pools {
 
     fn exports(&self) -> BTreeSet<String> {
         self.nbd.export_stats().into_iter().map(|one| one.name).collect()
+    }
+
+    /// Exports, which all doors offer.
+    fn offered(&self) -> BTreeSet<String> {
+        assert_eq!(self.exports(), *self.stuck.offered.borrow());
+        self.exports()
     }
 
     fn names(&self) -> Vec<String> {
@@ -250,11 +331,94 @@ fn changes_side_by_side_are_each_done_whole_or_refused() {
 #[test]
 fn the_answer_tells_what_calls_a_pool_by_the_name_that_it_had() {
     let pools = Pools::new();
-    pools.service.set_callers(Box::new(|name, _| vec![format!("a file has lines for {name}")]));
+    pools.service.on_renamed(Box::new(|renamed| vec![format!("a file has lines for {}", renamed.from)]));
     let outcome = pools.io.block_on(pools.rename("tank", "lake")).expect("renamed");
     let RequestOutcome::Pool(status) = outcome else { panic!("{outcome:?}") };
     assert_eq!(
         (status.name.as_str(), status.still_called),
         ("lake", vec!["a file has lines for tank".to_owned()])
     );
+}
+
+#[test]
+fn it_is_told_also_when_the_answer_has_gone() {
+    let pools = Pools::new();
+    let told = Rc::new(RefCell::new(Vec::new()));
+    let noted = Rc::clone(&told);
+    pools.service.on_renamed(Box::new(move |renamed| {
+        noted.borrow_mut().push((renamed.from.to_owned(), renamed.to.to_owned()));
+        Vec::new()
+    }));
+    pools.io.block_on(async {
+        // Nobody waits for the first one: it has begun, and comes to its end.
+        let mut first = Box::pin(pools.rename("tank", "lake"));
+        let begun = std::future::poll_fn(|cx| std::task::Poll::Ready(first.as_mut().poll(cx).is_pending()));
+        assert!(begun.await);
+        drop(first);
+        // The second one was asked for by the UUID, beside it.
+        let uuid = pools.service.contents()[0].uuid();
+        pools.rename(&uuid, "sea").await.expect("renamed");
+    });
+    let expected = [("tank", "lake"), ("lake", "sea")].map(|(from, to)| (from.to_owned(), to.to_owned()));
+    assert_eq!(*told.borrow(), expected);
+}
+
+#[test]
+fn a_change_whose_clients_do_not_leave_is_refused_and_their_exports_stay() {
+    let pools = Pools::new();
+    pools.io.block_on(async {
+        for name in ["one", "two"] {
+            pools.volume("tank", name).await.expect("a volume");
+        }
+        pools.stuck.hangs.set(true);
+        let (pool, one) = (|| "tank".to_owned(), || "one".to_owned());
+        let before = pools.offered();
+        for ask in [
+            Ask::PoolRename { pool: pool(), to: "lake".into() },
+            Ask::VolumeRename { pool: pool(), name: one(), to: "three".into() },
+            Ask::VolumeDestroy { pool: pool(), name: one(), force: true },
+        ] {
+            let why = pools.ask(ask).await.expect_err("requests have not ended");
+            assert!(matches!(why, HostError::RequestsStay(_)), "{why}");
+            assert_eq!((pools.offered(), pools.names()[0].as_str()), (before.clone(), "tank"));
+        }
+        // What is told not to have begun never begins.
+        let (first, second) = (pools.rename("tank", "lake"), pools.volume("tank", "three"));
+        let (first, second) = both(first, second).await;
+        assert!(matches!(first, Err(HostError::RequestsStay(_))), "{first:?}");
+        assert!(matches!(second, Err(HostError::Changing(_))), "{second:?}");
+        pools.io.sleep(Duration::from_secs(60)).await;
+        assert_eq!(pools.offered(), before);
+        pools.stuck.hangs.set(false);
+        pools.rename("tank", "lake").await.expect("they have ended");
+        assert!(pools.offered().iter().eq(["lake/one", "lake/two"]));
+    });
+}
+
+#[test]
+fn a_stop_beside_a_change_leaves_no_export() {
+    let create = || Ask::VolumeCreate { pool: "tank".into(), name: "two".into(), size: 1 << 20 };
+    let rename = || Ask::PoolRename { pool: "tank".into(), to: "lake".into() };
+    let destroy = || Ask::VolumeDestroy { pool: "tank".into(), name: "one".into(), force: true };
+    for delay in [0, 5, 20, 50, 100, 200, 400, 1_000] {
+        for ask in [create(), rename(), destroy()] {
+            let pools = Pools::new();
+            let told = format!("{ask:?} and a stop {delay} us behind");
+            pools.io.block_on(async {
+                pools.volume("tank", "one").await.expect("a volume");
+                let content = Rc::clone(&pools.service.contents()[0]);
+                let stop = async {
+                    pools.io.sleep(Duration::from_micros(delay)).await;
+                    pools.service.stop_one(&content, Duration::from_secs(30)).await
+                };
+                let (changed, stopped) = both(pools.ask(ask), stop).await;
+                assert!(stopped.is_ok(), "{told}: {stopped:?}");
+                pools.io.sleep(Duration::from_secs(1)).await;
+                assert!(pools.offered().is_empty(), "{told}: {:?}, {changed:?}", pools.exports());
+            });
+            assert_eq!(pools.names(), ["pond"], "{told}");
+            let why = pools.io.block_on(pools.volume("tank", "three")).expect_err("it is gone");
+            assert!(matches!(why, HostError::NoSuchContent { .. }), "{told}: {why}");
+        }
+    }
 }

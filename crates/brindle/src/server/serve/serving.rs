@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use brindle_host::opening::{Config, Opening};
 use brindle_host::{Service, mailbox};
 
-use super::access::{self, Gates};
+use super::access::{self, AccessFile, Gates};
 use super::announce::listener;
 use super::claimed::{Alone, Entrance, Held, Left};
 use super::doors::OpenDoors;
@@ -72,14 +72,7 @@ impl<'a> Alone<'a> {
                 meant.unserved.leave(content.name(), &content.uuid(), why)?;
             }
         }
-        let (rules, volumes) = (access.clone(), opening.volumes.clone());
-        served.service.set_callers(Box::new(move |name, uuid| {
-            let rules = rules.iter().filter_map(|rules| rules.borrow().calls(name));
-            let settings = volumes.iter().filter(|volume| volume.calls(name)).map(|_| {
-                format!("the settings call it {name:?}: give its new name there, or its UUID {uuid}")
-            });
-            rules.chain(settings).collect()
-        }));
+        served.hear_of_names(&task, access.clone());
         let (to, files) = mailbox::mailbox(&io);
         drop(io.spawn(access::admit(files, access, Rc::clone(&served.service), doors.initiators())));
         doors.answer(certificates.as_ref());
@@ -108,6 +101,22 @@ impl Served {
             Service::new(&world.io, place.name.clone(), ring, doors.doors.clone(), Rc::clone(&listener));
         let served = Self { service: Rc::clone(&service), world: Rc::clone(&world) };
         (served, Intake { service, world, gates, listener, is_named })
+    }
+}
+
+impl Served {
+    /// Tells what calls a content by a name that it has no more.
+    fn hear_of_names(&self, task: &Task<'_>, access: Option<Rc<RefCell<AccessFile>>>) {
+        // The settings of a daemon are those that it read last, which the service knows.
+        let volumes = match task.job.daemon {
+            None => task.job.opening.volumes.clone(),
+            Some(_) => Vec::new(),
+        };
+        self.service.on_renamed(Box::new(move |renamed| {
+            let rules = access.iter().filter_map(|access| access.borrow().calls(renamed.from));
+            let called = volumes.iter().any(|volume| volume.calls(renamed.from));
+            rules.chain(called.then(|| renamed.settings())).collect()
+        }));
     }
 }
 

@@ -286,15 +286,12 @@ impl Content for ServedPool {
                     host.publish();
                     failed?;
                 }
-                Ask::PoolRename { .. } => {
-                    let old = self.name().to_owned();
-                    self.change(ask, &host).await?;
-                    let still_called = host.callers(&old, &self.uuid());
-                    still_called.iter().for_each(|told| tracing::warn!("{}: {told}", self.name()));
+                Ask::PoolRename { .. }
+                | Ask::VolumeCreate { .. }
+                | Ask::VolumeRename { .. }
+                | Ask::VolumeDestroy { .. } => {
+                    let still_called = self.change(ask, &host).await?;
                     return Ok(host.done(&*self, Effects { still_called, ..Effects::default() }));
-                }
-                Ask::VolumeCreate { .. } | Ask::VolumeRename { .. } | Ask::VolumeDestroy { .. } => {
-                    self.change(ask, &host).await?;
                 }
                 ask => return Err(not_for(&*self, &ask)),
             }

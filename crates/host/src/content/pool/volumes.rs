@@ -9,17 +9,29 @@ use super::ServedPool;
 use crate::content::{Content, Host};
 use crate::control::Ask;
 use crate::error::HostError;
-use crate::names;
+use crate::names::{self, Renamed};
 
 /// Time that a change of a pool's volumes may take before the answer is that it goes on.
 const PATIENCE: Duration = Duration::from_secs(8);
+
+/// Time in which another change ends, else this one is not begun. With the next one it is less than the time before an answer: whoever is told
+/// that a change goes on is not to find that it did not.
+const TURN_PATIENCE: Duration = Duration::from_millis(2_500);
+
+/// Time in which the requests of clients that are sent away end. Members that hang are given up after more than that.
+const LEAVING_PATIENCE: Duration = Duration::from_secs(4);
 
 /// Looks at the clients of a volume that is to be destroyed: the end of a connection may be on its way.
 const LOOKS: u32 = 20;
 
 impl ServedPool {
-    /// Changes volumes, in a task that comes to its end even if the client leaves.
-    pub(super) async fn change(self: &Rc<Self>, ask: Ask, host: &Rc<dyn Host>) -> Result<(), HostError> {
+    /// Changes volumes, in a task that comes to its end even if the client leaves. Gives sentences about what calls the pool by a name that it
+    /// has no more.
+    pub(super) async fn change(
+        self: &Rc<Self>,
+        ask: Ask,
+        host: &Rc<dyn Host>,
+    ) -> Result<Vec<String>, HostError> {
         let (this, within) = (Rc::clone(self), Rc::clone(host));
         let changed = host.io().spawn(async move { this.change_volumes(ask, &*within).await });
         let changed = match race(changed, host.io().sleep(PATIENCE)).await {
@@ -31,8 +43,14 @@ impl ServedPool {
     }
 
     /// One change at a time: a volume that is made while the pool gets another name would be offered by the old one.
-    async fn change_volumes(&self, ask: Ask, host: &dyn Host) -> Result<(), HostError> {
-        let _turn = self.changes.turn().await;
+    async fn change_volumes(&self, ask: Ask, host: &dyn Host) -> Result<Vec<String>, HostError> {
+        let _turn = match race(self.changes.turn(), host.io().sleep(TURN_PATIENCE)).await {
+            Either::First(turn) => turn,
+            Either::Second(()) => return Err(HostError::Changing(self.name().to_owned())),
+        };
+        if self.stop.has_begun() {
+            return Err(HostError::Stopping(self.name().to_owned()));
+        }
         if let Ask::PoolRename { pool, .. }
         | Ask::VolumeCreate { pool, .. }
         | Ask::VolumeRename { pool, .. }
@@ -44,20 +62,37 @@ impl ServedPool {
         match ask {
             Ask::VolumeCreate { name, size, .. } => {
                 let _volume = pool.create_volume(&name, size).await?;
-                self.offer(host, &name)
+                self.offer(host, &name)?;
             }
-            Ask::PoolRename { to, .. } => self.rename(host, &to).await,
+            Ask::PoolRename { to, .. } => return self.rename(host, &to).await,
             Ask::VolumeRename { name, to, .. } => {
                 let _id = pool.check_rename(&name, &to)?;
                 refuse_attached(host, &[self.export_of(&name)])?;
-                host.withdraw(&self.export_of(&name)).await;
+                self.withdraw(host, std::slice::from_ref(&name)).await?;
                 let renamed = pool.rename_volume(&name, &to).await;
                 let offered = self.offer(host, if renamed.is_ok() { &to } else { &name });
                 renamed?;
-                offered
+                offered?;
             }
-            Ask::VolumeDestroy { name, force, .. } => self.destroy(host, &name, force).await,
-            _ => Ok(()),
+            Ask::VolumeDestroy { name, force, .. } => self.destroy(host, &name, force).await?,
+            _ => {}
+        }
+        Ok(Vec::new())
+    }
+
+    /// Offers volumes no more, and waits until their clients are gone. The caller has the turn, so that the wait has an end.
+    ///
+    /// # Errors
+    /// [`HostError::RequestsStay`]: they are offered as before.
+    async fn withdraw(&self, host: &dyn Host, volumes: &[String]) -> Result<(), HostError> {
+        let exports: Vec<String> = volumes.iter().map(|volume| self.export_of(volume)).collect();
+        let gone = join_all(exports.iter().map(|export| host.withdraw(export)));
+        match race(gone, host.io().sleep(LEAVING_PATIENCE)).await {
+            Either::First(_) => Ok(()),
+            Either::Second(()) => {
+                self.offer_all(host, volumes)?;
+                Err(HostError::RequestsStay(self.name().to_owned()))
+            }
         }
     }
 
@@ -74,28 +109,30 @@ impl ServedPool {
     }
 
     /// Gives the pool another name: all of its exports have that, so that their clients are sent away. Devices of the kernel can't be: their
-    /// requests would fail, also those of a file system.
-    async fn rename(&self, host: &dyn Host, to: &str) -> Result<(), HostError> {
+    /// requests would fail, also those of a file system. What calls it by the name that it had is told in the answer, and in the log: whoever asked
+    /// may have gone.
+    async fn rename(&self, host: &dyn Host, to: &str) -> Result<Vec<String>, HostError> {
         let pool = self.pool().clone();
         pool.check_rename_pool(to)?;
         if host.contents().iter().any(|other| other.claims(to)) {
             return Err(HostError::NameTaken(to.to_owned()));
         }
-        let exports = self.export_names();
-        refuse_attached(host, &exports)?;
+        refuse_attached(host, &self.export_names())?;
         // Nothing is waited for in between: no device is made of an export that is offered no more.
         self.next_name.replace(Some(to.to_owned()));
         let _claim = Claim(self);
-        join_all(exports.iter().map(|export| host.withdraw(export))).await;
+        let volumes: Vec<String> = pool.volumes().into_iter().map(|volume| volume.name).collect();
+        self.withdraw(host, &volumes).await?;
+        let from = self.name.get();
         let renamed = pool.rename(to).await;
         if renamed.is_ok() {
             self.name.set(to.to_owned().leak());
         }
-        let volumes = pool.volumes();
-        let offered = volumes.iter().map(|volume| self.offer(host, &volume.name));
-        let offered = offered.fold(Ok(()), Result::and);
+        let offered = self.offer_all(host, &volumes);
         renamed?;
-        offered
+        let still_called = host.renamed(&Renamed { from, to, uuid: &self.uuid() });
+        still_called.iter().for_each(|told| tracing::warn!("{to}: {told}"));
+        offered.map(|()| still_called)
     }
 
     async fn destroy(&self, host: &dyn Host, name: &str, force: bool) -> Result<(), HostError> {
@@ -107,15 +144,22 @@ impl ServedPool {
         if clients > 0 {
             return Err(HostError::Open { name: export, clients });
         }
-        host.withdraw(&export).await;
+        self.withdraw(host, &[name.to_owned()]).await?;
         let destroyed = pool.destroy_volume(name).await;
         let offered = if destroyed.is_err() { self.offer(host, name) } else { Ok(()) };
         destroyed?;
         offered
     }
 
-    /// Offers a volume to clients, if there is one of that name.
+    fn offer_all(&self, host: &dyn Host, volumes: &[String]) -> Result<(), HostError> {
+        volumes.iter().map(|volume| self.offer(host, volume)).fold(Ok(()), Result::and)
+    }
+
+    /// Offers a volume to clients, if there is one of that name. A stop has withdrawn all exports: none comes beside or behind it.
     fn offer(&self, host: &dyn Host, volume: &str) -> Result<(), HostError> {
+        if self.stop.has_begun() {
+            return Ok(());
+        }
         self.offered(volume).map_or(Ok(()), |offered| host.offer(self, offered))
     }
 }
