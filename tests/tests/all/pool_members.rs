@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use brindle_format::pool::{CONFIG_BYTES, LABEL, checksum, second_label};
 use brindle_tests::files::MIB;
+use brindle_tests::nbd::Client;
 use brindle_tests::program::{self, Server};
 use rustix::process::Signal;
 
@@ -217,4 +218,33 @@ fn a_member_of_another_version_is_refused_by_name_and_does_not_count_as_missing(
     for (member, before) in tank.members.iter().zip(&before) {
         assert!(std::fs::read(member).unwrap() == *before, "{} was changed", member.display());
     }
+}
+
+/// Lines of access are by name: they are held against the name of now.
+#[test]
+fn lines_of_access_are_for_the_name_of_now_when_they_are_read_anew() {
+    let tank = Tank::new("mirror", 2);
+    tank.stopped("volume create", "tank/one 1M").ok();
+    let file = tank.dir.path().join("access");
+    let lines_for = |name: &str| std::fs::write(&file, format!("{name} local write\n")).unwrap();
+    lines_for("tank");
+    let flags = ["--memory", "32M", "--access"].map(PathBuf::from).into_iter().chain([file.clone()]);
+    let server = Server::start(&tank.runtime(), flags.chain(tank.members.iter().cloned()));
+    let told = tank.ask("pool rename tank lake").ended(0).err;
+    assert!(
+        told.contains("lines for \"tank\"") && told.contains("from the next reload or start on"),
+        "{told}"
+    );
+    let socket = tank.runtime().join("tank.nbd");
+    let uri = format!("nbd+unix:///lake/one?socket={}", socket.display());
+    let is_served = || Client::connect(&uri).size() == MIB;
+    assert!(is_served());
+    // Lines for no name of now are refused, and all stays as it was.
+    tank.ask("reload").refused(1, &["no array \"tank\"", "give one of lake"]);
+    assert!(is_served());
+    lines_for("lake");
+    tank.ask("reload").ended(0);
+    assert!(is_served());
+    let (code, err) = server.signal(Signal::TERM);
+    assert_eq!(code, 0, "{err}");
 }

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use brindle_export::Gate;
 use brindle_export::access::{AccessList, Rule, Who};
@@ -25,6 +26,30 @@ pub(super) struct AccessFile {
 }
 
 type Rules = Vec<(Option<String>, Rule)>;
+
+/// The names of all that can ever be served, as they are now; none where more may come. Files are read on a thread of their own.
+#[derive(Clone, Default)]
+pub(super) struct Servable(Option<Arc<Mutex<Vec<String>>>>);
+
+impl Servable {
+    /// These alone.
+    pub(super) fn only(names: Vec<String>) -> Self {
+        Self(Some(Arc::new(Mutex::new(names))))
+    }
+
+    /// One of them is called otherwise from now on.
+    pub(super) fn rename(&self, from: &str, to: &str) {
+        let Some(names) = &self.0 else { return };
+        let mut names = names.lock().unwrap_or_else(PoisonError::into_inner);
+        names.iter_mut().filter(|name| *name == from).for_each(|name| to.clone_into(name));
+    }
+
+    /// The names of now, if they are all that there can be.
+    pub(super) fn now(&self) -> Option<Vec<String>> {
+        let names = self.0.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(names.clone())
+    }
+}
 
 /// The ways in for clients, each as the rules that hold now and the settings have it.
 #[derive(Clone)]
@@ -171,7 +196,9 @@ impl AccessFile {
         let is_called = self.rules.iter().any(|(of, _)| of.as_deref() == Some(name));
         let file = self.file.display();
         is_called.then(|| {
-            format!("{file} has lines for {name:?}: they are those of nothing from the next start on, give the new name there")
+            format!(
+                "{file} has lines for {name:?}: they are those of nothing from the next reload or start on, give the new name there"
+            )
         })
     }
 
@@ -241,6 +268,21 @@ mod tests {
         assert!(
             lacks.contains("no line for b: nobody") && waits.contains("lines for \"d\", which is not served")
         );
+    }
+
+    #[test]
+    fn a_line_is_for_a_name_of_now() {
+        let servable = Servable::only(vec!["tank".to_owned(), "a".to_owned()]);
+        servable.rename("tank", "lake");
+        let now = servable.now().unwrap();
+        let now: Vec<&str> = now.iter().map(String::as_str).collect();
+        let read = |text| parse(text, Some(&now), Proofs::default()).map(|rules| rules.len());
+        assert_eq!(read("lake local read\na local read\n"), Ok(2));
+        let (line, why) = read("a local read\ntank local read\n").unwrap_err();
+        assert!(line == 2 && why.contains("give one of lake, a"), "{why}");
+        let any = Servable::default();
+        any.rename("tank", "lake");
+        assert_eq!(any.now(), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use brindle_host::Configured;
 use brindle_io::uring;
 
-use super::access::{AccessFile, Proofs};
+use super::access::{AccessFile, Proofs, Servable};
 use super::detached::Detached;
 use super::groups;
 use super::job::ServeJob;
@@ -52,8 +52,7 @@ pub(super) struct Meant {
 /// Rules of access, and what they are held against.
 pub(super) struct Rules {
     pub(super) access: Option<AccessFile>,
-    /// All that can ever be served, if that is known.
-    pub(super) only: Option<Vec<String>>,
+    pub(super) servable: Servable,
     pub(super) proofs: Proofs,
 }
 
@@ -116,21 +115,24 @@ impl Seen {
 impl Rules {
     fn read(job: &ServeJob<'_>, ways: &Ways, names: &[&str]) -> Result<Self, Failure> {
         // More may come to a daemon.
-        let only =
-            job.daemon.is_none().then(|| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
+        let servable = match job.daemon {
+            None => Servable::only(names.iter().map(|&name| name.to_owned()).collect()),
+            Some(_) => Servable::default(),
+        };
         let chap = ways.plan.as_ref().and_then(|plan| plan.chap.as_ref());
         let proofs = Proofs {
             secrets: chap.is_some(),
             authorities: ways.certificates.as_ref().is_some_and(|certificates| certificates.gives().proof),
         };
         let file = job.opening.exports.access.as_deref();
-        let access = file.map(|file| AccessFile::read(file, only.as_deref(), proofs)).transpose()?;
+        let access =
+            file.map(|file| AccessFile::read(file, servable.now().as_deref(), proofs)).transpose()?;
         if let Some(access) = &access {
             let strangers = chap.map(|chap| access.strangers(chap)).unwrap_or_default();
             let remarks = access.remarks(names).into_iter().chain(strangers);
             remarks.for_each(|remark| eprintln!("brindle: {remark}"));
         }
-        Ok(Self { access, only, proofs })
+        Ok(Self { access, servable, proofs })
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::json;
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
 
-use super::access::{AccessFile, Admitted, Proofs};
+use super::access::{AccessFile, Admitted, Proofs, Servable};
 use super::iscsi::secrets;
 use super::metrics::BearerFile;
 use super::tls::Certificates;
@@ -23,8 +23,7 @@ pub(super) struct Admission {
     pub(super) certificates: Option<Certificates>,
     /// The file of access rules.
     pub(super) access: Option<PathBuf>,
-    /// All that can ever be served, if that is known.
-    pub(super) only: Option<Vec<String>>,
+    pub(super) servable: Servable,
     /// Ways in which clients can prove their names, which stay as they are.
     pub(super) proofs: Proofs,
     /// The file of secrets of initiators.
@@ -62,12 +61,13 @@ fn noted<T>(
 impl Admission {
     /// Reads all files; they take effect if all of them are good, else none does.
     fn read_anew(&self) -> Vec<Read> {
-        let Self { certificates, access, only, proofs, secrets: file, bearer, to, reading } = self;
+        let Self { certificates, access, servable, proofs, secrets: file, bearer, to, reading } = self;
         let _alone = reading.lock().unwrap_or_else(PoisonError::into_inner);
         let mut read = Vec::new();
         let next = certificates.as_ref().map(Certificates::read_anew);
         let next = noted(&mut read, "certificates", "certificates are read anew", next);
-        let rules = access.as_ref().map(|file| AccessFile::read(file, only.as_deref(), *proofs));
+        let names = servable.now();
+        let rules = access.as_ref().map(|file| AccessFile::read(file, names.as_deref(), *proofs));
         let rules = noted(&mut read, "access", "who may use what is read anew", rules);
         let chap = file.as_deref().map(secrets);
         let chap = noted(&mut read, "secrets", "secrets are read anew", chap);

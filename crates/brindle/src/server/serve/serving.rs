@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use brindle_host::opening::{Config, Opening};
 use brindle_host::{Service, mailbox};
 
-use super::access::{self, AccessFile, Gates};
+use super::access::{self, AccessFile, Gates, Servable};
 use super::announce::listener;
 use super::claimed::{Alone, Entrance, Held, Left};
 use super::doors::OpenDoors;
@@ -53,7 +53,7 @@ impl<'a> Alone<'a> {
     pub(super) fn serve(self) -> Result<Serving<'a>, Failure> {
         let Self { known, held, left, entrance, world, contents } = self;
         let Known { mut task, meant, rules, place } = known;
-        let Rules { access, only, proofs } = rules;
+        let Rules { access, servable, proofs } = rules;
         let Entrance { entrances, sockets, certificates } = entrance;
         let (opening, io) = (&task.job.opening, world.io.clone());
         let several = contents.iter().map(|contents| contents.uuids().len()).sum::<usize>() > 1;
@@ -72,7 +72,7 @@ impl<'a> Alone<'a> {
                 meant.unserved.leave(content.name(), &content.uuid(), why)?;
             }
         }
-        served.hear_of_names(&task, access.clone());
+        served.hear_of_names(&task, access.clone(), servable.clone());
         let (to, files) = mailbox::mailbox(&io);
         drop(io.spawn(access::admit(files, access, Rc::clone(&served.service), doors.initiators())));
         doors.answer(certificates.as_ref());
@@ -81,7 +81,7 @@ impl<'a> Alone<'a> {
         let secrets = task.job.opening.exports.iscsi.as_ref().and_then(|iscsi| iscsi.secrets.clone());
         let (access, bearer) = (task.job.opening.exports.access.clone(), task.metrics.bearer.clone());
         let reading = Mutex::default();
-        let admission = Admission { certificates, access, only, proofs, secrets, bearer, to, reading };
+        let admission = Admission { certificates, access, servable, proofs, secrets, bearer, to, reading };
         let anew = Anew { admission, settings, looks: AtomicBool::new(false), json: task.job.json };
         Ok(Serving { served, anew: Arc::new(anew), left, sockets, held, place, task })
     }
@@ -105,14 +105,15 @@ impl Served {
 }
 
 impl Served {
-    /// Tells what calls a content by a name that it has no more.
-    fn hear_of_names(&self, task: &Task<'_>, access: Option<Rc<RefCell<AccessFile>>>) {
+    /// Has the names of contents be known where files are read anew, and tells what calls one by a name that it has no more.
+    fn hear_of_names(&self, task: &Task<'_>, access: Option<Rc<RefCell<AccessFile>>>, servable: Servable) {
         // The settings of a daemon are those that it read last, which the service knows.
         let volumes = match task.job.daemon {
             None => task.job.opening.volumes.clone(),
             Some(_) => Vec::new(),
         };
         self.service.on_renamed(Box::new(move |renamed| {
+            servable.rename(renamed.from, renamed.to);
             let rules = access.iter().filter_map(|access| access.borrow().calls(renamed.from));
             let called = volumes.iter().any(|volume| volume.calls(renamed.from));
             rules.chain(called.then(|| renamed.settings())).collect()
