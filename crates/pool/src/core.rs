@@ -43,8 +43,8 @@ pub struct PoolConfig {
     pub changes: usize,
     /// Batches after which one is due.
     pub batches: u64,
-    /// Leaves of the map that are kept in memory beside changed ones.
-    pub leaves: usize,
+    /// Bytes of memory for pages of the map, beside those that changed.
+    pub map_memory: usize,
     /// Bytes of memory for requests.
     pub memory: usize,
     /// A member without room for a write stays in use, and the write is refused; else it fails, if the pool can do without it.
@@ -62,7 +62,7 @@ impl PoolConfig {
             patience: Patience { answer: Duration::from_secs(20), ..Patience::default() },
             changes: 1 << 20,
             batches: 512 << 10,
-            leaves: 1 << 15,
+            map_memory: 128 << 20,
             memory: 32 << 20,
             waits_for_space: true,
             clock,
@@ -97,7 +97,7 @@ pub(crate) struct Core {
     pub(crate) map: RefCell<Map>,
     pub(crate) log: Rc<Log>,
     pub(crate) crew: Crew,
-    /// Leaves that are being read.
+    /// Pages of the map that are being read, by their keys.
     pub(crate) loading: RefCell<BTreeMap<Key, Rc<Notify>>>,
     /// Memory of batches and of windows, and of reads. A task that holds memory of batches may wait for memory of reads, not the other way.
     pub(crate) batches: Scratch,

@@ -28,7 +28,7 @@ pub use opening::labels::{FoundConfig, label_of, pools_named};
 pub use opening::look::{Chosen, Looked, PoolOpenError, Returning, WrongLabel, choose, look};
 pub use opening::open::{How, Lacking, Prepared, open, open_chosen, prepare};
 pub use opening::replay::Recovered;
-pub use pool::{Busy, Pool, PoolChangeError, PoolMember, PoolStatus};
+pub use pool::{Busy, MapUse, Pool, PoolChangeError, PoolMember, PoolStatus};
 pub use role::Role;
 pub use upkeep::check::Checked;
 pub use volume::PoolVolume;

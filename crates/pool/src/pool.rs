@@ -16,6 +16,7 @@ use crate::log::queue::{Item, Source, Ticket};
 use crate::opening::create::{capacity, check_name};
 use crate::opening::look::PoolOpenError;
 use crate::role::Role;
+use crate::store::map::Map;
 use crate::upkeep::check::Checked;
 use crate::volume::PoolVolume;
 
@@ -100,6 +101,37 @@ pub struct Busy {
     pub freed: u64,
 }
 
+/// The map of a pool, as far as it is in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MapUse {
+    /// Pages that it has.
+    pub pages: u64,
+    /// Of these, pages in memory.
+    pub in_memory: u64,
+    /// Bytes of memory that these take, beside pages that are to be written, and
+    pub bytes: u64,
+    /// the most that they may take.
+    pub limit: u64,
+    /// Blocks that were looked up since the pool was opened,
+    pub asked: u64,
+    /// and of these those for which a page had to be read.
+    pub missed: u64,
+}
+
+impl MapUse {
+    fn of(map: &Map, limit: usize) -> Self {
+        let (asked, missed) = map.asked();
+        Self {
+            pages: map.tree.totals().0,
+            in_memory: map.tree.pages_in_memory() as u64,
+            bytes: map.tree.cached as u64,
+            limit: limit as u64,
+            asked,
+            missed,
+        }
+    }
+}
+
 /// A pool, for reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolStatus {
@@ -123,6 +155,8 @@ pub struct PoolStatus {
     pub damaged_beyond: u64,
     /// Bytes written since it was opened.
     pub written: Written,
+    /// How much of its map is in memory.
+    pub map: MapUse,
     /// The number of the last checkpoint.
     pub checkpoint: u64,
     /// Its background work at this moment.
@@ -207,6 +241,7 @@ impl Pool {
             damaged: core.damaged(&damage.lost),
             damaged_beyond: damage.lost.beyond(),
             written: core.written.get(),
+            map: MapUse::of(&core.map.borrow(), core.config.map_memory),
             checkpoint: core.record.last.borrow().checkpoint,
             busy: Busy {
                 batches: core.log.flying(),

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use brindle_format::pool::place::{Address, Shape};
-use brindle_format::pool::{BLOCK, Leaf, Pointer, checksum};
+use brindle_format::pool::{BLOCK, checksum};
 use brindle_io::OpError;
 use brindle_io::sync::{Notify, join_all};
 use brindle_members::door::Done;
@@ -16,12 +16,17 @@ use brindle_volume::VolumeError;
 use crate::core::Core;
 use crate::damage::WrongBlock;
 use crate::store::leaf::Located;
-use crate::store::map::{Found, Key};
+use crate::store::map::{ENDLESS, Found, Key, Page};
 use crate::store::space::{Slot, Space};
 use crate::store::stripe::{new_parity, solve, suspects};
 
 use fetch::Wanted;
 pub(crate) use window::cut;
+
+/// Pages of the map that are read ahead where a volume is read in order.
+const AHEAD: usize = 4;
+/// Branches that are looked at for memory when a page is read.
+const LOOKS: usize = 4;
 
 /// Why a member does not give a block.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +62,7 @@ pub(crate) struct Stripe {
     pub(crate) silent: Option<VolumeError>,
 }
 
-/// A leaf that a task reads: others wait for it.
+/// A page of the map that a task reads: others wait for it.
 struct Loading<'a> {
     core: &'a Core,
     at: Key,
@@ -102,21 +107,46 @@ impl Drop for Pin<'_> {
 impl Core {
     /// Where a block is, by the map; and its segment stays what it is while the pin lives.
     pub(crate) async fn locate(&self, key: Key) -> Result<(Located, Option<Pin<'_>>), VolumeError> {
+        let mut missed = false;
         loop {
             let found = self.map.borrow_mut().find(key);
             match found {
                 Found::Here(located) => {
+                    self.map.borrow_mut().was_asked(missed);
                     let pin = located.segment().map(|segment| Pin::new(&self.space, segment));
                     return Ok((located, pin));
                 }
-                Found::InLeaf(at, pointer) => self.load(at, pointer).await?,
+                Found::Unread(page) => {
+                    missed = true;
+                    self.load(page).await?;
+                    self.read_ahead(page);
+                }
             }
         }
     }
 
-    /// Reads a leaf into memory, or waits for a task that does: the caller looks again. The more ask for a leaf of a member that is busy,
-    /// the busier they would make it.
-    pub(crate) async fn load(&self, at: Key, pointer: Pointer) -> Result<(), VolumeError> {
+    /// Has leaves read that come next, if somebody reads a volume in order.
+    fn read_ahead(&self, page: Page) {
+        let most = AHEAD.min(self.config.map_memory / BLOCK / 16);
+        if page.level > 0 || most == 0 {
+            return;
+        }
+        let ahead = self.map.borrow().tree.ahead_of(page.at, most);
+        if let Some(core) = self.kept().filter(|_| !ahead.is_empty()) {
+            drop(self.set.io.spawn(async move {
+                for page in ahead {
+                    if core.run.is_stopping() || core.load(page).await.is_err() {
+                        break;
+                    }
+                }
+            }));
+        }
+    }
+
+    /// Reads a page of the map into memory, or waits for a task that does: the caller looks again. The more ask for a page of a member that is
+    /// busy, the busier they would make it.
+    pub(crate) async fn load(&self, page: Page) -> Result<(), VolumeError> {
+        let (at, pointer) = (page.at, page.pointer);
         let spot = self.space.borrow().spot(pointer.address);
         let is_slow = spot.is_some_and(|(role, _)| self.set.members.is_slow(role));
         let other = self.loading.borrow().get(&at).filter(|_| !is_slow).cloned();
@@ -128,22 +158,26 @@ impl Core {
         let _loading = Loading::new(self, at);
         let _pin = Pin::new(&self.space, pointer.address.segment());
         let bytes = match self.block(pointer.address, pointer.checksum, None).await {
-            Err(Unreadable::Lost) => {
-                // The places of its blocks are not known any more.
-                let end = self.map.borrow().end_of(at);
-                self.lost(at.0, at.1..end);
-                return Err(VolumeError::TooManyLost);
-            }
+            Err(Unreadable::Lost) => return Err(self.is_lost_below(page)),
             read => read?,
         };
-        let leaf = Leaf::parse(&bytes, at.0).map_err(|_| VolumeError::TooManyLost)?;
-        let mut map = self.map.borrow_mut();
         // Else a volume that is only read would have all of its map in memory.
-        if map.cached > self.config.leaves + self.config.leaves / 8 {
-            map.shrink(self.config.leaves);
+        let _enough = self.map.borrow_mut().tree.shrink(self.config.map_memory, LOOKS);
+        let loaded = self.map.borrow_mut().loaded(page, &bytes);
+        loaded.map_err(|_| self.is_lost_below(page))
+    }
+
+    /// The places of all blocks of a page of the map are not known any more.
+    fn is_lost_below(&self, page: Page) -> VolumeError {
+        let end = self.map.borrow().tree.behind(page.at);
+        for id in self.volumes.records().iter().map(|record| record.id) {
+            let from = if id == page.at.0 { page.at.1 } else { 0 };
+            let to = if id == end.0 { end.1 } else { ENDLESS };
+            if (page.at.0..=end.0).contains(&id) && from < to && (page.level > 0 || id == page.at.0) {
+                self.lost(id, from..to);
+            }
         }
-        map.loaded(at, pointer, leaf.0);
-        Ok(())
+        VolumeError::TooManyLost
     }
 
     /// Members that did not give what they were asked for are judged; a bad place is no reason to do without one.

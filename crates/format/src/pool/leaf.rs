@@ -1,11 +1,11 @@
-//! The map: leaves that say where blocks of volumes lie, and the list of leaves.
+//! Leaves of the map: they say where blocks of volumes lie.
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::PoolError;
 use super::error::impossible;
-use super::page::{BODY, PageKind, Pointer, fill, parse};
+use super::page::{BODY, PageKind, fill, parse};
 use super::place::Address;
 
 /// Entries of a leaf.
@@ -14,10 +14,9 @@ pub const LEAF_ENTRIES: usize = 169;
 pub const DENSE_ENTRIES: usize = 337;
 /// Blocks that a dense leaf may span.
 pub const DENSE_SPAN: u64 = 1 << 16;
-/// Leaves that a page names.
-pub const LEAF_REFS: usize = 127;
+/// The most entries of any leaf.
+pub(super) const MOST_ENTRIES: usize = DENSE_ENTRIES;
 const LEAF_TAIL: usize = BODY - LEAF_ENTRIES * 24;
-const REFS_TAIL: usize = BODY - LEAF_REFS * 32;
 
 /// The state of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,105 +216,5 @@ impl Leaf {
         let (count, body) = parse(bytes, PageKind::Leaf, volume.into(), LEAF_ENTRIES)?;
         let raw = RawLeaf::ref_from_bytes(body).map_err(|_| PoolError::Magic { what: "page" })?;
         raw.entries.iter().take(count).map(LeafEntry::of).collect::<Result<_, _>>().map(Self)
-    }
-}
-
-/// Whether something finds a block in a leaf.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeafState {
-    /// Blocks are found in it.
-    Live,
-    /// Its entries are zeroes by now, and still count in their segments.
-    Dead,
-    /// The same; but those in segments that were used again do not count: they are of before.
-    Outlived,
-}
-
-/// A leaf as the list of leaves has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeafRef {
-    /// The volume.
-    pub volume: u32,
-    /// The first block that it may hold: it holds those up to the next leaf's first.
-    pub first: u64,
-    /// Its entries.
-    pub count: u16,
-    /// Whether something finds a block in it.
-    pub state: LeafState,
-    /// The place of the leaf.
-    pub pointer: Pointer,
-}
-
-#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-struct RawLeafRef {
-    volume: U32,
-    count: U16,
-    dead: U16,
-    first: U64,
-    address: U64,
-    checksum: U32,
-    reserved2: U32,
-}
-
-#[derive(Clone, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-struct RawLeaves {
-    leaves: [RawLeafRef; LEAF_REFS],
-    tail: [u8; REFS_TAIL],
-}
-
-/// A page of the list of leaves, in the order of volume and first block; those that are dead stand behind all others.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leaves(pub Vec<LeafRef>);
-
-impl Leaves {
-    /// The page's bytes.
-    ///
-    /// # Errors
-    /// [`PoolError::TooMany`].
-    pub fn encode(&self, number: u64) -> Result<Vec<u8>, PoolError> {
-        let mut raw = RawLeaves::new_zeroed();
-        for (place, leaf) in raw.leaves.iter_mut().zip(&self.0) {
-            *place = RawLeafRef {
-                volume: leaf.volume.into(),
-                count: leaf.count.into(),
-                dead: match leaf.state {
-                    LeafState::Live => 0.into(),
-                    LeafState::Dead => 1.into(),
-                    LeafState::Outlived => 2.into(),
-                },
-                first: leaf.first.into(),
-                address: leaf.pointer.address.0.into(),
-                checksum: leaf.pointer.checksum.into(),
-                reserved2: 0.into(),
-            };
-        }
-        fill(PageKind::Leaves, number, self.0.len(), LEAF_REFS, raw.as_bytes())
-    }
-
-    /// Reads a page.
-    ///
-    /// # Errors
-    /// [`PoolError`] if it is none, not that one, or holds what can't be.
-    pub fn parse(bytes: &[u8], number: u64) -> Result<Self, PoolError> {
-        let (count, body) = parse(bytes, PageKind::Leaves, number, LEAF_REFS)?;
-        let raw = RawLeaves::ref_from_bytes(body).map_err(|_| PoolError::Magic { what: "page" })?;
-        let of = |raw: &RawLeafRef| {
-            let address = Address(raw.address.get());
-            if address.0 >= Address::NONE.0 {
-                return Err(impossible("list of leaves", "address", address.0));
-            }
-            let pointer = Pointer { address, checksum: raw.checksum.get() };
-            let state = match raw.dead.get() {
-                0 => LeafState::Live,
-                1 => LeafState::Dead,
-                2 => LeafState::Outlived,
-                other => return Err(impossible("list of leaves", "dead", other)),
-            };
-            let (volume, first, count) = (raw.volume.get(), raw.first.get(), raw.count.get());
-            Ok(LeafRef { volume, first, count, state, pointer })
-        };
-        raw.leaves.iter().take(count).map(of).collect::<Result<_, _>>().map(Self)
     }
 }

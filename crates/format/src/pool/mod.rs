@@ -11,6 +11,7 @@ mod leaf;
 mod page;
 pub mod place;
 mod segment;
+mod tree;
 mod uberblock;
 mod vdev;
 mod volume;
@@ -21,12 +22,10 @@ pub use label::{
     COMPATIBLE, ConfigName, DENSE_LEAVES, Features, INCOMPATIBLE, Label, MAX_GENERATION, MAX_MEMBERS,
     MAX_NAME, MAX_RUNS, MAX_VDEVS, READ_ONLY, REUSE, unit_of,
 };
-pub use leaf::{
-    DENSE_ENTRIES, DENSE_SPAN, LEAF_ENTRIES, LEAF_REFS, Leaf, LeafEntry, LeafKind, LeafRef, LeafState,
-    Leaves, is_dense, leaf_takes,
-};
+pub use leaf::{DENSE_ENTRIES, DENSE_SPAN, LEAF_ENTRIES, Leaf, LeafEntry, LeafKind, is_dense, leaf_takes};
 pub use page::{POINTERS, PageKind, Pointer, Pointers, Root};
 pub use segment::{SEGMENTS, SegmentClass, SegmentRecord, SegmentState, Segments};
+pub use tree::{BRANCH_REFS, Branch, DeadPages, MAX_LEVELS, Subtree, SubtreeState};
 pub use uberblock::{Host, LINEAGE, OVERRULED, ROOTED, Rooted, Uberblock};
 pub use vdev::{MemberRecord, MemberState, Run, Vdev, VdevKind};
 pub use volume::{NODES, Node, Nodes, VOLUMES, VolumeRecord, Volumes};

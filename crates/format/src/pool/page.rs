@@ -21,8 +21,6 @@ pub enum PageKind {
     Pointers,
     /// Blocks of volumes.
     Leaf,
-    /// Pointers to leaves, with their first keys.
-    Leaves,
     /// Segments.
     Segments,
     /// Volumes.
@@ -31,6 +29,10 @@ pub enum PageKind {
     Nodes,
     /// Blocks of volumes, of which twice as many fit.
     DenseLeaf,
+    /// Pages of the map, with their first keys.
+    Branch,
+    /// Pages of the map in which no block is found any more.
+    DeadPages,
 }
 
 impl PageKind {
@@ -38,11 +40,12 @@ impl PageKind {
         match self {
             Self::Pointers => 1,
             Self::Leaf => 2,
-            Self::Leaves => 3,
             Self::Segments => 4,
             Self::Volumes => 5,
             Self::Nodes => 6,
             Self::DenseLeaf => 7,
+            Self::Branch => 8,
+            Self::DeadPages => 9,
         }
     }
 

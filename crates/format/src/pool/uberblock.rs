@@ -5,6 +5,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 
 use super::error::impossible;
 use super::page::{RawRoot, Root};
+use super::tree::{RawSubtree, Subtree};
 use super::{
     BLOCK, ConfigName, MAX_NAME, PoolError, VERSION, check_number, check_version, name_of, own_checksum,
 };
@@ -20,7 +21,7 @@ const MAGIC: [u8; 8] = *b"BRNDUBER";
 const CHECKSUM_AT: usize = 8;
 /// The kind of all checksums: CRC-32C.
 const CRC32C: u8 = 0;
-const TAIL: usize = BLOCK - 3960;
+const TAIL: usize = BLOCK - 3992;
 
 #[derive(Clone, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -36,7 +37,7 @@ struct RawUberblock {
     time: U64,
     next_volume: U32,
     next_node: U32,
-    leaves: RawRoot,
+    dead: RawRoot,
     segments: RawRoot,
     volumes: RawRoot,
     nodes: RawRoot,
@@ -57,6 +58,7 @@ struct RawUberblock {
     host_name: [u8; MAX_NAME],
     history: RawRoot,
     processes: RawRoot,
+    map: RawSubtree,
     tail: [u8; TAIL],
 }
 
@@ -139,8 +141,10 @@ pub struct Uberblock {
     pub next_volume: u32,
     /// and of the next node.
     pub next_node: u32,
-    /// The list of leaves.
-    pub leaves: Root,
+    /// The top of the map; `None` of one that is empty.
+    pub map: Option<Subtree>,
+    /// Pages of the map in which no block is found any more.
+    pub dead: Root,
     /// Segments.
     pub segments: Root,
     /// Volumes.
@@ -207,7 +211,8 @@ impl Uberblock {
         raw.time = self.time.into();
         raw.next_volume = self.next_volume.into();
         raw.next_node = self.next_node.into();
-        raw.leaves = self.leaves.raw();
+        raw.dead = self.dead.raw();
+        raw.map = Subtree::raw_top(self.map);
         raw.segments = self.segments.raw();
         raw.volumes = self.volumes.raw();
         raw.nodes = self.nodes.raw();
@@ -303,7 +308,8 @@ impl Uberblock {
             time: raw.time.get(),
             next_volume: raw.next_volume.get(),
             next_node: raw.next_node.get(),
-            leaves: Root::of(&raw.leaves)?,
+            map: Subtree::of_top(&raw.map)?,
+            dead: Root::of(&raw.dead)?,
             segments: Root::of(&raw.segments)?,
             volumes: Root::of(&raw.volumes)?,
             nodes: Root::of(&raw.nodes)?,

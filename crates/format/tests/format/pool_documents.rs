@@ -4,15 +4,15 @@
 
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{
-    BLOCK, Batch, CONFIG_BYTES, ConfigName, Entry, EntryKind, Features, Host, Label, Leaf, LeafEntry,
-    LeafKind, LeafRef, LeafState, Leaves, MAX_NUMBER, MemberRecord, MemberState, Node, Nodes, Pointer,
-    Pointers, PoolError, Root, Rooted, Run, SegmentClass, SegmentRecord, SegmentState, Segments, Uberblock,
-    Vdev, VdevKind, VolumeRecord, Volumes,
+    BLOCK, Batch, Branch, CONFIG_BYTES, ConfigName, DeadPages, Entry, EntryKind, Features, Host, Label, Leaf,
+    LeafEntry, LeafKind, MAX_NUMBER, MemberRecord, MemberState, Node, Nodes, Pointer, Pointers, PoolError, Root, Rooted,
+    Run, SegmentClass, SegmentRecord, SegmentState, Segments, Subtree, SubtreeState, Uberblock, Vdev,
+    VdevKind, VolumeRecord, Volumes,
 };
 use uuid::Uuid;
 
 const PAGE: &str = include_str!("../../../../docs/formats/pool.md");
-const SOURCES: [(&str, &str, &[&str]); 8] = [
+const SOURCES: [(&str, &str, &[&str]); 9] = [
     ("label.rs", include_str!("../../src/pool/label.rs"), &["RawLabel"]),
     ("vdev.rs", include_str!("../../src/pool/vdev.rs"), &["RawVdev", "RawMember", "RawRun"]),
     ("uberblock.rs", include_str!("../../src/pool/uberblock.rs"), &["RawUberblock", "RawRooted"]),
@@ -21,8 +21,9 @@ const SOURCES: [(&str, &str, &[&str]); 8] = [
     (
         "leaf.rs",
         include_str!("../../src/pool/leaf.rs"),
-        &["RawLeaf", "RawLeafEntry", "RawDense", "RawDenseEntry", "RawLeaves", "RawLeafRef"],
+        &["RawLeaf", "RawLeafEntry", "RawDense", "RawDenseEntry"],
     ),
+    ("tree.rs", include_str!("../../src/pool/tree.rs"), &["RawSubtree", "RawBranch"]),
     ("segment.rs", include_str!("../../src/pool/segment.rs"), &["RawSegment", "RawSegments"]),
     (
         "volume.rs",
@@ -119,7 +120,8 @@ fn uberblock() -> Uberblock {
         time: 1_800_000_007,
         next_volume: 3,
         next_node: 5,
-        leaves: root,
+        map: Some(Subtree { level: 2, pages: 90, blocks: 700, ..subtree(7) }),
+        dead: root,
         segments: Root { pages: 1, levels: 0, ..root },
         volumes: Root::default(),
         nodes: root,
@@ -184,6 +186,75 @@ fn dense_leaf() -> Leaf {
     Leaf((0..337).map(entry).collect())
 }
 
+/// A leaf as a branch names it.
+fn subtree(n: u64) -> Subtree {
+    Subtree {
+        volume: 1,
+        first: n,
+        level: 0,
+        state: SubtreeState::Live,
+        blocks: 9,
+        pages: 1,
+        pointer: pointer(n),
+    }
+}
+
+/// A full branch, and how it is named itself.
+fn branch() -> (Vec<Subtree>, Subtree) {
+    let refs: Vec<Subtree> = (0..127).map(subtree).collect();
+    let top = Subtree { level: 1, pages: 128, blocks: 127 * 9, ..subtree(0) };
+    (refs, top)
+}
+
+/// Trees with loops, with pages that stand in them twice, or in which nothing would be found, can't be.
+#[test]
+fn a_page_that_is_not_what_its_branch_says_is_refused_by_name() {
+    let wrong = |change: fn(&mut Vec<Subtree>), level: u8, end: (u32, u64)| {
+        let (mut refs, top) = branch();
+        change(&mut refs);
+        match top.branch(&Branch(refs).encode(level).unwrap(), Some(end)) {
+            Err(PoolError::Impossible { what: "branch", field, .. }) => field,
+            Err(PoolError::Foreign { .. }) => "number",
+            other => panic!("{other:?}"),
+        }
+    };
+    let whole = (1, 127);
+    for (change, field) in [
+        ((|refs| refs[5].first = 4) as fn(&mut Vec<Subtree>), "first"),
+        (|refs| refs.swap(7, 8), "first"),
+        (|refs| refs[0].volume = 0, "first"),
+        (|refs| refs[3] = Subtree { level: 1, pages: 128, ..refs[3] }, "level"),
+        (|refs| refs[3] = Subtree { level: 9, pages: 128, ..refs[3] }, "level"),
+        (|refs| refs[9].state = SubtreeState::Dead, "state"),
+        (|refs| refs[9].blocks = 8, "blocks"),
+        (|refs| refs[9].blocks = 0, "blocks"),
+        (|refs| refs[9].pages = 2, "pages"),
+        (|refs| refs.truncate(126), "pages"),
+        (Vec::clear, "count"),
+    ] {
+        assert_eq!(wrong(change, 1, whole), field);
+    }
+    assert_eq!(wrong(|_| {}, 2, whole), "number", "a branch of another level");
+    assert_eq!(wrong(|_| {}, 1, (1, 126)), "first", "beyond the range that its own branch gives it");
+    let own = Subtree { blocks: 169, volume: 9, ..subtree(0) };
+    let bytes = leaf().encode(9, false).unwrap();
+    assert!(own.leaf(&bytes, Some((10, 0))).is_ok());
+    for (own, end) in [
+        (Subtree { blocks: 168, ..own }, None),
+        (Subtree { first: 1, ..own }, None),
+        (own, Some((9, 3 * 168))),
+        (Subtree { volume: 8, ..own }, None),
+    ] {
+        assert!(own.leaf(&bytes, end).is_err(), "{own:?}");
+    }
+    let dead = DeadPages(vec![subtree(1)]).encode(0).unwrap();
+    assert!(matches!(DeadPages::parse(&dead, 0), Err(PoolError::Impossible { field: "state", .. })));
+    for top in [subtree(1), Subtree { level: 9, pages: 90, ..subtree(1) }] {
+        let bytes = Uberblock { map: Some(top), ..uberblock() }.encode().unwrap();
+        assert!(matches!(Uberblock::parse(&bytes, Uuid::from_u128(0x11)), Err(PoolError::Impossible { .. })));
+    }
+}
+
 fn segment(n: u32) -> SegmentRecord {
     SegmentRecord {
         state: [SegmentState::Free, SegmentState::Log, SegmentState::Closed][n as usize % 3],
@@ -211,19 +282,17 @@ fn what_is_written_is_read_again() {
         assert_eq!(Leaf::parse(&leaf.encode(9, true).unwrap(), 9), Ok(leaf));
     }
     assert_eq!(Leaf::parse(&leaf().encode(9, false).unwrap(), 9), Ok(leaf()));
-    let states = [LeafState::Live, LeafState::Dead, LeafState::Outlived];
-    let leaves = Leaves(
-        (0..127)
-            .map(|n| LeafRef {
-                volume: 1,
-                first: n,
-                count: 9,
-                state: states[n as usize % 3],
-                pointer: pointer(n),
-            })
-            .collect(),
-    );
-    assert_eq!(Leaves::parse(&leaves.encode(2).unwrap(), 2), Ok(leaves));
+    let (refs, top) = branch();
+    assert_eq!(top.branch(&Branch(refs.clone()).encode(1).unwrap(), Some((1, 127))), Ok(refs));
+    let states = [SubtreeState::Dead, SubtreeState::Outlived];
+    let dead = |n: u64| Subtree {
+        level: n as u8 % 3,
+        pages: n as u32 % 3 * 200 + 1,
+        state: states[n as usize % 2],
+        ..subtree(n)
+    };
+    let dead = DeadPages((0..127).map(dead).collect());
+    assert_eq!(DeadPages::parse(&dead.encode(2).unwrap(), 2), Ok(dead));
     let segments = Segments((0..84).map(segment).collect());
     assert_eq!(Segments::parse(&segments.encode(3).unwrap(), 3), Ok(segments));
     let pointers = Pointers((0..254).map(pointer).collect());

@@ -10,8 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::written::{self, Written};
 
-/// Bytes of memory that an entry of a pool's leaf takes, and a change of its map.
-const LEAF: u64 = 6 << 10;
+/// Bytes of memory that a change of a pool's map takes.
 const CHANGE: u64 = 96;
 /// Bytes for requests to a pool, at least.
 const LEAST: usize = 4 << 20;
@@ -157,7 +156,7 @@ impl Tuning {
         PoolConfig {
             patience: self.patience.into(),
             changes: (share / CHANGE) as usize,
-            leaves: (share / LEAF / 2) as usize,
+            map_memory: (share / 2) as usize,
             memory: (share as usize).max(LEAST),
             waits_for_space: self.on_full == OnFull::Wait,
             ..PoolConfig::new(clock)

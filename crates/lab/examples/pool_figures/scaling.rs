@@ -19,6 +19,8 @@ pub(crate) fn print(live: u64) {
     row("data blocks of a segment", &|scale| (unit(scale) / BLOCK * (MEMBERS - PARITY)).to_string());
     row("changes in memory, at 1/16", &|scale| (scale.live / 16).to_string());
     row("the same at 1/256", &|scale| (scale.live / 256).to_string());
-    row("leaves in memory, all of the map", &|scale| scale.config().leaves.to_string());
+    row("MiB of memory for the map, which is all of it", &|scale| {
+        (scale.config().map_memory >> 20).to_string()
+    });
     row("bytes of memory for requests", &|scale| scale.memory.to_string());
 }

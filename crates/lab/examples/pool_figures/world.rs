@@ -62,7 +62,7 @@ impl Scale {
         PoolConfig {
             patience: Patience { answer: ENDLESS, flush: ENDLESS, read: ENDLESS },
             changes: (self.live / self.changes) as usize,
-            leaves: (self.all_leaves() * self.leaves).div_ceil(100) as usize,
+            map_memory: (self.all_leaves() * self.leaves).div_ceil(100) as usize * BLOCK as usize,
             memory: self.memory,
             ..PoolConfig::new(CLOCK)
         }

@@ -198,6 +198,11 @@ impl Core {
         load.flight.settles(&load.items, result.is_ok());
         load.items.drain(..).for_each(|item| item.ticket.end(result));
         self.log.items.give(load.items);
+        drop(load.flight);
+        let many = self.map.borrow_mut().take_many();
+        if let Some(page) = many {
+            let _known = self.load(page).await;
+        }
     }
 
     /// Writes a batch, and puts it into the map.

@@ -25,7 +25,7 @@
 
 use std::rc::Rc;
 
-use brindle_format::pool::{DENSE_ENTRIES, EntryKind, LEAF_ENTRIES};
+use brindle_format::pool::{BRANCH_REFS, DENSE_ENTRIES, EntryKind, LEAF_ENTRIES, MAX_LEVELS};
 use brindle_volume::VolumeError;
 
 use crate::core::Core;
@@ -52,9 +52,9 @@ impl Core {
         self.pages_of(self.map.borrow().debt(coming))
     }
 
-    /// Pages of leaves, and of the lists that name them.
+    /// Pages of the map, and of all lists.
     fn pages_of(&self, debt: Debt) -> u64 {
-        debt.pages as u64 + u64::from(self.list_pages(debt.more))
+        debt.pages as u64 + u64::from(self.list_pages(debt.dead))
     }
 
     /// Waits until the changes can be frozen: there is room for their pages, and beside these for the pages of batches under way.
@@ -96,8 +96,14 @@ impl Core {
 
     /// Whether the first checkpoint of this opening has room. If not, unused segments of the log are as good as free ones: recovery
     /// has found nothing in them.
-    pub(crate) fn has_room_to_open(&self) -> Result<(), PoolOpenError> {
+    pub(crate) async fn has_room_to_open(&self) -> Result<(), PoolOpenError> {
         let needs = || self.pages_owed(Coming::default());
+        // Changes below branches that are not in memory count as if each were of another leaf.
+        while needs() > self.space.borrow().room_for_pages() {
+            let unsure = self.map.borrow().unsure();
+            let Some(page) = unsure else { break };
+            self.load(page).await?;
+        }
         if needs() > self.space.borrow().room_for_pages() {
             self.space.borrow_mut().free_unwritten();
         }
@@ -171,7 +177,9 @@ impl Core {
         // Where segments are used again between checkpoints, none have to last from one to the next.
         let lasts = (!self.label.get().features.reuse()).then_some(self.config.changes as u64);
         (space.sold, space.changes) = (sold, lasts);
-        space.pages = changes + changes / 4 + 2 * u64::from(self.list_pages_of(leaves as usize, &space));
+        // Branches that are three quarters full.
+        let branches = leaves.div_ceil(BRANCH_REFS as u64 * 3 / 4 - 1) + u64::from(MAX_LEVELS);
+        space.pages = changes + changes / 4 + 2 * (branches + u64::from(self.list_pages_of(0, &space)));
     }
 
     /// Stripes for a batch of these items, or some of them, if it may be begun now.

@@ -6,8 +6,8 @@ use std::rc::{Rc, Weak};
 
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{
-    BLOCK, DATA_START, LINEAGE, LeafRef, LeafState, Leaves, MAX_NUMBER, Nodes, OVERRULED, POINTERS, Pointer, Pointers,
-    PoolError, Root, SEGMENTS, SegmentClass, SegmentRecord, SegmentState, Segments, Uberblock, Vdev, Volumes,
+    BLOCK, DATA_START, DeadPages, LINEAGE, MAX_NUMBER, Nodes, OVERRULED, POINTERS, Pointer, Pointers, PoolError, Root,
+    SEGMENTS, SegmentClass, SegmentRecord, SegmentState, Segments, SubtreeState, Uberblock, Vdev, Volumes,
 };
 use brindle_io::sync::Notify;
 use brindle_io::{Io, MemberId, OpError};
@@ -34,7 +34,7 @@ use crate::record::label::CurrentLabel;
 use crate::record::state::Record;
 use crate::role::{Role, all_of};
 use crate::run::Run;
-use crate::store::map::{Dead, Map, Slot};
+use crate::store::map::{Dead, ENDLESS, Map, Page, Tree};
 use crate::store::space::Space;
 use crate::store::table::Table;
 use crate::store::volumes::VolumeList;
@@ -166,10 +166,10 @@ async fn prepare_as(
     let (missing, blank) = (chosen.missing.clone(), chosen.blank.clone());
     let core = begin(io, chosen, how, config);
     let known = core.known(how, &missing, &again).await;
-    let known = known.and_then(|known| match how {
-        How::ReadOnly => Ok(known),
-        How::Writing { .. } => core.has_room_to_open().map(|()| known),
-    });
+    let known = match (known, how) {
+        (Ok(known), How::Writing { .. }) => core.has_room_to_open().await.map(|()| known),
+        (known, _) => known,
+    };
     match known {
         Ok((recovered, wrong)) => {
             Ok(Prepared { core, how, recovered, wrong, overruled, labels, blank, returned })
@@ -425,7 +425,8 @@ impl Core {
         }
     }
 
-    /// Reads what the uberblock names, but for leaves.
+    /// Reads what the uberblock names, and of the map its top alone. The table of segments comes first: only the segments that it lies in itself
+    /// does the uberblock tell, and pages of the map may stand in any.
     async fn load_tables(&self) -> Result<(), PoolOpenError> {
         let head: Uberblock = self.record.last.borrow().clone();
         self.set_rooted(&head)?;
@@ -443,38 +444,30 @@ impl Core {
             table = Table::found(records.clone(), levels, is_full);
         }
         self.space.replace(Space::new(&self.label.get(), records, &self.present()));
-        let leaves: Vec<LeafRef> =
-            self.list(head.leaves, &mut lists, |bytes, n| Ok(Leaves::parse(bytes, n)?.0)).await?;
+        let dead = self.list(head.dead, &mut lists, |bytes, n| Ok(DeadPages::parse(bytes, n)?.0)).await?;
         let volumes = self.list(head.volumes, &mut lists, |bytes, n| Ok(Volumes::parse(bytes, n)?.0)).await?;
         let nodes = self.list(head.nodes, &mut lists, |bytes, n| Ok(Nodes::parse(bytes, n)?.0)).await?;
-        let mut map = self.map.borrow_mut();
-        map.dense = self.label.get().features.dense_leaves();
-        // Such leaves are of a checkpoint behind the one that took up what these segments held before.
-        if !leaves.iter().any(|leaf| leaf.state == LeafState::Outlived) {
+        let outlived = dead.iter().any(|dead| dead.state == SubtreeState::Outlived);
+        let dense = self.label.get().features.dense_leaves();
+        let mut map = Map::found(dense, dead.into_iter().map(Dead).collect());
+        // Such pages are of a checkpoint behind the one that took up what these segments held before.
+        if !outlived {
             map.reuse(self.space.borrow().reused_again());
         }
-        let mut before = None;
-        for leaf in leaves {
-            let at = (leaf.volume, leaf.first);
-            if leaf.state != LeafState::Live {
-                let outlived = leaf.state == LeafState::Outlived;
-                map.dead.push(Dead { at, count: leaf.count, pointer: leaf.pointer, outlived });
-                continue;
-            }
-            if before.is_some_and(|before| before >= at) {
-                return Err(PoolError::Impossible {
-                    what: "list of leaves",
-                    field: "first",
-                    value: leaf.first,
-                }
-                .into());
-            }
-            before = Some(at);
-            map.leaves.insert(at, Slot::stored(leaf.pointer, leaf.count));
+        if let Some(top) = head.map {
+            // All below it is read when it is asked for.
+            let bytes = self.page(top.pointer).await?;
+            let page = Page { level: top.level, at: top.key(), pointer: top.pointer };
+            map.tree = Tree::found(top);
+            map.loaded(page, &bytes)?;
         }
+        let going: Vec<u32> =
+            volumes.iter().filter(|volume| volume.destroyed).map(|volume| volume.id).collect();
         self.volumes.found(volumes, nodes);
-        map.give_up_others(|id| self.volumes.is_known(id));
-        drop(map);
+        for id in going {
+            let _none = map.clear(id, 0, ENDLESS);
+        }
+        self.map.replace(map);
         self.checkpoints.lists.replace(lists);
         self.checkpoints.table.replace(table);
         self.estimate();

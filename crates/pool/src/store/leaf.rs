@@ -82,8 +82,12 @@ impl Entries {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
+    /// Bytes of memory that they take.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.0 {
+            Held::Near(_, _, entries) => entries.len() * size_of::<Near>(),
+            Held::Loose(entries) => entries.len() * size_of::<LeafEntry>(),
+        }
     }
 
     /// More than one page takes.

@@ -4,15 +4,31 @@
 //! has ranges of zeroes beneath its blocks.
 
 mod due;
+mod give;
+mod grow;
 mod hidden;
+#[cfg(test)]
+mod large;
+mod layer;
+mod memory;
+mod tree;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use brindle_format::pool::place::Address;
-use brindle_format::pool::{LeafEntry, LeafKind, Pointer, leaf_takes};
+use brindle_format::pool::{LeafEntry, LeafKind, PoolError, Subtree, SubtreeState};
 
 use crate::store::leaf::{Entries, Located};
 use crate::store::owed::Owed;
+
+pub(crate) use give::GiveStep;
+pub(crate) use grow::{Join, Moved};
+use layer::Layer;
+use tree::AtKey;
+pub(crate) use tree::{Known, Page, Slot, Tree};
+
+/// Changes that go into a leaf at a time.
+const AT_ONCE: usize = 4096;
 
 /// A block of a volume: the volume's number, and which block.
 pub(crate) type Key = (u32, u64);
@@ -27,8 +43,8 @@ pub(crate) fn lock_of(key: Key) -> u64 {
 pub(crate) enum Found {
     /// The block is there.
     Here(Located),
-    /// A leaf knows that has to be read first: the one that begins with this key.
-    InLeaf(Key, Pointer),
+    /// This page has to be read first.
+    Unread(Page),
 }
 
 /// The next block of which there is something.
@@ -36,88 +52,26 @@ pub(crate) enum Found {
 pub(crate) enum Next {
     /// It may be this one.
     Block(u64),
-    /// A leaf knows that has to be read first: the one that begins with this key.
-    InLeaf(Key, Pointer),
+    /// This page has to be read first.
+    Unread(Page),
     /// There is none.
     Nothing,
 }
 
-#[derive(Default)]
-struct Layer {
-    blocks: BTreeMap<Key, Located>,
-    /// Where each begins, and its end.
-    zeroes: BTreeMap<Key, u64>,
-    /// Segments that were used again: what leaves name there is of their earlier use. This layer has another place for each of these
-    /// blocks.
-    reused: BTreeSet<u32>,
-}
-
-impl Layer {
-    fn find(&self, key: Key) -> Option<Located> {
-        if let Some(&found) = self.blocks.get(&key) {
-            return Some(found);
-        }
-        self.is_zeroes(key).then_some(Located::Zeroes)
-    }
-
-    fn is_zeroes(&self, key: Key) -> bool {
-        let before = self.zeroes.range(..=key).next_back();
-        before.is_some_and(|(&(volume, _), &end)| volume == key.0 && key.1 < end)
-    }
-
-    /// All of a range is zeroes; gives what was there.
-    fn clear(&mut self, volume: u32, from: u64, to: u64) -> Vec<Located> {
-        let mut behind = self.blocks.split_off(&(volume, from));
-        let mut rest = behind.split_off(&(volume, to));
-        self.blocks.append(&mut rest);
-        let (mut from, mut to) = (from, to);
-        // Ranges that overlap or touch become one.
-        while let Some((&(of, begin), &end)) = self.zeroes.range(..=(volume, to)).next_back() {
-            if of != volume || end < from {
-                break;
-            }
-            (from, to) = (from.min(begin), to.max(end));
-            self.zeroes.remove(&(of, begin));
-        }
-        self.zeroes.insert((volume, from), to);
-        behind.into_values().collect()
-    }
-}
-
-/// A leaf.
-pub(crate) struct Slot {
-    /// The place of the leaf; `None` if it was never written.
-    pub(crate) pointer: Option<Pointer>,
-    pub(crate) count: u16,
-    /// Its entries, if they are in memory.
-    pub(crate) content: Option<Entries>,
-    /// It is to be written.
-    pub(crate) dirty: bool,
-    /// It was asked for since memory was last looked for.
-    pub(crate) used: bool,
-    /// The freeze since which changes belong to it.
-    due: u64,
-}
-
-impl Slot {
-    /// One that stands on the members.
-    pub(crate) fn stored(pointer: Pointer, count: u16) -> Self {
-        Self { pointer: Some(pointer), count, content: None, dirty: false, used: false, due: 0 }
-    }
-
-    fn fresh(content: Vec<LeafEntry>) -> Self {
-        Self { pointer: None, count: 0, content: Some(content.into()), dirty: true, used: true, due: 0 }
-    }
-}
-
-/// A leaf that was given back as a whole: its blocks still count in their segments.
+/// A page that was given back with all below it: blocks of its leaves still count in their segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Dead {
-    pub(crate) at: Key,
-    pub(crate) count: u16,
-    pub(crate) pointer: Pointer,
+pub(crate) struct Dead(pub(crate) Subtree);
+
+impl Dead {
     /// Its entries in segments that were used again do not count: they are of an earlier use.
-    pub(crate) outlived: bool,
+    pub(crate) fn is_outlived(self) -> bool {
+        self.0.state == SubtreeState::Outlived
+    }
+
+    /// A page that it names.
+    pub(crate) fn below(self, own: Subtree) -> Self {
+        Self(Subtree { state: self.0.state, ..own })
+    }
 }
 
 /// The end of a leaf: of a range without one, of all that a volume can have.
@@ -141,12 +95,8 @@ pub(crate) struct Map {
     pub(crate) dense: bool,
     now: Layer,
     frozen: Layer,
-    pub(crate) leaves: BTreeMap<Key, Slot>,
-    /// Leaves in memory that may go.
-    pub(crate) cached: usize,
-    /// The first leaf to be looked at when some are to be forgotten.
-    hand: Key,
-    /// Leaves that were given back, and not gone through yet.
+    pub(crate) tree: Tree,
+    /// Pages that were given back, and not gone through yet.
     pub(crate) dead: Vec<Dead>,
     /// Freezes so far; the pages that changes since the last one cost, and those of earlier changes that have not been written.
     freezes: u64,
@@ -154,12 +104,23 @@ pub(crate) struct Map {
     due_before: Owed,
     /// Volumes without leaves that were written to since the last freeze.
     leafless: BTreeSet<u32>,
+    /// The same of volumes that may have some: branches above these have not been read.
+    unsure: BTreeSet<u32>,
+    /// A branch below which many blocks have changed, and that is closed: its level and key.
+    many: Option<(u8, Key)>,
     /// Blocks in leaves that the changes say are zeroes; and those that the checkpoint under way takes out.
+    asked: u64,
+    missed: u64,
     hidden_now: u64,
     hidden_before: u64,
 }
 
 impl Map {
+    /// One of which the pages below the top are read when they are asked for.
+    pub(crate) fn found(dense: bool, dead: Vec<Dead>) -> Self {
+        Self { dense, dead, ..Self::default() }
+    }
+
     /// Changes that are in memory only.
     pub(crate) fn changes(&self) -> usize {
         self.now.blocks.len() + self.now.zeroes.len()
@@ -170,20 +131,21 @@ impl Map {
         if let Some(found) = layers {
             return Found::Here(found);
         }
-        let Some((&at, slot)) = self.leaf_mut(key) else { return Found::Here(Located::Zeroes) };
-        match (&slot.content, slot.pointer) {
-            (Some(entries), _) => {
-                slot.used = true;
-                Found::Here(entries.located(key.1))
+        match self.tree.places.range_mut(..=key).next_back() {
+            Some((&at, AtKey::Closed(level))) => {
+                let level = *level;
+                self.tree.closed_page(level, at).map_or(Found::Here(Located::Zeroes), Found::Unread)
             }
-            (None, Some(pointer)) => Found::InLeaf(at, pointer),
-            (None, None) => Found::Here(Located::Zeroes),
+            Some((&at, AtKey::Leaf(slot))) if at.0 == key.0 => match (&slot.content, slot.pointer) {
+                (Some(entries), _) => {
+                    slot.used = true;
+                    Found::Here(entries.located(key.1))
+                }
+                (None, Some(pointer)) => Found::Unread(Page { level: 0, at, pointer }),
+                (None, None) => Found::Here(Located::Zeroes),
+            },
+            _ => Found::Here(Located::Zeroes),
         }
-    }
-
-    /// The leaf that would hold a block.
-    fn leaf_mut(&mut self, key: Key) -> Option<(&Key, &mut Slot)> {
-        self.leaves.range_mut(..=key).next_back().filter(|(at, _)| at.0 == key.0)
     }
 
     /// A block is elsewhere from now on; gives where it was: among the changes, or according to what else is in memory.
@@ -213,6 +175,7 @@ impl Map {
         self.due_before = self.due_frozen();
         self.due = Owed::default();
         self.leafless.clear();
+        self.unsure.clear();
         self.frozen = core::mem::take(&mut self.now);
         self.freezes += 1;
         self.hidden_is_frozen();
@@ -233,7 +196,7 @@ impl Map {
 
     /// There are leaves that were given back, and name blocks of an earlier use.
     pub(crate) fn has_outlived(&self) -> bool {
-        self.dead.iter().any(|dead| dead.outlived)
+        self.dead.iter().any(|dead| dead.is_outlived())
     }
 
     /// Segments are used again, of whose blocks the changes have all elsewhere.
@@ -257,36 +220,32 @@ impl Map {
         self.frozen.zeroes.remove(&key);
     }
 
-    /// The leaves of the next blocks that no leaf on the members has yet.
-    pub(crate) fn frozen_leaves(&self, most: usize) -> Vec<Key> {
+    /// Pages that have to be read before the next blocks can go into leaves: no more than so many.
+    pub(crate) fn frozen_pages(&self, most: usize) -> Vec<Page> {
         let (mut found, mut from) = (Vec::new(), (0, 0));
-        while found.len() < most
-            && let Some((&key, _)) = self.frozen.blocks.range(from..).next()
-        {
-            let at = self.leaves.range(..=key).next_back().map(|(&at, _)| at);
-            found.extend(at.filter(|at| at.0 == key.0));
-            let next = self.leaves.range((key.0, key.1 + 1)..).next().map(|(&next, _)| next);
-            let Some(next) = next else { break };
+        for _ in 0..most {
+            let Some((&key, _)) = self.frozen.blocks.range(from..).next() else { break };
+            found.extend(self.unread(key));
+            let Some(next) = self.tree.next(key) else { break };
             from = next;
         }
         found
     }
 
+    /// The page that has to be read before a block can go into its leaf.
+    fn unread(&self, key: Key) -> Option<Page> {
+        match self.tree.place(key)? {
+            (at, AtKey::Closed(level)) => self.tree.closed_page(*level, at),
+            (at, AtKey::Leaf(slot)) if at.0 == key.0 && slot.content.is_none() => {
+                Some(Page { level: 0, at, pointer: slot.pointer? })
+            }
+            _ => None,
+        }
+    }
+
     /// The first block that no leaf on the members has yet.
     pub(crate) fn frozen_block(&self) -> Option<Key> {
         self.frozen.blocks.keys().next().copied()
-    }
-
-    /// The first leaf that holds blocks of a range, and whether it holds no others.
-    pub(crate) fn leaf_of(&self, volume: u32, from: u64, to: u64) -> Option<(Key, u64, bool)> {
-        let first = self.leaves.range(..=(volume, from)).next_back().filter(|(at, _)| at.0 == volume);
-        let at = match first {
-            Some((&at, _)) => at,
-            None => *self.leaves.range((volume, from)..(volume, to)).next()?.0,
-        };
-        let next = self.leaves.range((at.0, at.1 + 1)..).next().map(|(&next, _)| next);
-        let end = next.filter(|next| next.0 == volume).map_or(ENDLESS, |next| next.1);
-        Some((at, end, from <= at.1 && end <= to))
     }
 
     /// The next block of a volume from one on that anything is said of: of zeroes nothing has to be.
@@ -296,87 +255,138 @@ impl Map {
             Some(key.1)
         };
         let change = [&self.now, &self.frozen].into_iter().filter_map(in_layer).min();
-        let first = self.leaves.range(..=(volume, from)).next_back().filter(|(at, _)| at.0 == volume);
-        let rest = self.leaves.range((volume, from + 1)..(volume, ENDLESS));
-        for (&at, slot) in first.into_iter().chain(rest) {
-            if change.is_some_and(|change| change < at.1) {
+        let first = self.tree.places.range(..=(volume, from)).next_back();
+        let rest = self.tree.places.range((volume, from + 1)..(volume, ENDLESS));
+        for (&at, place) in first.into_iter().chain(rest) {
+            if at.0 == volume && change.is_some_and(|change| change < at.1) {
                 break;
             }
-            match (&slot.content, slot.pointer) {
-                (Some(entries), _) => {
-                    if let Some(block) = entries.block(entries.before(from)) {
-                        return Next::Block(change.map_or(block, |change| change.min(block)));
-                    }
+            match place {
+                AtKey::Closed(level) => {
+                    let page = self.tree.closed_page(*level, at);
+                    return page.map_or(Next::Nothing, Next::Unread);
                 }
-                (None, Some(pointer)) => return Next::InLeaf(at, pointer),
-                (None, None) => {}
+                AtKey::Leaf(slot) if at.0 == volume => match (&slot.content, slot.pointer) {
+                    (Some(entries), _) => {
+                        if let Some(block) = entries.block(entries.before(from)) {
+                            return Next::Block(change.map_or(block, |change| change.min(block)));
+                        }
+                    }
+                    (None, Some(pointer)) => return Next::Unread(Page { level: 0, at, pointer }),
+                    (None, None) => {}
+                },
+                AtKey::Leaf(_) => {}
             }
         }
         change.map_or(Next::Nothing, Next::Block)
     }
 
-    /// Takes a leaf out that holds nothing any more; gives where its blocks were, if it is in memory, and where it stood then. Else it
-    /// is dead from now on.
-    pub(crate) fn give_up(&mut self, at: Key) -> (Vec<Located>, Option<Address>) {
-        let Some(slot) = self.leaves.remove(&at) else { return (Vec::new(), None) };
-        match (slot.content, slot.pointer) {
-            (Some(entries), pointer) => {
-                self.cached = self.cached.saturating_sub(usize::from(!slot.dirty));
-                self.hidden_before = self.hidden_before.saturating_sub(entries.len() as u64);
-                (entries.all().collect(), pointer.map(|pointer| pointer.address))
+    /// Takes a leaf or a closed branch out that holds nothing any more; gives where its blocks were, if it is in memory. Else it is dead
+    /// from now on.
+    pub(crate) fn give_up(&mut self, at: Key) -> Vec<Located> {
+        match self.tree.places.get(&at) {
+            Some(&AtKey::Closed(level)) => {
+                let own = self.tree.closed_page(level, at).and_then(|page| self.tree.subtree(page));
+                if let Some((own, _)) = own {
+                    self.tree.remove_closed(level, at);
+                    self.has_died(own);
+                }
+                Vec::new()
             }
-            (None, Some(pointer)) => {
-                let outlived = !self.frozen.reused.is_empty() || !self.now.reused.is_empty();
-                self.hidden_before = self.hidden_before.saturating_sub(u64::from(slot.count));
-                self.dead.push(Dead { at, count: slot.count, pointer, outlived });
-                (Vec::new(), None)
-            }
-            (None, None) => (Vec::new(), None),
+            Some(AtKey::Leaf(_)) => self.give_up_leaf(at),
+            None => Vec::new(),
         }
     }
 
-    /// All leaves of volumes that are none are dead.
-    pub(crate) fn give_up_others(&mut self, is_volume: impl Fn(u32) -> bool) {
-        let gone: Vec<Key> = self.leaves.keys().copied().filter(|at| !is_volume(at.0)).collect();
-        for at in gone {
-            let _in_memory = self.give_up(at);
+    fn give_up_leaf(&mut self, at: Key) -> Vec<Located> {
+        let page = |slot: &Slot| slot.pointer.map(|pointer| Page { level: 0, at, pointer });
+        let own = self.tree.slot(at).and_then(page).and_then(|page| self.tree.subtree(page));
+        if let Some((own, _)) = own {
+            self.tree.remove(at);
+            self.has_died(own);
+            return Vec::new();
         }
+        let Some(slot) = self.tree.remove(at) else { return Vec::new() };
+        if let Some(pointer) = slot.pointer.filter(|_| !slot.dirty) {
+            self.tree.replaced.push(pointer.address);
+        }
+        let gone: Vec<Located> = slot.content.iter().flat_map(Entries::all).collect();
+        self.hidden_before = self.hidden_before.saturating_sub(gone.len() as u64);
+        gone
+    }
+
+    fn has_died(&mut self, own: Subtree) {
+        let outlived = !self.frozen.reused.is_empty() || !self.now.reused.is_empty();
+        self.hidden_before = self.hidden_before.saturating_sub(own.blocks);
+        let state = if outlived { SubtreeState::Outlived } else { SubtreeState::Dead };
+        self.dead.push(Dead(Subtree { state, ..own }));
     }
 
     /// Takes a range out of a leaf whose content is in memory; gives where its blocks were.
     pub(crate) fn cut(&mut self, at: Key, from: u64, to: u64) -> Vec<Located> {
-        let Some(slot) = self.leaves.get_mut(&at) else { return Vec::new() };
-        let Some(entries) = slot.content.as_mut() else { return Vec::new() };
+        let Some(entries) = self.tree.slot(at).and_then(|slot| slot.content.as_ref()) else {
+            return Vec::new();
+        };
         let cut = entries.before(from)..entries.before(to);
         let gone: Vec<Located> = cut.clone().map(|at| entries.at(at)).collect();
         self.hidden_before = self.hidden_before.saturating_sub(gone.len() as u64);
         if !gone.is_empty() {
             let mut all = entries.to_vec();
             all.drain(cut);
-            *entries = all.into();
-            mark(slot, &mut self.cached);
+            self.fill(at, all);
         }
         gone
     }
 
-    /// The key at which the leaf begins that is to hold a block; a new one if its volume has none before.
-    pub(crate) fn leaf_for(&mut self, key: Key) -> (Key, Option<Pointer>) {
-        if let Some((&at, slot)) = self.leaf_mut(key) {
-            return (at, slot.pointer.filter(|_| slot.content.is_none()));
+    /// A leaf has these entries from now on; one without any is gone.
+    fn fill(&mut self, at: Key, entries: Vec<LeafEntry>) {
+        self.tree.soil_leaf(at);
+        if entries.is_empty() {
+            self.tree.remove(at);
+            return;
         }
-        self.leaves.insert((key.0, 0), Slot::fresh(Vec::new()));
-        ((key.0, 0), None)
+        if let Some(slot) = self.tree.slot_mut(at) {
+            slot.content = Some(entries.into());
+        }
+        self.tree.recount(at);
     }
 
-    /// Puts the frozen blocks that belong to a leaf into it, which is in memory; gives where they were, according to it. A leaf
-    /// that becomes too large becomes several.
+    /// The key at which the leaf begins that is to hold a block; a new one if its volume has none before.
+    ///
+    /// # Errors
+    /// A page that has to be read first.
+    pub(crate) fn leaf_for(&mut self, key: Key) -> Result<Key, Page> {
+        if let Some(page) = self.unread(key) {
+            return Err(page);
+        }
+        if let Some((at, _)) = self.tree.leaf(key) {
+            return Ok(at);
+        }
+        // Before all others: the branches above those name it.
+        let at = (key.0, 0);
+        if self.tree.place(at).is_none()
+            && let Some((&first, AtKey::Closed(level))) = self.tree.places.first_key_value()
+            && let Some(page) = self.tree.closed_page(*level, first)
+        {
+            return Err(page);
+        }
+        self.tree.insert(at, Slot::fresh(Vec::new()));
+        Ok(at)
+    }
+
+    /// Puts frozen blocks that belong to a leaf into it, which is in memory; gives where they were, according to it. A leaf that becomes too
+    /// large becomes several. Of many blocks some are left for the next time.
     pub(crate) fn merge(&mut self, at: Key, node: u32) -> Vec<Located> {
-        let next = self.leaves.range((at.0, at.1 + 1)..).next().map(|(&next, _)| next);
-        let end = next.filter(|next| next.0 == at.0).unwrap_or((at.0, u64::MAX));
-        let mut mine = self.frozen.blocks.split_off(&at);
-        let mut rest = mine.split_off(&end);
-        self.frozen.blocks.append(&mut rest);
-        let Some(slot) = self.leaves.get_mut(&at) else { return Vec::new() };
+        let end = self.tree.next(at).filter(|next| next.0 == at.0).unwrap_or((at.0, u64::MAX));
+        let mut mine = Vec::new();
+        while mine.len() < AT_ONCE
+            && let Some(first) =
+                self.frozen.blocks.first_entry().filter(|first| (at..end).contains(first.key()))
+        {
+            mine.push(first.remove_entry());
+        }
+        self.tree.soil_leaf(at);
+        let Some(slot) = self.tree.slot_mut(at) else { return Vec::new() };
         let Some(entries) = slot.content.as_mut() else { return Vec::new() };
         let (mut before, mut new, mut gone) = (Vec::new(), Vec::new(), Vec::new());
         for ((_, block), to) in mine {
@@ -402,110 +412,138 @@ impl Map {
             all.retain(|entry| gone.binary_search(&entry.block).is_err());
             all.append(&mut new);
             all.sort_by_key(|entry| entry.block);
-            *entries = all.into();
+            self.fill(at, all);
         }
-        mark(slot, &mut self.cached);
         self.split(at);
         before
     }
 
-    /// Makes of a leaf that is too large several that are three quarters full; of one written in order, all but the last are full.
-    fn split(&mut self, at: Key) {
-        let dense = self.dense;
-        let Some(slot) = self.leaves.get_mut(&at) else { return };
-        let Some(entries) = slot.content.as_mut().filter(|entries| entries.is_too_large(dense)) else {
-            return;
-        };
-        let mut rest = entries.to_vec();
-        let in_order = rest.windows(2).all(|pair| pair[1].block == pair[0].block + 1);
-        let cut = |rest: &mut Vec<LeafEntry>| {
-            let takes = leaf_takes(rest, dense);
-            let takes = if in_order || takes == rest.len() { takes } else { (takes * 3 / 4).max(1) };
-            let behind = rest.split_off(takes);
-            core::mem::replace(rest, behind)
-        };
-        *entries = cut(&mut rest).into();
-        while !rest.is_empty() {
-            let content = cut(&mut rest);
-            self.leaves.insert((at.0, content[0].block), Slot::fresh(content));
+    /// The page has been read, and is held against what names it; one that is not asked for any more is let go.
+    ///
+    /// # Errors
+    /// [`PoolError`] if it can't be that page.
+    pub(crate) fn loaded(&mut self, page: Page, bytes: &[u8]) -> Result<(), PoolError> {
+        let Some((own, end)) = self.tree.subtree(page) else { return Ok(()) };
+        if page.level > 0 {
+            let refs = own.branch(bytes, end)?;
+            self.tree.open(page.level, page.at, &refs);
+            self.divide_due(page.level, page.at, &refs);
+            return Ok(());
         }
-    }
-
-    /// The leaf has been read.
-    pub(crate) fn loaded(&mut self, at: Key, pointer: Pointer, entries: Vec<LeafEntry>) {
-        if let Some(slot) = self.leaves.get_mut(&at)
-            && slot.content.is_none()
-            && slot.pointer == Some(pointer)
-        {
-            slot.content = Some(entries.into());
-            slot.used = true;
-            self.cached += 1;
+        let entries: Entries = own.leaf(bytes, end)?.0.into();
+        let bytes = entries.bytes();
+        if let Some(slot) = self.tree.slot_mut(page.at) {
+            (slot.content, slot.used) = (Some(entries), true);
+            self.tree.cached += bytes;
+            self.tree.held += 1;
         }
-    }
-
-    /// A leaf is to be rewritten.
-    pub(crate) fn touch(&mut self, at: Key) {
-        if let Some(slot) = self.leaves.get_mut(&at).filter(|slot| slot.content.is_some()) {
-            self.due_before.leaves += usize::from(!slot.dirty);
-            mark(slot, &mut self.cached);
-        }
-    }
-
-    /// Forgets leaves that stand on the members, until no more than `most` are in memory: goes on behind those that it looked at last.
-    pub(crate) fn shrink(&mut self, most: usize) {
-        for _round in 0..3 {
-            for (&at, slot) in self.leaves.range_mut(core::mem::take(&mut self.hand)..) {
-                if self.cached <= most {
-                    self.hand = at;
-                    return;
-                }
-                if slot.content.is_some() && !slot.dirty && !core::mem::take(&mut slot.used) {
-                    slot.content = None;
-                    self.cached -= 1;
-                }
-            }
-        }
-    }
-}
-
-fn mark(slot: &mut Slot, cached: &mut usize) {
-    slot.used = true;
-    if !core::mem::replace(&mut slot.dirty, true) {
-        *cached = cached.saturating_sub(1);
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use brindle_format::pool::Pointer;
+
     use super::*;
 
     fn at(n: u64) -> Located {
         Located::At(Address(n), n as u32)
     }
 
-    fn merge_all(map: &mut Map) {
+    /// All that is to be written stands somewhere; gives how many pages that are.
+    pub(super) fn write(map: &mut Map) -> usize {
+        let mut from = (0, 0);
+        while let Some(&at) = map.dirty_leaves(from, 1).first() {
+            let _joined = map.join_leaf(at);
+            from = (at.0, at.1 + 1);
+        }
+        let mut level = 1;
+        while level <= map.tree.height() {
+            for at in map.tree.dirty_of(level, (0, 0), usize::MAX) {
+                let _ = map.fit_branch(level, at);
+            }
+            level += 1;
+        }
+        let mut pages = 0;
+        for level in 0..=map.tree.height() {
+            let moved = map.tree.dirty_of(level, (0, 0), usize::MAX).into_iter().map(|at| {
+                pages += 1;
+                let pointer = Pointer { address: Address(pages as u64), checksum: 0 };
+                Moved { level, at, pointer }
+            });
+            let moved: Vec<Moved> = moved.collect();
+            map.stand(&moved);
+        }
+        map.tree.replaced.clear();
+        assert_eq!(map.tree.dirty_pages(), 0);
+        is_sound(map);
+        pages
+    }
+
+    /// Branches name what there is, and count it.
+    fn is_sound(map: &Map) {
+        let tree = &map.tree;
+        assert!(tree.branches.last().is_none_or(|top| top.len() == 1), "one top");
+        for level in 1..=tree.height() {
+            for (&at, branch) in tree.branches[level - 1].iter().filter(|(_, own)| own.is_open) {
+                let refs = tree.refs(level, at, &[]);
+                assert!(!refs.is_empty() && refs.len() <= brindle_format::pool::BRANCH_REFS);
+                assert_eq!((refs[0].key(), refs.len()), (at, branch.names as usize), "level {level}");
+                let blocks: u64 = refs.iter().map(|own| own.blocks).sum();
+                let pages: u32 = refs.iter().map(|own| own.pages).sum();
+                assert_eq!((blocks, pages + 1), (branch.blocks, branch.pages), "level {level} at {at:?}");
+            }
+        }
+    }
+
+    /// Puts all changes into leaves; pages are read by this.
+    pub(super) fn merge_with(map: &mut Map, read: &mut dyn FnMut(&mut Map, Page)) {
         map.freeze();
         while let Some((key, end)) = map.frozen_zeroes() {
             let mut from = key.1;
-            while let Some((leaf, next, whole)) = map.leaf_of(key.0, from, end) {
-                let _ = if whole { map.give_up(leaf).0 } else { map.cut(leaf, key.1, end) };
-                from = next;
-                if from >= end {
-                    break;
+            while from < end {
+                match map.step_of(key.0, from, end) {
+                    GiveStep::Nothing => break,
+                    GiveStep::Fold { level, at } => {
+                        let _closed = map.fold(level, at);
+                    }
+                    GiveStep::GiveUp { at, next } => {
+                        let _gone = map.give_up(at);
+                        from = next;
+                    }
+                    GiveStep::Cut { at, next } => {
+                        let _gone = map.cut(at, key.1, end);
+                        from = next;
+                    }
+                    GiveStep::Unread(page) => read(map, page),
                 }
             }
             map.thaw_zeroes(key);
         }
         while let Some(key) = map.frozen_block() {
-            let (leaf, _) = map.leaf_for(key);
-            let _ = map.merge(leaf, 1);
+            match map.leaf_for(key) {
+                Ok(leaf) => {
+                    let _before = map.merge(leaf, 1);
+                }
+                Err(page) => read(map, page),
+            }
         }
         map.thawed();
     }
 
+    fn merge_all(map: &mut Map) {
+        merge_with(map, &mut |_, page| panic!("all of it is in memory, but for {page:?}"));
+        if map.freezes.is_multiple_of(3) {
+            write(map);
+        }
+    }
+
     #[test]
     fn what_was_set_last_is_found_whichever_layer_it_is_in() {
-        for (dense, most, least) in [(false, 169, 10), (true, 337, 4)] {
+        for (dense, most, least) in [(false, 169, 5), (true, 337, 2)] {
             what_was_set_last_is_found(Map { dense, ..Map::default() }, most, least);
         }
     }
@@ -547,7 +585,15 @@ mod tests {
             let expected = model.get(&look).copied().unwrap_or(Located::Zeroes);
             assert_eq!(map.find(look), Found::Here(expected), "{look:?} at {step}");
         }
-        assert!(map.leaves.len() > least);
-        assert!(map.leaves.values().all(|slot| slot.content.as_ref().is_some_and(|c| c.len() <= most)));
+        let leaves: Vec<usize> = map
+            .tree
+            .places
+            .values()
+            .filter_map(|place| match place {
+                AtKey::Leaf(slot) => slot.content.as_ref().map(Entries::len),
+                AtKey::Closed(_) => None,
+            })
+            .collect();
+        assert!(leaves.len() > least && leaves.iter().all(|len| *len <= most), "{leaves:?}");
     }
 }

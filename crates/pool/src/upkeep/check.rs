@@ -20,13 +20,15 @@ use crate::core::Core;
 use crate::damage::{Blocks, DamagedRange};
 use crate::read::{Absent, Pin, Unreadable, is_whole};
 use crate::store::leaf::Located;
-use crate::store::map::{Key, Next};
+use crate::store::map::{ENDLESS, Key, Next, Page};
 use crate::store::space::Slot;
 use compare::Comparison;
 use stretch::Written;
 
 /// Blocks that are read at a time, of those that are read one by one.
 const SIDE_BY_SIDE: usize = 32;
+/// Pages of the map that are read ahead.
+const AHEAD: usize = 31;
 /// Blocks that were compared with their segments and are passed over before others have a turn.
 const IN_A_TURN: u64 = 4096;
 /// The most places in a report,
@@ -135,26 +137,12 @@ enum Named {
 impl Core {
     /// Reads all that counts, and tells what of it is wrong; nothing is written. `reported` is called with the bytes gone over.
     pub(crate) async fn check(&self, mut reported: impl FnMut(u64)) -> Result<Checked, VolumeError> {
-        let mut pages: Vec<(Address, u32)> = {
-            let map = self.map.borrow();
-            let leaves = map.leaves.values().filter_map(|slot| slot.pointer);
-            leaves.map(|pointer| (pointer.address, pointer.checksum)).collect()
-        };
-        pages.sort_unstable();
-        // Segments of pages that are replaced meanwhile are not rewritten before they have been gone over.
-        let mut pins: BTreeMap<u32, Pin<'_>> = BTreeMap::new();
-        for (address, _) in &pages {
-            let segment = address.segment();
-            pins.entry(segment).or_insert_with(|| Pin::new(&self.space, segment));
-        }
         let (checked, lost, covered) = (Checked::default(), Blocks::new(RANGES), Covered::default());
         let mut check = Check { core: self, checked, lost, covered, stripes: BTreeMap::new() };
-        check.segments(&pages, &mut reported).await?;
-        let left: Vec<_> = pages.iter().filter(|(address, _)| !check.covered.has(*address)).collect();
-        for some in left.chunks(SIDE_BY_SIDE) {
-            let some: Vec<_> = some.iter().map(|&&(address, sum)| (None, address, sum)).collect();
-            check.one_by_one(&some).await;
-        }
+        // Segments of blocks that are moved meanwhile are not rewritten before they have been gone over.
+        let mut pins: BTreeMap<u32, Pin<'_>> = BTreeMap::new();
+        check.segments(&mut reported).await?;
+        check.pages().await;
         check.volumes(&mut pins).await?;
         check.stripes().await;
         drop(pins);
@@ -170,17 +158,29 @@ impl Core {
             let next = self.map.borrow().next_of(volume, from);
             match next {
                 Next::Block(block) => return Ok(Named::Block(block)),
-                Next::InLeaf(at, pointer) => match self.load(at, pointer).await {
+                Next::Unread(page) => match self.load_ahead(page).await {
                     Err(VolumeError::TooManyLost) => {
                         let map = self.map.borrow();
-                        let count = map.leaves.get(&at).map_or(0, |slot| u64::from(slot.count));
-                        return Ok(Named::Lost { from: at.1.max(from), to: map.end_of(at), count });
+                        let end = map.tree.behind(page.at);
+                        let count = map.tree.blocks_of(page);
+                        let begin = if page.at.0 == volume { page.at.1.max(from) } else { from };
+                        let to = if end.0 == volume { end.1 } else { ENDLESS };
+                        return Ok(Named::Lost { from: begin, to, count });
                     }
                     loaded => loaded?,
                 },
                 Next::Nothing => return Ok(Named::Nothing),
             }
         }
+    }
+
+    /// Reads a page of the map, and with it those behind it that are to be read next.
+    async fn load_ahead(&self, page: Page) -> Result<(), VolumeError> {
+        let behind =
+            self.map.borrow().tree.unread_behind(page.at, AHEAD.min(self.config.map_memory / BLOCK / 4));
+        // Of these it is told when they are asked for. What is asked for now comes last, so that none of them takes its room.
+        let _ahead = join_all(behind.into_iter().map(|page| self.load(page))).await;
+        self.load(page).await
     }
 
     /// Whether a block that its member does not give is lost.
@@ -191,11 +191,7 @@ impl Core {
 
 impl<'a> Check<'a> {
     /// Goes over all segments that hold something. Beside clients it has less than half of the time, as an array's check.
-    async fn segments(
-        &mut self,
-        pages: &[(Address, u32)],
-        reported: &mut impl FnMut(u64),
-    ) -> Result<(), VolumeError> {
+    async fn segments(&mut self, reported: &mut impl FnMut(u64)) -> Result<(), VolumeError> {
         let core = self.core;
         let Some(kept) = core.kept() else { return Err(VolumeError::Stopping) };
         let volumes = core.volumes.records();
@@ -203,7 +199,7 @@ impl<'a> Check<'a> {
         let (bytes, total) = (written.bytes(), volumes.iter().map(|volume| volume.size).sum::<u64>());
         let process = Process::new(&core.set.io, (), 0, bytes, Speeds::default());
         let mut windows = Windows::new(&core.set.io, process, 0, written);
-        let mut comparison = Comparison::new(core, pages, &volumes);
+        let mut comparison = Comparison::new(core, &volumes);
         let error = |error: ProcessError<()>| match error {
             ProcessError::Volume(error) => error,
             ProcessError::Busy(()) | ProcessError::Interrupted => VolumeError::Stopping,
@@ -216,6 +212,35 @@ impl<'a> Check<'a> {
         }
         comparison.end(self);
         Ok(())
+    }
+
+    /// Walks the pages of the map, and compares those that no summary told.
+    async fn pages(&mut self) {
+        let core = self.core;
+        let open = core.map.borrow().tree.open_pages();
+        self.compare_pages(&open).await;
+        let mut from = Some((0, 0));
+        while let Some(key) = from {
+            let (leaves, closed, next) = core.map.borrow().tree.walk(key, SIDE_BY_SIDE);
+            self.compare_pages(&leaves).await;
+            from = next;
+            if let Some(page) = closed {
+                self.compare_pages(&[page]).await;
+                // Blocks below one that can't be read are told when volumes are gone through.
+                if core.load_ahead(page).await.is_ok() {
+                    from = Some(page.at);
+                }
+            }
+            core.set.io.yield_now().await;
+        }
+    }
+
+    async fn compare_pages(&mut self, pages: &[Page]) {
+        let left = pages.iter().filter(|page| !self.covered.has(page.pointer.address));
+        let left: Vec<_> = left.map(|page| (None, page.pointer.address, page.pointer.checksum)).collect();
+        for some in left.chunks(SIDE_BY_SIDE) {
+            self.one_by_one(some).await;
+        }
     }
 
     /// Walks the map: a volume of which little is written has little to be compared.

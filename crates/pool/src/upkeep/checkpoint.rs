@@ -1,7 +1,7 @@
 //! Checkpoints: what is in memory of the map becomes leaves on the members, and a new uberblock names them.
 //!
-//! A checkpoint takes the changes that are in the map and puts them into leaves. It writes those, the list of leaves,
-//! and the table of segments, volumes and nodes. They go to segments that are neither of the log nor named by the
+//! A checkpoint takes the changes that are in the map and puts them into leaves. It writes those and the branches above them (`tree`),
+//! the list of dead pages, and the table of segments, volumes and nodes. They go to segments that are neither of the log nor named by the
 //! last checkpoint. All of it is flushed before the uberblock that names it is written, and what only the last
 //! checkpoint named is free once that stands everywhere.
 
@@ -12,17 +12,15 @@ use std::rc::Rc;
 
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{
-    BLOCK, Batch, Entry, EntryKind, LEAF_REFS, LINEAGE, Leaf, LeafRef, LeafState, Leaves, NODES, Nodes,
-    POINTERS, Pointer, Pointers, PoolError, Root, SEGMENTS, VOLUMES, Volumes, checksum,
+    BLOCK, BRANCH_REFS, Batch, Entry, EntryKind, LINEAGE, NODES, Nodes, POINTERS, Pointer, Pointers,
+    PoolError, Root, SEGMENTS, VOLUMES, Volumes, checksum,
 };
 use brindle_io::OpError;
-use brindle_io::sync::join_all;
 use brindle_volume::VolumeError;
 
 use crate::core::Core;
 use crate::log::batch::add_parity;
-use crate::store::leaf::{Entries, Located};
-use crate::store::map::{Key, Slot};
+use crate::store::map::Moved;
 use crate::store::space::{Grant, Space};
 use crate::upkeep::checkpoints::Turn;
 pub(crate) use table::AsOf;
@@ -30,14 +28,6 @@ use table::Rewrite;
 
 /// Attempts to write one where members refuse blocks.
 const ATTEMPTS: usize = 8;
-/// Leaves that are gone over without a break.
-const AT_ONCE: usize = 256;
-/// Leaves that are read side by side.
-const READ: usize = 32;
-/// Segments of few pages that one checkpoint empties.
-const SPARSE: usize = 4;
-const MANY_SPARSE: usize = 16;
-
 /// The reason of a checkpoint, which it may record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
@@ -85,12 +75,23 @@ impl<'a> Pages<'a> {
         }
     }
 
-    async fn put(&mut self, kind: u32, number: u64, bytes: Vec<u8>) -> Result<Pointer, VolumeError> {
+    pub(super) fn core(&self) -> &'a Core {
+        self.core
+    }
+
+    /// Writes a page; the rest tells the summary of its batch which one it is.
+    pub(super) async fn put(
+        &mut self,
+        volume: u32,
+        node: u32,
+        block: u64,
+        bytes: Vec<u8>,
+    ) -> Result<Pointer, VolumeError> {
         let grant = *self.grants.front().ok_or(VolumeError::NoSpace)?;
         let sum = checksum(&bytes);
         let address = grant.address(self.filling.len() as u32 + 1);
-        let (volume, block, kind) = (kind, number, EntryKind::Page);
-        self.filling.push((Entry { kind, volume, node: 0, block, count: 1, checksum: sum }, bytes));
+        let kind = EntryKind::Page;
+        self.filling.push((Entry { kind, volume, node, block, count: 1, checksum: sum }, bytes));
         self.placed.push(address);
         if self.filling.len() as u32 + 1 == grant.blocks() {
             self.finish().await?;
@@ -110,10 +111,10 @@ impl<'a> Pages<'a> {
     }
 
     /// A list of pages, and pointers to them, up to one.
-    async fn list(&mut self, kind: u32, pages: Vec<Vec<u8>>) -> Result<Root, VolumeError> {
+    pub(super) async fn list(&mut self, kind: u32, pages: Vec<Vec<u8>>) -> Result<Root, VolumeError> {
         let mut level = Vec::new();
         for (number, bytes) in (0..).zip(pages) {
-            level.push(self.put(kind, number, bytes).await?);
+            level.push(self.put(kind, 0, number, bytes).await?);
         }
         self.list_of(kind, level).await
     }
@@ -125,7 +126,7 @@ impl<'a> Pages<'a> {
             let mut above = Vec::new();
             for (number, pointers) in (0..).zip(level.chunks(POINTERS)) {
                 let bytes = Pointers(pointers.to_vec()).encode(number).map_err(of)?;
-                above.push(self.put(kind, number, bytes).await?);
+                above.push(self.put(kind, 0, number, bytes).await?);
             }
             level = above;
         }
@@ -143,7 +144,7 @@ pub(crate) fn pages_of(records: usize, fit: usize) -> u32 {
     all as u32
 }
 
-fn of(_: PoolError) -> VolumeError {
+pub(super) fn of(_: PoolError) -> VolumeError {
     VolumeError::NoSpace
 }
 
@@ -215,7 +216,7 @@ impl Core {
         let outlived = self.map.borrow().has_outlived();
         self.space.borrow_mut().forget_reuse(outlived);
         let _gained = self.space.borrow_mut().published();
-        self.map.borrow_mut().shrink(self.config.leaves);
+        self.shrink_map().await;
         self.audit();
         Ok(())
     }
@@ -224,148 +225,33 @@ impl Core {
     async fn write_frozen(self: &Rc<Self>, why: Why, sequence: u64) -> Result<(), VolumeError> {
         self.drain().await?;
         let sparse = self.gather_pages().await?;
-        let dirty: Vec<Key> = {
-            let map = self.map.borrow();
-            map.leaves.iter().filter(|(_, slot)| slot.dirty).map(|(&at, _)| at).collect()
-        };
-        self.write_all(why, sequence, &dirty, &sparse).await
+        self.fit_pages().await?;
+        self.write_all(why, sequence, &sparse).await
     }
 
-    /// Puts frozen changes into leaves.
-    async fn drain(&self) -> Result<(), VolumeError> {
-        loop {
-            let zeroes = self.map.borrow().frozen_zeroes();
-            let Some((key, end)) = zeroes else { break };
-            let (mut from, mut gone_over) = (key.1, 0);
-            while from < end {
-                let leaf = self.map.borrow().leaf_of(key.0, from, end);
-                let Some((at, next, is_whole)) = leaf else { break };
-                let gone = if is_whole {
-                    let (gone, stood) = self.map.borrow_mut().give_up(at);
-                    self.checkpoints.dropped.borrow_mut().extend(stood);
-                    gone
-                } else {
-                    self.in_memory(at).await?;
-                    self.map.borrow_mut().cut(at, key.1, end)
-                };
-                self.uncount(gone);
-                from = next;
-                gone_over += 1;
-                if gone_over % AT_ONCE == 0 {
-                    self.set.io.yield_now().await;
-                }
-            }
-            self.map.borrow_mut().thaw_zeroes(key);
-        }
-        let mut ahead = 0;
-        loop {
-            let next = self.map.borrow().frozen_block();
-            let Some(key) = next else {
-                self.map.borrow_mut().thawed();
-                return Ok(());
-            };
-            if ahead == 0 {
-                let some = self.map.borrow().frozen_leaves(READ);
-                join_all(some.into_iter().map(|at| self.in_memory(at)))
-                    .await
-                    .into_iter()
-                    .collect::<Result<(), _>>()?;
-                ahead = READ;
-                self.set.io.yield_now().await;
-            }
-            ahead -= 1;
-            let (at, _) = self.map.borrow_mut().leaf_for(key);
-            self.in_memory(at).await?;
-            let node = self.volumes.node(key.0);
-            let gone = self.map.borrow_mut().merge(at, node);
-            self.uncount(gone);
-        }
-    }
-
-    /// Pages of the lists of a checkpoint, of so many more leaves than there are.
+    /// Pages of the lists of a checkpoint, with so many more dead pages than there are.
     pub(crate) fn list_pages(&self, more: usize) -> u32 {
-        let map = self.map.borrow();
-        self.list_pages_of(map.leaves.len() + map.dead.len() + more, &self.space.borrow())
+        self.list_pages_of(self.map.borrow().dead.len() + more, &self.space.borrow())
     }
 
-    /// The same of so many leaves.
-    pub(crate) fn list_pages_of(&self, leaves: usize, space: &Space) -> u32 {
+    /// The same of so many dead pages.
+    pub(crate) fn list_pages_of(&self, dead: usize, space: &Space) -> u32 {
         let [volumes, nodes] = self.volumes.lists();
-        let lists = [(leaves, LEAF_REFS), (space.segments.len(), SEGMENTS), volumes, nodes];
+        let lists = [(dead, BRANCH_REFS), (space.segments.len(), SEGMENTS), volumes, nodes];
         lists.into_iter().map(|(records, fit)| pages_of(records, fit)).sum()
     }
 
-    fn uncount(&self, gone: Vec<Located>) {
-        let (map, mut space) = (self.map.borrow(), self.space.borrow_mut());
-        for located in gone {
-            if let Located::At(address, _) = located
-                && !map.is_of_before(address)
-            {
-                space.died(address);
-            }
-        }
-    }
-
-    /// Has a leaf in memory.
-    async fn in_memory(&self, at: Key) -> Result<(), VolumeError> {
-        loop {
-            let pointer = match self.map.borrow().leaves.get(&at) {
-                Some(slot) if slot.content.is_none() => slot.pointer,
-                _ => None,
-            };
-            let Some(pointer) = pointer else { return Ok(()) };
-            self.load(at, pointer).await?;
-        }
-    }
-
-    /// Leaves of segments that hold few pages are written elsewhere, so that those become free; gives those segments.
-    async fn gather_pages(&self) -> Result<Vec<u32>, VolumeError> {
-        // No more than there is room for beside what has to be written.
-        let (room, kept) = (self.space.borrow().room_for_pages(), self.space.borrow().pages);
-        let most = room.saturating_sub(self.pages_owed(self.log.coming()));
-        // Where pages take more than is kept for them, more segments of theirs are emptied.
-        let sparse = self.space.borrow().sparse_pages(if room < kept { MANY_SPARSE } else { SPARSE }, most);
-        if sparse.is_empty() {
-            return Ok(sparse);
-        }
-        let (sparse, emptied) = self.table_sparse(&sparse);
-        let leaves: Vec<Key> = {
-            let map = self.map.borrow();
-            let is_sparse = |slot: &Slot| {
-                !slot.dirty && slot.pointer.is_some_and(|p| sparse[..emptied].contains(&p.address.segment()))
-            };
-            let of = map.leaves.iter().filter(|(_, slot)| is_sparse(slot));
-            of.map(|(&at, _)| at).collect()
-        };
-        for some in leaves.chunks(READ) {
-            join_all(some.iter().map(|&at| self.in_memory(at)))
-                .await
-                .into_iter()
-                .collect::<Result<(), _>>()?;
-            some.iter().for_each(|&at| self.map.borrow_mut().touch(at));
-        }
-        Ok(sparse)
-    }
-
     /// Writes pages and the uberblock that names them.
-    async fn write_all(
-        self: &Rc<Self>,
-        why: Why,
-        sequence: u64,
-        dirty: &[Key],
-        sparse: &[u32],
-    ) -> Result<(), VolumeError> {
+    async fn write_all(self: &Rc<Self>, why: Why, sequence: u64, sparse: &[u32]) -> Result<(), VolumeError> {
         let (volumes, nodes) = (self.volumes.records(), self.volumes.nodes());
-        let gone = self.drop_empty(dirty);
-        let leaves = {
+        let (dead, full, replaced) = {
             let map = self.map.borrow();
-            map.leaves.len() + map.dead.len()
+            (map.dead.len(), map.tree.dirty_pages(), map.tree.replaced.len())
         };
-        let full = dirty.iter().filter(|at| self.map.borrow().leaves.contains_key(at)).count();
         let others =
-            pages_of(leaves, LEAF_REFS) + pages_of(volumes.len(), VOLUMES) + pages_of(nodes.len(), NODES);
+            pages_of(dead, BRANCH_REFS) + pages_of(volumes.len(), VOLUMES) + pages_of(nodes.len(), NODES);
         let fixed = full as u32 + others;
-        let old = self.old_pages(dirty, gone);
+        let old = self.old_pages();
         self.space.borrow_mut().exchange(&old, &[]);
         let as_of = AsOf { sequence, reused: self.map.borrow().has_outlived(), exactly: true };
         let due = self.table_due(as_of, sparse);
@@ -384,48 +270,25 @@ impl Core {
             }
         };
         let mut pages = Pages::new(self, &rewrite.grants);
-        let done = pages.write(why, sequence, dirty, &rewrite, &volumes, &nodes).await;
-        let pointers = match done {
-            Ok(done) => done,
+        match pages.write(why, sequence, &rewrite, &volumes, &nodes).await {
+            Ok(moved) => {
+                self.map_stands(&moved, replaced).await;
+                Ok(())
+            }
             Err(error) => {
                 self.map.borrow_mut().owe(debt);
                 self.table_failed(&rewrite);
                 let error = again(error);
                 pages.give_back(&mut self.space.borrow_mut(), &rewrite.grants);
-                return Err(error);
-            }
-        };
-        let mut map = self.map.borrow_mut();
-        for (at, pointer) in pointers {
-            if let Some(slot) = map.leaves.get_mut(&at) {
-                slot.count = slot.content.as_ref().map_or(0, Entries::len) as u16;
-                (slot.pointer, slot.dirty) = (Some(pointer), false);
-                map.cached += 1;
+                Err(error)
             }
         }
-        self.checkpoints.dropped.borrow_mut().clear();
-        Ok(())
-    }
-
-    /// Leaves that hold nothing any more; where they stood is remembered until a checkpoint without them stands.
-    fn drop_empty(&self, dirty: &[Key]) -> Vec<Address> {
-        let mut map = self.map.borrow_mut();
-        for at in dirty {
-            let is_empty = |slot: &Slot| slot.content.as_ref().is_some_and(Entries::is_empty);
-            if map.leaves.get(at).is_some_and(is_empty) {
-                let slot = map.leaves.remove(at);
-                let stood = slot.and_then(|slot| slot.pointer).map(|pointer| pointer.address);
-                self.checkpoints.dropped.borrow_mut().extend(stood);
-            }
-        }
-        self.checkpoints.dropped.borrow().clone()
     }
 
     /// Pages that nothing names once the checkpoint stands, but for those of the table.
-    fn old_pages(&self, dirty: &[Key], gone: Vec<Address>) -> Vec<Address> {
-        let map = self.map.borrow();
-        let leaves = dirty.iter().filter_map(|at| Some(map.leaves.get(at)?.pointer?.address));
-        leaves.chain(gone).chain(self.checkpoints.lists.borrow().iter().copied()).collect()
+    fn old_pages(&self) -> Vec<Address> {
+        let (map, lists) = (self.map.borrow(), self.checkpoints.lists.borrow());
+        map.tree.replaced.iter().copied().chain(lists.iter().copied()).collect()
     }
 
     /// Writes a batch of pages.
@@ -469,30 +332,22 @@ impl Core {
 }
 
 impl Pages<'_> {
-    /// Writes all of a checkpoint; gives where leaves are now.
+    /// Writes all of a checkpoint; gives where pages of the map are now.
     async fn write(
         &mut self,
         why: Why,
         sequence: u64,
-        dirty: &[Key],
         rewrite: &Rewrite,
         volumes: &[brindle_format::pool::VolumeRecord],
         nodes: &[brindle_format::pool::Node],
-    ) -> Result<Vec<(Key, Pointer)>, VolumeError> {
+    ) -> Result<Vec<Moved>, VolumeError> {
         let core = self.core;
-        let (mut pointers, dense) = (Vec::new(), core.label.get().features.dense_leaves());
-        for &at in dirty {
-            let content =
-                core.map.borrow().leaves.get(&at).and_then(|slot| Some(slot.content.as_ref()?.to_vec()));
-            let Some(content) = content else { continue };
-            let bytes = Leaf(content).encode(at.0, dense).map_err(of)?;
-            pointers.push((at, self.put(at.0, at.1, bytes).await?));
-        }
-        let leaves_end = self.placed.len();
-        let leaves = self.list(0, core.leaf_pages(&pointers)?).await?;
-        let mut lists = self.placed.split_off(leaves_end);
+        let (map, moved) = self.write_map().await?;
+        let map_end = self.placed.len();
+        let dead = self.write_dead().await?;
+        let mut lists = self.placed.split_off(map_end);
         let table = self.table(rewrite).await?;
-        self.placed.truncate(leaves_end);
+        self.placed.truncate(map_end);
         let pages = volumes.chunks(VOLUMES).enumerate();
         let pages = pages.map(|(n, v)| Volumes(v.to_vec()).encode(n as u64)).collect::<Result<Vec<_>, _>>();
         let volumes = self.list(0, pages.map_err(of)?).await?;
@@ -501,7 +356,7 @@ impl Pages<'_> {
         let nodes = self.list(0, pages.map_err(of)?).await?;
         self.finish().await?;
         core.set.flush_members().await?;
-        lists.append(&mut self.placed.split_off(leaves_end));
+        lists.append(&mut self.placed.split_off(map_end));
         self.is_named = true;
         let (host, segments, rooted) = (core.config.host, table.root, table.rooted.clone());
         core.record(move |record| {
@@ -514,33 +369,12 @@ impl Pages<'_> {
             record.stopped = why == Why::Stop;
             record.checkpoint += 1;
             (record.sequence, record.rooted) = (sequence, rooted);
-            (record.leaves, record.segments, record.volumes, record.nodes) =
-                (leaves, segments, volumes, nodes);
+            (record.map, record.dead, record.segments) = (map, dead, segments);
+            (record.volumes, record.nodes) = (volumes, nodes);
         })
         .await?;
         core.checkpoints.lists.replace(lists);
         core.table_stands(rewrite, table);
-        Ok(pointers)
-    }
-}
-
-impl Core {
-    /// The list of leaves, with those at their new places.
-    fn leaf_pages(&self, moved: &[(Key, Pointer)]) -> Result<Vec<Vec<u8>>, VolumeError> {
-        let map = self.map.borrow();
-        let moved: std::collections::BTreeMap<Key, Pointer> = moved.iter().copied().collect();
-        let of_leaf = |(&at, slot): (&Key, &Slot)| {
-            let pointer = moved.get(&at).copied().or(slot.pointer)?;
-            let count = slot.content.as_ref().map_or(slot.count, |content| content.len() as u16);
-            Some(LeafRef { volume: at.0, first: at.1, count, state: LeafState::Live, pointer })
-        };
-        let dead = map.dead.iter().map(|dead| {
-            let (volume, first) = dead.at;
-            let state = if dead.outlived { LeafState::Outlived } else { LeafState::Dead };
-            LeafRef { volume, first, count: dead.count, state, pointer: dead.pointer }
-        });
-        let refs: Vec<LeafRef> = map.leaves.iter().filter_map(of_leaf).chain(dead).collect();
-        let pages = refs.chunks(LEAF_REFS).enumerate();
-        pages.map(|(n, refs)| Leaves(refs.to_vec()).encode(n as u64)).collect::<Result<_, _>>().map_err(of)
+        Ok(moved)
     }
 }

@@ -40,11 +40,9 @@ pub(crate) struct Checkpoints {
     unfinished: Cell<bool>,
     /// A member was lost since the last checkpoint.
     reshaped: Cell<bool>,
-    /// Pages of the last checkpoint that are neither leaves nor the table of segments, and that.
+    /// Pages of the last checkpoint that are neither of the map nor of the table of segments, and that.
     pub(crate) lists: RefCell<Vec<Address>>,
     pub(crate) table: RefCell<Table>,
-    /// The places of leaves that hold nothing any more, and that the last checkpoint names.
-    pub(crate) dropped: RefCell<Vec<Address>>,
 }
 
 /// The turn to write a checkpoint, or the table alone. Its work has ended when it is dropped.
@@ -94,7 +92,6 @@ impl Checkpoints {
             reshaped: Cell::new(false),
             lists: RefCell::default(),
             table: RefCell::default(),
-            dropped: RefCell::default(),
         }
     }
 

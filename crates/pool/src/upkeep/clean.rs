@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use brindle_format::pool::place::{Address, Shape};
-use brindle_format::pool::{Batch, EntryKind, Leaf, LeafKind};
+use brindle_format::pool::{Batch, EntryKind};
 use brindle_io::sync::join_all;
 use brindle_volume::VolumeError;
 
@@ -11,7 +11,7 @@ use crate::core::Core;
 use crate::log::queue::{Item, Source, Ticket};
 use crate::read::{Pin, Unreadable};
 use crate::store::leaf::Located;
-use crate::store::map::{Dead, Key};
+use crate::store::map::Key;
 use crate::store::owed::Coming;
 use crate::store::space::Stream;
 
@@ -25,8 +25,6 @@ const FRUITLESS: usize = 3;
 const PATIENT: usize = 24;
 /// Full batches of moves beside which one that is not full is left for the next round.
 const FULL: usize = 3;
-/// Leaves that were given back which are gone through at a time.
-const REAPED: usize = 64;
 /// Stripes whose summaries are read side by side where batches have one.
 const LOOKED_AT: u32 = 32;
 
@@ -74,18 +72,6 @@ impl Core {
             }));
         }
         self.begin_reaping();
-    }
-
-    /// Has leaves gone through that were given back.
-    pub(crate) fn begin_reaping(&self) {
-        let has_dead = !self.map.borrow().dead.is_empty() && !self.run.is_opening();
-        if has_dead && let Some(core) = self.kept().filter(|core| core.cleaner.begins_reaping()) {
-            drop(self.set.io.spawn(async move {
-                core.reap().await;
-                core.cleaner.ends_reaping();
-                core.room.notify();
-            }));
-        }
     }
 
     fn begin_cleaning(&self) {
@@ -268,53 +254,6 @@ impl Core {
         shifted
     }
 
-    /// Goes through leaves that were given back, whose blocks count as live until then.
-    async fn reap(self: &Rc<Self>) {
-        let mut left = self.map.borrow().dead.len();
-        while left > 0 && !self.run.is_stopping() && !self.record.is_broken() {
-            let some: Vec<Dead> = {
-                let map = self.map.borrow();
-                // Leaves that can't be read come last.
-                map.dead.iter().rev().take(REAPED).copied().collect()
-            };
-            left = left.saturating_sub(some.len());
-            let read = join_all(some.iter().map(|dead| self.dead_leaf(dead))).await;
-            self.cleaner.has_read(some.into_iter().zip(read).collect());
-            // Counts and the list of leaves that a checkpoint writes belong together: one that is under way comes first, and the next
-            // takes these before all else.
-            let may = || (!self.checkpoints.is_taken() || !self.cleaner.has_uncounted()).then_some(());
-            self.room.until(may).await;
-            self.count_reaped();
-        }
-    }
-
-    /// Blocks of leaves that were gone through are dead, and the leaves are named no more.
-    pub(crate) fn count_reaped(&self) {
-        for (dead, leaf) in self.cleaner.take_read() {
-            let mut map = self.map.borrow_mut();
-            if let Some(at) = map.dead.iter().rposition(|other| *other == dead) {
-                let _gone = map.dead.swap_remove(at);
-            }
-            let Some(leaf) = leaf else {
-                map.dead.insert(0, dead);
-                continue;
-            };
-            self.checkpoints.dropped.borrow_mut().push(dead.pointer.address);
-            let mut space = self.space.borrow_mut();
-            for entry in leaf.0.iter().filter(|entry| entry.kind == LeafKind::Plain) {
-                if !(dead.outlived && space.is_reused(entry.address.segment())) {
-                    space.died(entry.address);
-                }
-            }
-        }
-    }
-
-    async fn dead_leaf(&self, dead: &Dead) -> Option<Leaf> {
-        let _pin = Pin::new(&self.space, dead.pointer.address.segment());
-        let bytes = self.block(dead.pointer.address, dead.pointer.checksum, None).await.ok()?;
-        Leaf::parse(&bytes, dead.at.0).ok()
-    }
-
     /// Finds what may be live of a segment.
     async fn gather(&self, segment: u32) -> Vec<(Key, Address)> {
         let live = self.gather_by(segment, false).await;
@@ -383,14 +322,14 @@ impl Core {
     }
 
     /// The summary in the first slot of a stripe, if one stands there.
-    async fn summary(&self, segment: u32, shape: Shape, stripe: u32) -> Option<Batch> {
+    pub(super) async fn summary(&self, segment: u32, shape: Shape, stripe: u32) -> Option<Batch> {
         let address = Address::new(segment, shape.place(stripe, 0));
         let block = self.raw(address, false).await.ok()?;
         Batch::parse(&block, self.label.get().pool, address).ok()
     }
 
     /// All summaries that may stand in the first slot of a stripe, by the other blocks.
-    async fn summaries(
+    pub(super) async fn summaries(
         &self,
         segment: u32,
         shape: Shape,

@@ -4,7 +4,7 @@ use core::cell::{Cell, RefCell};
 use core::mem::{replace, take};
 use std::collections::BTreeSet;
 
-use brindle_format::pool::Leaf;
+use brindle_format::pool::{Leaf, Subtree};
 
 use crate::store::map::Dead;
 
@@ -30,8 +30,14 @@ enum Cleaning {
     Moving(u64),
 }
 
-/// A leaf that was gone through, and its content, unless it can't be read.
-pub(crate) type Reaped = (Dead, Option<Leaf>);
+/// The content of a page that was given back.
+pub(crate) enum DeadContent {
+    Leaf(Leaf),
+    Branch(Vec<Subtree>),
+}
+
+/// A page that was gone through, and its content, unless it can't be read.
+pub(crate) type Reaped = (Dead, Option<DeadContent>);
 
 /// The phase of going through leaves that were given back.
 #[derive(Default)]
@@ -202,8 +208,8 @@ impl Cleaner {
 
 #[cfg(test)]
 mod tests {
-    use brindle_format::pool::Pointer;
     use brindle_format::pool::place::Address;
+    use brindle_format::pool::{Pointer, SubtreeState};
 
     use super::*;
 
@@ -230,7 +236,9 @@ mod tests {
         let cleaner = Cleaner::default();
         assert!(cleaner.take_read().is_empty() && cleaner.begins_reaping() && !cleaner.begins_reaping());
         let pointer = Pointer { address: Address(9), checksum: 0 };
-        cleaner.has_read(vec![(Dead { at: (1, 0), count: 1, pointer, outlived: false }, None)]);
+        let (state, level, blocks, pages) = (SubtreeState::Dead, 0, 1, 1);
+        let own = Subtree { volume: 1, first: 0, level, state, blocks, pages, pointer };
+        cleaner.has_read(vec![(Dead(own), None)]);
         assert!(cleaner.has_uncounted() && cleaner.take_read().len() == 1 && !cleaner.has_uncounted());
         cleaner.ends_reaping();
         assert!(!cleaner.is_reaping());

@@ -6,4 +6,6 @@ pub(crate) mod checkpoints;
 pub(crate) mod clean;
 pub(crate) mod cleaner;
 mod end;
+mod reap;
 pub(crate) mod reuse;
+mod tree;

@@ -27,7 +27,7 @@ impl Core {
             && !self.checkpoints.is_reshaped()
             && map.is_thawed()
             && map.dead.is_empty()
-            && self.checkpoints.dropped.borrow().is_empty()
+            && map.tree.replaced.is_empty()
             && !self.cleaner.has_uncounted()
     }
 

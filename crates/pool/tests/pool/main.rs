@@ -8,6 +8,7 @@ mod faults;
 mod full;
 mod golden;
 mod labels;
+mod map;
 mod members;
 mod numbers;
 mod reads;

@@ -60,8 +60,9 @@ impl World {
     async fn opened(&self, lost: usize) -> (Pool, PoolVolume) {
         let (pool, _) = self.house.open_without(&self.io, lost, How::degraded(2)).await.expect("opened");
         let volume = pool.volume("one").expect("it is there");
-        // The map is in memory from here on.
-        self.read(&volume, 0, SIZE).await;
+        // The map is in memory from here on, long before a pool that lacks a member begins to move what it holds.
+        let some = (0..SIZE).step_by(256 << 10).map(|at| self.read(&volume, at, BLOCK));
+        join_all(some).await;
         (pool, volume)
     }
 

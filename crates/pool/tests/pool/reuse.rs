@@ -52,7 +52,7 @@ async fn overwrite(io: &Io, volume: &PoolVolume, times: &mut [u64], count: u64, 
 
 /// Opens the pool; all of its map stays in memory.
 async fn opened(io: &Io, house: &House, opening: u64) -> Pool {
-    let config = PoolConfig { leaves: 1 << 10, ..house.config() };
+    let config = PoolConfig { map_memory: 4 << 20, ..house.config() };
     let how = How::writing(opening);
     open(io, &house.ids, how, None, config).await.expect("a pool that is well").0
 }

@@ -249,6 +249,47 @@ impl Reader<'_> {
         Ok(records)
     }
 
+    /// Goes down from a page of the map: its leaves, with the state of that page, and all places. Each branch names pages one level below it, in
+    /// the order of their keys, from its own key on up to the end of its range, and counts their pages and blocks.
+    fn walk(
+        &self,
+        page: &[u8],
+        end: Option<(u32, u64)>,
+        leaves: &mut Vec<(Vec<u8>, u8)>,
+        own: &mut Vec<u64>,
+    ) -> Result<(), String> {
+        let (level, state, address) = (page[30], page[31], u48_at(page, 10));
+        own.push(address);
+        if level == 0 {
+            leaves.push((page.to_vec(), state));
+            return Ok(());
+        }
+        let bytes = self.page(address, u32_at(page, 16), 8)?;
+        if u64_at(&bytes, 16) != u64::from(level) {
+            return Err(format!("branch {address:#x} is of another level"));
+        }
+        let mut refs: Vec<Vec<u8>> =
+            bytes[32..].chunks(32).take(usize::from(u16_at(&bytes, 10))).map(<[u8]>::to_vec).collect();
+        let key = |page: &[u8]| (u32_at(page, 0), u48_at(page, 4));
+        let (pages, blocks) = refs
+            .iter()
+            .fold((1, 0), |(pages, blocks), below| (pages + u32_at(below, 20), blocks + u48_at(below, 24)));
+        let is_right = refs.iter().all(|below| below[30] + 1 == level && below[31] == 0)
+            && refs.windows(2).all(|pair| key(&pair[0]) < key(&pair[1]))
+            && refs.first().is_some_and(|first| key(first) == key(page))
+            && refs.last().is_some_and(|last| end.is_none_or(|end| key(last) < end))
+            && (pages, blocks) == (u32_at(page, 20), u48_at(page, 24));
+        if !is_right {
+            return Err(format!("branch {address:#x} names what can't be"));
+        }
+        for n in 0..refs.len() {
+            refs[n][31] = state;
+            let end = refs.get(n + 1).map(|next| key(next)).or(end);
+            self.walk(&refs[n], end, leaves, own)?;
+        }
+        Ok(())
+    }
+
     /// The entries of a leaf: block, address, checksum.
     fn leaf(&self, address: u64, expected: u32) -> Result<Vec<(u64, u64, u32)>, String> {
         let lost = || format!("leaf {address:#x} is lost");
@@ -289,21 +330,27 @@ impl Reader<'_> {
         }
         self.list(152, 6, 64, &mut own)?;
         let mut found: BTreeMap<(u32, u64), (u64, u32)> = BTreeMap::new();
-        let leaves = self.list(80, 3, 32, &mut own)?;
-        let is_outlived = |leaf: &[u8]| u16_at(leaf, 6) == 2;
-        let behind = leaves.iter().any(|leaf| is_outlived(leaf));
+        let dead = self.list(80, 9, 32, &mut own)?;
+        let mut leaves = Vec::new();
+        let map = self.head.0[3960..3992].to_vec();
+        if u48_at(&map, 10) != NOWHERE {
+            self.walk(&map, None, &mut leaves, &mut own)?;
+        }
+        for page in &dead {
+            self.walk(page, None, &mut leaves, &mut own)?;
+        }
+        let behind = dead.iter().any(|page| page[31] == 2);
         let mut counted = own.clone();
-        for leaf in &leaves {
-            let (address, volume, state) = (u64_at(leaf, 16), u32_at(leaf, 0), u16_at(leaf, 6));
-            counted.push(address);
-            let may_be_of_before = is_outlived(leaf) || !behind;
-            for (block, address, expected) in self.leaf(address, u32_at(leaf, 24))? {
+        for (leaf, state) in &leaves {
+            let (address, volume) = (u48_at(leaf, 10), u32_at(leaf, 0));
+            let may_be_of_before = *state == 2 || !behind;
+            for (block, address, expected) in self.leaf(address, u32_at(leaf, 16))? {
                 let reused = table.get((address >> 20) as usize).is_some_and(|record| record[5] == 1);
                 if !(may_be_of_before && reused) {
                     counted.push(address);
                 }
                 // Blocks of leaves that were given back only count.
-                if state == 0 {
+                if *state == 0 {
                     found.insert((volume, block), (address, expected));
                 }
             }

@@ -1,16 +1,23 @@
 //! Pages that changes of the map will cost the next checkpoint.
 
-use super::{Key, Map, Slot};
+use brindle_format::pool::Subtree;
+
+use super::tree::{AtKey, LAST};
+use super::{Key, Map, Page, Slot};
 use crate::store::leaf::{Entries, Located};
-use crate::store::owed::{Coming, Debt, Owed, SPLIT};
+use crate::store::owed::{Coming, Debt, Owed, SPLIT, Size};
 
 /// Blocks in a row that are in two leaves at most: leaves that were cut hold more.
 const RUN: u64 = SPLIT as u64;
+/// Blocks that change below a closed branch after which it is read.
+const MANY: u32 = 128;
+/// Pages beside those of changes: where there is no map yet, and a new top.
+const BESIDE: usize = 3;
 
 impl Map {
-    /// The most pages that leaves of the next checkpoint may take, and of the one under way, once those that come have changed the map.
+    /// The most pages of the map that the next checkpoint may take, and the one under way, once changes that come have been made.
     pub(crate) fn debt(&self, coming: Coming) -> Debt {
-        let due = Owed { leafless: self.leafless.len(), ..self.due };
+        let due = Owed { leafless: self.leafless(), ..self.due };
         self.debt_of(self.due_before, due, self.now.zeroes.len(), coming)
     }
 
@@ -21,17 +28,43 @@ impl Map {
 
     /// Pages of what is due before a freeze, and after it.
     fn debt_of(&self, before: Owed, now: Owed, zeroes: usize, coming: Coming) -> Debt {
-        let all = self.leaves.len();
-        let before = before.debt(0, Coming::default(), all);
-        let now = now.debt(zeroes, coming, all + before.more);
-        Debt { pages: now.pages + before.pages + 2, more: now.more + before.more }
+        let mut size = self.size();
+        let before = before.debt(0, Coming::default(), &mut size);
+        let now = now.debt(zeroes, coming, &mut size);
+        // Ranges that are frozen, or are about to be.
+        let frozen = self.frozen.zeroes.len() + self.now.zeroes.len() - zeroes;
+        let dead = now.dead + if frozen > 0 { size.pages() } else { 0 };
+        Debt { pages: now.pages + before.pages + BESIDE, dead: dead.min(size.pages()) }
     }
 
-    /// All that changes have made due. They are in no more leaves than there are now: blocks that are new make the leaves that come.
+    /// Volumes that have no leaf, or may have none.
+    fn leafless(&self) -> usize {
+        self.leafless.len() + self.unsure.len()
+    }
+
+    /// The most pages that the map has of each level, as far as is known.
+    pub(crate) fn size(&self) -> Size {
+        let tree = &self.tree;
+        let (mut branches, mut closed) = (Size::default().branches, 0usize);
+        for (level, all) in tree.branches.iter().enumerate().rev() {
+            if let Some(own) = branches.get_mut(level) {
+                *own = all.len() + closed;
+            }
+            // A closed branch of this level has pages of all levels below.
+            closed += tree.closed.get(level).map_or(0, |pages| *pages as usize);
+        }
+        let known: usize = tree.branches.iter().map(std::collections::BTreeMap::len).sum();
+        Size { leaves: (tree.totals().0 as usize).saturating_sub(known), branches, height: tree.height() }
+    }
+
+    /// All that changes have made due. They are in no more pages than there are now: blocks that are new make those that come.
     pub(super) fn due_frozen(&self) -> Owed {
-        let leaves = self.due.leaves + 2 * self.now.zeroes.len();
-        let all = self.due_before.and(Owed { leaves, leafless: self.leafless.len(), ..self.due });
-        Owed { leaves: all.leaves.min(self.leaves.len()), ..all }
+        let (ends, size) = (2 * self.now.zeroes.len(), self.size());
+        let above: usize = size.branches[..size.height].iter().map(|&all| ends.min(all)).sum();
+        let (leaves, branches) = (self.due.leaves + ends, self.due.branches + above);
+        let all = self.due_before.and(Owed { leaves, branches, leafless: self.leafless(), ..self.due });
+        let most = size.pages() - size.leaves;
+        Owed { leaves: all.leaves.min(size.leaves), branches: all.branches.min(most), ..all }
     }
 
     /// A checkpoint has taken room for all that was frozen: it is no debt any more. Gives what was, for one that does not come to its end.
@@ -52,8 +85,8 @@ impl Map {
             if full.contains(&key) {
                 continue;
             }
-            match self.leaves.range(..=key).next_back().filter(|(at, _)| at.0 == key.0) {
-                Some((&at, slot)) if self.is_full(at, slot) => full = at..self.next_leaf(at),
+            match self.tree.leaf(key) {
+                Some((at, slot)) if self.is_full(at, slot) => full = at..self.next_leaf(at),
                 Some((_, Slot { content: Some(entries), .. })) if entries.find(key.1).is_some() => {}
                 _ => coming.fresh += 1,
             }
@@ -61,15 +94,15 @@ impl Map {
         coming
     }
 
-    /// Where the leaf behind this one begins.
+    /// Where what is behind this leaf begins.
     fn next_leaf(&self, at: Key) -> Key {
-        self.leaves.range((at.0, at.1 + 1)..).next().map_or((u32::MAX, u64::MAX), |(&next, _)| next)
+        self.tree.next(at).unwrap_or(LAST)
     }
 
     /// A leaf has all blocks that it can have.
     fn is_full(&self, at: Key, slot: &Slot) -> bool {
-        let (count, end) =
-            (slot.content.as_ref().map_or(slot.count.into(), Entries::len), self.next_leaf(at));
+        let count = slot.content.as_ref().map_or(slot.count as usize, Entries::len);
+        let end = self.next_leaf(at);
         end.0 == at.0 && end.1 - at.1 == count as u64
     }
 
@@ -85,8 +118,7 @@ impl Map {
         if goes_on && !key.1.is_multiple_of(RUN) {
             return false;
         }
-        let leaf = self.leaves.range(..=key).next_back().filter(|(at, _)| at.0 == key.0);
-        let from = leaf.map_or((key.0, 0), |(&at, _)| at);
+        let from = self.tree.place(key).map_or((key.0, 0), |(at, _)| at.max((key.0, 0)));
         let to = self.next_leaf(key).min((key.0.saturating_add(1), 0));
         self.frozen.blocks.range(from..to).next().is_some()
     }
@@ -94,22 +126,148 @@ impl Map {
     /// The next checkpoint changes the leaf of a block; gives where the block is by it, if it is in memory.
     pub(super) fn touch_for(&mut self, key: Key, freezes: u64, is_first: bool) -> Option<Located> {
         let parts = is_first && self.may_part(key);
-        self.due.leaves += usize::from(parts);
-        let Some((&at, slot)) = self.leaves.range_mut(..=key).next_back().filter(|(at, _)| at.0 == key.0)
-        else {
-            self.leafless.insert(key.0);
-            self.due.fresh += usize::from(is_first);
-            return None;
+        if parts {
+            self.due.leaves += 1;
+            self.due.branches += self.tree.height();
+        }
+        let is_zeroes = self.frozen.is_zeroes(key);
+        match self.tree.places.range_mut(..=key).next_back() {
+            Some((&at, AtKey::Leaf(slot))) if at.0 == key.0 => {
+                let is_new = !parts && core::mem::replace(&mut slot.due, freezes) != freezes;
+                let below = slot.content.as_ref().map(|entries| entries.located(key.1));
+                if is_new {
+                    self.due.leaves += 1;
+                    self.soil_due(at, freezes);
+                }
+                let is_there = match below {
+                    Some(below) => below != Located::Zeroes,
+                    None => self.tree.slot(at).is_some_and(|slot| self.is_full(at, slot)),
+                };
+                self.due.fresh += usize::from(is_first && (!is_there || is_zeroes));
+                below
+            }
+            Some((&at, &mut AtKey::Closed(level))) => {
+                if at.0 != key.0 {
+                    self.unsure.insert(key.0);
+                }
+                if is_first {
+                    self.soil_closed(level.into(), at, freezes);
+                }
+                None
+            }
+            _ => {
+                self.leafless.insert(key.0);
+                self.due.fresh += usize::from(is_first);
+                self.soil_due(key, freezes);
+                None
+            }
+        }
+    }
+
+    /// Branches above a key are to be written by the next checkpoint.
+    fn soil_due(&mut self, key: Key, freezes: u64) {
+        for level in 1..=self.tree.height() {
+            let Some((_, branch)) = self.tree.above_mut(level, key) else { return };
+            if core::mem::replace(&mut branch.due, freezes) == freezes {
+                return;
+            }
+            self.due.branches += 1;
+        }
+    }
+
+    /// One more block changes below a branch that is closed: it may be of one more leaf.
+    fn soil_closed(&mut self, level: usize, at: Key, freezes: u64) {
+        let Some(branch) = self.tree.branches[level - 1].get_mut(&at) else { return };
+        if core::mem::replace(&mut branch.due, freezes) != freezes {
+            (branch.changed, branch.fresh) = (0, 0);
+            self.due.branches += 1;
+            for level in level + 1..=self.tree.height() {
+                let Some((_, above)) = self.tree.above_mut(level, at) else { break };
+                if core::mem::replace(&mut above.due, freezes) == freezes {
+                    break;
+                }
+                self.due.branches += 1;
+            }
+        }
+        let Some(branch) = self.tree.branches[level - 1].get_mut(&at) else { return };
+        branch.fresh += 1;
+        self.due.fresh += 1;
+        if branch.fresh.is_multiple_of(MANY) {
+            self.many = Some((level as u8, at));
+        }
+        if branch.changed + 1 < branch.pages {
+            branch.changed += 1;
+            self.due.leaves += 1;
+            self.due.branches += level - 1;
+        }
+    }
+
+    /// A branch that is closed, and below which more may be due than changes.
+    pub(crate) fn unsure(&self) -> Option<Page> {
+        let freezes = self.freezes + 1;
+        let levels = self.tree.branches.iter().enumerate();
+        let mut closed = levels.rev().flat_map(|(n, all)| all.iter().map(move |(&at, own)| (n + 1, at, own)));
+        let (level, at, _) =
+            closed.find(|(_, _, own)| !own.is_open && own.due == freezes && own.fresh > 0)?;
+        self.tree.closed_page(level as u8, at)
+    }
+
+    /// A branch that is closed, and below which many blocks have changed lately: it is to be read, so that it is known what they cost.
+    pub(crate) fn take_many(&mut self) -> Option<Page> {
+        let (level, at) = self.many.take()?;
+        self.tree.branch(level.into(), at).filter(|own| !own.is_open)?;
+        self.tree.closed_page(level, at)
+    }
+
+    /// A branch has been read: which of the pages that it names change is known from now on.
+    pub(super) fn divide_due(&mut self, level: u8, at: Key, refs: &[Subtree]) {
+        let (level, freezes) = (usize::from(level), self.freezes + 1);
+        let Some(branch) = self.tree.branches[level - 1].get_mut(&at) else { return };
+        let changed = core::mem::take(&mut branch.changed) as usize;
+        let fresh = core::mem::take(&mut branch.fresh) as usize;
+        if branch.due != freezes || changed + fresh == 0 {
+            return;
+        }
+        self.due.leaves = self.due.leaves.saturating_sub(changed);
+        self.due.branches = self.due.branches.saturating_sub(changed * (level - 1));
+        self.due.fresh = self.due.fresh.saturating_sub(fresh);
+        for (n, own) in refs.iter().enumerate() {
+            let end = refs.get(n + 1).map_or_else(|| self.tree.end(level, at), Subtree::key);
+            let changes = self.now.blocks.range(own.key()..end).count();
+            if changes == 0 {
+                continue;
+            }
+            if let Some(slot) = self.tree.slot_mut(own.key()).filter(|_| level == 1) {
+                slot.due = freezes;
+                self.due.leaves += 1;
+                let is_full = self.tree.slot(own.key()).is_some_and(|slot| self.is_full(own.key(), slot));
+                self.due.fresh += if is_full { 0 } else { changes };
+            } else if let Some(below) = self.tree.branches[level.max(2) - 2].get_mut(&own.key()) {
+                let most = changes.min(own.pages as usize - 1);
+                (below.due, below.changed, below.fresh) = (freezes, most as u32, changes as u32);
+                self.due.leaves += most;
+                self.due.branches += 1 + most * (level - 2);
+                self.due.fresh += changes;
+            }
+        }
+        let tree = &self.tree;
+        let has_leaf = |volume: u32| {
+            let own = tree.places.range((volume, 0)..=(volume, u64::MAX));
+            own.into_iter().any(|(_, place)| matches!(place, AtKey::Leaf(_)))
         };
-        let is_new = !parts && core::mem::replace(&mut slot.due, freezes) != freezes;
-        self.due.leaves += usize::from(is_new);
-        let below = slot.content.as_ref().map(|entries| entries.located(key.1));
-        let is_there = match below {
-            Some(below) => below != Located::Zeroes,
-            None => self.leaves.get(&at).is_some_and(|slot| self.is_full(at, slot)),
-        };
-        self.due.fresh += usize::from(is_first && !is_there);
-        below
+        self.unsure.retain(|&volume| !has_leaf(volume));
+    }
+
+    /// A page is to be written elsewhere; its content is in memory.
+    pub(crate) fn touch(&mut self, level: u8, at: Key) {
+        let before = self.tree.dirty_pages();
+        match level {
+            0 => self.tree.soil_leaf(at),
+            _ => self.tree.soil(level.into(), at),
+        }
+        let more = self.tree.dirty_pages() - before;
+        self.due_before.leaves += usize::from(level == 0 && more > 0);
+        self.due_before.branches += more.saturating_sub(usize::from(level == 0));
     }
 }
 
@@ -126,12 +284,11 @@ mod tests {
     /// Puts frozen changes into leaves, and takes these for written.
     fn write(map: &mut Map) -> usize {
         while let Some(key) = map.frozen_block() {
-            let (leaf, _) = map.leaf_for(key);
+            let leaf = map.leaf_for(key).expect("all of it is in memory");
             let _before = map.merge(leaf, 1);
         }
         map.thawed();
-        let dirty = map.leaves.values().filter(|slot| slot.dirty).count();
-        map.leaves.values_mut().for_each(|slot| slot.dirty = false);
+        let dirty = super::super::tests::write(map);
         let _paid = map.pay_debt();
         dirty
     }

@@ -2,42 +2,13 @@
 
 use core::ops::Range;
 
-use super::{ENDLESS, Key, Layer, Map, Slot};
-
-impl Layer {
-    /// The parts of a range that are not among the ranges of zeroes.
-    fn uncovered(&self, volume: u32, from: u64, to: u64) -> Vec<(u64, u64)> {
-        let mut rest = Vec::new();
-        let mut at = from;
-        let before = self.zeroes.range(..=(volume, from)).next_back();
-        let inside =
-            self.zeroes.range((volume, from.saturating_add(1))..(volume, to.max(from.saturating_add(1))));
-        for (&(of, begin), &end) in before.into_iter().chain(inside) {
-            if of != volume || end <= at {
-                continue;
-            }
-            if begin > at {
-                rest.push((at, begin.min(to)));
-            }
-            at = at.max(end);
-        }
-        if at < to {
-            rest.push((at, to));
-        }
-        rest
-    }
-}
+use super::tree::LAST;
+use super::{ENDLESS, Key, Map, Slot, Tree};
 
 impl Map {
-    /// The block behind the last that belongs to a leaf.
-    pub(crate) fn end_of(&self, at: Key) -> u64 {
-        let next = self.leaves.range((at.0, at.1 + 1)..).next().map(|(&next, _)| next);
-        next.filter(|next| next.0 == at.0).map_or(ENDLESS, |next| next.1)
-    }
-
     /// Blocks that leaves name, and that are zeroes. Where a part of a leaf that is not in memory is meant, as many as in its other parts.
     pub(crate) fn hidden(&self) -> u64 {
-        let dead: u64 = self.dead.iter().map(|dead| u64::from(dead.count)).sum();
+        let dead: u64 = self.dead.iter().map(|dead| dead.0.blocks).sum();
         self.hidden_now + self.hidden_before + dead
     }
 
@@ -45,7 +16,7 @@ impl Map {
     pub(super) fn hide(&mut self, volume: u32, from: u64, to: u64) {
         for (from, to) in self.now.uncovered(volume, from, to) {
             for (from, to) in self.frozen.uncovered(volume, from, to) {
-                self.hidden_now += self.named(volume, from, to);
+                self.hidden_now += self.tree.blocks_in(volume, from, to);
             }
         }
     }
@@ -54,20 +25,83 @@ impl Map {
     pub(super) fn hidden_is_frozen(&mut self) {
         self.hidden_before += core::mem::take(&mut self.hidden_now);
     }
+}
 
-    /// Blocks that leaves name in a range.
-    fn named(&self, volume: u32, from: u64, to: u64) -> u64 {
-        let behind = from.saturating_add(1);
-        let first = self.leaves.range(..=(volume, from)).next_back().filter(|(at, _)| at.0 == volume);
-        let rest = self.leaves.range((volume, behind)..(volume, to.max(behind)));
-        let mut leaves = first.into_iter().chain(rest).peekable();
-        let mut all = 0;
-        while let Some((&at, slot)) = leaves.next() {
-            let end = leaves.peek().map_or_else(|| self.end_of(at), |(next, _)| next.1);
-            all += slot.named(at.1..end, from.max(at.1)..to.min(end));
-        }
-        all
+impl Tree {
+    /// Blocks that leaves name in a range of a volume.
+    pub(super) fn blocks_in(&self, volume: u32, from: u64, to: u64) -> u64 {
+        let top = self.branches.last().and_then(|tops| tops.keys().next());
+        let range = (volume, from)..(volume, to.max(from));
+        top.map_or(0, |&top| self.blocks_below(self.height(), top, LAST, &range))
     }
+
+    /// The same of a branch, which ends before a key. What is wholly within the range is not gone through.
+    fn blocks_below(&self, level: usize, at: Key, end: Key, range: &Range<Key>) -> u64 {
+        let Some(branch) = self.branch(level, at) else { return 0 };
+        if end <= range.start || range.end <= at {
+            return 0;
+        }
+        if range.start <= at && end <= range.end {
+            return branch.blocks;
+        }
+        if !branch.is_open {
+            return of_part(branch.blocks, at, end, range);
+        }
+        let below = self.below(level, at.max(range.start), at, end.min(range.end));
+        below
+            .into_iter()
+            .map(|key| {
+                let next = self.next_below(level, key).unwrap_or(end).min(end);
+                match self.slot(key).filter(|_| level == 1) {
+                    Some(slot) if key.0 == range.start.0 => {
+                        let last = if next.0 == key.0 { next.1 } else { ENDLESS };
+                        slot.named(key.1..last, range.start.1.max(key.1)..range.end.1.min(last))
+                    }
+                    Some(_) => 0,
+                    None => self.blocks_below(level - 1, key, next, range),
+                }
+            })
+            .sum()
+    }
+
+    /// Keys of pages that an open branch names, from the one that holds a key up to another.
+    fn below(&self, level: usize, from: Key, at: Key, to: Key) -> Vec<Key> {
+        let keys: &mut dyn Iterator<Item = Key> = match level {
+            1 => {
+                let first = self.places.range(at..=from).next_back().map_or(at, |(&key, _)| key);
+                &mut self.places.range(first..to.max(first)).map(|(&key, _)| key)
+            }
+            _ => {
+                let own = &self.branches[level - 2];
+                let first = own.range(at..=from).next_back().map_or(at, |(&key, _)| key);
+                &mut own.range(first..to.max(first)).map(|(&key, _)| key)
+            }
+        };
+        keys.collect()
+    }
+
+    /// The key of the page behind one that a branch of a level names.
+    fn next_below(&self, level: usize, key: Key) -> Option<Key> {
+        let behind = (key.0, key.1 + 1);
+        match level {
+            1 => self.places.range(behind..).next().map(|(&next, _)| next),
+            _ => self.branches[level - 2].range(behind..).next().map(|(&next, _)| next),
+        }
+    }
+}
+
+/// The part of blocks between two keys that is in a range, if they lie there evenly.
+fn of_part(blocks: u64, at: Key, end: Key, range: &Range<Key>) -> u64 {
+    let from = if at.0 == range.start.0 { at.1.max(range.start.1) } else { range.start.1 };
+    // Of the last pages of a volume no end is known: their blocks lie side by side, as if written in order.
+    let (begin, last) = match (at.0 == range.start.0, end.0 == range.start.0) {
+        (true, true) => (at.1, end.1),
+        (true, false) => (at.1, at.1 + blocks),
+        (false, true) => (0, end.1),
+        (false, false) => (0, blocks),
+    };
+    let part = range.end.1.min(last).saturating_sub(from.max(begin));
+    (u128::from(blocks) * u128::from(part) / u128::from((last - begin).max(1))) as u64
 }
 
 impl Slot {
@@ -91,8 +125,10 @@ impl Slot {
 #[cfg(test)]
 mod tests {
     use brindle_format::pool::place::Address;
-    use brindle_format::pool::{LeafEntry, LeafKind, Pointer};
+    use brindle_format::pool::{Leaf, LeafEntry, LeafKind, Pointer};
 
+    use super::super::grow::Moved;
+    use super::super::{GiveStep, Page};
     use super::*;
 
     const STOOD: Pointer = Pointer { address: Address(9), checksum: 0 };
@@ -105,9 +141,11 @@ mod tests {
 
     /// Leaves of volume 1 with blocks 0 to 100 and 100 to 300, of which the former is in memory.
     fn map() -> Map {
-        let mut map = Map::default();
-        map.leaves.insert((1, 0), Slot::fresh(entries(0..100)));
-        map.leaves.insert((1, 100), Slot::stored(STOOD, 200));
+        let mut map = Map { dense: true, ..Map::default() };
+        map.tree.insert((1, 0), Slot::fresh(entries(0..100)));
+        map.tree.insert((1, 100), Slot::fresh(entries(100..300)));
+        map.stand(&[Moved { level: 0, at: (1, 100), pointer: STOOD }]);
+        map.tree.slot_mut((1, 100)).expect("it is there").content = None;
         map
     }
 
@@ -130,8 +168,12 @@ mod tests {
         let mut map = map();
         let _changes = map.clear(1, 0, 150);
         map.freeze();
-        assert_eq!((map.hidden(), map.give_up((1, 0)).0.len()), (150, 100));
-        map.loaded((1, 100), STOOD, entries(100..300));
+        assert_eq!(map.step_of(1, 0, 150), GiveStep::GiveUp { at: (1, 0), next: 100 });
+        assert_eq!((map.hidden(), map.give_up((1, 0)).len()), (150, 100));
+        let page = Page { level: 0, at: (1, 100), pointer: STOOD };
+        assert_eq!(map.step_of(1, 100, 150), GiveStep::Unread(page));
+        map.loaded(page, &Leaf(entries(100..300)).encode(1, true).expect("it fits"))
+            .expect("it is that leaf");
         assert_eq!((map.hidden(), map.cut((1, 100), 0, 150).len(), map.hidden()), (50, 50, 0));
         map.thaw_zeroes((1, 0));
         map.thawed();

@@ -1,6 +1,7 @@
 //! Pages: stripes for them, of segments that are neither of the log nor named by the last checkpoint, and those that are to move.
 
 use core::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use brindle_format::pool::place::Shape;
 use brindle_format::pool::{SegmentClass, SegmentState};
@@ -120,8 +121,9 @@ impl Space {
     }
 
     /// Segments of pages that hold little, or have less parity than what is written now: their pages are to be written elsewhere. Where
-    /// there is room for few more pages than have to be written, those that are nearly full are as good.
-    pub(crate) fn sparse_pages(&self, most: usize, room: u64) -> Vec<u32> {
+    /// there is room for few more pages than have to be written, those that are nearly full are as good. Of each `others` are pages that are
+    /// not to be moved, or written elsewhere anyway.
+    pub(crate) fn sparse_pages(&self, most: usize, room: u64, others: &BTreeMap<u32, u32>) -> Vec<u32> {
         let mut found: Vec<(u32, u32)> = Vec::new();
         for (at, unit) in self.units.iter().enumerate() {
             let parity = self.parity_now(at);
@@ -131,7 +133,8 @@ impl Space {
                 let all = u32::from(record.shape().data()) * record.shape().stripes();
                 let holds = if room < 2 * u64::from(all) { all - all / 8 } else { all / 2 };
                 let is_due = record.live < holds || unit.parity_of(segment) < parity;
-                (segment.is_pages() && is_due).then_some((record.live, n))
+                let has_more = record.live > others.get(&n).copied().unwrap_or(0);
+                (segment.is_pages() && is_due && has_more).then_some((record.live, n))
             }));
         }
         found.sort_unstable();

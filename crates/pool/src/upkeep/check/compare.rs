@@ -1,6 +1,6 @@
 //! Compares what was read of segments with the map, and parity with data.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use brindle_format::pool::place::{Address, Shape};
 use brindle_format::pool::{Batch, EntryKind, VolumeRecord, checksum};
@@ -10,14 +10,16 @@ use super::{Check, Marks};
 use crate::core::Core;
 use crate::read::{agrees, choose};
 use crate::store::leaf::Located;
-use crate::store::map::Key;
+use crate::store::map::{Key, Known};
+use crate::upkeep::tree::page_of;
 
 /// Blocks of one segment that are gone over, stretch by stretch.
 struct Segment {
     number: u32,
     shape: Shape,
-    /// Blocks of volumes that may stand here, as summaries say, by their addresses.
+    /// Blocks of volumes that may stand here, as summaries say, by their addresses; and pages of the map, by level and key.
     told: BTreeSet<(Address, Key)>,
+    pages: BTreeMap<Address, (u8, Key)>,
     /// The end of the batch that is being gone over.
     batch_ends: u32,
     /// Places and stripes that have been compared.
@@ -27,16 +29,15 @@ struct Segment {
 
 impl Segment {
     fn new(number: u32, shape: Shape) -> Self {
-        let (told, places, stripes) = <(BTreeSet<_>, Marks, Marks)>::default();
-        Self { number, shape, told, batch_ends: 0, places, stripes }
+        let (places, stripes) = <(Marks, Marks)>::default();
+        let (told, pages) = (BTreeSet::new(), BTreeMap::new());
+        Self { number, shape, told, pages, batch_ends: 0, places, stripes }
     }
 }
 
 /// The comparison of all segments.
 pub(super) struct Comparison<'a> {
     core: &'a Core,
-    /// In the order of their addresses.
-    pages: &'a [(Address, u32)],
     /// Volumes that are there.
     volumes: BTreeSet<u32>,
     segment: Option<Segment>,
@@ -46,9 +47,9 @@ pub(super) struct Comparison<'a> {
 type Live = (Option<Key>, Address, u32);
 
 impl<'a> Comparison<'a> {
-    pub(super) fn new(core: &'a Core, pages: &'a [(Address, u32)], volumes: &[VolumeRecord]) -> Self {
+    pub(super) fn new(core: &'a Core, volumes: &[VolumeRecord]) -> Self {
         let there = volumes.iter().filter(|volume| !volume.destroyed);
-        Self { core, pages, volumes: there.map(|volume| volume.id).collect(), segment: None }
+        Self { core, volumes: there.map(|volume| volume.id).collect(), segment: None }
     }
 
     /// Compares what is live of a stretch.
@@ -119,6 +120,9 @@ impl<'a> Comparison<'a> {
             for entry in &batch.entries {
                 let at = Address::new(segment.number, shape.data_place(stripe, next));
                 next += u32::from(entry.kind.has_block());
+                if let Some((level, key, at)) = page_of(entry, at) {
+                    segment.pages.insert(at, (level, key));
+                }
                 if entry.kind == EntryKind::Data && self.volumes.contains(&entry.volume) {
                     segment.told.insert((at, (entry.volume, entry.block)));
                 }
@@ -126,15 +130,17 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Live blocks of a stripe, by the map and the list of pages.
+    /// Live blocks of a stripe, by the map.
     async fn live(&self, segment: &mut Segment, stripe: u32) -> Vec<Live> {
         let mut live = Vec::new();
         for slot in 0..segment.shape.data() {
             let address = Address::new(segment.number, segment.shape.place(stripe, slot));
-            let first = self.pages.partition_point(|(page, _)| *page < address);
-            if let Some(&(page, sum)) = self.pages.get(first).filter(|(page, _)| *page == address) {
-                live.push((None, page, sum));
-                continue;
+            if let Some((level, key)) = segment.pages.remove(&address) {
+                // One of an earlier use may be none of the map any more.
+                if let Some(sum) = self.core.page_sum(level, key, address).await {
+                    live.push((None, address, sum));
+                    continue;
+                }
             }
             let told = segment.told.range((address, (0, 0))..=(address, (u32::MAX, u64::MAX)));
             let told: Vec<(Address, Key)> = told.copied().collect();
@@ -152,5 +158,20 @@ impl<'a> Comparison<'a> {
             }
         }
         live
+    }
+}
+
+impl Core {
+    /// The sum of a page of the map that stands at an address, if one does.
+    async fn page_sum(&self, level: u8, key: Key, address: Address) -> Option<u32> {
+        loop {
+            let known = self.map.borrow().tree.known(level, key);
+            match known {
+                // Blocks below a page that can't be read are told when the map is gone through.
+                Known::Unread(page) => self.load(page).await.ok()?,
+                Known::There { pointer, .. } if pointer.address == address => return Some(pointer.checksum),
+                Known::There { .. } | Known::Gone => return None,
+            }
+        }
     }
 }

@@ -267,14 +267,14 @@ impl Pages<'_> {
         for (page, records) in &rewrite.records {
             let number = *page as u64;
             let bytes = Segments(records.clone()).encode(number).map_err(of)?;
-            let pointer = self.put(0, number, bytes).await?;
+            let pointer = self.put(0, 0, number, bytes).await?;
             written[0].insert(*page, pointer);
         }
         for level in 1..levels {
             for page in rewrite.renewed.of_level(level) {
                 let pointers = core.checkpoints.table.borrow().pointers(level, page, &written[level - 1]);
                 let bytes = Pointers(pointers).encode(page as u64).map_err(of)?;
-                let pointer = self.put(0, page as u64, bytes).await?;
+                let pointer = self.put(0, 0, page as u64, bytes).await?;
                 written[level].insert(page, pointer);
             }
         }

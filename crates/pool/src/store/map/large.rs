@@ -1,0 +1,191 @@
+//! Tests of a map of 16 million leaves, whose pages are computed when they are asked for.
+
+use brindle_format::pool::place::Address;
+use brindle_format::pool::{Branch, Leaf, LeafEntry, LeafKind, Pointer, Subtree, SubtreeState};
+
+use super::tests::{merge_with, write};
+use super::{ENDLESS, Found, GiveStep, Map, Page, Tree};
+use crate::store::leaf::Located;
+use crate::store::owed::Coming;
+
+/// Pages that a branch names, and blocks of a leaf: as many as fit.
+const WIDE: u64 = 127;
+const BLOCKS: u64 = 337;
+/// The level of the top, and how many pages it names.
+const TOP: u8 = 4;
+const TOPS: u64 = 8;
+/// Leaves in all.
+const LEAVES: u64 = TOPS * WIDE * WIDE * WIDE;
+
+fn leaves_below(level: u8) -> u64 {
+    if level == TOP { LEAVES } else { WIDE.pow(level.into()) }
+}
+
+/// The page of a level with this number.
+fn page(level: u8, n: u64) -> Subtree {
+    let leaves = leaves_below(level);
+    let branches: u64 = (1..=level).map(|below| leaves / leaves_below(below)).sum();
+    Subtree {
+        volume: 1,
+        first: n * leaves * BLOCKS,
+        level,
+        state: SubtreeState::Live,
+        blocks: leaves * BLOCKS,
+        pages: (leaves + branches) as u32,
+        pointer: Pointer { address: Address(u64::from(level) << 40 | n), checksum: 0 },
+    }
+}
+
+/// The bytes of a page.
+fn bytes(page_at: Page) -> Vec<u8> {
+    let n = page_at.pointer.address.0 & ((1 << 40) - 1);
+    if page_at.level == 0 {
+        let entry = |block| LeafEntry {
+            block,
+            node: 1,
+            kind: LeafKind::Plain,
+            address: Address(block),
+            checksum: block as u32,
+        };
+        return Leaf((n * BLOCKS..(n + 1) * BLOCKS).map(entry).collect()).encode(1, true).expect("it fits");
+    }
+    let count = if page_at.level == TOP { TOPS } else { WIDE };
+    let below = (n * count..(n + 1) * count).map(|n| page(page_at.level - 1, n));
+    Branch(below.collect()).encode(page_at.level).expect("it fits")
+}
+
+/// The map, and how many pages of it were read.
+struct Large {
+    map: Map,
+    read: usize,
+}
+
+impl Large {
+    fn new() -> Self {
+        let mut map = Map::found(true, Vec::new());
+        map.tree = Tree::found(page(TOP, 0));
+        Self { map, read: 0 }
+    }
+
+    fn find(&mut self, block: u64) -> Located {
+        loop {
+            match self.map.find((1, block)) {
+                Found::Here(located) => return located,
+                Found::Unread(page) => self.load(page),
+            }
+        }
+    }
+
+    fn load(&mut self, page: Page) {
+        self.read += 1;
+        self.map.loaded(page, &bytes(page)).expect("it is that page");
+    }
+
+    /// Changes go into leaves, and all that changed is written; gives how many pages that were.
+    fn checkpoint(&mut self) -> usize {
+        let Self { map, read } = self;
+        merge_with(map, &mut |map, page| {
+            *read += 1;
+            map.loaded(page, &bytes(page)).expect("it is that page");
+        });
+        let written = write(map);
+        let _paid = map.pay_debt();
+        written
+    }
+}
+
+#[test]
+fn an_opening_reads_nothing_and_a_look_up_one_page_of_each_level() {
+    let mut large = Large::new();
+    assert_eq!(large.map.tree.totals(), (u64::from(page(TOP, 0).pages), LEAVES * BLOCKS));
+    for (block, read) in [(5, 5), (6, 5), (LEAVES * BLOCKS - 1, 9), (LEAVES * BLOCKS / 2, 13)] {
+        assert_eq!(large.find(block), Located::At(Address(block), block as u32));
+        assert_eq!(large.read, read, "block {block}");
+    }
+    assert_eq!(large.find(LEAVES * BLOCKS), Located::Zeroes);
+}
+
+#[test]
+fn a_checkpoint_writes_pages_that_changed_and_those_above_them() {
+    let mut large = Large::new();
+    for changes in [1, 10, 100] {
+        let owed_before = large.map.debt(Coming::default()).pages;
+        let (mut state, read) = (changes as u64, large.read);
+        for n in 0..changes {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let block = (state >> 20) % (LEAVES * BLOCKS);
+            let _before = large.map.set((1, block), Located::At(Address(n), 0));
+        }
+        let owed = large.map.debt(Coming::default()).pages;
+        let written = large.checkpoint();
+        let most = changes as usize * (usize::from(TOP) + 1);
+        assert!(written <= most.min(owed), "{changes} changes: {written} pages written, {owed} owed");
+        assert!(owed - owed_before <= 2 * most, "{changes} changes: {owed} owed, {owed_before} before");
+        assert!(large.read - read <= 2 * most, "{changes} changes: {} pages read", large.read - read);
+    }
+}
+
+#[test]
+fn blocks_in_order_cost_the_leaves_that_they_are_in() {
+    let mut large = Large::new();
+    let begin = LEAVES * BLOCKS / 3;
+    for block in begin..begin + 100 * BLOCKS {
+        let _before = large.map.set((1, block), Located::At(Address(block), 1));
+        if let Some(page) = large.map.take_many() {
+            large.load(page);
+        }
+    }
+    let owed = large.map.debt(Coming::default()).pages;
+    let written = large.checkpoint();
+    assert!(written <= 101 + 2 * usize::from(TOP) && written <= owed && owed < 450, "{written}, {owed} owed");
+}
+
+/// A volume that is destroyed, or nearly all of it discarded, names subtrees.
+#[test]
+fn what_is_given_back_is_named_by_few_pages_and_needs_few_to_be_read() {
+    for (from, to) in [(0, ENDLESS), (0, LEAVES * BLOCKS - 1), (BLOCKS * 5 + 3, LEAVES * BLOCKS / 2 + 7)] {
+        let mut large = Large::new();
+        // Some of it is in memory.
+        for n in 0..200 {
+            let _found = large.find(n * LEAVES * BLOCKS / 200);
+        }
+        large.read = 0;
+        let _changes = large.map.clear(1, from, to);
+        let hidden = large.map.hidden();
+        let most = to.min(LEAVES * BLOCKS) - from;
+        assert!(hidden.abs_diff(most) <= most / 100, "{hidden} of {most}");
+        let owed = large.map.debt(Coming::default()).pages;
+        let written = large.checkpoint();
+        assert!(written <= owed, "{written}, {owed} owed");
+        assert!(written <= 2 * (usize::from(TOP) + 1), "{written} written");
+        assert!(large.read <= 40, "{} read", large.read);
+        let dead: u64 = large.map.dead.iter().map(|dead| dead.0.blocks).sum();
+        assert!(large.map.dead.len() <= 2 * 127 * usize::from(TOP) && most - dead < 3 * BLOCKS, "{dead}");
+        let (_, blocks) = large.map.tree.totals();
+        assert_eq!(blocks, LEAVES * BLOCKS - most);
+        assert_eq!(large.find(from.max(1) + 1), Located::Zeroes);
+    }
+}
+
+#[test]
+fn memory_is_bounded_and_the_highest_pages_stay() {
+    const MOST: usize = 8 << 20;
+    let mut large = Large::new();
+    for n in 0..20_000u64 {
+        let block = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (LEAVES * BLOCKS);
+        let _found = large.find(block);
+        let _enough = large.map.tree.shrink(MOST, 4);
+    }
+    assert!(large.map.tree.shrink(MOST, 1000), "{} bytes", large.map.tree.cached);
+    let read = large.read;
+    for n in 20_000..21_000u64 {
+        let _found = large.find(n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (LEAVES * BLOCKS));
+        let _enough = large.map.tree.shrink(MOST, 4);
+    }
+    assert!(large.read - read <= 3100, "{} pages read for 1000 look-ups", large.read - read);
+    // A step of a discard is small, too, whatever is in memory.
+    assert!(matches!(
+        large.map.step_of(1, 0, ENDLESS),
+        GiveStep::Unread(_) | GiveStep::GiveUp { .. } | GiveStep::Fold { .. }
+    ));
+}

@@ -1,0 +1,91 @@
+//! Goes through pages of the map that were given back, whose blocks count as live until then: from the last one on, branch by branch.
+//!
+//! A branch is named no more once those that it names are, in its place. So each step is as small as a page, however much was given back,
+//! and the list of dead pages says where it is to go on.
+
+use std::rc::Rc;
+
+use brindle_format::pool::{LeafKind, Subtree};
+use brindle_io::sync::join_all;
+
+use crate::core::Core;
+use crate::read::Pin;
+use crate::store::map::Dead;
+use crate::upkeep::cleaner::DeadContent;
+
+/// Pages that are gone through at a time.
+const REAPED: usize = 64;
+
+impl Core {
+    /// Has pages gone through that were given back.
+    pub(crate) fn begin_reaping(&self) {
+        let has_dead = !self.map.borrow().dead.is_empty() && !self.run.is_opening();
+        if has_dead && let Some(core) = self.kept().filter(|core| core.cleaner.begins_reaping()) {
+            drop(self.set.io.spawn(async move {
+                core.reap().await;
+                core.cleaner.ends_reaping();
+                core.room.notify();
+            }));
+        }
+    }
+
+    async fn reap(self: &Rc<Self>) {
+        let mut left = self.map.borrow().dead.len();
+        while left > 0 && !self.run.is_stopping() && !self.record.is_broken() {
+            let some: Vec<Dead> = {
+                let map = self.map.borrow();
+                // Pages that can't be read come last.
+                map.dead.iter().rev().take(REAPED.min(left)).copied().collect()
+            };
+            let read = join_all(some.iter().map(|&dead| self.dead_page(dead))).await;
+            let named = |content: &Option<DeadContent>| match content {
+                Some(DeadContent::Branch(refs)) => refs.len(),
+                Some(DeadContent::Leaf(_)) | None => 0,
+            };
+            left = left.saturating_sub(some.len()) + read.iter().map(named).sum::<usize>();
+            self.cleaner.has_read(some.into_iter().zip(read).collect());
+            // Counts and the list of dead pages that a checkpoint writes belong together: one that is under way comes first, and the next
+            // takes these before all else.
+            let may = || (!self.checkpoints.is_taken() || !self.cleaner.has_uncounted()).then_some(());
+            self.room.until(may).await;
+            self.count_reaped();
+        }
+    }
+
+    /// Blocks of leaves that were gone through are dead, and the leaves are named no more; of branches what they name takes the place.
+    pub(crate) fn count_reaped(&self) {
+        for (dead, content) in self.cleaner.take_read() {
+            let mut map = self.map.borrow_mut();
+            if let Some(at) = map.dead.iter().rposition(|other| *other == dead) {
+                let _gone = map.dead.swap_remove(at);
+            }
+            let Some(content) = content else {
+                map.dead.insert(0, dead);
+                continue;
+            };
+            map.tree.replaced.push(dead.0.pointer.address);
+            match content {
+                DeadContent::Branch(refs) => map.dead.extend(refs.into_iter().map(|own| dead.below(own))),
+                DeadContent::Leaf(leaf) => {
+                    let mut space = self.space.borrow_mut();
+                    for entry in leaf.0.iter().filter(|entry| entry.kind == LeafKind::Plain) {
+                        if !(dead.is_outlived() && space.is_reused(entry.address.segment())) {
+                            space.died(entry.address);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    async fn dead_page(&self, dead: Dead) -> Option<DeadContent> {
+        let own: Subtree = dead.0;
+        let _pin = Pin::new(&self.space, own.pointer.address.segment());
+        let bytes = self.block(own.pointer.address, own.pointer.checksum, None).await.ok()?;
+        // The key behind it is not known any more.
+        match own.level {
+            0 => own.leaf(&bytes, None).ok().map(DeadContent::Leaf),
+            _ => own.branch(&bytes, None).ok().map(DeadContent::Branch),
+        }
+    }
+}

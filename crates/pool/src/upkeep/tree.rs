@@ -1,0 +1,341 @@
+//! The map's part of a checkpoint: changes go into leaves; leaves that changed are written, and all branches above them.
+//!
+//! None of it goes through all of the map: what is to be written is known by its keys. Before anything is written each page has its final
+//! size, so that all places are known at once.
+
+use std::collections::BTreeMap;
+
+use brindle_format::pool::place::Address;
+use brindle_format::pool::{BRANCH_REFS, Branch, DeadPages, Entry, EntryKind, Leaf, Pointer, Root, Subtree};
+use brindle_io::sync::join_all;
+use brindle_volume::VolumeError;
+
+use super::checkpoint::{Pages, of};
+use crate::core::Core;
+use crate::read::Pin;
+use crate::store::leaf::Located;
+use crate::store::map::{GiveStep, Join, Key, Known, Moved, Page};
+
+/// Pages that are gone over without a break.
+const AT_ONCE: usize = 256;
+/// Pages that are read side by side.
+const READ: usize = 32;
+/// Branches that are looked at for memory without a break.
+const SHRINK: usize = 256;
+/// Segments of few pages that one checkpoint empties.
+const SPARSE: usize = 4;
+const MANY_SPARSE: usize = 16;
+
+/// The number by which the summary of a batch of pages names the level of one of the map: that of its leaves.
+const LEAVES: u32 = 1;
+
+impl Core {
+    /// Puts frozen changes into leaves.
+    pub(super) async fn drain(&self) -> Result<(), VolumeError> {
+        loop {
+            let zeroes = self.map.borrow().frozen_zeroes();
+            let Some((key, end)) = zeroes else { break };
+            self.drain_zeroes(key, end).await?;
+            self.map.borrow_mut().thaw_zeroes(key);
+        }
+        let mut ahead = 0;
+        loop {
+            let next = self.map.borrow().frozen_block();
+            let Some(key) = next else {
+                self.map.borrow_mut().thawed();
+                return Ok(());
+            };
+            if ahead == 0 {
+                let some = self.map.borrow().frozen_pages(READ);
+                self.load_all(&some).await?;
+                ahead = READ;
+                self.set.io.yield_now().await;
+            }
+            ahead -= 1;
+            let at = self.map.borrow_mut().leaf_for(key);
+            match at {
+                Ok(at) => {
+                    let node = self.volumes.node(key.0);
+                    let gone = self.map.borrow_mut().merge(at, node);
+                    self.uncount(gone);
+                }
+                Err(page) => self.load(page).await?,
+            }
+        }
+    }
+
+    /// A range of a volume is zeroes: pages that hold nothing else are given back unread.
+    async fn drain_zeroes(&self, key: Key, end: u64) -> Result<(), VolumeError> {
+        let (mut from, mut gone_over) = (key.1, 0);
+        while from < end {
+            let step = self.map.borrow().step_of(key.0, from, end);
+            match step {
+                GiveStep::Nothing => return Ok(()),
+                GiveStep::Unread(page) => self.load(page).await?,
+                GiveStep::Fold { level, at } => {
+                    let _closed = self.map.borrow_mut().fold(level, at);
+                }
+                GiveStep::GiveUp { at, next } => {
+                    let gone = self.map.borrow_mut().give_up(at);
+                    self.uncount(gone);
+                    from = next;
+                }
+                GiveStep::Cut { at, next } => {
+                    let gone = self.map.borrow_mut().cut(at, key.1, end);
+                    self.uncount(gone);
+                    from = next;
+                }
+            }
+            gone_over += 1;
+            if gone_over % (AT_ONCE / 16) == 0 {
+                self.set.io.yield_now().await;
+            }
+        }
+        Ok(())
+    }
+
+    fn uncount(&self, gone: Vec<Located>) {
+        let (map, mut space) = (self.map.borrow(), self.space.borrow_mut());
+        for located in gone {
+            if let Located::At(address, _) = located
+                && !map.is_of_before(address)
+            {
+                space.died(address);
+            }
+        }
+    }
+
+    /// Reads pages side by side.
+    async fn load_all(&self, pages: &[Page]) -> Result<(), VolumeError> {
+        join_all(pages.iter().map(|&page| self.load(page))).await.into_iter().collect()
+    }
+
+    /// Gives all pages that are to be written their final size: small neighbours become one, branches that name too many are parted.
+    pub(super) async fn fit_pages(&self) -> Result<(), VolumeError> {
+        let mut from = (0, 0);
+        loop {
+            let some = self.map.borrow().dirty_leaves(from, AT_ONCE);
+            let Some(&last) = some.last() else { break };
+            for at in some {
+                loop {
+                    let joined = self.map.borrow_mut().join_leaf(at);
+                    let Join::Unread(page) = joined else { break };
+                    self.load(page).await?;
+                }
+            }
+            from = (last.0, last.1 + 1);
+            self.set.io.yield_now().await;
+        }
+        let mut level = 1;
+        while level <= self.map.borrow().tree.height() {
+            self.fit_branches(level).await?;
+            level += 1;
+        }
+        Ok(())
+    }
+
+    async fn fit_branches(&self, level: usize) -> Result<(), VolumeError> {
+        let mut from = (0, 0);
+        loop {
+            let some = self.map.borrow().tree.dirty_of(level, from, AT_ONCE / 16);
+            let Some(&last) = some.last() else { return Ok(()) };
+            for at in some {
+                loop {
+                    let joined = self.map.borrow_mut().fit_branch(level, at);
+                    let Join::Unread(page) = joined else { break };
+                    self.load(page).await?;
+                }
+            }
+            from = (last.0, last.1 + 1);
+            self.set.io.yield_now().await;
+        }
+    }
+
+    /// Pages of segments that hold few are written elsewhere, so that those become free; gives those segments. Summaries tell which pages
+    /// these are.
+    pub(super) async fn gather_pages(&self) -> Result<Vec<u32>, VolumeError> {
+        // No more than there is room for beside what has to be written.
+        let (room, kept) = (self.space.borrow().room_for_pages(), self.space.borrow().pages);
+        let owed = || self.pages_owed(self.log.coming());
+        // Where pages take more than is kept for them, more segments of theirs are emptied.
+        let most = if room < kept { MANY_SPARSE } else { SPARSE };
+        let (others, room) = (self.pages_not_to_move(), room.saturating_sub(owed()));
+        let sparse = self.space.borrow().sparse_pages(most, room, &others);
+        let (sparse, emptied) = self.table_sparse(&sparse);
+        let table = self.pages_of_table();
+        for &segment in &sparse[..emptied] {
+            let of = |counts: &BTreeMap<u32, u32>| counts.get(&segment).copied().unwrap_or(0);
+            let lives = self.space.borrow().get(segment).map_or(0, |own| own.record.live);
+            if lives <= of(&others) + of(&table) {
+                continue;
+            }
+            let mut pages = self.pages_in(segment).await;
+            // Leaves first: branches above them are written with them.
+            pages.sort_unstable();
+            for (level, at, address) in pages {
+                let above = self.map.borrow().tree.height() as u64 + 1;
+                if owed() + above > self.space.borrow().room_for_pages() {
+                    return Ok(sparse);
+                }
+                self.move_page(level, at, address).await?;
+            }
+        }
+        Ok(sparse)
+    }
+
+    /// Pages of the table of segments in each segment.
+    fn pages_of_table(&self) -> BTreeMap<u32, u32> {
+        let table = self.checkpoints.table.borrow();
+        let kept = table.kept(&table.renewed());
+        kept.into_iter().map(|(segment, pages)| (segment, pages.len() as u32)).collect()
+    }
+
+    /// Pages of each segment that are of lists, dead, or written elsewhere anyway.
+    fn pages_not_to_move(&self) -> BTreeMap<u32, u32> {
+        let (map, lists) = (self.map.borrow(), self.checkpoints.lists.borrow());
+        let dead = map.dead.iter().map(|dead| dead.0.pointer.address);
+        let replaced = map.tree.replaced.iter().copied();
+        count_segments(lists.iter().copied().chain(replaced).chain(dead))
+    }
+
+    /// Has a page of the map written elsewhere, if it stands at an address still.
+    async fn move_page(&self, level: u8, at: Key, address: Address) -> Result<(), VolumeError> {
+        loop {
+            let known = self.map.borrow().tree.known(level, at);
+            match known {
+                Known::Unread(page) => self.load(page).await?,
+                Known::There { pointer, in_memory: false, dirty: false } if pointer.address == address => {
+                    self.load(Page { level, at, pointer }).await?;
+                }
+                Known::There { pointer, dirty: false, .. } if pointer.address == address => {
+                    self.map.borrow_mut().touch(level, at);
+                    return Ok(());
+                }
+                Known::There { .. } | Known::Gone => return Ok(()),
+            }
+        }
+    }
+
+    /// Pages of the map that may stand in a segment, as its summaries tell.
+    async fn pages_in(&self, segment: u32) -> Vec<(u8, Key, Address)> {
+        let (_pin, mut pages) = (Pin::new(&self.space, segment), Vec::new());
+        let found = self.space.borrow().get(segment).map(|own| (own.record.shape(), own.record.stripes));
+        let Some((shape, stripes)) = found else { return pages };
+        let mut stripe = 0;
+        while stripe < stripes {
+            let batches = match self.summary(segment, shape, stripe).await {
+                Some(batch) => vec![batch],
+                None => self.summaries(segment, shape, stripe, false).await.unwrap_or_default(),
+            };
+            for batch in &batches {
+                let places = (1..).map(|n| Address::new(segment, shape.data_place(stripe, n)));
+                pages.extend(batch.entries.iter().zip(places).filter_map(|(entry, at)| page_of(entry, at)));
+            }
+            stripe += batches.first().map_or(1, |batch| u32::from(batch.stripes).max(1));
+        }
+        pages
+    }
+
+    /// Pages of the list of dead ones.
+    pub(super) fn dead_pages(&self) -> Result<Vec<Vec<u8>>, VolumeError> {
+        let map = self.map.borrow();
+        let refs: Vec<Subtree> = map.dead.iter().map(|dead| dead.0).collect();
+        let pages = refs.chunks(BRANCH_REFS).enumerate();
+        pages.map(|(n, refs)| DeadPages(refs.to_vec()).encode(n as u64)).collect::<Result<_, _>>().map_err(of)
+    }
+
+    /// Pages that were written may go, as far as there is no memory for it.
+    pub(super) async fn shrink_map(&self) {
+        // Twice, since those that were asked for lately go the second time.
+        let rounds = self.map.borrow().tree.may_be_open() / SHRINK * 2 + 3;
+        for _ in 0..rounds {
+            if self.map.borrow_mut().tree.shrink(self.config.map_memory, SHRINK) {
+                return;
+            }
+            self.set.io.yield_now().await;
+        }
+    }
+
+    /// Pages of the map stand where they were written.
+    pub(super) async fn map_stands(&self, moved: &[Moved], replaced: usize) {
+        for some in moved.chunks(4 * AT_ONCE) {
+            self.map.borrow_mut().stand(some);
+            self.set.io.yield_now().await;
+        }
+        self.map.borrow_mut().tree.replaced.drain(..replaced);
+    }
+}
+
+impl Pages<'_> {
+    /// Writes all pages of the map that are to be written, leaves first; gives its top, and where these are now.
+    pub(super) async fn write_map(&mut self) -> Result<(Option<Subtree>, Vec<Moved>), VolumeError> {
+        let core = self.core();
+        let dense = core.label.get().features.dense_leaves();
+        let (mut all, mut below): (Vec<Moved>, Vec<Moved>) = (Vec::new(), Vec::new());
+        let height = core.map.borrow().tree.height();
+        for level in 0..=height {
+            let (mut own, mut from) = (Vec::new(), (0, 0));
+            loop {
+                let some = core.map.borrow().tree.dirty_of(level, from, AT_ONCE);
+                let Some(&last) = some.last() else { break };
+                for at in some {
+                    let bytes = core.page_bytes(level, at, &below, dense)?;
+                    let pointer = self.put_page(level, at, bytes).await?;
+                    own.push(Moved { level, at, pointer });
+                }
+                from = (last.0, last.1 + 1);
+            }
+            all.append(&mut below);
+            below = own;
+        }
+        let map = core.map.borrow();
+        let top = map.tree.top().and_then(|(at, stood)| {
+            let now = below.first().map(|own| own.pointer);
+            Some(map.tree.subtree_of(height, at, now.or(stood)?))
+        });
+        all.append(&mut below);
+        Ok((top, all))
+    }
+
+    async fn put_page(&mut self, level: usize, at: Key, bytes: Vec<u8>) -> Result<Pointer, VolumeError> {
+        self.put(at.0, LEAVES + level as u32, at.1, bytes).await
+    }
+
+    /// Writes the list of dead pages.
+    pub(super) async fn write_dead(&mut self) -> Result<Root, VolumeError> {
+        let pages = self.core().dead_pages()?;
+        self.list(0, pages).await
+    }
+}
+
+impl Core {
+    /// The bytes of a page of the map that is to be written; pages below it that were written just now are `moved`.
+    fn page_bytes(
+        &self,
+        level: usize,
+        at: Key,
+        moved: &[Moved],
+        dense: bool,
+    ) -> Result<Vec<u8>, VolumeError> {
+        let map = self.map.borrow();
+        if level > 0 {
+            return Branch(map.tree.refs(level, at, moved)).encode(level as u8).map_err(of);
+        }
+        Leaf(map.tree.entries(at)).encode(at.0, dense).map_err(of)
+    }
+}
+
+/// The level and the key of a page of the map, as the summary of its batch tells, and where it stands.
+pub(super) fn page_of(entry: &Entry, at: Address) -> Option<(u8, Key, Address)> {
+    let level = entry.node.checked_sub(LEAVES).and_then(|level| u8::try_from(level).ok())?;
+    (entry.kind == EntryKind::Page).then_some((level, (entry.volume, entry.block), at))
+}
+
+/// How many of these are in each segment.
+fn count_segments(places: impl Iterator<Item = Address>) -> BTreeMap<u32, u32> {
+    let mut counts = BTreeMap::new();
+    for address in places {
+        *counts.entry(address.segment()).or_insert(0) += 1;
+    }
+    counts
+}

@@ -1,0 +1,175 @@
+//! The map as a tree: what a checkpoint writes, what an opening reads, and how what was given back is gone through.
+
+use brindle_format::pool::VdevKind;
+use brindle_io::sim::{Model, Sim};
+use brindle_io::{Io, MemberId};
+use brindle_pool::{How, Pool, PoolConfig, PoolSpec, VdevSpec, create, open, plan};
+use brindle_volume::Volume;
+use uuid::Uuid;
+
+const MIB: u64 = 1 << 20;
+const BLOCK: u64 = 4096;
+
+/// A pool of two members with so many MiB of data in order.
+struct World {
+    sim: Sim,
+    ids: Vec<MemberId>,
+    data: u64,
+}
+
+impl World {
+    fn new(data: u64) -> Self {
+        let sim = Sim::new(3);
+        // As many segments in each, so that their table is alike.
+        let size = 512 * MIB;
+        let ids: Vec<MemberId> = (0..2).map(|_| sim.add_blank_drive(Model::nvme(), size)).collect();
+        let spec = PoolSpec {
+            name: "tank".into(),
+            id: Uuid::from_u128(0x7461_6e6b),
+            members: (1..=2).map(Uuid::from_u128).collect(),
+            opening: 1,
+            created: 1_800_000_000,
+            vdevs: vec![VdevSpec { kind: VdevKind::Mirror, parity: 1, sizes: vec![size; 2] }],
+            unit: None,
+        };
+        let io = Io::new(Box::new(sim.clone()));
+        io.block_on(async {
+            create(&io, &plan(&spec).expect("a pool that can be"), spec.opening, &ids).await.expect("made");
+            let pool = opened(&io, &ids, 2).await;
+            let volume = pool.create_volume("one", data * MIB).await.expect("room");
+            let buf = io.pool(4 * MIB as usize).alloc(MIB as usize).await;
+            buf.bytes_mut().fill(7);
+            for at in 0..data {
+                volume.write(at * MIB, buf.all(), false).await.expect("written");
+            }
+            pool.stop().await.expect("stopped");
+        });
+        io.shutdown();
+        Self { sim: sim.restart(4), ids, data }
+    }
+
+    fn io(&self) -> Io {
+        Io::new(Box::new(self.sim.clone()))
+    }
+
+    fn bytes_read(&self, io: &Io) -> u64 {
+        self.ids.iter().map(|&id| io.counters(id).bytes_read).sum()
+    }
+}
+
+async fn opened(io: &Io, ids: &[MemberId], opening: u64) -> Pool {
+    let config = PoolConfig::new(|| 1_800_000_001);
+    open(io, ids, How::writing(opening), None, config).await.expect("opened").0
+}
+
+/// Checkpoints behind the first ones, which empty segments that the former opening has left nearly empty.
+const ROUNDS: usize = 24;
+const FIRST: usize = 8;
+
+/// Bytes of pages that each checkpoint writes after some changes far from each other, and what an opening reads beside its labels.
+fn costs(world: &World) -> (Vec<u64>, u64) {
+    let io = world.io();
+    let costs = io.block_on(async {
+        let pool = opened(&io, &world.ids, 3).await;
+        let read = world.bytes_read(&io);
+        let volume = pool.volume("one").expect("it is there");
+        let buf = io.pool(4 * MIB as usize).alloc(BLOCK as usize).await;
+        let mut pages = Vec::new();
+        for _ in 0..ROUNDS {
+            let before = pool.status().written.pages;
+            for n in 0..8 {
+                volume.write(n * (world.data / 8) * MIB, buf.all(), false).await.expect("written");
+            }
+            pool.checkpoint().await.expect("a checkpoint");
+            pages.push(pool.status().written.pages - before);
+        }
+        pool.stop().await.expect("stopped");
+        (pages, read)
+    });
+    io.shutdown();
+    costs
+}
+
+#[test]
+fn ten_times_the_map_costs_a_checkpoint_as_much_and_an_opening_too() {
+    let [small, large] = [24, 240].map(|data| costs(&World::new(data)));
+    let sum = |pages: &[u64]| pages[FIRST..].iter().sum::<u64>();
+    assert!(sum(&large.0) * 10 <= sum(&small.0) * 12, "{small:?}, {large:?}");
+    assert!(large.1 * 10 <= small.1 * 12, "read by an opening: {small:?}, {large:?}");
+}
+
+#[test]
+fn what_was_given_back_is_gone_through_and_leaves_nothing_behind() {
+    let world = World::new(240);
+    let io = world.io();
+    io.block_on(async {
+        let pool = opened(&io, &world.ids, 3).await;
+        let volume = pool.volume("one").expect("it is there");
+        // Both ends stay.
+        volume.discard(MIB + BLOCK, (world.data - 3) * MIB).await.expect("given back");
+        pool.checkpoint().await.expect("a checkpoint");
+        assert!(pool.status().stored < 4 * MIB, "{} stored", pool.status().stored);
+        while pool.status().busy.reaping > 0 {
+            io.sleep(brindle_io::Duration::from_millis(5)).await;
+        }
+        pool.checkpoint().await.expect("a checkpoint");
+        pool.destroy_volume("one").await.expect("destroyed");
+        pool.checkpoint().await.expect("a checkpoint");
+        while pool.status().busy.reaping > 0 {
+            io.sleep(brindle_io::Duration::from_millis(5)).await;
+        }
+        pool.checkpoint().await.expect("a checkpoint");
+        let checked = pool.check(|_| {}).await.expect("it can be gone over");
+        assert_eq!((checked.wrong, checked.lost, checked.mismatches), (0, 0, 0));
+        assert_eq!(pool.status().stored, 0);
+        pool.stop().await.expect("stopped");
+    });
+    io.shutdown();
+}
+
+/// Leaves are read ahead, so that most look-ups of a reader in order find them in memory; and a status tells.
+#[test]
+fn a_status_tells_how_much_of_the_map_is_in_memory() {
+    let world = World::new(24);
+    let io = world.io();
+    io.block_on(async {
+        let pool = opened(&io, &world.ids, 3).await;
+        let volume = pool.volume("one").expect("it is there");
+        let before = pool.status().map;
+        assert!(before.pages > 24 * 256 / 337 && before.in_memory < before.pages / 2, "{before:?}");
+        let buf = io.pool(4 * MIB as usize).alloc(BLOCK as usize).await;
+        for at in 0..24 * 256 {
+            volume.read(at * BLOCK, buf.all()).await.expect("read");
+        }
+        let after = pool.status().map;
+        let (asked, missed) = (after.asked - before.asked, after.missed - before.missed);
+        assert_eq!((after.in_memory, asked), (after.pages, 24 * 256), "{after:?}");
+        assert!(missed > 0 && missed * 2 < after.pages, "{missed} of {after:?}");
+        assert!(after.bytes > 24 * 256 * 12 && after.bytes < after.limit, "{after:?}");
+        pool.stop().await.expect("stopped");
+    });
+    io.shutdown();
+}
+
+#[test]
+fn a_pool_with_little_memory_for_its_map_gives_all_of_it() {
+    let world = World::new(240);
+    let io = world.io();
+    io.block_on(async {
+        let config = PoolConfig { map_memory: 64 << 10, ..PoolConfig::new(|| 1_800_000_001) };
+        let (pool, _) = open(&io, &world.ids, How::writing(3), None, config).await.expect("opened");
+        let volume = pool.volume("one").expect("it is there");
+        let buf = io.pool(4 * MIB as usize).alloc(MIB as usize).await;
+        for at in 0..world.data {
+            volume.read(at * 77 % world.data * MIB, buf.all()).await.expect("read");
+            assert!(buf.bytes().iter().all(|byte| *byte == 7));
+        }
+        let checked = pool.check(|_| {}).await.expect("it can be gone over");
+        // All blocks, their leaves, and branches on two levels.
+        let blocks = world.data * MIB / BLOCK;
+        assert_eq!((checked.wrong, checked.lost, checked.mismatches), (0, 0, 0));
+        assert!((blocks + blocks / 338..blocks + blocks / 300).contains(&checked.blocks), "{checked:?}");
+        pool.stop().await.expect("stopped");
+    });
+    io.shutdown();
+}
