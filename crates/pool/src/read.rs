@@ -146,6 +146,10 @@ impl Core {
     /// Reads a page of the map into memory, or waits for a task that does: the caller looks again. The more ask for a page of a member that is
     /// busy, the busier they would make it.
     pub(crate) async fn load(&self, page: Page) -> Result<(), VolumeError> {
+        // It may have been read or written elsewhere since it was asked for: its place may be of anything by now.
+        if !self.map.borrow().tree.is_unread(page) {
+            return Ok(());
+        }
         let (at, pointer) = (page.at, page.pointer);
         let spot = self.space.borrow().spot(pointer.address);
         let is_slow = spot.is_some_and(|(role, _)| self.set.members.is_slow(role));
@@ -158,17 +162,20 @@ impl Core {
         let _loading = Loading::new(self, at);
         let _pin = Pin::new(&self.space, pointer.address.segment());
         let bytes = match self.block(pointer.address, pointer.checksum, None).await {
-            Err(Unreadable::Lost) => return Err(self.is_lost_below(page)),
+            Err(Unreadable::Lost) => return self.is_lost_below(page),
             read => read?,
         };
         // Else a volume that is only read would have all of its map in memory.
         let _enough = self.map.borrow_mut().tree.shrink(self.config.map_memory, LOOKS);
         let loaded = self.map.borrow_mut().loaded(page, &bytes);
-        loaded.map_err(|_| self.is_lost_below(page))
+        loaded.or_else(|_| self.is_lost_below(page))
     }
 
-    /// The places of all blocks of a page of the map are not known any more.
-    fn is_lost_below(&self, page: Page) -> VolumeError {
+    /// The places of all blocks of a page of the map are not known any more, if the map still says that it is there.
+    fn is_lost_below(&self, page: Page) -> Result<(), VolumeError> {
+        if !self.map.borrow().tree.is_unread(page) {
+            return Ok(());
+        }
         let end = self.map.borrow().tree.behind(page.at);
         for id in self.volumes.records().iter().map(|record| record.id) {
             let from = if id == page.at.0 { page.at.1 } else { 0 };
@@ -177,7 +184,7 @@ impl Core {
                 self.lost(id, from..to);
             }
         }
-        VolumeError::TooManyLost
+        Err(VolumeError::TooManyLost)
     }
 
     /// Members that did not give what they were asked for are judged; a bad place is no reason to do without one.

@@ -12,6 +12,7 @@ mod large;
 mod layer;
 mod memory;
 mod tree;
+mod walk;
 
 use std::collections::BTreeSet;
 

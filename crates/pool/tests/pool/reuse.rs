@@ -1,5 +1,8 @@
 //! Segments are used again between checkpoints: cleaning goes on without any, and a power cut finds all that was flushed.
 
+use core::cell::Cell;
+use std::rc::Rc;
+
 use brindle_format::pool::Features;
 use brindle_io::Io;
 use brindle_io::sim::{Model, Sim};
@@ -168,6 +171,43 @@ fn nothing_of_a_pool_is_written_once_it_has_stopped() {
         assert!(cleaned > 2, "it was cleaned {cleaned} times");
         holds(&io, &pool, &times).await;
         pool.stop().await.expect("it stops");
+    });
+    io.shutdown();
+}
+
+/// Pages of the map move while they are gone over, and others stand in their old places by then.
+#[test]
+fn a_check_beside_checkpoints_finds_all_pages_right() {
+    let (sim, house) = house(5, Features::default());
+    let io = Io::new(Box::new(sim));
+    io.block_on(async {
+        house.create(&io).await;
+        let config = PoolConfig { map_memory: 64 << 10, ..house.config() };
+        let (pool, _) = open(&io, &house.ids, How::writing(2), None, config).await.expect("opened");
+        let blocks = (pool.status().capacity >> 12) / 8 * 8;
+        let volume = pool.create_volume("one", blocks << 12).await.expect("room");
+        let mut times = vec![0; blocks as usize];
+        overwrite(&io, &volume, &mut times, 3000, 1).await;
+        let is_over = Rc::new(Cell::new(false));
+        let writer = io.spawn({
+            let (io, pool, is_over) = (io.clone(), pool.clone(), Rc::clone(&is_over));
+            async move {
+                let mut seed = 2;
+                while !is_over.get() {
+                    overwrite(&io, &volume, &mut times, 10, seed).await;
+                    pool.checkpoint().await.expect("a checkpoint");
+                    seed += 1;
+                }
+            }
+        });
+        for round in 0..6 {
+            let found = pool.check(|_| {}).await.expect("it can be gone over");
+            assert_eq!((found.wrong, found.lost, found.mismatches), (0, 0, 0), "round {round}");
+        }
+        is_over.set(true);
+        writer.await;
+        assert!(pool.status().damaged.is_empty());
+        pool.stop().await.expect("stopped");
     });
     io.shutdown();
 }

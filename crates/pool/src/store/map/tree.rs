@@ -464,35 +464,11 @@ impl Tree {
         behind.filter_map(|(&at, place)| self.page_at(at, place).filter(|_| !is_read(place))).collect()
     }
 
-    fn page_at(&self, at: Key, place: &AtKey) -> Option<Page> {
+    pub(super) fn page_at(&self, at: Key, place: &AtKey) -> Option<Page> {
         match place {
             AtKey::Leaf(slot) => Some(Page { level: 0, at, pointer: slot.pointer? }),
             AtKey::Closed(level) => self.closed_page(*level, at),
         }
-    }
-
-    /// All branches that are open, and stand on the members.
-    pub(crate) fn open_pages(&self) -> Vec<Page> {
-        let levels = (1..).zip(&self.branches);
-        let open = levels.flat_map(|(level, all)| all.iter().map(move |(&at, own)| (level, at, own)));
-        let page = |(level, at, own): (u8, Key, &Branch)| Some(Page { level, at, pointer: own.pointer? });
-        open.filter(|(_, _, own)| own.is_open && !own.dirty).filter_map(page).collect()
-    }
-
-    /// The next leaves from a key on that stand on the members, up to a branch that is closed, which comes after these; and where to go on.
-    pub(crate) fn walk(&self, from: Key, most: usize) -> (Vec<Page>, Option<Page>, Option<Key>) {
-        let mut leaves = Vec::new();
-        for (&at, place) in self.places.range(from..) {
-            if leaves.len() == most {
-                return (leaves, None, Some(at));
-            }
-            match place {
-                AtKey::Closed(_) => return (leaves, self.page_at(at, place), self.next(at)),
-                AtKey::Leaf(slot) if slot.dirty => {}
-                AtKey::Leaf(_) => leaves.extend(self.page_at(at, place)),
-            }
-        }
-        (leaves, None, None)
     }
 
     /// Takes a closed branch out.
