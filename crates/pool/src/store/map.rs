@@ -26,7 +26,7 @@ pub(crate) use give::GiveStep;
 pub(crate) use grow::{Join, Moved};
 use layer::Layer;
 use tree::AtKey;
-pub(crate) use tree::{Known, Page, Slot, Tree};
+pub(crate) use tree::{Known, LAST, Page, Slot, Tree};
 
 /// Changes that go into a leaf at a time.
 const AT_ONCE: usize = 4096;
@@ -506,7 +506,7 @@ mod tests {
         while let Some((key, end)) = map.frozen_zeroes() {
             let mut from = key.1;
             while from < end {
-                match map.step_of(key.0, from, end) {
+                match map.step_of((key.0, from), map.stop_of(key.0, end)) {
                     GiveStep::Nothing => break,
                     GiveStep::Fold { level, at } => {
                         let _closed = map.fold(level, at);

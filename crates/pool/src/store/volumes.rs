@@ -54,6 +54,11 @@ impl VolumeList {
         self.records.borrow().iter().any(|volume| volume.id == id)
     }
 
+    /// The next volume behind that number that is there, or about to be destroyed.
+    pub(crate) fn next_behind(&self, id: u32) -> Option<u32> {
+        self.records.borrow().iter().map(|volume| volume.id).filter(|&other| other > id).min()
+    }
+
     /// The volume takes requests.
     pub(crate) fn is_there(&self, id: u32) -> bool {
         self.records.borrow().iter().any(|volume| volume.id == id && !volume.destroyed)

@@ -14,7 +14,7 @@ use super::checkpoint::{Pages, of};
 use crate::core::Core;
 use crate::read::Pin;
 use crate::store::leaf::Located;
-use crate::store::map::{GiveStep, Join, Key, Known, Moved, Page};
+use crate::store::map::{ENDLESS, GiveStep, Join, Key, Known, LAST, Moved, Page};
 
 /// Pages that are gone over without a break.
 const AT_ONCE: usize = 256;
@@ -67,8 +67,11 @@ impl Core {
     /// A range of a volume is zeroes: pages that hold nothing else are given back unread.
     async fn drain_zeroes(&self, key: Key, end: u64) -> Result<(), VolumeError> {
         let (mut from, mut gone_over) = (key.1, 0);
+        // Leaves have no blocks of volumes that are made meanwhile.
+        let next = self.volumes.next_behind(key.0).map_or(LAST, |next| (next, 0));
+        let stop = if end < ENDLESS { (key.0, end) } else { next };
         while from < end {
-            let step = self.map.borrow().step_of(key.0, from, end);
+            let step = self.map.borrow().step_of((key.0, from), stop);
             match step {
                 GiveStep::Nothing => return Ok(()),
                 GiveStep::Unread(page) => self.load(page).await?,

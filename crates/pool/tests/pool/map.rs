@@ -173,3 +173,41 @@ fn a_pool_with_little_memory_for_its_map_gives_all_of_it() {
     });
     io.shutdown();
 }
+
+/// Spoils all branches of the lowest level, on both members; gives how many there were.
+fn rot_lowest_branches(world: &World) -> usize {
+    let (mut block, mut spoilt) = (vec![0; BLOCK as usize], 0);
+    for &id in &world.ids {
+        for at in (MIB..511 * MIB).step_by(BLOCK as usize) {
+            world.sim.peek(id, at, &mut block);
+            // Its kind, the version, and its level.
+            if (block[8], &block[12..16], &block[16..24]) == (8, &[2, 0, 0, 0], &1u64.to_le_bytes()) {
+                world.sim.poke(id, at + 100, &[0xee; 8]);
+                spoilt += 1;
+            }
+        }
+    }
+    spoilt
+}
+
+#[test]
+fn a_volume_is_destroyed_though_a_page_of_its_map_is_lost() {
+    let world = World::new(240);
+    assert!(rot_lowest_branches(&world) >= 4);
+    let io = world.io();
+    io.block_on(async {
+        let pool = opened(&io, &world.ids, 3).await;
+        let one = pool.volume("one").expect("it is there");
+        let buf = io.pool(4 * MIB as usize).alloc(BLOCK as usize).await;
+        assert!(one.read(200 * MIB, buf.all()).await.is_err(), "its places are not known");
+        pool.destroy_volume("one").await.expect("destroyed");
+        pool.checkpoint().await.expect("a checkpoint");
+        let two = pool.create_volume("two", 8 * MIB).await.expect("room");
+        for block in 0..16 {
+            two.write(block * BLOCK, buf.all(), false).await.expect("written");
+            pool.checkpoint().await.expect("checkpoints go on");
+        }
+        pool.stop().await.expect("stopped");
+    });
+    io.shutdown();
+}

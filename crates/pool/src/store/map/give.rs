@@ -1,7 +1,7 @@
 //! Ranges that are given back: which pages go as a whole, and which are cut.
 
 use super::tree::AtKey;
-use super::{ENDLESS, Key, Map, Page};
+use super::{ENDLESS, Key, LAST, Map, Page};
 
 /// The next thing to do for a range that is zeroes from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,9 +19,12 @@ pub(crate) enum GiveStep {
 }
 
 impl Map {
-    /// The next step for a range of a volume; it goes on from `next`.
-    pub(crate) fn step_of(&self, volume: u32, from: u64, to: u64) -> GiveStep {
+    /// The next step for a range of a volume, up to a key; it goes on from `next`. If all the rest of the volume is meant, that is the key of the
+    /// next volume: no page in between is read to see where its blocks end. It may be lost, which must not keep a volume from being
+    /// destroyed.
+    pub(crate) fn step_of(&self, (volume, from): Key, stop: Key) -> GiveStep {
         let tree = &self.tree;
+        let to = if stop.0 == volume { stop.1 } else { ENDLESS };
         let holds = |(at, place): &(Key, &AtKey)| at.0 == volume || matches!(place, AtKey::Closed(_));
         let first = tree.place((volume, from)).filter(holds);
         let behind =
@@ -29,16 +32,16 @@ impl Map {
         let Some((at, place)) = first.or_else(behind) else { return GiveStep::Nothing };
         let begins = at >= (volume, from);
         if let Some(level) = (1..=tree.height()).rev().find(|&level| {
-            let whole = |level: usize| begins && tree.end(level, at) <= (volume, to);
-            tree.branch(level, at).is_some_and(|own| own.is_open && !own.dirty) && whole(level)
+            let is_whole = begins && tree.end(level, at) <= stop;
+            is_whole && tree.branch(level, at).is_some_and(|own| own.is_open && !own.dirty)
         }) {
             return GiveStep::Fold { level, at };
         }
-        let behind = tree.next(at);
-        let next = behind.filter(|next| next.0 == volume).map_or(ENDLESS, |next| next.1);
+        let behind = tree.next(at).unwrap_or(LAST);
+        let next = Some(behind).filter(|next| next.0 == volume).map_or(ENDLESS, |next| next.1);
         match place {
             AtKey::Closed(level) => {
-                if begins && behind.is_some_and(|behind| behind <= (volume, to)) {
+                if begins && behind <= stop {
                     return GiveStep::GiveUp { at, next };
                 }
                 tree.closed_page(*level, at).map_or(GiveStep::Nothing, GiveStep::Unread)
@@ -49,6 +52,13 @@ impl Map {
                 None => GiveStep::Cut { at, next },
             },
         }
+    }
+
+    /// The key up to which a range goes, if all volumes that there are have a page.
+    #[cfg(test)]
+    pub(super) fn stop_of(&self, volume: u32, to: u64) -> Key {
+        let next = self.tree.places.keys().find(|next| next.0 > volume);
+        if to < ENDLESS { (volume, to) } else { next.map_or(LAST, |next| (next.0, 0)) }
     }
 
     /// Goes on with closing a branch; true once it is closed.

@@ -168,10 +168,10 @@ mod tests {
         let mut map = map();
         let _changes = map.clear(1, 0, 150);
         map.freeze();
-        assert_eq!(map.step_of(1, 0, 150), GiveStep::GiveUp { at: (1, 0), next: 100 });
+        assert_eq!(map.step_of((1, 0), (1, 150)), GiveStep::GiveUp { at: (1, 0), next: 100 });
         assert_eq!((map.hidden(), map.give_up((1, 0)).len()), (150, 100));
         let page = Page { level: 0, at: (1, 100), pointer: STOOD };
-        assert_eq!(map.step_of(1, 100, 150), GiveStep::Unread(page));
+        assert_eq!(map.step_of((1, 100), (1, 150)), GiveStep::Unread(page));
         map.loaded(page, &Leaf(entries(100..300)).encode(1, true).expect("it fits"))
             .expect("it is that leaf");
         assert_eq!((map.hidden(), map.cut((1, 100), 0, 150).len(), map.hidden()), (50, 50, 0));

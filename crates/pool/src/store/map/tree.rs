@@ -116,7 +116,7 @@ pub(crate) struct Tree {
 }
 
 /// The key behind all others.
-pub(super) const LAST: Key = (u32::MAX, u64::MAX);
+pub(crate) const LAST: Key = (u32::MAX, u64::MAX);
 
 impl Tree {
     /// Levels of branches.
