@@ -7,7 +7,7 @@ use std::rc::{Rc, Weak};
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{
     BLOCK, DATA_START, DeadPages, LINEAGE, MAX_NUMBER, Nodes, OVERRULED, POINTERS, Pointer, Pointers, PoolError, Root,
-    SEGMENTS, SegmentClass, SegmentRecord, SegmentState, Segments, SubtreeState, Uberblock, Vdev, Volumes,
+    SEGMENTS, SegmentClass, SegmentRecord, SegmentState, Segments, Subtree, SubtreeState, Uberblock, Vdev, Volumes,
 };
 use brindle_io::sync::Notify;
 use brindle_io::{Io, MemberId, OpError};
@@ -447,6 +447,7 @@ impl Core {
         let dead = self.list(head.dead, &mut lists, |bytes, n| Ok(DeadPages::parse(bytes, n)?.0)).await?;
         let volumes = self.list(head.volumes, &mut lists, |bytes, n| Ok(Volumes::parse(bytes, n)?.0)).await?;
         let nodes = self.list(head.nodes, &mut lists, |bytes, n| Ok(Nodes::parse(bytes, n)?.0)).await?;
+        refuse_twice(&dead, head.map)?;
         let outlived = dead.iter().any(|dead| dead.state == SubtreeState::Outlived);
         let dense = self.label.get().features.dense_leaves();
         let mut map = Map::found(dense, dead.into_iter().map(Dead).collect());
@@ -578,4 +579,37 @@ impl Core {
     }
 }
 
+/// No page is dead twice, nor is the top of the map: its blocks would be taken for dead that are not.
+fn refuse_twice(dead: &[Subtree], top: Option<Subtree>) -> Result<(), PoolError> {
+    let mut places: Vec<u64> = dead.iter().chain(&top).map(|own| own.pointer.address.0).collect();
+    places.sort_unstable();
+    match places.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(PoolError::Impossible {
+            what: "list of dead pages",
+            field: "address",
+            value: pair[0],
+        }),
+        None => Ok(()),
+    }
+}
+
 const _: () = assert!(DATA_START.is_multiple_of(BLOCK as u64));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_that_are_dead_twice_or_the_top_are_refused() {
+        let own = |n: u64| {
+            let (state, level, blocks, pages) = (SubtreeState::Dead, 1, 1, 2);
+            let pointer = Pointer { address: Address(n), checksum: 0 };
+            Subtree { volume: 1, first: n, level, state, blocks, pages, pointer }
+        };
+        assert_eq!(refuse_twice(&[own(5), own(3), own(4)], Some(own(6))), Ok(()));
+        for (dead, top) in [(vec![own(5), own(3), own(5)], None), (vec![own(3), own(5)], Some(own(5)))] {
+            let refused = refuse_twice(&dead, top);
+            assert!(matches!(refused, Err(PoolError::Impossible { field: "address", value: 5, .. })));
+        }
+    }
+}

@@ -56,10 +56,11 @@ impl Core {
     pub(crate) fn count_reaped(&self) {
         for (dead, content) in self.cleaner.take_read() {
             let mut map = self.map.borrow_mut();
-            if let Some(at) = map.dead.iter().rposition(|other| *other == dead) {
-                let _gone = map.dead.swap_remove(at);
-            }
-            let Some(content) = content else {
+            let Some(at) = map.dead.iter().rposition(|other| *other == dead) else { continue };
+            let _gone = map.dead.swap_remove(at);
+            // A page that the tree names as well is not dead: the list is damaged.
+            let is_live = map.tree.names(dead.0.level, dead.0.key(), dead.0.pointer);
+            let Some(content) = content.filter(|_| !is_live) else {
                 map.dead.insert(0, dead);
                 continue;
             };
@@ -70,7 +71,7 @@ impl Core {
                     let mut space = self.space.borrow_mut();
                     for entry in leaf.0.iter().filter(|entry| entry.kind == LeafKind::Plain) {
                         if !(dead.is_outlived() && space.is_reused(entry.address.segment())) {
-                            space.died(entry.address);
+                            space.reaped(entry.address);
                         }
                     }
                 }

@@ -145,8 +145,11 @@ impl Core {
             for at in some {
                 loop {
                     let joined = self.map.borrow_mut().fit_branch(level, at);
-                    let Join::Unread(page) = joined else { break };
-                    self.load(page).await?;
+                    match joined {
+                        Join::Unread(page) => self.load(page).await?,
+                        Join::TooHigh => return Err(VolumeError::NoSpace),
+                        Join::Joined(_) | Join::Stays => break,
+                    }
                 }
             }
             from = (last.0, last.1 + 1);

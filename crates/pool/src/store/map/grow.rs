@@ -1,7 +1,7 @@
 //! Pages that became too large are parted, and neighbours of which each is less than half full become one.
 
 use brindle_format::pool::{
-    BRANCH_REFS, DENSE_ENTRIES, DENSE_SPAN, LEAF_ENTRIES, LeafEntry, Pointer, Subtree, SubtreeState,
+    BRANCH_REFS, DENSE_ENTRIES, DENSE_SPAN, LEAF_ENTRIES, LeafEntry, MAX_LEVELS, Pointer, Subtree, SubtreeState,
     leaf_takes,
 };
 
@@ -26,6 +26,8 @@ pub(crate) enum Join {
     Joined(Key),
     /// It stays as it is.
     Stays,
+    /// It is the top, names too many pages, and a tree has no more levels.
+    TooHigh,
 }
 
 impl Map {
@@ -105,6 +107,10 @@ impl Map {
         let freezes = self.freezes + 1;
         let Some(branch) = self.tree.branch(level, at) else { return Join::Stays };
         let (names, due) = (branch.names as usize, branch.due == freezes);
+        if names > BRANCH_REFS && level == self.tree.height() && level == usize::from(MAX_LEVELS) {
+            // Only somebody else makes so high a tree of so few pages.
+            return Join::TooHigh;
+        }
         if names > BRANCH_REFS {
             let pieces = self.tree.part(level, at);
             // Changes since may be of each.
@@ -306,5 +312,40 @@ impl Tree {
             self.cached += slot.bytes();
             self.held += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use brindle_format::pool::place::Address;
+    use brindle_format::pool::{LeafKind, SubtreeState};
+
+    use super::*;
+
+    /// The pages of a level that the first branch above it names: as many as fit.
+    fn full(level: u8) -> Vec<Subtree> {
+        let (pages, blocks, state) = (u32::from(level) + 1, 1, SubtreeState::Live);
+        let own = |n: u64| {
+            let (first, pointer) = (n << (7 * level + 7), Pointer { address: Address(n), checksum: 0 });
+            Subtree { volume: 1, first, level, state, blocks, pages, pointer }
+        };
+        (0..BRANCH_REFS as u64).map(own).collect()
+    }
+
+    #[test]
+    fn a_tree_of_all_levels_gets_no_more() {
+        let top = Subtree { level: MAX_LEVELS, ..full(0)[0] };
+        let mut map = Map { dense: true, tree: Tree::found(top), ..Map::default() };
+        for level in (1..=MAX_LEVELS).rev() {
+            map.tree.open(level, (1, 0), &full(level - 1));
+        }
+        let (kind, address) = (LeafKind::Plain, Address(7));
+        let entry = LeafEntry { block: 5, node: 1, kind, address, checksum: 0 };
+        map.tree.insert((1, 5), Slot::fresh(vec![entry]));
+        for level in 1..usize::from(MAX_LEVELS) {
+            assert_eq!(map.fit_branch(level, (1, 0)), Join::Stays, "level {level} is parted");
+        }
+        assert_eq!(map.fit_branch(MAX_LEVELS.into(), (1, 0)), Join::TooHigh);
+        assert_eq!(map.tree.height(), usize::from(MAX_LEVELS));
     }
 }

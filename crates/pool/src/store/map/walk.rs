@@ -1,5 +1,7 @@
 //! A walk over the pages of the tree, which goes on while they are written elsewhere: some at a time, by their keys.
 
+use brindle_format::pool::Pointer;
+
 use super::tree::{AtKey, Branch};
 use super::{Key, Known, Page, Tree};
 
@@ -19,6 +21,11 @@ impl Tree {
     /// The page is named, and not in memory.
     pub(crate) fn is_unread(&self, page: Page) -> bool {
         self.subtree(page).is_some()
+    }
+
+    /// It is known that the page stands there.
+    pub(crate) fn names(&self, level: u8, at: Key, stands: Pointer) -> bool {
+        matches!(self.known(level, at), Known::There { pointer, .. } if pointer == stands)
     }
 
     /// The page may be named still.

@@ -3,7 +3,7 @@
 use core::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use brindle_format::pool::place::Shape;
+use brindle_format::pool::place::{Address, Shape};
 use brindle_format::pool::{SegmentClass, SegmentState};
 
 use super::room::FEW_PAGES;
@@ -89,6 +89,18 @@ impl Space {
             } else if is_open {
                 unit.pages = Some(Open { segment: grant.segment, next: grant.stripe });
             }
+        }
+    }
+
+    /// A page that was given back says that a block was live. Where none is, by the count of its segment, that count is wrong, and the page or another one
+    /// damaged: something else there may be live, so the segment counts as full from then on. It is never free, nor cleaned.
+    pub(crate) fn reaped(&mut self, address: Address) {
+        let Some(segment) = self.segments.get_mut(address.segment() as usize) else { return };
+        if segment.record.live > 0 {
+            self.died(address);
+        } else if matches!(segment.usage, Use::Open | Use::Closed) {
+            segment.record.live = u32::from(segment.record.shape().data()) * segment.record.shape().stripes();
+            self.touched.mark(address.segment());
         }
     }
 
