@@ -5,9 +5,9 @@
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{
     BLOCK, Batch, Branch, CONFIG_BYTES, ConfigName, DeadPages, Entry, EntryKind, Features, Host, Label, Leaf,
-    LeafEntry, LeafKind, MAX_NUMBER, MemberRecord, MemberState, Node, Nodes, Pointer, Pointers, PoolError, Root, Rooted,
-    Run, SegmentClass, SegmentRecord, SegmentState, Segments, Subtree, SubtreeState, Uberblock, Vdev,
-    VdevKind, VolumeRecord, Volumes,
+    LeafEntry, LeafKind, MAX_NUMBER, MemberRecord, MemberState, Node, Nodes, Pointer, Pointers, PoolError,
+    Root, Rooted, Run, SegmentClass, SegmentRecord, SegmentState, Segments, Subtree, SubtreeState, Uberblock,
+    Vdev, VdevKind, VolumeRecord, Volumes,
 };
 use uuid::Uuid;
 

@@ -99,10 +99,12 @@ impl Core {
     pub(crate) async fn has_room_to_open(&self) -> Result<(), PoolOpenError> {
         let needs = || self.pages_owed(Coming::default());
         // Changes below branches that are not in memory count as if each were of another leaf.
+        let mut before = None;
         while needs() > self.space.borrow().room_for_pages() {
-            let unsure = self.map.borrow().unsure();
+            let unsure = self.map.borrow().unsure(before);
             let Some(page) = unsure else { break };
             self.load(page).await?;
+            before = unsure;
         }
         if needs() > self.space.borrow().room_for_pages() {
             self.space.borrow_mut().free_unwritten();

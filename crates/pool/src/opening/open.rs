@@ -6,8 +6,7 @@ use std::rc::{Rc, Weak};
 
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{
-    BLOCK, DATA_START, DeadPages, LINEAGE, MAX_NUMBER, Nodes, OVERRULED, POINTERS, Pointer, Pointers, PoolError, Root,
-    SEGMENTS, SegmentClass, SegmentRecord, SegmentState, Segments, Subtree, SubtreeState, Uberblock, Vdev, Volumes,
+    BLOCK, DATA_START, DeadPages, LINEAGE, MAX_NUMBER, Nodes, OVERRULED, POINTERS, Pointer, Pointers, PoolError, Root, SEGMENTS, SegmentClass, SegmentRecord, SegmentState, Segments, Subtree, SubtreeState, Uberblock, Vdev, Volumes,
 };
 use brindle_io::sync::Notify;
 use brindle_io::{Io, MemberId, OpError};
@@ -584,11 +583,9 @@ fn refuse_twice(dead: &[Subtree], top: Option<Subtree>) -> Result<(), PoolError>
     let mut places: Vec<u64> = dead.iter().chain(&top).map(|own| own.pointer.address.0).collect();
     places.sort_unstable();
     match places.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(PoolError::Impossible {
-            what: "list of dead pages",
-            field: "address",
-            value: pair[0],
-        }),
+        Some(pair) => {
+            Err(PoolError::Impossible { what: "list of dead pages", field: "address", value: pair[0] })
+        }
         None => Ok(()),
     }
 }

@@ -2,7 +2,7 @@
 
 use brindle_format::pool::Subtree;
 
-use super::tree::{AtKey, LAST};
+use super::tree::{AtKey, Branch, LAST};
 use super::{Key, Map, Page, Slot};
 use crate::store::leaf::{Entries, Located};
 use crate::store::owed::{Coming, Debt, Owed, SPLIT, Size};
@@ -11,6 +11,8 @@ use crate::store::owed::{Coming, Debt, Owed, SPLIT, Size};
 const RUN: u64 = SPLIT as u64;
 /// Blocks that change below a closed branch after which it is read.
 const MANY: u32 = 128;
+/// Blocks that change of a leaf that is not in memory which are counted one by one.
+const IN_A_LEAF: usize = 512;
 /// Pages beside those of changes: where there is no map yet, and a new top.
 const BESIDE: usize = 3;
 
@@ -136,6 +138,7 @@ impl Map {
                 let is_new = !parts && core::mem::replace(&mut slot.due, freezes) != freezes;
                 let below = slot.content.as_ref().map(|entries| entries.located(key.1));
                 if is_new {
+                    slot.fresh = 0;
                     self.due.leaves += 1;
                     self.soil_due(at, freezes);
                 }
@@ -143,7 +146,12 @@ impl Map {
                     Some(below) => below != Located::Zeroes,
                     None => self.tree.slot(at).is_some_and(|slot| self.is_full(at, slot)),
                 };
-                self.due.fresh += usize::from(is_first && (!is_there || is_zeroes));
+                if is_first && (!is_there || is_zeroes) {
+                    self.due.fresh += 1;
+                    if let Some(slot) = self.tree.slot_mut(at) {
+                        slot.fresh += 1;
+                    }
+                }
                 below
             }
             Some((&at, &mut AtKey::Closed(level))) => {
@@ -202,14 +210,16 @@ impl Map {
         }
     }
 
-    /// A branch that is closed, and below which more may be due than changes.
-    pub(crate) fn unsure(&self) -> Option<Page> {
-        let freezes = self.freezes + 1;
-        let levels = self.tree.branches.iter().enumerate();
-        let mut closed = levels.rev().flat_map(|(n, all)| all.iter().map(move |(&at, own)| (n + 1, at, own)));
-        let (level, at, _) =
-            closed.find(|(_, _, own)| !own.is_open && own.due == freezes && own.fresh > 0)?;
-        self.tree.closed_page(level as u8, at)
+    /// The next branch that is closed, and below which more may be due than changes, after another one: higher levels come first.
+    pub(crate) fn unsure(&self, before: Option<Page>) -> Option<Page> {
+        let (top, behind) = before
+            .map_or((self.tree.height(), (0, 0)), |page| (page.level.into(), (page.at.0, page.at.1 + 1)));
+        let is_unsure = |own: &Branch| !own.is_open && own.due == self.freezes + 1 && own.fresh > 0;
+        (1..=top.min(self.tree.height())).rev().find_map(|level| {
+            let from = if level == top { behind } else { (0, 0) };
+            let (&at, _) = self.tree.branches[level - 1].range(from..).find(|(_, own)| is_unsure(own))?;
+            self.tree.closed_page(level as u8, at)
+        })
     }
 
     /// A branch that is closed, and below which many blocks have changed lately: it is to be read, so that it is known what they cost.
@@ -231,18 +241,26 @@ impl Map {
         self.due.leaves = self.due.leaves.saturating_sub(changed);
         self.due.branches = self.due.branches.saturating_sub(changed * (level - 1));
         self.due.fresh = self.due.fresh.saturating_sub(fresh);
+        // Together leaves lack no more blocks than were counted before.
+        let mut left = fresh;
         for (n, own) in refs.iter().enumerate() {
             let end = refs.get(n + 1).map_or_else(|| self.tree.end(level, at), Subtree::key);
-            let changes = self.now.blocks.range(own.key()..end).count();
+            let few = if level == 1 { IN_A_LEAF } else { usize::MAX };
+            let changes = self.now.blocks.range(own.key()..end).take(few).count();
             if changes == 0 {
                 continue;
             }
-            if let Some(slot) = self.tree.slot_mut(own.key()).filter(|_| level == 1) {
-                slot.due = freezes;
-                self.due.leaves += 1;
+            if level == 1 {
                 let is_full = self.tree.slot(own.key()).is_some_and(|slot| self.is_full(own.key(), slot));
-                self.due.fresh += if is_full { 0 } else { changes };
-            } else if let Some(below) = self.tree.branches[level.max(2) - 2].get_mut(&own.key()) {
+                let may_lack = if changes < few { changes.min(left) } else { left };
+                let fresh = if is_full { 0 } else { may_lack };
+                left -= fresh;
+                self.due.leaves += 1;
+                self.due.fresh += fresh;
+                if let Some(slot) = self.tree.slot_mut(own.key()) {
+                    (slot.due, slot.fresh) = (freezes, fresh as u32);
+                }
+            } else if let Some(below) = self.tree.branches[level - 2].get_mut(&own.key()) {
                 let most = changes.min(own.pages as usize - 1);
                 (below.due, below.changed, below.fresh) = (freezes, most as u32, changes as u32);
                 self.due.leaves += most;
@@ -298,6 +316,34 @@ mod tests {
         for block in blocks {
             let _before = map.set((1, block), at(block));
         }
+    }
+
+    #[test]
+    fn what_is_due_stays_as_it_is_while_branches_are_forgotten_and_read_again() {
+        let mut map = Map { dense: true, ..Map::default() };
+        set(&mut map, (0..8000).map(|n| 3 * n));
+        map.freeze();
+        write(&mut map);
+        // Blocks that leaves have, and some that they don't.
+        set(&mut map, (0..900).map(|n| 24 * n));
+        set(&mut map, (0..30).map(|n| 600 * n + 1));
+        let (due, owed) = (map.due, map.debt(Coming::default()).pages);
+        assert_eq!(due.fresh, 30);
+        let top = map.tree.branches[0].keys().next().copied().expect("one branch");
+        for round in 0..4 {
+            let refs = map.tree.refs(1, top, &[]);
+            for _ in 0..3 {
+                let _enough = map.tree.shrink(0, 1);
+            }
+            assert!(map.tree.branches[0].values().all(|branch| !branch.is_open));
+            assert_eq!((map.due, map.debt(Coming::default()).pages), (due, owed), "closed, round {round}");
+            map.tree.open(1, top, &refs);
+            map.divide_due(1, top, &refs);
+            assert_eq!((map.due, map.debt(Coming::default()).pages), (due, owed), "read, round {round}");
+        }
+        // One more, in a leaf of which others change.
+        set(&mut map, 602..603);
+        assert_eq!(map.due.leaves, due.leaves);
     }
 
     #[test]

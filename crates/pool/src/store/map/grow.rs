@@ -1,8 +1,8 @@
 //! Pages that became too large are parted, and neighbours of which each is less than half full become one.
 
 use brindle_format::pool::{
-    BRANCH_REFS, DENSE_ENTRIES, DENSE_SPAN, LEAF_ENTRIES, LeafEntry, MAX_LEVELS, Pointer, Subtree, SubtreeState,
-    leaf_takes,
+    BRANCH_REFS, DENSE_ENTRIES, DENSE_SPAN, LEAF_ENTRIES, LeafEntry, MAX_LEVELS, Pointer, Subtree,
+    SubtreeState, leaf_takes,
 };
 
 use super::tree::{AtKey, Branch};

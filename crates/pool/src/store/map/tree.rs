@@ -25,20 +25,29 @@ pub(crate) struct Slot {
     pub(crate) dirty: bool,
     /// It was asked for since memory was last looked for.
     pub(super) used: bool,
-    /// The freeze since which changes belong to it.
+    /// The freeze since which changes belong to it; and blocks of these that it may not have, as they were counted.
     pub(super) due: u64,
+    pub(super) fresh: u32,
 }
 
 impl Slot {
     /// One that stands on the members.
     fn stored(pointer: Pointer, count: u32) -> Self {
-        Self { pointer: Some(pointer), count, content: None, dirty: false, used: false, due: 0 }
+        Self { pointer: Some(pointer), count, content: None, dirty: false, used: false, due: 0, fresh: 0 }
     }
 
     /// One that is to be written for the first time.
     pub(super) fn fresh(content: Vec<LeafEntry>) -> Self {
         let count = content.len() as u32;
-        Self { pointer: None, count, content: Some(content.into()), dirty: true, used: true, due: 0 }
+        Self {
+            pointer: None,
+            count,
+            content: Some(content.into()),
+            dirty: true,
+            used: true,
+            due: 0,
+            fresh: 0,
+        }
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -286,18 +295,25 @@ impl Tree {
         if level > 1 && inside.iter().any(|key| self.branch(level - 1, *key).is_none_or(|own| own.is_open)) {
             return false;
         }
-        let mut changed = 0;
+        let (mut changed, mut above, mut fresh) = (0, 0, 0);
         let due = self.branch(level, at).map_or(0, |branch| branch.due);
+        let is_due = |own: u64| due > 0 && own == due;
         for key in inside {
             match self.places.remove(&key) {
                 Some(AtKey::Leaf(slot)) => {
                     self.cached -= slot.bytes();
                     self.held -= usize::from(slot.content.is_some());
-                    changed += u32::from(due > 0 && slot.due == due);
+                    if is_due(slot.due) {
+                        (changed, fresh) = (changed + 1, fresh + slot.fresh);
+                    }
                 }
                 Some(AtKey::Closed(_)) => {
                     if let Some(own) = self.branches[level - 2].remove(&key) {
                         self.closed[level - 2] -= u64::from(own.pages);
+                        if is_due(own.due) {
+                            (changed, fresh) = (changed + own.changed, fresh + own.fresh);
+                            above += 1 + own.changed * (level as u32 - 2);
+                        }
                     }
                 }
                 None => {}
@@ -306,8 +322,11 @@ impl Tree {
         if level == 1 {
             self.cached = self.cached.saturating_sub(names as usize * NAMED);
         }
+        // What is counted of it goes once it is read again: no more than that was counted of what it named, leaves or branches above them.
+        let changed = if level > 1 { changed.min(above / (level as u32 - 1)) } else { changed };
         if let Some(branch) = self.branches[level - 1].get_mut(&at) {
-            (branch.is_open, branch.names, branch.changed) = (false, 0, changed);
+            (branch.is_open, branch.names) = (false, 0);
+            (branch.changed, branch.fresh) = (changed, fresh);
         }
         self.closed[level - 1] += u64::from(pages);
         self.places.insert(at, AtKey::Closed(level as u8));
