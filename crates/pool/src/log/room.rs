@@ -8,6 +8,7 @@
 //! - Zeroes and the ends of volumes begin one if `debt <= room`, and may take the last segment. Nothing of theirs is ever live, and they
 //!   have segments of their own: the next checkpoint gives all of them back.
 //! - A record of the table alone is made if `debt` and its own pages fit into `room - a segment`, and if the log gets segments by it.
+//! - Dead branches are gone through if `debt`, with the list of dead pages as long as they make it, is not above `room`; a few at a time.
 //! - A checkpoint parts the changes, and batches under way may change leaves for the next one that it changes, too. If both have no room,
 //!   the batches land first, and none begins meanwhile.
 //! - The log gets free segments as long as `room` stays above `least_pages`. More than cleaning needs it gets as long as `room`

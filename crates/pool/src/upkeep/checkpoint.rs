@@ -229,9 +229,10 @@ impl Core {
         self.write_all(why, sequence, &sparse).await
     }
 
-    /// Pages of the lists of a checkpoint, with so many more dead pages than there are.
+    /// Pages of the lists of a checkpoint, with so many more dead pages than there are, or are about to be.
     pub(crate) fn list_pages(&self, more: usize) -> u32 {
-        self.list_pages_of(self.map.borrow().dead.len() + more, &self.space.borrow())
+        let dead = self.map.borrow().dead.len() + self.cleaner.unfolding();
+        self.list_pages_of(dead + more, &self.space.borrow())
     }
 
     /// The same of so many dead pages.

@@ -56,6 +56,8 @@ enum Reaping {
 pub(crate) struct Cleaner {
     cleaning: Cell<Cleaning>,
     reaping: RefCell<Reaping>,
+    /// Pages by which branches that are gone through just now make the list of dead pages longer, at most.
+    unfolding: Cell<usize>,
     /// Something may have less parity than it could have: cleaning moves it.
     thin: Cell<bool>,
     /// Segments that cleaning went through since the last checkpoint.
@@ -174,6 +176,16 @@ impl Cleaner {
     pub(crate) fn ends_reaping(&self) {
         let before = self.reaping.take();
         debug_assert!(matches!(before, Reaping::Reading), "leaves that were read are counted before the end");
+    }
+
+    /// Branches are about to be gone through that name so many pages at most.
+    pub(crate) fn unfolds(&self, pages: usize) {
+        self.unfolding.set(pages);
+    }
+
+    /// Pages that the list of dead ones is about to get.
+    pub(crate) fn unfolding(&self) -> usize {
+        self.unfolding.get()
     }
 
     /// A task goes through leaves.

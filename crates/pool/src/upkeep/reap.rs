@@ -5,16 +5,18 @@
 
 use std::rc::Rc;
 
-use brindle_format::pool::{LeafKind, Subtree};
+use brindle_format::pool::{BRANCH_REFS, LeafKind, Subtree};
 use brindle_io::sync::join_all;
 
 use crate::core::Core;
 use crate::read::Pin;
 use crate::store::map::Dead;
+use crate::store::owed::Coming;
 use crate::upkeep::cleaner::DeadContent;
 
-/// Pages that are gone through at a time.
+/// Pages that are gone through at a time, and branches among them: each makes the list of dead pages longer by what it names.
 const REAPED: usize = 64;
+const BRANCHES: usize = 4;
 
 impl Core {
     /// Has pages gone through that were given back.
@@ -32,11 +34,11 @@ impl Core {
     async fn reap(self: &Rc<Self>) {
         let mut left = self.map.borrow().dead.len();
         while left > 0 && !self.run.is_stopping() && !self.record.is_broken() {
-            let some: Vec<Dead> = {
-                let map = self.map.borrow();
-                // Pages that can't be read come last.
-                map.dead.iter().rev().take(REAPED.min(left)).copied().collect()
-            };
+            let some = self.next_dead(left);
+            if some.is_empty() {
+                // Behind the next checkpoint there is room for a longer list.
+                break;
+            }
             let read = join_all(some.iter().map(|&dead| self.dead_page(dead))).await;
             let named = |content: &Option<DeadContent>| match content {
                 Some(DeadContent::Branch(refs)) => refs.len(),
@@ -52,9 +54,34 @@ impl Core {
         }
     }
 
+    /// The next pages that are gone through, of so many. Room for what their branches name is kept in the debt from now on; where there is none,
+    /// leaves alone are gone through, which makes the list shorter.
+    fn next_dead(&self, most: usize) -> Vec<Dead> {
+        let (map, mut branches) = (self.map.borrow(), 0);
+        let is_branch = |dead: &Dead| dead.0.level > 0;
+        // Pages that can't be read come last.
+        let last = || map.dead.iter().rev().take(most).copied();
+        let few = |dead: &Dead| {
+            branches += usize::from(is_branch(dead));
+            branches <= BRANCHES
+        };
+        let some: Vec<Dead> = last().take(REAPED).take_while(few).collect();
+        self.cleaner.unfolds(some.iter().filter(|dead| is_branch(dead)).count() * BRANCH_REFS);
+        if self.page_debt(Coming::default()) <= self.space.borrow().room_for_pages() {
+            return some;
+        }
+        self.cleaner.unfolds(0);
+        last().filter(|dead| !is_branch(dead)).take(REAPED).collect()
+    }
+
     /// Blocks of leaves that were gone through are dead, and the leaves are named no more; of branches what they name takes the place.
     pub(crate) fn count_reaped(&self) {
-        for (dead, content) in self.cleaner.take_read() {
+        let read = self.cleaner.take_read();
+        if !read.is_empty() {
+            // What branches name is in the list from now on.
+            self.cleaner.unfolds(0);
+        }
+        for (dead, content) in read {
             let mut map = self.map.borrow_mut();
             let Some(at) = map.dead.iter().rposition(|other| *other == dead) else { continue };
             let _gone = map.dead.swap_remove(at);
