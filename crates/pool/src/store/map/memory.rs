@@ -23,11 +23,17 @@ impl Tree {
     /// go that were not asked for since they were looked at last, and branches of which no leaf is in memory. True if that is enough.
     pub(crate) fn shrink(&mut self, most: usize, looks: usize) -> bool {
         for _ in 0..looks {
-            if self.cached <= most {
+            let is_enough = self.cached <= most;
+            // Of those that were closed or gone otherwise the queue would become longer and longer.
+            if is_enough && self.opened.len() <= self.branches.first().map_or(0, BTreeMap::len) {
                 return true;
             }
             let Some(at) = self.opened.pop_front() else { return true };
             if self.branch(1, at).is_none_or(|branch| !branch.is_open) {
+                continue;
+            }
+            if is_enough {
+                self.opened.push_back(at);
                 continue;
             }
             self.forget_leaves(at);
