@@ -46,22 +46,34 @@ impl Core {
                 return Ok(());
             };
             if ahead == 0 {
-                let some = self.map.borrow().frozen_pages(READ);
-                self.load_all(&some).await?;
+                self.load_frozen().await?;
                 ahead = READ;
                 self.set.io.yield_now().await;
             }
-            ahead -= 1;
             let at = self.map.borrow_mut().leaf_for(key);
             match at {
                 Ok(at) => {
                     let node = self.volumes.node(key.0);
                     let gone = self.map.borrow_mut().merge(at, node);
                     self.uncount(gone);
+                    ahead -= 1;
                 }
                 Err(page) => self.load(page).await?,
             }
         }
+    }
+
+    /// Reads the leaves of the next frozen blocks side by side, and before them the branches above, level by level.
+    async fn load_frozen(&self) -> Result<(), VolumeError> {
+        let levels = self.map.borrow().tree.height();
+        for _ in 0..=levels {
+            let some = self.map.borrow().frozen_pages(READ);
+            self.load_all(&some).await?;
+            if some.iter().all(|page| page.level == 0) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// A range of a volume is zeroes: pages that hold nothing else are given back unread.
