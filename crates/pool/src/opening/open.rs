@@ -6,7 +6,9 @@ use std::rc::{Rc, Weak};
 
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{
-    BLOCK, DATA_START, DeadPages, LINEAGE, MAX_NUMBER, Nodes, OVERRULED, POINTERS, Pointer, Pointers, PoolError, Root, SEGMENTS, SegmentClass, SegmentRecord, SegmentState, Segments, Subtree, SubtreeState, Uberblock, Vdev, Volumes,
+    BLOCK, DATA_START, DeadPages, LINEAGE, MAX_NUMBER, Nodes, OVERRULED, POINTERS, Pointer, Pointers,
+    PoolError, Root, SEGMENTS, SegmentClass, SegmentRecord, SegmentState, Segments, Subtree, SubtreeState,
+    Uberblock, Vdev, Volumes,
 };
 use brindle_io::sync::Notify;
 use brindle_io::{Io, MemberId, OpError};

@@ -2,7 +2,7 @@
 
 use core::cell::{Cell, RefCell};
 use core::mem::{replace, take};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use brindle_format::pool::{Leaf, Subtree};
 
@@ -62,6 +62,8 @@ pub(crate) struct Cleaner {
     thin: Cell<bool>,
     /// Segments that cleaning went through since the last checkpoint.
     pub(crate) tried: RefCell<BTreeSet<u32>>,
+    /// Segments of pages none of which could be moved, and how many of these were live then.
+    pub(crate) immovable: RefCell<BTreeMap<u32, u32>>,
     /// Blocks that users may write before cleaning has to go on.
     credit: Cell<i64>,
     /// Segments beyond those that are kept, as they were counted last: see [`crate::store::space::Space::reserve`].

@@ -177,16 +177,20 @@ impl Core {
         let owed = || self.pages_owed(self.log.coming());
         // Where pages take more than is kept for them, more segments of theirs are emptied.
         let most = if room < kept { MANY_SPARSE } else { SPARSE };
-        let (others, room) = (self.pages_not_to_move(), room.saturating_sub(owed()));
+        let (mut others, room) = (self.pages_not_to_move(), room.saturating_sub(owed()));
+        let lives = |segment: u32| self.space.borrow().get(segment).map_or(0, |own| own.record.live);
+        // Pages below dead ones are not found: their segments would be chosen again and again, instead of others.
+        self.cleaner.immovable.borrow_mut().retain(|&segment, live| lives(segment) == *live);
+        others.extend(self.cleaner.immovable.borrow().iter());
         let sparse = self.space.borrow().sparse_pages(most, room, &others);
         let (sparse, emptied) = self.table_sparse(&sparse);
         let table = self.pages_of_table();
         for &segment in &sparse[..emptied] {
             let of = |counts: &BTreeMap<u32, u32>| counts.get(&segment).copied().unwrap_or(0);
-            let lives = self.space.borrow().get(segment).map_or(0, |own| own.record.live);
-            if lives <= of(&others) + of(&table) {
+            if lives(segment) <= of(&others) + of(&table) {
                 continue;
             }
+            let mut moved = of(&table) > 0;
             let mut pages = self.pages_in(segment).await;
             // Leaves first: branches above them are written with them.
             pages.sort_unstable();
@@ -195,7 +199,10 @@ impl Core {
                 if owed() + above > self.space.borrow().room_for_pages() {
                     return Ok(sparse);
                 }
-                self.move_page(level, at, address).await?;
+                moved |= self.move_page(level, at, address).await?;
+            }
+            if !moved {
+                self.cleaner.immovable.borrow_mut().insert(segment, lives(segment));
             }
         }
         Ok(sparse)
@@ -216,8 +223,8 @@ impl Core {
         count_segments(lists.iter().copied().chain(replaced).chain(dead))
     }
 
-    /// Has a page of the map written elsewhere, if it stands at an address still.
-    async fn move_page(&self, level: u8, at: Key, address: Address) -> Result<(), VolumeError> {
+    /// Has a page of the map written elsewhere, if it stands at an address still; whether it does.
+    async fn move_page(&self, level: u8, at: Key, address: Address) -> Result<bool, VolumeError> {
         loop {
             let known = self.map.borrow().tree.known(level, at);
             match known {
@@ -227,9 +234,9 @@ impl Core {
                 }
                 Known::There { pointer, dirty: false, .. } if pointer.address == address => {
                     self.map.borrow_mut().touch(level, at);
-                    return Ok(());
+                    return Ok(true);
                 }
-                Known::There { .. } | Known::Gone => return Ok(()),
+                Known::There { .. } | Known::Gone => return Ok(false),
             }
         }
     }
