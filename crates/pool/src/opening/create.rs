@@ -1,15 +1,14 @@
 //! New pools.
 
 use brindle_format::pool::{
-    BLOCK, CONFIG_BYTES, Features, Host, LABEL, Label, MAX_NAME, MemberRecord, MemberState, RING, RING_SLOTS,
-    ROOTED, Root, Run, SEGMENTS, Uberblock, Vdev, VdevKind, second_label, units_of,
+    BLOCK, CONFIG_BYTES, Features, Host, LABEL, Label, MAX_NAME, MemberRecord, MemberState, POINTERS, RING,
+    RING_SLOTS, ROOTED, Root, Run, SEGMENTS, Uberblock, Vdev, VdevKind, second_label, units_of,
 };
 use brindle_io::{Io, MemberId, OpClass, OpError};
 use thiserror::Error;
 use uuid::Uuid;
 
 use crate::store::space::{FEWEST_UNITS, segments_at_most, sold};
-use crate::upkeep::checkpoint::pages_of;
 
 /// Segments that an uberblock can name beside those that pages of a whole table of segments fill: of these some are only begun.
 const BEGUN: usize = 8;
@@ -191,7 +190,9 @@ pub fn plan(spec: &PoolSpec) -> Result<Label, PoolCreateError> {
         vdevs.push(planned);
     }
     let (units, most) = (runs.last().map_or(0, Run::end), ROOTED - BEGUN);
-    let need = segments_at_most(&vdevs, pages_of(units as usize, SEGMENTS).into());
+    // Pages of pointers are fewer than one in so many of those below them, but for the last of each level.
+    let pages = u64::from(units).div_ceil(SEGMENTS as u64);
+    let need = segments_at_most(&vdevs, pages + pages / (POINTERS as u64 - 1) + 4);
     if need > most as u64 {
         return Err(PoolCreateError::TooFine { units, need, most });
     }
