@@ -110,7 +110,7 @@ impl Subtree {
         if pages <= u32::from(raw.level) || raw.level == 0 && pages != 1 {
             return Err(impossible(what, "pages", pages));
         }
-        if blocks == 0 || blocks > u64::from(pages) * MOST_ENTRIES as u64 {
+        if blocks == 0 || blocks > u64::from(pages).saturating_mul(MOST_ENTRIES as u64) {
             return Err(impossible(what, "blocks", blocks));
         }
         let pointer = Pointer { address, checksum: raw.checksum.get() };
@@ -176,7 +176,7 @@ impl Subtree {
             if !follows || end.is_some_and(|end| own.key() >= end) {
                 return Err(impossible(what, "first", own.first));
             }
-            (pages, blocks) = (pages + u64::from(own.pages), blocks + own.blocks);
+            (pages, blocks) = (pages.saturating_add(own.pages.into()), blocks.saturating_add(own.blocks));
         }
         if refs.is_empty() {
             return Err(impossible(what, "count", 0u8));

@@ -154,11 +154,22 @@ fn smallest_of(vdev: &VdevSpec) -> u64 {
     vdev.sizes.iter().copied().min().unwrap_or(0) & !(BLOCK as u64 - 1)
 }
 
-/// The label of such a pool.
+/// The label of such a pool. Units that no size was said for are as large as the table of all segments asks for.
 ///
 /// # Errors
 /// If there can be no such pool; nothing was written.
 pub fn plan(spec: &PoolSpec) -> Result<Label, PoolCreateError> {
+    let least = least_unit(&spec.vdevs);
+    let planned = plan_with(spec, least);
+    let larger = match (&planned, spec.unit) {
+        (Err(PoolCreateError::TooFine { .. }), None) => least + 1..=26,
+        _ => return planned,
+    };
+    larger.map(|least| plan_with(spec, least)).find(Result::is_ok).unwrap_or(planned)
+}
+
+/// The same with units of no less bytes than two to the power of `least`, where no size was said.
+fn plan_with(spec: &PoolSpec, least: u8) -> Result<Label, PoolCreateError> {
     check_name(&spec.name)?;
     let too_many = |what, count, most| PoolCreateError::TooMany { what, count, most };
     let all: usize = spec.vdevs.iter().map(|vdev| vdev.sizes.len()).sum();
@@ -172,7 +183,6 @@ pub fn plan(spec: &PoolSpec) -> Result<Label, PoolCreateError> {
         return Err(too_many("devices", all, brindle_format::pool::MAX_MEMBERS));
     }
     let (mut vdevs, mut members, mut runs): (Vec<Vdev>, Vec<MemberRecord>, Vec<Run>) = Default::default();
-    let least = least_unit(&spec.vdevs);
     let (mut ids, mut have) = (spec.members.iter(), 0);
     for (n, vdev) in (0u16..).zip(&spec.vdevs) {
         let planned = plan_vdev(n.into(), vdev, spec.unit, least)?;
@@ -349,5 +359,15 @@ mod tests {
         }
         let wide = |size: u64| plan(&spec(VdevKind::Raidz, 2, vec![size; 12], small));
         assert!(wide(72 << 30).is_ok() && wide(96 << 30).is_err());
+    }
+
+    #[test]
+    fn units_that_no_size_was_said_for_leave_room_for_the_table() {
+        for (count, size) in [(64, 1 << 30), (20, 256 << 20)] {
+            let vdev = VdevSpec { kind: VdevKind::Plain, parity: 0, sizes: vec![size] };
+            let one = spec(VdevKind::Plain, 0, vec![size; count], 0);
+            let planned = plan(&PoolSpec { vdevs: vec![vdev; count], unit: None, ..one });
+            assert!(planned.is_ok(), "{count}: {planned:?}");
+        }
     }
 }

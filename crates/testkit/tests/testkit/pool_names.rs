@@ -382,7 +382,7 @@ fn a_change_whose_clients_do_not_leave_is_refused_and_their_exports_stay() {
             assert!(matches!(why, HostError::RequestsStay(_)), "{why}");
             assert_eq!((pools.offered(), pools.names()[0].as_str()), (before.clone(), "tank"));
         }
-        // What is told not to have begun never begins.
+        // A change that was refused does not begin later.
         let (first, second) = (pools.rename("tank", "lake"), pools.volume("tank", "three"));
         let (first, second) = both(first, second).await;
         assert!(matches!(first, Err(HostError::RequestsStay(_))), "{first:?}");
