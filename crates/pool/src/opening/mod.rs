@@ -1,6 +1,7 @@
 //! The way to a running pool: creation, looks at devices, opening, recovery from the log, members that come back.
 
 pub(crate) mod create;
+mod dead;
 pub(crate) mod labels;
 pub(crate) mod look;
 pub(crate) mod open;

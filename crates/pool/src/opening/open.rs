@@ -7,8 +7,8 @@ use std::rc::{Rc, Weak};
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{
     BLOCK, DATA_START, DeadPages, LINEAGE, MAX_NUMBER, Nodes, OVERRULED, POINTERS, Pointer, Pointers,
-    PoolError, Root, SEGMENTS, SegmentClass, SegmentRecord, SegmentState, Segments, Subtree, SubtreeState,
-    Uberblock, Vdev, Volumes,
+    PoolError, Root, SEGMENTS, SegmentClass, SegmentRecord, SegmentState, Segments, SubtreeState, Uberblock,
+    Vdev, Volumes,
 };
 use brindle_io::sync::Notify;
 use brindle_io::{Io, MemberId, OpError};
@@ -27,6 +27,7 @@ use crate::log::crew::Crew;
 use crate::log::refusals::Refusals;
 use crate::log::state::Log;
 use crate::opening::create::MOST_SEGMENTS;
+use crate::opening::dead::refuse_twice;
 use crate::opening::look::{Chosen, PoolOpenError, Returning, WrongLabel, choose, look};
 use crate::opening::replay::{Recovered, WrongSlot};
 use crate::pool::Pool;
@@ -580,35 +581,4 @@ impl Core {
     }
 }
 
-/// No page is dead twice, nor is the top of the map: its blocks would be taken for dead that are not.
-fn refuse_twice(dead: &[Subtree], top: Option<Subtree>) -> Result<(), PoolError> {
-    let mut places: Vec<u64> = dead.iter().chain(&top).map(|own| own.pointer.address.0).collect();
-    places.sort_unstable();
-    match places.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => {
-            Err(PoolError::Impossible { what: "list of dead pages", field: "address", value: pair[0] })
-        }
-        None => Ok(()),
-    }
-}
-
 const _: () = assert!(DATA_START.is_multiple_of(BLOCK as u64));
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pages_that_are_dead_twice_or_the_top_are_refused() {
-        let own = |n: u64| {
-            let (state, level, blocks, pages) = (SubtreeState::Dead, 1, 1, 2);
-            let pointer = Pointer { address: Address(n), checksum: 0 };
-            Subtree { volume: 1, first: n, level, state, blocks, pages, pointer }
-        };
-        assert_eq!(refuse_twice(&[own(5), own(3), own(4)], Some(own(6))), Ok(()));
-        for (dead, top) in [(vec![own(5), own(3), own(5)], None), (vec![own(3), own(5)], Some(own(5)))] {
-            let refused = refuse_twice(&dead, top);
-            assert!(matches!(refused, Err(PoolError::Impossible { field: "address", value: 5, .. })));
-        }
-    }
-}

@@ -78,7 +78,7 @@ impl Core {
     pub(crate) fn count_reaped(&self) {
         let read = self.cleaner.take_read();
         if !read.is_empty() {
-            // What branches name is in the list from now on.
+            // Pages that branches name are in the list from now on.
             self.cleaner.unfolds(0);
         }
         for (dead, content) in read {

@@ -125,6 +125,14 @@ impl Core {
         join_all(pages.iter().map(|&page| self.load(page))).await.into_iter().collect()
     }
 
+    /// Reads a page that a checkpoint may do without; false if it is lost.
+    async fn is_to_be_had(&self, page: Page) -> Result<bool, VolumeError> {
+        match self.load(page).await {
+            Err(VolumeError::TooManyLost) => Ok(false),
+            loaded => loaded.map(|()| true),
+        }
+    }
+
     /// Gives all pages that are to be written their final size: small neighbours become one, branches that name too many are parted.
     pub(super) async fn fit_pages(&self) -> Result<(), VolumeError> {
         let mut from = (0, 0);
@@ -135,7 +143,9 @@ impl Core {
                 loop {
                     let joined = self.map.borrow_mut().join_leaf(at);
                     let Join::Unread(page) = joined else { break };
-                    self.load(page).await?;
+                    if !self.is_to_be_had(page).await? {
+                        break;
+                    }
                 }
             }
             from = (last.0, last.1 + 1);
@@ -158,9 +168,9 @@ impl Core {
                 loop {
                     let joined = self.map.borrow_mut().fit_branch(level, at);
                     match joined {
-                        Join::Unread(page) => self.load(page).await?,
+                        Join::Unread(page) if self.is_to_be_had(page).await? => {}
                         Join::TooHigh => return Err(VolumeError::NoSpace),
-                        Join::Joined(_) | Join::Stays => break,
+                        Join::Unread(_) | Join::Joined(_) | Join::Stays => break,
                     }
                 }
             }
@@ -228,9 +238,15 @@ impl Core {
         loop {
             let known = self.map.borrow().tree.known(level, at);
             match known {
-                Known::Unread(page) => self.load(page).await?,
+                Known::Unread(page) => {
+                    if !self.is_to_be_had(page).await? {
+                        return Ok(false);
+                    }
+                }
                 Known::There { pointer, in_memory: false, dirty: false } if pointer.address == address => {
-                    self.load(Page { level, at, pointer }).await?;
+                    if !self.is_to_be_had(Page { level, at, pointer }).await? {
+                        return Ok(false);
+                    }
                 }
                 Known::There { pointer, dirty: false, .. } if pointer.address == address => {
                     self.map.borrow_mut().touch(level, at);

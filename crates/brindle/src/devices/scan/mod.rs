@@ -83,9 +83,10 @@ impl Scanned {
     fn keep_whole(&mut self) {
         let Self { all, refused, .. } = self;
         for found in all.iter_mut().filter(|found| found.problem.is_none()) {
-            let own = refused.iter().find(|one| one.sets.contains(&found.uuid));
-            found.problem =
-                own.map(|one| format!("{}; it is of this pool, which is not served without it", one.why));
+            let Some(own) = refused.iter().find(|one| one.sets.contains(&found.uuid)) else { continue };
+            found.problem = Some(format!("{}; it is of this pool, which is not served without it", own.why));
+            // Nothing that comes yet would change that.
+            found.newly_missing.clear();
         }
     }
 }

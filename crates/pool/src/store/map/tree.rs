@@ -322,7 +322,7 @@ impl Tree {
         if level == 1 {
             self.cached = self.cached.saturating_sub(names as usize * NAMED);
         }
-        // What is counted of it goes once it is read again: no more than that was counted of what it named, leaves or branches above them.
+        // All that is counted of it goes once it is read again: no more than that was counted of what it named, leaves or branches above them.
         let changed = if level > 1 { changed.min(above / (level as u32 - 1)) } else { changed };
         if let Some(branch) = self.branches[level - 1].get_mut(&at) {
             (branch.is_open, branch.names) = (false, 0);

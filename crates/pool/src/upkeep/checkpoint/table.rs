@@ -93,7 +93,7 @@ impl Core {
 
     /// `sparse` segments, those first of which this checkpoint can write all pages of the table elsewhere: so many. All others but one
     /// have more than it moves, and are passed over: to write their leaves elsewhere would not empty them.
-    pub(super) fn table_sparse(&self, sparse: &[u32]) -> (Vec<u32>, usize) {
+    pub(in crate::upkeep) fn table_sparse(&self, sparse: &[u32]) -> (Vec<u32>, usize) {
         let (table, space) = (self.checkpoints.table.borrow(), self.space.borrow());
         let kept = table.kept(&table.renewed());
         let whole = |segment: u32| goes_whole(&space, segment, sparse);
