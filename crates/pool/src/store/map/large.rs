@@ -110,7 +110,7 @@ fn a_checkpoint_writes_pages_that_changed_and_those_above_them() {
     let mut large = Large::new();
     for changes in [1, 10, 100] {
         let owed_before = large.map.debt(Coming::default()).pages;
-        let (mut state, read) = (changes, large.read);
+        let (mut state, read): (u64, _) = (changes, large.read);
         for n in 0..changes {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let block = (state >> 20) % (LEAVES * BLOCKS);
