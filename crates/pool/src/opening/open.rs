@@ -10,7 +10,7 @@ use brindle_format::pool::{
     PoolError, Root, SEGMENTS, SegmentClass, SegmentRecord, SegmentState, Segments, SubtreeState, Uberblock,
     Vdev, Volumes,
 };
-use brindle_io::sync::Notify;
+use brindle_io::sync::{Notify, join_all};
 use brindle_io::{Io, MemberId, OpError};
 use brindle_members::events::Events;
 use brindle_members::flushes::Flushes;
@@ -46,6 +46,9 @@ use crate::upkeep::cleaner::Cleaner;
 
 /// The greatest number of an uberblock, a checkpoint or a batch behind which a pool is opened for writing.
 const LAST_TO_WRITE: u64 = MAX_NUMBER / 2;
+
+/// Pages of a list that are read side by side.
+const READ: usize = 32;
 
 /// How a pool is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -551,12 +554,15 @@ impl Core {
         let mut levels: VecDeque<Vec<Pointer>> = VecDeque::from([root.top.into_iter().collect()]);
         let mut is_full = true;
         for _ in 0..root.levels {
-            let mut next = Vec::new();
-            for (n, pointer) in (0..).zip(&levels[0]) {
-                is_full &= next.len() == n * POINTERS;
-                next.extend(Pointers::parse(&self.page(*pointer).await?, n as u64)?.0);
-                if next.len() > root.pages as usize {
-                    return Err(PoolOpenError::Damaged);
+            let (mut next, mut n) = (Vec::new(), 0usize);
+            for some in levels[0].chunks(READ) {
+                for page in self.pages(some).await? {
+                    is_full &= next.len() == n * POINTERS;
+                    next.extend(Pointers::parse(&page, n as u64)?.0);
+                    if next.len() > root.pages as usize {
+                        return Err(PoolOpenError::Damaged);
+                    }
+                    n += 1;
                 }
             }
             levels.push_front(next);
@@ -564,12 +570,20 @@ impl Core {
         if levels[0].len() != root.pages as usize {
             return Err(PoolOpenError::Damaged);
         }
-        let mut records = Vec::new();
-        for (n, pointer) in (0..).zip(&levels[0]) {
-            is_full &= records.len() == n * fit;
-            records.extend(parse(&self.page(*pointer).await?, n as u64)?);
+        let (mut records, mut n) = (Vec::new(), 0usize);
+        for some in levels[0].chunks(READ) {
+            for page in self.pages(some).await? {
+                is_full &= records.len() == n * fit;
+                records.extend(parse(&page, n as u64)?);
+                n += 1;
+            }
         }
         Ok((records, levels.into(), is_full))
+    }
+
+    /// Pages that are read side by side, in the order of their pointers.
+    async fn pages(&self, some: &[Pointer]) -> Result<Vec<Rc<[u8]>>, PoolOpenError> {
+        join_all(some.iter().map(|&pointer| self.page(pointer))).await.into_iter().collect()
     }
 
     async fn page(&self, pointer: Pointer) -> Result<Rc<[u8]>, PoolOpenError> {
