@@ -24,6 +24,8 @@ use crate::store::stripe::{new_parity, solve, suspects};
 
 /// Segments that are read at a time.
 const SIDE_BY_SIDE: usize = 8;
+/// Batches that are put into the map before others have a turn.
+const IN_A_TURN: usize = 64;
 /// Bytes of each member that are read at a time.
 const STEP: usize = 256 << 10;
 
@@ -171,7 +173,10 @@ impl Core {
         }
         let mut recovered = Recovered { batches: whole.len() as u64, ..Recovered::default() };
         (recovered.lost, recovered.first_lost) = lost(&whole, checkpoint, durable);
-        for one in whole.values() {
+        for (n, one) in whole.values().enumerate() {
+            if n % IN_A_TURN == IN_A_TURN - 1 {
+                self.set.io.yield_now().await;
+            }
             let (mut map, mut space) = (self.map.borrow_mut(), self.space.borrow_mut());
             apply(&mut map, &mut space, one.grant, &one.batch.entries);
             space.found(one.grant, one.batch.sequence);
