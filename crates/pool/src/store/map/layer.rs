@@ -30,9 +30,9 @@ impl Layer {
 
     /// All of a range is zeroes; gives what was there.
     pub(super) fn clear(&mut self, volume: u32, from: u64, to: u64) -> Vec<Located> {
-        let mut behind = self.blocks.split_off(&(volume, from));
-        let mut rest = behind.split_off(&(volume, to));
-        self.blocks.append(&mut rest);
+        let range = (volume, from)..(volume, to.max(from));
+        // Whatever else has changed is not gone through for that.
+        let gone = self.blocks.extract_if(range, |_, _| true).map(|(_, located)| located).collect();
         let (mut from, mut to) = (from, to);
         // Ranges that overlap or touch become one.
         while let Some((&(of, begin), &end)) = self.zeroes.range(..=(volume, to)).next_back() {
@@ -43,7 +43,7 @@ impl Layer {
             self.zeroes.remove(&(of, begin));
         }
         self.zeroes.insert((volume, from), to);
-        behind.into_values().collect()
+        gone
     }
 
     /// The parts of a range that are not among the ranges of zeroes.
