@@ -224,7 +224,7 @@ impl Core {
     /// Puts frozen changes into leaves, and writes all that has changed.
     async fn write_frozen(self: &Rc<Self>, why: Why, sequence: u64) -> Result<(), VolumeError> {
         self.drain().await?;
-        let sparse = self.gather_pages().await?;
+        let sparse = self.gather_pages(why).await?;
         self.fit_pages().await?;
         self.write_all(why, sequence, &sparse).await
     }

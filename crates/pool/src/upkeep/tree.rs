@@ -10,7 +10,7 @@ use brindle_format::pool::{BRANCH_REFS, Branch, DeadPages, Entry, EntryKind, Lea
 use brindle_io::sync::join_all;
 use brindle_volume::VolumeError;
 
-use super::checkpoint::{Pages, of};
+use super::checkpoint::{Pages, Why, of};
 use crate::core::Core;
 use crate::read::Pin;
 use crate::store::leaf::Located;
@@ -25,6 +25,9 @@ const SHRINK: usize = 256;
 /// Segments of few pages that one checkpoint empties.
 const SPARSE: usize = 4;
 const MANY_SPARSE: usize = 16;
+/// Pages that one checkpoint writes elsewhere for that; and how many of the largest segments' pages where they have to be.
+const GATHERED: u64 = 1024;
+const GATHERED_SEGMENTS: u64 = 4;
 
 /// The number by which the summary of a batch of pages names the level of one of the map: that of its leaves.
 const LEAVES: u32 = 1;
@@ -139,14 +142,8 @@ impl Core {
         loop {
             let some = self.map.borrow().dirty_leaves(from, AT_ONCE);
             let Some(&last) = some.last() else { break };
-            for at in some {
-                loop {
-                    let joined = self.map.borrow_mut().join_leaf(at);
-                    let Join::Unread(page) = joined else { break };
-                    if !self.is_to_be_had(page).await? {
-                        break;
-                    }
-                }
+            for some in some.chunks(READ) {
+                self.join_leaves(some).await?;
             }
             from = (last.0, last.1 + 1);
             self.set.io.yield_now().await;
@@ -155,6 +152,30 @@ impl Core {
         while level <= self.map.borrow().tree.height() {
             self.fit_branches(level).await?;
             level += 1;
+        }
+        Ok(())
+    }
+
+    /// Has some leaves become one with neighbours; those that have to be read for that are read side by side.
+    async fn join_leaves(&self, some: &[Key]) -> Result<(), VolumeError> {
+        let (mut left, mut unread) = (Vec::new(), Vec::new());
+        for &at in some {
+            let joined = self.map.borrow_mut().join_leaf(at);
+            if let Join::Unread(page) = joined {
+                left.push(at);
+                unread.push(page);
+            }
+        }
+        // A page that is not read by this is asked for once more.
+        let _loaded = self.load_all(&unread).await;
+        for at in left {
+            loop {
+                let joined = self.map.borrow_mut().join_leaf(at);
+                let Join::Unread(page) = joined else { break };
+                if !self.is_to_be_had(page).await? {
+                    break;
+                }
+            }
         }
         Ok(())
     }
@@ -180,13 +201,18 @@ impl Core {
     }
 
     /// Pages of segments that hold few are written elsewhere, so that those become free; gives those segments. Summaries tell which pages
-    /// these are.
-    pub(super) async fn gather_pages(&self) -> Result<Vec<u32>, VolumeError> {
+    /// these are. A segment that one checkpoint does not come to the end of is among the first of the next.
+    pub(super) async fn gather_pages(&self, why: Why) -> Result<Vec<u32>, VolumeError> {
         // No more than there is room for beside what has to be written.
-        let (room, kept) = (self.space.borrow().room_for_pages(), self.space.borrow().pages);
+        let room = self.space.borrow().room_for_pages();
+        let is_short = self.space.borrow().is_short_of_pages();
+        // An opening, or the end of a run, does not wait for what can be done at any time.
+        if !is_short && (why != Why::Due || self.run.is_opening()) {
+            return Ok(Vec::new());
+        }
         let owed = || self.pages_owed(self.log.coming());
         // Where pages take more than is kept for them, more segments of theirs are emptied.
-        let most = if room < kept { MANY_SPARSE } else { SPARSE };
+        let most = if is_short { MANY_SPARSE } else { SPARSE };
         let (mut others, room) = (self.pages_not_to_move(), room.saturating_sub(owed()));
         let lives = |segment: u32| self.space.borrow().get(segment).map_or(0, |own| own.record.live);
         // Pages below dead ones are not found: their segments would be chosen again and again, instead of others.
@@ -194,7 +220,7 @@ impl Core {
         others.extend(self.cleaner.immovable.borrow().iter());
         let sparse = self.space.borrow().sparse_pages(most, room, &others);
         let (sparse, emptied) = self.table_sparse(&sparse);
-        let table = self.pages_of_table();
+        let (table, mut left) = (self.pages_of_table(), self.gathered_at_most(is_short, &sparse));
         for &segment in &sparse[..emptied] {
             let of = |counts: &BTreeMap<u32, u32>| counts.get(&segment).copied().unwrap_or(0);
             if lives(segment) <= of(&others) + of(&table) {
@@ -204,18 +230,32 @@ impl Core {
             let mut pages = self.pages_in(segment).await;
             // Leaves first: branches above them are written with them.
             pages.sort_unstable();
-            for (level, at, address) in pages {
-                let above = self.map.borrow().tree.height() as u64 + 1;
-                if owed() + above > self.space.borrow().room_for_pages() {
-                    return Ok(sparse);
+            for some in pages.chunks(READ) {
+                self.load_to_move(some).await;
+                for &(level, at, address) in some {
+                    let above = self.map.borrow().tree.height() as u64 + 1;
+                    if left == 0 || owed() + above > self.space.borrow().room_for_pages() {
+                        return Ok(sparse);
+                    }
+                    if self.move_page(level, at, address).await? {
+                        (moved, left) = (true, left - 1);
+                    }
                 }
-                moved |= self.move_page(level, at, address).await?;
+                self.set.io.yield_now().await;
             }
             if !moved {
                 self.cleaner.immovable.borrow_mut().insert(segment, lives(segment));
             }
         }
         Ok(sparse)
+    }
+
+    /// Pages that one checkpoint writes elsewhere to empty `sparse` segments. Where room is short, or some have little parity, these are as
+    /// many as whole segments hold: else as many could lie about anew.
+    fn gathered_at_most(&self, is_short: bool, sparse: &[u32]) -> u64 {
+        let space = self.space.borrow();
+        let is_urgent = is_short || sparse.iter().any(|&segment| space.is_thin(segment));
+        if is_urgent { GATHERED.max(GATHERED_SEGMENTS * space.most_pages()) } else { GATHERED }
     }
 
     /// Pages of the table of segments in each segment.
@@ -235,44 +275,81 @@ impl Core {
 
     /// Has a page of the map written elsewhere, if it stands at an address still; whether it does.
     async fn move_page(&self, level: u8, at: Key, address: Address) -> Result<bool, VolumeError> {
-        loop {
-            let known = self.map.borrow().tree.known(level, at);
-            match known {
-                Known::Unread(page) => {
-                    if !self.is_to_be_had(page).await? {
-                        return Ok(false);
-                    }
-                }
-                Known::There { pointer, in_memory: false, dirty: false } if pointer.address == address => {
-                    if !self.is_to_be_had(Page { level, at, pointer }).await? {
-                        return Ok(false);
-                    }
-                }
-                Known::There { pointer, dirty: false, .. } if pointer.address == address => {
-                    self.map.borrow_mut().touch(level, at);
-                    return Ok(true);
-                }
-                Known::There { .. } | Known::Gone => return Ok(false),
+        while let Some(page) = self.unread_to_move(level, at, address) {
+            if !self.is_to_be_had(page).await? {
+                return Ok(false);
             }
+        }
+        let known = self.map.borrow().tree.known(level, at);
+        match known {
+            Known::There { pointer, in_memory: true, dirty: false } if pointer.address == address => {
+                self.map.borrow_mut().touch(level, at);
+                Ok(true)
+            }
+            Known::There { .. } | Known::Unread(_) | Known::Gone => Ok(false),
         }
     }
 
-    /// Pages of the map that may stand in a segment, as its summaries tell.
+    /// The page that has to be read first, before one is written elsewhere that stands at an address.
+    fn unread_to_move(&self, level: u8, at: Key, address: Address) -> Option<Page> {
+        let known = self.map.borrow().tree.known(level, at);
+        match known {
+            Known::Unread(page) => Some(page),
+            Known::There { pointer, in_memory: false, dirty: false } if pointer.address == address => {
+                Some(Page { level, at, pointer })
+            }
+            Known::There { .. } | Known::Gone => None,
+        }
+    }
+
+    /// Reads side by side, level by level, what has to be read before these pages are written elsewhere. A page that is not read by this is
+    /// asked for once more.
+    async fn load_to_move(&self, pages: &[(u8, Key, Address)]) {
+        let (levels, mut before) = (self.map.borrow().tree.height(), Vec::new());
+        for _ in 0..=levels {
+            let unread =
+                pages.iter().filter_map(|&(level, at, address)| self.unread_to_move(level, at, address));
+            let mut unread: Vec<Page> = unread.collect();
+            // Many are below one branch.
+            unread.dedup();
+            if unread.is_empty() || unread == before {
+                return;
+            }
+            let _loaded = self.load_all(&unread).await;
+            before = unread;
+        }
+    }
+
+    /// Pages of the map that may stand in a segment, as its summaries tell. Those are read side by side as long as each batch is as large as the
+    /// one before.
     async fn pages_in(&self, segment: u32) -> Vec<(u8, Key, Address)> {
         let (_pin, mut pages) = (Pin::new(&self.space, segment), Vec::new());
         let found = self.space.borrow().get(segment).map(|own| (own.record.shape(), own.record.stripes));
         let Some((shape, stripes)) = found else { return pages };
-        let mut stripe = 0;
+        let (mut stripe, mut step, mut ahead) = (0, 1, 1);
         while stripe < stripes {
-            let batches = match self.summary(segment, shape, stripe).await {
-                Some(batch) => vec![batch],
-                None => self.summaries(segment, shape, stripe, false).await.unwrap_or_default(),
-            };
-            for batch in &batches {
-                let places = (1..).map(|n| Address::new(segment, shape.data_place(stripe, n)));
-                pages.extend(batch.entries.iter().zip(places).filter_map(|(entry, at)| page_of(entry, at)));
+            let some: Vec<u32> = (stripe..stripes).step_by(step as usize).take(ahead).collect();
+            let found = join_all(some.iter().map(|&at| self.summary(segment, shape, at))).await;
+            ahead = READ.min(2 * ahead);
+            for (at, found) in some.into_iter().zip(found) {
+                if at != stripe {
+                    // A batch of another size was before it.
+                    ahead = 1;
+                    break;
+                }
+                let batches = match found {
+                    Some(batch) => vec![batch],
+                    None => self.summaries(segment, shape, at, false).await.unwrap_or_default(),
+                };
+                for batch in &batches {
+                    let places = (1..).map(|n| Address::new(segment, shape.data_place(at, n)));
+                    pages.extend(
+                        batch.entries.iter().zip(places).filter_map(|(entry, at)| page_of(entry, at)),
+                    );
+                }
+                step = batches.first().map_or(1, |batch| u32::from(batch.stripes).max(1));
+                stripe = at + step;
             }
-            stripe += batches.first().map_or(1, |batch| u32::from(batch.stripes).max(1));
         }
         pages
     }
