@@ -11,7 +11,7 @@ use crate::core::Core;
 use crate::log::queue::{Item, Source, Ticket};
 use crate::read::{Pin, Unreadable};
 use crate::store::leaf::Located;
-use crate::store::map::Key;
+use crate::store::map::{Dead, Key};
 use crate::store::owed::Coming;
 use crate::store::space::Stream;
 
@@ -151,7 +151,9 @@ impl Core {
                 Ok(moved) => self.some_room().await.map(|()| moved),
                 Err(error) => Err(error),
             };
-            let has_dead = !self.map.borrow().dead.is_empty() && self.cleaner.is_reaping();
+            // Those that can't be read are tried again behind each checkpoint, and give nothing.
+            let may_give = |dead: &Dead| !self.cleaner.is_stuck(dead.0.pointer.address);
+            let has_dead = self.cleaner.is_reaping() && self.map.borrow().dead.iter().rev().any(may_give);
             let Some(moved) = moved.ok().filter(|_| has_dead || idle < FRUITLESS && fruitless < PATIENT)
             else {
                 return;

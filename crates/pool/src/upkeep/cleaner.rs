@@ -4,6 +4,7 @@ use core::cell::{Cell, RefCell};
 use core::mem::{replace, take};
 use std::collections::{BTreeMap, BTreeSet};
 
+use brindle_format::pool::place::Address;
 use brindle_format::pool::{Leaf, Subtree};
 
 use crate::store::map::Dead;
@@ -58,6 +59,8 @@ pub(crate) struct Cleaner {
     reaping: RefCell<Reaping>,
     /// Pages by which branches that are gone through just now make the list of dead pages longer, at most.
     unfolding: Cell<usize>,
+    /// Dead pages that could not be gone through when that was tried last: nothing comes of waiting for these.
+    stuck: RefCell<BTreeSet<Address>>,
     /// Something may have less parity than it could have: cleaning moves it.
     thin: Cell<bool>,
     /// Segments that cleaning went through since the last checkpoint.
@@ -201,6 +204,21 @@ impl Cleaner {
         debug_assert!(matches!(before, Reaping::Reading), "leaves are read after those before are counted");
     }
 
+    /// A dead page was gone through, or it stays since that can't be.
+    pub(crate) fn went_through(&self, page: Address, stays: bool) {
+        let mut stuck = self.stuck.borrow_mut();
+        if stays {
+            stuck.insert(page);
+        } else {
+            stuck.remove(&page);
+        }
+    }
+
+    /// A dead page could not be gone through when that was tried last.
+    pub(crate) fn is_stuck(&self, page: Address) -> bool {
+        self.stuck.borrow().contains(&page)
+    }
+
     /// Leaves were read whose blocks count still.
     pub(crate) fn has_uncounted(&self) -> bool {
         matches!(&*self.reaping.borrow(), Reaping::Read(leaves) if !leaves.is_empty())
@@ -222,7 +240,6 @@ impl Cleaner {
 
 #[cfg(test)]
 mod tests {
-    use brindle_format::pool::place::Address;
     use brindle_format::pool::{Pointer, SubtreeState};
 
     use super::*;
@@ -243,6 +260,15 @@ mod tests {
         cleaner.moved_all();
         cleaner.ends();
         assert!(!cleaner.is_cleaning());
+    }
+
+    #[test]
+    fn a_dead_page_is_stuck_until_it_has_been_gone_through() {
+        let (cleaner, page) = (Cleaner::default(), Address(9));
+        cleaner.went_through(page, true);
+        assert!(cleaner.is_stuck(page) && !cleaner.is_stuck(Address(8)));
+        cleaner.went_through(page, false);
+        assert!(!cleaner.is_stuck(page));
     }
 
     #[test]

@@ -87,7 +87,9 @@ impl Core {
             let _gone = map.dead.swap_remove(at);
             // A page that the tree names as well is not dead: the list is damaged.
             let is_live = map.tree.names(dead.0.level, dead.0.key(), dead.0.pointer);
-            let Some(content) = content.filter(|_| !is_live) else {
+            let content = content.filter(|_| !is_live);
+            self.cleaner.went_through(dead.0.pointer.address, content.is_none());
+            let Some(content) = content else {
                 map.dead.insert(0, dead);
                 continue;
             };
