@@ -7,7 +7,7 @@
 mod compare;
 mod stretch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{BLOCK, checksum};
@@ -144,10 +144,11 @@ impl Single {
 /// The next block of a volume that something is said of.
 enum Named {
     Block(u64),
-    /// The leaf with these is lost, and `count` blocks with it.
+    /// The page of the map with these is lost, and `count` blocks with it, be they of this volume or of others.
     Lost {
         from: u64,
         to: u64,
+        page: Address,
         count: u64,
     },
     Nothing,
@@ -184,7 +185,7 @@ impl Core {
                         let count = map.tree.blocks_of(page);
                         let begin = if page.at.0 == volume { page.at.1.max(from) } else { from };
                         let to = if end.0 == volume { end.1 } else { ENDLESS };
-                        return Ok(Named::Lost { from: begin, to, count });
+                        return Ok(Named::Lost { from: begin, to, page: page.pointer.address, count });
                     }
                     loaded => loaded?,
                 },
@@ -277,7 +278,7 @@ impl<'a> Check<'a> {
 
     /// Walks the map: a volume of which little is written has little to be compared.
     async fn volumes(&mut self, pins: &mut BTreeMap<u32, Pin<'a>>) -> Result<(), VolumeError> {
-        let (core, mut passed) = (self.core, 0u64);
+        let (core, mut passed, mut counted) = (self.core, 0u64, BTreeSet::new());
         for volume in core.volumes.records().iter().filter(|volume| !volume.destroyed) {
             let mut from = Some(0);
             while from.is_some() {
@@ -285,8 +286,9 @@ impl<'a> Check<'a> {
                 while blocks.len() < SIDE_BY_SIDE {
                     let block = match core.next_of(volume.id, from).await? {
                         Named::Block(block) => block,
-                        Named::Lost { from: at, to, count } => {
-                            self.checked.lost += count;
+                        Named::Lost { from: at, to, page, count } => {
+                            // Each volume that a branch has blocks of comes upon it.
+                            self.checked.lost += if counted.insert(page) { count } else { 0 };
                             self.lost.add(volume.id, at..to);
                             from = Some(to).filter(|&to| to < volume.size.div_ceil(BLOCK as u64));
                             if from.is_none() {
