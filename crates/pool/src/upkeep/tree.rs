@@ -6,13 +6,15 @@
 use std::collections::BTreeMap;
 
 use brindle_format::pool::place::Address;
-use brindle_format::pool::{BRANCH_REFS, Branch, DeadPages, Entry, EntryKind, Leaf, Pointer, Root, Subtree};
+use brindle_format::pool::{
+    BLOCK, BRANCH_REFS, Branch, DeadPages, Entry, EntryKind, Leaf, Pointer, Root, Subtree,
+};
 use brindle_io::sync::join_all;
 use brindle_volume::VolumeError;
 
 use super::checkpoint::{Pages, Why, of};
 use crate::core::Core;
-use crate::read::Pin;
+use crate::read::{Pin, Unreadable};
 use crate::store::leaf::Located;
 use crate::store::map::{ENDLESS, GiveStep, Join, Key, Known, LAST, Moved, Page};
 
@@ -61,7 +63,7 @@ impl Core {
                     self.uncount(gone);
                     ahead -= 1;
                 }
-                Err(page) => self.load(page).await?,
+                Err(page) => self.load_to_change(page).await?,
             }
         }
     }
@@ -71,7 +73,11 @@ impl Core {
         let levels = self.map.borrow().tree.height();
         for _ in 0..=levels {
             let some = self.map.borrow().frozen_pages(READ);
-            self.load_all(&some).await?;
+            match self.load_all(&some).await {
+                // A page that is lost is told when it is asked for.
+                Ok(()) | Err(VolumeError::TooManyLost) => {}
+                failed => return failed,
+            }
             if some.iter().all(|page| page.level == 0) {
                 break;
             }
@@ -89,7 +95,7 @@ impl Core {
             let step = self.map.borrow().step_of((key.0, from), stop);
             match step {
                 GiveStep::Nothing => return Ok(()),
-                GiveStep::Unread(page) => self.load(page).await?,
+                GiveStep::Unread(page) => self.load_to_change(page).await?,
                 GiveStep::Fold { level, at } => {
                     let _closed = self.map.borrow_mut().fold(level, at);
                 }
@@ -126,6 +132,34 @@ impl Core {
     /// Reads pages side by side.
     async fn load_all(&self, pages: &[Page]) -> Result<(), VolumeError> {
         join_all(pages.iter().map(|&page| self.load(page))).await.into_iter().collect()
+    }
+
+    /// Reads a page that changes are to go into. A leaf that is lost gets another one in its place: changes would be lost with it otherwise, and
+    /// no later checkpoint nor opening would come to its end.
+    async fn load_to_change(&self, page: Page) -> Result<(), VolumeError> {
+        let loaded = self.load(page).await;
+        if loaded == Err(VolumeError::TooManyLost) && self.renews_lost(page).await {
+            return Ok(());
+        }
+        loaded
+    }
+
+    /// Has a leaf that is lost become one whose blocks are lost; false if it is another page, or one page can't say that.
+    async fn renews_lost(&self, page: Page) -> bool {
+        let (volume, address, sum) = (page.at.0, page.pointer.address, page.pointer.checksum);
+        let _pin = Pin::new(&self.space, address.segment());
+        // One that is there, and can't be the page that is named, would be gone through as a dead one: blocks that it names may be of others.
+        if page.level > 0 || !matches!(self.block(address, sum, None).await, Err(Unreadable::Lost)) {
+            return false;
+        }
+        let end = self.volumes.find(|own| own.id == volume, |own| own.size.div_ceil(BLOCK as u64));
+        let (node, end) = (self.volumes.node(volume), end.unwrap_or(0));
+        let renewed = self.map.borrow_mut().renew_lost(page, node, end);
+        if renewed {
+            // The list of dead pages has become longer than its debt was.
+            self.room_unsure.set(true);
+        }
+        renewed
     }
 
     /// Reads a page that a checkpoint may do without; false if it is lost.

@@ -38,6 +38,19 @@ impl World {
         }
         rotten
     }
+
+    /// Spoils all pages that are leaves of a volume, on all members.
+    fn spoil_leaves_of(&self, volume: u32) {
+        for &id in &self.house.ids {
+            let mut block = vec![0; BLOCK as usize];
+            for at in (1 << 20..self.house.size - (1 << 20)).step_by(BLOCK as usize) {
+                self.memory.peek(id, at, &mut block);
+                if brindle_format::pool::Leaf::parse(&block, volume).is_ok() {
+                    self.memory.poke(id, at + 100, &[0xee; 8]);
+                }
+            }
+        }
+    }
 }
 
 async fn put(io: &Io, volume: &PoolVolume, block: u64, fill: u8) -> Result<(), VolumeError> {
@@ -164,16 +177,7 @@ fn a_lost_page_of_the_map_is_the_range_that_it_was_of() {
             }
         }
         pool.stop().await.expect("stopped");
-        // The pages of volume 1 that are leaves, on both members.
-        for &id in &world.house.ids {
-            let mut block = vec![0; BLOCK as usize];
-            for at in (1 << 20..world.house.size - (1 << 20)).step_by(BLOCK as usize) {
-                world.memory.peek(id, at, &mut block);
-                if brindle_format::pool::Leaf::parse(&block, 1).is_ok() {
-                    world.memory.poke(id, at + 100, &[0xee; 8]);
-                }
-            }
-        }
+        world.spoil_leaves_of(1);
         let (pool, _) = world.house.open_without(io, 0, How::ReadOnly).await.expect("read");
         let found = pool.check(|_| ()).await.expect("a check goes on behind it");
         assert_eq!((found.lost, found.damaged), (20, vec![range("one", 0, 32)]));
@@ -181,6 +185,40 @@ fn a_lost_page_of_the_map_is_the_range_that_it_was_of() {
         let one = pool.volume("one").expect("a volume");
         assert_eq!(get(io, &one, 3).await, Err(VolumeError::TooManyLost));
         assert_eq!(get(io, &pool.volume("two").expect("a volume"), 3).await, Ok(103));
+    });
+    io.shutdown();
+}
+
+/// Changes below a lost leaf are acknowledged before anything reads it.
+#[test]
+fn what_is_written_below_a_lost_leaf_is_kept_and_all_else_of_it_is_lost() {
+    let world = World::new(Kind::Mirror(2));
+    let io = &world.io;
+    io.block_on(async {
+        let pool = world.house.open(io, 1).await;
+        for name in ["one", "two"] {
+            let volume = pool.create_volume(name, 32 * BLOCK).await.expect("room");
+            for block in 0..20 {
+                put(io, &volume, block, 100 + block as u8).await.expect("written");
+            }
+        }
+        pool.stop().await.expect("stopped");
+        world.spoil_leaves_of(1);
+        let pool = world.house.open(io, 2).await;
+        let one = pool.volume("one").expect("a volume");
+        put(io, &one, 3, 7).await.expect("written");
+        one.discard(10 * BLOCK, 2 * BLOCK).await.expect("discarded");
+        for _ in 0..3 {
+            pool.checkpoint().await.expect("checkpoints go on");
+        }
+        pool.stop().await.expect("stopped");
+        let pool = world.house.open(io, 3).await;
+        let (one, two) = (pool.volume("one").expect("a volume"), pool.volume("two").expect("a volume"));
+        for (block, found) in [(3, Ok(7)), (4, Err(VolumeError::TooManyLost)), (10, Ok(0)), (11, Ok(0))] {
+            assert_eq!(get(io, &one, block).await, found, "{block}");
+        }
+        assert_eq!(get(io, &two, 3).await, Ok(103));
+        pool.stop().await.expect("stopped");
     });
     io.shutdown();
 }

@@ -388,6 +388,17 @@ impl Tree {
         self.soil(1, at);
     }
 
+    /// A leaf that is not in memory has these entries from now on. What stood on the members is of others.
+    pub(super) fn renew(&mut self, at: Key, entries: Entries) {
+        let bytes = entries.bytes();
+        let Some(slot) = self.slot_mut(at) else { return };
+        (slot.pointer, slot.content) = (None, Some(entries));
+        self.cached += bytes;
+        self.held += 1;
+        self.soil_leaf(at);
+        self.recount(at);
+    }
+
     /// Branches above a key, from a level on, have so many more blocks and pages below.
     pub(super) fn adjust(&mut self, from: usize, key: Key, blocks: i64, pages: i64) {
         for level in from.max(1)..=self.height() {
