@@ -27,8 +27,10 @@ const SHRINK: usize = 256;
 /// Segments of few pages that one checkpoint empties.
 const SPARSE: usize = 4;
 const MANY_SPARSE: usize = 16;
-/// Pages that one checkpoint writes elsewhere for that; and how many of the largest segments' pages where they have to be.
+/// Pages that one checkpoint writes elsewhere for that; those of an opening and of the end of a run, for which somebody waits; and how many of
+/// the largest segments' pages where they have to be.
 const GATHERED: u64 = 1024;
+const GATHERED_ASIDE: u64 = 128;
 const GATHERED_SEGMENTS: u64 = 4;
 
 /// The number by which the summary of a batch of pages names the level of one of the map: that of its leaves.
@@ -240,10 +242,6 @@ impl Core {
         // No more than there is room for beside what has to be written.
         let room = self.space.borrow().room_for_pages();
         let is_short = self.space.borrow().is_short_of_pages();
-        // An opening, or the end of a run, does not wait for what can be done at any time.
-        if !is_short && (why != Why::Due || self.run.is_opening()) {
-            return Ok(Vec::new());
-        }
         let owed = || self.pages_owed(self.log.coming());
         // Where pages take more than is kept for them, more segments of theirs are emptied.
         let most = if is_short { MANY_SPARSE } else { SPARSE };
@@ -254,9 +252,12 @@ impl Core {
         others.extend(self.cleaner.immovable.borrow().iter());
         let sparse = self.space.borrow().sparse_pages(most, room, &others);
         let (sparse, emptied) = self.table_sparse(&sparse);
-        let (table, mut left) = (self.pages_of_table(), self.gathered_at_most(is_short, &sparse));
+        let (table, mut left) = (self.pages_of_table(), self.gathered_at_most(why, is_short, &sparse));
         for &segment in &sparse[..emptied] {
             let of = |counts: &BTreeMap<u32, u32>| counts.get(&segment).copied().unwrap_or(0);
+            if left == 0 {
+                break;
+            }
             if lives(segment) <= of(&others) + of(&table) {
                 continue;
             }
@@ -285,11 +286,17 @@ impl Core {
     }
 
     /// Pages that one checkpoint writes elsewhere to empty `sparse` segments. Where room is short, or some have little parity, these are as
-    /// many as whole segments hold: else as many could lie about anew.
-    fn gathered_at_most(&self, is_short: bool, sparse: &[u32]) -> u64 {
+    /// many as whole segments hold: else as many could lie about anew. An opening, and the end of a run, hardly wait for what can be done
+    /// at any time.
+    fn gathered_at_most(&self, why: Why, is_short: bool, sparse: &[u32]) -> u64 {
         let space = self.space.borrow();
-        let is_urgent = is_short || sparse.iter().any(|&segment| space.is_thin(segment));
-        if is_urgent { GATHERED.max(GATHERED_SEGMENTS * space.most_pages()) } else { GATHERED }
+        let is_aside = why != Why::Due || self.run.is_opening();
+        let is_urgent = is_short || !is_aside && sparse.iter().any(|&segment| space.is_thin(segment));
+        match (is_urgent, is_aside) {
+            (true, _) => GATHERED.max(GATHERED_SEGMENTS * space.most_pages()),
+            (false, true) => GATHERED_ASIDE,
+            (false, false) => GATHERED,
+        }
     }
 
     /// Pages of the table of segments in each segment.
