@@ -40,6 +40,8 @@ const IN_VAIN: u32 = 12;
 /// The fewest blocks that cleaning moves at once, and pages beyond those that it counts with.
 const FEW_MOVES: u64 = 8;
 const SPARE: u64 = 16;
+/// Leaves that an opening reads side by side.
+const READ: usize = 32;
 
 impl Core {
     /// Pages that the next checkpoint may write, and the one under way still has to, once batches under way and batches that come have
@@ -111,11 +113,34 @@ impl Core {
             }
             before = unsure;
         }
+        self.read_unsure_leaves(&needs).await?;
         if needs() > self.space.borrow().room_for_pages() {
             self.space.borrow_mut().free_unwritten();
         }
         let (needs, has) = (needs(), self.space.borrow().room_for_pages());
         if needs <= has { Ok(()) } else { Err(PoolOpenError::NoRoom { needs, has }) }
+    }
+
+    /// Reads leaves that change as long as there is not room enough: blocks of leaves that are not in memory count as if these lacked them, and the
+    /// run had some in memory.
+    async fn read_unsure_leaves(&self, needs: &impl Fn() -> u64) -> Result<(), PoolOpenError> {
+        let mut from = Some((0, 0));
+        while let Some(begin) = from.filter(|_| needs() > self.space.borrow().room_for_pages()) {
+            let (some, next) = self.map.borrow().unsure_leaves(begin, READ);
+            match self.load_all(&some).await {
+                // Of a leaf that is lost as much counts as there can be.
+                Ok(()) | Err(VolumeError::TooManyLost) => {}
+                Err(error) => return Err(error.into()),
+            }
+            {
+                let tree = &mut self.map.borrow_mut().tree;
+                let is_full = tree.cached > self.config.map_memory;
+                some.iter().filter(|_| is_full).for_each(|page| tree.forget_leaf(page.at));
+            }
+            from = next;
+            self.set.io.yield_now().await;
+        }
+        Ok(())
     }
 
     /// Takes the room of a checkpoint of so many pages; gives what it has paid by that, too.

@@ -431,13 +431,8 @@ impl Map {
             self.divide_due(page.level, page.at, &refs);
             return Ok(());
         }
-        let entries: Entries = own.leaf(bytes, end)?.0.into();
-        let bytes = entries.bytes();
-        if let Some(slot) = self.tree.slot_mut(page.at) {
-            (slot.content, slot.used) = (Some(entries), true);
-            self.tree.cached += bytes;
-            self.tree.held += 1;
-        }
+        self.tree.keep_leaf(page.at, own.leaf(bytes, end)?.0.into());
+        self.count_fresh(page.at);
         Ok(())
     }
 }

@@ -132,7 +132,7 @@ impl Core {
     }
 
     /// Reads pages side by side.
-    async fn load_all(&self, pages: &[Page]) -> Result<(), VolumeError> {
+    pub(crate) async fn load_all(&self, pages: &[Page]) -> Result<(), VolumeError> {
         join_all(pages.iter().map(|&page| self.load(page))).await.into_iter().collect()
     }
 

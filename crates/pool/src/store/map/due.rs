@@ -11,8 +11,9 @@ use crate::store::owed::{Coming, Debt, Owed, SPLIT, Size};
 const RUN: u64 = SPLIT as u64;
 /// Blocks that change below a closed branch after which it is read.
 const MANY: u32 = 128;
-/// Blocks that change of a leaf that is not in memory which are counted one by one.
+/// Blocks that change of a leaf that is not in memory which are counted one by one; and of one that has been read.
 const IN_A_LEAF: usize = 512;
+const IN_A_READ_LEAF: usize = 4096;
 /// Pages beside those of changes: where there is no map yet, and a new top.
 const BESIDE: usize = 3;
 
@@ -276,6 +277,44 @@ impl Map {
         self.unsure.retain(|&volume| !has_leaf(volume));
     }
 
+    /// A leaf has been read: it is known from now on which of the blocks that change it lacks. Until then all were counted that it might lack.
+    pub(super) fn count_fresh(&mut self, at: Key) {
+        let end = self.next_leaf(at).min((at.0.saturating_add(1), 0));
+        let is_unsure = |slot: &&Slot| slot.due == self.freezes + 1 && slot.fresh > 0;
+        let Some(slot) = self.tree.slot(at).filter(is_unsure) else { return };
+        let Some(entries) = &slot.content else { return };
+        let lacks =
+            |key: &Key| entries.find(key.1).is_none() || self.frozen.find(*key) == Some(Located::Zeroes);
+        let (mut changes, mut fresh) = (0, 0);
+        for key in self.now.blocks.range(at..end).map(|(key, _)| key).take(IN_A_READ_LEAF) {
+            (changes, fresh) = (changes + 1, fresh + u32::from(lacks(key)));
+        }
+        let fewer = slot.fresh.saturating_sub(fresh);
+        // Of more than those a small part can be blocks that it has.
+        if changes < IN_A_READ_LEAF && fewer > 0 {
+            self.due.fresh = self.due.fresh.saturating_sub(fewer as usize);
+            if let Some(slot) = self.tree.slot_mut(at) {
+                slot.fresh -= fewer;
+            }
+        }
+    }
+
+    /// Leaves that are not in memory, and lack fewer of the blocks that change than are counted, maybe: of so many leaves that change, from a
+    /// key on. And the key at which the next ones begin.
+    pub(crate) fn unsure_leaves(&self, mut from: Key, most: usize) -> (Vec<Page>, Option<Key>) {
+        let mut found = Vec::new();
+        let is_unsure =
+            |slot: &Slot| slot.content.is_none() && slot.due == self.freezes + 1 && slot.fresh > 0;
+        for _ in 0..most {
+            let Some((&key, _)) = self.now.blocks.range(from..).next() else { return (found, None) };
+            let leaf = self.tree.leaf(key).filter(|(_, slot)| is_unsure(slot));
+            found.extend(leaf.and_then(|(at, slot)| Some(Page { level: 0, at, pointer: slot.pointer? })));
+            let Some(next) = self.tree.next(key) else { return (found, None) };
+            from = next;
+        }
+        (found, Some(from))
+    }
+
     /// A page is to be written elsewhere; its content is in memory.
     pub(crate) fn touch(&mut self, level: u8, at: Key) {
         let before = self.tree.dirty_pages();
@@ -291,8 +330,11 @@ impl Map {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use brindle_format::pool::place::Address;
 
+    use super::super::Tree;
     use super::*;
 
     fn at(n: u64) -> Located {
@@ -344,6 +386,47 @@ mod tests {
         // One more, in a leaf of which others change.
         set(&mut map, 602..603);
         assert_eq!(map.due.leaves, due.leaves);
+    }
+
+    /// Blocks that were written anew at random, in leaves with holes: a run had these in memory, and recovery has not.
+    #[test]
+    fn what_recovery_finds_due_is_what_the_run_did_once_leaves_have_been_read() {
+        let mut run = Map { dense: true, ..Map::default() };
+        set(&mut run, (0..8000).map(|n| 3 * n));
+        run.freeze();
+        write(&mut run);
+        let (top, stood) = run.tree.top().expect("it has a top");
+        let (refs, top) =
+            (run.tree.refs(1, top, &[]), run.tree.subtree_of(1, top, stood.expect("it stands")));
+        let pages = refs.iter().map(|own| {
+            let entries = run.tree.entries(own.key());
+            (own.key(), brindle_format::pool::Leaf(entries).encode(1, true).expect("it fits"))
+        });
+        let pages: BTreeMap<Key, Vec<u8>> = pages.collect();
+        let mut found = Map { tree: Tree::found(top), ..Map::found(true, Vec::new()) };
+        found.tree.open(1, top.key(), &refs);
+        for map in [&mut run, &mut found] {
+            set(map, (0..1000).map(|n| 24 * n));
+            set(map, (0..10).map(|n| 2400 * n + 1));
+        }
+        let owed = |map: &Map| map.debt(Coming::default()).pages;
+        assert!(owed(&found) > owed(&run) + 20, "{} owed, {} by recovery", owed(&run), owed(&found));
+        let mut from = Some((0, 0));
+        while let Some(begin) = from {
+            let (some, next) = found.unsure_leaves(begin, 3);
+            assert!(some.len() <= 3);
+            for page in some {
+                found.loaded(page, &pages[&page.at]).expect("it is that leaf");
+                found.tree.forget_leaf(page.at);
+            }
+            from = next;
+        }
+        assert_eq!((found.due, owed(&found)), (run.due, owed(&run)));
+        assert_eq!(
+            found.unsure_leaves((0, 0), 100).0.len(),
+            10,
+            "these lack blocks for sure, and may be read again"
+        );
     }
 
     #[test]

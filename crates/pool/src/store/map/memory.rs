@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::tree::{AtKey, Branch, is_read};
 use super::{Key, Map, Page, Tree};
+use crate::store::leaf::Entries;
 
 impl Map {
     /// A block was looked up; whether a page had to be read for that.
@@ -61,6 +62,26 @@ impl Tree {
     /// Branches of the lowest level that may be open.
     pub(crate) fn may_be_open(&self) -> usize {
         self.opened.len()
+    }
+
+    /// A leaf has been read.
+    pub(super) fn keep_leaf(&mut self, at: Key, entries: Entries) {
+        let bytes = entries.bytes();
+        if let Some(slot) = self.slot_mut(at) {
+            (slot.content, slot.used) = (Some(entries), true);
+            self.cached += bytes;
+            self.held += 1;
+        }
+    }
+
+    /// A leaf that is not to be written goes from memory.
+    pub(crate) fn forget_leaf(&mut self, at: Key) {
+        if let Some(slot) = self.slot_mut(at).filter(|slot| !slot.dirty)
+            && let Some(content) = slot.content.take()
+        {
+            self.cached -= content.bytes();
+            self.held -= 1;
+        }
     }
 
     fn forget_leaves(&mut self, at: Key) {
