@@ -199,11 +199,8 @@ fn plan_with(spec: &PoolSpec, least: u8) -> Result<Label, PoolCreateError> {
         runs.push(Run { first_segment, units, first_unit: 0, vdev: n });
         vdevs.push(planned);
     }
-    let (units, most) = (runs.last().map_or(0, Run::end), ROOTED - BEGUN);
-    // Pages of pointers are fewer than one in so many of those below them, but for the last of each level.
-    let pages = u64::from(units).div_ceil(SEGMENTS as u64);
-    let need = segments_at_most(&vdevs, pages + pages / (POINTERS as u64 - 1) + 4);
-    if need > most as u64 {
+    let units = runs.last().map_or(0, Run::end);
+    if let Some((need, most)) = too_fine(&vdevs, units) {
         return Err(PoolCreateError::TooFine { units, need, most });
     }
     Ok(Label {
@@ -217,6 +214,15 @@ fn plan_with(spec: &PoolSpec, least: u8) -> Result<Label, PoolCreateError> {
         members,
         runs,
     })
+}
+
+/// The segments that a table of so many of them takes, and how many at most can be named, if these are fewer.
+pub(crate) fn too_fine(vdevs: &[Vdev], segments: u32) -> Option<(u64, usize)> {
+    // Pages of pointers are fewer than one in so many of those below them, but for the last of each level.
+    let pages = u64::from(segments).div_ceil(SEGMENTS as u64);
+    let need = segments_at_most(vdevs, pages + pages / (POINTERS as u64 - 1) + 4);
+    let most = ROOTED - BEGUN;
+    (need > most as u64).then_some((need, most))
 }
 
 fn plan_vdev(n: usize, vdev: &VdevSpec, unit: Option<u64>, least: u8) -> Result<Vdev, PoolCreateError> {

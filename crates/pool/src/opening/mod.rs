@@ -7,3 +7,4 @@ pub(crate) mod look;
 pub(crate) mod open;
 pub(crate) mod replay;
 pub(crate) mod returned;
+mod tables;

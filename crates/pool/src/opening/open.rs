@@ -1,16 +1,11 @@
 //! Opens a pool.
 
 use core::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
-use brindle_format::pool::place::Address;
-use brindle_format::pool::{
-    BLOCK, DATA_START, DeadPages, LINEAGE, MAX_NUMBER, Nodes, OVERRULED, POINTERS, Pointer, Pointers,
-    PoolError, Root, SEGMENTS, SegmentClass, SegmentRecord, SegmentState, Segments, SubtreeState, Uberblock,
-    Vdev, Volumes,
-};
-use brindle_io::sync::{Notify, join_all};
+use brindle_format::pool::{BLOCK, DATA_START, LINEAGE, MAX_NUMBER, OVERRULED, Vdev};
+use brindle_io::sync::Notify;
 use brindle_io::{Io, MemberId, OpError};
 use brindle_members::events::Events;
 use brindle_members::flushes::Flushes;
@@ -26,19 +21,16 @@ use crate::events::PoolEvent;
 use crate::log::crew::Crew;
 use crate::log::refusals::Refusals;
 use crate::log::state::Log;
-use crate::opening::create::MOST_SEGMENTS;
-use crate::opening::dead::refuse_twice;
 use crate::opening::look::{Chosen, PoolOpenError, Returning, WrongLabel, choose, look};
 use crate::opening::replay::{Recovered, WrongSlot};
+use crate::opening::tables::refuse_unlisted;
 use crate::pool::Pool;
-use crate::read::Unreadable;
 use crate::record::label::CurrentLabel;
 use crate::record::state::Record;
-use crate::role::{Role, all_of};
+use crate::role::Role;
 use crate::run::Run;
-use crate::store::map::{Dead, ENDLESS, Map, Page, Tree};
+use crate::store::map::Map;
 use crate::store::space::Space;
-use crate::store::table::Table;
 use crate::store::volumes::VolumeList;
 use crate::upkeep::checkpoint::Why;
 use crate::upkeep::checkpoints::Checkpoints;
@@ -46,9 +38,6 @@ use crate::upkeep::cleaner::Cleaner;
 
 /// The greatest number of an uberblock, a checkpoint or a batch behind which a pool is opened for writing.
 const LAST_TO_WRITE: u64 = MAX_NUMBER / 2;
-
-/// Pages of a list that are read side by side.
-const READ: usize = 32;
 
 /// How a pool is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,17 +194,6 @@ fn refuse_absent(chosen: &Chosen) -> Result<(), PoolOpenError> {
     }
 }
 
-/// Each segment takes memory before the table of segments is read. So more than the head's table can have are refused before; where there is no
-/// table yet, since all are free, more than a pool is made with.
-fn refuse_unlisted(chosen: &Chosen) -> Result<(), PoolError> {
-    let (all, pages) = (u64::from(chosen.label.segments()), u64::from(chosen.head.segments.pages));
-    let most = if pages == 0 { u64::from(MOST_SEGMENTS) } else { pages * SEGMENTS as u64 };
-    match all <= most {
-        true => Ok(()),
-        false => Err(PoolError::Impossible { what: "uberblock", field: "segments", value: all }),
-    }
-}
-
 /// Members that come back, and have nothing old on them any more.
 async fn taken_again(io: &Io, chosen: &Chosen, how: How, config: PoolConfig) -> Vec<Returning> {
     let mut taken = Vec::new();
@@ -319,7 +297,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
     };
     let count = members.len();
     let last = head.sequence;
-    let space = Space::new(&label, None, &vec![0; label.vdevs.len()]);
+    let space = Space::unread(&label, BTreeMap::new());
     Rc::new_cyclic(|me: &Weak<Core>| Core {
         set: MemberSet::new(io, members, Flushes::new(io), &treatment, me.clone()),
         config,
@@ -428,170 +406,6 @@ impl Core {
         } else {
             Ok(())
         }
-    }
-
-    /// Reads what the uberblock names, and of the map its top alone. The table of segments comes first: only the segments that it lies in itself
-    /// does the uberblock tell, and pages of the map may stand in any.
-    async fn load_tables(&self) -> Result<(), PoolOpenError> {
-        let head: Uberblock = self.record.last.borrow().clone();
-        self.set_rooted(&head)?;
-        let mut lists = Vec::new();
-        let (records, levels, is_full) =
-            self.levels(head.segments, SEGMENTS, |bytes, n| Ok(Segments::parse(bytes, n)?.0)).await?;
-        let all = u64::from(self.label.get().segments());
-        if head.segments.pages > 0 && records.len() as u64 != all {
-            return Err(PoolError::Impossible { what: "uberblock", field: "segments", value: all }.into());
-        }
-        let records = (head.segments.pages > 0).then_some(records);
-        let mut table = Table::none(all as usize);
-        if let Some(records) = &records {
-            self.check_segments(records)?;
-            table = Table::found(records.clone(), levels, is_full);
-        }
-        self.space.replace(Space::new(&self.label.get(), records, &self.present()));
-        let dead = self.list(head.dead, &mut lists, |bytes, n| Ok(DeadPages::parse(bytes, n)?.0)).await?;
-        let volumes = self.list(head.volumes, &mut lists, |bytes, n| Ok(Volumes::parse(bytes, n)?.0)).await?;
-        let nodes = self.list(head.nodes, &mut lists, |bytes, n| Ok(Nodes::parse(bytes, n)?.0)).await?;
-        refuse_twice(&dead, head.map)?;
-        let outlived = dead.iter().any(|dead| dead.state == SubtreeState::Outlived);
-        let dense = self.label.get().features.dense_leaves();
-        let mut map = Map::found(dense, dead.into_iter().map(Dead).collect());
-        // Such pages are of a checkpoint behind the one that took up what these segments held before.
-        if !outlived {
-            map.reuse(self.space.borrow().reused_again());
-        }
-        if let Some(top) = head.map {
-            // All below it is read when it is asked for.
-            let bytes = self.page(top.pointer).await?;
-            let page = Page { level: top.level, at: top.key(), pointer: top.pointer };
-            map.tree = Tree::found(top);
-            map.loaded(page, &bytes)?;
-        }
-        let going: Vec<u32> =
-            volumes.iter().filter(|volume| volume.destroyed).map(|volume| volume.id).collect();
-        self.volumes.found(volumes, nodes);
-        for id in going {
-            let _none = map.clear(id, 0, ENDLESS);
-        }
-        self.map.replace(map);
-        self.checkpoints.lists.replace(lists);
-        self.checkpoints.table.replace(table);
-        self.estimate();
-        Ok(())
-    }
-
-    /// Segments lie on members of their vdev, in units of its size.
-    fn check_segments(&self, records: &[SegmentRecord]) -> Result<(), PoolError> {
-        let label = self.label.get();
-        for run in &label.runs {
-            let vdev = &label.vdevs[usize::from(run.vdev)];
-            let all = all_of(vdev);
-            for record in records.iter().skip(run.first_segment as usize).take(run.units as usize) {
-                if record.members & !all != 0 || record.unit != vdev.unit {
-                    let value = record.members;
-                    return Err(PoolError::Impossible { what: "segment", field: "members", value });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Where the table of segments stands, only the uberblock tells.
-    fn set_rooted(&self, head: &Uberblock) -> Result<(), PoolOpenError> {
-        let mut space = self.space.borrow_mut();
-        for rooted in &head.rooted {
-            let wrong =
-                PoolError::Impossible { what: "uberblock", field: "rooted", value: rooted.segment.into() };
-            let vdev = space.vdev_of(rooted.segment).ok_or_else(|| wrong.clone())?;
-            let vdev = self.label.get().vdevs[vdev];
-            let mask = all_of(&vdev);
-            let record = SegmentRecord {
-                state: SegmentState::Closed,
-                class: SegmentClass::Pages,
-                stripe: rooted.stripe,
-                parity: rooted.parity,
-                unit: rooted.unit,
-                chunk: rooted.chunk,
-                members: rooted.members,
-                missing: rooted.missing,
-                live: 0,
-                stripes: 0,
-                sequence: 0,
-                reused: false,
-            };
-            record.shape().check()?;
-            if rooted.unit != vdev.unit
-                || rooted.members & !mask != 0
-                || rooted.missing & !rooted.members != 0
-            {
-                return Err(wrong.into());
-            }
-            space.segments[rooted.segment as usize].record = record;
-        }
-        Ok(())
-    }
-
-    /// The records of a list of pages; notes where its pages are.
-    async fn list<T>(
-        &self,
-        root: Root,
-        places: &mut Vec<Address>,
-        parse: impl Fn(&[u8], u64) -> Result<Vec<T>, PoolError>,
-    ) -> Result<Vec<T>, PoolOpenError> {
-        let (records, levels, _) = self.levels(root, 0, parse).await?;
-        places.extend(levels.iter().flatten().map(|pointer| pointer.address));
-        Ok(records)
-    }
-
-    /// The same with pointers to its pages level by level, those of records first; and whether all pages but the last of each level are full,
-    /// those of records with so many.
-    async fn levels<T>(
-        &self,
-        root: Root,
-        fit: usize,
-        parse: impl Fn(&[u8], u64) -> Result<Vec<T>, PoolError>,
-    ) -> Result<(Vec<T>, Vec<Vec<Pointer>>, bool), PoolOpenError> {
-        let mut levels: VecDeque<Vec<Pointer>> = VecDeque::from([root.top.into_iter().collect()]);
-        let mut is_full = true;
-        for _ in 0..root.levels {
-            let (mut next, mut n) = (Vec::new(), 0usize);
-            for some in levels[0].chunks(READ) {
-                for page in self.pages(some).await? {
-                    is_full &= next.len() == n * POINTERS;
-                    next.extend(Pointers::parse(&page, n as u64)?.0);
-                    if next.len() > root.pages as usize {
-                        return Err(PoolOpenError::Damaged);
-                    }
-                    n += 1;
-                }
-            }
-            levels.push_front(next);
-        }
-        if levels[0].len() != root.pages as usize {
-            return Err(PoolOpenError::Damaged);
-        }
-        let (mut records, mut n) = (Vec::new(), 0usize);
-        for some in levels[0].chunks(READ) {
-            for page in self.pages(some).await? {
-                is_full &= records.len() == n * fit;
-                records.extend(parse(&page, n as u64)?);
-                n += 1;
-            }
-        }
-        Ok((records, levels.into(), is_full))
-    }
-
-    /// Pages that are read side by side, in the order of their pointers.
-    async fn pages(&self, some: &[Pointer]) -> Result<Vec<Rc<[u8]>>, PoolOpenError> {
-        join_all(some.iter().map(|&pointer| self.page(pointer))).await.into_iter().collect()
-    }
-
-    async fn page(&self, pointer: Pointer) -> Result<Rc<[u8]>, PoolOpenError> {
-        let read = self.block(pointer.address, pointer.checksum, None).await;
-        read.map_err(|why| match why {
-            Unreadable::Lost => PoolOpenError::Damaged,
-            Unreadable::Silent(error) => error.into(),
-        })
     }
 }
 

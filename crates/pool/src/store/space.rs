@@ -18,7 +18,7 @@ pub(crate) use reuse::Gains;
 pub(crate) use room::segments_at_most;
 pub(crate) use slots::Slot;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use brindle_format::pool::place::{Address, Shape};
 use brindle_format::pool::{Label, Run, SEGMENTS, SegmentClass, SegmentRecord, SegmentState, Vdev, unit_of};
@@ -115,6 +115,12 @@ pub(crate) struct Segment {
     dying: u32,
 }
 
+impl Segment {
+    fn of(record: SegmentRecord, usage: Use) -> Self {
+        Self { record, usage, pins: 0, reuses: 0, young: 0, dying: 0 }
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Open {
     segment: u32,
@@ -187,6 +193,8 @@ pub(crate) const GAP: SegmentRecord = SegmentRecord {
 /// All segments of a pool.
 pub(crate) struct Space {
     pub(crate) segments: Vec<Segment>,
+    /// Those that the table of segments lies in, as long as that has not been read: nothing else is known then.
+    rooted: BTreeMap<u32, Segment>,
     /// Pages of their table with records that may have changed since it was written.
     pub(crate) touched: Touched,
     /// Runs of segments of all vdevs, in the order of their numbers.
@@ -208,25 +216,15 @@ pub(crate) struct Space {
 }
 
 impl Space {
+    /// A pool whose table of segments has not been read: none of them takes memory, and those alone are known that the table lies in.
+    pub(crate) fn unread(label: &Label, rooted: BTreeMap<u32, SegmentRecord>) -> Self {
+        let rooted = rooted.into_iter().map(|(n, record)| (n, Segment::of(record, Use::Closed)));
+        let space = Self::of(label, Vec::new(), &vec![0; label.vdevs.len()]);
+        Self { rooted: rooted.collect(), ..space }
+    }
+
     /// All vdevs of a pool, `records` of their segments or none, and which members of each are in use.
     pub(crate) fn new(label: &Label, records: Option<Vec<SegmentRecord>>, present: &[u64]) -> Self {
-        let units = (0..).zip(&label.vdevs).zip(present).map(|((at, &vdev), &present)| Unit {
-            vdev,
-            members: members_of(label, at.into()),
-            runs: label.runs_of(at).copied().collect(),
-            free: BTreeSet::new(),
-            turn: 0,
-            paged: 0,
-            shorts: 0,
-            rows: VecDeque::new(),
-            short: VecDeque::new(),
-            open: [None; 4],
-            pages: None,
-            present,
-            freeing: Vec::new(),
-            adding: Vec::new(),
-        });
-        let units: Vec<Unit> = units.collect();
         let blank = |unit: &Vdev, members| SegmentRecord {
             state: SegmentState::Free,
             class: SegmentClass::None,
@@ -249,17 +247,45 @@ impl Space {
             };
             (0..label.segments()).map(blank).collect()
         });
+        let mut space = Self::of(label, records, present);
+        for at in 0..space.units.len() {
+            let free = |&n: &u32| space.segments[n as usize].usage == Use::Free;
+            space.units[at].free = space.units[at].range().filter(free).collect();
+        }
+        space
+    }
+
+    /// The same, without what is free.
+    fn of(label: &Label, records: Vec<SegmentRecord>, present: &[u64]) -> Self {
+        let units = (0..).zip(&label.vdevs).zip(present).map(|((at, &vdev), &present)| Unit {
+            vdev,
+            members: members_of(label, at.into()),
+            runs: label.runs_of(at).copied().collect(),
+            free: BTreeSet::new(),
+            turn: 0,
+            paged: 0,
+            shorts: 0,
+            rows: VecDeque::new(),
+            short: VecDeque::new(),
+            open: [None; 4],
+            pages: None,
+            present,
+            freeing: Vec::new(),
+            adding: Vec::new(),
+        });
+        let units: Vec<Unit> = units.collect();
         let segment = |(n, record): (u32, SegmentRecord)| {
             let usage = match unit_of(&label.runs, n) {
                 None => Use::Gap,
                 Some(_) if record.state == SegmentState::Free => Use::Free,
                 Some(_) => Use::Closed,
             };
-            Segment { record, usage, pins: 0, reuses: 0, young: 0, dying: 0 }
+            Segment::of(record, usage)
         };
-        let mut space = Self {
+        Self {
             touched: Touched::all(records.len()),
             segments: (0..).zip(records).map(segment).collect(),
+            rooted: BTreeMap::new(),
             runs: label.runs.clone(),
             units,
             turn: 0,
@@ -269,12 +295,7 @@ impl Space {
             least: 0,
             sold: u64::MAX,
             changes: None,
-        };
-        for at in 0..space.units.len() {
-            let free = |&n: &u32| space.segments[n as usize].usage == Use::Free;
-            space.units[at].free = space.units[at].range().filter(free).collect();
         }
-        space
     }
 
     /// The vdev of a segment, by its number, and its unit on each member.
@@ -288,7 +309,8 @@ impl Space {
     }
 
     pub(crate) fn get(&self, segment: u32) -> Option<&Segment> {
-        self.segments.get(segment as usize)
+        // Once the table has been read it is among all others.
+        self.segments.get(segment as usize).or_else(|| self.rooted.get(&segment))
     }
 
     /// Blocks are named, or are not any more.

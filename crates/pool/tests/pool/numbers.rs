@@ -2,7 +2,8 @@
 
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{
-    BLOCK, Batch, DATA_START, LABEL, MAX_NUMBER, PoolError, RING, RING_SLOTS, Root, Uberblock, VdevKind,
+    BLOCK, Batch, DATA_START, LABEL, MAX_NUMBER, Pointer, PoolError, RING, RING_SLOTS, Root, Uberblock,
+    VdevKind, second_label,
 };
 use brindle_io::Io;
 use brindle_io::sim::{Model, Sim};
@@ -114,24 +115,29 @@ fn segments_that_no_table_can_have_are_refused_before_they_take_memory() {
     };
     let refused = plan(&spec(Some(64 << 10)));
     assert!(matches!(refused, Err(PoolCreateError::Segments { .. })), "{refused:?}");
-    let mut label = plan(&spec(None)).expect("units that suit it");
-    let units = 1 << 27;
-    (label.vdevs[0].unit, label.vdevs[0].units) = (16, units);
-    (label.members[0].units, label.runs[0].units) = (units, units);
-    with(&sim, async |io| create(io, &label, 1, &[id]).await.expect("made"));
-    for pages in [0, 5] {
-        for at in (0..RING_SLOTS).map(|n| LABEL + RING + n * BLOCK as u64) {
+    // More than a pool is made with, and as many as it may have whose table no uberblock could name.
+    for (units, pages) in [(1 << 27, 0), (1 << 27, 5), (1 << 25, 0), (1 << 25, 400_000)] {
+        let mut label = plan(&spec(None)).expect("units that suit it");
+        (label.vdevs[0].unit, label.vdevs[0].units) = (16, units);
+        (label.members[0].units, label.runs[0].units) = (units, units);
+        with(&sim, async |io| create(io, &label, 1, &[id]).await.expect("made"));
+        let slots = [LABEL, second_label(SIZE)]
+            .into_iter()
+            .flat_map(|label| (0..RING_SLOTS).map(move |n| (label, n)));
+        for at in slots.map(|(label, n)| label + RING + n * BLOCK as u64) {
             if let Ok(mut head) = Uberblock::parse(&bytes_of(&sim, id, at, BLOCK), label.pool) {
-                head.segments = Root { pages, ..head.segments };
+                let top = (pages > 0).then_some(Pointer { address: Address(1), checksum: 7 });
+                head.segments = Root { top, pages, levels: Root::levels_of(pages) };
                 sim.poke(id, at, &head.encode().expect("it fits"));
             }
         }
+        // No segment is named that holds pages of the table.
+        let value = if pages > 5 { pages.into() } else { units.into() };
         for how in [How::ReadOnly, How::writing(2)] {
             let opened =
                 with(&sim, async |io| open(io, &[id], how, None, PoolConfig::new(|| 1)).await.map(drop));
-            let value = units.into();
             let why = PoolError::Impossible { what: "uberblock", field: "segments", value };
-            assert_eq!(opened, Err(why.into()), "{pages} pages, {how:?}");
+            assert_eq!(opened, Err(why.into()), "{units} segments, {pages} pages, {how:?}");
         }
     }
 }

@@ -178,19 +178,23 @@ impl Space {
         self.changes.map_or(ROUNDS_LEFT, lasts).min(units / 16).max(units / 128).max(LEAST_LEFT)
     }
 
-    /// Whether all that stands on the pool can do without a member: by the record of each segment.
+    /// Whether all that stands on the pool can do without a member: by the record of each segment, as far as these have been read.
     pub(crate) fn can_lose(&self, is_lost: impl Fn(u16) -> bool) -> bool {
+        let is_unread = self.segments.is_empty();
         self.units.iter().all(|unit| {
             let lost = mask_of(&unit.members, &is_lost);
             // Blocks that were moved to those that are left since others failed have parity of their own.
             lost == 0
                 || (lost.count_ones() < u32::from(unit.vdev.members)
-                    && unit.range().all(|n| {
-                        let segment = &self.segments[n as usize];
-                        let idle = matches!(segment.usage, Use::Free | Use::Log) && segment.record.live == 0;
-                        let gone = (segment.record.members & (lost | segment.record.missing)).count_ones();
-                        idle || gone <= u32::from(segment.record.parity)
-                    }))
+                    && (is_unread
+                        || unit.range().all(|n| {
+                            let segment = &self.segments[n as usize];
+                            let idle =
+                                matches!(segment.usage, Use::Free | Use::Log) && segment.record.live == 0;
+                            let gone =
+                                (segment.record.members & (lost | segment.record.missing)).count_ones();
+                            idle || gone <= u32::from(segment.record.parity)
+                        })))
         })
     }
 
