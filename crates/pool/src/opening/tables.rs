@@ -55,10 +55,14 @@ impl Core {
         let records = (head.segments.pages > 0).then_some(records);
         let mut table = Table::none(all as usize);
         if let Some(records) = &records {
+            // Each of these goes through all records.
             self.check_segments(records)?;
+            self.set.io.yield_now().await;
             table = Table::found(records.clone(), levels, is_full);
+            self.set.io.yield_now().await;
         }
         self.space.replace(Space::new(&self.label.get(), records, &self.present()));
+        self.set.io.yield_now().await;
         let dead = self.list(head.dead, &mut lists, |bytes, n| Ok(DeadPages::parse(bytes, n)?.0)).await?;
         let volumes = self.list(head.volumes, &mut lists, |bytes, n| Ok(Volumes::parse(bytes, n)?.0)).await?;
         let nodes = self.list(head.nodes, &mut lists, |bytes, n| Ok(Nodes::parse(bytes, n)?.0)).await?;

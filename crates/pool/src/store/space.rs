@@ -11,12 +11,15 @@ mod records;
 mod reuse;
 mod room;
 mod slots;
+mod sorts;
+mod victims;
 mod wear;
 
 pub(crate) use grant::Grant;
 pub(crate) use reuse::Gains;
 pub(crate) use room::segments_at_most;
 pub(crate) use slots::Slot;
+pub(crate) use victims::{Victims, Wanted};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -27,6 +30,7 @@ use smallvec::SmallVec;
 use crate::role::{all_of, members_of};
 use crate::store::table::Touched;
 use grant::{chunk_of, full_of};
+use sorts::Sort;
 
 /// The most stripes that batches under way at a time can lie apart: recovery looks no further behind the last batch.
 pub(crate) const IN_FLIGHT: usize = 8;
@@ -39,6 +43,8 @@ const FOR_ZEROES: usize = 1;
 const FEW_LOG: usize = FOR_CLEANING + 6;
 /// The most unused segments of the log of a vdev.
 const MOST_LOG: usize = 256;
+/// The most segments of a vdev that one checkpoint frees.
+const TURNED_OVER: usize = 1 << 14;
 /// The fewest units of a vdev.
 pub(crate) const FEWEST_UNITS: u32 = 64;
 /// The part that a pool keeps for itself: so many in a hundred units, and so many at least, beside what summaries take.
@@ -113,11 +119,13 @@ pub(crate) struct Segment {
     young: u32,
     /// Of its live blocks, the ones that the next checkpoint finds dead, as far as that is known.
     dying: u32,
+    /// Among which it is kept.
+    sort: Sort,
 }
 
 impl Segment {
     fn of(record: SegmentRecord, usage: Use) -> Self {
-        Self { record, usage, pins: 0, reuses: 0, young: 0, dying: 0 }
+        Self { record, usage, pins: 0, reuses: 0, young: 0, dying: 0, sort: Sort::Other }
     }
 }
 
@@ -135,6 +143,9 @@ struct Unit {
     /// Its segments.
     runs: Vec<Run>,
     free: BTreeSet<u32>,
+    /// Closed segments of which nothing is live, as far as is known, and those of pages.
+    waiting: BTreeSet<u32>,
+    of_pages: BTreeSet<u32>,
     /// The segment behind that which was taken last.
     turn: u32,
     /// Segments that pages have taken.
@@ -251,6 +262,7 @@ impl Space {
         for at in 0..space.units.len() {
             let free = |&n: &u32| space.segments[n as usize].usage == Use::Free;
             space.units[at].free = space.units[at].range().filter(free).collect();
+            space.units[at].range().for_each(|n| space.sort(n));
         }
         space
     }
@@ -262,6 +274,8 @@ impl Space {
             members: members_of(label, at.into()),
             runs: label.runs_of(at).copied().collect(),
             free: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            of_pages: BTreeSet::new(),
             turn: 0,
             paged: 0,
             shorts: 0,
@@ -315,10 +329,16 @@ impl Space {
 
     /// Blocks are named, or are not any more.
     pub(crate) fn count(&mut self, address: Address, more: bool) {
-        if let Some(segment) = self.segments.get_mut(address.segment() as usize) {
+        self.count_some(address.segment(), 1, more);
+    }
+
+    /// So many blocks of a segment are named, or are not any more.
+    pub(crate) fn count_some(&mut self, n: u32, blocks: u32, more: bool) {
+        if let Some(segment) = self.segments.get_mut(n as usize) {
             let live = &mut segment.record.live;
-            *live = if more { live.saturating_add(1) } else { live.saturating_sub(1) };
-            self.touched.mark(address.segment());
+            *live = if more { live.saturating_add(blocks) } else { live.saturating_sub(blocks) };
+            self.touched.mark(n);
+            self.sort(n);
         }
     }
 
@@ -341,6 +361,7 @@ impl Space {
     pub(crate) fn dies(&mut self, address: Address) {
         if let Some(segment) = self.segments.get_mut(address.segment() as usize) {
             segment.dying += 1;
+            self.sort(address.segment());
         }
     }
 
@@ -349,6 +370,7 @@ impl Space {
         self.count(address, false);
         if let Some(segment) = self.segments.get_mut(address.segment() as usize) {
             segment.dying = segment.dying.saturating_sub(1);
+            self.sort(address.segment());
         }
     }
 
@@ -409,8 +431,7 @@ impl Space {
                 return Some(grant);
             }
             self.units[at].open[place] = None;
-            self.segments[open.segment as usize].usage = Use::Closed;
-            self.touched.mark(open.segment);
+            self.becomes(open.segment, Use::Closed);
         }
         let unit = &mut self.units[at];
         if unit.log() <= urgency.leaves() {
@@ -445,8 +466,7 @@ impl Space {
         if close {
             let opened = unit.open.iter_mut().chain([&mut unit.pages]).filter_map(Option::take);
             for open in opened.collect::<Vec<_>>() {
-                self.segments[open.segment as usize].usage = Use::Closed;
-                self.touched.mark(open.segment);
+                self.becomes(open.segment, Use::Closed);
             }
         }
     }
@@ -455,20 +475,24 @@ impl Space {
     pub(crate) fn turn_over(&mut self, sequence: u64, pages: u64) {
         for at in 0..self.units.len() {
             self.close_empty(at, sequence);
-            let (range, mut ready) = (self.units[at].range(), Vec::new());
-            for n in range {
-                let segment = &mut self.segments[n as usize];
-                let record = &segment.record;
-                if segment.usage == Use::Closed && record.live == 0 && record.sequence <= sequence {
-                    segment.usage = Use::Freeing;
-                    self.touched.mark(n);
-                    // A check of all pages reads also those that are just being replaced.
-                    let is_data = segment.record.class != SegmentClass::Pages;
-                    if is_data && segment.pins == 0 { ready.push(n) } else { self.units[at].freeing.push(n) }
-                }
+            let is_empty = |n: &u32| {
+                let record = &self.segments[*n as usize].record;
+                record.live == 0 && record.sequence <= sequence
+            };
+            // All others are the next one's.
+            let empty: Vec<u32> =
+                self.units[at].waiting.iter().copied().filter(is_empty).take(TURNED_OVER).collect();
+            let mut ready = Vec::new();
+            for n in empty {
+                self.becomes(n, Use::Freeing);
+                let segment = &self.segments[n as usize];
+                // A check of all pages reads also those that are just being replaced.
+                let is_data = segment.record.class != SegmentClass::Pages;
+                if is_data && segment.pins == 0 { ready.push(n) } else { self.units[at].freeing.push(n) }
             }
             self.add_log(at, ready, pages);
         }
+        self.audit();
     }
 
     /// Free segments that pages do not need become the log's, with the shape that their members give them. First come segments

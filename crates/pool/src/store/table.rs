@@ -31,6 +31,13 @@ impl Touched {
         }
     }
 
+    /// A page has no such record.
+    pub(crate) fn forget(&mut self, page: usize) {
+        if let Some(word) = self.0.get_mut(page / 64) {
+            *word &= !(1 << (page % 64));
+        }
+    }
+
     /// These pages, in their order.
     pub(crate) fn pages(&self) -> impl Iterator<Item = usize> {
         let bits = |word: u64| {
@@ -53,29 +60,50 @@ impl Touched {
 
 /// Pages that are written anew: those of the table by their numbers, those of pointers to them, and so on up to the top.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Renewed(Vec<BTreeSet<usize>>);
+pub(crate) struct Renewed {
+    levels: Vec<BTreeSet<usize>>,
+    /// Those of which it has not been seen yet what changes with them.
+    new: Vec<(usize, usize)>,
+    /// Places of the others, which nothing names any more once these are written. Each stands here once.
+    replaced: Vec<Address>,
+    /// Those places that nobody has taken yet begin here.
+    taken: usize,
+    /// Of pages of each segment, how many are written elsewhere.
+    going: BTreeMap<u32, usize>,
+}
 
 impl Renewed {
     /// One more.
     pub(crate) fn add(&mut self, level: usize, page: usize) {
-        if let Some(level) = self.0.get_mut(level) {
-            level.insert(page);
+        if self.levels.get_mut(level).is_some_and(|pages| pages.insert(page)) {
+            self.new.push((level, page));
         }
     }
 
     /// Those of a level.
     pub(crate) fn of_level(&self, level: usize) -> impl Iterator<Item = usize> {
-        self.0.get(level).into_iter().flatten().copied()
+        self.levels.get(level).into_iter().flatten().copied()
     }
 
     /// Has a page of the table itself.
     pub(crate) fn has(&self, page: usize) -> bool {
-        self.0.first().is_some_and(|pages| pages.contains(&page))
+        self.levels.first().is_some_and(|pages| pages.contains(&page))
     }
 
     /// Their number.
     pub(crate) fn count(&self) -> usize {
-        self.0.iter().map(BTreeSet::len).sum()
+        self.levels.iter().map(BTreeSet::len).sum()
+    }
+
+    /// Places that nothing names any more once these pages are written: those that were not told before.
+    pub(crate) fn take_replaced(&mut self) -> &[Address] {
+        let from = core::mem::replace(&mut self.taken, self.replaced.len());
+        &self.replaced[from..]
+    }
+
+    /// All of them.
+    pub(crate) fn replaced(&self) -> &[Address] {
+        &self.replaced
     }
 }
 
@@ -90,6 +118,8 @@ pub(crate) struct Table {
     sizes: Vec<usize>,
     /// Its pages lie as a write of it has them. Else all are written anew.
     is_regular: bool,
+    /// Its pages, level and number, by the segments that they are in. An uberblock names all of these, so they are few.
+    places: BTreeMap<u32, BTreeSet<(usize, usize)>>,
 }
 
 impl Table {
@@ -102,7 +132,19 @@ impl Table {
     pub(crate) fn found(records: Vec<SegmentRecord>, levels: Vec<Vec<Pointer>>, is_full: bool) -> Self {
         let sizes = sizes(records.len());
         let is_regular = is_full && levels.iter().map(Vec::len).eq(sizes.iter().copied());
-        Self { records, levels, sizes, is_regular }
+        let mut found = Self { records, levels, sizes, is_regular, places: BTreeMap::new() };
+        found.sort();
+        found
+    }
+
+    /// Notes where all pages are.
+    fn sort(&mut self) {
+        self.places.clear();
+        for (level, pages) in self.levels.iter().enumerate() {
+            for (page, pointer) in pages.iter().enumerate() {
+                self.places.entry(pointer.address.segment()).or_default().insert((level, page));
+            }
+        }
     }
 
     /// Levels of its pages.
@@ -112,50 +154,40 @@ impl Table {
 
     /// Nothing that has to be written anew; of a table that does not stand all.
     pub(crate) fn renewed(&self) -> Renewed {
-        let all = |&size: &usize| if self.is_regular { BTreeSet::new() } else { (0..size).collect() };
-        Renewed(self.sizes.iter().map(all).collect())
+        if self.is_regular {
+            return Renewed { levels: vec![BTreeSet::new(); self.sizes.len()], ..Renewed::default() };
+        }
+        let levels = self.sizes.iter().map(|&size| (0..size).collect()).collect();
+        let places: BTreeSet<Address> = self.levels.iter().flatten().map(|pointer| pointer.address).collect();
+        let going = self.places.iter().map(|(&segment, pages)| (segment, pages.len())).collect();
+        Renewed { levels, replaced: places.into_iter().collect(), going, ..Renewed::default() }
     }
 
-    /// Pages that change with these: those of pointers to them, and those with records of segments in which they stood.
+    /// Pages that change with these: those of pointers to them, and those with records of segments in which they stood. Each is looked at once.
     pub(crate) fn follow(&self, renewed: &mut Renewed) {
-        loop {
-            for level in 1..self.sizes.len() {
-                let above: Vec<usize> = renewed.of_level(level - 1).map(|page| page / POINTERS).collect();
-                above.into_iter().for_each(|page| renewed.add(level, page));
-            }
-            let before = renewed.count();
-            self.replaced(renewed)
-                .into_iter()
-                .for_each(|at| renewed.add(0, at.segment() as usize / SEGMENTS));
-            if renewed.count() == before {
-                return;
+        while let Some((level, page)) = renewed.new.pop() {
+            renewed.add(level + 1, page / POINTERS);
+            let stood = self.levels.get(level).and_then(|pages| pages.get(page));
+            if let Some(address) = stood.map(|pointer| pointer.address) {
+                renewed.replaced.push(address);
+                *renewed.going.entry(address.segment()).or_default() += 1;
+                renewed.add(0, address.segment() as usize / SEGMENTS);
             }
         }
     }
 
-    /// Places that nothing names any more once these pages are written.
-    pub(crate) fn replaced(&self, renewed: &Renewed) -> BTreeSet<Address> {
-        if !self.is_regular {
-            return self.levels.iter().flatten().map(|pointer| pointer.address).collect();
-        }
-        let of = |(level, pages): (usize, &Vec<Pointer>)| {
-            let places = renewed.of_level(level).filter_map(|page| pages.get(page));
-            places.map(|pointer| pointer.address).collect::<Vec<_>>()
-        };
-        self.levels.iter().enumerate().flat_map(of).collect()
+    /// Segments with pages that stay where they are, and how many these are.
+    pub(crate) fn kept(&self, renewed: &Renewed) -> BTreeMap<u32, usize> {
+        debug_assert!(renewed.new.is_empty(), "what changes with these pages is among them");
+        let going = |segment: &u32| renewed.going.get(segment).copied().unwrap_or(0);
+        let kept = self.places.iter().map(|(segment, pages)| (*segment, pages.len() - going(segment)));
+        kept.filter(|(_, pages)| *pages > 0).collect()
     }
 
-    /// Pages that stay where they are, level and number, by the segments that they are in.
-    pub(crate) fn kept(&self, renewed: &Renewed) -> BTreeMap<u32, Vec<(usize, usize)>> {
-        let mut kept: BTreeMap<u32, Vec<(usize, usize)>> = BTreeMap::new();
-        for (level, pages) in self.levels.iter().enumerate().filter(|_| self.is_regular) {
-            for (page, pointer) in pages.iter().enumerate() {
-                if !renewed.0[level].contains(&page) {
-                    kept.entry(pointer.address.segment()).or_default().push((level, page));
-                }
-            }
-        }
-        kept
+    /// Those of a segment, level and number.
+    pub(crate) fn kept_in(&self, segment: u32, renewed: &Renewed) -> impl Iterator<Item = (usize, usize)> {
+        let pages = self.places.get(&segment).into_iter().flatten().copied();
+        pages.filter(|(level, page)| renewed.levels.get(*level).is_some_and(|own| !own.contains(page)))
     }
 
     /// A page says something else than these records; of segments of the log only what recovery does not find out where not `exactly`.
@@ -163,6 +195,12 @@ impl Table {
         let there = self.records.chunks(SEGMENTS).nth(page).unwrap_or(&[]);
         let is_same = |(old, new): (&SegmentRecord, &SegmentRecord)| old == new || !exactly && says(old, new);
         there.len() != now.len() || !there.iter().zip(now).all(is_same)
+    }
+
+    /// A page says just this.
+    pub(crate) fn says(&self, page: usize, now: impl Iterator<Item = SegmentRecord>) -> bool {
+        let there = self.records.chunks(SEGMENTS).nth(page).unwrap_or(&[]);
+        there.iter().copied().eq(now)
     }
 
     /// Pointers that a page of them has: to pages that are written, and to those that stay.
@@ -190,11 +228,19 @@ impl Table {
             self.levels = written.iter().map(pages).collect();
             self.records = records.iter().flat_map(|(_, records)| records).copied().collect();
             self.is_regular = true;
+            self.sort();
             return;
         }
-        for (level, pages) in self.levels.iter_mut().zip(written) {
-            pages.into_iter().for_each(|(page, pointer)| level[page] = pointer);
+        for (level, pages) in written.into_iter().enumerate() {
+            for (page, pointer) in pages {
+                let before = core::mem::replace(&mut self.levels[level][page], pointer).address.segment();
+                if let Some(pages) = self.places.get_mut(&before) {
+                    pages.remove(&(level, page));
+                }
+                self.places.entry(pointer.address.segment()).or_default().insert((level, page));
+            }
         }
+        self.places.retain(|_, pages| !pages.is_empty());
         for (page, some) in records {
             self.records[page * SEGMENTS..][..some.len()].copy_from_slice(some);
         }
@@ -250,9 +296,15 @@ mod tests {
         renewed.add(0, 300);
         table.follow(&mut renewed);
         // Segment 7 counts fewer blocks: its record is in page 0.
-        assert_eq!(renewed.0, [BTreeSet::from([0, 300]), BTreeSet::from([0, 1]), BTreeSet::from([0])]);
-        assert_eq!((renewed.count(), table.replaced(&renewed).len()), (5, 5));
-        assert_eq!(table.kept(&renewed)[&7].len(), 604 - 5);
+        assert_eq!(renewed.levels, [BTreeSet::from([0, 300]), BTreeSet::from([0, 1]), BTreeSet::from([0])]);
+        assert_eq!((renewed.count(), renewed.replaced().len()), (5, 5));
+        assert_eq!((table.kept(&renewed)[&7], table.kept_in(7, &renewed).count()), (604 - 5, 604 - 5));
+        assert!(table.kept_in(7, &renewed).all(|(level, page)| level > 0 || page != 300));
+        // Each is told once.
+        assert_eq!((renewed.take_replaced().len(), renewed.take_replaced().len()), (5, 0));
+        renewed.add(0, 301);
+        table.follow(&mut renewed);
+        assert_eq!((renewed.count(), renewed.take_replaced()), (6, &[Address::new(7, 301)][..]));
     }
 
     #[test]
@@ -260,7 +312,7 @@ mod tests {
         let odd = Table::found(vec![GAP; 300 * SEGMENTS], vec![vec![pointer(7, 1); 300]], true);
         for (table, replaced) in [(Table::none(300 * SEGMENTS), 0), (odd, 1)] {
             let renewed = table.renewed();
-            assert_eq!((renewed.count(), table.replaced(&renewed).len()), (303, replaced));
+            assert_eq!((renewed.count(), renewed.replaced().len()), (303, replaced));
             assert!(table.kept(&renewed).is_empty());
         }
     }
@@ -277,6 +329,7 @@ mod tests {
         assert_eq!(table.root(&written), Root { top: Some(pointer(8, 902)), pages: 300, levels: 2 });
         table.stands(written.to_vec(), &[(1, vec![other; SEGMENTS])]);
         assert_eq!((table.levels[0][0], table.levels[0][1]), (pointer(7, 0), pointer(8, 900)));
+        assert_eq!(table.kept(&table.renewed()), BTreeMap::from([(7, 303 - 3), (8, 3)]));
         assert!(!table.differs(1, &[other; SEGMENTS], true) && !table.differs(0, &[GAP; SEGMENTS], true));
         assert!(table.differs(0, &[other; SEGMENTS], false));
     }
@@ -287,6 +340,8 @@ mod tests {
         assert!(touched.take().into_iter().eq(0..200));
         touched.mark(3 * SEGMENTS as u32);
         touched.mark(130 * SEGMENTS as u32 + 5);
+        (60..70).for_each(|page| touched.put(page));
+        (60..70).for_each(|page| touched.forget(page));
         assert_eq!(touched.take(), [3, 130]);
         assert!(touched.take().is_empty());
     }

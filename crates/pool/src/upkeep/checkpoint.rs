@@ -28,6 +28,9 @@ use table::Rewrite;
 
 /// Attempts to write one where members refuse blocks.
 const ATTEMPTS: usize = 8;
+/// Places of pages that are counted without a break.
+pub(super) const COUNTED: usize = 16 << 10;
+
 /// The reason of a checkpoint, which it may record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
@@ -244,6 +247,37 @@ impl Core {
 
     /// Writes pages and the uberblock that names them.
     async fn write_all(self: &Rc<Self>, why: Why, sequence: u64, sparse: &[u32]) -> Result<(), VolumeError> {
+        self.settle_touched(sequence).await;
+        let old = self.old_pages();
+        self.count_pages(&old, false).await;
+        let written = self.write_beside(why, sequence, sparse).await;
+        if written.is_err() {
+            // They stand for what they did.
+            self.count_pages(&old, true).await;
+        }
+        written
+    }
+
+    /// Pages of the map and of lists are named, or are not any more: others have turns in between.
+    async fn count_pages(&self, places: &[Address], more: bool) {
+        for some in places.chunks(COUNTED) {
+            {
+                let mut space = self.space.borrow_mut();
+                some.iter().for_each(|&address| space.count(address, more));
+            }
+            if some.len() == COUNTED {
+                self.set.io.yield_now().await;
+            }
+        }
+    }
+
+    /// Writes pages and the uberblock that names them; those of before count no more.
+    async fn write_beside(
+        self: &Rc<Self>,
+        why: Why,
+        sequence: u64,
+        sparse: &[u32],
+    ) -> Result<(), VolumeError> {
         let (volumes, nodes) = (self.volumes.records(), self.volumes.nodes());
         let (dead, full, replaced) = {
             let map = self.map.borrow();
@@ -252,22 +286,16 @@ impl Core {
         let others =
             pages_of(dead, BRANCH_REFS) + pages_of(volumes.len(), VOLUMES) + pages_of(nodes.len(), NODES);
         let fixed = full as u32 + others;
-        let old = self.old_pages();
-        self.space.borrow_mut().exchange(&old, &[]);
         let as_of = AsOf { sequence, reused: self.map.borrow().has_outlived(), exactly: true };
         let due = self.table_due(as_of, sparse);
-        let again = |error| {
-            self.space.borrow_mut().exchange(&[], &old);
-            error
-        };
-        let (grants, debt) = self.take_room(fixed + due.count()).map_err(again)?;
+        let (grants, debt) = self.take_room(fixed + due.count())?;
         // Counted before the table of segments is written, which is among them.
         let rewrite = match self.table_room(as_of, due, fixed as usize, grants) {
             Ok(rewrite) => rewrite,
             Err((error, grants)) => {
                 self.map.borrow_mut().owe(debt);
                 self.space.borrow_mut().give_back(&grants);
-                return Err(again(error));
+                return Err(error);
             }
         };
         let mut pages = Pages::new(self, &rewrite.grants);
@@ -279,7 +307,6 @@ impl Core {
             Err(error) => {
                 self.map.borrow_mut().owe(debt);
                 self.table_failed(&rewrite);
-                let error = again(error);
                 pages.give_back(&mut self.space.borrow_mut(), &rewrite.grants);
                 Err(error)
             }
@@ -287,7 +314,7 @@ impl Core {
     }
 
     /// Pages that nothing names once the checkpoint stands, but for those of the table.
-    fn old_pages(&self) -> Vec<Address> {
+    pub(super) fn old_pages(&self) -> Vec<Address> {
         let (map, lists) = (self.map.borrow(), self.checkpoints.lists.borrow());
         map.tree.replaced.iter().copied().chain(lists.iter().copied()).collect()
     }

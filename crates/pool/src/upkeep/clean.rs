@@ -13,7 +13,7 @@ use crate::read::{Pin, Unreadable};
 use crate::store::leaf::Located;
 use crate::store::map::{Dead, Key};
 use crate::store::owed::Coming;
-use crate::store::space::Stream;
+use crate::store::space::{Stream, Victims, Wanted};
 
 /// Segments that are gone through side by side.
 const ROUND: usize = 8;
@@ -173,15 +173,11 @@ impl Core {
         left: &mut Vec<(Key, Address)>,
     ) -> Result<usize, VolumeError> {
         let sequence = self.record.last.borrow().sequence;
+        let found = self.victims(if thin { Wanted::Thin } else { Wanted::Cheap }, sequence).await;
         let mut victims: Vec<(u32, Pin<'_>, u32)> = Vec::new();
         // Nothing is free before a checkpoint: what is moved has to fit into what the log has now.
         let mut room = (self.space.borrow().room_of_log() / 2).saturating_sub(left.len() as u64);
-        while victims.len() < ROUND {
-            let found = {
-                let (space, tried) = (self.space.borrow(), self.cleaner.tried.borrow());
-                if thin { space.thin(sequence, &tried) } else { space.victim(sequence, &tried) }
-            };
-            let Some((victim, blocks)) = found else { break };
+        for (victim, blocks) in found {
             match room.checked_sub(u64::from(blocks)) {
                 Some(rest) => room = rest,
                 None if victims.is_empty() => room = 0,
@@ -222,6 +218,15 @@ impl Core {
         self.room.notify();
         // A segment in which nothing was found stays as it is until leaves that were given back are gone through.
         moved.map(|()| count)
+    }
+
+    /// Segments that are to be gone through next, the best first, with their live blocks.
+    async fn victims(&self, wanted: Wanted, sequence: u64) -> Vec<(u32, u32)> {
+        let mut victims = Victims::new(wanted, sequence, ROUND);
+        while self.space.borrow().look_for(&mut victims, &self.cleaner.tried.borrow()) {
+            self.set.io.yield_now().await;
+        }
+        self.space.borrow().still(&victims)
     }
 
     /// Moves the live blocks of segments that have `all`.

@@ -86,10 +86,11 @@ impl Core {
 
     /// True if segments were gained.
     async fn reuse_in_turn(&self) -> Result<bool, VolumeError> {
+        let (sequence, count) = (self.record.last.borrow().sequence, self.space.borrow().segments.len());
+        self.settle_touched(sequence).await;
         if self.read_only || self.run.is_stopping() || !self.may_reuse() {
             return Ok(false);
         }
-        let (sequence, count) = (self.record.last.borrow().sequence, self.space.borrow().segments.len());
         let most = pages_of(count, SEGMENTS);
         let has_room = self.page_debt(Coming::default()) + u64::from(most) <= self.room_for_changes();
         if !has_room || !self.gains().now {

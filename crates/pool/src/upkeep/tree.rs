@@ -12,7 +12,7 @@ use brindle_format::pool::{
 use brindle_io::sync::join_all;
 use brindle_volume::VolumeError;
 
-use super::checkpoint::{Pages, Why, of};
+use super::checkpoint::{COUNTED, Pages, Why, of};
 use crate::core::Core;
 use crate::read::{Pin, Unreadable};
 use crate::store::leaf::Located;
@@ -245,7 +245,7 @@ impl Core {
         let owed = || self.pages_owed(self.log.coming());
         // Where pages take more than is kept for them, more segments of theirs are emptied.
         let most = if is_short { MANY_SPARSE } else { SPARSE };
-        let (mut others, room) = (self.pages_not_to_move(), room.saturating_sub(owed()));
+        let (mut others, room) = (self.pages_not_to_move().await, room.saturating_sub(owed()));
         let lives = |segment: u32| self.space.borrow().get(segment).map_or(0, |own| own.record.live);
         // Pages below dead ones are not found: their segments would be chosen again and again, instead of others.
         self.cleaner.immovable.borrow_mut().retain(|&segment, live| lives(segment) == *live);
@@ -303,15 +303,22 @@ impl Core {
     fn pages_of_table(&self) -> BTreeMap<u32, u32> {
         let table = self.checkpoints.table.borrow();
         let kept = table.kept(&table.renewed());
-        kept.into_iter().map(|(segment, pages)| (segment, pages.len() as u32)).collect()
+        kept.into_iter().map(|(segment, pages)| (segment, pages as u32)).collect()
     }
 
     /// Pages of each segment that are of lists, dead, or written elsewhere anyway.
-    fn pages_not_to_move(&self) -> BTreeMap<u32, u32> {
-        let (map, lists) = (self.map.borrow(), self.checkpoints.lists.borrow());
-        let dead = map.dead.iter().map(|dead| dead.0.pointer.address);
-        let replaced = map.tree.replaced.iter().copied();
-        count_segments(lists.iter().copied().chain(replaced).chain(dead))
+    async fn pages_not_to_move(&self) -> BTreeMap<u32, u32> {
+        let dead: Vec<Address> = self.map.borrow().dead.iter().map(|dead| dead.0.pointer.address).collect();
+        let mut counts = BTreeMap::new();
+        for some in [self.old_pages(), dead].iter().flat_map(|places| places.chunks(COUNTED)) {
+            for address in some {
+                *counts.entry(address.segment()).or_insert(0) += 1;
+            }
+            if some.len() == COUNTED {
+                self.set.io.yield_now().await;
+            }
+        }
+        counts
     }
 
     /// Has a page of the map written elsewhere, if it stands at an address still; whether it does.
@@ -488,13 +495,4 @@ impl Core {
 pub(super) fn page_of(entry: &Entry, at: Address) -> Option<(u8, Key, Address)> {
     let level = entry.node.checked_sub(LEAVES).and_then(|level| u8::try_from(level).ok())?;
     (entry.kind == EntryKind::Page).then_some((level, (entry.volume, entry.block), at))
-}
-
-/// How many of these are in each segment.
-fn count_segments(places: impl Iterator<Item = Address>) -> BTreeMap<u32, u32> {
-    let mut counts = BTreeMap::new();
-    for address in places {
-        *counts.entry(address.segment()).or_insert(0) += 1;
-    }
-    counts
 }

@@ -23,11 +23,6 @@ impl Segment {
     pub(crate) fn lives(&self) -> u32 {
         self.record.live.saturating_sub(self.dying)
     }
-
-    /// A closed one of pages that something names.
-    pub(super) fn is_pages(&self) -> bool {
-        self.usage == Use::Closed && self.record.class == SegmentClass::Pages && self.record.live > 0
-    }
 }
 
 impl Unit {
@@ -39,37 +34,7 @@ impl Unit {
 }
 
 impl Space {
-    /// The closed segment that costs least to empty, if it is worth it, and its live blocks; but for segments that were `tried`.
-    pub(crate) fn victim(&self, sequence: u64, tried: &BTreeSet<u32>) -> Option<(u32, u32)> {
-        // Blocks that a segment takes which is written now.
-        let fresh: Vec<u32> = (0..self.units.len()).map(|at| self.blocks_now(at)).collect();
-        let fits = |at: usize, n: u32| {
-            let segment = &self.segments[n as usize];
-            let (live, all) = (segment.lives(), fresh[at]);
-            let worth = live < all - all / 16;
-            (self.is_movable(segment, sequence) && worth && !tried.contains(&n))
-                .then(|| (u64::from(live) * 1024 / u64::from(all.max(1)), n, live))
-        };
-        let of = |at: usize| self.units[at].range().filter_map(move |n| fits(at, n));
-        let least = (0..self.units.len()).flat_map(of).min();
-        least.map(|(_, n, live)| (n, live))
-    }
-
-    /// A closed segment that has less parity than what is written now, and its live blocks.
-    pub(crate) fn thin(&self, sequence: u64, tried: &BTreeSet<u32>) -> Option<(u32, u32)> {
-        let of = |at: usize| {
-            let parity = self.parity_now(at);
-            self.units[at].range().find(|n| {
-                let segment = &self.segments[*n as usize];
-                let fits = self.is_movable(segment, sequence) && !tried.contains(n);
-                fits && self.units[at].parity_of(segment) < parity
-            })
-        };
-        let found = (0..self.units.len()).find_map(of)?;
-        Some((found, self.segments[found as usize].lives()))
-    }
-
-    fn is_movable(&self, segment: &Segment, sequence: u64) -> bool {
+    pub(super) fn is_movable(&self, segment: &Segment, sequence: u64) -> bool {
         let record = &segment.record;
         let is_data = !matches!(record.class, SegmentClass::Pages | SegmentClass::None);
         segment.usage == Use::Closed && is_data && segment.lives() > 0 && record.sequence <= sequence
@@ -108,8 +73,7 @@ impl Space {
 
     /// Segments that the next checkpoint gives back, as far as that is known, and those that are not full, but for those of pages.
     pub(crate) fn waiting(&self) -> (usize, usize) {
-        let waits = |segment: &&Segment| segment.usage == Use::Closed && segment.lives() == 0;
-        let waiting = self.segments.iter().filter(waits).count();
+        let waiting: usize = self.units.iter().map(|unit| unit.waiting.len()).sum();
         let of = |at: usize| {
             let unit = &self.units[at];
             let all = unit.free.len() + unit.log() + unit.freeing.len() + unit.adding.len();
@@ -139,16 +103,14 @@ impl Space {
     }
 
     /// Segments of a vdev that could be written once a checkpoint has passed; segments that were `tried` are empty.
-    fn left(&self, unit: &Unit, tried: &BTreeSet<u32>) -> usize {
-        let waits = |n: &u32| {
-            let segment = &self.segments[*n as usize];
-            segment.usage == Use::Closed && (segment.lives() == 0 || tried.contains(n))
+    fn left(&self, at: usize, tried: &BTreeSet<u32>) -> usize {
+        let unit = &self.units[at];
+        let is_own = |n: &&u32| {
+            let segment = &self.segments[**n as usize];
+            segment.usage == Use::Closed && segment.lives() > 0 && self.vdev_of(**n) == Some(at)
         };
-        unit.free.len()
-            + unit.log()
-            + unit.freeing.len()
-            + unit.adding.len()
-            + unit.range().filter(waits).count()
+        let waiting = unit.waiting.len() + tried.iter().filter(is_own).count();
+        unit.free.len() + unit.log() + unit.freeing.len() + unit.adding.len() + waiting
     }
 
     /// How many segments there are beyond those that are kept for pages, in parts of 1024 of what there should be at least: of all vdevs,
@@ -156,7 +118,7 @@ impl Space {
     pub(crate) fn reserve(&self, tried: &BTreeSet<u32>) -> u64 {
         let of = |at: usize| {
             let unit = &self.units[at];
-            let have = self.left(unit, tried).saturating_sub(unit.for_pages(self.pages_of(at)));
+            let have = self.left(at, tried).saturating_sub(unit.for_pages(self.pages_of(at)));
             [have as u64, self.wanted(at)]
         };
         let [have, wanted] = (0..self.units.len()).map(of).fold([0, 0], |a, b| [a[0] + b[0], a[1] + b[1]]);
@@ -223,11 +185,15 @@ impl Space {
 
     /// How much of the segments is used for what: free, of the log, open or closed.
     pub(crate) fn usage(&self) -> [usize; 3] {
-        let count = |which: fn(Use) -> bool| self.segments.iter().filter(|s| which(s.usage)).count();
-        [
-            count(|u| matches!(u, Use::Free | Use::Freeing)),
-            count(|u| u == Use::Log),
-            count(|u| matches!(u, Use::Open | Use::Closed)),
-        ]
+        let mut counts = [0; 3];
+        for segment in &self.segments {
+            match segment.usage {
+                Use::Free | Use::Freeing => counts[0] += 1,
+                Use::Log => counts[1] += 1,
+                Use::Open | Use::Closed => counts[2] += 1,
+                Use::Gap => {}
+            }
+        }
+        counts
     }
 }

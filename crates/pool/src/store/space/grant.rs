@@ -33,7 +33,13 @@ impl Grant {
         n / data * u32::from(self.shape.stripe) + n % data
     }
 
-    /// Where pages stand that fill it.
+    /// Pages that fill it.
+    pub(crate) fn room(&self) -> usize {
+        self.blocks() as usize - 1
+    }
+
+    /// Where these stand.
+    #[cfg(test)]
     pub(crate) fn pages(&self) -> impl Iterator<Item = Address> {
         (1..self.blocks()).map(|n| self.address(n))
     }

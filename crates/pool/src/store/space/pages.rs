@@ -39,8 +39,7 @@ impl Space {
                     grants.push(grant);
                 }
                 None => {
-                    self.segments[open.segment as usize].usage = Use::Closed;
-                    self.touched.mark(open.segment);
+                    self.becomes(open.segment, Use::Closed);
                     self.units[at].pages = None;
                 }
             }
@@ -83,9 +82,9 @@ impl Space {
             self.touched.mark(grant.segment);
             let is_open = unit.pages.is_some_and(|open| open.segment == grant.segment);
             if grant.stripe == 0 && segment.record.live == 0 {
-                segment.usage = Use::Free;
                 unit.free.insert(grant.segment);
                 unit.pages = unit.pages.filter(|_| !is_open);
+                self.becomes(grant.segment, Use::Free);
             } else if is_open {
                 unit.pages = Some(Open { segment: grant.segment, next: grant.stripe });
             }
@@ -101,20 +100,21 @@ impl Space {
         } else if matches!(segment.usage, Use::Open | Use::Closed) {
             segment.record.live = u32::from(segment.record.shape().data()) * segment.record.shape().stripes();
             self.touched.mark(address.segment());
+            self.sort(address.segment());
         }
     }
 
     /// Segments of the log in which recovery has found nothing are free. Pages in them are none of the log: they have no number.
     pub(crate) fn free_unwritten(&mut self) {
-        for unit in &mut self.units {
-            for n in unit.range() {
-                let segment = &mut self.segments[n as usize];
-                let is_log = segment.record.state == SegmentState::Log && segment.usage == Use::Closed;
-                if is_log && segment.record.live == 0 && segment.record.stripes == 0 {
-                    segment.usage = Use::Free;
-                    self.touched.mark(n);
-                    unit.free.insert(n);
-                }
+        for at in 0..self.units.len() {
+            let is_unwritten = |n: &u32| {
+                let record = &self.segments[*n as usize].record;
+                record.state == SegmentState::Log && record.live == 0 && record.stripes == 0
+            };
+            let unwritten: Vec<u32> = self.units[at].waiting.iter().copied().filter(is_unwritten).collect();
+            for n in unwritten {
+                self.becomes(n, Use::Free);
+                self.units[at].free.insert(n);
             }
         }
     }
@@ -123,11 +123,8 @@ impl Space {
     pub(crate) fn thin_pages(&self) -> usize {
         let of = |at: usize| {
             let parity = self.parity_now(at);
-            let is_thin = |n: &u32| {
-                let segment = &self.segments[*n as usize];
-                segment.is_pages() && self.units[at].parity_of(segment) < parity
-            };
-            self.units[at].range().filter(is_thin).count()
+            let is_thin = |n: &&u32| self.units[at].parity_of(&self.segments[**n as usize]) < parity;
+            self.units[at].of_pages.iter().filter(is_thin).count()
         };
         (0..self.units.len()).map(of).sum()
     }
@@ -139,14 +136,14 @@ impl Space {
         let mut found: Vec<(u32, u32)> = Vec::new();
         for (at, unit) in self.units.iter().enumerate() {
             let parity = self.parity_now(at);
-            found.extend(unit.range().filter_map(|n| {
+            found.extend(unit.of_pages.iter().filter_map(|&n| {
                 let segment = &self.segments[n as usize];
                 let record = &segment.record;
                 let all = u32::from(record.shape().data()) * record.shape().stripes();
                 let holds = if room < 2 * u64::from(all) { all - all / 8 } else { all / 2 };
                 let is_due = record.live < holds || unit.parity_of(segment) < parity;
                 let has_more = record.live > others.get(&n).copied().unwrap_or(0);
-                (segment.is_pages() && is_due && has_more).then_some((record.live, n))
+                (is_due && has_more).then_some((record.live, n))
             }));
         }
         found.sort_unstable();

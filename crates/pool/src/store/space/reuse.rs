@@ -31,10 +31,16 @@ impl Segment {
 }
 
 impl Space {
-    /// Segments with batches up to `sequence` alone whose blocks are all elsewhere, and that no task reads.
+    /// Segments with batches up to `sequence` alone whose blocks are all elsewhere, and that no task reads; in their order.
     pub(crate) fn reusable(&self, sequence: u64) -> Vec<u32> {
-        let is = |segment: &Segment| segment.pins == 0 && segment.is_emptied(sequence);
-        (0..).zip(&self.segments).filter(|(_, segment)| is(segment)).map(|(n, _)| n).collect()
+        let is = |n: &u32| {
+            let segment = &self.segments[*n as usize];
+            segment.pins == 0 && segment.is_emptied(sequence)
+        };
+        let waiting = self.units.iter().flat_map(|unit| &unit.waiting).copied();
+        let mut reusable: Vec<u32> = waiting.filter(is).collect();
+        reusable.sort_unstable();
+        reusable
     }
 
     /// The use that a record of the table alone would have, which takes so many pages.
@@ -42,7 +48,7 @@ impl Space {
         let mut gains = Gains::default();
         for (at, unit) in self.units.iter().enumerate() {
             let mut ready = 0;
-            for n in unit.range() {
+            for &n in &unit.waiting {
                 let segment = &self.segments[n as usize];
                 let is_emptied = segment.is_emptied(sequence);
                 gains.emptied += usize::from(is_emptied);
@@ -59,6 +65,7 @@ impl Space {
             let segment = &mut self.segments[n as usize];
             (segment.record.live, segment.dying, segment.record.reused) = (0, 0, true);
             self.touched.mark(n);
+            self.sort(n);
         }
     }
 

@@ -14,14 +14,12 @@ impl Unit {
 impl Space {
     /// Open segments of which nothing is left become free as others do: a stream without writes would keep its segment for ever.
     pub(super) fn close_empty(&mut self, at: usize, sequence: u64) {
-        for open in &mut self.units[at].open {
-            let Some(Open { segment: n, .. }) = *open else { continue };
-            let segment = &mut self.segments[n as usize];
-            let record = &segment.record;
+        for place in 0..self.units[at].open.len() {
+            let Some(Open { segment: n, .. }) = self.units[at].open[place] else { continue };
+            let record = &self.segments[n as usize].record;
             if record.live == 0 && record.stripes > 0 && record.sequence <= sequence {
-                segment.usage = Use::Closed;
-                self.touched.mark(n);
-                *open = None;
+                self.becomes(n, Use::Closed);
+                self.units[at].open[place] = None;
             }
         }
     }
@@ -29,14 +27,12 @@ impl Space {
     /// Open segments that lie on members which are out are written to no more: what is moved there would have less parity until they
     /// are full.
     pub(super) fn close_stale(&mut self) {
-        for unit in &mut self.units {
-            for open in &mut unit.open {
-                let Some(Open { segment: n, .. }) = *open else { continue };
-                let segment = &mut self.segments[n as usize];
-                if segment.record.members != unit.present {
-                    segment.usage = Use::Closed;
-                    self.touched.mark(n);
-                    *open = None;
+        for at in 0..self.units.len() {
+            for place in 0..self.units[at].open.len() {
+                let Some(Open { segment: n, .. }) = self.units[at].open[place] else { continue };
+                if self.segments[n as usize].record.members != self.units[at].present {
+                    self.becomes(n, Use::Closed);
+                    self.units[at].open[place] = None;
                 }
             }
         }

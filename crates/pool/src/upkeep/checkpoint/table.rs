@@ -4,9 +4,9 @@
 //! they lie about in more, those are written elsewhere that are in segments with fewest of them. Some of those go with each checkpoint, too, that
 //! keep segments from becoming free which hold few pages: never all at once.
 
+use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
 
-use brindle_format::pool::place::Address;
 use brindle_format::pool::{Pointer, Pointers, ROOTED, Root, Rooted, SEGMENTS, SegmentRecord, Segments};
 use brindle_volume::VolumeError;
 
@@ -17,6 +17,8 @@ use crate::store::table::{Renewed, Table};
 
 /// Pages that a checkpoint writes elsewhere of those that are in segments which hold few pages.
 const FEW: usize = 8;
+/// Pages that are compared without a break, if there are more.
+const LOOKED_AT: usize = 256;
 
 /// The state that a table is written in.
 #[derive(Clone, Copy)]
@@ -36,11 +38,9 @@ pub(crate) struct Rewrite {
     records: Vec<(usize, Vec<SegmentRecord>)>,
     /// Pages that might have changed.
     touched: Vec<usize>,
-    /// Where they stood.
-    replaced: BTreeSet<Address>,
-    /// Room for them, and for pages of others before them.
+    /// Room for them, and for pages of others before them: so many pages in all.
     pub(crate) grants: Vec<Grant>,
-    pub(crate) places: Vec<Address>,
+    pages: usize,
 }
 
 /// Pages of the table at their new places.
@@ -62,6 +62,25 @@ impl Due {
 }
 
 impl Core {
+    /// Of pages of which records may have changed, those are looked at no more that say what they should, and will: after an opening these are nearly
+    /// all. Others have turns in between.
+    pub(crate) async fn settle_touched(&self, sequence: u64) {
+        let touched: Vec<usize> = self.space.borrow().touched.pages().collect();
+        for some in touched.chunks(LOOKED_AT).filter(|_| touched.len() > LOOKED_AT) {
+            {
+                let (table, mut space) = (self.checkpoints.table.borrow(), self.space.borrow_mut());
+                for &page in some {
+                    let is_settled = !space.is_unsettled(page, sequence)
+                        && table.says(page, space.records_of(page, sequence, true));
+                    if is_settled {
+                        space.touched.forget(page);
+                    }
+                }
+            }
+            self.set.io.yield_now().await;
+        }
+    }
+
     /// Pages of the table that have to be written, since they say something else by now, or are to be elsewhere: also to empty `sparse` segments.
     pub(crate) fn table_due(&self, as_of: AsOf, sparse: &[u32]) -> Due {
         let (table, space) = (self.checkpoints.table.borrow(), self.space.borrow());
@@ -70,24 +89,18 @@ impl Core {
         // Where pages are written next, records change.
         space.open_pages().for_each(|segment| renewed.add(0, segment as usize / SEGMENTS));
         table.follow(&mut renewed);
-        let kept = table.kept(&renewed);
-        for (_, pages) in kept.iter().filter(|(segment, _)| goes_whole(&space, **segment, sparse)) {
-            pages.iter().for_each(|&(level, page)| renewed.add(level, page));
-        }
+        let whole = table.kept(&renewed).into_keys().filter(|&segment| goes_whole(&space, segment, sparse));
+        let whole: Vec<_> = whole.flat_map(|segment| table.kept_in(segment, &renewed)).collect();
         let rest = sparse.iter().filter(|segment| !goes_whole(&space, **segment, sparse));
-        for &(level, page) in rest.filter_map(|segment| kept.get(segment)).flatten().take(FEW) {
-            renewed.add(level, page);
-        }
+        let few: Vec<_> = rest.flat_map(|&segment| table.kept_in(segment, &renewed)).take(FEW).collect();
+        whole.into_iter().chain(few).for_each(|(level, page)| renewed.add(level, page));
         table.follow(&mut renewed);
         // Half of what an uberblock can name is left to the pages of this write, or more if they may take more; and most where there are
         // few segments.
         let left = ROOTED.saturating_sub(space.segments_for(renewed.count() as u64) as usize);
         let most = (4 + space.segments.len() / 128).min(ROOTED / 2).min(left);
         let is_open = |segment: u32| space.open_pages().any(|open| open == segment);
-        for (level, page) in of_fewest(&table.kept(&renewed), most, is_open) {
-            renewed.add(level, page);
-        }
-        table.follow(&mut renewed);
+        renew_of_fewest(&table, &mut renewed, most, is_open);
         Due(renewed)
     }
 
@@ -97,7 +110,7 @@ impl Core {
         let (table, space) = (self.checkpoints.table.borrow(), self.space.borrow());
         let kept = table.kept(&table.renewed());
         let whole = |segment: u32| goes_whole(&space, segment, sparse);
-        in_turn(sparse, |segment| kept.get(&segment).map_or(0, Vec::len), whole)
+        in_turn(sparse, |segment| kept.get(&segment).copied().unwrap_or(0), whole)
     }
 
     /// Places for pages that are due and for `fixed` others before them, of which room for some is there; and what the pages are to say. Counts
@@ -110,64 +123,59 @@ impl Core {
         mut grants: Vec<Grant>,
     ) -> Result<Rewrite, (VolumeError, Vec<Grant>)> {
         let (table, mut space) = (self.checkpoints.table.borrow(), self.space.borrow_mut());
-        let (Due(mut renewed), mut replaced) = (due, BTreeSet::new());
-        let mut places: Vec<Address> = grants.iter().flat_map(Grant::pages).collect();
+        let Due(mut renewed) = due;
+        let mut has = pages_in(&grants);
         // At worst the write grows to the whole table: the log leaves room for what is not taken yet.
         let all = pages_of(space.segments.len(), SEGMENTS) as usize;
         let growth = all.saturating_sub(renewed.count()) as u64;
         // All places count from here on: a segment that pages have filled is not empty.
-        space.exchange(&[], &places);
+        count(&mut space, &grants, 0..has, true);
         let mut begun = false;
         let needs = loop {
-            let more: Vec<Address> =
-                table.replaced(&renewed).into_iter().filter(|&at| replaced.insert(at)).collect();
-            space.exchange(&more, &[]);
+            space.exchange(renewed.take_replaced(), &[]);
             if as_of.exactly && !core::mem::replace(&mut begun, true) {
                 space.turn_over(as_of.sequence, growth);
             }
             let needs = fixed + renewed.count();
-            while places.len() < needs {
-                let Some(taken) = space.take_pages((needs - places.len()) as u32) else {
-                    space.exchange(&places, &replaced.into_iter().collect::<Vec<_>>());
+            while has < needs {
+                let Some(taken) = space.take_pages((needs - has) as u32) else {
+                    count(&mut space, &grants, 0..has, false);
+                    space.exchange(&[], renewed.replaced());
                     return Err((VolumeError::NoSpace, grants));
                 };
-                let more = places.len();
-                places.extend(taken.iter().flat_map(Grant::pages));
-                space.exchange(&[], &places[more..]);
+                count(&mut space, &taken, 0..pages_in(&taken), true);
+                has += pages_in(&taken);
                 grants.extend(taken);
             }
             let before = renewed.count();
             changed(&table, &space, as_of, &mut renewed);
             // Places that are taken change the records of their own segments.
-            places.iter().for_each(|at| renewed.add(0, at.segment() as usize / SEGMENTS));
+            grants.iter().for_each(|grant| renewed.add(0, grant.segment as usize / SEGMENTS));
             table.follow(&mut renewed);
             if renewed.count() > before {
                 continue;
             }
             // All that hold pages of the table have to be named: those that stay, and those of this write.
-            let (kept, takes) = (table.kept(&renewed), most_segments(&places, renewed.count()));
+            let takes = most_segments(&grants, renewed.count());
             let most = ROOTED.saturating_sub(takes);
-            if kept.len() <= most {
+            if table.kept(&renewed).len() <= most {
                 break needs;
             }
-            for (level, page) in of_fewest(&kept, most, |_| false) {
-                renewed.add(level, page);
-            }
-            table.follow(&mut renewed);
+            renew_of_fewest(&table, &mut renewed, most, |_| false);
         };
-        space.exchange(&places.split_off(needs), &[]);
+        count(&mut space, &grants, needs..has, false);
         let of_page = |page| (page, space.records_of(page, as_of.sequence, as_of.reused).collect());
         let records = renewed.of_level(0).map(of_page).collect();
         audit(&table, &space, as_of, &renewed);
         let touched = space.touched.take();
-        Ok(Rewrite { as_of, renewed, records, touched, replaced, grants, places })
+        Ok(Rewrite { as_of, renewed, records, touched, grants, pages: needs })
     }
 
     /// Nothing names pages that were to be written.
     pub(crate) fn table_failed(&self, rewrite: &Rewrite) {
         let mut space = self.space.borrow_mut();
-        let replaced: Vec<Address> = rewrite.replaced.iter().copied().collect();
-        space.exchange(&rewrite.places, &replaced);
+        count(&mut space, &rewrite.grants, 0..rewrite.pages, false);
+        space.exchange(&[], rewrite.renewed.replaced());
         rewrite.touched.iter().for_each(|&page| space.touched.put(page));
     }
 
@@ -211,22 +219,52 @@ fn in_turn(
     (order, whole)
 }
 
-/// Pages of the segments that have fewest of those that stay, so that no more than `most` have any; but for segments that are `spared`.
-fn of_fewest(
-    kept: &BTreeMap<u32, Vec<(usize, usize)>>,
-    most: usize,
-    spared: impl Fn(u32) -> bool,
-) -> Vec<(usize, usize)> {
-    let mut fewest: Vec<&Vec<(usize, usize)>> =
-        kept.iter().filter(|(segment, _)| !spared(**segment)).map(|(_, pages)| pages).collect();
-    fewest.sort_by_key(|pages| pages.len());
-    fewest.into_iter().take(kept.len().saturating_sub(most)).flatten().copied().collect()
+/// Segments that have fewest of the pages that stay, so that no more than `most` others have any; but for those that are `spared`.
+fn of_fewest(kept: &BTreeMap<u32, usize>, most: usize, spared: impl Fn(u32) -> bool) -> Vec<u32> {
+    let mut fewest: Vec<(usize, u32)> = kept
+        .iter()
+        .map(|(&segment, &pages)| (pages, segment))
+        .filter(|(_, segment)| !spared(*segment))
+        .collect();
+    fewest.sort_unstable();
+    fewest.into_iter().take(kept.len().saturating_sub(most)).map(|(_, segment)| segment).collect()
 }
 
-/// The most segments that so many places in a row can be in: whatever is written before pages of the table.
-fn most_segments(places: &[Address], count: usize) -> usize {
-    let begins: Vec<usize> =
-        (1..places.len()).filter(|&n| places[n].segment() != places[n - 1].segment()).collect();
+/// Pages of these are written elsewhere, and what changes with them.
+fn renew_of_fewest(table: &Table, renewed: &mut Renewed, most: usize, spared: impl Fn(u32) -> bool) {
+    for segment in of_fewest(&table.kept(renewed), most, spared) {
+        let pages: Vec<_> = table.kept_in(segment, renewed).collect();
+        pages.into_iter().for_each(|(level, page)| renewed.add(level, page));
+    }
+    table.follow(renewed);
+}
+
+/// Pages that fill these.
+fn pages_in(grants: &[Grant]) -> usize {
+    grants.iter().map(Grant::room).sum()
+}
+
+/// Pages of a range among those that fill these are named, or are not any more.
+fn count(space: &mut Space, grants: &[Grant], range: Range<usize>, more: bool) {
+    let mut from = 0;
+    for grant in grants {
+        let own = from.max(range.start)..(from + grant.room()).min(range.end);
+        from += grant.room();
+        if !own.is_empty() {
+            space.count_some(grant.segment, own.len() as u32, more);
+        }
+    }
+}
+
+/// The most segments that so many of the pages in a row can be in that fill these: whatever is written before pages of the table.
+fn most_segments(grants: &[Grant], count: usize) -> usize {
+    let (mut begins, mut at) = (Vec::new(), 0);
+    for (n, grant) in grants.iter().enumerate() {
+        if n > 0 && grant.segment != grants[n - 1].segment {
+            begins.push(at);
+        }
+        at += grant.room();
+    }
     // Such a row begins with the last place of a segment.
     let from = |(n, &begin): (usize, &usize)| {
         let met = begins[n..].partition_point(|&next| next < begin - 1 + count);
@@ -308,16 +346,17 @@ fn rooted(space: &Space, segment: u32) -> Option<Rooted> {
 
 #[cfg(test)]
 mod tests {
+    use brindle_format::pool::place::{Address, Shape};
+
     use super::*;
 
     #[test]
     fn pages_of_the_segments_with_fewest_go_until_all_others_can_be_named() {
-        let pages = |count: usize| (0..count).map(|page| (0, page)).collect::<Vec<_>>();
-        let kept = BTreeMap::from([(1, pages(9)), (2, pages(2)), (3, pages(1)), (4, pages(4))]);
+        let kept = BTreeMap::from([(1, 9), (2, 2), (3, 1), (4, 4)]);
         assert_eq!(of_fewest(&kept, 4, |_| false), []);
-        assert_eq!(of_fewest(&kept, 2, |_| false), [(0, 0), (0, 0), (0, 1)]);
-        assert_eq!(of_fewest(&kept, 3, |segment| segment == 3), [(0, 0), (0, 1)]);
-        assert_eq!(of_fewest(&kept, 0, |_| false).len(), 16);
+        assert_eq!(of_fewest(&kept, 2, |_| false), [3, 2]);
+        assert_eq!(of_fewest(&kept, 3, |segment| segment == 3), [2]);
+        assert_eq!(of_fewest(&kept, 0, |_| false), [3, 2, 4, 1]);
     }
 
     #[test]
@@ -331,16 +370,18 @@ mod tests {
 
     #[test]
     fn pages_of_a_write_are_in_no_more_segments_than_are_counted() {
-        let places: Vec<Address> = [(5, 4), (6, 2), (9, 2), (7, 10)]
-            .into_iter()
-            .flat_map(|(segment, count)| (0..count).map(move |place| Address::new(segment, place)))
-            .collect();
+        // One data block of a stripe: as many stripes as pages, and one for the summary.
+        let shape = Shape { members: 3, rows: 16, stripe: 2, parity: 1, chunk: 0 };
+        let grant = |(segment, pages): (u32, u32)| Grant { segment, shape, stripe: 0, stripes: pages + 1 };
+        let grants: Vec<Grant> = [(5, 3), (5, 1), (6, 2), (9, 2), (7, 10)].into_iter().map(grant).collect();
+        let places: Vec<Address> = grants.iter().flat_map(Grant::pages).collect();
         for count in 1..=places.len() {
             let of = |some: &[Address]| some.iter().map(|at| at.segment()).collect::<BTreeSet<_>>().len();
             let most = places.windows(count).map(of).max();
-            assert_eq!(Some(most_segments(&places, count)), most, "of {count} pages");
+            assert_eq!(Some(most_segments(&grants, count)), most, "of {count} pages");
         }
         assert_eq!(most_segments(&[], 0), 1);
-        assert_eq!(most_segments(&places, 0), 1);
+        assert_eq!(most_segments(&grants, 0), 1);
+        assert_eq!((pages_in(&grants), pages_in(&[])), (places.len(), 0));
     }
 }
