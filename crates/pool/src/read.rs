@@ -453,7 +453,7 @@ pub(crate) fn agrees(blocks: &[&[u8]], data: usize) -> bool {
 mod tests {
     use super::*;
 
-    const SHAPE: Shape = Shape { members: 0b1_1111, rows: 16, stripe: 5, parity: 2, chunk: 0 };
+    const SHAPE: Shape = Shape { members: 0b1_1111, rows: 16, stripe: 5, parity: 2, chunk: 0, turn: 0 };
 
     fn stripe() -> Vec<Option<Vec<u8>>> {
         let data: Vec<Vec<u8>> = (1..4u8).map(|n| vec![n; BLOCK]).collect();
@@ -487,7 +487,7 @@ mod tests {
     fn what_a_lost_write_left_is_one_of_the_candidates_and_not_the_only_one() {
         let block = |byte: u8| Some(vec![byte; BLOCK]);
         let parse = |block: &[u8]| (block[0] > 0).then_some(block[0]);
-        let mirror = Shape { members: 0b111, rows: 16, stripe: 3, parity: 2, chunk: 0 };
+        let mirror = Shape { members: 0b111, rows: 16, stripe: 3, parity: 2, chunk: 0, turn: 0 };
         for (copies, all) in [([1, 2, 2], vec![1, 2]), ([1, 1, 2], vec![1, 2]), ([2, 2, 2], vec![2])] {
             let mut found = candidates(&copies.map(block), mirror, 0, parse);
             found.sort_unstable();

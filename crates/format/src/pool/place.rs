@@ -4,7 +4,8 @@
 //! member `i % width`, in row `i / width`. Stripe `s` takes the spots `s * stripe` to `(s + 1) * stripe`, which are on different members
 //! since a stripe is no wider than the segment. The last `parity` slots of a stripe are P, Q and R. Slot `j` of stripe `s` is its spot
 //! `(j + turn) % stripe`. In a segment of whole rows `turn` grows by one with each `chunk` of them: so that many blocks of one slot lie
-//! one behind the other on a member. Of others stripes begin at the same members again after `cycle` of them; `turn` grows by one with
+//! one behind the other on a member; it begins at the record's `turn`, so that each member has as much parity as any other though a
+//! segment has few chunks. Of others stripes begin at the same members again after `cycle` of them; `turn` grows by one with
 //! each such cycle, and with each stripe within it. So each member has as much parity as any other, however wide stripes are.
 //!
 //! Only data blocks have a place, which is what an address names. Places go down a slot for a chunk of stripes before the next slot has
@@ -56,6 +57,8 @@ pub struct Shape {
     pub parity: u8,
     /// Rows that go down one member before the next has its turn, a power of two; 0 of one row.
     pub chunk: u8,
+    /// Slots by which the first stripe is shifted. Less than a stripe has, and 0 where stripes are no whole rows.
+    pub turn: u8,
 }
 
 /// A block of a member.
@@ -93,6 +96,9 @@ impl Shape {
         if !in_rows {
             return Err(impossible("segment", "chunk", self.chunk));
         }
+        if self.turn != 0 && (self.stripe != width || self.turn >= self.stripe) {
+            return Err(impossible("segment", "turn", self.turn));
+        }
         Ok(self)
     }
 
@@ -123,9 +129,9 @@ impl Shape {
     }
 
     /// Spots by which the slots of a stripe are shifted.
-    fn turn(self, stripe: u32) -> u32 {
+    fn shift(self, stripe: u32) -> u32 {
         let (cycle, stripe) = (self.cycle(), stripe / self.high());
-        (stripe % cycle + stripe / cycle) % u32::from(self.stripe)
+        (stripe % cycle + stripe / cycle + u32::from(self.turn)) % u32::from(self.stripe)
     }
 
     /// The place of a data slot of a stripe.
@@ -151,14 +157,14 @@ impl Shape {
     /// The number of a slot's spot, row by row.
     pub fn spot_number(self, stripe: u32, slot: u8) -> u32 {
         let wide = u32::from(self.stripe);
-        stripe * wide + (u32::from(slot) + self.turn(stripe)) % wide
+        stripe * wide + (u32::from(slot) + self.shift(stripe)) % wide
     }
 
     /// The stripe and the slot of a spot; `None` behind the last stripe.
     pub fn slot_of_spot(self, number: u32) -> Option<(u32, u8)> {
         let wide = u32::from(self.stripe);
         let (stripe, at) = (number / wide, number % wide);
-        (stripe < self.stripes()).then(|| (stripe, ((at + wide - self.turn(stripe)) % wide) as u8))
+        (stripe < self.stripes()).then(|| (stripe, ((at + wide - self.shift(stripe)) % wide) as u8))
     }
 
     /// The block of a member that a spot is.
@@ -196,13 +202,16 @@ mod tests {
         (1..=18u8).chain([25, 27, 32]).flat_map(|width| {
             (0..width.min(4)).flat_map(move |parity| {
                 let members = ((1 << width) - 1) << 3;
-                let rows = [0, 4, 16].map(|chunk| (width, chunk));
-                rows.into_iter().chain([(width.min(parity + 2), 0)]).map(move |(stripe, chunk)| Shape {
+                let rows = [(width, 0, 0), (width, 4, 0), (width, 16, width - 1), (width, 16, width / 2)];
+                let short = (width.min(parity + 2), 0, 0);
+                let all = rows.into_iter().chain([short]);
+                all.map(move |(stripe, chunk, turn)| Shape {
                     members,
                     rows: 256,
                     stripe,
                     parity,
                     chunk,
+                    turn,
                 })
             })
         })
@@ -264,9 +273,19 @@ mod tests {
     }
 
     #[test]
+    fn segments_of_one_chunk_have_parity_on_all_members_alike_by_their_turns() {
+        let shape = Shape { members: 0b1111, rows: 16, stripe: 4, parity: 1, chunk: 16, turn: 0 };
+        let parity = |turn| {
+            let shape = Shape { turn, ..shape };
+            shape.spot(shape.spot_number(0, 3)).member
+        };
+        assert_eq!([0, 1, 2, 3].map(parity), [3, 0, 1, 2]);
+    }
+
+    #[test]
     fn a_copy_more_changes_no_address_of_a_mirror() {
         for chunk in [0, 16] {
-            let mirror = Shape { members: 0b11, rows: 256, stripe: 2, parity: 1, chunk };
+            let mirror = Shape { members: 0b11, rows: 256, stripe: 2, parity: 1, chunk, turn: 0 };
             let more = Shape { members: 0b1011, stripe: 3, parity: 2, ..mirror };
             let one = Shape { members: 0b10, stripe: 1, parity: 0, ..mirror };
             for stripe in 0..256 {
@@ -277,7 +296,7 @@ mod tests {
 
     #[test]
     fn shapes_that_can_not_be_are_refused() {
-        let sound = Shape { members: 0b1111, rows: 16, stripe: 4, parity: 2, chunk: 16 };
+        let sound = Shape { members: 0b1111, rows: 16, stripe: 4, parity: 2, chunk: 16, turn: 3 };
         assert_eq!(sound.check(), Ok(sound));
         for wrong in [
             Shape { members: 0, ..sound },
@@ -290,6 +309,8 @@ mod tests {
             Shape { chunk: 32, ..sound },
             Shape { chunk: 3, ..sound },
             Shape { stripe: 3, ..sound },
+            Shape { turn: 4, ..sound },
+            Shape { stripe: 3, chunk: 0, turn: 1, ..sound },
         ] {
             assert!(wrong.check().is_err(), "{wrong:?}");
         }

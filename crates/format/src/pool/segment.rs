@@ -49,7 +49,7 @@ struct RawSegment {
     unit: u8,
     reused: u8,
     chunk: u8,
-    reserved: u8,
+    turn: u8,
     members: U64,
     missing: U64,
     live: U32,
@@ -80,6 +80,8 @@ pub struct SegmentRecord {
     pub unit: u8,
     /// Rows that go down one member before the next has its turn, a power of two; 0 of one row.
     pub chunk: u8,
+    /// Slots by which its first stripe is shifted: see [`Shape::turn`].
+    pub turn: u8,
     /// Members of its vdev that it lies on, a bit each.
     pub members: u64,
     /// Of these, the ones that lack what was written to it, or have something older: they are not read.
@@ -120,7 +122,7 @@ impl SegmentRecord {
             unit: self.unit,
             reused: self.reused.into(),
             chunk: self.chunk,
-            reserved: 0,
+            turn: self.turn,
             members: self.members.into(),
             missing: self.missing.into(),
             live: self.live.into(),
@@ -150,6 +152,7 @@ impl SegmentRecord {
             parity: raw.parity,
             unit: raw.unit,
             chunk: raw.chunk,
+            turn: raw.turn,
             members: raw.members.get(),
             missing: raw.missing.get(),
             live: raw.live.get(),
@@ -203,7 +206,7 @@ impl Segments {
 impl From<&SegmentRecord> for Shape {
     fn from(record: &SegmentRecord) -> Self {
         let rows = 1u32.checked_shl(u32::from(record.unit)).unwrap_or(0) >> 12;
-        let SegmentRecord { members, stripe, parity, chunk, .. } = *record;
-        Self { members, rows, stripe, parity, chunk }
+        let SegmentRecord { members, stripe, parity, chunk, turn, .. } = *record;
+        Self { members, rows, stripe, parity, chunk, turn }
     }
 }

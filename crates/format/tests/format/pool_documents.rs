@@ -263,6 +263,7 @@ fn segment(n: u32) -> SegmentRecord {
         parity: 2,
         unit: 16,
         chunk: 0,
+        turn: 0,
         members: 0x3f,
         missing: u64::from(n % 7),
         live: n,
@@ -455,6 +456,9 @@ fn what_can_not_be_is_refused() {
         SegmentRecord { missing: 0x40, ..segment(1) },
         SegmentRecord { chunk: 4, ..segment(1) },
         SegmentRecord { stripe: 6, chunk: 12, ..segment(1) },
+        // Turns that are no slot, and of short stripes.
+        SegmentRecord { stripe: 6, turn: 6, ..segment(1) },
+        SegmentRecord { turn: 1, ..segment(1) },
     ] {
         assert!(Segments::parse(&Segments(vec![record]).encode(0).unwrap(), 0).is_err(), "{record:?}");
     }

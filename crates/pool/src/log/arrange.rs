@@ -117,7 +117,7 @@ mod tests {
     use crate::log::queue::{Source, Ticket};
 
     fn shape(members: u32, parity: u8, chunk: u8) -> Shape {
-        Shape { members: (1 << members) - 1, rows: 256, stripe: members as u8, parity, chunk }
+        Shape { members: (1 << members) - 1, rows: 256, stripe: members as u8, parity, chunk, turn: 0 }
     }
 
     /// Chunks of a volume of which blocks in this order lie one behind the other on a member; and of these all blocks are there.

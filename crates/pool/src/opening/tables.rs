@@ -126,6 +126,7 @@ impl Core {
                 parity: rooted.parity,
                 unit: rooted.unit,
                 chunk: rooted.chunk,
+                turn: 0,
                 members: rooted.members,
                 missing: rooted.missing,
                 live: 0,

@@ -167,8 +167,8 @@ impl Unit {
         let (width, rows) = (self.present.count_ones() as u8, 1 << (self.vdev.unit - 12));
         let stripe = if narrow { width.min(parity + 2) } else { width };
         let data = stripe.saturating_sub(parity);
-        let chunk = if stripe == width { chunk_of(rows, width.into(), data.into()) } else { 0 };
-        Shape { members: self.present, rows, stripe, parity, chunk }
+        let chunk = if stripe == width { chunk_of(rows, data.into()) } else { 0 };
+        Shape { members: self.present, rows, stripe, parity, chunk, turn: 0 }
     }
 
     fn log(&self) -> usize {
@@ -193,6 +193,7 @@ pub(crate) const GAP: SegmentRecord = SegmentRecord {
     parity: 0,
     unit: 16,
     chunk: 0,
+    turn: 0,
     members: 1,
     missing: 0,
     live: 0,
@@ -243,6 +244,7 @@ impl Space {
             parity: unit.parity,
             unit: unit.unit,
             chunk: 0,
+            turn: 0,
             members,
             missing: 0,
             live: 0,
@@ -521,7 +523,10 @@ impl Space {
             segment.dying = 0;
             segment.record.class = if narrow { SegmentClass::Short } else { SegmentClass::Rows };
             segment.record.live = 0;
-            reshape(&mut segment.record, shape);
+            // Each member has as much parity as any other, though a segment may have few chunks. Copies take no turns.
+            let turn =
+                if shape.chunk > 0 && shape.data() > 1 { (n % u32::from(shape.stripe)) as u8 } else { 0 };
+            reshape(&mut segment.record, Shape { turn, ..shape });
             self.touched.mark(n);
             unit.adding.push(n);
         }
@@ -564,7 +569,7 @@ impl Space {
 
 fn reshape(record: &mut SegmentRecord, shape: Shape) {
     (record.members, record.stripe, record.parity) = (shape.members, shape.stripe, shape.parity);
-    (record.chunk, record.missing) = (shape.chunk, 0);
+    (record.chunk, record.turn, record.missing) = (shape.chunk, shape.turn, 0);
     (record.stripes, record.sequence) = (0, 0);
 }
 
@@ -573,7 +578,7 @@ fn kept(vdev: &Vdev) -> u64 {
     let units = u64::from(vdev.units);
     let data = u64::from(vdev.members.saturating_sub(u16::from(vdev.parity)));
     let blocks = (data << vdev.unit >> 12).max(1);
-    let chunk = chunk_of(1 << (vdev.unit - 12), vdev.members.into(), data as u32);
+    let chunk = chunk_of(1 << (vdev.unit - 12), data as u32);
     let full = u64::from(full_of(data.max(1) as u32, chunk.into())) * data.max(1);
     // Of small units summaries take more than a hundredth, and again as much where batches end with their segment.
     let summaries = (units * blocks.div_ceil(full)).div_ceil(blocks);

@@ -312,14 +312,21 @@ impl Reader<'_> {
         for n in 0..rooted {
             let shape = &self.head.0[752 + n * 24..][..24];
             let (members, missing) = (u64_at(shape, 8), u64_at(shape, 16));
-            let segment = Segment { stripe: shape[4], parity: shape[5], chunk: shape[7], members, missing };
+            let segment =
+                Segment { stripe: shape[4], parity: shape[5], chunk: shape[7], turn: 0, members, missing };
             self.rows.borrow_mut().put(u32_at(shape, 0), segment);
         }
         let table = self.list(104, 4, 48, &mut own)?;
         for (n, record) in (0..).zip(&table) {
             let (members, missing) = (u64_at(record, 8), u64_at(record, 16));
-            let segment =
-                Segment { stripe: record[2], parity: record[3], chunk: record[6], members, missing };
+            let segment = Segment {
+                stripe: record[2],
+                parity: record[3],
+                chunk: record[6],
+                turn: record[7],
+                members,
+                missing,
+            };
             self.rows.borrow_mut().put(n, segment);
         }
         let mut content = PoolContent { stopped: u64_at(&self.head.0, 216) == 1, ..PoolContent::default() };

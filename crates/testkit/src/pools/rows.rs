@@ -12,6 +12,7 @@ pub(super) struct Segment {
     pub(super) stripe: u8,
     pub(super) parity: u8,
     pub(super) chunk: u8,
+    pub(super) turn: u8,
     pub(super) members: u64,
     pub(super) missing: u64,
 }
@@ -107,7 +108,7 @@ impl Rows {
         // The least number of stripes that is a whole number of rows.
         let cycle = (1..=w).find(|c| c * k % w == 0).unwrap_or(w);
         let before = stripe / u32::from(segment.chunk).max(1);
-        let spot = stripe * k + (slot + before % cycle + before / cycle) % k;
+        let spot = stripe * k + (slot + before % cycle + before / cycle + u32::from(segment.turn)) % k;
         let bit = (0..64).filter(|bit| segment.members >> bit & 1 == 1).nth((spot % w) as usize)?;
         if segment.missing >> bit & 1 == 1 {
             return None;

@@ -70,10 +70,9 @@ impl Space {
     }
 }
 
-/// Rows of a segment that go down one member before the next has its turn: no more than a batch has, and so many that each member has
-/// its turn within a segment.
-pub(super) fn chunk_of(rows: u32, width: u32, data: u32) -> u8 {
-    let most = CHUNK.min(BATCH_BLOCKS / data.max(1)).min(rows / width.max(1));
+/// Rows of a segment that go down one member before the next has its turn: no more than a batch has.
+pub(super) fn chunk_of(rows: u32, data: u32) -> u8 {
+    let most = CHUNK.min(BATCH_BLOCKS / data.max(1)).min(rows);
     if most < 2 { 0 } else { 1 << most.ilog2() }
 }
 

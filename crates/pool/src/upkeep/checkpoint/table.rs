@@ -340,7 +340,9 @@ impl Pages<'_> {
 
 /// The shape of a segment: nothing else tells it of one that holds pages of their own table.
 fn rooted(space: &Space, segment: u32) -> Option<Rooted> {
-    let SegmentRecord { stripe, parity, unit, chunk, members, missing, .. } = space.get(segment)?.record;
+    let SegmentRecord { stripe, parity, unit, chunk, turn, members, missing, .. } =
+        space.get(segment)?.record;
+    debug_assert_eq!(turn, 0, "an uberblock has no place for the turn of a segment of pages");
     Some(Rooted { segment, stripe, parity, unit, chunk, members, missing })
 }
 
@@ -371,7 +373,7 @@ mod tests {
     #[test]
     fn pages_of_a_write_are_in_no_more_segments_than_are_counted() {
         // One data block of a stripe: as many stripes as pages, and one for the summary.
-        let shape = Shape { members: 3, rows: 16, stripe: 2, parity: 1, chunk: 0 };
+        let shape = Shape { members: 3, rows: 16, stripe: 2, parity: 1, chunk: 0, turn: 0 };
         let grant = |(segment, pages): (u32, u32)| Grant { segment, shape, stripe: 0, stripes: pages + 1 };
         let grants: Vec<Grant> = [(5, 3), (5, 1), (6, 2), (9, 2), (7, 10)].into_iter().map(grant).collect();
         let places: Vec<Address> = grants.iter().flat_map(Grant::pages).collect();
