@@ -106,7 +106,7 @@ impl Core {
             self.set.io.yield_now().await;
             self.log.landed.until(|| self.log.may_begin().then_some(())).await;
             let full = self.space.borrow().full_batch() - 1;
-            let enough = || self.log.has_enough(lane, full, self.cleaner.is_cleaning()).then_some(());
+            let enough = || self.log.has_enough(lane, full).then_some(());
             self.log.landed.until(enough).await;
             let taken = self.log.take(lane);
             if taken.is_empty() {

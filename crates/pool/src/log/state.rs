@@ -317,13 +317,13 @@ impl Log {
         Gathering(self)
     }
 
-    /// A batch of a lane can be begun that has so many items if it can: no more are about to come, or enough are there. While cleaning
-    /// has to make the room for them, users begin a batch beside another only once it is full: of one with a few blocks most is parity and
-    /// a summary.
-    pub(crate) fn has_enough(&self, lane: Lane, items: usize, cleans: bool) -> bool {
+    /// A batch of a lane can be begun that has so many items if it can: no more are about to come, or enough are there. Users begin
+    /// a batch beside another only once it is full: of one with a few blocks most is parity and a summary, and neighbours that two batches
+    /// share are two reads.
+    pub(crate) fn has_enough(&self, lane: Lane, items: usize) -> bool {
         let has = || self.queues.borrow().get(&lane).map_or(0, VecDeque::len) >= items;
         match lane {
-            Lane::Users => !cleans || self.flying.get().of_users == 0 || has(),
+            Lane::Users => self.flying.get().of_users == 0 || has(),
             Lane::Zeroes => true,
             Lane::Cold => self.gathering.get() == 0 || has(),
         }
