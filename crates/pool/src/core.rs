@@ -43,8 +43,11 @@ pub struct PoolConfig {
     pub changes: usize,
     /// Batches after which one is due.
     pub batches: u64,
-    /// Bytes of memory for pages of the map, beside those that changed.
+    /// Bytes of memory for the map: its pages, changes that no page has yet, and what a checkpoint needs to bring these together.
     pub map_memory: usize,
+    /// Bytes of these that changes may take, with the pages that they change, after which a checkpoint is due: fewer where branches take much.
+    /// More than twice as many are never taken.
+    pub dirty_memory: usize,
     /// Bytes of memory for requests.
     pub memory: usize,
     /// A member without room for a write stays in use, and the write is refused; else it fails, if the pool can do without it.
@@ -63,11 +66,17 @@ impl PoolConfig {
             changes: 1 << 20,
             batches: 512 << 10,
             map_memory: 128 << 20,
+            dirty_memory: Self::dirty_of(128 << 20),
             memory: 32 << 20,
             waits_for_space: true,
             clock,
             host: Host::NONE,
         }
+    }
+
+    /// The usual part of the map's memory that changes may take.
+    pub const fn dirty_of(map_memory: usize) -> usize {
+        map_memory / 4
     }
 }
 
@@ -95,6 +104,9 @@ pub(crate) struct Core {
     pub(crate) locks: RangeLock,
     pub(crate) space: RefCell<Space>,
     pub(crate) map: RefCell<Map>,
+    /// Bytes of memory for the map, and those of them that changes may take: others that share it come and go.
+    pub(crate) map_memory: Cell<usize>,
+    pub(crate) dirty_memory: Cell<usize>,
     pub(crate) log: Rc<Log>,
     pub(crate) crew: Crew,
     /// Pages of the map that are being read, by their keys.

@@ -9,7 +9,7 @@ use brindle_members::members::RoleState;
 use brindle_volume::VolumeError;
 use thiserror::Error;
 
-use crate::core::{Core, Written};
+use crate::core::{Core, PoolConfig, Written};
 use crate::damage::{Damage, DamagedRange, MemberDamage};
 use crate::events::PoolEvent;
 use crate::log::queue::{Item, Source, Ticket};
@@ -108,9 +108,11 @@ pub struct MapUse {
     pub pages: u64,
     /// Of these, pages in memory.
     pub in_memory: u64,
-    /// Bytes of memory that these take, beside pages that are to be written, and
+    /// Bytes of memory that it takes, with changes that no page has yet,
     pub bytes: u64,
-    /// the most that they may take.
+    /// the most that it took since the pool was opened,
+    pub most: u64,
+    /// and the most that it may take.
     pub limit: u64,
     /// Blocks that were looked up since the pool was opened,
     pub asked: u64,
@@ -124,7 +126,8 @@ impl MapUse {
         Self {
             pages: map.tree.totals().0,
             in_memory: map.tree.pages_in_memory() as u64,
-            bytes: map.tree.cached as u64,
+            bytes: map.bytes() as u64,
+            most: map.most_bytes().max(map.bytes()) as u64,
             limit: limit as u64,
             asked,
             missed,
@@ -241,7 +244,7 @@ impl Pool {
             damaged: core.damaged(&damage.lost),
             damaged_beyond: damage.lost.beyond(),
             written: core.written.get(),
-            map: MapUse::of(&core.map.borrow(), core.config.map_memory),
+            map: MapUse::of(&core.map.borrow(), core.map_memory.get()),
             checkpoint: core.record.last.borrow().checkpoint,
             busy: Busy {
                 batches: core.log.flying(),
@@ -254,6 +257,18 @@ impl Pool {
                 freed: space.freed,
             },
             members: (0..members.len()).map(member).collect(),
+        }
+    }
+
+    /// Gives its map so much memory from now on. What is too much goes in the background.
+    pub fn set_map_memory(&self, bytes: usize) {
+        let core = &self.0;
+        if core.map_memory.replace(bytes) == bytes {
+            return;
+        }
+        core.dirty_memory.set(PoolConfig::dirty_of(bytes));
+        if let Some(core) = core.kept() {
+            drop(self.io().spawn(async move { core.shrink_map().await }));
         }
     }
 

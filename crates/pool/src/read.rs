@@ -26,7 +26,7 @@ pub(crate) use window::cut;
 /// Pages of the map that are read ahead where a volume is read in order.
 const AHEAD: usize = 4;
 /// Branches that are looked at for memory when a page is read.
-const LOOKS: usize = 4;
+const LOOKS: usize = 64;
 
 /// Why a member does not give a block.
 #[derive(Clone, Copy, Debug)]
@@ -127,7 +127,7 @@ impl Core {
 
     /// Has leaves read that come next, if somebody reads a volume in order.
     fn read_ahead(&self, page: Page) {
-        let most = AHEAD.min(self.config.map_memory / BLOCK / 16);
+        let most = AHEAD.min(self.map_memory.get() / BLOCK / 16);
         if page.level > 0 || most == 0 {
             return;
         }
@@ -166,7 +166,13 @@ impl Core {
             read => read?,
         };
         // Else a volume that is only read would have all of its map in memory.
-        let _enough = self.map.borrow_mut().tree.shrink(self.config.map_memory, LOOKS);
+        let most = self.memory_of_pages().saturating_sub(page.bytes());
+        {
+            let tree = &mut self.map.borrow_mut().tree;
+            // No branch twice: what was read just before stays, since whoever needs two pages would have one at a time for ever.
+            let looks = LOOKS.min(tree.may_be_open());
+            let _enough = tree.shrink(most, looks, Some(page.at));
+        }
         let loaded = self.map.borrow_mut().loaded(page, &bytes);
         loaded.or_else(|_| self.is_lost_below(page))
     }

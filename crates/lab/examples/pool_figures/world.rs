@@ -59,10 +59,13 @@ impl Scale {
 
     /// The settings of the pool.
     pub(crate) fn config(&self) -> PoolConfig {
+        let map_memory = (self.all_leaves() * self.leaves).div_ceil(100) as usize * BLOCK as usize;
         PoolConfig {
             patience: Patience { answer: ENDLESS, flush: ENDLESS, read: ENDLESS },
             changes: (self.live / self.changes) as usize,
-            map_memory: (self.all_leaves() * self.leaves).div_ceil(100) as usize * BLOCK as usize,
+            map_memory,
+            // Their number alone says when a checkpoint is due.
+            dirty_memory: usize::MAX,
             memory: self.memory,
             ..PoolConfig::new(CLOCK)
         }

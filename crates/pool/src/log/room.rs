@@ -14,6 +14,9 @@
 //! - The log gets free segments as long as `room` stays above `least_pages`. More than cleaning needs it gets as long as `room`
 //!   stays above what a map of full volumes takes.
 //!
+//! Memory is bounded by a rule of the same kind: a batch begins if what waits for the next checkpoint, with batches in flight, takes no more than
+//! `dirty_memory`, or with its own changes no more than twice that. A checkpoint is due at the former, and makes memory for all behind it.
+//!
 //! So `debt <= room` holds at any moment, and a checkpoint can always be written: its pages are a part of the debt, and as many are the room's
 //! that it takes. It holds when a member fails, since room is counted with the least parity, and at an opening, since recovery
 //! makes the same changes, and what pages had begun was not counted.
@@ -82,7 +85,7 @@ impl Core {
     /// Pages without which nothing goes on: those of the next checkpoint, as it is now, of a few moves behind it, and of the batch of users
     /// that follows.
     pub(crate) fn least_pages(&self) -> u64 {
-        let few = Coming { leaves: 2 * FEW_MOVES as usize, fresh: 1 };
+        let few = Coming { leaves: 2 * FEW_MOVES as usize, fresh: 1, unread: 0 };
         (self.page_debt(few) + SPARE) * 4 / 3 + self.space.borrow().most_pages()
     }
 
@@ -175,7 +178,7 @@ impl Core {
         let blocks = items.iter().filter(|item| item.kind != EntryKind::Zeroes);
         let coming = map.coming(blocks.map(|item| (item.volume, item.block)));
         let zeroes = items.iter().filter(|item| item.kind == EntryKind::Zeroes).count();
-        coming.and(Coming { leaves: 2 * zeroes, fresh: 0 })
+        coming.and(Coming { leaves: 2 * zeroes, fresh: 0, unread: 2 * zeroes })
     }
 
     /// Whether a batch of a lane may be written that costs so much. Without room for the pages of the next checkpoint nothing would
@@ -190,6 +193,39 @@ impl Core {
             Lane::Cold => self.page_debt(coming) <= self.room_for_changes(),
             Lane::Zeroes => self.page_debt(coming) <= self.space.borrow().room_for_pages(),
         }
+    }
+
+    /// Whether changes have memory beside those that wait for the next checkpoint and those that batches in flight are about to make. One
+    /// batch may exceed what there is, else a large one would wait for ever.
+    fn has_memory(&self, flying: Coming, coming: Coming) -> bool {
+        let map = self.map.borrow();
+        let dirty = map.for_changes(self.dirty_memory.get());
+        map.waiting(flying) <= dirty || map.waiting(flying.and(coming)) <= dirty.saturating_mul(2)
+    }
+
+    /// Changes take less memory than a checkpoint is due for.
+    pub(crate) fn has_memory_to_spare(&self) -> bool {
+        let map = self.map.borrow();
+        map.waiting(Coming::default()) < map.for_changes(self.dirty_memory.get())
+    }
+
+    /// Changes that batches in flight are about to make. One that looks for another place may wait for who asks.
+    fn flying(&self) -> Coming {
+        if self.log.can_land() { self.log.coming() } else { Coming::default() }
+    }
+
+    /// Waits until changes have memory: until batches in flight have landed, or by a checkpoint.
+    async fn memory_for(self: &Rc<Self>, coming: Coming) -> Result<(), VolumeError> {
+        let has = || self.has_memory(self.flying(), coming);
+        while !self.record.is_broken() {
+            let is_clear = || has() || !self.has_memory(Coming::default(), coming);
+            self.log.landed.until(|| is_clear().then_some(())).await;
+            if has() {
+                break;
+            }
+            self.some_checkpoint().await?;
+        }
+        Ok(())
     }
 
     /// Whether cleaning has room for what it is about to move beside so many blocks of users. Segments are emptied together: else none
@@ -261,6 +297,7 @@ impl Core {
         let take = || self.take_now(lane, items, most, coming);
         let mut vain = 0;
         while vain < IN_VAIN {
+            self.memory_for(coming).await?;
             self.room.until(|| (!self.checkpoints.is_freezing()).then_some(())).await;
             if self.record.is_broken() {
                 return Err(VolumeError::TooManyLost);
@@ -276,8 +313,9 @@ impl Core {
             if is_owed {
                 self.some_checkpoint().await?;
             } else if is_busy() {
+                let taken = || if self.has_memory(self.flying(), coming) { take() } else { None };
                 let over =
-                    || take().map(Some).or_else(|| (!is_busy() || self.record.is_broken()).then_some(None));
+                    || taken().map(Some).or_else(|| (!is_busy() || self.record.is_broken()).then_some(None));
                 if let Some(grant) = self.room.until(over).await {
                     return Ok(grant);
                 }

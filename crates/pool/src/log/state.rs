@@ -409,7 +409,7 @@ mod tests {
     fn a_batch_counts_as_long_as_its_guard_lives() {
         let io = Io::new(Box::new(Memory::new()));
         let log = Log::new(&io, 7);
-        let coming = Coming { leaves: 2, fresh: 1 };
+        let coming = Coming { leaves: 2, fresh: 1, unread: 1 };
         let items = [item(&io, 3), item(&io, 4)];
         let first = log.begins(Lane::Users, &items, coming);
         let second = log.begins(Lane::Cold, &[], coming);

@@ -305,6 +305,8 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         locks: RangeLock::new(io),
         space: RefCell::new(space),
         map: RefCell::new(Map::default()),
+        map_memory: Cell::new(config.map_memory),
+        dirty_memory: Cell::new(config.dirty_memory),
         log: Log::new(io, last),
         crew: Crew::new(io),
         loading: RefCell::default(),

@@ -17,7 +17,7 @@ mod walk;
 use std::collections::BTreeSet;
 
 use brindle_format::pool::place::Address;
-use brindle_format::pool::{LeafEntry, LeafKind, PoolError, Subtree, SubtreeState};
+use brindle_format::pool::{LeafEntry, LeafKind, Subtree, SubtreeState};
 
 use crate::store::leaf::{Entries, Located};
 use crate::store::owed::Owed;
@@ -25,6 +25,7 @@ use crate::store::owed::Owed;
 pub(crate) use give::GiveStep;
 pub(crate) use grow::{Join, Moved};
 use layer::Layer;
+use memory::Seen;
 use tree::AtKey;
 pub(crate) use tree::{Known, LAST, Page, Slot, Tree};
 
@@ -109,9 +110,9 @@ pub(crate) struct Map {
     unsure: BTreeSet<u32>,
     /// A branch below which many blocks have changed, and that is closed: its level and key.
     many: Option<(u8, Key)>,
+    /// How much of it was in memory, and was found there.
+    seen: Seen,
     /// Blocks in leaves that the changes say are zeroes; and those that the checkpoint under way takes out.
-    asked: u64,
-    missed: u64,
     hidden_now: u64,
     hidden_before: u64,
 }
@@ -173,6 +174,7 @@ impl Map {
     /// All changes go into leaves from now on; later ones are kept apart. What was frozen before is in leaves already.
     pub(crate) fn freeze(&mut self) {
         debug_assert!(self.is_thawed());
+        self.note_bytes();
         self.due_before = self.due_frozen();
         self.due = Owed::default();
         self.leafless.clear();
@@ -346,9 +348,13 @@ impl Map {
             self.tree.remove(at);
             return;
         }
+        let (mut before, mut now) = (0, 0);
         if let Some(slot) = self.tree.slot_mut(at) {
+            before = slot.bytes();
             slot.content = Some(entries.into());
+            now = slot.bytes();
         }
+        self.tree.unwritten = (self.tree.unwritten + now).saturating_sub(before);
         self.tree.recount(at);
     }
 
@@ -416,24 +422,8 @@ impl Map {
             self.fill(at, all);
         }
         self.split(at);
+        self.note_bytes();
         before
-    }
-
-    /// The page has been read, and is held against what names it; one that is not asked for any more is let go.
-    ///
-    /// # Errors
-    /// [`PoolError`] if it can't be that page.
-    pub(crate) fn loaded(&mut self, page: Page, bytes: &[u8]) -> Result<(), PoolError> {
-        let Some((own, end)) = self.tree.subtree(page) else { return Ok(()) };
-        if page.level > 0 {
-            let refs = own.branch(bytes, end)?;
-            self.tree.open(page.level, page.at, &refs);
-            self.divide_due(page.level, page.at, &refs);
-            return Ok(());
-        }
-        self.tree.keep_leaf(page.at, own.leaf(bytes, end)?.0.into());
-        self.count_fresh(page.at);
-        Ok(())
     }
 }
 

@@ -11,15 +11,25 @@ pub(crate) const SPLIT: usize = brindle_format::pool::LEAF_ENTRIES / 2;
 pub(crate) struct Coming {
     pub(crate) leaves: usize,
     pub(crate) fresh: usize,
+    /// Of those leaves, ones of which the branch above has to be read.
+    pub(crate) unread: usize,
 }
 
 impl Coming {
     pub(crate) fn and(self, other: Self) -> Self {
-        Self { leaves: self.leaves + other.leaves, fresh: self.fresh + other.fresh }
+        Self {
+            leaves: self.leaves + other.leaves,
+            fresh: self.fresh + other.fresh,
+            unread: self.unread + other.unread,
+        }
     }
 
     pub(crate) fn without(self, other: Self) -> Self {
-        Self { leaves: self.leaves - other.leaves, fresh: self.fresh - other.fresh }
+        Self {
+            leaves: self.leaves - other.leaves,
+            fresh: self.fresh - other.fresh,
+            unread: self.unread - other.unread,
+        }
     }
 
     /// No more than so many items cost, of which each may be zeroes.
@@ -29,7 +39,11 @@ impl Coming {
 
     /// No more than so many blocks of these.
     pub(crate) fn at_most(self, blocks: usize) -> Self {
-        Self { leaves: self.leaves.min(blocks), fresh: self.fresh.min(blocks) }
+        Self {
+            leaves: self.leaves.min(blocks),
+            fresh: self.fresh.min(blocks),
+            unread: self.unread.min(blocks),
+        }
     }
 }
 
@@ -65,8 +79,10 @@ impl Size {
 pub(crate) struct Owed {
     /// Leaves that are to be written,
     pub(crate) leaves: usize,
-    /// and branches.
+    /// and branches;
     pub(crate) branches: usize,
+    /// of these, ones that are not of the lowest level.
+    pub(crate) upper: usize,
     /// Blocks that their leaves may not have.
     pub(crate) fresh: usize,
     /// Volumes that had no leaf.
@@ -100,6 +116,7 @@ impl Owed {
         Self {
             leaves: self.leaves + other.leaves,
             branches: self.branches + other.branches,
+            upper: self.upper + other.upper,
             fresh: self.fresh + other.fresh,
             leafless: self.leafless + other.leafless,
         }

@@ -197,7 +197,7 @@ impl Core {
     /// Reads a page of the map, and with it those behind it that are to be read next.
     async fn load_ahead(&self, page: Page) -> Result<(), VolumeError> {
         let behind =
-            self.map.borrow().tree.unread_behind(page.at, AHEAD.min(self.config.map_memory / BLOCK / 4));
+            self.map.borrow().tree.unread_behind(page.at, AHEAD.min(self.map_memory.get() / BLOCK / 4));
         // Of these it is told when they are asked for. What is asked for now comes last, so that none of them takes its room.
         let _ahead = join_all(behind.into_iter().map(|page| self.load(page))).await;
         self.load(page).await

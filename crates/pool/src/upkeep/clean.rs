@@ -46,6 +46,7 @@ impl Core {
     fn is_overdue(&self) -> bool {
         self.map.borrow().changes() >= self.config.changes
             || self.log.since() >= self.config.batches
+            || !self.has_memory_to_spare()
             || self.checkpoints.is_reshaped()
             || self.page_debt(Coming::default()) * 4 >= self.room_for_changes() * 3
     }

@@ -26,6 +26,8 @@ const READ: usize = 32;
 const SHRINK: usize = 256;
 /// Segments of few pages that one checkpoint empties.
 const SPARSE: usize = 4;
+/// Pages of these that it moves whatever memory there is.
+const FEW_GATHERED: u64 = 64;
 const MANY_SPARSE: usize = 16;
 /// Pages that one checkpoint writes elsewhere for that; those of an opening and of the end of a run, for which somebody waits; and how many of
 /// the largest segments' pages where they have to be.
@@ -53,6 +55,9 @@ impl Core {
                 return Ok(());
             };
             if ahead == 0 {
+                // Blocks that no leaf had make leaves without any being read.
+                let most = self.memory_of_pages();
+                let _enough = self.map.borrow_mut().tree.shrink(most, READ, None);
                 self.load_frozen().await?;
                 ahead = READ;
                 self.set.io.yield_now().await;
@@ -252,7 +257,10 @@ impl Core {
         others.extend(self.cleaner.immovable.borrow().iter());
         let sparse = self.space.borrow().sparse_pages(most, room, &others);
         let (sparse, emptied) = self.table_sparse(&sparse);
-        let (table, mut left) = (self.pages_of_table(), self.gathered_at_most(why, is_short, &sparse));
+        let table = self.pages_of_table();
+        let most = self.gathered_at_most(why, is_short, &sparse);
+        // A page that is moved has to be in memory, until it is written.
+        let (most_dirty, mut left) = (self.map_memory.get() / 4 * 3, most);
         for &segment in &sparse[..emptied] {
             let of = |counts: &BTreeMap<u32, u32>| counts.get(&segment).copied().unwrap_or(0);
             if left == 0 {
@@ -269,7 +277,8 @@ impl Core {
                 self.load_to_move(some).await;
                 for &(level, at, address) in some {
                     let above = self.map.borrow().tree.height() as u64 + 1;
-                    if left == 0 || owed() + above > self.space.borrow().room_for_pages() {
+                    let is_full = most - left >= FEW_GATHERED && self.map.borrow().dirty_bytes() > most_dirty;
+                    if is_full || left == 0 || owed() + above > self.space.borrow().room_for_pages() {
                         return Ok(sparse);
                     }
                     if self.move_page(level, at, address).await? {
@@ -410,12 +419,18 @@ impl Core {
         pages.map(|(n, refs)| DeadPages(refs.to_vec()).encode(n as u64)).collect::<Result<_, _>>().map_err(of)
     }
 
+    /// Bytes of memory for pages that may go.
+    pub(crate) fn memory_of_pages(&self) -> usize {
+        self.map.borrow().for_pages(self.map_memory.get())
+    }
+
     /// Pages that were written may go, as far as there is no memory for it.
-    pub(super) async fn shrink_map(&self) {
+    pub(crate) async fn shrink_map(&self) {
         // Twice, since those that were asked for lately go the second time.
         let rounds = self.map.borrow().tree.may_be_open() / SHRINK * 2 + 3;
         for _ in 0..rounds {
-            if self.map.borrow_mut().tree.shrink(self.config.map_memory, SHRINK) {
+            let most = self.memory_of_pages();
+            if self.map.borrow_mut().tree.shrink(most, SHRINK, None) {
                 return;
             }
             self.set.io.yield_now().await;

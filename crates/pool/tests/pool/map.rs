@@ -211,3 +211,98 @@ fn a_volume_is_destroyed_though_a_page_of_its_map_is_lost() {
     });
     io.shutdown();
 }
+
+/// Memory for a map of which a fourth fits.
+const LITTLE: usize = 512 << 10;
+
+async fn opened_with_little(io: &Io, world: &World) -> Pool {
+    let usual = PoolConfig::new(|| 1_800_000_001);
+    let config = PoolConfig { map_memory: LITTLE, dirty_memory: PoolConfig::dirty_of(LITTLE), ..usual };
+    open(io, &world.ids, How::writing(3), None, config).await.expect("opened").0
+}
+
+/// Blocks of the volume, each once, in an order that goes everywhere.
+fn everywhere(world: &World, count: u64) -> impl Iterator<Item = u64> {
+    let blocks = world.data * MIB / BLOCK;
+    (0..count).map(move |n| n * 24_571 % blocks)
+}
+
+#[test]
+fn a_pool_that_is_written_at_random_holds_the_bound_of_its_memory() {
+    let world = World::new(240);
+    let io = world.io();
+    io.block_on(async {
+        let pool = opened_with_little(&io, &world).await;
+        let volume = pool.volume("one").expect("it is there");
+        let before = pool.status();
+        let buf = io.pool(4 * MIB as usize).alloc(BLOCK as usize).await;
+        for (n, block) in (0u32..).zip(everywhere(&world, 3000)) {
+            buf.bytes_mut().fill(n as u8);
+            volume.write(block * BLOCK, buf.all(), false).await.expect("written");
+            let map = pool.status().map;
+            assert!(map.most <= map.limit, "write {n}: {map:?}");
+        }
+        pool.checkpoint().await.expect("a checkpoint");
+        let after = pool.status();
+        assert!(after.map.most <= LITTLE as u64 && after.map.most > LITTLE as u64 / 4, "{:?}", after.map);
+        assert!(after.checkpoint > before.checkpoint + 20, "{} checkpoints", after.checkpoint);
+        for (n, block) in (0u32..).zip(everywhere(&world, 3000)) {
+            volume.read(block * BLOCK, buf.all()).await.expect("read");
+            assert!(buf.bytes().iter().all(|byte| *byte == n as u8), "block {block}");
+        }
+        let map = pool.status().map;
+        assert!(map.most <= map.limit, "{map:?}");
+        pool.stop().await.expect("stopped");
+    });
+    io.shutdown();
+}
+
+/// So many requests at a time make batches of which one alone needs more than there is.
+#[test]
+fn many_writes_at_a_time_wait_for_memory_and_none_for_ever() {
+    let world = World::new(240);
+    let io = world.io();
+    io.block_on(async {
+        let pool = opened_with_little(&io, &world).await;
+        let volume = pool.volume("one").expect("it is there");
+        let buf = io.pool(4 * MIB as usize).alloc(BLOCK as usize).await;
+        buf.bytes_mut().fill(9);
+        for round in 0..8 {
+            let blocks: Vec<u64> = everywhere(&world, 300 * (round + 1)).skip(300 * round as usize).collect();
+            let all = blocks.iter().map(|block| volume.write(block * BLOCK, buf.all(), false));
+            for written in brindle_io::sync::join_all(all).await {
+                written.expect("written");
+            }
+            volume.discard(round * MIB, MIB / 2).await.expect("given back");
+        }
+        pool.checkpoint().await.expect("a checkpoint");
+        let checked = pool.check(|_| {}).await.expect("it can be gone over");
+        assert_eq!((checked.wrong, checked.lost, checked.mismatches), (0, 0, 0));
+        pool.stop().await.expect("stopped");
+    });
+    io.shutdown();
+}
+
+#[test]
+fn memory_that_a_map_has_no_more_is_given_back() {
+    let world = World::new(240);
+    let io = world.io();
+    io.block_on(async {
+        let pool = opened(&io, &world.ids, 3).await;
+        let volume = pool.volume("one").expect("it is there");
+        let buf = io.pool(4 * MIB as usize).alloc(BLOCK as usize).await;
+        for block in everywhere(&world, 2000) {
+            volume.read(block * BLOCK, buf.all()).await.expect("read");
+        }
+        let all = pool.status().map;
+        assert!(all.bytes > LITTLE as u64, "{all:?}");
+        pool.set_map_memory(LITTLE / 2);
+        for _ in 0..8 {
+            io.yield_now().await;
+        }
+        let less = pool.status().map;
+        assert!(less.bytes <= LITTLE as u64 / 2 && less.limit == LITTLE as u64 / 2, "{less:?}");
+        pool.stop().await.expect("stopped");
+    });
+    io.shutdown();
+}

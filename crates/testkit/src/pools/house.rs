@@ -102,7 +102,7 @@ impl House {
         if self.usual {
             return usual;
         }
-        PoolConfig { changes: self.changes, batches: 300, map_memory: 40 << 10, memory: 8 << 20, ..usual }
+        PoolConfig { changes: self.changes, batches: 300, map_memory: 64 << 10, memory: 8 << 20, ..usual }
     }
 
     /// Opens the pool for writing, with all devices.

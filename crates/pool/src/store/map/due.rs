@@ -88,9 +88,15 @@ impl Map {
             if full.contains(&key) {
                 continue;
             }
-            match self.tree.leaf(key) {
-                Some((at, slot)) if self.is_full(at, slot) => full = at..self.next_leaf(at),
-                Some((_, Slot { content: Some(entries), .. })) if entries.find(key.1).is_some() => {}
+            match self.tree.place(key) {
+                Some((_, AtKey::Closed(_))) => {
+                    (coming.fresh, coming.unread) = (coming.fresh + 1, coming.unread + 1)
+                }
+                Some((at, AtKey::Leaf(slot))) if at.0 == key.0 => match &slot.content {
+                    _ if self.is_full(at, slot) => full = at..self.next_leaf(at),
+                    Some(entries) if entries.find(key.1).is_some() => {}
+                    _ => coming.fresh += 1,
+                },
                 _ => coming.fresh += 1,
             }
         }
@@ -132,6 +138,7 @@ impl Map {
         if parts {
             self.due.leaves += 1;
             self.due.branches += self.tree.height();
+            self.due.upper += self.tree.height().saturating_sub(1);
         }
         let is_zeroes = self.frozen.is_zeroes(key);
         match self.tree.places.range_mut(..=key).next_back() {
@@ -181,6 +188,7 @@ impl Map {
                 return;
             }
             self.due.branches += 1;
+            self.due.upper += usize::from(level > 1);
         }
     }
 
@@ -190,12 +198,14 @@ impl Map {
         if core::mem::replace(&mut branch.due, freezes) != freezes {
             (branch.changed, branch.fresh) = (0, 0);
             self.due.branches += 1;
+            self.due.upper += usize::from(level > 1);
             for level in level + 1..=self.tree.height() {
                 let Some((_, above)) = self.tree.above_mut(level, at) else { break };
                 if core::mem::replace(&mut above.due, freezes) == freezes {
                     break;
                 }
                 self.due.branches += 1;
+                self.due.upper += 1;
             }
         }
         let Some(branch) = self.tree.branches[level - 1].get_mut(&at) else { return };
@@ -208,6 +218,7 @@ impl Map {
             branch.changed += 1;
             self.due.leaves += 1;
             self.due.branches += level - 1;
+            self.due.upper += level.saturating_sub(2);
         }
     }
 
@@ -241,6 +252,7 @@ impl Map {
         }
         self.due.leaves = self.due.leaves.saturating_sub(changed);
         self.due.branches = self.due.branches.saturating_sub(changed * (level - 1));
+        self.due.upper = self.due.upper.saturating_sub(changed * level.saturating_sub(2));
         self.due.fresh = self.due.fresh.saturating_sub(fresh);
         // Together leaves lack no more blocks than were counted before.
         let mut left = fresh;
@@ -266,6 +278,7 @@ impl Map {
                 (below.due, below.changed, below.fresh) = (freezes, most as u32, changes as u32);
                 self.due.leaves += most;
                 self.due.branches += 1 + most * (level - 2);
+                self.due.upper += usize::from(level > 2) + most * level.saturating_sub(3);
                 self.due.fresh += changes;
             }
         }
@@ -375,7 +388,7 @@ mod tests {
         for round in 0..4 {
             let refs = map.tree.refs(1, top, &[]);
             for _ in 0..3 {
-                let _enough = map.tree.shrink(0, 1);
+                let _enough = map.tree.shrink(0, 1, None);
             }
             assert!(map.tree.branches[0].values().all(|branch| !branch.is_open));
             assert_eq!((map.due, map.debt(Coming::default()).pages), (due, owed), "closed, round {round}");

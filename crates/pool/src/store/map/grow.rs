@@ -115,6 +115,7 @@ impl Map {
             let pieces = self.tree.part(level, at);
             // Changes since may be of each.
             self.due.branches += if due { pieces } else { 0 };
+            self.due.upper += if due && level > 1 { pieces } else { 0 };
             return Join::Stays;
         }
         if names >= BRANCH_REFS / 2 { Join::Stays } else { self.tree.join_branch(level, at) }
@@ -309,6 +310,7 @@ impl Tree {
             }
         } else if let Some(AtKey::Leaf(slot)) = self.places.get_mut(&own.at) {
             (slot.pointer, slot.dirty) = (Some(own.pointer), false);
+            self.unwritten = self.unwritten.saturating_sub(slot.bytes());
             self.cached += slot.bytes();
             self.held += 1;
         }

@@ -54,17 +54,25 @@ fn bytes(page_at: Page) -> Vec<u8> {
     Branch(below.collect()).encode(page_at.level).expect("it fits")
 }
 
-/// The map, and how many pages of it were read.
+/// The map, its memory, and how many pages of it were read.
 struct Large {
     map: Map,
+    memory: usize,
     read: usize,
+}
+
+/// Reads a page, for which others go.
+fn read(map: &mut Map, memory: usize, page: Page) {
+    let most = map.for_pages(memory).saturating_sub(page.bytes());
+    let _enough = map.tree.shrink(most, 64, Some(page.at));
+    map.loaded(page, &bytes(page)).expect("it is that page");
 }
 
 impl Large {
     fn new() -> Self {
         let mut map = Map::found(true, Vec::new());
         map.tree = Tree::found(page(TOP, 0));
-        Self { map, read: 0 }
+        Self { map, memory: usize::MAX, read: 0 }
     }
 
     fn find(&mut self, block: u64) -> Located {
@@ -78,15 +86,26 @@ impl Large {
 
     fn load(&mut self, page: Page) {
         self.read += 1;
-        self.map.loaded(page, &bytes(page)).expect("it is that page");
+        read(&mut self.map, self.memory, page);
+    }
+
+    /// Reads all branches but those of the lowest level.
+    fn know_branches(&mut self) {
+        for n in 0..LEAVES / (WIDE * WIDE) {
+            while let Found::Unread(page) = self.map.find((1, n * WIDE * WIDE * BLOCKS))
+                && page.level > 1
+            {
+                self.load(page);
+            }
+        }
     }
 
     /// Changes go into leaves, and all that changed is written; gives how many pages that were.
     fn checkpoint(&mut self) -> usize {
-        let Self { map, read } = self;
+        let Self { map, memory, read: count } = self;
         merge_with(map, &mut |map, page| {
-            *read += 1;
-            map.loaded(page, &bytes(page)).expect("it is that page");
+            *count += 1;
+            read(map, *memory, page);
         });
         let written = write(map);
         let _paid = map.pay_debt();
@@ -174,13 +193,13 @@ fn memory_is_bounded_and_the_highest_pages_stay() {
     for n in 0..20_000u64 {
         let block = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (LEAVES * BLOCKS);
         let _found = large.find(block);
-        let _enough = large.map.tree.shrink(MOST, 4);
+        let _enough = large.map.tree.shrink(MOST, 4, None);
     }
-    assert!(large.map.tree.shrink(MOST, 1000), "{} bytes", large.map.tree.cached);
+    assert!(large.map.tree.shrink(MOST, 1000, None), "{} bytes", large.map.tree.cached);
     let read = large.read;
     for n in 20_000..21_000u64 {
         let _found = large.find(n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (LEAVES * BLOCKS));
-        let _enough = large.map.tree.shrink(MOST, 4);
+        let _enough = large.map.tree.shrink(MOST, 4, None);
     }
     assert!(large.read - read <= 3100, "{} pages read for 1000 look-ups", large.read - read);
     // A step of a discard is small, too, whatever is in memory.
@@ -188,4 +207,46 @@ fn memory_is_bounded_and_the_highest_pages_stay() {
         large.map.step_of((1, 0), LAST),
         GiveStep::Unread(_) | GiveStep::GiveUp { .. } | GiveStep::Fold { .. }
     ));
+}
+
+#[test]
+fn a_checkpoint_takes_no_more_memory_than_was_said_to_wait() {
+    for (changes, apart) in [(1, 1), (700, 977), (3, 1 << 30), (500, 1 << 30), (500, 5 * BLOCKS)] {
+        let mut large = Large::new();
+        large.know_branches();
+        for n in 1..=changes {
+            let _before = large.map.set((1, n * apart % (LEAVES * BLOCKS)), Located::At(Address(n), 0));
+        }
+        let (said, before) = (large.map.waiting(Coming::default()), large.map.bytes());
+        let _written = large.checkpoint();
+        let took = large.map.most_bytes() - before;
+        assert!(took <= said, "{changes} changes {apart} apart: {took} bytes, {said} said");
+        let is_scattered = apart == 1 << 30;
+        assert!(!is_scattered || said <= took + took / 4, "{changes} changes: {took} bytes, {said} said");
+    }
+}
+
+/// A map of 20 TiB of which all that has to be known takes two thirds of its memory.
+#[test]
+fn a_map_that_is_written_at_random_holds_the_bound_of_its_memory() {
+    const MEMORY: usize = 64 << 20;
+    /// Branches of the lowest level, and a number that has no factor of theirs.
+    const LOWEST: u64 = LEAVES / WIDE;
+    const APART: u64 = 77_777;
+    let mut large = Large { memory: MEMORY, ..Large::new() };
+    large.know_branches();
+    let mut written = 0;
+    for n in 0..3000 {
+        // Each below another branch, since pages that were written can't be computed.
+        let block = (n * APART % LOWEST * WIDE + n % WIDE) * BLOCKS + n % BLOCKS;
+        let _found = large.find(block);
+        let _before = large.map.set((1, block), Located::At(Address(n), 0));
+        if large.map.waiting(Coming::default()) >= large.map.for_changes(MEMORY / 4) {
+            written += large.checkpoint();
+        }
+        assert!(large.map.most_bytes() <= MEMORY, "{} bytes, {n} changes", large.map.most_bytes());
+    }
+    // A leaf and a branch for each, and those above.
+    assert!((2 * 2500..4 * 3000).contains(&written), "{written} pages written");
+    assert!(large.map.bytes() > MEMORY / 4 * 3, "{} bytes", large.map.bytes());
 }

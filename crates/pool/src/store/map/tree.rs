@@ -116,8 +116,9 @@ pub(crate) struct Tree {
     pub(crate) replaced: Vec<Address>,
     /// Pages of closed branches, by their levels from the first on.
     pub(super) closed: [u64; MAX_LEVELS as usize + 1],
-    /// Bytes of memory of what may go.
+    /// Bytes of memory of what may go, and of leaves that are to be written.
     pub(crate) cached: usize,
+    pub(super) unwritten: usize,
     /// Leaves in memory that are not to be written.
     pub(super) held: usize,
     /// Branches of the lowest level in the order in which they are to be looked at for memory. Some may be closed by now, or gone.
@@ -382,6 +383,7 @@ impl Tree {
         }
         let (bytes, stood) = (slot.bytes(), slot.pointer.map(|pointer| pointer.address));
         self.cached = self.cached.saturating_sub(bytes);
+        self.unwritten += bytes;
         self.held = self.held.saturating_sub(1);
         self.replaced.extend(stood);
         self.mark(0, at);
@@ -443,6 +445,7 @@ impl Tree {
             self.rekey(1, first, at);
         }
         let blocks = i64::from(slot.count);
+        self.unwritten += slot.bytes();
         self.places.insert(at, AtKey::Leaf(slot));
         self.mark(0, at);
         self.cached += NAMED;
@@ -472,6 +475,7 @@ impl Tree {
         self.slot(at)?;
         let Some(AtKey::Leaf(slot)) = self.places.remove(&at) else { return None };
         if slot.dirty {
+            self.unwritten = self.unwritten.saturating_sub(slot.bytes());
             self.unmark(0, at);
         } else {
             self.cached -= slot.bytes();
