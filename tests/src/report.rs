@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::program::Ran;
 
 /// Numbers that differ from run to run, by the key that leads to them or to the list that they are in.
-const VARYING: [&str; 24] = [
+const VARYING: [&str; 29] = [
     "pid",
     "at",
     "created",
@@ -35,6 +35,11 @@ const VARYING: [&str; 24] = [
     "corrected",
     "errors",
     "events",
+    "bytes",
+    "most",
+    "limit",
+    "lookups",
+    "misses",
 ];
 
 /// Events that a slow machine brings about.

@@ -134,6 +134,7 @@ impl Service {
         if self.has_begun.get() {
             content.begin();
         }
+        self.contents().iter().for_each(|content| content.share(self));
         self.publish();
         Ok(())
     }
@@ -438,6 +439,7 @@ impl Service {
         let at = self.contents.borrow().iter().position(|other| Rc::ptr_eq(other, content));
         let Some(at) = at else { return };
         self.contents.borrow_mut().remove(at);
+        self.contents().iter().for_each(|content| content.share(self));
         content.tell_no_more();
         self.tell_the_end_of(&**content);
         if let Some(why) = failed {

@@ -8,6 +8,7 @@ pub(crate) mod host;
 pub(crate) mod locks;
 pub(crate) mod log;
 pub(crate) mod look;
+pub(crate) mod machine;
 pub(crate) mod models;
 pub(crate) mod path;
 pub(crate) mod progress;

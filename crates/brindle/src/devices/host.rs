@@ -234,7 +234,7 @@ impl Host {
         bitmaps: &[PathBuf],
         opening: WorldOptions,
     ) -> Result<Self, Failure> {
-        world::check_budget(opening.tuning.memory)?;
+        world::check_budget(&opening.tuning)?;
         let mut world = World::new(opening)?;
         let mut set = open(&mut world, names)?;
         let assembled = world.assemble(&mut set, opening.force)?;
@@ -294,7 +294,7 @@ impl Host {
         tuning: Tuning,
         recovery: Recovery,
     ) -> Result<Self, Failure> {
-        world::check_budget(tuning.memory)?;
+        world::check_budget(&tuning)?;
         let opening = WorldOptions { force: false, tuning, recovery, ..WorldOptions::LOOK };
         let mut look = World::new(opening)?;
         let unserved = Unserved::ends();

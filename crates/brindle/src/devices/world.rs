@@ -47,6 +47,9 @@ pub(crate) use search::Through;
 /// Least and most memory: room for a request of a usual size on each side, and what one machine may have.
 const MEMORY: (Bytes, Bytes) = (Bytes(16 << 20), Bytes(1 << 36));
 
+/// Least and most memory for maps of pools.
+const MAP_MEMORY: (Bytes, Bytes) = (Bytes(1 << 20), Bytes(1 << 44));
+
 /// Memory needed beside the buffers: rings, threads, tables.
 const OTHER_MEMORY: usize = 48 << 20;
 
@@ -286,13 +289,17 @@ fn ids(members: &[Named]) -> Vec<MemberId> {
     members.iter().map(|member| member.id).collect()
 }
 
-/// Refuses memory that is too little or too much for arrays.
-pub(crate) fn check_budget(memory: u64) -> Result<(), Failure> {
-    let memory = Bytes(memory);
-    if (MEMORY.0..=MEMORY.1).contains(&memory) {
-        return Ok(());
+/// Refuses memory that is too little or too much for arrays, or for the maps of pools.
+pub(crate) fn check_budget(tuning: &Tuning) -> Result<(), Failure> {
+    let map_memory = tuning.map_memory.map(|bytes| ("--map-memory", Bytes(bytes.get()), MAP_MEMORY));
+    for (flag, bytes, (least, most)) in
+        std::iter::once(("--memory", Bytes(tuning.memory), MEMORY)).chain(map_memory)
+    {
+        if !(least..=most).contains(&bytes) {
+            return Err(Failure::Usage(format!("{flag} {bytes} is not possible: give {least} to {most}")));
+        }
     }
-    Err(Failure::Usage(format!("--memory {memory} is not possible: give {} to {}", MEMORY.0, MEMORY.1)))
+    Ok(())
 }
 
 /// The time of day, for the superblocks.

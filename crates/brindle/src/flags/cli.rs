@@ -25,12 +25,13 @@ mod running;
 mod small_commands;
 mod sockets;
 mod tls;
+mod tuning;
 mod updating;
 
 use std::path::PathBuf;
 
 use brindle_host::opening::SpareGroup;
-use clap::{Args, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{Args, FromArgMatches, Parser, Subcommand};
 
 use crate::base::units::{Bytes, Span};
 pub(crate) use advising::Advise;
@@ -62,6 +63,7 @@ pub(crate) use running::{
 pub(crate) use small_commands::{Bundle, Completions, Demo, Man, ZeroSuperblock};
 pub(crate) use sockets::{Sockets, owners};
 pub(crate) use tls::TlsFlags;
+pub(crate) use tuning::{OnFull, ReadPolicy, Tuning};
 pub(crate) use updating::{Change, UpdateFlags};
 
 /// Software RAID in user space, byte-compatible with Linux md.
@@ -420,40 +422,6 @@ pub(crate) struct Repair {
     /// The array's members, in any order; A+B+C is the array that A, B and C form, as a member
     #[arg(required = true, value_name = "MEMBER")]
     pub(crate) members: Vec<PathBuf>,
-}
-
-/// Flags that steer the engine.
-#[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct Tuning {
-    /// Which copy a mirror is read from
-    #[arg(long, default_value = "least-outstanding", value_name = "POLICY")]
-    pub(crate) read_policy: ReadPolicy,
-    /// Most memory for buffers, of all arrays together; taken as needed, given back when unused [default: 256M; of bench also
-    /// what its jobs need, up to half of what the machine has to spare]
-    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
-    pub(crate) memory: Option<Bytes>,
-    #[command(flatten)]
-    pub(crate) patience: Patience,
-}
-
-/// The treatment of a member that has no space for a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OnFull {
-    /// It stays in use: the write is refused, and redundancy that it may have changed in part is brought in sync once there is space
-    Wait,
-    /// It fails, if the array can do without it, as with md
-    Fail,
-}
-
-/// Which copy a mirror is read from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ReadPolicy {
-    /// The copy with the least work outstanding; large reads are split over all copies
-    LeastOutstanding,
-    /// The copies in turn
-    RoundRobin,
-    /// The first copy that can be read
-    First,
 }
 
 /// Flags of `brindle serve`.

@@ -116,6 +116,9 @@ pub trait Content: Any {
     /// Begins the work that it does by itself, once clients are answered.
     fn begin(&self) {}
 
+    /// A content has come or gone: it takes its part anew of what it shares with others.
+    fn share(&self, _host: &dyn Host) {}
+
     /// Carries out an order, or answers [`HostError::NotForThis`] by [`not_for`].
     fn carry_out(self: Rc<Self>, ask: Ask, host: Rc<dyn Host>) -> Pending<Result<RequestOutcome, HostError>>;
 

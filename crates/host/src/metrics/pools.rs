@@ -28,6 +28,10 @@ pub(super) fn pool(to: &mut Families, status: &PoolStatus, full: bool) {
         ("brindle_pool_sold_bytes", "Bytes that volumes have.", pool.sold),
         ("brindle_pool_stored_bytes", "Bytes that are stored.", pool.stored),
         ("brindle_pool_thin_bytes", "Bytes with less redundancy than their vdev is to give.", pool.thin),
+        ("brindle_pool_map_bytes", "Bytes of memory that the map takes.", pool.map.bytes),
+        ("brindle_pool_map_limit_bytes", "The most that it may take.", pool.map.limit),
+        ("brindle_pool_map_pages", "Pages that the map has.", pool.map.pages),
+        ("brindle_pool_map_memory_pages", "Pages of the map that are in memory.", pool.map.in_memory),
     ];
     for (name, help, value) in gauges {
         to.gauge(name, help, labels, value as f64);
@@ -44,6 +48,8 @@ pub(super) fn pool(to: &mut Families, status: &PoolStatus, full: bool) {
             pool.blocks_mended,
         ),
         ("brindle_pool_blocks_lost_total", "Blocks that no member has any more.", pool.blocks_lost),
+        ("brindle_pool_map_lookups_total", "Blocks that were looked up in the map.", pool.map.lookups),
+        ("brindle_pool_map_misses_total", "Of these those for which a page had to be read.", pool.map.misses),
         ("brindle_pool_requests_total", "Requests of clients.", status.requests),
         ("brindle_pool_read_bytes_total", "Bytes that clients have read.", status.bytes_read),
         ("brindle_pool_written_bytes_total", "Bytes that clients have written.", status.bytes_written),

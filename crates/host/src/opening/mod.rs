@@ -227,6 +227,7 @@ mod tests {
             take: Some((0, 2)),
             tuning: Tuning {
                 memory: 32 << 20,
+                map_memory: NonZeroU64::new(7 << 20),
                 read_policy: brindle_array::ReadPolicy::RoundRobin,
                 on_full: brindle_array::OnFull::Fail,
                 read_errors: 3,

@@ -14,6 +14,10 @@ use crate::written::{self, Written};
 const CHANGE: u64 = 96;
 /// Bytes for requests to a pool, at least.
 const LEAST: usize = 4 << 20;
+/// Bytes for the map of a pool, at least: some branches of it, and leaves below each.
+const LEAST_OF_MAP: u64 = 1 << 20;
+/// The part of a machine's memory that maps of pools may take.
+const OF_MACHINE: u64 = 16;
 
 /// How arrays and pools run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -23,6 +27,10 @@ pub struct Tuning {
     #[serde(deserialize_with = "written::size")]
     #[schemars(with = "Written")]
     pub memory: u64,
+    /// Most bytes for the maps of pools, of all of the host; without it a sixteenth of the memory that the machine or its container has.
+    #[serde(deserialize_with = "written::limit")]
+    #[schemars(with = "Option<Written>")]
+    pub map_memory: Option<NonZeroU64>,
     /// The copy that a mirror is read from.
     #[serde(with = "ReadPolicyWord")]
     #[schemars(with = "ReadPolicyWord")]
@@ -115,6 +123,7 @@ impl Tuning {
     /// The default of a host.
     pub const USUAL: Self = Self {
         memory: 256 << 20,
+        map_memory: None,
         read_policy: ReadPolicy::LeastOutstanding,
         on_full: OnFull::Wait,
         read_errors: OpenConfig::READ_ERRORS,
@@ -149,14 +158,25 @@ impl Tuning {
         }
     }
 
-    /// How a pool is opened: an eighth of the memory each for batches, for reads, for leaves of the map and for changes; the rest
-    /// is the export's.
-    pub fn pool(&self, clock: fn() -> u64) -> PoolConfig {
+    /// Bytes for the maps of all pools of a machine that has so many.
+    pub fn map_memory(&self, machine: u64) -> u64 {
+        self.map_memory.map_or(machine / OF_MACHINE, NonZeroU64::get)
+    }
+
+    /// The part of that which each of so many pools has.
+    pub fn share_of_map(all: u64, pools: usize) -> usize {
+        (all / pools.max(1) as u64).max(LEAST_OF_MAP) as usize
+    }
+
+    /// How a pool is opened whose map has so many bytes: an eighth of the memory each for batches and for reads; half is the export's. As many
+    /// changes wait as an eighth could hold, if the map's memory has room for them.
+    pub fn pool(&self, map_memory: usize, clock: fn() -> u64) -> PoolConfig {
         let share = self.memory / 8;
         PoolConfig {
             patience: self.patience.into(),
             changes: (share / CHANGE) as usize,
-            map_memory: (share / 2) as usize,
+            map_memory,
+            dirty_memory: PoolConfig::dirty_of(map_memory),
             memory: (share as usize).max(LEAST),
             waits_for_space: self.on_full == OnFull::Wait,
             ..PoolConfig::new(clock)
@@ -180,6 +200,19 @@ mod tests {
             tuning.array(brindle_array::Access::ReadOnly, Recovery::Manual, arrays, || 0).scratch_bytes
         };
         assert_eq!((of(1), of(4), tuning.for_requests()), (4 << 20, 1 << 20, 8 << 20));
-        assert_eq!(tuning.pool(|| 0).memory, LEAST);
+        assert_eq!(tuning.pool(1 << 20, || 0).memory, LEAST);
+    }
+
+    #[test]
+    fn maps_have_a_sixteenth_of_the_machine_or_what_is_said_and_share_it() {
+        const GIB: u64 = 1 << 30;
+        let said = Tuning { map_memory: NonZeroU64::new(96 << 20), ..Tuning::USUAL };
+        for (tuning, all) in [(Tuning::USUAL, GIB), (said, 96 << 20)] {
+            assert_eq!(tuning.map_memory(16 * GIB), all);
+            assert_eq!(Tuning::share_of_map(all, 3), (all / 3) as usize);
+            let config = tuning.pool(Tuning::share_of_map(all, 1), || 0);
+            assert_eq!((config.map_memory, config.dirty_memory), (all as usize, all as usize / 4));
+        }
+        assert_eq!(Tuning::share_of_map(16 << 20, 1000), LEAST_OF_MAP as usize);
     }
 }

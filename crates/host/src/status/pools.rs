@@ -1,7 +1,7 @@
 //! Pools and their volumes.
 
 use brindle_format::pool::VdevKind;
-use brindle_pool::{DamagedRange, Pool, PoolMember};
+use brindle_pool::{DamagedRange, MapUse, Pool, PoolMember};
 use serde::{Deserialize, Serialize};
 
 use super::ReportWord;
@@ -45,6 +45,8 @@ pub struct PoolFacts {
     pub damaged_beyond: u64,
     /// Bytes written to members since it was opened, by what for.
     pub written: WrittenStatus,
+    /// How much of its map is in memory.
+    pub map: MapStatus,
     /// Its members, vdev by vdev.
     pub devices: Vec<PoolDevice>,
 }
@@ -59,6 +61,40 @@ pub struct WrittenStatus {
     pub summaries: u64,
     pub pages: u64,
     pub parity: u64,
+}
+
+/// The map of a pool, as far as it is in memory.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MapStatus {
+    /// Bytes that it takes,
+    pub bytes: u64,
+    /// the most that it took since the pool was opened,
+    pub most: u64,
+    /// and the most that it may take.
+    pub limit: u64,
+    /// Pages that it has.
+    pub pages: u64,
+    /// Of these, pages in memory.
+    pub in_memory: u64,
+    /// Blocks that were looked up since the pool was opened.
+    pub lookups: u64,
+    /// Of these, blocks for which a page had to be read.
+    pub misses: u64,
+}
+
+impl MapStatus {
+    /// The share of look-ups for which a page had to be read.
+    pub fn missed(&self) -> f64 {
+        if self.lookups == 0 { 0.0 } else { self.misses as f64 / self.lookups as f64 }
+    }
+}
+
+impl From<MapUse> for MapStatus {
+    fn from(map: MapUse) -> Self {
+        let MapUse { pages, in_memory, bytes, most, limit, asked, missed } = map;
+        Self { bytes, most, limit, pages, in_memory, lookups: asked, misses: missed }
+    }
 }
 
 /// A range of a volume that no member holds any more.
@@ -166,6 +202,7 @@ impl PoolFacts {
                 pages: status.written.pages,
                 parity: status.written.parity,
             },
+            map: status.map.into(),
             devices,
         }
     }

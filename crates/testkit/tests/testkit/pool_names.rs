@@ -207,6 +207,7 @@ impl Pools {
                 left_out: Vec::new(),
                 devices: Vec::new(),
                 waits_for: Vec::new(),
+                map_memory: 128 << 20,
             };
             let placed = Placed { server: Some("host".to_owned()), ..Placed::default() };
             let content: Rc<dyn Content> = ServedPool::new(&io, hosted, placed, &listener);
@@ -421,4 +422,19 @@ fn a_stop_beside_a_change_leaves_no_export() {
             assert!(matches!(why, HostError::NoSuchContent { .. }), "{told}: {why}");
         }
     }
+}
+
+#[test]
+fn pools_of_a_host_share_the_memory_for_their_maps_and_get_it_back() {
+    let pools = Pools::new();
+    let limits = || {
+        let pools = brindle_host::all_of::<ServedPool>(&*pools.service);
+        pools.iter().map(|pool| pool.pool().status().map.limit).collect::<Vec<_>>()
+    };
+    assert_eq!(limits(), [64 << 20; 2]);
+    pools.io.block_on(async {
+        let pond = pools.service.content("pond").expect("it is served");
+        pools.service.stop_one(&pond, Duration::from_secs(9)).await.expect("it stops");
+    });
+    assert_eq!(limits(), [128 << 20]);
 }

@@ -124,6 +124,7 @@ impl Trials {
             left_out: Vec::new(),
             devices: Vec::new(),
             waits_for: Vec::new(),
+            map_memory: 128 << 20,
         };
         let pool: Rc<dyn Content> = ServedPool::new(io, hosted, placed(), &listener);
         let contents = [array, pool];

@@ -54,6 +54,15 @@ fn amounts(text: &mut String, pool: &PoolFacts) {
         push(text, format_args!(", {thin} of it with less redundancy than its vdev is to give"));
     }
     text.push('\n');
+    push(
+        text,
+        format_args!(
+            "  map {} of {}, {:.1} % misses\n",
+            Bytes(pool.map.bytes),
+            Bytes(pool.map.limit),
+            100.0 * pool.map.missed()
+        ),
+    );
     let wrong = [pool.blocks_wrong, pool.blocks_mended, pool.blocks_lost];
     if wrong != [0; 3] {
         let [found, mended, lost] = wrong;

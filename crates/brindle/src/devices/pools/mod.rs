@@ -17,6 +17,7 @@ use crate::base::deadline::within;
 use crate::base::failure::Failure;
 use crate::base::host::this_host;
 use crate::base::look::{candidate, is_unfit, reader};
+use crate::base::machine;
 use crate::base::random::random_uuid;
 use crate::devices::world::{self, World, WorldOptions, file_of, place, seconds_since_1970};
 pub(crate) use report::PoolReport;
@@ -174,6 +175,8 @@ pub(crate) struct PoolUse {
     /// The side of a pool whose members went apart, and a member of it.
     pub(crate) take: Option<(usize, u16)>,
     pub(crate) tuning: Tuning,
+    /// Pools that share the memory for their maps.
+    pub(crate) pools: usize,
 }
 
 impl Opened {
@@ -219,7 +222,7 @@ impl Opened {
         io: &Io,
         named: Vec<(String, MemberId)>,
         mut left_out: Vec<(String, String)>,
-        PoolUse { access, lacking, take, tuning }: PoolUse,
+        PoolUse { access, lacking, take, tuning, pools }: PoolUse,
         check: Check<'_>,
     ) -> Result<Self, Failure> {
         let looked = look_at(io, &named, &mut left_out).await?;
@@ -235,7 +238,8 @@ impl Opened {
         let may_return = access != DeviceAccess::Write;
         let returning: Vec<MemberId> =
             chosen.returning.iter().filter(|_| may_return).map(|one| one.id).collect();
-        let config = tuning.pool(seconds_since_1970);
+        let map_memory = Tuning::share_of_map(tuning.map_memory(machine::memory()), pools);
+        let config = tuning.pool(map_memory, seconds_since_1970);
         let host = if access == DeviceAccess::Write { this_host() } else { Host::NONE };
         let config = PoolConfig { host, ..config };
         let prepared = prepared(io, chosen, how, lacking, config).await;
@@ -383,7 +387,7 @@ pub(crate) struct Alone {
 impl Alone {
     /// Opens a pool, and reports the members that are missing.
     pub(crate) fn open(members: &[PathBuf], access: DeviceAccess, tuning: Tuning) -> Result<Self, Failure> {
-        let how = PoolUse { access, lacking: Lacking::Refused, take: None, tuning };
+        let how = PoolUse { access, lacking: Lacking::Refused, take: None, tuning, pools: 1 };
         Self::open_so(members, how, &|_| Ok(()))
     }
 
@@ -394,13 +398,14 @@ impl Alone {
         check: Check<'_>,
     ) -> Result<Self, Failure> {
         let lacking = if degraded { Lacking::Degraded } else { Lacking::Refused };
-        let how = PoolUse { access: DeviceAccess::Write, lacking, take: None, tuning: Tuning::USUAL };
+        let (access, tuning) = (DeviceAccess::Write, Tuning::USUAL);
+        let how = PoolUse { access, lacking, take: None, tuning, pools: 1 };
         Self::open_so(members, how, check)
     }
 
     fn open_so(members: &[PathBuf], how: PoolUse, check: Check<'_>) -> Result<Self, Failure> {
         let PoolUse { access, tuning, .. } = how;
-        world::check_budget(tuning.memory)?;
+        world::check_budget(&tuning)?;
         let world = World::new(WorldOptions { access, tuning, ..WorldOptions::LOOK })?;
         let opened = Opened::open(&world, members, how, check)?;
         opened.warn();

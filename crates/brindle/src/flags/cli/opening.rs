@@ -41,6 +41,7 @@ impl From<Tuning> for opening::Tuning {
     fn from(flags: Tuning) -> Self {
         Self {
             memory: flags.memory.map_or(Self::USUAL.memory, |memory| memory.0),
+            map_memory: flags.map_memory.and_then(|bytes| NonZeroU64::new(bytes.0)),
             read_policy: flags.read_policy.into(),
             patience: flags.patience.into(),
             ..Self::USUAL
@@ -166,6 +167,7 @@ mod tests {
         });
         changed(&["--stop-timeout", "1s"], &|o| o.stop_timeout_ms = 1000);
         changed(&["--memory", "32M"], &|o| o.tuning.memory = 32 << 20);
+        changed(&["--map-memory", "1G"], &|o| o.tuning.map_memory = NonZeroU64::new(1 << 30));
         changed(&["--read-policy", "first"], &|o| o.tuning.read_policy = array::ReadPolicy::First);
         changed(&["--on-full", "fail"], &|o| o.tuning.on_full = array::OnFull::Fail);
         changed(&["--read-errors", "3"], &|o| o.tuning.read_errors = 3);

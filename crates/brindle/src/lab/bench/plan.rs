@@ -1,6 +1,5 @@
 //! From job files and flags to jobs.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 
@@ -8,6 +7,7 @@ use brindle_host::opening::Tuning;
 use brindle_lab::job::{JobPlan, Surroundings, parse, parse_words};
 
 use crate::base::failure::Failure;
+use crate::base::machine::kib;
 use crate::base::text;
 use crate::flags::cli::{self, Bench};
 
@@ -71,11 +71,11 @@ impl Surroundings for Here {
 
     fn pagesize(&self) -> u64 {
         // Of the first stretch of this program; nothing maps others.
-        kib("/proc/self/smaps", "KernelPageSize:").unwrap_or(4) << 10
+        kib(Path::new("/proc/self/smaps"), "KernelPageSize:").unwrap_or(4) << 10
     }
 
     fn mb_memory(&self) -> u64 {
-        kib("/proc/meminfo", "MemTotal:").unwrap_or(0) >> 10
+        kib(Path::new("/proc/meminfo"), "MemTotal:").unwrap_or(0) >> 10
     }
 
     fn ncpus(&self) -> u64 {
@@ -83,16 +83,10 @@ impl Surroundings for Here {
     }
 }
 
-/// The number of a line of /proc that counts KiB.
-fn kib(file: &str, name: &str) -> Option<u64> {
-    let text = fs::read_to_string(file).ok()?;
-    text.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB")?.parse().ok())
-}
-
 /// Bytes for requests in flight: half of `--memory`, and without it as much as jobs need, up to half of what the machine has to
 /// spare.
 pub(super) fn for_requests(tuning: cli::Tuning) -> u64 {
     let usual = Tuning::from(tuning).for_requests();
-    let spare = kib("/proc/meminfo", "MemAvailable:").unwrap_or(0) << 9;
+    let spare = kib(Path::new("/proc/meminfo"), "MemAvailable:").unwrap_or(0) << 9;
     if tuning.memory.is_some() { usual } else { usual.max(spare) }
 }

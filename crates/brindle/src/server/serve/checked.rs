@@ -37,7 +37,7 @@ pub(crate) fn check(config: &Config) -> Checked {
     let mut checked = Checked::default();
     let exports = &config.exports;
     checked.keep(runtime::check_name(&config.name));
-    checked.keep(world::check_budget(config.tuning.memory));
+    checked.keep(world::check_budget(&config.tuning));
     checked.keep(rights(&exports.unix_rights));
     let certificates = checked.keep(exports.tls.as_ref().map(Certificates::read).transpose());
     // Without its certificates nothing is known of what an address demands.

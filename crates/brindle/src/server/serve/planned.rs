@@ -59,7 +59,7 @@ impl<'a> Planned<'a> {
         let metrics = ScrapePlan::find(&job.metrics)?;
         job.opening = with_patience(job.opening);
         let ways = Ways::find(&job.opening.exports)?;
-        world::check_budget(job.opening.tuning.memory)?;
+        world::check_budget(&job.opening.tuning)?;
         Ok(Self { task: Task { job, metrics, hung_up }, ways, room })
     }
 

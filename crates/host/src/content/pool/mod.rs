@@ -13,7 +13,7 @@ use brindle_members::turn::Turns;
 use brindle_pool::{Pool, PoolEvent, PoolVolume};
 
 use super::stop::ContentStop;
-use super::{Content, Host, Placed, Seen, not_for};
+use super::{Content, Host, Placed, Seen, all_of, not_for};
 use crate::answers::{Effects, RequestOutcome};
 use crate::any::Any;
 use crate::control::Ask;
@@ -22,6 +22,7 @@ use crate::events::{Listener, News};
 use crate::limits::RateLimits;
 use crate::names::Names;
 use crate::offered::Offered;
+use crate::opening::Tuning;
 use crate::status::{
     DoorStatus, EventStatus, LeftOut, PoolDoors, PoolFacts, PoolStatus, Report, VolumeFacts,
 };
@@ -46,6 +47,8 @@ pub struct HostedPool {
     pub devices: Vec<(String, MemberId)>,
     /// Members that were in use and are missing, for which it waits, as `VDEV.ROLE`; until then it is for reading alone.
     pub waits_for: Vec<String>,
+    /// Bytes of memory for the maps of all pools of its host.
+    pub map_memory: u64,
 }
 
 /// A pool that is served.
@@ -242,6 +245,12 @@ impl Content for ServedPool {
             uuid: self.uuid(),
             devices: self.hosted.members.iter().flatten().cloned().collect(),
         }
+    }
+
+    /// All pools have as much memory for their maps.
+    fn share(&self, host: &dyn Host) {
+        let (HostedPool { pool, map_memory, .. }, pools) = (&self.hosted, all_of::<Self>(host).len());
+        pool.set_map_memory(Tuning::share_of_map(*map_memory, pools));
     }
 
     fn has_member(&self, name: &str) -> bool {

@@ -14,18 +14,20 @@ use brindle_io::device::{DeviceAccess, OpenDevice};
 use super::super::joining::{Intake, Joining, OpenedContent};
 use super::{FoundContents, Gathering, Kind, Looking};
 use crate::base::failure::Failure;
+use crate::base::machine;
 use crate::devices::pools::{Opened, PoolUse, or_done_without};
 use crate::devices::scan::Findable;
 use crate::devices::world::World;
 
 /// How the settings have a pool opened.
-fn pool_use(opening: &Opening, (name, uuid): (&str, &str)) -> PoolUse {
+fn pool_use(opening: &Opening, (name, uuid): (&str, &str), pools: usize) -> PoolUse {
     let said = if uuid.is_empty() { opening.access } else { opening.access_of(name, uuid) };
     PoolUse {
         access: if said == Permission::ReadOnly { DeviceAccess::Read } else { DeviceAccess::Write },
         lacking: opening.lacking_of(name, uuid),
         take: opening.take,
         tuning: opening.tuning,
+        pools,
     }
 }
 
@@ -103,7 +105,9 @@ impl Joining for JoiningPool {
             }
             let ids = ids(&named);
             let lacking = opening.lacking_of(&name, &uuid);
-            let how = PoolUse { access, lacking, take: opening.take, tuning: opening.tuning };
+            // Those that are here give it a part of what they have once it is served.
+            let pools = all_of::<ServedPool>(&*at.service).len() + 1;
+            let how = PoolUse { access, lacking, take: opening.take, tuning: opening.tuning, pools };
             let opened = Opened::of(&at.world.io, named, left_out, how, &|_| Ok(())).await;
             let opened = opened.map_err(|why| at.close(&ids, why))?;
             opened.warn();
@@ -118,6 +122,7 @@ fn content(opened: Opened, at: &Intake, opening: &Opening) -> Rc<dyn Content> {
     let (name, uuid) = (pool.label().name.clone(), pool.label().pool.to_string());
     let placed = at.placed(opening, (&name, &uuid), true);
     let left_out = left_out.into_iter().map(|(path, why)| LeftOut { path, why }).collect();
-    let hosted = HostedPool { name, pool, members, left_out, devices, waits_for };
+    let map_memory = opening.tuning.map_memory(machine::memory());
+    let hosted = HostedPool { name, pool, members, left_out, devices, waits_for, map_memory };
     ServedPool::new(&at.world.io, hosted, placed, &at.listener)
 }

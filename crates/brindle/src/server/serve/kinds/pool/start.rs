@@ -50,9 +50,11 @@ impl ClaimedContents for ClaimedPools {
     }
 
     fn try_open(&mut self, at: &AtStart<'_>) -> Result<(), Failure> {
-        for pool in std::mem::take(&mut self.0) {
+        let pools = std::mem::take(&mut self.0);
+        let count = pools.len();
+        for pool in pools {
             let (name, uuid) = (&pool.label.name, pool.uuid());
-            match Opened::try_open(at.world, &pool.members, pool_use(at.opening, (name, &uuid))) {
+            match Opened::try_open(at.world, &pool.members, pool_use(at.opening, (name, &uuid), count)) {
                 Ok(()) => self.0.push(pool),
                 Err(failure) => at.unserved.leave(name, &uuid, failure)?,
             }
@@ -64,7 +66,7 @@ impl ClaimedContents for ClaimedPools {
         let mut opened: Vec<Opened> = Vec::new();
         for pool in &self.0 {
             let before = at.world.devices();
-            match one(at, pool, &opened) {
+            match one(at, pool, &opened, self.0.len()) {
                 Ok(pool) => {
                     pool.warn();
                     opened.push(pool);
@@ -82,8 +84,8 @@ impl ClaimedContents for ClaimedPools {
     }
 }
 
-fn one(at: &AtStart<'_>, pool: &SortedPool, before: &[Opened]) -> Result<Opened, Failure> {
-    let how = pool_use(at.opening, (&pool.label.name, &pool.uuid()));
+fn one(at: &AtStart<'_>, pool: &SortedPool, before: &[Opened], all: usize) -> Result<Opened, Failure> {
+    let how = pool_use(at.opening, (&pool.label.name, &pool.uuid()), all);
     let pool = Opened::open(at.world, &pool.members, how, &|_| Ok(()))?;
     let label = pool.pool.label();
     let name = &label.name;
