@@ -20,6 +20,7 @@ mod md_bytes;
 mod packaged;
 mod pasted;
 mod pool_members;
+mod pool_memory;
 mod pools;
 mod reshape;
 mod server;

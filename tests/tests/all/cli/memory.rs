@@ -19,7 +19,7 @@ fn raid6() -> Set {
 }
 
 /// Bytes of a figure in the kernel's report on the server.
-pub(super) fn bytes(server: &Server, figure: &str) -> u64 {
+pub(crate) fn bytes(server: &Server, figure: &str) -> u64 {
     let path = format!("/proc/{}/status", server.pid().as_raw_nonzero());
     let report = std::fs::read_to_string(path).unwrap();
     let line = report.lines().find_map(|line| line.strip_prefix(figure)?.strip_prefix(':')).unwrap();

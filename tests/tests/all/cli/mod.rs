@@ -35,7 +35,7 @@ mod limits;
 mod log;
 mod lost_members;
 mod members_in_use;
-mod memory;
+pub(crate) mod memory;
 mod metrics;
 mod monitored;
 mod names;
