@@ -5,6 +5,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::error::impossible;
+use super::leaf::LeafForms;
 use super::vdev::{MemberRecord, MemberState, RawMember, RawRun, RawVdev, Run, Vdev};
 use super::{CONFIG_BYTES, PoolError, VERSION, check_version, name_field, name_of, own_checksum};
 
@@ -26,10 +27,12 @@ pub const COMPATIBLE: u64 = 0;
 pub const REUSE: u64 = 1;
 /// The feature, of those that forbid others to read, that leaves may be dense.
 pub const DENSE_LEAVES: u64 = 1;
+/// The feature, of the same kind, that leaves may be of runs.
+pub const RUN_LEAVES: u64 = 2;
 /// Features without which a release may not write, as far as this one knows them.
 pub const READ_ONLY: u64 = REUSE;
 /// Features without which nothing can be read, as far as this release knows them.
-pub const INCOMPATIBLE: u64 = DENSE_LEAVES;
+pub const INCOMPATIBLE: u64 = DENSE_LEAVES | RUN_LEAVES;
 const MAGIC: [u8; 8] = *b"BRNDPOOL";
 const CHECKSUM_AT: usize = 8;
 
@@ -46,11 +49,12 @@ pub struct Features {
 
 impl Features {
     /// Those of pools that this release makes.
-    pub const NOW: Self = Self { compatible: 0, read_only: REUSE, incompatible: DENSE_LEAVES };
+    pub const NOW: Self = Self { compatible: 0, read_only: REUSE, incompatible: INCOMPATIBLE };
 
-    /// Leaves may be dense.
-    pub const fn dense_leaves(self) -> bool {
-        self.incompatible & DENSE_LEAVES != 0
+    /// The kinds of leaves that there may be.
+    pub const fn leaves(self) -> LeafForms {
+        let of = self.incompatible;
+        LeafForms { dense: of & DENSE_LEAVES != 0, runs: of & RUN_LEAVES != 0 }
     }
 
     /// Segments may be used again between checkpoints.

@@ -12,11 +12,81 @@ use super::place::Address;
 pub const LEAF_ENTRIES: usize = 169;
 /// Entries of a dense leaf.
 pub const DENSE_ENTRIES: usize = 337;
-/// Blocks that a dense leaf may span.
+/// Entries of a leaf of runs, if all of them are one run.
+pub const RUN_ENTRIES: usize = (BODY - RUNS_HEAD - RUN_BYTES) / SUM_BYTES;
+/// Blocks that a dense leaf may span, or a leaf of runs.
 pub const DENSE_SPAN: u64 = 1 << 16;
 /// The most entries of any leaf.
-pub(super) const MOST_ENTRIES: usize = DENSE_ENTRIES;
+pub(super) const MOST_ENTRIES: usize = RUN_ENTRIES;
 const LEAF_TAIL: usize = BODY - LEAF_ENTRIES * 24;
+/// Bytes of a leaf of runs before the first one, of a run, and of a checksum.
+const RUNS_HEAD: usize = 16;
+const RUN_BYTES: usize = 10;
+const SUM_BYTES: usize = 4;
+/// Bytes of an entry of a dense leaf, and what stands before the first one.
+const DENSE_BYTES: usize = 12;
+const DENSE_HEAD: usize = 20;
+const LOOSE_BYTES: usize = 24;
+
+/// The kinds of leaves that a pool may have beside plain ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeafForms {
+    /// Dense ones.
+    pub dense: bool,
+    /// Leaves of runs.
+    pub runs: bool,
+}
+
+/// The kind of a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LeafForm {
+    Plain,
+    Dense,
+    Runs,
+}
+
+/// Bytes of records behind some others.
+fn bytes_of(head: usize, records: [(usize, usize); 2]) -> usize {
+    records.into_iter().fold(head, |all, (count, bytes)| all.saturating_add(count.saturating_mul(bytes)))
+}
+
+impl LeafForms {
+    /// All kinds that there are.
+    pub const ALL: Self = Self { dense: true, runs: true };
+
+    /// So many entries are in one leaf, however they lie, if one leaf had them before.
+    pub const fn entries(self) -> usize {
+        if self.dense { DENSE_ENTRIES } else { LEAF_ENTRIES }
+    }
+
+    /// The kind that takes the fewest bytes, and how many; `near` has how many runs the entries are of, if these are of one node and within
+    /// few blocks.
+    fn least(self, entries: usize, near: Option<usize>) -> (usize, LeafForm) {
+        let mut least = (entries.saturating_mul(LOOSE_BYTES), LeafForm::Plain);
+        let Some(runs) = near else { return least };
+        let tried = [
+            (self.dense, bytes_of(DENSE_HEAD, [(entries, DENSE_BYTES), (0, 0)]), LeafForm::Dense),
+            (self.runs, bytes_of(RUNS_HEAD, [(runs, RUN_BYTES), (entries, SUM_BYTES)]), LeafForm::Runs),
+        ];
+        for (_, bytes, form) in tried.into_iter().filter(|(may, ..)| *may) {
+            // Of two that take as many the plainer one.
+            if bytes < least.0 {
+                least = (bytes, form);
+            }
+        }
+        least
+    }
+
+    /// Bytes that entries take of a leaf: see [`runs_of`].
+    pub fn bytes(self, entries: usize, near: Option<usize>) -> usize {
+        self.least(entries, near).0
+    }
+
+    /// One leaf takes so many entries: see [`runs_of`].
+    pub fn fit(self, entries: usize, near: Option<usize>) -> bool {
+        self.bytes(entries, near) <= BODY
+    }
+}
 
 /// The state of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +150,38 @@ struct RawDense {
 
 const _: () = assert!(size_of::<RawDense>() == BODY);
 
+/// A run of a leaf: blocks one behind the other, at places one behind the other.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawLeafRun {
+    block: U16,
+    blocks: U16,
+    address: [u8; 6],
+}
+
+#[derive(Clone, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawRunLeaf {
+    first: U64,
+    node: U32,
+    runs: U16,
+    reserved: U16,
+    body: [u8; BODY - RUNS_HEAD],
+}
+
+const _: () = assert!(size_of::<RawRunLeaf>() == BODY && size_of::<RawLeafRun>() == RUN_BYTES);
+
 impl LeafEntry {
+    /// It is of the same run as the one before it: the next block, at the next place of the segment, or lost as well.
+    fn follows(&self, before: &Self) -> bool {
+        let places = match (before.kind, self.kind) {
+            (LeafKind::Plain, LeafKind::Plain) => before.address.behind(1) == Some(self.address),
+            (LeafKind::Lost, LeafKind::Lost) => true,
+            (LeafKind::Plain, LeafKind::Lost) | (LeafKind::Lost, LeafKind::Plain) => false,
+        };
+        places && before.block.checked_add(1) == Some(self.block)
+    }
+
     /// The entry of a dense leaf that begins with block `first`.
     fn dense(&self, first: u64) -> RawDenseEntry {
         let [a, b, c, d, e, f, ..] = self.address.0.to_le_bytes();
@@ -140,32 +241,53 @@ impl LeafEntry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf(pub Vec<LeafEntry>);
 
-/// How many of the first of some entries one page takes: dense ones are of one node, and span few blocks.
-pub fn leaf_takes(entries: &[LeafEntry], dense: bool) -> usize {
-    let loose = entries.len().min(LEAF_ENTRIES);
-    let Some(first) = entries.first().filter(|_| dense) else { return loose };
-    loose.max(entries.iter().take(DENSE_ENTRIES).take_while(|entry| is_near(first, entry)).count())
+/// How many of the first of some entries one page takes.
+pub fn leaf_takes(entries: &[LeafEntry], forms: LeafForms) -> usize {
+    let (mut most, mut runs) = (entries.len().min(LEAF_ENTRIES), 0usize);
+    let before = core::iter::once(None).chain(entries.iter().map(Some));
+    for ((n, entry), before) in (1..).zip(entries.iter().take(near(entries))).zip(before) {
+        runs = runs.saturating_add(before.is_none_or(|before| !entry.follows(before)).into());
+        if !forms.fit(n, Some(runs)) {
+            break;
+        }
+        most = most.max(n);
+    }
+    most
+}
+
+/// How many of the first of some entries are of one node, and within few blocks: so they have to be in a leaf that is not plain.
+pub fn near(entries: &[LeafEntry]) -> usize {
+    entries.first().map_or(0, |first| entries.iter().take_while(|entry| is_near(first, entry)).count())
 }
 
 fn is_near(first: &LeafEntry, entry: &LeafEntry) -> bool {
     entry.node == first.node && entry.block.saturating_sub(first.block) < DENSE_SPAN
 }
 
-/// One dense leaf takes these, which are in the order of their blocks: there are some, of one node, within few blocks.
-pub fn is_dense(entries: &[LeafEntry]) -> bool {
-    let all_near = |first: &LeafEntry| entries.iter().all(|entry| is_near(first, entry));
-    entries.len() <= DENSE_ENTRIES && entries.first().is_some_and(all_near)
+/// Runs that entries in the order of their blocks are of: the first of each, and how many it has.
+pub fn runs(entries: &[LeafEntry]) -> impl Iterator<Item = &[LeafEntry]> {
+    entries.chunk_by(|before, entry| entry.follows(before))
+}
+
+/// How many runs entries are of, if there are some, of one node and within few blocks: others are in plain leaves alone.
+pub fn runs_of(entries: &[LeafEntry]) -> Option<usize> {
+    (!entries.is_empty() && near(entries) == entries.len()).then(|| runs(entries).count())
 }
 
 impl Leaf {
-    /// The page's bytes: dense if it may be, and can.
+    /// The page's bytes, of the kind that takes the fewest of them among those that may be.
     ///
     /// # Errors
     /// [`PoolError::TooMany`].
-    pub fn encode(&self, volume: u32, dense: bool) -> Result<Vec<u8>, PoolError> {
-        if dense && is_dense(&self.0) {
-            return self.encode_dense(volume);
+    pub fn encode(&self, volume: u32, forms: LeafForms) -> Result<Vec<u8>, PoolError> {
+        match forms.least(self.0.len(), runs_of(&self.0)).1 {
+            LeafForm::Plain => self.encode_loose(volume),
+            LeafForm::Dense => self.encode_dense(volume),
+            LeafForm::Runs => self.encode_runs(volume),
         }
+    }
+
+    fn encode_loose(&self, volume: u32) -> Result<Vec<u8>, PoolError> {
         let mut raw = RawLeaf::new_zeroed();
         for (place, entry) in raw.entries.iter_mut().zip(&self.0) {
             *place = entry.raw();
@@ -184,6 +306,72 @@ impl Leaf {
         fill(PageKind::DenseLeaf, volume.into(), self.0.len(), DENSE_ENTRIES, raw.as_bytes())
     }
 
+    fn encode_runs(&self, volume: u32) -> Result<Vec<u8>, PoolError> {
+        let Some(first) = self.0.first() else { return self.encode_loose(volume) };
+        let mut raw = RawRunLeaf::new_zeroed();
+        (raw.first, raw.node) = (first.block.into(), first.node.into());
+        let (mut count, mut bytes) = (0u16, Vec::with_capacity(BODY));
+        for run in runs(&self.0) {
+            let Some(RawDenseEntry { block, address, .. }) = run.first().map(|own| own.dense(first.block))
+            else {
+                continue;
+            };
+            let run = RawLeafRun { block, blocks: (run.len() as u16).into(), address };
+            bytes.extend_from_slice(run.as_bytes());
+            count = count.saturating_add(1);
+        }
+        raw.runs = count.into();
+        for entry in &self.0 {
+            bytes.extend_from_slice(&entry.checksum.to_le_bytes());
+        }
+        let (have, most) = (bytes.len() as u64, raw.body.len() as u64);
+        let too_many = PoolError::TooMany { what: "bytes of a leaf of runs", count: have, most };
+        raw.body.get_mut(..bytes.len()).ok_or(too_many)?.copy_from_slice(&bytes);
+        fill(PageKind::RunLeaf, volume.into(), self.0.len(), RUN_ENTRIES, raw.as_bytes())
+    }
+
+    fn parse_runs(bytes: &[u8], volume: u32) -> Result<Self, PoolError> {
+        let (count, body) = parse(bytes, PageKind::RunLeaf, volume.into(), RUN_ENTRIES)?;
+        let raw = RawRunLeaf::ref_from_bytes(body).map_err(|_| PoolError::Magic { what: "page" })?;
+        let (first, node) = (raw.first.get(), raw.node.get());
+        if first >= (1 << 48) - DENSE_SPAN {
+            return Err(impossible("leaf", "first", first));
+        }
+        let beyond = || impossible("leaf", "runs", raw.runs.get());
+        let all = usize::from(raw.runs.get()).saturating_mul(RUN_BYTES);
+        let (heads, sums) = raw.body.split_at_checked(all).ok_or_else(beyond)?;
+        let heads = <[RawLeafRun]>::ref_from_bytes(heads).map_err(|_| beyond())?;
+        let (sums, _) = <[U32]>::ref_from_prefix_with_elems(sums, count).map_err(|_| beyond())?;
+        let (mut entries, mut sums, mut end) = (Vec::with_capacity(count), sums.iter(), 0);
+        for run in heads {
+            let (block, blocks) = (u64::from(run.block.get()), u64::from(run.blocks.get()));
+            if block < end || block.saturating_add(blocks) > DENSE_SPAN {
+                return Err(impossible("leaf", "block", run.block.get()));
+            }
+            end = block.saturating_add(blocks);
+            let [a, b, c, d, e, f] = run.address;
+            let begin = Address(u64::from_le_bytes([a, b, c, d, e, f, 0, 0]));
+            let is_lost = begin == Address::NONE;
+            // A run stays within its segment.
+            if blocks == 0 || !is_lost && begin.behind(run.blocks.get().saturating_sub(1).into()).is_none() {
+                return Err(impossible("leaf", "blocks", run.blocks.get()));
+            }
+            for n in 0..run.blocks.get().into() {
+                let address = if is_lost { begin } else { begin.behind(n).unwrap_or(begin) };
+                let kind = if is_lost { LeafKind::Lost } else { LeafKind::Plain };
+                let more = impossible("leaf", "count", count as u64);
+                let checksum = sums.next().ok_or(more)?.get();
+                let block = first.saturating_add(block).saturating_add(n.into());
+                entries.push(LeafEntry { block, node, kind, address, checksum });
+            }
+        }
+        if entries.len() == count {
+            Ok(Self(entries))
+        } else {
+            Err(impossible("leaf", "count", count as u64))
+        }
+    }
+
     fn parse_dense(bytes: &[u8], volume: u32) -> Result<Self, PoolError> {
         let (count, body) = parse(bytes, PageKind::DenseLeaf, volume.into(), DENSE_ENTRIES)?;
         let raw = RawDense::ref_from_bytes(body).map_err(|_| PoolError::Magic { what: "page" })?;
@@ -195,12 +383,14 @@ impl Leaf {
         Ok(Self(raw.entries.iter().take(count).map(of).collect()))
     }
 
-    /// Reads a page, dense or not.
+    /// Reads a page of any kind of leaf.
     ///
     /// # Errors
     /// [`PoolError`] if it is none, not of that volume, or holds what can't be.
     pub fn parse(bytes: &[u8], volume: u32) -> Result<Self, PoolError> {
-        let leaf = if PageKind::DenseLeaf.is_of(bytes) {
+        let leaf = if PageKind::RunLeaf.is_of(bytes) {
+            Self::parse_runs(bytes, volume)?
+        } else if PageKind::DenseLeaf.is_of(bytes) {
             Self::parse_dense(bytes, volume)?
         } else {
             Self::parse_loose(bytes, volume)?

@@ -20,9 +20,12 @@ pub use batch::{Batch, ENTRIES, Entry, EntryKind};
 pub use error::PoolError;
 pub use label::{
     COMPATIBLE, ConfigName, DENSE_LEAVES, Features, INCOMPATIBLE, Label, MAX_GENERATION, MAX_MEMBERS,
-    MAX_NAME, MAX_RUNS, MAX_VDEVS, READ_ONLY, REUSE, unit_of,
+    MAX_NAME, MAX_RUNS, MAX_VDEVS, READ_ONLY, REUSE, RUN_LEAVES, unit_of,
 };
-pub use leaf::{DENSE_ENTRIES, DENSE_SPAN, LEAF_ENTRIES, Leaf, LeafEntry, LeafKind, is_dense, leaf_takes};
+pub use leaf::{
+    DENSE_ENTRIES, DENSE_SPAN, LEAF_ENTRIES, Leaf, LeafEntry, LeafForms, LeafKind, RUN_ENTRIES, leaf_takes,
+    near, runs, runs_of,
+};
 pub use page::{POINTERS, PageKind, Pointer, Pointers, Root};
 pub use segment::{SEGMENTS, SegmentClass, SegmentRecord, SegmentState, Segments};
 pub use tree::{BRANCH_REFS, Branch, DeadPages, MAX_LEVELS, Subtree, SubtreeState};

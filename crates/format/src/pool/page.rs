@@ -33,6 +33,8 @@ pub enum PageKind {
     Branch,
     /// Pages of the map in which no block is found any more.
     DeadPages,
+    /// Blocks of volumes that lie in order at places in order, of which six times as many fit.
+    RunLeaf,
 }
 
 impl PageKind {
@@ -46,6 +48,7 @@ impl PageKind {
             Self::DenseLeaf => 7,
             Self::Branch => 8,
             Self::DeadPages => 9,
+            Self::RunLeaf => 10,
         }
     }
 

@@ -42,6 +42,12 @@ impl Address {
     pub const fn place(self) -> u32 {
         (self.0 & ((1 << PLACE_BITS) - 1)) as u32
     }
+
+    /// So many places behind it, if the segment can have that one.
+    pub fn behind(self, places: u32) -> Option<Self> {
+        let place = self.place().checked_add(places).filter(|place| *place < 1 << PLACE_BITS)?;
+        Some(Self::new(self.segment(), place)).filter(|address| *address != Self::NONE)
+    }
 }
 
 /// The part of a segment's record that decides where its blocks lie.

@@ -5,10 +5,11 @@
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{
     BLOCK, Batch, Branch, CONFIG_BYTES, ConfigName, DeadPages, Entry, EntryKind, Features, Host, Label, Leaf,
-    LeafEntry, LeafKind, MAX_NUMBER, MemberRecord, MemberState, Node, Nodes, Pointer, Pointers, PoolError,
-    Root, Rooted, Run, SegmentClass, SegmentRecord, SegmentState, Segments, Subtree, SubtreeState, Uberblock,
-    Vdev, VdevKind, VolumeRecord, Volumes,
+    LeafEntry, LeafForms, LeafKind, MAX_NUMBER, MemberRecord, MemberState, Node, Nodes, Pointer, Pointers,
+    PoolError, Root, Rooted, Run, SegmentClass, SegmentRecord, SegmentState, Segments, Subtree, SubtreeState,
+    Uberblock, Vdev, VdevKind, VolumeRecord, Volumes, leaf_takes,
 };
+use proptest::prelude::*;
 use uuid::Uuid;
 
 const PAGE: &str = include_str!("../../../../docs/formats/pool.md");
@@ -21,7 +22,7 @@ const SOURCES: [(&str, &str, &[&str]); 9] = [
     (
         "leaf.rs",
         include_str!("../../src/pool/leaf.rs"),
-        &["RawLeaf", "RawLeafEntry", "RawDense", "RawDenseEntry"],
+        &["RawLeaf", "RawLeafEntry", "RawDense", "RawDenseEntry", "RawRunLeaf", "RawLeafRun"],
     ),
     ("tree.rs", include_str!("../../src/pool/tree.rs"), &["RawSubtree", "RawBranch"]),
     ("segment.rs", include_str!("../../src/pool/segment.rs"), &["RawSegment", "RawSegments"]),
@@ -186,6 +187,22 @@ fn dense_leaf() -> Leaf {
     Leaf((0..337).map(entry).collect())
 }
 
+/// Blocks in order at places in order, but for one that is lost, and one that lies elsewhere.
+fn leaf_of_runs() -> Leaf {
+    let entry = |n: u64| LeafEntry {
+        block: 0x1234_5678 + n + n / 500,
+        node: 3,
+        kind: if n == 77 { LeafKind::Lost } else { LeafKind::Plain },
+        address: match n {
+            77 => Address::NONE,
+            78 => Address::new(9, 1),
+            _ => Address::new(7, n as u32),
+        },
+        checksum: n as u32 * 5,
+    };
+    Leaf((0..999).map(entry).collect())
+}
+
 /// A leaf as a branch names it.
 fn subtree(n: u64) -> Subtree {
     Subtree {
@@ -237,7 +254,7 @@ fn a_page_that_is_not_what_its_branch_says_is_refused_by_name() {
     assert_eq!(wrong(|_| {}, 2, whole), "number", "a branch of another level");
     assert_eq!(wrong(|_| {}, 1, (1, 126)), "first", "beyond the range that its own branch gives it");
     let own = Subtree { blocks: 169, volume: 9, ..subtree(0) };
-    let bytes = leaf().encode(9, false).unwrap();
+    let bytes = leaf().encode(9, LeafForms::default()).unwrap();
     assert!(own.leaf(&bytes, Some((10, 0))).is_ok());
     for (own, end) in [
         (Subtree { blocks: 168, ..own }, None),
@@ -279,10 +296,11 @@ fn what_is_written_is_read_again() {
     assert_eq!(Label::parse(&label().encode().unwrap()), Ok(label()));
     assert_eq!(Uberblock::parse(&uberblock().encode().unwrap(), pool), Ok(uberblock()));
     assert_eq!(Batch::parse(&batch().encode().unwrap(), pool, batch().address), Ok(batch()));
-    for leaf in [leaf(), dense_leaf()] {
-        assert_eq!(Leaf::parse(&leaf.encode(9, true).unwrap(), 9), Ok(leaf));
+    for (leaf, kind) in [(leaf(), 7), (dense_leaf(), 7), (leaf_of_runs(), 10)] {
+        let bytes = leaf.encode(9, LeafForms::ALL).unwrap();
+        assert_eq!((bytes[8], Leaf::parse(&bytes, 9)), (kind, Ok(leaf)));
     }
-    assert_eq!(Leaf::parse(&leaf().encode(9, false).unwrap(), 9), Ok(leaf()));
+    assert_eq!(Leaf::parse(&leaf().encode(9, LeafForms::default()).unwrap(), 9), Ok(leaf()));
     let (refs, top) = branch();
     assert_eq!(top.branch(&Branch(refs.clone()).encode(1).unwrap(), Some((1, 127))), Ok(refs));
     let states = [SubtreeState::Dead, SubtreeState::Outlived];
@@ -305,6 +323,71 @@ fn what_is_written_is_read_again() {
     let node = |id| Node { id, parent: 1, volume: 2, frozen: id == 4, dead: Root::default(), dead_blocks: 8 };
     let nodes = Nodes((0..63).map(node).collect());
     assert_eq!(Nodes::parse(&nodes.encode(0).unwrap(), 0), Ok(nodes));
+}
+
+/// Entries as a writer may have them: runs of any length, at places that may be those behind, elsewhere or none, with gaps.
+fn any_leaf() -> impl Strategy<Value = Leaf> {
+    let run = (0u64..40, 1u64..60, 0u32..1 << 12, 0u32..1 << 20, any::<bool>());
+    (0u64..1 << 40, proptest::collection::vec((run, 0..10u8), 1..60)).prop_map(|(first, runs)| {
+        let (mut block, mut entries) = (first, Vec::new());
+        for ((gap, blocks, segment, place, goes_on), odd) in runs {
+            block += match (goes_on, odd) {
+                (true, _) => 0,
+                (false, 1) => gap << 12,
+                (false, _) => gap,
+            };
+            for n in 0..blocks {
+                let lost = odd == 0;
+                let address = Address::new(segment, place.saturating_add(n as u32).min((1 << 20) - 2));
+                entries.push(LeafEntry {
+                    block,
+                    node: 7,
+                    kind: if lost { LeafKind::Lost } else { LeafKind::Plain },
+                    address: if lost { Address::NONE } else { address },
+                    checksum: (block as u32).wrapping_mul(0x9e37_79b9),
+                });
+                block += 1;
+            }
+        }
+        Leaf(entries)
+    })
+}
+
+proptest! {
+    /// A page takes as many entries as it is said to, of whatever kind it may be, and no more.
+    #[test]
+    fn leaves_of_any_kind_are_read_as_they_were_written(leaf in any_leaf(), dense: bool, runs: bool) {
+        let forms = LeafForms { dense, runs };
+        let takes = leaf_takes(&leaf.0, forms);
+        let some = Leaf(leaf.0[..takes].to_vec());
+        let bytes = some.encode(3, forms).unwrap();
+        prop_assert_eq!(bytes.len(), BLOCK);
+        prop_assert_eq!(Leaf::parse(&bytes, 3), Ok(some));
+        if takes < leaf.0.len() {
+            let more = Leaf(leaf.0[..=takes].to_vec());
+            let too_many = matches!(more.encode(3, forms), Err(PoolError::TooMany { .. }));
+            prop_assert!(too_many);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_a_leaf_that_is_written_again_or_refused(
+        at in 32usize..BLOCK,
+        bytes: [u8; 4],
+        kind in 0usize..3,
+    ) {
+        let forms = if kind == 0 { LeafForms::default() } else { LeafForms::ALL };
+        let mut page = [leaf(), dense_leaf(), leaf_of_runs()][kind].encode(3, forms).unwrap();
+        let end = (at + 4).min(BLOCK);
+        page[at..end].copy_from_slice(&bytes[..end - at]);
+        if let Ok(leaf) = Leaf::parse(&page, 3) {
+            prop_assert!(leaf.0.is_sorted_by_key(|entry| (entry.block, entry.node)));
+            if leaf_takes(&leaf.0, LeafForms::ALL) == leaf.0.len() {
+                let again = leaf.encode(3, LeafForms::ALL).unwrap();
+                prop_assert_eq!(Leaf::parse(&again, 3), Ok(leaf));
+            }
+        }
+    }
 }
 
 #[test]
@@ -440,12 +523,49 @@ fn what_can_not_be_is_refused() {
     assert!(matches!(wrong(|label| label.runs = vec![label.runs[0]; 113]), Err(PoolError::TooMany { .. })));
     let mut leaf = leaf();
     leaf.0.swap(2, 3);
-    assert!(leaf.encode(1, false).is_ok_and(|bytes| Leaf::parse(&bytes, 1).is_err()), "out of order");
-    assert!(matches!(Leaf(vec![leaf.0[0]; 170]).encode(1, false), Err(PoolError::TooMany { .. })));
-    assert!(matches!(Leaf(vec![leaf.0[0]; 338]).encode(1, true), Err(PoolError::TooMany { .. })));
+    assert!(
+        leaf.encode(1, LeafForms::default()).is_ok_and(|bytes| Leaf::parse(&bytes, 1).is_err()),
+        "out of order"
+    );
+    assert!(matches!(
+        Leaf(vec![leaf.0[0]; 170]).encode(1, LeafForms::default()),
+        Err(PoolError::TooMany { .. })
+    ));
+    assert!(matches!(Leaf(vec![leaf.0[0]; 338]).encode(1, LeafForms::ALL), Err(PoolError::TooMany { .. })));
     let mut dense = dense_leaf();
     dense.0.swap(2, 3);
-    assert!(dense.encode(1, true).is_ok_and(|bytes| Leaf::parse(&bytes, 1).is_err()), "out of order");
+    assert!(
+        dense.encode(1, LeafForms::ALL).is_ok_and(|bytes| Leaf::parse(&bytes, 1).is_err()),
+        "out of order"
+    );
+    let runs = leaf_of_runs().encode(1, LeafForms::ALL).unwrap();
+    let wrong = |at: usize, bytes: &[u8]| {
+        let mut page = runs.clone();
+        page[at..at + bytes.len()].copy_from_slice(bytes);
+        match Leaf::parse(&page, 1) {
+            Err(PoolError::Impossible { what: "leaf", field, .. }) => field,
+            other => panic!("{other:?}"),
+        }
+    };
+    // The page's body begins at 32, its runs at 48: 77 blocks, the one that is lost, the one elsewhere, 421, and 499 behind a gap.
+    for (at, bytes, field) in [
+        (10, &[230, 3][..], "count"),
+        (10, &[232, 3], "runs"),
+        (32, &[0xff; 8], "first"),
+        (44, &[0xff, 0xff], "runs"),
+        (44, &[100, 0], "runs"),
+        (44, &[4, 0], "count"),
+        (50, &[0, 0], "blocks"),
+        (50, &[78, 0], "block"),
+        (50, &[76, 0], "count"),
+        (58, &[76, 0], "block"),
+        (60, &[2, 0], "block"),
+        (88, &[0xff, 0xff], "block"),
+        (52, &[0xff, 0xff, 0x7f], "blocks"),
+        (52, &[0xfe, 0xff, 0xff, 0xff, 0xff, 0xff], "blocks"),
+    ] {
+        assert_eq!(wrong(at, bytes), field, "{bytes:?} at {at}");
+    }
     for record in [
         SegmentRecord { stripe: 9, ..segment(1) },
         SegmentRecord { parity: 4, ..segment(1) },

@@ -29,7 +29,7 @@
 
 use std::rc::Rc;
 
-use brindle_format::pool::{BRANCH_REFS, DENSE_ENTRIES, EntryKind, LEAF_ENTRIES, MAX_LEVELS};
+use brindle_format::pool::{BRANCH_REFS, EntryKind, MAX_LEVELS};
 use brindle_volume::VolumeError;
 
 use crate::core::Core;
@@ -178,7 +178,7 @@ impl Core {
         let blocks = items.iter().filter(|item| item.kind != EntryKind::Zeroes);
         let coming = map.coming(blocks.map(|item| (item.volume, item.block)));
         let zeroes = items.iter().filter(|item| item.kind == EntryKind::Zeroes).count();
-        coming.and(Coming { leaves: 2 * zeroes, fresh: 0, unread: 2 * zeroes })
+        coming.and(Coming { leaves: 2 * zeroes, fresh: zeroes, unread: 2 * zeroes })
     }
 
     /// Whether a batch of a lane may be written that costs so much. Without room for the pages of the next checkpoint nothing would
@@ -238,7 +238,8 @@ impl Core {
     /// Notes what volumes may take, and what their map may.
     pub(crate) fn estimate(&self) {
         let sold = self.volumes.sold();
-        let entries = if self.label.get().features.dense_leaves() { DENSE_ENTRIES } else { LEAF_ENTRIES };
+        // As of volumes that were overwritten at random: in order they have fewer.
+        let entries = self.label.get().features.leaves().entries();
         let leaves = (sold >> 12).div_ceil(entries as u64 * 3 / 4);
         let changes = (self.config.changes as u64).min(leaves + leaves / 8);
         let mut space = self.space.borrow_mut();

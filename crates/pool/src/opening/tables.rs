@@ -68,8 +68,8 @@ impl Core {
         let nodes = self.list(head.nodes, &mut lists, |bytes, n| Ok(Nodes::parse(bytes, n)?.0)).await?;
         refuse_twice(&dead, head.map)?;
         let outlived = dead.iter().any(|dead| dead.state == SubtreeState::Outlived);
-        let dense = self.label.get().features.dense_leaves();
-        let mut map = Map::found(dense, dead.into_iter().map(Dead).collect());
+        let forms = self.label.get().features.leaves();
+        let mut map = Map::found(forms, dead.into_iter().map(Dead).collect());
         // Such pages are of a checkpoint behind the one that took up what these segments held before.
         if !outlived {
             map.reuse(self.space.borrow().reused_again());

@@ -17,7 +17,7 @@ mod walk;
 use std::collections::BTreeSet;
 
 use brindle_format::pool::place::Address;
-use brindle_format::pool::{LeafEntry, LeafKind, Subtree, SubtreeState};
+use brindle_format::pool::{LeafEntry, LeafForms, Subtree, SubtreeState};
 
 use crate::store::leaf::{Entries, Located};
 use crate::store::owed::Owed;
@@ -28,9 +28,6 @@ use layer::Layer;
 use memory::Seen;
 use tree::AtKey;
 pub(crate) use tree::{Known, LAST, Page, Slot, Tree};
-
-/// Changes that go into a leaf at a time.
-const AT_ONCE: usize = 4096;
 
 /// A block of a volume: the volume's number, and which block.
 pub(crate) type Key = (u32, u64);
@@ -93,8 +90,8 @@ pub(crate) enum Before {
 /// The map.
 #[derive(Default)]
 pub(crate) struct Map {
-    /// Leaves may be dense.
-    pub(crate) dense: bool,
+    /// Kinds of leaves that there may be.
+    pub(crate) forms: LeafForms,
     now: Layer,
     frozen: Layer,
     pub(crate) tree: Tree,
@@ -119,8 +116,8 @@ pub(crate) struct Map {
 
 impl Map {
     /// One of which the pages below the top are read when they are asked for.
-    pub(crate) fn found(dense: bool, dead: Vec<Dead>) -> Self {
-        Self { dense, dead, ..Self::default() }
+    pub(crate) fn found(forms: LeafForms, dead: Vec<Dead>) -> Self {
+        Self { forms, dead, ..Self::default() }
     }
 
     /// Changes that are in memory only.
@@ -337,6 +334,8 @@ impl Map {
             let mut all = entries.to_vec();
             all.drain(cut);
             self.fill(at, all);
+            // Of one run two may be left.
+            self.split(at, false);
         }
         gone
     }
@@ -379,51 +378,6 @@ impl Map {
         }
         self.tree.insert(at, Slot::fresh(Vec::new()));
         Ok(at)
-    }
-
-    /// Puts frozen blocks that belong to a leaf into it, which is in memory; gives where they were, according to it. A leaf that becomes too
-    /// large becomes several. Of many blocks some are left for the next time.
-    pub(crate) fn merge(&mut self, at: Key, node: u32) -> Vec<Located> {
-        let end = self.tree.next(at).filter(|next| next.0 == at.0).unwrap_or((at.0, u64::MAX));
-        let mut mine = Vec::new();
-        while mine.len() < AT_ONCE
-            && let Some(first) =
-                self.frozen.blocks.first_entry().filter(|first| (at..end).contains(first.key()))
-        {
-            mine.push(first.remove_entry());
-        }
-        self.tree.soil_leaf(at);
-        let Some(slot) = self.tree.slot_mut(at) else { return Vec::new() };
-        let Some(entries) = slot.content.as_mut() else { return Vec::new() };
-        let (mut before, mut new, mut gone) = (Vec::new(), Vec::new(), Vec::new());
-        for ((_, block), to) in mine {
-            let place = entries.find(block);
-            before.extend(place.map(|at| entries.at(at)));
-            let (kind, address, checksum) = match to {
-                Located::Zeroes => {
-                    gone.extend(place.map(|_| block));
-                    continue;
-                }
-                Located::At(address, checksum) => (LeafKind::Plain, address, checksum),
-                Located::Lost => (LeafKind::Lost, Address::NONE, 0),
-            };
-            let entry = LeafEntry { block, node, kind, address, checksum };
-            // Most changes are of blocks that the leaf has.
-            if !place.is_some_and(|at| entries.replace(at, entry)) {
-                gone.extend(place.map(|_| block));
-                new.push(entry);
-            }
-        }
-        if !gone.is_empty() || !new.is_empty() {
-            let mut all = entries.to_vec();
-            all.retain(|entry| gone.binary_search(&entry.block).is_err());
-            all.append(&mut new);
-            all.sort_by_key(|entry| entry.block);
-            self.fill(at, all);
-        }
-        self.split(at);
-        self.note_bytes();
-        before
     }
 }
 
@@ -488,6 +442,11 @@ mod tests {
     /// Puts all changes into leaves; pages are read by this.
     pub(super) fn merge_with(map: &mut Map, read: &mut dyn FnMut(&mut Map, Page)) {
         map.freeze();
+        drain_with(map, read);
+    }
+
+    /// The same of changes that are frozen.
+    pub(super) fn drain_with(map: &mut Map, read: &mut dyn FnMut(&mut Map, Page)) {
         while let Some((key, end)) = map.frozen_zeroes() {
             let mut from = key.1;
             while from < end {
@@ -529,8 +488,11 @@ mod tests {
 
     #[test]
     fn what_was_set_last_is_found_whichever_layer_it_is_in() {
-        for (dense, most, least) in [(false, 169, 5), (true, 337, 2)] {
-            what_was_set_last_is_found(Map { dense, ..Map::default() }, most, least);
+        let dense = LeafForms { dense: true, runs: false };
+        for (forms, most, least) in
+            [(LeafForms::default(), 169, 5), (dense, 337, 2), (LeafForms::ALL, 1009, 2)]
+        {
+            what_was_set_last_is_found(Map { forms, ..Map::default() }, most, least);
         }
     }
 

@@ -3,10 +3,11 @@
 use brindle_format::pool::{BRANCH_REFS, MAX_LEVELS};
 
 /// New blocks of a leaf that make one leaf more of it, beside the first of these, which does so where the leaf is full. After that it takes
-/// so many until one more page is needed.
+/// so many until one more page is needed. So it is with changes that cut the runs of a leaf: it is parted into pages of 2,000 bytes at least,
+/// but for the last, and each change adds 20 bytes at most.
 pub(crate) const SPLIT: usize = brindle_format::pool::LEAF_ENTRIES / 2;
 
-/// Changes that are to come: leaves that they may change, and blocks that their leaves may not have.
+/// Changes that are to come: leaves that they may change, and those for which leaves may have to grow, as of [`Owed`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Coming {
     pub(crate) leaves: usize,
@@ -83,7 +84,7 @@ pub(crate) struct Owed {
     pub(crate) branches: usize,
     /// of these, ones that are not of the lowest level.
     pub(crate) upper: usize,
-    /// Blocks that their leaves may not have.
+    /// Blocks that their leaves may not have; and changes that cut runs of leaves which have them.
     pub(crate) fresh: usize,
     /// Volumes that had no leaf.
     pub(crate) leafless: usize,
@@ -99,7 +100,8 @@ impl Owed {
         let branches = (self.branches + above).min(size.pages() - size.leaves);
         // Changes that come may be ranges of zeroes, too.
         let dead = (ends * BRANCH_REFS * (size.height + 1)).min(size.pages());
-        let fresh = self.fresh + coming.fresh;
+        // A range may cut a run, too.
+        let fresh = self.fresh + coming.fresh + zeroes;
         let more = self.leafless + fresh.min(leaves + self.leafless) + fresh / SPLIT;
         size.leaves += more;
         // A page more is named by one more branch where all of them are full.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{
-    BLOCK, BRANCH_REFS, Branch, DeadPages, Entry, EntryKind, Leaf, Pointer, Root, Subtree,
+    BLOCK, BRANCH_REFS, Branch, DeadPages, Entry, EntryKind, Leaf, LeafForms, Pointer, Root, Subtree,
 };
 use brindle_io::sync::join_all;
 use brindle_volume::VolumeError;
@@ -451,7 +451,7 @@ impl Pages<'_> {
     /// Writes all pages of the map that are to be written, leaves first; gives its top, and where these are now.
     pub(super) async fn write_map(&mut self) -> Result<(Option<Subtree>, Vec<Moved>), VolumeError> {
         let core = self.core();
-        let dense = core.label.get().features.dense_leaves();
+        let forms = core.label.get().features.leaves();
         let (mut all, mut below): (Vec<Moved>, Vec<Moved>) = (Vec::new(), Vec::new());
         let height = core.map.borrow().tree.height();
         for level in 0..=height {
@@ -460,7 +460,7 @@ impl Pages<'_> {
                 let some = core.map.borrow().tree.dirty_of(level, from, AT_ONCE);
                 let Some(&last) = some.last() else { break };
                 for at in some {
-                    let bytes = core.page_bytes(level, at, &below, dense)?;
+                    let bytes = core.page_bytes(level, at, &below, forms)?;
                     let pointer = self.put_page(level, at, bytes).await?;
                     own.push(Moved { level, at, pointer });
                 }
@@ -496,13 +496,13 @@ impl Core {
         level: usize,
         at: Key,
         moved: &[Moved],
-        dense: bool,
+        forms: LeafForms,
     ) -> Result<Vec<u8>, VolumeError> {
         let map = self.map.borrow();
         if level > 0 {
             return Branch(map.tree.refs(level, at, moved)).encode(level as u8).map_err(of);
         }
-        Leaf(map.tree.entries(at)).encode(at.0, dense).map_err(of)
+        Leaf(map.tree.entries(at)).encode(at.0, forms).map_err(of)
     }
 }
 

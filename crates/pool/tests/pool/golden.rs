@@ -18,8 +18,8 @@ const BLOCK: usize = 4096;
 /// stand in the log alone.
 const WRITTEN: (u64, u64, u64) = (24, 4, 7);
 
-/// The files: of pools of version 2.
-const FILES: [&str; 1] = ["version-2.members"];
+/// The files: of pools of version 2. Of the first one leaves can't be of runs.
+const FILES: [&str; 2] = ["version-2.members", "version-2-runs.members"];
 /// A pool of version 1.
 const OLDER: &str = "version-1.members";
 

@@ -14,5 +14,6 @@ mod numbers;
 mod reads;
 mod reuse;
 mod room;
+mod runs;
 mod storm;
 mod table;

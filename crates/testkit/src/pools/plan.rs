@@ -27,7 +27,7 @@ pub struct PoolPlan {
     pub(super) large: bool,
     /// It is run with the usual settings.
     pub(super) usual: bool,
-    /// The pool is of a release that knew neither dense leaves nor that.
+    /// The pool is of a release that knew neither dense leaves, nor leaves of runs, nor that.
     pub(super) old: bool,
     /// Members take long to flush: much is written while a checkpoint is.
     pub(super) slow: bool,

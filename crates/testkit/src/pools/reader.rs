@@ -195,6 +195,28 @@ fn choose(devices: &[Labelled]) -> Result<Head, String> {
     last.iter().find(wins).map(|&head| head.clone()).ok_or_else(|| "no uberblock decides".to_owned())
 }
 
+/// The entries of a leaf of runs: runs of ten bytes, and behind them a checksum for each of so many blocks.
+fn leaf_of_runs(page: &[u8], count: usize) -> Option<Vec<(u64, u64, u32)>> {
+    let (first, runs) = (u64_at(page, 32), usize::from(u16_at(page, 44)));
+    let sums = page.get(48 + 10 * runs..)?.get(..4 * count)?;
+    let mut entries: Vec<(u64, u64, u32)> = Vec::new();
+    for run in page[48..].chunks(10).take(runs) {
+        let (block, blocks, address) =
+            (first + u64::from(u16_at(run, 0)), u64::from(u16_at(run, 2)), u48_at(run, 4));
+        let is_lost = address == NOWHERE;
+        let is_behind = entries.last().is_none_or(|last| last.0 < block);
+        let is_in_one = is_lost || (address >> 20) == (address + blocks - 1) >> 20;
+        if blocks == 0 || !is_behind || !is_in_one || entries.len() + blocks as usize > count {
+            return None;
+        }
+        for n in 0..blocks {
+            let place = if is_lost { NOWHERE } else { address + n };
+            entries.push((block + n, place, u32_at(sums, 4 * entries.len())));
+        }
+    }
+    (entries.len() == count).then_some(entries)
+}
+
 struct Reader<'a> {
     head: Head,
     label: Vec<u8>,
@@ -302,6 +324,9 @@ impl Reader<'_> {
             _ if !page.starts_with(b"BRNDPAGE") => Err(lost()),
             2 => Ok(page[32..].chunks(24).take(count).map(loose).collect()),
             7 => Ok(page[52..].chunks(12).take(count).map(dense).collect()),
+            10 => {
+                leaf_of_runs(&page, count).ok_or_else(|| format!("leaf {address:#x} has runs that can't be"))
+            }
             kind => Err(format!("page {address:#x} is no leaf but of kind {kind}")),
         }
     }

@@ -14,6 +14,9 @@ const MANY: u32 = 128;
 /// Blocks that change of a leaf that is not in memory which are counted one by one; and of one that has been read.
 const IN_A_LEAF: usize = 512;
 const IN_A_READ_LEAF: usize = 4096;
+/// Changes of blocks that a leaf has after which it does not grow any more: it is parted into seven pages by then, which have room for all of
+/// its blocks wherever they lie.
+const CUTS: u32 = 5 * SPLIT as u32;
 /// Pages beside those of changes: where there is no map yet, and a new top.
 const BESIDE: usize = 3;
 
@@ -65,7 +68,9 @@ impl Map {
         let (ends, size) = (2 * self.now.zeroes.len(), self.size());
         let above: usize = size.branches[..size.height].iter().map(|&all| ends.min(all)).sum();
         let (leaves, branches) = (self.due.leaves + ends, self.due.branches + above);
-        let all = self.due_before.and(Owed { leaves, branches, leafless: self.leafless(), ..self.due });
+        let fresh = self.due.fresh + self.now.zeroes.len();
+        let all =
+            self.due_before.and(Owed { leaves, branches, fresh, leafless: self.leafless(), ..self.due });
         let most = size.pages() - size.leaves;
         Owed { leaves: all.leaves.min(size.leaves), branches: all.branches.min(most), ..all }
     }
@@ -82,6 +87,13 @@ impl Map {
 
     /// The cost of changes of these blocks.
     pub(crate) fn coming(&self, blocks: impl Iterator<Item = Key>) -> Coming {
+        if self.forms.runs {
+            // Until they have been made, others may make leaves of runs of what they are in.
+            let is_unread = |key: &Key| matches!(self.tree.place(*key), Some((_, AtKey::Closed(_))));
+            return blocks.fold(Coming::default(), |all, key| {
+                all.and(Coming { leaves: 1, fresh: 1, unread: usize::from(is_unread(&key)) })
+            });
+        }
         let (mut coming, mut full) = (Coming::default(), (0, 0)..(0, 0));
         for key in blocks {
             coming.leaves += 1;
@@ -115,16 +127,15 @@ impl Map {
         end.0 == at.0 && end.1 - at.1 == count as u64
     }
 
-    /// Whether a block that changes may be in a leaf of its own: frozen changes are about to go into its leaf, and may make several of it.
-    /// Blocks in a row share one. Two of them may be on either side of a cut, and those that follow are on a side of the next cut.
-    fn may_part(&self, key: Key) -> bool {
+    /// A leaf may have to grow even for changes of blocks that it has, or is about to have: more blocks than other leaves take lie in runs.
+    fn may_grow(&self, slot: &Slot) -> bool {
+        let about = if slot.due >= self.freezes { slot.fresh as usize } else { 0 };
+        self.forms.runs && slot.count as usize + about > self.forms.entries()
+    }
+
+    /// Frozen changes are about to go into the leaf of a block.
+    fn is_changing(&self, key: Key) -> bool {
         if self.frozen.blocks.is_empty() {
-            return false;
-        }
-        let changes = |block: Option<u64>| block.is_some_and(|n| self.now.blocks.contains_key(&(key.0, n)));
-        let goes_on = (changes(key.1.checked_sub(1)) && changes(key.1.checked_sub(2)))
-            || (changes(key.1.checked_add(1)) && changes(key.1.checked_add(2)));
-        if goes_on && !key.1.is_multiple_of(RUN) {
             return false;
         }
         let from = self.tree.place(key).map_or((key.0, 0), |(at, _)| at.max((key.0, 0)));
@@ -132,9 +143,19 @@ impl Map {
         self.frozen.blocks.range(from..to).next().is_some()
     }
 
+    /// Whether a block that changes may be in a leaf of its own: frozen changes are about to go into its leaf, and may make several of it.
+    /// Blocks in a row share one. Two of them may be on either side of a cut, and those that follow are on a side of the next cut.
+    fn may_part(&self, key: Key) -> bool {
+        let changes = |block: Option<u64>| block.is_some_and(|n| self.now.blocks.contains_key(&(key.0, n)));
+        let goes_on = (changes(key.1.checked_sub(1)) && changes(key.1.checked_sub(2)))
+            || (changes(key.1.checked_add(1)) && changes(key.1.checked_add(2)));
+        !goes_on || key.1.is_multiple_of(RUN)
+    }
+
     /// The next checkpoint changes the leaf of a block; gives where the block is by it, if it is in memory.
     pub(super) fn touch_for(&mut self, key: Key, freezes: u64, is_first: bool) -> Option<Located> {
-        let parts = is_first && self.may_part(key);
+        let changing = is_first && self.is_changing(key);
+        let parts = changing && self.may_part(key);
         if parts {
             self.due.leaves += 1;
             self.due.branches += self.tree.height();
@@ -146,7 +167,7 @@ impl Map {
                 let is_new = !parts && core::mem::replace(&mut slot.due, freezes) != freezes;
                 let below = slot.content.as_ref().map(|entries| entries.located(key.1));
                 if is_new {
-                    slot.fresh = 0;
+                    (slot.fresh, slot.cuts) = (0, 0);
                     self.due.leaves += 1;
                     self.soil_due(at, freezes);
                 }
@@ -154,11 +175,14 @@ impl Map {
                     Some(below) => below != Located::Zeroes,
                     None => self.tree.slot(at).is_some_and(|slot| self.is_full(at, slot)),
                 };
+                let cuts = changing || self.tree.slot(at).is_some_and(|slot| self.may_grow(slot));
                 if is_first && (!is_there || is_zeroes) {
                     self.due.fresh += 1;
                     if let Some(slot) = self.tree.slot_mut(at) {
                         slot.fresh += 1;
                     }
+                } else if is_first && cuts && self.forms.runs {
+                    self.cuts_run(at, changing);
                 }
                 below
             }
@@ -177,6 +201,16 @@ impl Map {
                 self.soil_due(key, freezes);
                 None
             }
+        }
+    }
+
+    /// A change of a block that a leaf has may cut one of its runs. If changes are about to make several leaves of it, each of them may grow.
+    fn cuts_run(&mut self, at: Key, changing: bool) {
+        if let Some(slot) = self.tree.slot_mut(at)
+            && (changing || slot.cuts < CUTS)
+        {
+            slot.cuts += 1;
+            self.due.fresh += 1;
         }
     }
 
@@ -264,14 +298,21 @@ impl Map {
                 continue;
             }
             if level == 1 {
-                let is_full = self.tree.slot(own.key()).is_some_and(|slot| self.is_full(own.key(), slot));
+                let (mut is_full, mut may_grow) = (false, false);
+                if let Some(slot) = self.tree.slot(own.key()) {
+                    (is_full, may_grow) = (self.is_full(own.key(), slot), self.may_grow(slot));
+                }
                 let may_lack = if changes < few { changes.min(left) } else { left };
-                let fresh = if is_full { 0 } else { may_lack };
+                let fresh = match (is_full, may_grow) {
+                    (true, false) => 0,
+                    (true, true) => may_lack.min(CUTS as usize),
+                    (false, _) => may_lack,
+                };
                 left -= fresh;
                 self.due.leaves += 1;
                 self.due.fresh += fresh;
                 if let Some(slot) = self.tree.slot_mut(own.key()) {
-                    (slot.due, slot.fresh) = (freezes, fresh as u32);
+                    (slot.due, slot.fresh, slot.cuts) = (freezes, fresh as u32, 0);
                 }
             } else if let Some(below) = self.tree.branches[level - 2].get_mut(&own.key()) {
                 let most = changes.min(own.pages as usize - 1);
@@ -293,7 +334,8 @@ impl Map {
     /// A leaf has been read: it is known from now on which of the blocks that change it lacks. Until then all were counted that it might lack.
     pub(super) fn count_fresh(&mut self, at: Key) {
         let end = self.next_leaf(at).min((at.0.saturating_add(1), 0));
-        let is_unsure = |slot: &&Slot| slot.due == self.freezes + 1 && slot.fresh > 0;
+        // Changes of blocks that a leaf has may count, too, since they may cut its runs.
+        let is_unsure = |slot: &&Slot| slot.due == self.freezes + 1 && slot.fresh > 0 && !self.may_grow(slot);
         let Some(slot) = self.tree.slot(at).filter(is_unsure) else { return };
         let Some(entries) = &slot.content else { return };
         let lacks =
@@ -345,9 +387,11 @@ impl Map {
 mod tests {
     use std::collections::BTreeMap;
 
+    use brindle_format::pool::LeafForms;
     use brindle_format::pool::place::Address;
 
     use super::super::Tree;
+    use super::super::tests::drain_with;
     use super::*;
 
     fn at(n: u64) -> Located {
@@ -375,7 +419,7 @@ mod tests {
 
     #[test]
     fn what_is_due_stays_as_it_is_while_branches_are_forgotten_and_read_again() {
-        let mut map = Map { dense: true, ..Map::default() };
+        let mut map = Map { forms: LeafForms::ALL, ..Map::default() };
         set(&mut map, (0..8000).map(|n| 3 * n));
         map.freeze();
         write(&mut map);
@@ -404,7 +448,7 @@ mod tests {
     /// Blocks that were written anew at random, in leaves with holes: a run had these in memory, and recovery has not.
     #[test]
     fn what_recovery_finds_due_is_what_the_run_did_once_leaves_have_been_read() {
-        let mut run = Map { dense: true, ..Map::default() };
+        let mut run = Map { forms: LeafForms::ALL, ..Map::default() };
         set(&mut run, (0..8000).map(|n| 3 * n));
         run.freeze();
         write(&mut run);
@@ -413,10 +457,10 @@ mod tests {
             (run.tree.refs(1, top, &[]), run.tree.subtree_of(1, top, stood.expect("it stands")));
         let pages = refs.iter().map(|own| {
             let entries = run.tree.entries(own.key());
-            (own.key(), brindle_format::pool::Leaf(entries).encode(1, true).expect("it fits"))
+            (own.key(), brindle_format::pool::Leaf(entries).encode(1, LeafForms::ALL).expect("it fits"))
         });
         let pages: BTreeMap<Key, Vec<u8>> = pages.collect();
-        let mut found = Map { tree: Tree::found(top), ..Map::found(true, Vec::new()) };
+        let mut found = Map { tree: Tree::found(top), ..Map::found(LeafForms::ALL, Vec::new()) };
         found.tree.open(1, top.key(), &refs);
         for map in [&mut run, &mut found] {
             set(map, (0..1000).map(|n| 24 * n));
@@ -445,7 +489,7 @@ mod tests {
     #[test]
     fn changes_that_come_while_a_leaf_is_parted_are_counted_for_each_part() {
         for first in [0, 1] {
-            let mut map = Map { dense: true, ..Map::default() };
+            let mut map = Map { forms: LeafForms::ALL, ..Map::default() };
             // A volume that has one small leaf, and one that has none.
             set(&mut map, 0..first);
             map.freeze();
@@ -463,5 +507,73 @@ mod tests {
             // The run of 400 is in few leaves.
             assert!(dirty > 20 && dirty <= owed && owed < 100, "{dirty} leaves, and {owed} owed");
         }
+    }
+
+    /// Data in order, overwritten at random and cut by discards: whatever happens, also while leaves are changed, is counted before.
+    #[test]
+    fn a_checkpoint_takes_no_more_pages_than_were_owed() {
+        let dense = LeafForms { dense: true, runs: false };
+        for (forms, seed) in [dense, LeafForms::ALL].into_iter().cycle().zip(1..60u64) {
+            let mut state = seed;
+            let mut next = |bound: u64| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 33) % bound
+            };
+            let (mut map, mut place) = (Map { forms, ..Map::default() }, 0);
+            let mut change = |map: &mut Map, rounds: u64| {
+                for _ in 0..next(rounds) {
+                    let (from, count) = (next(12_000), 1 + next(300));
+                    match next(6) {
+                        0 => {
+                            let _changes = map.clear(1, from, from + count);
+                        }
+                        1 | 2 => {
+                            for block in from..from + 8 * count {
+                                place += 1;
+                                let _before = map.set((1, block), at(place));
+                            }
+                        }
+                        n => {
+                            let wide = if n == 3 { 900 } else { 12_000 };
+                            for _ in 0..count {
+                                place += 3;
+                                let _before = map.set((1, from + next(wide)), at(place));
+                            }
+                        }
+                    }
+                }
+            };
+            for round in 0..30 {
+                change(&mut map, 5);
+                let owed = map.debt(Coming::default()).pages;
+                map.freeze();
+                change(&mut map, 3);
+                drain_with(&mut map, &mut |_, page| panic!("{page:?} is in memory"));
+                let written = super::super::tests::write(&mut map);
+                assert!(written <= owed, "{written} written, {owed} owed: seed {seed}, round {round}");
+                let _paid = map.pay_debt();
+            }
+        }
+    }
+
+    #[test]
+    fn a_leaf_of_runs_that_is_overwritten_owes_what_it_may_become() {
+        let mut map = Map { forms: LeafForms::ALL, ..Map::default() };
+        set(&mut map, 0..40_000);
+        map.freeze();
+        assert_eq!(write(&mut map), 41, "one run, and a branch above the leaves");
+        let beside = map.debt(Coming::default()).pages;
+        for n in [1, 8, 100, 1000, 20_000u64] {
+            for n in 0..n {
+                let _before = map.set((1, n * 7919 % 40_000), at(1 << 30 | n << 2));
+            }
+            let owed = map.debt(Coming::default()).pages - beside;
+            assert!(owed <= 9 * n as usize && owed < 450, "{n} changes: {owed} owed");
+            map.freeze();
+            let written = write(&mut map);
+            assert!(written <= owed, "{n} changes: {written} written, {owed} owed");
+        }
+        // No more than leaves of other kinds would take that are three quarters full.
+        assert!(map.tree.totals().0 < 40_000 / 230, "{} pages", map.tree.totals().0);
     }
 }

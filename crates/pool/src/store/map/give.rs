@@ -1,7 +1,7 @@
 //! Ranges that are given back: which pages go as a whole, and which are cut.
 
 use brindle_format::pool::place::Address;
-use brindle_format::pool::{DENSE_ENTRIES, LEAF_ENTRIES, LeafEntry, LeafKind};
+use brindle_format::pool::{LeafEntry, LeafKind};
 
 use super::tree::AtKey;
 use super::{ENDLESS, Key, LAST, Map, Page};
@@ -71,8 +71,7 @@ impl Map {
         let Some((own, next)) = own else { return false };
         let (volume, first) = page.at;
         let end = next.filter(|next| next.0 == volume).map_or(end, |next| next.1);
-        let (range, most) =
-            (end.saturating_sub(first), if self.dense { DENSE_ENTRIES } else { LEAF_ENTRIES });
+        let (range, most) = (end.saturating_sub(first), self.forms.entries());
         if range == 0 || range > most as u64 || own.blocks > range {
             return false;
         }

@@ -1,13 +1,18 @@
-//! Pages that became too large are parted, and neighbours of which each is less than half full become one.
+//! Pages that became too large are parted, and small neighbours become one.
 
+use brindle_format::pool::place::Address;
 use brindle_format::pool::{
-    BRANCH_REFS, DENSE_ENTRIES, DENSE_SPAN, LEAF_ENTRIES, LeafEntry, MAX_LEVELS, Pointer, Subtree,
-    SubtreeState, leaf_takes,
+    BRANCH_REFS, DENSE_SPAN, LeafEntry, LeafKind, MAX_LEVELS, Pointer, Subtree, SubtreeState, leaf_takes,
 };
 
 use super::tree::{AtKey, Branch};
 use super::{Key, Map, Page, Slot, Tree};
-use crate::store::leaf::Entries;
+use crate::store::leaf::{Entries, Located, part};
+
+/// Changes that go into a leaf at a time.
+const AT_ONCE: usize = 4096;
+/// Bytes that a page takes beside its header, less some room for changes to come.
+const JOINED: usize = 3500;
 
 /// A page that was written, and where it stands now.
 #[derive(Clone, Copy, Debug)]
@@ -31,27 +36,79 @@ pub(crate) enum Join {
 }
 
 impl Map {
-    /// Makes of a leaf that is too large several that are three quarters full; of one written in order, all but the last are full.
-    pub(super) fn split(&mut self, at: Key) {
-        let dense = self.dense;
+    /// Puts frozen blocks that belong to a leaf into it, which is in memory; gives where they were, according to it. A leaf that becomes too
+    /// large becomes several. Of many blocks some are left for the next time.
+    pub(crate) fn merge(&mut self, at: Key, node: u32) -> Vec<Located> {
+        let end = self.tree.next(at).filter(|next| next.0 == at.0).unwrap_or((at.0, u64::MAX));
+        let mut mine = Vec::new();
+        while mine.len() < AT_ONCE
+            && let Some(first) =
+                self.frozen.blocks.first_entry().filter(|first| (at..end).contains(first.key()))
+        {
+            mine.push(first.remove_entry());
+        }
+        self.tree.soil_leaf(at);
+        let Some(slot) = self.tree.slot_mut(at) else { return Vec::new() };
+        let Some(entries) = slot.content.as_mut() else { return Vec::new() };
+        let goes_on = mine.windows(2).all(|pair| pair[1].0.1 == pair[0].0.1 + 1);
+        let in_order = goes_on && mine.last().is_some_and(|(key, _)| entries.last() < Some(key.1));
+        let (mut before, mut new, mut gone) = (Vec::new(), Vec::new(), Vec::new());
+        for ((_, block), to) in mine {
+            let place = entries.find(block);
+            before.extend(place.map(|at| entries.at(at)));
+            let (kind, address, checksum) = match to {
+                Located::Zeroes => {
+                    gone.extend(place.map(|_| block));
+                    continue;
+                }
+                Located::At(address, checksum) => (LeafKind::Plain, address, checksum),
+                Located::Lost => (LeafKind::Lost, Address::NONE, 0),
+            };
+            let entry = LeafEntry { block, node, kind, address, checksum };
+            // Most changes are of blocks that the leaf has.
+            if !place.is_some_and(|at| entries.replace(at, entry)) {
+                gone.extend(place.map(|_| block));
+                new.push(entry);
+            }
+        }
+        if !gone.is_empty() || !new.is_empty() {
+            let mut all = entries.to_vec();
+            all.retain(|entry| gone.binary_search(&entry.block).is_err());
+            all.append(&mut new);
+            all.sort_by_key(|entry| entry.block);
+            self.fill(at, all);
+        }
+        self.split(at, in_order);
+        self.note_bytes();
+        before
+    }
+
+    /// Makes of a leaf that is too large several. Of one that was written in order all but the last are full, else all are between half full and
+    /// full.
+    pub(super) fn split(&mut self, at: Key, in_order: bool) {
+        let forms = self.forms;
         let Some(entries) = self.tree.slot(at).and_then(|slot| slot.content.as_ref()) else { return };
-        if !entries.is_too_large(dense) {
+        if !entries.is_too_large(forms) {
             return;
         }
-        let mut rest = entries.to_vec();
-        let in_order = rest.windows(2).all(|pair| pair[1].block == pair[0].block + 1);
-        let cut = |rest: &mut Vec<LeafEntry>| {
-            let takes = leaf_takes(rest, dense);
-            let takes = if in_order || takes == rest.len() { takes } else { (takes * 3 / 4).max(1) };
-            let behind = rest.split_off(takes);
-            core::mem::replace(rest, behind)
-        };
-        let first = cut(&mut rest);
-        self.fill(at, first);
-        while !rest.is_empty() {
-            let content = cut(&mut rest);
+        let all = entries.to_vec();
+        let in_order = in_order && all.windows(2).all(|pair| pair[1].block == pair[0].block + 1);
+        let mut pieces = part(all, forms, in_order).into_iter();
+        self.fill(at, pieces.next().unwrap_or_default());
+        for content in pieces {
             self.tree.insert((at.0, content[0].block), Slot::fresh(content));
         }
+    }
+
+    /// Two leaves may be one: together they leave some room. Of one that is not in memory it is known that it is less than half full if it
+    /// has few entries.
+    fn may_join(&self, own: &Slot, other: &Slot) -> bool {
+        let is_small = |slot: &Slot| (slot.count as usize) < self.forms.entries() / 2;
+        if is_small(own) && is_small(other) {
+            return true;
+        }
+        let bytes = |slot: &Slot| Some(slot.content.as_ref()?.bytes_of_page(self.forms));
+        bytes(own).zip(bytes(other)).is_some_and(|(own, other)| own + other <= JOINED)
     }
 
     /// Leaves that are to be written, from a key on.
@@ -59,26 +116,21 @@ impl Map {
         self.tree.dirty_of(0, from, most)
     }
 
-    /// Has a leaf that is to be written become one with a neighbour below the same branch, if each is less than half full.
+    /// Has a leaf that is to be written become one with a neighbour below the same branch, if both have room in one page.
     pub(crate) fn join_leaf(&mut self, at: Key) -> Join {
-        let half = if self.dense { DENSE_ENTRIES / 2 } else { LEAF_ENTRIES / 2 };
-        let is_small = |slot: &Slot| (slot.count as usize) < half;
-        if !self.tree.slot(at).is_some_and(is_small) {
-            return Join::Stays;
-        }
         let Some((above, _)) = self.tree.above(1, at) else { return Join::Stays };
         let end = self.tree.end(1, above);
         let before = self.tree.places.range(above..at).next_back().map(|(&key, _)| (key, at));
         let behind = self.tree.next(at).filter(|next| *next < end).map(|next| (at, next));
         for (left, right) in before.into_iter().chain(behind) {
             let other = if left == at { right } else { left };
-            if left.0 != right.0 || !self.tree.slot(other).is_some_and(is_small) {
+            let (Some(own), Some(slot)) = (self.tree.slot(at), self.tree.slot(other)) else { continue };
+            if left.0 != right.0 || !self.may_join(own, slot) {
                 continue;
             }
-            let Some(slot) = self.tree.slot(other) else { continue };
             if let Some(pointer) = slot.pointer.filter(|_| slot.content.is_none()) {
                 // Entries far from each other would not fit, and are not read for that.
-                if right.1 - left.1 < DENSE_SPAN || !self.dense {
+                if right.1 - left.1 < DENSE_SPAN || !self.forms.dense {
                     return Join::Unread(Page { level: 0, at: other, pointer });
                 }
                 continue;
@@ -87,7 +139,10 @@ impl Map {
                 |key| self.tree.slot(key).and_then(|slot| slot.content.as_ref()).map(Entries::to_vec);
             let (Some(mut all), Some(mut more)) = (content(left), content(right)) else { continue };
             all.append(&mut more);
-            if leaf_takes(&all, self.dense) < all.len() {
+            // Changes since were counted by what they may make of each.
+            let is_due = |key| self.tree.slot(key).is_some_and(|slot| slot.due > self.freezes);
+            let may_grow = all.len() > self.forms.entries() && (is_due(left) || is_due(right));
+            if may_grow || leaf_takes(&all, self.forms) < all.len() {
                 continue;
             }
             self.tree.soil_leaf(left);
@@ -319,8 +374,7 @@ impl Tree {
 
 #[cfg(test)]
 mod tests {
-    use brindle_format::pool::place::Address;
-    use brindle_format::pool::{LeafKind, SubtreeState};
+    use brindle_format::pool::LeafForms;
 
     use super::*;
 
@@ -337,7 +391,7 @@ mod tests {
     #[test]
     fn a_tree_of_all_levels_gets_no_more() {
         let top = Subtree { level: MAX_LEVELS, ..full(0)[0] };
-        let mut map = Map { dense: true, tree: Tree::found(top), ..Map::default() };
+        let mut map = Map { forms: LeafForms::ALL, tree: Tree::found(top), ..Map::default() };
         for level in (1..=MAX_LEVELS).rev() {
             map.tree.open(level, (1, 0), &full(level - 1));
         }

@@ -125,7 +125,7 @@ impl Slot {
 #[cfg(test)]
 mod tests {
     use brindle_format::pool::place::Address;
-    use brindle_format::pool::{Leaf, LeafEntry, LeafKind, Pointer};
+    use brindle_format::pool::{Leaf, LeafEntry, LeafForms, LeafKind, Pointer};
 
     use super::super::grow::Moved;
     use super::super::{GiveStep, Page};
@@ -141,7 +141,7 @@ mod tests {
 
     /// Leaves of volume 1 with blocks 0 to 100 and 100 to 300, of which the former is in memory.
     fn map() -> Map {
-        let mut map = Map { dense: true, ..Map::default() };
+        let mut map = Map { forms: LeafForms::ALL, ..Map::default() };
         map.tree.insert((1, 0), Slot::fresh(entries(0..100)));
         map.tree.insert((1, 100), Slot::fresh(entries(100..300)));
         map.stand(&[Moved { level: 0, at: (1, 100), pointer: STOOD }]);
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!((map.hidden(), map.give_up((1, 0)).len()), (150, 100));
         let page = Page { level: 0, at: (1, 100), pointer: STOOD };
         assert_eq!(map.step_of((1, 100), (1, 150)), GiveStep::Unread(page));
-        map.loaded(page, &Leaf(entries(100..300)).encode(1, true).expect("it fits"))
+        map.loaded(page, &Leaf(entries(100..300)).encode(1, LeafForms::ALL).expect("it fits"))
             .expect("it is that leaf");
         assert_eq!((map.hidden(), map.cut((1, 100), 0, 150).len(), map.hidden()), (50, 50, 0));
         map.thaw_zeroes((1, 0));

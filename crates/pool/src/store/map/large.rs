@@ -1,16 +1,17 @@
 //! Tests of a map of 16 million leaves, whose pages are computed when they are asked for.
 
 use brindle_format::pool::place::Address;
-use brindle_format::pool::{Branch, Leaf, LeafEntry, LeafKind, Pointer, Subtree, SubtreeState};
+use brindle_format::pool::{Branch, Leaf, LeafEntry, LeafForms, LeafKind, Pointer, Subtree, SubtreeState};
 
 use super::tests::{merge_with, write};
 use super::{ENDLESS, Found, GiveStep, LAST, Map, Page, Tree};
 use crate::store::leaf::Located;
 use crate::store::owed::Coming;
 
-/// Pages that a branch names, and blocks of a leaf: as many as fit.
+/// Pages that a branch names, and blocks of a leaf: as many as fit wherever they lie, and as many as fit in order.
 const WIDE: u64 = 127;
 const BLOCKS: u64 = 337;
+const IN_ORDER: u64 = 1009;
 /// The level of the top, and how many pages it names.
 const TOP: u8 = 4;
 const TOPS: u64 = 8;
@@ -23,21 +24,26 @@ fn leaves_below(level: u8) -> u64 {
 
 /// The page of a level with this number.
 fn page(level: u8, n: u64) -> Subtree {
+    page_of(level, n, BLOCKS)
+}
+
+/// The same of leaves of so many blocks.
+fn page_of(level: u8, n: u64, each: u64) -> Subtree {
     let leaves = leaves_below(level);
     let branches: u64 = (1..=level).map(|below| leaves / leaves_below(below)).sum();
     Subtree {
         volume: 1,
-        first: n * leaves * BLOCKS,
+        first: n * leaves * each,
         level,
         state: SubtreeState::Live,
-        blocks: leaves * BLOCKS,
+        blocks: leaves * each,
         pages: (leaves + branches) as u32,
         pointer: Pointer { address: Address(u64::from(level) << 40 | n), checksum: 0 },
     }
 }
 
 /// The bytes of a page.
-fn bytes(page_at: Page) -> Vec<u8> {
+fn bytes(page_at: Page, each: u64) -> Vec<u8> {
     let n = page_at.pointer.address.0 & ((1 << 40) - 1);
     if page_at.level == 0 {
         let entry = |block| LeafEntry {
@@ -47,10 +53,12 @@ fn bytes(page_at: Page) -> Vec<u8> {
             address: Address(block),
             checksum: block as u32,
         };
-        return Leaf((n * BLOCKS..(n + 1) * BLOCKS).map(entry).collect()).encode(1, true).expect("it fits");
+        return Leaf((n * each..(n + 1) * each).map(entry).collect())
+            .encode(1, LeafForms::ALL)
+            .expect("it fits");
     }
     let count = if page_at.level == TOP { TOPS } else { WIDE };
-    let below = (n * count..(n + 1) * count).map(|n| page(page_at.level - 1, n));
+    let below = (n * count..(n + 1) * count).map(|n| page_of(page_at.level - 1, n, each));
     Branch(below.collect()).encode(page_at.level).expect("it fits")
 }
 
@@ -59,20 +67,26 @@ struct Large {
     map: Map,
     memory: usize,
     read: usize,
+    /// Blocks of a leaf.
+    each: u64,
 }
 
 /// Reads a page, for which others go.
-fn read(map: &mut Map, memory: usize, page: Page) {
+fn read(map: &mut Map, memory: usize, page: Page, each: u64) {
     let most = map.for_pages(memory).saturating_sub(page.bytes());
     let _enough = map.tree.shrink(most, 64, Some(page.at));
-    map.loaded(page, &bytes(page)).expect("it is that page");
+    map.loaded(page, &bytes(page, each)).expect("it is that page");
 }
 
 impl Large {
     fn new() -> Self {
-        let mut map = Map::found(true, Vec::new());
-        map.tree = Tree::found(page(TOP, 0));
-        Self { map, memory: usize::MAX, read: 0 }
+        Self::of(BLOCKS)
+    }
+
+    fn of(each: u64) -> Self {
+        let mut map = Map::found(LeafForms::ALL, Vec::new());
+        map.tree = Tree::found(page_of(TOP, 0, each));
+        Self { map, memory: usize::MAX, read: 0, each }
     }
 
     fn find(&mut self, block: u64) -> Located {
@@ -86,7 +100,7 @@ impl Large {
 
     fn load(&mut self, page: Page) {
         self.read += 1;
-        read(&mut self.map, self.memory, page);
+        read(&mut self.map, self.memory, page, self.each);
     }
 
     /// Reads all branches but those of the lowest level.
@@ -102,10 +116,10 @@ impl Large {
 
     /// Changes go into leaves, and all that changed is written; gives how many pages that were.
     fn checkpoint(&mut self) -> usize {
-        let Self { map, memory, read: count } = self;
+        let Self { map, memory, read: count, each } = self;
         merge_with(map, &mut |map, page| {
             *count += 1;
-            read(map, *memory, page);
+            read(map, *memory, page, *each);
         });
         let written = write(map);
         let _paid = map.pay_debt();
@@ -124,23 +138,27 @@ fn an_opening_reads_nothing_and_a_look_up_one_page_of_each_level() {
     assert_eq!(large.find(LEAVES * BLOCKS), Located::Zeroes);
 }
 
+/// Leaves that are full of blocks in order are parted by the first change.
 #[test]
 fn a_checkpoint_writes_pages_that_changed_and_those_above_them() {
-    let mut large = Large::new();
-    for changes in [1, 10, 100] {
-        let owed_before = large.map.debt(Coming::default()).pages;
-        let (mut state, read): (u64, _) = (changes, large.read);
-        for n in 0..changes {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let block = (state >> 20) % (LEAVES * BLOCKS);
-            let _before = large.map.set((1, block), Located::At(Address(n), 0));
+    for (each, parts) in [(BLOCKS, 1), (IN_ORDER, 2)] {
+        let mut large = Large::of(each);
+        for changes in [1, 10, 100] {
+            let owed_before = large.map.debt(Coming::default()).pages;
+            let (mut state, read): (u64, _) = (changes, large.read);
+            for n in 0..changes {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let block = (state >> 20) % (LEAVES * each);
+                let _before = large.map.set((1, block), Located::At(Address(n << 9), 0));
+            }
+            let owed = large.map.debt(Coming::default()).pages;
+            let written = large.checkpoint();
+            // A branch is full, too, and parted with a leaf.
+            let most = changes as usize * (usize::from(TOP) + 1) * parts;
+            assert!(written <= most.min(owed), "{changes} changes: {written} pages written, {owed} owed");
+            assert!(owed - owed_before <= 2 * most, "{changes} changes: {owed} owed, {owed_before} before");
+            assert!(large.read - read <= 2 * most, "{changes} changes: {} pages read", large.read - read);
         }
-        let owed = large.map.debt(Coming::default()).pages;
-        let written = large.checkpoint();
-        let most = changes as usize * (usize::from(TOP) + 1);
-        assert!(written <= most.min(owed), "{changes} changes: {written} pages written, {owed} owed");
-        assert!(owed - owed_before <= 2 * most, "{changes} changes: {owed} owed, {owed_before} before");
-        assert!(large.read - read <= 2 * most, "{changes} changes: {} pages read", large.read - read);
     }
 }
 

@@ -28,12 +28,23 @@ pub(crate) struct Slot {
     /// The freeze since which changes belong to it; and blocks of these that it may not have, as they were counted.
     pub(super) due: u64,
     pub(super) fresh: u32,
+    /// Blocks of these that it has, whose changes cut its runs.
+    pub(super) cuts: u32,
 }
 
 impl Slot {
     /// One that stands on the members.
     fn stored(pointer: Pointer, count: u32) -> Self {
-        Self { pointer: Some(pointer), count, content: None, dirty: false, used: false, due: 0, fresh: 0 }
+        Self {
+            pointer: Some(pointer),
+            count,
+            content: None,
+            dirty: false,
+            used: false,
+            due: 0,
+            fresh: 0,
+            cuts: 0,
+        }
     }
 
     /// One that is to be written for the first time.
@@ -47,6 +58,7 @@ impl Slot {
             used: true,
             due: 0,
             fresh: 0,
+            cuts: 0,
         }
     }
 
@@ -305,7 +317,7 @@ impl Tree {
                     self.cached -= slot.bytes();
                     self.held -= usize::from(slot.content.is_some());
                     if is_due(slot.due) {
-                        (changed, fresh) = (changed + 1, fresh + slot.fresh);
+                        (changed, fresh) = (changed + 1, fresh + slot.fresh + slot.cuts);
                     }
                 }
                 Some(AtKey::Closed(_)) => {
