@@ -15,8 +15,8 @@ pub(crate) struct Tuning {
     /// what its jobs need, up to half of what the machine has to spare]
     #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
     pub(crate) memory: Option<Bytes>,
-    /// Most memory for the maps of pools, shared evenly by all of a server: 4 MiB for each TiB of data at least, and all of a map is
-    /// in memory with 3 GiB; what is not is read when it is needed [default: a sixteenth of what the machine or its container has]
+    /// Most memory for the maps of pools, shared evenly by all of a server: 4 MiB for each TiB of data at least; 3 GiB hold all of a
+    /// map. What is not in memory is read when it is needed [default: a sixteenth of what the machine or its container has]
     #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
     pub(crate) map_memory: Option<Bytes>,
     #[command(flatten)]

@@ -123,8 +123,8 @@ impl Page {
 
 impl Tree {
     /// Forgets pages until no more than so many bytes of memory are taken, or so many of the lowest branches have been looked at. Leaves
-    /// go that were not asked for since they were looked at last, and branches of which no leaf is in memory, but for the one above a key that
-    /// is being read: else two readers with little memory would take it from each other for ever. True if that is enough.
+    /// go that were not asked for since they were looked at last, and branches of which no leaf is in memory. The branch above a key that is
+    /// being read stays: else two readers with little memory would take it from each other for ever. True if that is enough.
     pub(crate) fn shrink(&mut self, most: usize, looks: usize, but: Option<Key>) -> bool {
         let stays = but.and_then(|key| self.above(1, key)).map(|(at, _)| at);
         for _ in 0..looks {
