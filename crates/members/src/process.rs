@@ -86,7 +86,7 @@ pub struct Process<K>(Rc<ProcessState<K>>);
 struct ProcessState<K> {
     io: Io,
     kind: K,
-    total: u64,
+    total: Cell<u64>,
     began: Instant,
     position: Cell<u64>,
     marks: RefCell<Marks>,
@@ -111,7 +111,7 @@ impl<K: Copy> Process<K> {
         Self(Rc::new(ProcessState {
             io: io.clone(),
             kind,
-            total,
+            total: Cell::new(total),
             began: io.now(),
             position: Cell::new(from),
             marks: RefCell::new(Marks::new(io.now(), from)),
@@ -136,7 +136,7 @@ impl<K: Copy> Process<K> {
     pub fn progress(&self) -> Progress {
         Progress {
             position: self.0.position.get(),
-            total: self.0.total,
+            total: self.0.total.get(),
             elapsed: self.0.io.now().since(self.0.began),
             mismatch_sectors: self.0.mismatch_sectors.get(),
         }
@@ -158,6 +158,11 @@ impl<K: Copy> Process<K> {
     /// Earlier progress tells nothing of its speed from now on.
     fn forget_speed(&self) {
         *self.0.marks.borrow_mut() = Marks::new(self.0.io.now(), self.0.position.get());
+    }
+
+    /// It has so many bytes to go over: nobody knew when it began.
+    pub fn set_total(&self, total: u64) {
+        self.0.total.set(total);
     }
 
     /// Begins no further window. Those under way come to their end.
@@ -214,6 +219,11 @@ impl<K: Copy> Process<K> {
     /// The process is to [stop](Process::stop).
     pub fn is_stopped(&self) -> bool {
         self.0.stopped.get()
+    }
+
+    /// The process begins no further window: see [`Process::pause`].
+    pub fn is_paused(&self) -> bool {
+        self.0.paused.get()
     }
 
     /// All below a position is done.

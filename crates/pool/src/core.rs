@@ -29,6 +29,7 @@ use crate::store::space::Space;
 use crate::store::volumes::VolumeList;
 use crate::upkeep::checkpoints::Checkpoints;
 use crate::upkeep::cleaner::Cleaner;
+use crate::upkeep::scrubs::Scrubs;
 
 /// Seconds after which damage is told that was found since some was told last: more each time, up to the latter.
 const FIRST_WAIT: u64 = 1;
@@ -118,6 +119,7 @@ pub(crate) struct Core {
     pub(crate) record: Record,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) cleaner: Cleaner,
+    pub(crate) scrubs: Scrubs,
     /// Writes that members refused.
     pub(crate) refusals: Refusals,
     pub(crate) volumes: VolumeList,
@@ -158,10 +160,10 @@ impl Core {
         self.note(Note { role, label, cause, ..Note::of(kind) });
     }
 
-    /// The pool has the name of the label from now on.
-    pub(crate) fn renamed(&self) {
+    /// Something has happened to the pool as a whole.
+    pub(crate) fn happened_to_all(&self, kind: PoolEvent) {
         let label = Some(self.label.get().name.clone());
-        self.note(Note { label, ..Note::of(PoolEvent::Renamed) });
+        self.note(Note { label, ..Note::of(kind) });
     }
 
     fn label_of(&self, member: u16) -> String {

@@ -156,6 +156,8 @@ pub(crate) struct Known {
     pub(crate) total: Damage,
     pub(crate) members: BTreeMap<u16, MemberDamage>,
     pub(crate) lost: Blocks,
+    /// Blocks that were found lost since a scrub began that is under way.
+    fresh: Option<Blocks>,
     /// Places that are wrong still.
     places: BTreeSet<(u16, u64)>,
     /// Blocks of members that no event has told yet, by whether they were mended.
@@ -171,6 +173,7 @@ impl Default for Known {
             total: Damage::default(),
             members: BTreeMap::new(),
             lost: Blocks::new(LISTED),
+            fresh: None,
             places: BTreeSet::new(),
             untold: BTreeMap::new(),
             untold_lost: Blocks::new(UNTOLD),
@@ -210,6 +213,9 @@ impl Known {
 
     /// Blocks of a volume are lost; whether that is new.
     pub(crate) fn lost(&mut self, volume: u32, blocks: Range<u64>) -> bool {
+        if let Some(fresh) = &mut self.fresh {
+            fresh.add(volume, blocks.clone());
+        }
         let new = self.lost.add(volume, blocks.clone());
         self.total.lost += new;
         new > 0 && self.untold_lost.add(volume, blocks) > 0
@@ -227,7 +233,20 @@ impl Known {
                 EntryKind::Destroyed => 0..u64::MAX,
                 EntryKind::Lost | EntryKind::Page => continue,
             };
-            self.lost.remove(entry.volume, &blocks);
+            let lists = [Some(&mut self.lost), self.fresh.as_mut()];
+            lists.into_iter().flatten().for_each(|list| list.remove(entry.volume, &blocks));
+        }
+    }
+
+    /// A scrub begins.
+    pub(crate) fn scrub_begins(&mut self) {
+        self.fresh = Some(Blocks::new(LISTED));
+    }
+
+    /// It has ended. One that looked at everything knows better what is lost than was known before; another does not.
+    pub(crate) fn scrub_ends(&mut self, complete: bool) {
+        if let Some(fresh) = self.fresh.take().filter(|_| complete) {
+            self.lost = fresh;
         }
     }
 
@@ -269,6 +288,21 @@ mod tests {
         assert_eq!((blocks.add(1, 13..14), blocks.beyond()), (1, 6));
         blocks.remove(1, &(1..2));
         assert_eq!((all(&blocks), blocks.beyond()), (vec![(1, 0..1), (1, 2..3)], 10));
+    }
+
+    #[test]
+    fn a_scrub_that_looked_at_everything_says_what_is_lost() {
+        let mut known = Known::default();
+        assert!(known.lost(1, 3..5) && known.lost(1, 9..10));
+        for complete in [false, true] {
+            known.scrub_begins();
+            let _news = known.lost(1, 9..10);
+            let (kind, count, node, checksum) = (EntryKind::Data, 1, 1, 0);
+            known.written(&[Entry { kind, volume: 1, node, block: 4, count, checksum }]);
+            known.scrub_ends(complete);
+            let left = if complete { vec![(1, 9..10)] } else { vec![(1, 3..4), (1, 9..10)] };
+            assert_eq!(all(&known.lost), left);
+        }
     }
 
     #[test]

@@ -22,6 +22,10 @@ pub enum PoolEvent {
     Mended,
     /// The same, but they stand there still.
     Wrong,
+    /// A scrub has begun.
+    ScrubStarted,
+    /// A scrub has ended.
+    ScrubEnded,
     /// The pool has another name, that of the label, from now on.
     Renamed,
     /// Blocks of the volume that the label names are lost: no member has them any more. `range` is of the volume.
@@ -45,6 +49,8 @@ impl PoolEvent {
             Self::Broken => "broken",
             Self::Mended => "block-mended",
             Self::Wrong => "block-wrong",
+            Self::ScrubStarted => "scrub-started",
+            Self::ScrubEnded => "scrub-ended",
             Self::Renamed => "pool-renamed",
             Self::Lost => "block-lost",
         }
@@ -69,6 +75,8 @@ impl Kind for PoolEvent {
             Self::Wrong => {
                 "gives wrong blocks or can't read them: they were rebuilt for reads, and not written anew"
             }
+            Self::ScrubStarted => "is being gone over: all that is stored on it",
+            Self::ScrubEnded => "is not gone over any more: its status says what was found",
             Self::Renamed => "is the name of the pool from now on",
             Self::Lost => {
                 "has lost blocks: no member has them any more, and reads of them fail until they are written anew"

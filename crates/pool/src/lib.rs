@@ -30,5 +30,5 @@ pub use opening::open::{How, Lacking, Prepared, open, open_chosen, prepare};
 pub use opening::replay::Recovered;
 pub use pool::{Busy, MapUse, Pool, PoolChangeError, PoolMember, PoolStatus};
 pub use role::Role;
-pub use upkeep::check::Checked;
+pub use upkeep::scrubs::{Checked, Scrub, ScrubError, ScrubKind, Scrubbed};
 pub use volume::PoolVolume;

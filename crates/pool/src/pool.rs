@@ -17,7 +17,7 @@ use crate::opening::create::{capacity, check_name};
 use crate::opening::look::PoolOpenError;
 use crate::role::Role;
 use crate::store::map::Map;
-use crate::upkeep::check::Checked;
+use crate::upkeep::scrubs::{Checked, Scrub, ScrubError, ScrubKind, Scrubbed};
 use crate::volume::PoolVolume;
 
 /// Why a volume was not made, renamed or destroyed, or a pool not renamed.
@@ -93,6 +93,10 @@ pub struct Busy {
     pub raising: bool,
     /// Leaves of what was given back that are still to be gone through.
     pub reaping: usize,
+    /// Segments that tasks read: none of them becomes free.
+    pub pinned: usize,
+    /// Segments that hold something which a member lacks that is missing, or misses it.
+    pub lacking: usize,
     /// The failure of a member is not on record yet.
     pub failing: bool,
     /// Open segments that have held something else since the pool was opened.
@@ -252,6 +256,8 @@ impl Pool {
                 cleaning: core.cleaner.is_cleaning(),
                 raising: core.cleaner.is_thin(),
                 failing: core.record.is_pending(),
+                pinned: space.pinned(),
+                lacking: space.lacking(),
                 reaping: core.map.borrow().dead.len(),
                 reused: space.reused(),
                 freed: space.freed,
@@ -346,7 +352,7 @@ impl Pool {
         self.check_rename_pool(to)?;
         let name = to.to_owned();
         self.0.change_config(move |label| label.name = name).await?;
-        self.0.renamed();
+        self.0.happened_to_all(PoolEvent::Renamed);
         Ok(())
     }
 
@@ -457,13 +463,35 @@ impl Pool {
         self.0.fail(member)?.await
     }
 
-    /// Reads all that counts, and tells what of it is wrong; nothing is written, and no segment is used anew meanwhile. `reported` is called with the bytes of volumes that were
-    /// gone over.
+    /// Reads all that counts, and tells what of it is wrong; nothing is written. `reported` is called with the bytes of volumes that were gone over.
     ///
     /// # Errors
     /// If the map can't be read.
     pub async fn check(&self, reported: impl FnMut(u64)) -> Result<Checked, VolumeError> {
         self.0.check(reported).await
+    }
+
+    /// Begins to go over all that is stored, beside clients; a repair writes anew what is wrong. It ends by itself.
+    ///
+    /// # Errors
+    /// [`ScrubError::Busy`] if one is under way; [`ScrubError::Volume`] of a pool that stops, is broken or is not written to.
+    pub fn begin_scrub(&self, kind: ScrubKind) -> Result<Scrub, ScrubError> {
+        self.0.begin_scrub(kind)
+    }
+
+    /// The scrub that is under way.
+    pub fn scrub(&self) -> Option<Scrub> {
+        self.0.scrubs.process()
+    }
+
+    /// The last scrub that has ended since the pool was opened.
+    pub fn scrubbed(&self) -> Option<Scrubbed> {
+        self.0.scrubs.last()
+    }
+
+    /// Waits until no scrub is under way.
+    pub async fn scrub_ended(&self) {
+        self.0.room.until(|| self.0.scrubs.process().is_none().then_some(())).await;
     }
 
     /// Makes all stable that was acknowledged.

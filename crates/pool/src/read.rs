@@ -18,7 +18,7 @@ use crate::damage::WrongBlock;
 use crate::store::leaf::Located;
 use crate::store::map::{ENDLESS, Found, Key, Page};
 use crate::store::space::{Slot, Space};
-use crate::store::stripe::{new_parity, solve, suspects};
+use crate::store::stripe::{is_parity_of, solve, suspects};
 
 use fetch::Wanted;
 pub(crate) use window::cut;
@@ -375,7 +375,7 @@ impl Core {
     }
 
     /// A member gave something else than it should, or nothing.
-    fn found_wrong(&self, role: u16, offset: u64, outcome: WrongBlock) {
+    pub(crate) fn found_wrong(&self, role: u16, offset: u64, outcome: WrongBlock) {
         let new = self.damage.borrow_mut().wrong(role, offset, outcome);
         if new {
             let _borne = self.set.members.errors(role).note(self.set.io.now(), offset, u32::MAX);
@@ -452,12 +452,13 @@ pub(crate) fn is_whole(blocks: &[Option<Vec<u8>>], data: usize) -> bool {
 /// The same of all blocks of a stripe.
 pub(crate) fn agrees(blocks: &[&[u8]], data: usize) -> bool {
     let (slots, parity) = blocks.split_at(data.min(blocks.len()));
-    parity.iter().eq(&new_parity(slots, parity.len()))
+    is_parity_of(slots, parity)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::stripe::new_parity;
 
     const SHAPE: Shape = Shape { members: 0b1_1111, rows: 16, stripe: 5, parity: 2, chunk: 0, turn: 0 };
 

@@ -91,6 +91,7 @@ const POOL: Floors = &[
         "record::state",
         "upkeep::checkpoints",
         "upkeep::cleaner",
+        "upkeep::scrubs",
     ],
     &["log::crew"],
     &["log"],

@@ -137,7 +137,7 @@ impl Core {
             }
             {
                 let tree = &mut self.map.borrow_mut().tree;
-                let is_full = tree.cached > self.config.map_memory;
+                let is_full = tree.cached > self.map_memory.get();
                 some.iter().filter(|_| is_full).for_each(|page| tree.forget_leaf(page.at));
             }
             from = next;

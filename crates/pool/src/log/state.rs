@@ -363,6 +363,11 @@ impl Log {
         self.since.get()
     }
 
+    /// Batches that have begun have numbers up to this.
+    pub(crate) fn begun(&self) -> u64 {
+        self.last.get()
+    }
+
     /// All batches up to this one have ended.
     pub(crate) fn settled(&self) -> u64 {
         self.under_way.borrow().front().map_or(self.last.get(), |first| first - 1)

@@ -35,6 +35,7 @@ use crate::store::volumes::VolumeList;
 use crate::upkeep::checkpoint::Why;
 use crate::upkeep::checkpoints::Checkpoints;
 use crate::upkeep::cleaner::Cleaner;
+use crate::upkeep::scrubs::Scrubs;
 
 /// The greatest number of an uberblock, a checkpoint or a batch behind which a pool is opened for writing.
 const LAST_TO_WRITE: u64 = MAX_NUMBER / 2;
@@ -321,6 +322,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         room_unsure: Cell::new(true),
         shut: RefCell::default(),
         cleaner: Cleaner::default(),
+        scrubs: Scrubs::default(),
         damage: RefCell::default(),
         written: Cell::new(Written::default()),
         requests: Cell::new(0),

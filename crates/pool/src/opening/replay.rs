@@ -20,7 +20,7 @@ use crate::read::candidates;
 use crate::store::leaf::Located;
 use crate::store::map::ENDLESS;
 use crate::store::space::{BATCH_BLOCKS, Grant, IN_FLIGHT, Slot};
-use crate::store::stripe::{new_parity, solve, suspects};
+use crate::store::stripe::settle;
 
 /// Segments that are read at a time.
 const SIDE_BY_SIDE: usize = 8;
@@ -313,35 +313,4 @@ pub(crate) async fn verify(places: &mut Places<'_>, batch: &Batch, grant: Grant)
         }
     }
     Some(wrong)
-}
-
-/// A stripe whose data blocks sum to this, with the parity of these; nothing if the blocks that are there don't give it.
-pub(crate) fn settle(blocks: &[Option<Vec<u8>>], shape: Shape, expected: &[u32]) -> Option<Vec<Vec<u8>>> {
-    let data = usize::from(shape.data());
-    let sound =
-        |n: usize, block: &Option<Vec<u8>>| block.as_ref().is_some_and(|b| checksum(b) == expected[n]);
-    let mut given = blocks.to_vec();
-    for (n, block) in given[..data].iter_mut().enumerate() {
-        if !sound(n, block) {
-            *block = None;
-        }
-    }
-    let bad = given[..data].iter().filter(|block| block.is_none()).count();
-    if bad > 0 {
-        let there: Vec<usize> = (data..given.len()).filter(|&n| given[n].is_some()).collect();
-        let spare = there.len().checked_sub(bad)?;
-        given = suspects(&there, None, spare).into_iter().find_map(|set| {
-            let mut tried = given.clone();
-            set.iter().for_each(|&n| tried[n] = None);
-            let solved = solve(&mut tried, data) && (0..data).all(|n| sound(n, &tried[n]));
-            solved.then_some(tried)
-        })?;
-    }
-    let mut all: Vec<Vec<u8>> = given.into_iter().take(data).flatten().collect();
-    let parity = {
-        let slots: Vec<&[u8]> = all.iter().map(Vec::as_slice).collect();
-        new_parity(&slots, usize::from(shape.parity))
-    };
-    all.extend(parity);
-    (all.len() == blocks.len()).then_some(all)
 }

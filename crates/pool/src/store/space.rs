@@ -397,6 +397,11 @@ impl Space {
         }
     }
 
+    /// Segments that tasks read.
+    pub(crate) fn pinned(&self) -> usize {
+        self.segments.iter().filter(|segment| segment.pins > 0).count()
+    }
+
     /// A batch was written: recovery has to know its number before the segment is anybody else's.
     pub(crate) fn written(&mut self, segment: u32, sequence: u64) {
         let record = &mut self.segments[segment as usize].record;

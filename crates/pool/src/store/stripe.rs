@@ -1,6 +1,7 @@
 //! The arithmetic of one stripe: parity of its data blocks, and the blocks that are missing from those that are there.
 
-use brindle_format::pool::BLOCK;
+use brindle_format::pool::place::Shape;
+use brindle_format::pool::{BLOCK, checksum};
 use brindle_parity::kernel;
 
 /// Sets the parity blocks of a stripe, one to three, from its data blocks; an empty one stands for zeroes. One data block gives
@@ -11,6 +12,17 @@ pub(crate) fn parity_of(data: &[&[u8]], parity: &mut [&mut [u8]]) {
         [p] => kernel().xor(data, p),
         [p, q] => kernel().pq(data, p, q),
         [p, q, r, ..] => kernel().pqr(data, p, q, r),
+    }
+}
+
+/// Whether these are the parity blocks of data blocks.
+pub(crate) fn is_parity_of(data: &[&[u8]], parity: &[&[u8]]) -> bool {
+    match (data, parity) {
+        (_, []) => true,
+        ([only], copies) => copies.iter().all(|copy| copy == only),
+        (_, [p]) => kernel().verify_p(data, p),
+        (_, [p, q]) => kernel().verify_pq(data, p, q),
+        _ => parity.iter().eq(&new_parity(data, parity.len())),
     }
 }
 
@@ -68,6 +80,37 @@ pub(crate) fn recovered(blocks: &[Option<&[u8]>], data: usize, lost: &[usize]) -
         }
         _ => Vec::new(),
     }
+}
+
+/// A stripe whose data blocks sum to this, with the parity of these; nothing if the blocks that are there don't give it.
+pub(crate) fn settle(blocks: &[Option<Vec<u8>>], shape: Shape, expected: &[u32]) -> Option<Vec<Vec<u8>>> {
+    let data = usize::from(shape.data());
+    let sound =
+        |n: usize, block: &Option<Vec<u8>>| block.as_ref().is_some_and(|b| checksum(b) == expected[n]);
+    let mut given = blocks.to_vec();
+    for (n, block) in given[..data].iter_mut().enumerate() {
+        if !sound(n, block) {
+            *block = None;
+        }
+    }
+    let bad = given[..data].iter().filter(|block| block.is_none()).count();
+    if bad > 0 {
+        let there: Vec<usize> = (data..given.len()).filter(|&n| given[n].is_some()).collect();
+        let spare = there.len().checked_sub(bad)?;
+        given = suspects(&there, None, spare).into_iter().find_map(|set| {
+            let mut tried = given.clone();
+            set.iter().for_each(|&n| tried[n] = None);
+            let solved = solve(&mut tried, data) && (0..data).all(|n| sound(n, &tried[n]));
+            solved.then_some(tried)
+        })?;
+    }
+    let mut all: Vec<Vec<u8>> = given.into_iter().take(data).flatten().collect();
+    let parity = {
+        let slots: Vec<&[u8]> = all.iter().map(Vec::as_slice).collect();
+        new_parity(&slots, usize::from(shape.parity))
+    };
+    all.extend(parity);
+    (all.len() == blocks.len()).then_some(all)
 }
 
 /// All sets of at most `most` of the slots that `may` be wrong, small ones first; each contains `always`.

@@ -1,68 +1,42 @@
-//! Compares all that a pool holds with its checksums, and parity with data.
+//! Compares all that a pool holds with its checksums, and parity with data; a scrub writes anew what is wrong.
 //!
 //! Segments are read as they lie on their members, each stored byte once: checksums and parity are those of the same bytes. Summaries tell
-//! which blocks of volumes may stand there, and the map which of them do, with their checksums. Then the map is gone through: blocks that
-//! no summary told are read one by one, and lost ones are counted.
+//! what stands there. The map is asked where something does not agree, or where no parity proves that a summary is the last one. It is gone
+//! through as a whole only if something is left: blocks that no summary told are read one by one then, and lost ones are counted.
+//!
+//! What is stored when a scrub begins is what it goes over: all of that has landed before a repair reads the first segment, and a segment
+//! that became free since is passed over. No more than a few segments are pinned at a time, since those don't become free.
 
 mod compare;
+mod mend;
 mod stretch;
+mod told;
+mod walk;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
-use brindle_format::pool::place::Address;
-use brindle_format::pool::{BLOCK, checksum};
+use brindle_format::pool::checksum;
+use brindle_format::pool::place::{Address, Shape};
 use brindle_io::sync::join_all;
-use brindle_members::process::{Process, ProcessError, Speeds};
+use brindle_members::process::ProcessError;
 use brindle_members::windows::Windows;
 use brindle_volume::VolumeError;
 
 use crate::core::Core;
-use crate::damage::{Blocks, DamagedRange};
-use crate::read::{Absent, Pin, Unreadable, is_whole};
-use crate::store::leaf::Located;
-use crate::store::map::{ENDLESS, Key, Next, Page};
+use crate::damage::Blocks;
+use crate::events::PoolEvent;
+use crate::read::{Absent, Unreadable, is_whole};
+use crate::store::map::{Key, Page};
 use crate::store::space::Slot;
+use crate::upkeep::scrubs::{Checked, Scrub, ScrubError, ScrubKind, Scrubbed};
 use compare::Comparison;
 use stretch::Written;
 
-/// Blocks that are read at a time, of those that are read one by one.
-const SIDE_BY_SIDE: usize = 32;
-/// Pages of the map that are read ahead.
-const AHEAD: usize = 31;
-/// Blocks that were compared with their segments and are passed over before others have a turn.
-const IN_A_TURN: u64 = 4096;
 /// The most places in a report,
 const PLACES: usize = 16;
 /// and ranges of volumes.
 const RANGES: usize = 1024;
-
-/// The outcome of a check.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Checked {
-    /// Blocks that were held against their checksums, pages among them.
-    pub blocks: u64,
-    /// Of these, those that are not what they should be.
-    pub wrong: u64,
-    /// Blocks that their member can't read.
-    pub unreadable: u64,
-    /// Blocks of volumes that are lost: of those that are wrong, unreadable or missing, those that can't be rebuilt; and what pages of the
-    /// map named that are lost.
-    pub lost: u64,
-    /// Where these are, the first 1024 ranges,
-    pub damaged: Vec<DamagedRange>,
-    /// and lost blocks for which there was no room there.
-    pub damaged_beyond: u64,
-    /// Blocks on members that are missing, or did not answer.
-    pub missing: u64,
-    /// Stripes whose parity was compared.
-    pub stripes: u64,
-    /// Of these, those whose parity is not that of their data.
-    pub mismatches: u64,
-    /// Stripes that could not be compared.
-    pub uncompared: u64,
-    /// Where blocks are wrong: member of the pool, and byte of its data area; the first few.
-    pub places: Vec<(u16, u64)>,
-}
 
 /// Places of a segment, or its stripes: a bit each.
 #[derive(Default)]
@@ -90,34 +64,61 @@ impl Marks {
     }
 }
 
+/// What was compared of a segment.
+#[derive(Default)]
+struct Parts {
+    /// Stripes of which nothing is left to be looked at.
+    proved: Marks,
+    /// Places of other stripes,
+    places: Marks,
+    /// and those of these stripes whose parity was compared.
+    stripes: Marks,
+}
+
 /// Blocks of segments that were compared as these lay on their members.
 #[derive(Default)]
 struct Covered {
     /// Whether all that is live was.
     segments: BTreeMap<u32, bool>,
-    /// Of segments of which not all was, the places that were, and the stripes.
-    places: BTreeMap<u32, (Marks, Marks)>,
+    /// Of segments of which not all was.
+    parts: BTreeMap<u32, Parts>,
+    /// What was written since counts as covered: stripes that each segment had, of those that were read.
+    before: Option<BTreeMap<u32, u32>>,
 }
 
 impl Covered {
-    fn has(&self, address: Address) -> bool {
+    fn has(&self, slot: Option<(Slot, Shape)>, address: Address) -> bool {
         let segment = address.segment();
-        let one = || self.places.get(&segment).is_some_and(|(places, _)| places.has(address.place()));
-        self.segments.get(&segment).is_some_and(|all| *all || one())
+        let Some((at, _)) = slot else { return false };
+        let is_new = |before: &BTreeMap<u32, u32>| before.get(&segment).is_none_or(|&end| at.stripe >= end);
+        let one = |parts: &Parts| parts.places.has(address.place()) || parts.proved.has(at.stripe);
+        self.segments.get(&segment) == Some(&true)
+            || self.before.as_ref().is_some_and(is_new)
+            || self.parts.get(&segment).is_some_and(one)
     }
 
     fn has_stripe(&self, segment: u32, stripe: u32) -> bool {
-        self.places.get(&segment).is_some_and(|(_, stripes)| stripes.has(stripe))
+        let has = |parts: &Parts| parts.stripes.has(stripe) || parts.proved.has(stripe);
+        self.parts.get(&segment).is_some_and(has)
     }
 }
 
 /// A check under way.
 struct Check<'a> {
     core: &'a Core,
+    scrub: &'a Scrub,
+    /// It writes anew what is wrong.
+    heals: bool,
     checked: Checked,
     /// Blocks of volumes that are lost.
     lost: Blocks,
     covered: Covered,
+    /// The map is to be gone through: summaries did not tell all.
+    walks: bool,
+    /// Pages are to be written elsewhere.
+    rewrites_pages: bool,
+    /// Pages of the map that are lost, by their places: what is below them has been counted.
+    lost_pages: BTreeSet<Address>,
     /// Stripes of blocks that are read one by one.
     stripes: BTreeMap<u32, Marks>,
 }
@@ -141,66 +142,104 @@ impl Single {
     }
 }
 
-/// The next block of a volume that something is said of.
-enum Named {
-    Block(u64),
-    /// The page of the map with these is lost, and `count` blocks with it, be they of this volume or of others.
-    Lost {
-        from: u64,
-        to: u64,
-        page: Address,
-        count: u64,
-    },
-    Nothing,
-}
-
 impl Core {
-    /// Reads all that counts, and tells what of it is wrong; nothing is written. `reported` is called with the bytes gone over.
-    pub(crate) async fn check(&self, mut reported: impl FnMut(u64)) -> Result<Checked, VolumeError> {
-        let (checked, lost, covered) = (Checked::default(), Blocks::new(RANGES), Covered::default());
-        let mut check = Check { core: self, checked, lost, covered, stripes: BTreeMap::new() };
-        // Segments of blocks that are moved meanwhile are not rewritten before they have been gone over.
-        let mut pins: BTreeMap<u32, Pin<'_>> = BTreeMap::new();
-        check.segments(&mut reported).await?;
-        check.pages().await;
-        check.volumes(&mut pins).await?;
-        check.stripes().await;
-        drop(pins);
-        let Check { mut checked, lost, .. } = check;
-        (checked.damaged, checked.damaged_beyond) = (self.damaged(&lost), lost.beyond());
-        Ok(checked)
-    }
-
-    /// The next block of a volume from one on that there is something of.
-    async fn next_of(&self, volume: u32, from: Option<u64>) -> Result<Named, VolumeError> {
-        let Some(from) = from else { return Ok(Named::Nothing) };
-        loop {
-            let next = self.map.borrow().next_of(volume, from);
-            match next {
-                Next::Block(block) => return Ok(Named::Block(block)),
-                Next::Unread(page) => match self.load_ahead(page).await {
-                    Err(VolumeError::TooManyLost) => {
-                        let map = self.map.borrow();
-                        let end = map.tree.behind(page.at);
-                        let count = map.tree.blocks_of(page);
-                        let begin = if page.at.0 == volume { page.at.1.max(from) } else { from };
-                        let to = if end.0 == volume { end.1 } else { ENDLESS };
-                        return Ok(Named::Lost { from: begin, to, page: page.pointer.address, count });
-                    }
-                    loaded => loaded?,
-                },
-                Next::Nothing => return Ok(Named::Nothing),
-            }
+    /// Goes over all that is stored, beside clients, in a task of its own.
+    ///
+    /// # Errors
+    /// [`ProcessError::Busy`]; [`ProcessError::Volume`] of a pool that stops, is broken or is not written to.
+    pub(crate) fn begin_scrub(self: &Rc<Self>, kind: ScrubKind) -> Result<Scrub, ScrubError> {
+        let refused = match () {
+            () if self.run.is_stopping() => Some(VolumeError::Stopping),
+            () if self.record.is_broken() => Some(VolumeError::TooManyLost),
+            () if self.read_only && kind == ScrubKind::Repair => Some(VolumeError::ReadOnly),
+            () => None,
+        };
+        if let Some(error) = refused {
+            return Err(error.into());
         }
+        let scrub = self.scrubs.begins(&self.set.io, kind)?;
+        let (core, own) = (Rc::clone(self), scrub.clone());
+        drop(self.set.io.spawn(async move {
+            let began = (core.config.clock)();
+            core.happened_to_all(PoolEvent::ScrubStarted);
+            {
+                let _running = core.scrubs.runs();
+                let (found, result) = core.go_over(&own, |_| {}).await;
+                let (ended, error) = ((core.config.clock)(), result.err());
+                core.scrubs.ended(Scrubbed { kind, began, ended, found, error });
+            }
+            core.happened_to_all(PoolEvent::ScrubEnded);
+            core.room.notify();
+        }));
+        Ok(scrub)
     }
 
-    /// Reads a page of the map, and with it those behind it that are to be read next.
-    async fn load_ahead(&self, page: Page) -> Result<(), VolumeError> {
-        let behind =
-            self.map.borrow().tree.unread_behind(page.at, AHEAD.min(self.map_memory.get() / BLOCK / 4));
-        // Of these it is told when they are asked for. What is asked for now comes last, so that none of them takes its room.
-        let _ahead = join_all(behind.into_iter().map(|page| self.load(page))).await;
-        self.load(page).await
+    /// Reads all that counts, and tells what of it is wrong; nothing is written. `reported` is called with the bytes of volumes gone over.
+    pub(crate) async fn check(
+        self: &Rc<Self>,
+        mut reported: impl FnMut(u64),
+    ) -> Result<Checked, VolumeError> {
+        let error = |error: ScrubError| match error {
+            ProcessError::Volume(error) => error,
+            ProcessError::Busy(_) => VolumeError::Again,
+            ProcessError::Interrupted => VolumeError::Stopping,
+        };
+        let scrub = self.scrubs.begins(&self.set.io, ScrubKind::Check).map_err(error)?;
+        let _running = self.scrubs.runs();
+        let total: u64 = self.volumes.records().iter().map(|volume| volume.size).sum();
+        let of_volumes = |end: u64| {
+            let bytes = scrub.progress().total.max(1);
+            reported((u128::from(total) * u128::from(end) / u128::from(bytes)) as u64);
+        };
+        let (checked, result) = self.go_over(&scrub, of_volumes).await;
+        result.map(|()| checked).map_err(error)
+    }
+
+    /// Goes over all that is stored at this moment; `reported` is called with the bytes of members. Gives what was found, also by one that did
+    /// not come to its end.
+    async fn go_over(
+        self: &Rc<Self>,
+        scrub: &Scrub,
+        mut reported: impl FnMut(u64),
+    ) -> (Checked, Result<(), ScrubError>) {
+        let heals = scrub.kind() == ScrubKind::Repair;
+        // What is lost stands in leaves then, which are gone over.
+        let in_leaves = heals && self.some_checkpoint().await.is_ok();
+        self.damage.borrow_mut().scrub_begins();
+        let mut check = Check {
+            core: self,
+            scrub,
+            heals,
+            checked: Checked::default(),
+            lost: Blocks::new(RANGES),
+            covered: Covered::default(),
+            walks: !in_leaves,
+            rewrites_pages: false,
+            lost_pages: BTreeSet::new(),
+            stripes: BTreeMap::new(),
+        };
+        let mut result = check.segments(&mut reported).await;
+        if result.is_ok() && check.walks {
+            result = check.walk().await;
+        }
+        let Check { mut checked, lost, rewrites_pages, .. } = check;
+        if rewrites_pages {
+            let _written = self.some_checkpoint().await;
+        }
+        if checked.healed > 0 {
+            let _stable = self.flush().await;
+        }
+        self.damage.borrow_mut().scrub_ends(result.is_ok() && checked.is_complete());
+        (checked.damaged, checked.damaged_beyond) = (self.damaged(&lost), lost.beyond());
+        (checked, result)
+    }
+
+    /// Waits until all has landed, or was given up, that was on its way when this was asked.
+    async fn all_landed(&self) {
+        let begun = self.log.begun();
+        // Pages that a checkpoint or a record of the table writes.
+        drop(self.checkpoints.turn().await);
+        self.log.landed.until(|| (self.log.settled() >= begun).then_some(())).await;
     }
 
     /// Whether a block that its member does not give is lost.
@@ -209,123 +248,44 @@ impl Core {
     }
 }
 
-impl<'a> Check<'a> {
+impl Check<'_> {
     /// Goes over all segments that hold something. Beside clients it has less than half of the time, as an array's check.
-    async fn segments(&mut self, reported: &mut impl FnMut(u64)) -> Result<(), VolumeError> {
+    async fn segments(&mut self, reported: &mut impl FnMut(u64)) -> Result<(), ScrubError> {
         let core = self.core;
-        let Some(kept) = core.kept() else { return Err(VolumeError::Stopping) };
-        let volumes = core.volumes.records();
+        let Some(kept) = core.kept() else { return Err(VolumeError::Stopping.into()) };
         let written = Written::of(&kept);
-        let (bytes, total) = (written.bytes(), volumes.iter().map(|volume| volume.size).sum::<u64>());
-        let process = Process::new(&core.set.io, (), 0, bytes, Speeds::default());
-        let mut windows = Windows::new(&core.set.io, process, 0, written);
-        let mut comparison = Comparison::new(core, &volumes);
-        let error = |error: ProcessError<()>| match error {
-            ProcessError::Volume(error) => error,
-            ProcessError::Busy(()) | ProcessError::Interrupted => VolumeError::Stopping,
-        };
-        while let Some((end, stretch)) = windows.advance().await.map_err(error)? {
+        self.scrub.set_total(written.bytes());
+        if self.heals {
+            self.covered.before = Some(written.segments().collect());
+            // Of what is on its way nothing is live, so that a check passes it over.
+            core.all_landed().await;
+        }
+        let mut windows = Windows::new(&core.set.io, self.scrub.clone(), 0, written);
+        let mut comparison = Comparison::new(core);
+        while let Some((end, stretch)) = windows.advance().await? {
             if let Some(stretch) = stretch {
                 comparison.go_over(&stretch, self).await;
             }
-            reported((u128::from(total) * u128::from(end) / u128::from(bytes.max(1))) as u64);
+            self.scrub.reached(end, 8 * self.checked.mismatches);
+            reported(end);
         }
         comparison.end(self);
         Ok(())
     }
 
-    /// Walks the pages of the map, and compares those that no summary told.
-    async fn pages(&mut self) {
-        let core = self.core;
-        let height = core.map.borrow().tree.height() as u8;
-        for level in 1..=height {
-            let mut from = Some((0, 0));
-            while let Some(key) = from {
-                let (open, next) = core.map.borrow().tree.open_pages(level, key, SIDE_BY_SIDE);
-                self.compare_pages(&open).await;
-                core.set.io.yield_now().await;
-                from = next;
-            }
-        }
-        let mut from = Some((0, 0));
-        while let Some(key) = from {
-            let (mut pages, closed, next) = core.map.borrow().tree.walk(key, SIDE_BY_SIDE);
-            pages.extend(closed);
-            self.compare_pages(&pages).await;
-            from = next;
-            if let Some(page) = closed {
-                // Blocks below one that can't be read are told when volumes are gone through.
-                if core.load_ahead(page).await.is_ok() {
-                    from = Some(page.at);
-                }
-            }
-            core.set.io.yield_now().await;
+    /// A stripe is what it should be, and so many blocks of it count.
+    fn is_right(&mut self, blocks: u64) {
+        self.checked.blocks += blocks;
+        if blocks > 0 {
+            self.compared(Some(true));
         }
     }
 
-    /// Compares a few pages that the map names, and their stripes. Segments of pages that are written elsewhere meanwhile are not rewritten
-    /// before that: so nothing may be waited for between the look at the map and this.
-    async fn compare_pages(&mut self, pages: &[Page]) {
-        let core = self.core;
-        let left = pages.iter().filter(|page| !self.covered.has(page.pointer.address));
-        let left: Vec<_> =
-            left.map(|&page| (Single::Page(page), page.pointer.address, page.pointer.checksum)).collect();
-        let pins = left.iter().map(|(_, address, _)| Pin::new(&core.space, address.segment()));
-        let _pins: Vec<Pin<'_>> = pins.collect();
-        self.one_by_one(&left).await;
-        self.stripes().await;
-    }
-
-    /// Walks the map: a volume of which little is written has little to be compared.
-    async fn volumes(&mut self, pins: &mut BTreeMap<u32, Pin<'a>>) -> Result<(), VolumeError> {
-        let (core, mut passed, mut counted) = (self.core, 0u64, BTreeSet::new());
-        for volume in core.volumes.records().iter().filter(|volume| !volume.destroyed) {
-            let mut from = Some(0);
-            while from.is_some() {
-                let mut blocks = Vec::new();
-                while blocks.len() < SIDE_BY_SIDE {
-                    let block = match core.next_of(volume.id, from).await? {
-                        Named::Block(block) => block,
-                        Named::Lost { from: at, to, page, count } => {
-                            // Each volume that a branch has blocks of comes upon it.
-                            self.checked.lost += if counted.insert(page) { count } else { 0 };
-                            self.lost.add(volume.id, at..to);
-                            from = Some(to).filter(|&to| to < volume.size.div_ceil(BLOCK as u64));
-                            if from.is_none() {
-                                break;
-                            }
-                            continue;
-                        }
-                        Named::Nothing => {
-                            from = None;
-                            break;
-                        }
-                    };
-                    from = Some(block + 1);
-                    passed += 1;
-                    if passed.is_multiple_of(IN_A_TURN) {
-                        core.set.io.yield_now().await;
-                    }
-                    let (located, pin) = core.locate((volume.id, block)).await?;
-                    match located {
-                        Located::At(address, _) if self.covered.has(address) => {}
-                        Located::At(address, sum) => {
-                            if let Some(pin) = pin {
-                                pins.entry(address.segment()).or_insert(pin);
-                            }
-                            blocks.push((Single::Block((volume.id, block)), address, sum));
-                        }
-                        Located::Lost => {
-                            self.checked.lost += 1;
-                            self.lost.add(volume.id, block..block + 1);
-                        }
-                        Located::Zeroes => {}
-                    }
-                }
-                self.one_by_one(&blocks).await;
-            }
-        }
-        Ok(())
+    /// A block of a volume is lost.
+    fn is_lost(&mut self, volume: u32, blocks: core::ops::Range<u64>, count: u64) {
+        self.checked.lost += count;
+        self.lost.add(volume, blocks.clone());
+        self.core.lost(volume, blocks);
     }
 
     /// A block is compared.
@@ -339,8 +299,7 @@ impl<'a> Check<'a> {
         if let Some((volume, block)) = key.filter(|_| !matches!(found, Ok(true)))
             && is_lost().await
         {
-            self.checked.lost += 1;
-            self.lost.add(volume, block..block + 1);
+            self.is_lost(volume, block..block + 1, 1);
         }
         let spot = core.space.borrow().spot(address);
         let source = core.space.borrow().source(address);
@@ -363,7 +322,8 @@ impl<'a> Check<'a> {
         let found = join_all(blocks.iter().map(|&(_, address, _)| core.raw(address, true))).await;
         for (&(single, address, sum), found) in blocks.iter().zip(found) {
             let found = found.map(|block| checksum(&block) == sum);
-            if let (Single::Page(page), false) = (single, matches!(found, Ok(true)))
+            let is_right = matches!(found, Ok(true));
+            if let (Single::Page(page), false) = (single, is_right)
                 && !core.map.borrow().tree.may_name(page)
             {
                 continue;
@@ -377,6 +337,14 @@ impl<'a> Check<'a> {
             {
                 self.stripes.entry(slot.segment).or_default().mark(slot.stripe);
             }
+            if let Some((slot, _)) = slot.filter(|(slot, _)| !is_right && !core.is_away(*slot)) {
+                let block = core.rebuilt(address, |block| checksum(block) == sum).await;
+                match block {
+                    Ok(block) => self.mend(slot, Some(&block), single.key().map(|key| (key, address))).await,
+                    Err(Unreadable::Lost) => self.mend(slot, None, None).await,
+                    Err(Unreadable::Silent(_)) => {}
+                }
+            }
         }
     }
 
@@ -386,7 +354,9 @@ impl<'a> Check<'a> {
             for stripe in stripes.all() {
                 let whole = self.core.stripe_agrees(segment, stripe).await;
                 self.compared(whole);
-                self.covered.places.entry(segment).or_default().1.mark(stripe);
+                // It is not known what else should stand there: parity made of that might be the end of what can be rebuilt.
+                self.checked.unhealed += u64::from(self.heals && whole == Some(false));
+                self.covered.parts.entry(segment).or_default().stripes.mark(stripe);
             }
         }
     }
@@ -407,10 +377,8 @@ impl Core {
     /// Whether a stripe's parity is that of its data, as its members have it; nothing if one of them does not give its block.
     async fn stripe_agrees(&self, segment: u32, stripe: u32) -> Option<bool> {
         let shape = self.space.borrow().get(segment).map(|segment| segment.record.shape())?;
-        let slots = (0..shape.stripe).map(|slot| self.raw_slot(Slot { segment, stripe, slot }, true));
-        let blocks = join_all(slots).await;
-        let blocks: Vec<Option<Vec<u8>>> =
-            blocks.into_iter().map(|block| block.ok().map(|block| block.to_vec())).collect();
+        let blocks = self.slots_of(segment, shape, stripe).await;
+        let blocks: Vec<Option<Vec<u8>>> = blocks.into_iter().map(Result::ok).collect();
         let is_there = blocks.iter().all(Option::is_some);
         is_there.then(|| is_whole(&blocks, usize::from(shape.data())))
     }

@@ -14,6 +14,11 @@ impl Core {
         if !self.run.stops() {
             return Ok(());
         }
+        if let Some(scrub) = self.scrubs.process() {
+            scrub.stop();
+            scrub.release();
+            self.room.until(|| self.scrubs.process().is_none().then_some(())).await;
+        }
         // Moves that are under way would be written to segments that the next opening gives to others.
         self.room.until(|| (!self.cleaner.is_cleaning() && !self.cleaner.is_reaping()).then_some(())).await;
         self.log.landed.until(|| (self.log.flying() == 0).then_some(())).await;

@@ -8,4 +8,5 @@ pub(crate) mod cleaner;
 mod end;
 mod reap;
 pub(crate) mod reuse;
+pub(crate) mod scrubs;
 mod tree;

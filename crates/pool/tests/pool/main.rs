@@ -15,5 +15,6 @@ mod reads;
 mod reuse;
 mod room;
 mod runs;
+mod scrub;
 mod storm;
 mod table;

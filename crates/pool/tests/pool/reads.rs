@@ -238,7 +238,9 @@ fn a_check_tells_the_same_of_what_no_summary_names() {
         drop(volume);
         let (pool, _) = world.house.open_without(io, 0, How::ReadOnly).await.expect("opened");
         let checked = pool.check(|_| {}).await.expect("checked");
-        assert_eq!((checked.blocks, checked.wrong, checked.lost), (whole.blocks, 0, 0), "{checked:?}");
+        // Summaries that can be rebuilt are wrong themselves, and nothing else is.
+        assert!(checked.wrong > 10 && checked.wrong <= rotten, "{checked:?}, {rotten}");
+        assert_eq!((checked.blocks - checked.wrong, checked.lost), (whole.blocks, 0), "{checked:?}");
         assert!(checked.mismatches > 0 && checked.stripes == whole.stripes, "{checked:?}, {whole:?}");
     });
     io.shutdown();

@@ -13,6 +13,7 @@ use super::house::House;
 use super::names::{self, Names};
 use super::phase::Phase;
 use super::plan::PoolPlan;
+use super::scrubs;
 use super::strike::Strike;
 use crate::client::{Client, Trouble};
 use crate::load::{Mix, Request};
@@ -142,6 +143,11 @@ impl Boot {
             let names = Rc::clone(&self.names);
             io.spawn(async move { names::change(&pool, &other, &names, seed, &done).await })
         };
+        let scrubbed = self.plan.scrubs.then(|| {
+            let (pool, other, seed, done) = (pool.clone(), io.clone(), self.seed, Rc::clone(&done));
+            let (plan, spoilt) = (Rc::clone(&self.plan), self.spoilt);
+            io.spawn(async move { scrubs::go_over(&pool, &other, (&plan, spoilt), seed, &done).await })
+        });
         let restless = self.plan.restless.then(|| {
             let other = Rc::new(Restless { io: io.clone(), volume, oracle: Rc::clone(&self.oracle) });
             let (seed, done) = (self.seed, Rc::clone(&done));
@@ -152,6 +158,9 @@ impl Boot {
         let troubles = client.side_by_side(io, 3, self.requests, mix, self.seed).await;
         done.set(true);
         renamed.await?;
+        if let Some(scrubbed) = scrubbed {
+            scrubbed.await?;
+        }
         if let Some(restless) = restless {
             restless.await?;
         }

@@ -14,6 +14,7 @@ mod phase;
 mod plan;
 pub mod reader;
 mod rows;
+mod scrubs;
 mod strike;
 
 use std::cell::{Cell, RefCell};

@@ -37,6 +37,8 @@ pub struct PoolPlan {
     pub(super) faults: bool,
     /// Members have several times as many units: most pages of the table of segments stay where they are at a checkpoint.
     pub(super) many: bool,
+    /// Scrubs go over it beside the load.
+    pub(super) scrubs: bool,
     /// Members that something may happen to: as many of each vdev as it can do without.
     pub(super) victims: Vec<usize>,
 }
@@ -74,9 +76,11 @@ impl PoolPlan {
             old: random.one_in(8),
             usual: random.one_in(4),
             many: false,
+            scrubs: false,
         };
         // To fill these would take long.
         plan.many = !plan.full && random.one_in(2);
+        plan.scrubs = random.one_in(2);
         plan
     }
 
@@ -98,6 +102,7 @@ impl fmt::Display for PoolPlan {
             (self.usual, "usual settings"),
             (self.restless, "restless client"),
             (self.many, "many segments"),
+            (self.scrubs, "scrubs"),
         ];
         let marks: String = marks.iter().filter(|mark| mark.0).map(|mark| format!(", {}", mark.1)).collect();
         write!(f, "pools of {:?}{marks}", self.kind)

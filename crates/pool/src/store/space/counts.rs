@@ -160,6 +160,19 @@ impl Space {
         })
     }
 
+    /// Segments that hold something which a member lacks.
+    pub(crate) fn lacking(&self) -> usize {
+        let of = |unit: &Unit| {
+            let lacks = |n: &u32| {
+                let record = &self.segments[*n as usize].record;
+                let away = record.members & (!unit.present | record.missing);
+                record.live > 0 && record.stripes > 0 && away != 0
+            };
+            unit.range().filter(lacks).count()
+        };
+        self.units.iter().map(of).sum()
+    }
+
     /// Live blocks of segments with less parity than their vdev has, or on members that are out.
     pub(crate) fn thin_blocks(&self) -> u64 {
         let of = |unit: &Unit| {

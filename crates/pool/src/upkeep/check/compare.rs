@@ -1,58 +1,82 @@
-//! Compares what was read of segments with the map, and parity with data.
-
-use std::collections::{BTreeMap, BTreeSet};
+//! Compares what was read of segments with their summaries, and parity with data; where these don't agree, with the map.
+//!
+//! A stripe that is whole, whose parity is that of its data and whose data are what its summary says, is what was written last: a member
+//! that lost a write would give something older, and parity would not agree with that. So nothing has to be looked up of it. Of all other
+//! stripes the map says what counts.
 
 use brindle_format::pool::place::{Address, Shape};
-use brindle_format::pool::{Batch, EntryKind, VolumeRecord, checksum};
+use brindle_format::pool::{Batch, Entry, EntryKind, Leaf, LeafKind, Pointer, checksum};
+use smallvec::SmallVec;
 
 use super::stretch::{Look, Stretch};
-use super::{Check, Marks};
+use super::told::{Content, Told};
+use super::{Check, Parts};
 use crate::core::Core;
-use crate::read::{agrees, choose};
+use crate::read::Absent;
 use crate::store::leaf::Located;
-use crate::store::map::{Key, Known};
+use crate::store::map::{Key, Known, Page};
+use crate::store::space::Slot;
+use crate::store::stripe::{is_parity_of, settle};
 use crate::upkeep::tree::page_of;
 
-/// Blocks of one segment that are gone over, stretch by stretch.
+/// Blocks of a segment that are gone over, stretch by stretch.
 struct Segment {
     number: u32,
     shape: Shape,
-    /// Blocks of volumes that may stand here, as summaries say, by their addresses; and pages of the map, by level and key.
-    told: BTreeSet<(Address, Key)>,
-    pages: BTreeMap<Address, (u8, Key)>,
+    /// Batches that may stand in the present stripe: several only where it is not sure which.
+    batches: Vec<Told>,
     /// The end of the batch that is being gone over.
     batch_ends: u32,
-    /// Places and stripes that have been compared.
-    places: Marks,
-    stripes: Marks,
+    /// Stripes that have been gone over.
+    stripes: u32,
+    parts: Parts,
 }
 
 impl Segment {
     fn new(number: u32, shape: Shape) -> Self {
-        let (places, stripes) = <(Marks, Marks)>::default();
-        let (told, pages) = (BTreeSet::new(), BTreeMap::new());
-        Self { number, shape, told, pages, batch_ends: 0, places, stripes }
+        Self { number, shape, batches: Vec::new(), batch_ends: 0, stripes: 0, parts: Parts::default() }
     }
 }
 
 /// The comparison of all segments.
 pub(super) struct Comparison<'a> {
     core: &'a Core,
-    /// Volumes that are there.
-    volumes: BTreeSet<u32>,
     segment: Option<Segment>,
 }
 
-/// A block that is live: its place in a volume, if it is of one, and its sum.
-type Live = (Option<Key>, Address, u32);
+/// A block that is live, by the map.
+#[derive(Clone, Copy)]
+struct Live {
+    slot: u8,
+    address: Address,
+    sum: u32,
+    /// Its place in a volume, or its level and key as a page of the map.
+    of: Named,
+}
+
+#[derive(Clone, Copy)]
+enum Named {
+    Block(Key),
+    Page(u8, Key),
+}
+
+/// A stripe as its members gave it, and as it should be.
+struct Closer {
+    /// By slots.
+    given: Vec<Result<Vec<u8>, Absent>>,
+    /// All of its blocks as they should be; none if they can't be rebuilt.
+    right: Option<Vec<Vec<u8>>>,
+    /// By a batch that a summary tells, which has this number.
+    batch: Option<u64>,
+    live: Vec<Live>,
+}
 
 impl<'a> Comparison<'a> {
-    pub(super) fn new(core: &'a Core, volumes: &[VolumeRecord]) -> Self {
-        let there = volumes.iter().filter(|volume| !volume.destroyed);
-        Self { core, volumes: there.map(|volume| volume.id).collect(), segment: None }
+    pub(super) fn new(core: &'a Core) -> Self {
+        Self { core, segment: None }
     }
 
-    /// Compares what is live of a stretch.
+    /// Compares a stretch.
     pub(super) async fn go_over(&mut self, stretch: &Stretch, check: &mut Check<'_>) {
         let (number, shape) = (stretch.segment, stretch.shape);
         if self.segment.as_ref().is_some_and(|now| now.number != number || now.shape != shape) {
@@ -61,31 +85,16 @@ impl<'a> Comparison<'a> {
         let mut segment = self.segment.take().unwrap_or_else(|| Segment::new(number, shape));
         let look = stretch.look();
         for stripe in stretch.first..stretch.first + stretch.stripes {
+            segment.stripes += 1;
             self.ask_summary(&mut segment, stretch, &look, stripe);
-            for (key, address, sum) in self.live(&mut segment, stripe).await {
-                segment.places.mark(address.place());
-                segment.stripes.mark(stripe);
-                let Some((_, slot)) = shape.slot(address.place()) else { continue };
-                let mut found = stretch.block(&look, stripe, slot).map(|block| checksum(block) == sum);
-                if let Ok(false) = found {
-                    // It may have been written just now.
-                    found = self.core.raw(address, true).await.map(|block| checksum(&block) == sum);
-                }
-                let right = |block: &[u8]| checksum(block) == sum;
-                let is_lost = async || {
-                    choose(&stretch.copied(&look, stripe), shape, usize::from(slot), right).is_none()
-                        && self.core.is_beyond_repair(address, sum).await
-                };
-                check.judge((key, address), found, is_lost).await;
-            }
-            if segment.stripes.has(stripe) && shape.parity > 0 {
-                let blocks: Option<Vec<&[u8]>> =
-                    (0..shape.stripe).map(|slot| stretch.block(&look, stripe, slot).ok()).collect();
-                let agrees = match blocks.map(|blocks| agrees(&blocks, usize::from(shape.data()))) {
-                    Some(false) => self.core.stripe_agrees(number, stripe).await,
-                    agrees => agrees,
-                };
-                check.compared(agrees);
+            if is_as_told(&segment, stretch, &look, stripe) {
+                segment.parts.proved.mark(stripe);
+                let counts =
+                    if check.heals { shape.data().into() } else { self.live(&segment, stripe).await.len() };
+                check.is_right(counts as u64);
+                check.walks = check.walks || names_lost(&segment, stretch, &look, stripe);
+            } else {
+                self.look_closer(&mut segment, stretch, &look, stripe, check).await;
             }
         }
         self.segment = Some(segment);
@@ -93,72 +102,299 @@ impl<'a> Comparison<'a> {
 
     /// Nothing more of the segment before comes.
     pub(super) fn end(&mut self, check: &mut Check<'_>) {
-        let Some(Segment { number, places, stripes, .. }) = self.segment.take() else { return };
-        let lives = self.core.space.borrow().get(number).map_or(0, |segment| segment.lives());
-        let all = places.count() >= lives;
+        let Some(Segment { number, stripes, parts, .. }) = self.segment.take() else { return };
+        let lives = || self.core.space.borrow().get(number).map_or(0, |segment| segment.lives());
+        let proofs = parts.proved.count();
+        let all = proofs == stripes || proofs == 0 && parts.places.count() >= lives();
         check.covered.segments.insert(number, all);
         if !all {
-            check.covered.places.insert(number, (places, stripes));
+            check.walks = true;
+            check.covered.parts.insert(number, parts);
         }
     }
 
     /// Notes what the summary in the first slot of a stripe tells, if one stands there or comes out of the others.
     fn ask_summary(&self, segment: &mut Segment, stretch: &Stretch, look: &Look<'_>, stripe: u32) {
         let (core, shape) = (self.core, segment.shape);
+        segment.batches.retain(|batch| batch.end() > stripe);
         let address = Address::new(segment.number, shape.place(stripe, 0));
         let pool = core.label.get().pool;
-        let stands =
-            stretch.block(look, stripe, 0).ok().and_then(|block| Batch::parse(block, pool, address).ok());
-        let batches = match stands {
-            Some(batch) => vec![batch],
+        let block = stretch.block(look, stripe, 0).ok();
+        let stands = block.and_then(|block| Batch::parse(block, pool, address).ok());
+        let found: Vec<Told> = match stands {
+            Some(batch) => Told::new(batch, stripe, block).into_iter().collect(),
             None if stripe < segment.batch_ends => return,
-            None => core.summaries_in(&stretch.copied(look, stripe), shape, address),
+            None => {
+                let all = core.summaries_in(&stretch.copied(look, stripe), shape, address).into_iter();
+                all.filter_map(|batch| Told::new(batch, stripe, None)).collect()
+            }
         };
-        for batch in batches {
-            segment.batch_ends = segment.batch_ends.max(stripe + u32::from(batch.stripes));
-            let mut next = 1;
-            for entry in &batch.entries {
-                let at = Address::new(segment.number, shape.data_place(stripe, next));
-                next += u32::from(entry.kind.has_block());
-                if let Some((level, key, at)) = page_of(entry, at) {
-                    segment.pages.insert(at, (level, key));
+        segment.batch_ends = found.iter().map(Told::end).fold(segment.batch_ends, u32::max);
+        segment.batches.extend(found);
+    }
+
+    /// Looks at a stripe that is not as it should be, or of which parity does not prove that it is.
+    async fn look_closer(
+        &self,
+        segment: &mut Segment,
+        stretch: &Stretch,
+        look: &Look<'_>,
+        stripe: u32,
+        check: &mut Check<'_>,
+    ) {
+        let (core, shape) = (self.core, segment.shape);
+        let slot_at = |slot| Slot { segment: segment.number, stripe, slot };
+        let is_away = |slot: u8| core.is_away(slot_at(slot));
+        let mut given: Vec<Result<Vec<u8>, Absent>> =
+            (0..shape.stripe).map(|slot| stretch.block(look, stripe, slot).map(<[u8]>::to_vec)).collect();
+        if is_odd(segment, &given, stripe, is_away) {
+            // Once more: it may be that a member was late, or that somebody mended it meanwhile.
+            given = core.slots_of(segment.number, shape, stripe).await;
+            let there: Vec<Option<Vec<u8>>> =
+                given.iter().map(|block| block.as_ref().ok().cloned()).collect();
+            if segment.batches.iter().all(|batch| batch.first == stripe) {
+                let address = Address::new(segment.number, shape.place(stripe, 0));
+                let all = core.summaries_in(&there, shape, address).into_iter();
+                let all: Vec<Told> = all.filter_map(|batch| Told::new(batch, stripe, None)).collect();
+                if !all.is_empty() {
+                    segment.batch_ends = all.iter().map(Told::end).fold(segment.batch_ends, u32::max);
+                    segment.batches = all;
                 }
-                if entry.kind == EntryKind::Data && self.volumes.contains(&entry.volume) {
-                    segment.told.insert((at, (entry.volume, entry.block)));
+            }
+        }
+        check.checked.unverified += (0..shape.stripe).filter(|&slot| is_away(slot)).count() as u64;
+        let live = self.live(segment, stripe).await;
+        let closer = solved(segment, stripe, given, live);
+        for one in &closer.live {
+            segment.parts.places.mark(one.address.place());
+        }
+        if is_proof(shape, &closer) {
+            segment.parts.proved.mark(stripe);
+        }
+        if !self.counts(segment, stripe, &closer).await {
+            return;
+        }
+        segment.parts.stripes.mark(stripe);
+        self.judge(segment, stripe, &closer, check).await;
+    }
+
+    /// Counts what is wrong of a stripe, and has it written anew.
+    async fn judge(&self, segment: &Segment, stripe: u32, closer: &Closer, check: &mut Check<'_>) {
+        let (core, shape) = (self.core, segment.shape);
+        for slot in 0..shape.data() {
+            let right = closer.right.as_ref().map(|right| &right[usize::from(slot)]);
+            let given = &closer.given[usize::from(slot)];
+            let live = closer.live.iter().find(|live| live.slot == slot);
+            let found = match (live, right) {
+                (Some(live), _) => given.as_ref().map(|block| checksum(block) == live.sum),
+                (None, Some(right)) => given.as_ref().map(|block| block == right),
+                (None, None) => continue,
+            };
+            let found = found.map_err(|why| *why);
+            let address = Address::new(segment.number, shape.place(stripe, slot));
+            match live {
+                Some(Live { of: Named::Block(key), sum, .. }) => {
+                    let is_lost = async || right.is_none() && core.is_beyond_repair(address, *sum).await;
+                    check.judge((Some(*key), address), found, is_lost).await;
                 }
+                Some(Live { of: Named::Page(level, key), sum, .. }) => {
+                    let is_lost = right.is_none() && !matches!(found, Ok(true));
+                    if is_lost && core.is_beyond_repair(address, *sum).await {
+                        let pointer = Pointer { address, checksum: *sum };
+                        check.page_is_lost(Page { level: *level, at: *key, pointer }).await;
+                    }
+                    check.judge((None, address), found, async || false).await;
+                }
+                // Nothing names it, or it is a page that only its summary tells.
+                None if matches!(found, Ok(true)) => check.checked.blocks += u64::from(check.heals),
+                None if core.is_away(Slot { segment: segment.number, stripe, slot }) => {}
+                None => check.judge((None, address), found, async || false).await,
+            }
+        }
+        let all: Option<Vec<&[u8]>> = closer.given.iter().map(|block| block.as_deref().ok()).collect();
+        let agrees = |blocks: Vec<&[u8]>| {
+            let (data, parity) = blocks.split_at(usize::from(shape.data()));
+            is_parity_of(data, parity)
+        };
+        if shape.parity > 0 {
+            check.compared(all.map(agrees));
+        }
+        self.mend(segment, stripe, closer, check).await;
+    }
+
+    /// Writes blocks of a stripe anew that are not what they should be, if the check does that.
+    async fn mend(&self, segment: &Segment, stripe: u32, closer: &Closer, check: &mut Check<'_>) {
+        let shape = segment.shape;
+        for (slot, given) in (0..shape.stripe).zip(&closer.given) {
+            let right = closer.right.as_ref().map(|right| &right[usize::from(slot)]);
+            let live = closer.live.iter().find(|live| live.slot == slot);
+            let is_wrong = match (given, right, live) {
+                (Ok(block), Some(right), _) => block != right,
+                (Ok(block), None, Some(live)) => checksum(block) != live.sum,
+                (Ok(_), None, None) | (Err(Absent::Silent(_)), ..) => false,
+                (Err(Absent::Gone), right, live) => right.is_some() || live.is_some(),
+            };
+            let at = Slot { segment: segment.number, stripe, slot };
+            if is_wrong && !self.core.is_away(at) {
+                let key = live.and_then(|live| match live.of {
+                    Named::Block(key) => Some((key, live.address)),
+                    Named::Page(..) => None,
+                });
+                check.mend(at, right.map(Vec::as_slice), key).await;
             }
         }
     }
 
     /// Live blocks of a stripe, by the map.
-    async fn live(&self, segment: &mut Segment, stripe: u32) -> Vec<Live> {
-        let mut live = Vec::new();
-        for slot in 0..segment.shape.data() {
-            let address = Address::new(segment.number, segment.shape.place(stripe, slot));
-            if let Some((level, key)) = segment.pages.remove(&address) {
-                // One of an earlier use may be none of the map any more.
-                if let Some(sum) = self.core.page_sum(level, key, address).await {
-                    live.push((None, address, sum));
-                    continue;
-                }
-            }
-            let told = segment.told.range((address, (0, 0))..=(address, (u32::MAX, u64::MAX)));
-            let told: Vec<(Address, Key)> = told.copied().collect();
-            for &(_, key) in &told {
-                // A leaf that can't be read is told when the map is gone through.
-                if let Ok((Located::At(at, sum), _)) = self.core.locate(key).await
-                    && at == address
-                {
-                    live.push((Some(key), address, sum));
+    async fn live(&self, segment: &Segment, stripe: u32) -> Vec<Live> {
+        let (shape, mut live) = (segment.shape, Vec::new());
+        for slot in 0..shape.data() {
+            let address = Address::new(segment.number, shape.place(stripe, slot));
+            for batch in &segment.batches {
+                let Content::Entry(entry) = batch.content(shape, stripe, slot) else { continue };
+                if let Some((sum, of)) = self.named(entry, address).await {
+                    live.push(Live { slot, address, sum, of });
                     break;
                 }
-            }
-            for told in &told {
-                segment.told.remove(told);
             }
         }
         live
     }
+
+    /// Whether something of a batch is live: then members have taken all of it.
+    async fn is_live(&self, segment: &Segment, batch: &Told) -> bool {
+        let shape = segment.shape;
+        for stripe in batch.first..batch.end().min(shape.stripes()) {
+            for slot in 0..shape.data() {
+                let address = Address::new(segment.number, shape.place(stripe, slot));
+                let Content::Entry(entry) = batch.content(shape, stripe, slot) else { continue };
+                if self.named(entry, address).await.is_some() {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// The block of an entry as the map has it, if it stands at an address.
+    async fn named(&self, entry: &Entry, address: Address) -> Option<(u32, Named)> {
+        let (core, key) = (self.core, (entry.volume, entry.block));
+        if let Some((level, key, _)) = page_of(entry, address) {
+            // One of an earlier use may be none of the map any more.
+            return core.page_sum(level, key, address).await.map(|sum| (sum, Named::Page(level, key)));
+        }
+        if entry.kind != EntryKind::Data || !core.volumes.is_there(entry.volume) {
+            return None;
+        }
+        // A leaf that can't be read is told when the map is gone through.
+        match core.locate(key).await {
+            Ok((Located::At(at, sum), _)) if at == address => Some((sum, Named::Block(key))),
+            _ => None,
+        }
+    }
+
+    /// A stripe in which nothing is live counts if it is of a batch that is: what is right of it is needed to rebuild others, or tells what they are.
+    async fn counts(&self, segment: &Segment, stripe: u32, closer: &Closer) -> bool {
+        if !closer.live.is_empty() {
+            return true;
+        }
+        let batch = segment.batches.iter().find(|batch| Some(batch.sequence) == closer.batch);
+        let (Some(batch), Some(right)) = (batch, &closer.right) else { return false };
+        let is_wrong = |slot: &u8| {
+            let given = &closer.given[usize::from(*slot)];
+            given.as_ref().ok() != Some(&right[usize::from(*slot)])
+                && !self.core.is_away(Slot { segment: segment.number, stripe, slot: *slot })
+        };
+        let is_wrong = (0..segment.shape.stripe).any(|slot| is_wrong(&slot));
+        is_wrong && (has_other_pages(segment.shape, stripe, batch) || self.is_live(segment, batch).await)
+    }
+}
+
+/// A stripe is all there, is what one summary says, and parity agrees.
+fn is_as_told(segment: &Segment, stretch: &Stretch, look: &Look<'_>, stripe: u32) -> bool {
+    let shape = segment.shape;
+    let [batch] = &segment.batches[..] else { return false };
+    let blocks: Option<SmallVec<[&[u8]; 16]>> =
+        (0..shape.stripe).map(|slot| stretch.block(look, stripe, slot).ok()).collect();
+    let Some(blocks) = blocks.filter(|_| shape.parity > 0) else { return false };
+    let (data, parity) = blocks.split_at(usize::from(shape.data()));
+    let is_right = |(slot, block): (u8, &&[u8])| checksum(block) == batch.sum(shape, stripe, slot);
+    (0..).zip(data).all(is_right) && is_parity_of(data, parity)
+}
+
+/// A leaf of the stripe says that blocks are lost.
+fn names_lost(segment: &Segment, stretch: &Stretch, look: &Look<'_>, stripe: u32) -> bool {
+    let [batch] = &segment.batches[..] else { return false };
+    (0..segment.shape.data()).any(|slot| {
+        let Content::Entry(entry) = batch.content(segment.shape, stripe, slot) else { return false };
+        let is_leaf = page_of(entry, Address::NONE).is_some_and(|(level, ..)| level == 0);
+        let block = stretch.block(look, stripe, slot).ok().filter(|_| is_leaf);
+        let leaf = block.and_then(|block| Leaf::parse(block, entry.volume).ok());
+        leaf.is_some_and(|leaf| leaf.0.iter().any(|entry| entry.kind == LeafKind::Lost))
+    })
+}
+
+/// Something of a stripe is not what the one summary says, or can't be read though its member is there.
+fn is_odd(
+    segment: &Segment,
+    given: &[Result<Vec<u8>, Absent>],
+    stripe: u32,
+    is_away: impl Fn(u8) -> bool,
+) -> bool {
+    let shape = segment.shape;
+    let [batch] = &segment.batches[..] else { return true };
+    let (data, parity) = given.split_at(usize::from(shape.data()));
+    let is_wrong = |(slot, block): (u8, &Result<Vec<u8>, Absent>)| match block {
+        Ok(block) => checksum(block) != batch.sum(shape, stripe, slot),
+        Err(_) => !is_away(slot),
+    };
+    if (0..).zip(data).any(is_wrong) || (shape.data()..).zip(parity).any(|(n, b)| b.is_err() && !is_away(n)) {
+        return true;
+    }
+    let all: Option<Vec<&[u8]>> = given.iter().map(|block| block.as_deref().ok()).collect();
+    all.is_some_and(|all| {
+        let (data, parity) = all.split_at(usize::from(shape.data()));
+        !is_parity_of(data, parity)
+    })
+}
+
+/// A stripe as it should be: by one of the batches that may stand there, else as it stands, but for what is live.
+fn solved(segment: &Segment, stripe: u32, given: Vec<Result<Vec<u8>, Absent>>, live: Vec<Live>) -> Closer {
+    let shape = segment.shape;
+    let blocks: Vec<Option<Vec<u8>>> = given.iter().map(|block| block.as_ref().ok().cloned()).collect();
+    let sum = |slot: u8, other: Option<u32>| {
+        live.iter().find(|live| live.slot == slot).map(|live| live.sum).or(other)
+    };
+    let by = |batch: &Told| -> Option<(Option<u64>, Vec<Vec<u8>>)> {
+        let told = |slot| sum(slot, Some(batch.sum(shape, stripe, slot)));
+        let expected: Vec<u32> = (0..shape.data()).map(told).collect::<Option<_>>()?;
+        Some((Some(batch.sequence), settle(&blocks, shape, &expected)?))
+    };
+    let as_it_stands = || {
+        let stands = |slot: u8| blocks[usize::from(slot)].as_ref().map(|block| checksum(block));
+        let expected: Vec<u32> =
+            (0..shape.data()).map(|slot| sum(slot, stands(slot))).collect::<Option<_>>()?;
+        Some((None, settle(&blocks, shape, &expected)?))
+    };
+    let found = segment.batches.iter().find_map(by).or_else(as_it_stands);
+    let (batch, right) = found.map_or((None, None), |(batch, right)| (batch, Some(right)));
+    Closer { given, right, batch, live }
+}
+
+/// It is sure that what a summary says of a stripe is what was written last: parity of another member agrees with that.
+fn is_proof(shape: Shape, closer: &Closer) -> bool {
+    let Some(right) = closer.right.as_ref().filter(|_| closer.batch.is_some()) else { return false };
+    let parity = usize::from(shape.data())..;
+    let mut there = closer.given[parity.clone()].iter().zip(&right[parity]);
+    there.any(|(given, right)| given.as_ref().ok() == Some(right))
+}
+
+/// A stripe has pages that are none of the map, which nothing but their summary tells.
+fn has_other_pages(shape: Shape, stripe: u32, batch: &Told) -> bool {
+    (0..shape.data()).any(|slot| match batch.content(shape, stripe, slot) {
+        Content::Entry(entry) => entry.kind == EntryKind::Page && page_of(entry, Address::NONE).is_none(),
+        Content::Summary | Content::Filling => false,
+    })
 }
 
 impl Core {

@@ -31,6 +31,8 @@ struct Run {
     /// Blocks of a stripe, and stripes of a stretch.
     wide: u32,
     step: u32,
+    /// How often the segment had become free: another number says that it holds something else by now.
+    reuses: u32,
 }
 
 impl Run {
@@ -141,7 +143,7 @@ impl Written {
             let (width, wide) = (usize::from(shape.width()), usize::from(shape.stripe));
             let blocks = (ROWS * width).min(most / STRETCHES);
             let (wide, step) = (wide as u32, (blocks / wide).max(1) as u32);
-            let run = Run { start, segment, stripes, wide, step };
+            let run = Run { start, segment, stripes, wide, step, reuses: one.reuses };
             start = run.end();
             runs.push(run);
         }
@@ -155,6 +157,11 @@ impl Written {
     /// Bytes in all.
     pub(super) fn bytes(&self) -> u64 {
         self.runs.last().map_or(0, Run::end)
+    }
+
+    /// Segments of these, and how many stripes of each.
+    pub(super) fn segments(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.runs.iter().map(|run| (run.segment, run.stripes))
     }
 
     fn run_at(&self, at: u64) -> Option<&Run> {
@@ -182,8 +189,9 @@ impl Windowed for Written {
             let first = ((at - run.start) / run.stripe_bytes()) as u32;
             let stripes = (len / run.stripe_bytes()) as u32;
             let kept = KeptSegment::new(&core, run.segment);
-            let shape = core.space.borrow().get(run.segment)?.record.shape();
-            // It became free, and is used otherwise by now: no block of before is there any more.
+            // It became free, and is used otherwise by now: no block of before is there any more, and others may be on their way.
+            let still = core.space.borrow().get(run.segment).map(|now| (now.record.shape(), now.reuses));
+            let (shape, _) = still.filter(|(_, reuses)| *reuses == run.reuses)?;
             if u32::from(shape.stripe) != run.wide || first + stripes > shape.stripes() {
                 return None;
             }
