@@ -4,7 +4,7 @@
 //! what stands there. The map is asked where something does not agree, or where no parity proves that a summary is the last one. It is gone
 //! through as a whole only if something is left: blocks that no summary told are read one by one then, and lost ones are counted.
 //!
-//! What is stored when a scrub begins is what it goes over: all of that has landed before a repair reads the first segment, and a segment
+//! A scrub goes over all that is stored when it begins: all of that has landed before a repair reads the first segment, and a segment
 //! that became free since is passed over. No more than a few segments are pinned at a time, since those don't become free.
 
 mod compare;
@@ -64,7 +64,7 @@ impl Marks {
     }
 }
 
-/// What was compared of a segment.
+/// Parts of a segment that were compared.
 #[derive(Default)]
 struct Parts {
     /// Stripes of which nothing is left to be looked at.
@@ -82,7 +82,7 @@ struct Covered {
     segments: BTreeMap<u32, bool>,
     /// Of segments of which not all was.
     parts: BTreeMap<u32, Parts>,
-    /// What was written since counts as covered: stripes that each segment had, of those that were read.
+    /// Stripes that each segment had, of those that were read: others were written since, and count as covered.
     before: Option<BTreeMap<u32, u32>>,
 }
 
@@ -203,7 +203,7 @@ impl Core {
         mut reported: impl FnMut(u64),
     ) -> (Checked, Result<(), ScrubError>) {
         let heals = scrub.kind() == ScrubKind::Repair;
-        // What is lost stands in leaves then, which are gone over.
+        // Blocks that are lost stand in leaves then, which are gone over.
         let in_leaves = heals && self.some_checkpoint().await.is_ok();
         self.damage.borrow_mut().scrub_begins();
         let mut check = Check {

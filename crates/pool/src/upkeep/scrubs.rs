@@ -83,7 +83,7 @@ pub struct Scrubbed {
     pub began: u64,
     /// The end.
     pub ended: u64,
-    /// What was found, up to where it came.
+    /// The findings, up to where it came.
     pub found: Checked,
     /// Why it did not come to its end.
     pub error: Option<ScrubError>,

@@ -1,11 +1,13 @@
 //! Compares what was read of segments with their summaries, and parity with data; where these don't agree, with the map.
 //!
-//! A stripe that is whole, whose parity is that of its data and whose data are what its summary says, is what was written last: a member
+//! A stripe that is whole, whose parity is that of its data and whose data are what its summary says, is what was written last. A member
 //! that lost a write would give something older, and parity would not agree with that. So nothing has to be looked up of it. Of all other
 //! stripes the map says what counts.
 
+use core::cmp::Reverse;
+
 use brindle_format::pool::place::{Address, Shape};
-use brindle_format::pool::{Batch, Entry, EntryKind, Leaf, LeafKind, Pointer, checksum};
+use brindle_format::pool::{Batch, Entry, EntryKind, Leaf, LeafKind, Pointer, SegmentClass, checksum};
 use smallvec::SmallVec;
 
 use super::stretch::{Look, Stretch};
@@ -23,7 +25,9 @@ use crate::upkeep::tree::page_of;
 struct Segment {
     number: u32,
     shape: Shape,
-    /// Batches that may stand in the present stripe: several only where it is not sure which.
+    /// It holds pages: all batches of these have the number 0.
+    is_of_pages: bool,
+    /// Batches that may stand in the present stripe, the youngest first: several only where it is not sure which.
     batches: Vec<Told>,
     /// The end of the batch that is being gone over.
     batch_ends: u32,
@@ -33,8 +37,28 @@ struct Segment {
 }
 
 impl Segment {
-    fn new(number: u32, shape: Shape) -> Self {
-        Self { number, shape, batches: Vec::new(), batch_ends: 0, stripes: 0, parts: Parts::default() }
+    fn new(number: u32, shape: Shape, is_of_pages: bool) -> Self {
+        let (batches, parts) = (Vec::new(), Parts::default());
+        Self { number, shape, is_of_pages, batches, batch_ends: 0, stripes: 0, parts }
+    }
+
+    /// Batches begin with a stripe that may be what was written last, but for some that were written in an earlier use of the segment.
+    fn may_begin(&mut self, found: impl Iterator<Item = Told>) {
+        let fits = |batch: &Told| (batch.sequence == 0) == self.is_of_pages;
+        let found: Vec<Told> = found.filter(fits).collect();
+        self.batch_ends = found.iter().map(Told::end).fold(self.batch_ends, u32::max);
+        self.batches.extend(found);
+        self.batches.sort_by_key(|batch| (!batch.is_trusted, Reverse(batch.sequence)));
+    }
+
+    /// A batch is what was written last: no other stands where it does.
+    fn trusts(&mut self, at: usize) {
+        self.batches.swap(0, at);
+        self.batches.truncate(1);
+        for batch in &mut self.batches {
+            batch.is_trusted = true;
+            self.batch_ends = batch.end();
+        }
     }
 }
 
@@ -66,8 +90,8 @@ struct Closer {
     given: Vec<Result<Vec<u8>, Absent>>,
     /// All of its blocks as they should be; none if they can't be rebuilt.
     right: Option<Vec<Vec<u8>>>,
-    /// By a batch that a summary tells, which has this number.
-    batch: Option<u64>,
+    /// The batch by which that is known: its number among those that may stand there.
+    batch: Option<usize>,
     live: Vec<Live>,
 }
 
@@ -82,13 +106,17 @@ impl<'a> Comparison<'a> {
         if self.segment.as_ref().is_some_and(|now| now.number != number || now.shape != shape) {
             self.end(check);
         }
-        let mut segment = self.segment.take().unwrap_or_else(|| Segment::new(number, shape));
+        let class = self.core.space.borrow().get(number).map(|segment| segment.record.class);
+        let is_of_pages = class == Some(SegmentClass::Pages);
+        let segment = self.segment.take();
+        let mut segment = segment.unwrap_or_else(|| Segment::new(number, shape, is_of_pages));
         let look = stretch.look();
         for stripe in stretch.first..stretch.first + stretch.stripes {
             segment.stripes += 1;
             self.ask_summary(&mut segment, stretch, &look, stripe);
             if is_as_told(&segment, stretch, &look, stripe) {
                 segment.parts.proved.mark(stripe);
+                segment.trusts(0);
                 let counts =
                     if check.heals { shape.data().into() } else { self.live(&segment, stripe).await.len() };
                 check.is_right(counts as u64);
@@ -121,16 +149,14 @@ impl<'a> Comparison<'a> {
         let pool = core.label.get().pool;
         let block = stretch.block(look, stripe, 0).ok();
         let stands = block.and_then(|block| Batch::parse(block, pool, address).ok());
-        let found: Vec<Told> = match stands {
-            Some(batch) => Told::new(batch, stripe, block).into_iter().collect(),
-            None if stripe < segment.batch_ends => return,
+        match stands {
+            Some(batch) => segment.may_begin(Told::new(batch, stripe, block).into_iter()),
+            None if stripe < segment.batch_ends => {}
             None => {
                 let all = core.summaries_in(&stretch.copied(look, stripe), shape, address).into_iter();
-                all.filter_map(|batch| Told::new(batch, stripe, None)).collect()
+                segment.may_begin(all.filter_map(|batch| Told::new(batch, stripe, None)));
             }
-        };
-        segment.batch_ends = found.iter().map(Told::end).fold(segment.batch_ends, u32::max);
-        segment.batches.extend(found);
+        }
     }
 
     /// Looks at a stripe that is not as it should be, or of which parity does not prove that it is.
@@ -142,40 +168,68 @@ impl<'a> Comparison<'a> {
         stripe: u32,
         check: &mut Check<'_>,
     ) {
-        let (core, shape) = (self.core, segment.shape);
-        let slot_at = |slot| Slot { segment: segment.number, stripe, slot };
-        let is_away = |slot: u8| core.is_away(slot_at(slot));
+        let (core, shape, number) = (self.core, segment.shape, segment.number);
+        let is_away = |slot: u8| core.is_away(Slot { segment: number, stripe, slot });
         let mut given: Vec<Result<Vec<u8>, Absent>> =
             (0..shape.stripe).map(|slot| stretch.block(look, stripe, slot).map(<[u8]>::to_vec)).collect();
         if is_odd(segment, &given, stripe, is_away) {
             // Once more: it may be that a member was late, or that somebody mended it meanwhile.
             given = core.slots_of(segment.number, shape, stripe).await;
-            let there: Vec<Option<Vec<u8>>> =
-                given.iter().map(|block| block.as_ref().ok().cloned()).collect();
+            let there = blocks_of(&given);
             if segment.batches.iter().all(|batch| batch.first == stripe) {
                 let address = Address::new(segment.number, shape.place(stripe, 0));
-                let all = core.summaries_in(&there, shape, address).into_iter();
-                let all: Vec<Told> = all.filter_map(|batch| Told::new(batch, stripe, None)).collect();
+                let all = core.summaries_in(&there, shape, address);
                 if !all.is_empty() {
-                    segment.batch_ends = all.iter().map(Told::end).fold(segment.batch_ends, u32::max);
-                    segment.batches = all;
+                    segment.batches.clear();
+                    segment.may_begin(all.into_iter().filter_map(|batch| Told::new(batch, stripe, None)));
                 }
             }
         }
         check.checked.unverified += (0..shape.stripe).filter(|&slot| is_away(slot)).count() as u64;
         let live = self.live(segment, stripe).await;
-        let closer = solved(segment, stripe, given, live);
-        for one in &closer.live {
+        for one in &live {
             segment.parts.places.mark(one.address.place());
         }
-        if is_proof(shape, &closer) {
+        let told = self.solved(segment, stripe, &given, &live).await;
+        if let Some((at, _)) = &told {
+            segment.trusts(*at);
             segment.parts.proved.mark(stripe);
         }
-        if !self.counts(segment, stripe, &closer).await {
-            return;
+        let batch = told.as_ref().map(|_| 0);
+        let right = told.map(|(_, right)| right).or_else(|| as_it_stands(shape, &given, &live));
+        let closer = Closer { given, right, batch, live };
+        if self.counts(segment, stripe, &closer).await {
+            segment.parts.stripes.mark(stripe);
+            self.judge(segment, stripe, &closer, check).await;
         }
-        segment.parts.stripes.mark(stripe);
-        self.judge(segment, stripe, &closer, check).await;
+    }
+
+    /// A stripe as one of the batches says that may stand there, of which it is known that it is no older one: members that lost writes go
+    /// on giving what was there before, with its summary.
+    async fn solved(
+        &self,
+        segment: &mut Segment,
+        stripe: u32,
+        given: &[Result<Vec<u8>, Absent>],
+        live: &[Live],
+    ) -> Option<(usize, Vec<Vec<u8>>)> {
+        let (shape, blocks) = (segment.shape, blocks_of(given));
+        for at in 0..segment.batches.len() {
+            let batch = &segment.batches[at];
+            let told = |slot| sum_of(live, slot).unwrap_or_else(|| batch.sum(shape, stripe, slot));
+            let expected: Vec<u32> = (0..shape.data()).map(told).collect();
+            let Some(right) = settle(&blocks, shape, &expected) else { continue };
+            let agreeing = blocks.iter().zip(&right).filter(|(block, right)| block.as_ref() == Some(*right));
+            // Two members at least agree, one of which has the summary, or more than are needed to tell the rest.
+            let has_entry = |slot| matches!(batch.content(shape, stripe, slot), Content::Entry(_));
+            let is_sure = batch.is_trusted
+                || agreeing.count() > usize::from(shape.data())
+                || batch.first == stripe && (1..shape.data()).any(has_entry);
+            if is_sure || self.is_live(segment, at).await {
+                return Some((at, right));
+            }
+        }
+        None
     }
 
     /// Counts what is wrong of a stripe, and has it written anew.
@@ -262,18 +316,25 @@ impl<'a> Comparison<'a> {
     }
 
     /// Whether something of a batch is live: then members have taken all of it.
-    async fn is_live(&self, segment: &Segment, batch: &Told) -> bool {
-        let shape = segment.shape;
-        for stripe in batch.first..batch.end().min(shape.stripes()) {
+    async fn is_live(&self, segment: &mut Segment, at: usize) -> bool {
+        if let Some(lives) = segment.batches[at].lives {
+            return lives;
+        }
+        let (shape, batch) = (segment.shape, &segment.batches[at]);
+        let mut lives = false;
+        'all: for stripe in batch.first..batch.end().min(shape.stripes()) {
             for slot in 0..shape.data() {
                 let address = Address::new(segment.number, shape.place(stripe, slot));
                 let Content::Entry(entry) = batch.content(shape, stripe, slot) else { continue };
-                if self.named(entry, address).await.is_some() {
-                    return true;
+                // The same block may have stood there in an earlier use.
+                if self.named(entry, address).await.is_some_and(|(sum, _)| sum == entry.checksum) {
+                    lives = true;
+                    break 'all;
                 }
             }
         }
-        false
+        segment.batches[at].lives = Some(lives);
+        lives
     }
 
     /// The block of an entry as the map has it, if it stands at an address.
@@ -294,20 +355,29 @@ impl<'a> Comparison<'a> {
     }
 
     /// A stripe in which nothing is live counts if it is of a batch that is: what is right of it is needed to rebuild others, or tells what they are.
-    async fn counts(&self, segment: &Segment, stripe: u32, closer: &Closer) -> bool {
+    async fn counts(&self, segment: &mut Segment, stripe: u32, closer: &Closer) -> bool {
         if !closer.live.is_empty() {
             return true;
         }
-        let batch = segment.batches.iter().find(|batch| Some(batch.sequence) == closer.batch);
-        let (Some(batch), Some(right)) = (batch, &closer.right) else { return false };
-        let is_wrong = |slot: &u8| {
-            let given = &closer.given[usize::from(*slot)];
-            given.as_ref().ok() != Some(&right[usize::from(*slot)])
-                && !self.core.is_away(Slot { segment: segment.number, stripe, slot: *slot })
+        let (Some(at), Some(right)) = (closer.batch, &closer.right) else { return false };
+        let is_wrong = |(slot, right): (u8, &Vec<u8>)| {
+            closer.given[usize::from(slot)].as_ref().ok() != Some(right)
+                && !self.core.is_away(Slot { segment: segment.number, stripe, slot })
         };
-        let is_wrong = (0..segment.shape.stripe).any(|slot| is_wrong(&slot));
-        is_wrong && (has_other_pages(segment.shape, stripe, batch) || self.is_live(segment, batch).await)
+        (0..).zip(right).any(is_wrong)
+            && (has_other_pages(segment.shape, stripe, &segment.batches[at])
+                || self.is_live(segment, at).await)
     }
+}
+
+/// The blocks that are there.
+fn blocks_of(given: &[Result<Vec<u8>, Absent>]) -> Vec<Option<Vec<u8>>> {
+    given.iter().map(|block| block.as_ref().ok().cloned()).collect()
+}
+
+/// The sum of what is live in a slot.
+fn sum_of(live: &[Live], slot: u8) -> Option<u32> {
+    live.iter().find(|live| live.slot == slot).map(|live| live.sum)
 }
 
 /// A stripe is all there, is what one summary says, and parity agrees.
@@ -358,35 +428,13 @@ fn is_odd(
     })
 }
 
-/// A stripe as it should be: by one of the batches that may stand there, else as it stands, but for what is live.
-fn solved(segment: &Segment, stripe: u32, given: Vec<Result<Vec<u8>, Absent>>, live: Vec<Live>) -> Closer {
-    let shape = segment.shape;
-    let blocks: Vec<Option<Vec<u8>>> = given.iter().map(|block| block.as_ref().ok().cloned()).collect();
-    let sum = |slot: u8, other: Option<u32>| {
-        live.iter().find(|live| live.slot == slot).map(|live| live.sum).or(other)
-    };
-    let by = |batch: &Told| -> Option<(Option<u64>, Vec<Vec<u8>>)> {
-        let told = |slot| sum(slot, Some(batch.sum(shape, stripe, slot)));
-        let expected: Vec<u32> = (0..shape.data()).map(told).collect::<Option<_>>()?;
-        Some((Some(batch.sequence), settle(&blocks, shape, &expected)?))
-    };
-    let as_it_stands = || {
-        let stands = |slot: u8| blocks[usize::from(slot)].as_ref().map(|block| checksum(block));
-        let expected: Vec<u32> =
-            (0..shape.data()).map(|slot| sum(slot, stands(slot))).collect::<Option<_>>()?;
-        Some((None, settle(&blocks, shape, &expected)?))
-    };
-    let found = segment.batches.iter().find_map(by).or_else(as_it_stands);
-    let (batch, right) = found.map_or((None, None), |(batch, right)| (batch, Some(right)));
-    Closer { given, right, batch, live }
-}
-
-/// It is sure that what a summary says of a stripe is what was written last: parity of another member agrees with that.
-fn is_proof(shape: Shape, closer: &Closer) -> bool {
-    let Some(right) = closer.right.as_ref().filter(|_| closer.batch.is_some()) else { return false };
-    let parity = usize::from(shape.data())..;
-    let mut there = closer.given[parity.clone()].iter().zip(&right[parity]);
-    there.any(|(given, right)| given.as_ref().ok() == Some(right))
+/// A stripe as it stands, but for what is live.
+fn as_it_stands(shape: Shape, given: &[Result<Vec<u8>, Absent>], live: &[Live]) -> Option<Vec<Vec<u8>>> {
+    let blocks = blocks_of(given);
+    let stands = |slot: u8| blocks[usize::from(slot)].as_ref().map(|block| checksum(block));
+    let expected: Option<Vec<u32>> =
+        (0..shape.data()).map(|slot| sum_of(live, slot).or_else(|| stands(slot))).collect();
+    settle(&blocks, shape, &expected?)
 }
 
 /// A stripe has pages that are none of the map, which nothing but their summary tells.

@@ -22,6 +22,10 @@ pub(super) struct Told {
     /// The sum of the summary, and that of a block of zeroes.
     sum: u32,
     filling: u32,
+    /// It is known to be what was written last: nothing is written by another.
+    pub(super) is_trusted: bool,
+    /// Whether something of it is live, once that was asked.
+    pub(super) lives: Option<bool>,
     /// Those that have a block.
     entries: Vec<Entry>,
 }
@@ -35,7 +39,8 @@ impl Told {
         };
         batch.entries.retain(|entry| entry.kind.has_block());
         let (stripes, sequence, entries) = (batch.stripes.into(), batch.sequence, batch.entries);
-        Some(Self { first, stripes, sequence, sum, filling: checksum(&[0; BLOCK]), entries })
+        let (filling, is_trusted, lives) = (checksum(&[0; BLOCK]), false, None);
+        Some(Self { first, stripes, sequence, sum, filling, is_trusted, lives, entries })
     }
 
     /// The stripe behind its last one.
@@ -52,7 +57,7 @@ impl Told {
         }
     }
 
-    /// What that sums to.
+    /// The sum of that.
     pub(super) fn sum(&self, shape: Shape, stripe: u32, slot: u8) -> u32 {
         match self.content(shape, stripe, slot) {
             Content::Summary => self.sum,
