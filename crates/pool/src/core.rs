@@ -57,6 +57,8 @@ pub struct PoolConfig {
     pub clock: fn() -> u64,
     /// The host that opens pools.
     pub host: Host,
+    /// It takes pools that another host has not given away: that one may have them open.
+    pub takes_over: bool,
 }
 
 impl PoolConfig {
@@ -72,6 +74,7 @@ impl PoolConfig {
             waits_for_space: true,
             clock,
             host: Host::NONE,
+            takes_over: false,
         }
     }
 

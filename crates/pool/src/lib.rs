@@ -23,11 +23,14 @@ mod volume;
 pub use crate::core::{PoolConfig, Written};
 pub use damage::{Damage, DamagedRange};
 pub use events::PoolEvent;
-pub use opening::create::{PoolCreateError, PoolSpec, VdevSpec, capacity, check_name, clear, create, plan};
-pub use opening::labels::{FoundConfig, label_of, pools_named};
+pub use opening::create::{
+    PoolCreateError, PoolSpec, VdevSpec, capacity, check_name, clear, create, create_of, plan,
+};
+pub use opening::labels::{FoundConfig, MemberHead, head_of, label_of, pools_named, youngest_of};
 pub use opening::look::{Chosen, Looked, PoolOpenError, Returning, WrongLabel, choose, look};
 pub use opening::open::{How, Lacking, Prepared, open, open_chosen, prepare};
 pub use opening::replay::Recovered;
+pub use opening::whose::{Holder, Whose};
 pub use pool::{Busy, MapUse, Pool, PoolChangeError, PoolMember, PoolStatus};
 pub use role::Role;
 pub use upkeep::scrubs::{Checked, Scrub, ScrubError, ScrubKind, Scrubbed};

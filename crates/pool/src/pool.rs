@@ -371,9 +371,10 @@ impl Pool {
         }
     }
 
-    /// The host that has the pool open, or had it last.
-    pub fn host(&self) -> Host {
-        self.0.record.last.borrow().host
+    /// The host that has the pool open, or had it last; none if it was given away.
+    pub fn host(&self) -> Option<Host> {
+        let last = self.0.record.last.borrow();
+        (!last.exported).then_some(last.host)
     }
 
     /// Gives a volume another name.
@@ -508,6 +509,16 @@ impl Pool {
     /// If members failed.
     pub async fn checkpoint(&self) -> Result<(), VolumeError> {
         self.0.checkpoint(crate::upkeep::checkpoint::Why::Due).await
+    }
+
+    /// Ends the run, and gives the pool away: the last uberblock says that no host has it. No further request may be made.
+    ///
+    /// # Errors
+    /// It is not given away; or not all is stable.
+    pub async fn export(&self) -> Result<(), VolumeError> {
+        let exported = self.0.export().await;
+        let _told = self.0.tell_untold();
+        exported
     }
 
     /// Ends the run; no further request may be made.

@@ -79,7 +79,7 @@ const LAB: Floors = &[
 ];
 
 const POOL: Floors = &[
-    &["store", "opening::labels"],
+    &["store", "opening::labels", "opening::whose"],
     &["opening::look"],
     &["log::queue"],
     // State that `core::Core` holds, whose methods are in the folders above, and `opening::create`, whose capacity a status tells.

@@ -19,6 +19,8 @@ pub const LINEAGE: usize = 64;
 pub const OVERRULED: u64 = 0;
 const MAGIC: [u8; 8] = *b"BRNDUBER";
 const CHECKSUM_AT: usize = 8;
+/// The first bytes of an identity that was made for a host that has none of its own.
+const MADE: [u8; 4] = *b"brnd";
 /// The kind of all checksums: CRC-32C.
 const CRC32C: u8 = 0;
 const TAIL: usize = BLOCK - 3992;
@@ -116,7 +118,19 @@ impl Host {
         Self { id, name: field }
     }
 
-    /// Its name, which is shown, and decides nothing.
+    /// A host whose identity was made for it, and may be another one when it starts the next time.
+    pub fn made(id: Uuid, name: &str) -> Self {
+        let mut bytes = id.into_bytes();
+        bytes.iter_mut().zip(MADE).for_each(|(byte, made)| *byte = made);
+        Self::new(Uuid::from_bytes(bytes), name)
+    }
+
+    /// Whether its identity is that of a machine, which has it for good.
+    pub fn is_lasting(&self) -> bool {
+        !self.id.is_nil() && !self.id.as_bytes().starts_with(&MADE)
+    }
+
+    /// Its name, which is shown. It decides nothing, but where identities don't last.
     pub fn name(&self) -> String {
         name_of(&self.name).unwrap_or_default()
     }

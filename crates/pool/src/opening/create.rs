@@ -262,6 +262,20 @@ pub fn capacity(label: &Label) -> u64 {
 /// # Errors
 /// If a device does not take it.
 pub async fn create(io: &Io, label: &Label, opening: u64, ids: &[MemberId]) -> Result<(), PoolCreateError> {
+    create_of(io, label, opening, ids, Host::NONE).await
+}
+
+/// The same, for that host: with [`Host::NONE`] no host has it.
+///
+/// # Errors
+/// If a device does not take it.
+pub async fn create_of(
+    io: &Io,
+    label: &Label,
+    opening: u64,
+    ids: &[MemberId],
+    host: Host,
+) -> Result<(), PoolCreateError> {
     let pool = io.pool(1 << 20);
     // A pool that stood there is none any more, and this one is not there yet.
     let zeroes = vec![0; 2 * CONFIG_BYTES];
@@ -293,8 +307,8 @@ pub async fn create(io: &Io, label: &Label, opening: u64, ids: &[MemberId]) -> R
         lineage: Vec::new(),
         rooted: Vec::new(),
         config: label.config_name().unwrap_or_default(),
-        host: Host::NONE,
-        exported: true,
+        host,
+        exported: host == Host::NONE,
     };
     let bytes = uberblock.encode().unwrap_or_else(|_| vec![0; BLOCK]);
     let slot = RING + uberblock.record % RING_SLOTS * BLOCK as u64;

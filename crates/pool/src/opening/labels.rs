@@ -177,6 +177,31 @@ pub fn label_of(size: u64, read: impl FnMut(u64) -> Option<Vec<u8>>) -> Result<L
     labels_of(&areas_of(size, read))?.own().cloned().ok_or(PoolError::Magic { what: "label" })
 }
 
+/// A member's label, and its youngest uberblock.
+#[derive(Clone, Debug)]
+pub struct MemberHead {
+    /// The label that it believes by itself.
+    pub label: Label,
+    /// The uberblock; none of a member that was cut off while the pool was made.
+    pub head: Option<Uberblock>,
+}
+
+/// The same with its youngest uberblock.
+///
+/// # Errors
+/// As of [`label_of`].
+pub fn head_of(size: u64, read: impl FnMut(u64) -> Option<Vec<u8>>) -> Result<MemberHead, PoolError> {
+    let labels = labels_of(&areas_of(size, read))?;
+    let label = labels.own().cloned().ok_or(PoolError::Magic { what: "label" })?;
+    Ok(MemberHead { label, head: labels.head })
+}
+
+/// The uberblock from which none of the others comes. Of members that were written apart it is that of any side.
+pub fn youngest_of<'a>(heads: impl IntoIterator<Item = &'a Uberblock>) -> Option<&'a Uberblock> {
+    let younger = |best: &'a Uberblock, next: &'a Uberblock| if is_after(next, best) { next } else { best };
+    heads.into_iter().reduce(younger)
+}
+
 /// The pools that the configs of a device of that size name, also those of versions that this release does not read.
 pub fn pools_named(size: u64, read: impl FnMut(u64) -> Option<Vec<u8>>) -> BTreeSet<Uuid> {
     let areas = areas_of(size, read);

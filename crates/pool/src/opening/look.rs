@@ -8,6 +8,7 @@ use brindle_io::{Duration, Io, MemberId, OpClass, OpError};
 use thiserror::Error;
 
 use crate::opening::labels::{Area, FoundConfig, is_after, labels_of, named, next_label};
+use crate::opening::whose::Holder;
 use crate::role::Role;
 
 /// The time in which a device answers that has labels to read or to write.
@@ -117,6 +118,11 @@ pub enum PoolOpenError {
         /// The missing members, as `VDEV.ROLE`.
         missing: String,
     },
+    /// Another host had it last, and has not given it away.
+    #[error(
+        "host {} has not exported it, and wrote to it last at {} (seconds since 1970): export it there, or take it by force if that host is gone", .0.host.name(), .0.at
+    )]
+    Anothers(Holder),
     /// Batches that were on stable storage are gone.
     #[error(
         "{count} batches that were on stable storage are lost, from number {first} on: open it read-only to save what is left"

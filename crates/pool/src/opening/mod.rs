@@ -8,3 +8,4 @@ pub(crate) mod open;
 pub(crate) mod replay;
 pub(crate) mod returned;
 mod tables;
+pub(crate) mod whose;

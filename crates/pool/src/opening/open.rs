@@ -24,6 +24,7 @@ use crate::log::state::Log;
 use crate::opening::look::{Chosen, PoolOpenError, Returning, WrongLabel, choose, look};
 use crate::opening::replay::{Recovered, WrongSlot};
 use crate::opening::tables::refuse_unlisted;
+use crate::opening::whose::Whose;
 use crate::pool::Pool;
 use crate::record::label::CurrentLabel;
 use crate::record::state::Record;
@@ -150,6 +151,9 @@ async fn prepare_as(
     let unknown = chosen.label.features.unknown();
     if how != How::ReadOnly && unknown.read_only != 0 {
         return Err(PoolOpenError::Features(unknown));
+    }
+    if how != How::ReadOnly {
+        Whose::check(&chosen.head, config.host, config.takes_over).map_err(PoolOpenError::Anothers)?;
     }
     refuse_absent(&chosen)?;
     refuse_unlisted(&chosen)?;

@@ -40,6 +40,15 @@ pub(crate) enum Why {
     Opening(u64),
     /// The end of this run.
     Stop,
+    /// The same, and this host gives the pool away.
+    Export,
+}
+
+impl Why {
+    /// Nothing is written behind it.
+    fn ends(self) -> bool {
+        matches!(self, Self::Stop | Self::Export)
+    }
 }
 
 /// Pages on their way to the places that were taken for them.
@@ -173,7 +182,7 @@ impl Core {
             return Err(VolumeError::ReadOnly);
         }
         // Others that waited for the turn meanwhile would write to a pool that has stopped.
-        if self.run.is_stopping() && why != Why::Stop {
+        if self.run.is_stopping() && !why.ends() {
             return Err(VolumeError::Stopping);
         }
         turn.begins();
@@ -394,7 +403,8 @@ impl Pages<'_> {
                 record.opening = opening;
                 (record.host, record.exported) = (host, false);
             }
-            record.stopped = why == Why::Stop;
+            record.stopped = why.ends();
+            record.exported |= why == Why::Export;
             record.checkpoint += 1;
             (record.sequence, record.rooted) = (sequence, rooted);
             (record.map, record.dead, record.segments) = (map, dead, segments);

@@ -11,9 +11,18 @@ use crate::upkeep::checkpoint::Why;
 impl Core {
     /// Ends the run in order.
     pub(crate) async fn stop(self: &Rc<Self>) -> Result<(), VolumeError> {
-        if !self.run.stops() {
-            return Ok(());
+        if self.run.stops() { self.end(Why::Stop).await } else { Ok(()) }
+    }
+
+    /// The same, with the last uberblock that says that no host has the pool.
+    pub(crate) async fn export(self: &Rc<Self>) -> Result<(), VolumeError> {
+        if self.read_only {
+            return Err(VolumeError::ReadOnly);
         }
+        if self.run.stops() { self.end(Why::Export).await } else { Err(VolumeError::Stopping) }
+    }
+
+    async fn end(self: &Rc<Self>, why: Why) -> Result<(), VolumeError> {
         if let Some(scrub) = self.scrubs.process() {
             scrub.stop();
             scrub.release();
@@ -26,9 +35,9 @@ impl Core {
             Ok(())
         } else {
             match self.flush().await {
-                Ok(()) => match self.checkpoint(Why::Stop).await {
+                Ok(()) => match self.checkpoint(why).await {
                     // All is stable in the log, which needs no room: the next opening finds it there.
-                    Err(VolumeError::Member { error: OpError::NoSpace, .. }) => Ok(()),
+                    Err(VolumeError::Member { error: OpError::NoSpace, .. }) if why == Why::Stop => Ok(()),
                     stopped => stopped,
                 },
                 failed => failed,

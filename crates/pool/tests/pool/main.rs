@@ -7,6 +7,7 @@ mod damage;
 mod faults;
 mod full;
 mod golden;
+mod hosts;
 mod labels;
 mod map;
 mod members;
