@@ -132,6 +132,7 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
             Ask::WriteBehind { .. } => late("'write-behind' is changed"),
             Ask::Action { action, .. } => late(&format!("'{}' is done", action.name())),
             Ask::VolumeCreate { name, .. } => late(&format!("volume {name} is created")),
+            Ask::PoolExport { pool, .. } => late(&format!("pool {pool} is exported if it is stopped then")),
             Ask::PoolRename { to, .. } => late(&format!("the pool is called {to}")),
             Ask::VolumeRename { name, .. } => late(&format!("volume {name} is renamed")),
             Ask::VolumeDestroy { name, .. } => late(&format!("volume {name} is destroyed")),

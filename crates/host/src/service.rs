@@ -249,7 +249,9 @@ impl Service {
                 self.forget_ended(&*content).await;
                 content
             }
-            Ask::VolumeCreate { pool, .. } | Ask::VolumeDestroy { pool, .. } => self.by_name(pool)?,
+            Ask::PoolExport { pool, .. }
+            | Ask::VolumeCreate { pool, .. }
+            | Ask::VolumeDestroy { pool, .. } => self.by_name(pool)?,
             Ask::Action { .. }
             | Ask::Add { .. }
             | Ask::Replace { .. }

@@ -48,9 +48,13 @@ impl Hosts {
         }
     }
 
-    /// Whether an array of that host is started.
-    pub(crate) fn start(&self, host: Option<&str>) -> bool {
-        matches!(self, Self::Any) || host.is_some_and(|host| self.are(host))
+    /// Whether an array or a pool of these hosts is started. A pool says itself whether it is this one's, whatever the name.
+    pub(crate) fn start(&self, found: &Findable) -> bool {
+        let is_own = |host: &str| self.are(host);
+        let is_this = || runtime::host_names().iter().any(|name| self.are(name));
+        matches!(self, Self::Any)
+            || found.homehost.as_deref().is_some_and(is_own)
+            || found.is_here() && is_this()
     }
 
     /// Whether a host is one of these by name.
@@ -62,7 +66,7 @@ impl Hosts {
 impl Choice<'_> {
     /// Whether it is to be started.
     pub(crate) fn is_meant(&self, found: &Findable) -> bool {
-        let own = |hosts: &Hosts| hosts.start(found.homehost.as_deref());
+        let own = |hosts: &Hosts| hosts.start(found);
         (self.named)(found) || self.own.is_some_and(own)
     }
 

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use brindle_host::status::{
     AbsentStatus, ArrayStatus, BitmapStatus, DeviceStatus, DriveStatus, EventStatus, ExportStatus, IoStatus,
-    LeftOut, OtherStatus, Outcome, PoolStatus, Report,
+    LeftOut, OtherStatus, Outcome, Report,
 };
 
 use crate::base::sync::{SyncReport, bytes_per_second};
@@ -28,9 +28,11 @@ pub(crate) fn text(report: &Report) -> String {
     }
 }
 
-/// The same of a pool.
-pub(crate) fn text_of_pool(status: &PoolStatus) -> String {
-    pools::text(status)
+/// The last events of something that is served.
+pub(crate) fn text_of_events(of: &[EventStatus]) -> String {
+    let mut text = String::new();
+    events(&mut text, of);
+    text
 }
 
 fn of_array(status: &ExportStatus) -> String {

@@ -119,7 +119,7 @@ struct PoolLabel {
 
 impl PoolLabel {
     fn of(path: &Path) -> Result<Option<Self>, Failure> {
-        let Some(label) = pools::member_label(path)? else { return Ok(None) };
+        let Some(label) = pools::member_head(path)?.map(|found| found.label) else { return Ok(None) };
         let member = brindle_pool::Role::of(&label, label.member).to_string();
         let (uuid, members) = (label.pool.to_string(), label.members.len());
         Ok(Some(Self { name: label.name, uuid, member, members, created: label.created }))

@@ -50,8 +50,8 @@ pub(crate) use monitoring::Monitor;
 pub(crate) use patience::Patience;
 pub(crate) use planning::{Columns, Drives, Likelihood, Order, Pair, PlanFlags, PlanFormat, parse_pair};
 pub(crate) use pools::{
-    Pool, PoolCommand, PoolCreate, PoolDestroy, PoolRename, PoolReportArgs, Volume, VolumeCommand,
-    VolumeCreate, VolumeDestroy, VolumeRename,
+    Pool, PoolCommand, PoolCreate, PoolDestroy, PoolExport, PoolImport, PoolIostat, PoolRename,
+    PoolReportArgs, PoolStatusArgs, Volume, VolumeCommand, VolumeCreate, VolumeDestroy, VolumeRename,
 };
 pub(crate) use predicting::{Balance, Calibrate, DoorWord, DrivePort, Simulate, Sweep, Whose};
 pub(crate) use reading::{Cat, Examine, Searching};
@@ -347,7 +347,7 @@ pub(crate) enum Command {
     /// Tells what each was. All devices are looked at before one is changed: one without a superblock, or in use by a server or by the
     /// kernel, is refused, and none is changed then. The data stays. Members of pools go with `pool destroy`.
     ZeroSuperblock(ZeroSuperblock),
-    /// Create, show and destroy pools (experimental)
+    /// Create, show, import, export and destroy pools (experimental)
     ///
     /// A pool has vdevs with the redundancy of RAID-Z or mirrors, a checksum for every block, and volumes, each an export POOL/NAME of `serve`.
     /// It is read and looked at with `cat`, `detail`, `examine` and `check`.
@@ -451,7 +451,8 @@ pub(crate) struct Serve {
     /// Demand that the arrays take writes: fail rather than fall back to read-only
     #[arg(long, conflicts_with = "read_only")]
     pub(crate) read_write: bool,
-    /// Serve arrays of which some bytes may be wrong: dirty and degraded, with writes left in its journal, in a reshape
+    /// Serve arrays of which some bytes may be wrong: dirty and degraded, with writes left in its journal, in a reshape. Take pools that another
+    /// host has not exported: if it still has one open, both write to it, and all that is in it is lost
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
     /// Go on with pools that lack members which were in use: they are out of use from then on, until they are back and nothing on

@@ -1,14 +1,16 @@
 //! `brindle assemble --scan`: finds arrays and pools among many devices, and starts a server for each that is this host's.
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::base::failure::Failure;
+use crate::base::text::shell;
 use crate::base::{executable, report, runtime};
 use crate::client::choice::{Choice, Hosts};
-use crate::devices::scan::Findable;
+use crate::devices::scan::{Belongs, Findable};
 use crate::flags::cli::Assemble;
 
 /// The end of something that was found.
@@ -50,6 +52,11 @@ struct One {
     why: Option<String>,
     /// The risks of its being served by force, which it is with `--force`.
     risks: Option<Vec<String>>,
+    /// The host that has not exported it, of a pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<String>,
+    #[serde(skip)]
+    is_pool: bool,
 }
 
 /// `brindle assemble`.
@@ -82,7 +89,10 @@ pub(crate) fn assemble(args: &Assemble) -> Result<ExitCode, Failure> {
         } else if args.dry_run {
             (Outcome::WouldStart, found.problem.clone())
         } else {
-            match start(args, found, &name) {
+            let forced = found.problem.is_some().then_some("--force");
+            let degraded = args.degraded.then_some("--degraded");
+            let flags: Vec<&str> = forced.into_iter().chain(degraded).collect();
+            match start(args.runtime.folder(), &name, &flags, &found.members) {
                 Ok(()) => (Outcome::Started, found.problem.clone()),
                 Err(why) => (Outcome::Failed, Some(why.to_string())),
             }
@@ -109,21 +119,20 @@ fn names(all: &[Findable]) -> Vec<String> {
 }
 
 /// Starts a server in the background, and waits until its exports answer.
-fn start(args: &Assemble, found: &Findable, name: &str) -> Result<(), Failure> {
+pub(crate) fn start(
+    runtime: Option<&Path>,
+    name: &str,
+    flags: &[&str],
+    members: &[PathBuf],
+) -> Result<(), Failure> {
     let program =
         executable::program().map_err(|source| Failure::system("the program's own file", source))?;
     let mut command = Command::new(&program);
     command.args(["serve", "--background", "--name", name]);
-    if let Some(folder) = &args.runtime.runtime_dir {
+    if let Some(folder) = runtime {
         command.arg("--runtime-dir").arg(folder);
     }
-    if found.problem.is_some() {
-        command.arg("--force");
-    }
-    if args.degraded {
-        command.arg("--degraded");
-    }
-    command.arg("--").args(&found.members);
+    command.args(flags).arg("--").args(members);
     command.stdin(executable::nothing()).stdout(Stdio::null()).stderr(Stdio::piped());
     let ended = command.output().map_err(|source| Failure::system(program.display().to_string(), source))?;
     let said = String::from_utf8_lossy(&ended.stderr);
@@ -148,6 +157,11 @@ impl One {
             outcome,
             why,
             risks: found.risks.clone(),
+            host: match &found.belongs {
+                Some(Belongs::Elsewhere(host)) => Some(host.clone()),
+                _ => None,
+            },
+            is_pool: found.is_pool(),
         }
     }
 
@@ -165,6 +179,13 @@ impl One {
             (Outcome::Foreign, Some(host)) => {
                 format!("belongs to host {host}: --homehost {host} or --array {} starts it", self.name)
             }
+            (Outcome::Foreign, None) if self.is_pool => match &self.host {
+                Some(host) => format!("is a pool of host {host}, which has not exported it"),
+                None => format!(
+                    "is a pool of no host: `brindle pool import {}` makes it this one's",
+                    shell(&self.name)
+                ),
+            },
             (Outcome::Foreign, None) => format!("names no host: --array {} starts it", self.name),
             (Outcome::Refused, _) => "can't be put together".to_owned(),
             (Outcome::Failed, _) => "could not be served".to_owned(),

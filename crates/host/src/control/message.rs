@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::limits::RateLimits;
 
 /// The version of the protocol: more with each request or field that an older client or server does not know.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// A request to a running server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,6 +142,14 @@ pub enum Ask {
         /// and its new name.
         to: String,
     },
+    /// Give a pool away with the stop that follows within 30 s: no host has it then.
+    PoolExport {
+        /// The pool.
+        pool: String,
+        /// Even if clients have volumes of it open.
+        #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+        force: bool,
+    },
     /// Give a volume of a pool another name; its clients are sent away.
     VolumeRename {
         /// The pool.
@@ -207,6 +215,7 @@ impl Ask {
             Self::Detach => "detach",
             Self::VolumeCreate { .. } => "volume-create",
             Self::PoolRename { .. } => "pool-rename",
+            Self::PoolExport { .. } => "pool-export",
             Self::VolumeRename { .. } => "volume-rename",
             Self::VolumeDestroy { .. } => "volume-destroy",
             Self::Stop => "stop",

@@ -10,6 +10,7 @@ mod facts;
 mod findings;
 mod other;
 mod pools;
+mod scan;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,8 @@ pub use events::EventStatus;
 pub use facts::{ArrayFacts, ReshapeFacts, flags, homehost, left_out};
 pub use findings::{Bad, Bounds, Findings, FoundPlace, Outcome, mode_of_locating};
 pub use other::OtherStatus;
-pub use pools::{DamagedStatus, MapStatus, PoolDevice, PoolFacts, VolumeFacts, WrittenStatus};
+pub use pools::{DamagedStatus, HolderStatus, MapStatus, PoolDevice, PoolFacts, VolumeFacts, WrittenStatus};
+pub use scan::{ScanKind, ScanState, ScanStatus};
 
 /// A word of a report: this process has most of them as constants, and reads those of other servers' reports.
 pub type ReportWord = Cow<'static, str>;

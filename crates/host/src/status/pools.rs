@@ -1,11 +1,12 @@
 //! Pools and their volumes.
 
-use brindle_format::pool::VdevKind;
+use brindle_format::pool::{Label, VdevKind};
 use brindle_pool::{DamagedRange, MapUse, Pool, PoolMember};
 use serde::{Deserialize, Serialize};
 
 use super::ReportWord;
 use super::devices::IoStatus;
+use super::scan::ScanStatus;
 
 /// A pool at one moment.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -47,8 +48,22 @@ pub struct PoolFacts {
     pub written: WrittenStatus,
     /// How much of its map is in memory.
     pub map: MapStatus,
+    /// The host that has it; none of one that was given away.
+    pub host: Option<HolderStatus>,
+    /// The scrub or resilver that runs, or the last one; none if nothing is known of any.
+    pub scan: Option<ScanStatus>,
     /// Its members, vdev by vdev.
     pub devices: Vec<PoolDevice>,
+}
+
+/// The host that has a pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HolderStatus {
+    /// Its identity.
+    pub id: String,
+    /// Its name.
+    pub host_name: String,
 }
 
 /// Bytes written to members, by purpose.
@@ -121,6 +136,10 @@ pub struct PoolDevice {
     pub path: Option<String>,
     /// `online`, `failed` or `missing`.
     pub state: ReportWord,
+    /// Its reads that were answered with an error, and
+    pub failed_reads: u64,
+    /// its writes.
+    pub failed_writes: u64,
     /// Blocks of it that were found wrong, or could not be read, since the pool was opened.
     pub wrong: u64,
     /// Wrong blocks that were rebuilt and written in place.
@@ -149,23 +168,32 @@ impl PoolFacts {
         self.state.iter().any(|state| state == word)
     }
 
-    /// The status of a pool; `names` are those of its members, by number.
-    pub fn of(pool: &Pool, path: impl Fn(u16) -> Option<String>) -> Self {
-        let (label, status) = (pool.label(), pool.status());
-        let kind = |vdev: usize| match label.vdevs.get(vdev).map(|vdev| (vdev.kind, vdev.parity)) {
+    /// The kind of a vdev in words.
+    pub fn kind_of(label: &Label, vdev: usize) -> String {
+        match label.vdevs.get(vdev).map(|vdev| (vdev.kind, vdev.parity)) {
             Some((VdevKind::Raidz, parity)) => format!("raidz{parity}"),
             Some((VdevKind::Mirror, _)) => "mirror".to_owned(),
             Some((VdevKind::Plain, _)) | None => "plain".to_owned(),
-        };
-        let device = |(number, member): (u16, &PoolMember)| PoolDevice {
-            member: member.role.to_string(),
-            kind: kind(member.role.vdev),
-            path: path(number),
-            state: member_word(member).into(),
-            wrong: member.wrong,
-            mended: member.mended,
-            read_errors: member.read_errors,
-            io: member.device.map(|id| IoStatus::of(&pool.io().counters(id), member.mended, 0)),
+        }
+    }
+
+    /// The status of a pool; `names` are those of its members, by number.
+    pub fn of(pool: &Pool, path: impl Fn(u16) -> Option<String>) -> Self {
+        let (label, status) = (pool.label(), pool.status());
+        let device = |(number, member): (u16, &PoolMember)| {
+            let counters = member.device.map(|id| pool.io().counters(id));
+            PoolDevice {
+                member: member.role.to_string(),
+                kind: Self::kind_of(&label, member.role.vdev),
+                path: path(number),
+                state: member_word(member).into(),
+                failed_reads: counters.as_ref().map_or(0, |counters| counters.read_errors),
+                failed_writes: counters.as_ref().map_or(0, |counters| counters.write_errors),
+                wrong: member.wrong,
+                mended: member.mended,
+                read_errors: member.read_errors,
+                io: counters.map(|counters| IoStatus::of(&counters, member.mended, 0)),
+            }
         };
         let devices: Vec<PoolDevice> = (0..).zip(&status.members).map(device).collect();
         let degraded = devices.iter().any(|device| device.state != "online");
@@ -203,6 +231,8 @@ impl PoolFacts {
                 parity: status.written.parity,
             },
             map: status.map.into(),
+            host: pool.host().map(|host| HolderStatus { id: host.id.to_string(), host_name: host.name() }),
+            scan: None,
             devices,
         }
     }

@@ -20,8 +20,12 @@ pub struct MemberCounters {
     pub bytes_read: u64,
     /// Bytes that writes took.
     pub bytes_written: u64,
-    /// Operations that were answered with an error.
+    /// Operations that were answered with an error,
     pub errors: u64,
+    /// reads of these, and
+    pub read_errors: u64,
+    /// writes.
+    pub write_errors: u64,
     /// Operations that were given up.
     pub given_up: u64,
     /// Orphans that have completed since, too late for their callers.
@@ -61,11 +65,13 @@ impl MemberCounters {
         match slot.kind {
             OpKind::Read { .. } => {
                 self.reads += 1;
+                self.read_errors += u64::from(failed);
                 self.bytes_read += bytes;
                 self.read_latency.note(latency);
             }
             OpKind::Write { .. } => {
                 self.writes += 1;
+                self.write_errors += u64::from(failed);
                 self.bytes_written += bytes;
                 self.write_latency.note(latency);
             }

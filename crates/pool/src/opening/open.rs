@@ -23,8 +23,12 @@ use crate::log::refusals::Refusals;
 use crate::log::state::Log;
 use crate::opening::look::{Chosen, PoolOpenError, Returning, WrongLabel, choose, look};
 use crate::opening::replay::{Recovered, WrongSlot};
+<<<<<<< ours
 use crate::opening::tables::refuse_unlisted;
 use crate::opening::whose::Whose;
+=======
+use crate::opening::whose::Belonging;
+>>>>>>> theirs
 use crate::pool::Pool;
 use crate::record::label::CurrentLabel;
 use crate::record::state::Record;
@@ -153,7 +157,7 @@ async fn prepare_as(
         return Err(PoolOpenError::Features(unknown));
     }
     if how != How::ReadOnly {
-        Whose::check(&chosen.head, config.host, config.takes_over).map_err(PoolOpenError::Anothers)?;
+        Belonging::check(&chosen.head, config.host, config.takes_over).map_err(PoolOpenError::Anothers)?;
     }
     refuse_absent(&chosen)?;
     refuse_unlisted(&chosen)?;

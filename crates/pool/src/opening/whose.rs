@@ -16,7 +16,7 @@ pub struct Holder {
 
 /// The relation of a pool to the host that looks at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum Belonging {
     /// No host has it: it was given away, or never opened.
     Nobodys,
     /// It is this host's.
@@ -27,7 +27,7 @@ pub enum Whose {
     Anothers(Holder),
 }
 
-impl Whose {
+impl Belonging {
     /// The relation of a pool with this uberblock to a host.
     pub fn of(head: &Uberblock, own: Host) -> Self {
         let (theirs, holder) = (head.host, Holder { host: head.host, at: head.time });
@@ -90,20 +90,20 @@ mod tests {
         let lasting = |id: u128, name| Host::new(Uuid::from_u128(id), name);
         let made = |id: u128, name| Host::made(Uuid::from_u128(id), name);
         let (nas, box_) = (lasting(1, "nas"), lasting(2, "box"));
-        let of = |theirs: Host, own: Host| Whose::of(&head(theirs, false), own);
+        let of = |theirs: Host, own: Host| Belonging::of(&head(theirs, false), own);
         let holder = |host| Holder { host, at: 7 };
-        assert_eq!(Whose::of(&head(nas, true), box_), Whose::Nobodys);
-        assert_eq!(of(nas, lasting(1, "renamed")), Whose::Own);
-        assert_eq!(of(nas, box_), Whose::Anothers(holder(nas)));
-        assert_eq!(of(nas, lasting(2, "nas")), Whose::Anothers(holder(nas)), "names decide nothing");
+        assert_eq!(Belonging::of(&head(nas, true), box_), Belonging::Nobodys);
+        assert_eq!(of(nas, lasting(1, "renamed")), Belonging::Own);
+        assert_eq!(of(nas, box_), Belonging::Anothers(holder(nas)));
+        assert_eq!(of(nas, lasting(2, "nas")), Belonging::Anothers(holder(nas)), "names decide nothing");
         // A container that was started anew has another identity, and mostly another name.
-        assert_eq!(of(made(1, "a"), made(2, "a")), Whose::Own);
-        assert_eq!(of(made(1, "a"), made(1, "b")), Whose::Own);
-        assert_eq!(of(made(1, "a"), made(2, "b")), Whose::Unsure(holder(made(1, "a"))));
-        assert_eq!(of(made(1, "a"), nas), Whose::Anothers(holder(made(1, "a"))));
-        assert_eq!(of(nas, made(1, "nas")), Whose::Anothers(holder(nas)));
-        assert_eq!(of(nas, Host::NONE), Whose::Anothers(holder(nas)));
-        assert_eq!(of(Host::NONE, Host::NONE), Whose::Own);
-        assert_eq!(of(Host::NONE, nas), Whose::Unsure(holder(Host::NONE)));
+        assert_eq!(of(made(1, "a"), made(2, "a")), Belonging::Own);
+        assert_eq!(of(made(1, "a"), made(1, "b")), Belonging::Own);
+        assert_eq!(of(made(1, "a"), made(2, "b")), Belonging::Unsure(holder(made(1, "a"))));
+        assert_eq!(of(made(1, "a"), nas), Belonging::Anothers(holder(made(1, "a"))));
+        assert_eq!(of(nas, made(1, "nas")), Belonging::Anothers(holder(nas)));
+        assert_eq!(of(nas, Host::NONE), Belonging::Anothers(holder(nas)));
+        assert_eq!(of(Host::NONE, Host::NONE), Belonging::Own);
+        assert_eq!(of(Host::NONE, nas), Belonging::Unsure(holder(Host::NONE)));
     }
 }

@@ -4,7 +4,8 @@ use brindle_format::pool::Host;
 use brindle_io::Io;
 use brindle_io::sim::{Model, Sim};
 use brindle_pool::{
-    Chosen, Holder, How, Pool, PoolConfig, PoolOpenError, Whose, choose, create_of, look, open_chosen, plan,
+    Belonging, Chosen, Holder, How, Pool, PoolConfig, PoolOpenError, choose, create_of, look, open_chosen,
+    plan,
 };
 use brindle_testkit::pools::house::{House, Kind, MEMBER};
 use brindle_volume::VolumeError;
@@ -34,8 +35,8 @@ async fn opened(
 }
 
 /// The relation of the pool on these members to a host.
-async fn whose(io: &Io, house: &House, own: Host) -> Whose {
-    Whose::of(&chosen(io, house).await.head, own)
+async fn whose(io: &Io, house: &House, own: Host) -> Belonging {
+    Belonging::of(&chosen(io, house).await.head, own)
 }
 
 fn content(sim: &Sim, house: &House) -> Vec<Vec<u8>> {
@@ -56,11 +57,11 @@ fn a_pool_is_its_hosts_until_that_gives_it_away_or_another_takes_it_by_force() {
     let holder = |host| Holder { host, at: 1_800_000_001 };
     io.block_on(async {
         house.create(&io).await;
-        assert_eq!(whose(&io, &house, nas).await, Whose::Nobodys);
+        assert_eq!(whose(&io, &house, nas).await, Belonging::Nobodys);
         let pool = opened(&io, &house, nas, How::writing(1), false).await.expect("it is nobody's");
         assert_eq!(pool.host(), Some(nas));
         pool.stop().await.expect("stopped");
-        assert_eq!(whose(&io, &house, nas).await, Whose::Own);
+        assert_eq!(whose(&io, &house, nas).await, Belonging::Own);
     });
     let before = content(&sim, &house);
     io.block_on(async {
@@ -77,7 +78,7 @@ fn a_pool_is_its_hosts_until_that_gives_it_away_or_another_takes_it_by_force() {
         pool.export().await.expect("given away");
         assert_eq!(pool.host(), None);
         assert_eq!(pool.export().await, Err(VolumeError::Stopping), "once");
-        assert_eq!(whose(&io, &house, nas).await, Whose::Nobodys);
+        assert_eq!(whose(&io, &house, nas).await, Belonging::Nobodys);
         let pool = opened(&io, &house, other, How::writing(4), false).await.expect("it is nobody's");
         pool.stop().await.expect("stopped");
         let refused = opened(&io, &house, nas, How::writing(5), false).await.err().expect("it is another's");
@@ -93,13 +94,13 @@ fn a_pool_is_its_hosts_until_that_gives_it_away_or_another_takes_it_by_force() {
 fn a_host_that_makes_a_pool_has_it() {
     let sim = Sim::new(6);
     let house = House::new(Kind::Mirror(2), |size| sim.add_blank_drive(Model::sata_ssd(), size));
-    let io = Io::new(Box::new(sim.clone()));
+    let io = Io::new(Box::new(sim));
     let (nas, other) = (host(1, "nas"), host(2, "box"));
     io.block_on(async {
         let spec = house.spec();
         let label = plan(&spec).expect("a pool that can be");
         create_of(&io, &label, spec.opening, &house.ids, nas).await.expect("made");
-        assert_eq!(whose(&io, &house, nas).await, Whose::Own);
+        assert_eq!(whose(&io, &house, nas).await, Belonging::Own);
         let refused =
             opened(&io, &house, other, How::writing(1), false).await.err().expect("it is another's");
         assert!(matches!(refused, PoolOpenError::Anothers(Holder { host, .. }) if host == nas));

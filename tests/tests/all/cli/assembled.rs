@@ -127,10 +127,11 @@ fn members_that_are_out_of_date_are_used_by_force_alone() {
 }
 
 #[test]
-fn a_pool_is_found_and_started_by_name() {
+fn a_pool_of_this_host_is_found_and_started_and_one_that_is_not_meant_by_name() {
     let set = Set::sparse(3, 64 * MIB);
     run("pool create tank raidz1", &set.members).ok();
-    are(&assemble(&set, "-n --json").json(), &[("tank", "foreign")]);
+    are(&assemble(&set, "-n --json").json(), &[("tank", "would-start")]);
+    are(&assemble(&set, "-n --homehost none --json").json(), &[("tank", "foreign")]);
     are(&assemble(&set, "--array tank --json").json(), &[("tank", "started")]);
     stop(&set, "tank");
 }

@@ -48,6 +48,8 @@ mod partitioned;
 mod places;
 mod plan;
 mod pool_goldens;
+mod pool_hosts;
+mod pool_shown;
 mod power;
 mod predict;
 mod profile;

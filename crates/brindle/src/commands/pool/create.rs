@@ -11,6 +11,7 @@ use serde_json::json;
 use super::disks;
 use super::erase::erase;
 use crate::base::failure::Failure;
+use crate::base::host::this_host;
 use crate::base::random::random_uuid;
 use crate::base::report;
 use crate::base::units::Bytes;
@@ -107,7 +108,7 @@ pub(super) fn create(args: &PoolCreate) -> Result<(), Failure> {
         }
         let ids: Vec<_> = set.members.iter().map(|member| member.id).collect();
         let opening = random_uuid()?.as_u64_pair().0 | 1;
-        world.io.block_on(brindle_pool::create(&world.io, &label, opening, &ids))?;
+        world.io.block_on(brindle_pool::create_of(&world.io, &label, opening, &ids, this_host()))?;
     }
     let disks: Vec<&Named> =
         set.members.iter().filter(|member| !args.whole && disks::is_disk(member)).collect();

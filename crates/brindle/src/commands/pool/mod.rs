@@ -3,13 +3,18 @@
 mod create;
 mod disks;
 mod erase;
+mod export;
+mod import;
+mod iostat;
+mod status;
+mod tree;
 mod volume;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use brindle_host::opening::Tuning;
-use brindle_host::status::{PoolFacts, PoolStatus, Report, VolumeFacts};
+use brindle_host::status::{AbsentStatus, PoolFacts, PoolStatus, Report, VolumeFacts};
 use brindle_io::device::DeviceAccess;
 use serde::Serialize;
 use serde_json::json;
@@ -19,29 +24,23 @@ use crate::base::units::Bytes;
 use crate::base::{report, runtime};
 use crate::client::ask::{self, Target, stop_here};
 use crate::client::control::{Answer, Request};
-use crate::client::status::text_of_pool;
 use crate::devices::pools::{Alone, PoolReport};
-use crate::flags::cli::{Pool, PoolCommand, PoolDestroy, PoolReportArgs};
+use crate::flags::cli::{Pool, PoolCommand, PoolDestroy, PoolReportArgs, PoolStatusArgs};
+use status::Seen;
 pub(crate) use volume::volume;
 
 /// `brindle pool`.
 pub(crate) fn pool(args: &Pool) -> Result<(), Failure> {
     match &args.command {
         PoolCommand::Create(args) => create::create(args),
-        PoolCommand::Status(args) => {
-            let pools = reports(args)?;
-            let served: Vec<String> = pools.iter().filter_map(Shown::status).map(text_of_pool).collect();
-            if args.stopped.members.is_empty() {
-                return show(args.json, &pools, || served.join("\n"));
-            }
-            let alone = Alone::open(&args.stopped.members, DeviceAccess::Read, Tuning::USUAL)?;
-            let report = PoolReport::of(&alone.opened);
-            if args.json { report::print_json(&report) } else { report::print(&report.text()) }
-        }
+        PoolCommand::Status(args) => show_status(args),
         PoolCommand::List(args) => {
             let pools = reports(args)?;
-            show(args.json, &pools, || pools.iter().map(line).collect())
+            show(args.json, &pools, || list(&pools))
         }
+        PoolCommand::Iostat(args) => iostat::iostat(args),
+        PoolCommand::Export(args) => export::export(args),
+        PoolCommand::Import(args) => import::import(args),
         PoolCommand::Rename(args) => volume::rename_pool(args),
         PoolCommand::Destroy(args) => destroy(args),
     }
@@ -77,12 +76,47 @@ impl Shown {
         }
     }
 
-    fn status(&self) -> Option<&PoolStatus> {
-        match self {
-            Self::Served(status) => Some(status),
-            Self::Alone { .. } => None,
-        }
+    fn seen(&self) -> Seen<'_> {
+        let (left_out, served) = match self {
+            Self::Served(status) => (status.left_out.iter().map(|one| &*one.why).collect(), Some(&**status)),
+            Self::Alone { pool, .. } => (pool.left_out().collect(), None),
+        };
+        Seen { name: self.name(), pool: self.facts(), left_out, served }
     }
+}
+
+/// Pools with their faults, and those that settings mean and that are not served.
+fn show_status(args: &PoolStatusArgs) -> Result<(), Failure> {
+    let mut pools = reports(&args.of)?;
+    let is_all = args.of.name.is_none() && args.of.stopped.members.is_empty();
+    if args.faulty {
+        pools.retain(|shown| shown.seen().is_faulty());
+    }
+    if args.of.json {
+        return match (&pools[..], args.of.stopped.members.is_empty()) {
+            // As it was printed before pools were told by name there.
+            ([Shown::Alone { pool, .. }], false) => report::print_json(pool),
+            _ => report::print_json(&json!(pools)),
+        };
+    }
+    let absent = if is_all { absent(&runtime::folder(args.of.runtime.folder())?) } else { Vec::new() };
+    let mut texts: Vec<String> = pools.iter().map(|shown| shown.seen().text(args.verbose)).collect();
+    texts.extend(absent.iter().map(status::absent));
+    report::print(&match (texts.is_empty(), args.faulty, &args.of.name) {
+        (false, ..) => texts.join("\n"),
+        (true, true, Some(name)) => format!("pool '{name}' is healthy\n"),
+        (true, true, None) => "all pools are healthy\n".to_owned(),
+        (true, false, _) => "no pool is served\n".to_owned(),
+    })
+}
+
+/// Pools that settings mean, and that no server has.
+fn absent(folder: &Path) -> Vec<AbsentStatus> {
+    let of = |report| match report {
+        Report::Absent(status) if status.kind == "pool" => Some(*status),
+        _ => None,
+    };
+    ask::reports(folder).into_iter().filter_map(of).collect()
 }
 
 fn show(json: bool, pools: &[Shown], text: impl FnOnce() -> String) -> Result<(), Failure> {
@@ -94,12 +128,42 @@ fn show(json: bool, pools: &[Shown], text: impl FnOnce() -> String) -> Result<()
     }
 }
 
-/// A pool in a line, as `zpool list` has it.
-fn line(shown: &Shown) -> String {
-    let PoolFacts { capacity, sold, stored, state, .. } = shown.facts();
-    let [capacity, sold, stored] = [*capacity, *sold, *stored].map(Bytes);
-    let (name, state) = (shown.name(), state.join(", "));
-    format!("{name}  {capacity} to be sold, {sold} sold, {stored} stored  {state}\n")
+/// Pools in a line each, as `zpool list` has them. Sizes are those of content: what redundancy takes is not among them.
+fn list(pools: &[Shown]) -> String {
+    let mut lines = vec![["NAME", "SIZE", "ALLOC", "FREE", "CAP", "HEALTH"].map(str::to_owned).to_vec()];
+    for shown in pools {
+        let PoolFacts { capacity, stored, .. } = shown.facts();
+        let [size, alloc, free] =
+            [*capacity, *stored, capacity.saturating_sub(*stored)].map(|of| Bytes(of).to_string());
+        let cap = format!("{}%", stored.saturating_mul(100) / (*capacity).max(1));
+        lines.push(vec![
+            shown.name().to_owned(),
+            size,
+            alloc,
+            free,
+            cap,
+            status::state(shown.facts()).to_owned(),
+        ]);
+    }
+    columns(&lines)
+}
+
+/// Lines of columns, of which the first and the last begin at the left.
+pub(super) fn columns(lines: &[Vec<String>]) -> String {
+    let count = lines.iter().map(Vec::len).max().unwrap_or(0);
+    let cell = |line: &Vec<String>, at: usize| line.get(at).map_or(0, |cell| cell.chars().count());
+    let widths: Vec<usize> =
+        (0..count).map(|at| lines.iter().map(|line| cell(line, at)).max().unwrap_or(0)).collect();
+    let mut text = String::new();
+    for line in lines {
+        let cells = line.iter().zip(&widths).enumerate().map(|(at, (cell, &width))| {
+            let is_left = at == 0 || at + 1 == count;
+            if is_left { format!("{cell:width$}") } else { format!("{cell:>width$}") }
+        });
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
 }
 
 /// Reports of the pools that are meant: served ones, or that of the members that were given.

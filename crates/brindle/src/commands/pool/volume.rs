@@ -2,9 +2,10 @@
 
 use brindle_host::status::VolumeFacts;
 use brindle_pool::{Pool, PoolChangeError, check_name};
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Shown, order, refuse_other, reports, served};
+use super::{Shown, columns, order, refuse_other, reports, served};
 use crate::base::failure::Failure;
 use crate::base::units::Bytes;
 use crate::base::{report, runtime};
@@ -71,19 +72,44 @@ fn create(args: &VolumeCreate) -> Result<(), Failure> {
 
 fn list(args: &PoolReportArgs) -> Result<(), Failure> {
     let pools = reports(args)?;
-    let of = |shown: &Shown| {
-        let full = |volume: &VolumeFacts| VolumeFacts {
-            name: format!("{}/{}", shown.name(), volume.name),
-            ..volume.clone()
-        };
-        shown.volumes().iter().map(full).collect::<Vec<_>>()
-    };
-    let volumes: Vec<VolumeFacts> = pools.iter().flat_map(of).collect();
+    let volumes: Vec<ListedVolume> = pools.iter().flat_map(ListedVolume::all).collect();
     if args.json {
-        return report::print_json(&json!(volumes));
+        return report::print_json(&volumes);
     }
-    let line = |volume: &VolumeFacts| format!("{}  {}\n", volume.name, Bytes(volume.size));
-    report::print(&volumes.iter().map(line).collect::<String>())
+    let line = |volume: &ListedVolume| {
+        let [used, available, reserved] =
+            [volume.used, volume.available, volume.reserved].map(|of| Bytes(of).to_string());
+        vec![volume.facts.name.clone(), used, available, reserved]
+    };
+    let head = ["NAME", "USED", "AVAIL", "RESERV"].map(str::to_owned).to_vec();
+    report::print(&columns(&std::iter::once(head).chain(volumes.iter().map(line)).collect::<Vec<_>>()))
+}
+
+/// A volume with what `zfs list` has of one. All of its size is kept for it, whether it was written or not.
+#[derive(Serialize)]
+struct ListedVolume {
+    #[serde(flatten)]
+    facts: VolumeFacts,
+    /// Bytes of the pool that it takes.
+    used: u64,
+    /// Bytes that other volumes may have besides.
+    available: u64,
+    /// Bytes that are kept for it.
+    reserved: u64,
+}
+
+impl ListedVolume {
+    fn all(shown: &Shown) -> Vec<Self> {
+        let pool = shown.facts();
+        let available = pool.capacity.saturating_sub(pool.sold);
+        let of = |volume: &VolumeFacts| Self {
+            facts: VolumeFacts { name: format!("{}/{}", shown.name(), volume.name), ..volume.clone() },
+            used: volume.size,
+            available,
+            reserved: volume.size,
+        };
+        shown.volumes().iter().map(of).collect()
+    }
 }
 
 fn rename(args: &VolumeRename) -> Result<(), Failure> {

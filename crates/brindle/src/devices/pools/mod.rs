@@ -1,21 +1,23 @@
 //! Pools among the devices on the command line: which devices are members of one, and how it is opened.
 
+pub(crate) mod holder;
 mod report;
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
-use brindle_format::pool::{Host, LABEL_BYTES, Label, PoolError};
+use brindle_format::pool::{LABEL_BYTES, Label, PoolError};
 use brindle_host::opening::{Lacking, Tuning};
 use brindle_io::device::{DeviceAccess, OpenDevice};
 use brindle_io::{Io, MemberId};
 use brindle_pool::{
-    Chosen, How, Looked, Pool, PoolConfig, PoolOpenError, Prepared, Recovered, choose, look, prepare,
+    Belonging, Chosen, How, Looked, MemberHead, Pool, PoolConfig, PoolOpenError, Prepared, Recovered, choose,
+    look, prepare,
 };
 
 use crate::base::deadline::within;
 use crate::base::failure::Failure;
-use crate::base::host::this_host;
+use crate::base::host::{host_as_it_is, this_host};
 use crate::base::look::{candidate, is_unfit, reader};
 use crate::base::machine;
 use crate::base::random::random_uuid;
@@ -24,14 +26,14 @@ pub(crate) use report::PoolReport;
 
 /// The label of a device that is a member of a pool.
 pub(crate) fn label_of(path: &Path) -> Option<Label> {
-    asked(path, &Tuning::USUAL)?.ok()
+    Some(asked(path, &Tuning::USUAL)?.ok()?.label)
 }
 
-/// The label of a device that is a member of a pool.
+/// The label of a device that is a member of a pool, with its youngest uberblock.
 ///
 /// # Errors
 /// It is a member of one that this release does not read: [`PoolOpenError::OtherVersion`].
-pub(crate) fn member_label(path: &Path) -> Result<Option<Label>, Failure> {
+pub(crate) fn member_head(path: &Path) -> Result<Option<MemberHead>, Failure> {
     match asked(path, &Tuning::USUAL) {
         Some(Err(error)) if error.is_of_another_version() => {
             Err(PoolOpenError::OtherVersion { device: path.display().to_string(), error }.into())
@@ -48,14 +50,14 @@ pub(crate) fn named_on(path: &Path) -> Vec<String> {
 }
 
 /// Reads a device's label; `None` if the device does not answer in time.
-fn asked(path: &Path, tuning: &Tuning) -> Option<Result<Label, PoolError>> {
+fn asked(path: &Path, tuning: &Tuning) -> Option<Result<MemberHead, PoolError>> {
     let path = file_of(path).to_owned();
     let patience = std::time::Duration::from_millis(tuning.patience.answer());
     let read = move || {
         let none = PoolError::Magic { what: "label" };
         let device = OpenDevice::open(&path, DeviceAccess::Examine).map_err(|_| none)?;
         let at = |offset: u64| device.read_at(offset, LABEL_BYTES as usize).ok();
-        brindle_pool::label_of(device.info().size, at)
+        brindle_pool::head_of(device.info().size, at)
     };
     within(patience, read).ok().flatten()
 }
@@ -63,7 +65,7 @@ fn asked(path: &Path, tuning: &Tuning) -> Option<Result<Label, PoolError>> {
 /// Whether one of these is a member of a pool, be it of one that this release does not read.
 pub(crate) fn are_of_pool(members: &[PathBuf]) -> bool {
     let is_of_pool =
-        |found: Result<Label, PoolError>| found.map_or_else(|why| why.is_of_another_version(), |_| true);
+        |found: Result<MemberHead, PoolError>| found.map_or_else(|why| why.is_of_another_version(), |_| true);
     members.iter().any(|path| asked(path, &Tuning::USUAL).is_some_and(is_of_pool))
 }
 
@@ -98,10 +100,12 @@ pub(crate) fn sort(members: &[PathBuf], tuning: &Tuning) -> Sorted {
         match label {
             Some(Err(why)) if why.is_of_another_version() => sorted.refused.push((path.clone(), why)),
             None | Some(Err(_)) => sorted.others.push(path.clone()),
-            Some(Ok(label)) => match sorted.pools.iter_mut().find(|pool| pool.label.pool == label.pool) {
-                Some(pool) => pool.members.push(path.clone()),
-                None => sorted.pools.push(SortedPool { label, members: vec![path.clone()] }),
-            },
+            Some(Ok(MemberHead { label, .. })) => {
+                match sorted.pools.iter_mut().find(|pool| pool.label.pool == label.pool) {
+                    Some(pool) => pool.members.push(path.clone()),
+                    None => sorted.pools.push(SortedPool { label, members: vec![path.clone()] }),
+                }
+            }
         }
     }
     sorted
@@ -164,6 +168,8 @@ pub(crate) struct Opened {
     pub(crate) waits_for: Vec<String>,
     /// Damaged labels were written anew.
     mended: bool,
+    /// The host that it belonged to before.
+    whose: Belonging,
 }
 
 /// How a pool is opened.
@@ -174,6 +180,8 @@ pub(crate) struct PoolUse {
     pub(crate) lacking: Lacking,
     /// The side of a pool whose members went apart, and a member of it.
     pub(crate) take: Option<(usize, u16)>,
+    /// One that another host has not exported is taken from it.
+    pub(crate) takes_over: bool,
     pub(crate) tuning: Tuning,
     /// Pools that share the memory for their maps.
     pub(crate) pools: usize,
@@ -222,7 +230,7 @@ impl Opened {
         io: &Io,
         named: Vec<(String, MemberId)>,
         mut left_out: Vec<(String, String)>,
-        PoolUse { access, lacking, take, tuning, pools }: PoolUse,
+        PoolUse { access, lacking, take, takes_over, tuning, pools }: PoolUse,
         check: Check<'_>,
     ) -> Result<Self, Failure> {
         let looked = look_at(io, &named, &mut left_out).await?;
@@ -240,21 +248,22 @@ impl Opened {
             chosen.returning.iter().filter(|_| may_return).map(|one| one.id).collect();
         let map_memory = Tuning::share_of_map(tuning.map_memory(machine::memory()), pools);
         let config = tuning.pool(map_memory, seconds_since_1970);
-        let host = if access == DeviceAccess::Write { this_host() } else { Host::NONE };
-        let config = PoolConfig { host, ..config };
+        let host = if access == DeviceAccess::Write { this_host() } else { host_as_it_is() };
+        let config = PoolConfig { host, takes_over, ..config };
+        let (name, whose) = (chosen.label.name.clone(), Belonging::of(&chosen.head, host));
         let prepared = prepared(io, chosen, how, lacking, config).await;
-        let (prepared, waits_for) = prepared.map_err(|source| without(source, &left_out))?;
+        let (prepared, waits_for) = prepared.map_err(|source| without(failure(&name, source), &left_out))?;
         if let Err(why) = check(&prepared.pool()) {
             prepared.give_up();
             return Err(why);
         }
         let opened = prepared.open().await;
-        let (pool, recovered) = opened.map_err(|source| without(source, &left_out))?;
+        let (pool, recovered) = opened.map_err(|source| without(source.into(), &left_out))?;
         let used: Vec<Option<MemberId>> = pool.status().members.iter().map(|member| member.device).collect();
         left_out.extend(stale(&looked, &used, &returning));
         let members = used.into_iter().map(names).collect();
         let mended = !pool.is_read_only();
-        Ok(Self { pool, recovered, members, devices: named, left_out, damaged, waits_for, mended })
+        Ok(Self { pool, recovered, members, devices: named, left_out, damaged, waits_for, mended, whose })
     }
 
     /// Warns on standard error of members that are missing, and of damaged labels.
@@ -267,6 +276,10 @@ impl Opened {
                 self.pool.label().name,
                 self.waits_for.join(", ")
             );
+        }
+        let label = self.pool.label();
+        if let Some(told) = holder::told(&label.name, self.whose, self.pool.is_read_only()) {
+            eprintln!("brindle: {told}");
         }
         let then = if self.mended { "it is written anew from" } else { "going on with" };
         for (name, at) in &self.damaged {
@@ -296,8 +309,15 @@ pub(crate) fn or_done_without(failure: Failure) -> Result<String, Failure> {
     }
 }
 
-fn without(source: PoolOpenError, left_out: &[(String, String)]) -> Failure {
-    let source = Failure::from(source);
+/// The failure to open the pool of that name.
+fn failure(name: &str, why: PoolOpenError) -> Failure {
+    match why {
+        PoolOpenError::Anothers(of) => Failure::Refused(holder::refused(name, &of)),
+        why => why.into(),
+    }
+}
+
+fn without(source: Failure, left_out: &[(String, String)]) -> Failure {
     if left_out.is_empty() {
         return source;
     }
@@ -387,7 +407,8 @@ pub(crate) struct Alone {
 impl Alone {
     /// Opens a pool, and reports the members that are missing.
     pub(crate) fn open(members: &[PathBuf], access: DeviceAccess, tuning: Tuning) -> Result<Self, Failure> {
-        let how = PoolUse { access, lacking: Lacking::Refused, take: None, tuning, pools: 1 };
+        let how =
+            PoolUse { access, lacking: Lacking::Refused, take: None, takes_over: false, tuning, pools: 1 };
         Self::open_so(members, how, &|_| Ok(()))
     }
 
@@ -399,8 +420,19 @@ impl Alone {
     ) -> Result<Self, Failure> {
         let lacking = if degraded { Lacking::Degraded } else { Lacking::Refused };
         let (access, tuning) = (DeviceAccess::Write, Tuning::USUAL);
-        let how = PoolUse { access, lacking, take: None, tuning, pools: 1 };
+        let how = PoolUse { access, lacking, take: None, takes_over: false, tuning, pools: 1 };
         Self::open_so(members, how, check)
+    }
+
+    /// Opens a pool that becomes this host's, by `force` also from a host that has not exported it.
+    pub(crate) fn open_to_import(
+        members: &[PathBuf],
+        (degraded, force): (bool, bool),
+    ) -> Result<Self, Failure> {
+        let lacking = if degraded { Lacking::Degraded } else { Lacking::Refused };
+        let (access, tuning) = (DeviceAccess::Write, Tuning::USUAL);
+        let how = PoolUse { access, lacking, take: None, takes_over: force, tuning, pools: 1 };
+        Self::open_so(members, how, &|_| Ok(()))
     }
 
     fn open_so(members: &[PathBuf], how: PoolUse, check: Check<'_>) -> Result<Self, Failure> {
@@ -410,6 +442,12 @@ impl Alone {
         let opened = Opened::open(&world, members, how, check)?;
         opened.warn();
         Ok(Self { opened, world })
+    }
+
+    /// Closes the pool in order, and gives it away: no host has it from then on.
+    pub(crate) fn export(self) -> Result<(), Failure> {
+        let exported = self.world.io.block_on(self.opened.pool.export());
+        exported.map_err(|source| Failure::Volume { doing: "exporting the pool", source })
     }
 
     /// Runs work on the pool, and closes it in order.

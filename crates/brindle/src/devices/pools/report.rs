@@ -42,6 +42,11 @@ impl PoolReport {
         &self.facts
     }
 
+    /// Reasons why devices are left out.
+    pub(crate) fn left_out(&self) -> impl Iterator<Item = &str> {
+        self.left_out.iter().map(|one| &*one.why)
+    }
+
     pub(crate) fn volumes(&self) -> &[VolumeFacts] {
         &self.volumes
     }

@@ -70,6 +70,7 @@ fn array(candidates: &[Candidate]) -> Option<Findable> {
         spares: candidates.iter().filter(is_spare).count(),
         problem: assembled.err(),
         risks,
+        belongs: None,
         uuid,
     })
 }

@@ -45,6 +45,19 @@ pub(crate) struct Findable {
     pub(crate) problem: Option<String>,
     /// The risks of assembling it by force, if it can be.
     pub(crate) risks: Option<Vec<String>>,
+    /// The host that has it, of kinds that say so themselves; arrays only name one.
+    pub(crate) belongs: Option<Belongs>,
+}
+
+/// The host that has something, as that says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Belongs {
+    /// This one.
+    Here,
+    /// Another one, of this name, which has not given it away.
+    Elsewhere(String),
+    /// None.
+    Nowhere,
 }
 
 /// All that was found.
@@ -213,6 +226,11 @@ impl Findable {
         self.metadata == "pool"
     }
 
+    /// Whether this host has it, as it says itself.
+    pub(crate) fn is_here(&self) -> bool {
+        self.belongs == Some(Belongs::Here)
+    }
+
     /// The line of mdadm.conf(5) for an array of md.
     pub(crate) fn array_line(&self) -> Option<String> {
         if self.is_pool() {
@@ -271,6 +289,7 @@ mod tests {
             spares: 1,
             problem: None,
             risks: None,
+            belongs: None,
         };
         let line = "ARRAY /dev/md/data metadata=1.2 UUID=01234567:89abcdef:01234567:89abcdef name=host:data spares=1";
         assert_eq!(found.array_line().as_deref(), Some(line));

@@ -3,38 +3,48 @@
 use std::path::{Path, PathBuf};
 
 use brindle_format::pool::Label;
+use brindle_pool::{Belonging, MemberHead, youngest_of};
 
-use super::{Findable, Head, Heads};
+use super::{Belongs, Findable, Head, Heads};
 use crate::base::failure::Failure;
-use crate::devices::pools;
+use crate::base::host::host_as_it_is;
+use crate::devices::pools::{self, holder};
 
 /// The kind.
 pub(super) struct Labels;
 
 impl Heads for Labels {
     fn look(&self, device: &Path) -> Result<Option<Head>, Failure> {
-        let Some(label) = pools::member_label(device)? else { return Ok(None) };
-        Ok(Some(Head { device: device.to_owned(), set: Some(label.pool.to_string()), seen: Box::new(label) }))
+        let Some(found) = pools::member_head(device)? else { return Ok(None) };
+        let set = Some(found.label.pool.to_string());
+        Ok(Some(Head { device: device.to_owned(), set, seen: Box::new(found) }))
     }
 
     fn form(&self, set: Vec<Head>) -> Option<Findable> {
-        let (members, labels) = Head::split(set);
-        pool(&members, &labels)
+        let (members, heads) = Head::split::<MemberHead>(set);
+        let youngest = youngest_of(heads.iter().filter_map(|one| one.head.as_ref()));
+        let whose = youngest.map(|head| Belonging::of(head, host_as_it_is()));
+        let labels: Vec<Label> = heads.into_iter().map(|one| one.label).collect();
+        pool(&members, &labels, whose)
     }
 }
 
-fn pool(members: &[PathBuf], labels: &[Label]) -> Option<Findable> {
+fn pool(members: &[PathBuf], labels: &[Label], whose: Option<Belonging>) -> Option<Findable> {
     let first = labels.first()?;
     let name = |member| brindle_pool::Role::of(first, member).to_string();
     let there: Vec<_> = labels.iter().map(|label| label.member).collect();
     let mut sorted = there.clone();
     sorted.sort_unstable();
     let twice = sorted.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0]);
-    let problem = twice.map(|member| {
+    let twice = twice.map(|member| {
         let of = members.iter().zip(labels).filter(|(_, label)| label.member == member);
         let named: Vec<String> = of.map(|(path, _)| path.display().to_string()).collect();
         format!("{} all say that they are member {}: leave one", named.join(" and "), name(member))
     });
+    let other = match whose {
+        Some(Belonging::Anothers(of)) if twice.is_none() => Some(of),
+        _ => None,
+    };
     let missing: Vec<String> = (0..first.members.len())
         .filter_map(|member| u16::try_from(member).ok())
         .filter(|member| !there.contains(member))
@@ -48,10 +58,17 @@ fn pool(members: &[PathBuf], labels: &[Label]) -> Option<Findable> {
         metadata: "pool".to_owned(),
         level: None,
         members: members.to_vec(),
-        newly_missing: missing.clone(),
+        // Nothing that comes yet would change that it is another's.
+        newly_missing: if other.is_some() { Vec::new() } else { missing.clone() },
         missing,
         spares: 0,
-        problem,
-        risks: None,
+        problem: twice.or_else(|| Some(holder::refused(&first.name, &other?))),
+        risks: other
+            .map(|of| vec![format!("host {} may have it: {}", holder::host_text(&of.host), holder::RISK)]),
+        belongs: whose.map(|whose| match whose {
+            Belonging::Nobodys => Belongs::Nowhere,
+            Belonging::Own | Belonging::Unsure(_) => Belongs::Here,
+            Belonging::Anothers(of) => Belongs::Elsewhere(holder::host_text(&of.host)),
+        }),
     })
 }

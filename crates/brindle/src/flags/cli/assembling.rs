@@ -17,7 +17,7 @@ pub(crate) struct Assemble {
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
     /// Serve arrays that can't be put together for certain: with as few members that are out of date as are needed, the newest first, or
-    /// dirty and degraded. --dry-run shows the risks. What members that are out of date hold is only read
+    /// dirty and degraded; and pools that another host has not exported. --dry-run shows the risks. What members that are out of date hold is only read
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
     /// Serve pools that lack members which were in use, once the wait is over: they are out of use from then on

@@ -108,7 +108,14 @@ const EXAMPLES: [(&str, &[&str]); 46] = [
     ),
     (
         "pool",
-        &["brindle pool create tank raidz2 /dev/sd[a-f]", "brindle pool status tank", "brindle pool list"],
+        &[
+            "brindle pool create tank raidz2 /dev/sd[a-f]",
+            "brindle pool status -x",
+            "brindle pool list",
+            "brindle pool iostat -v tank 5",
+            "brindle pool export tank",
+            "brindle pool import -d /dev/disk/by-id tank",
+        ],
     ),
     (
         "volume",

@@ -7,7 +7,7 @@ const WORDS: [(&[&str], &str); 11] = [
     (
         &["import", "start", "run"],
         "arrays are put together whenever they are used: `brindle serve MEMBER...` serves one, `brindle assemble --scan` finds and serves all that \
-         are this host's, `brindle detail MEMBER...` only looks",
+         are this host's, `brindle detail MEMBER...` only looks; `brindle pool import` makes a pool this host's",
     ),
     (
         &["mount", "map", "connect"],
@@ -57,18 +57,18 @@ const POOL_WORDS: [(&[&str], &str); 6] = [
          again. `brindle fail POOL MEMBER` is for a disk that is not to be used again",
     ),
     (
-        &["import", "mount"],
+        &["mount"],
         "`brindle serve MEMBER...` serves a pool, `brindle assemble --scan` finds and serves all that are this host's, and `brindle attach \
          POOL/VOLUME` makes a volume a device of the kernel",
     ),
-    (&["export", "unmount", "umount"], "`brindle stop POOL` lets go of a pool that is served"),
+    (&["unmount", "umount"], "`brindle stop POOL` lets go of a pool that is served"),
     (
         &["scrub"],
         "`brindle stop POOL`, then `brindle check MEMBER...` holds all that counts against its checksums; what is found wrong is rebuilt when it is \
          read",
     ),
     (
-        &["iostat", "events"],
+        &["events"],
         "`brindle watch` shows pools as they change, `brindle monitor --scan` tells of what happens to them",
     ),
     (

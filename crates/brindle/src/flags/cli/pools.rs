@@ -1,5 +1,7 @@
 //! Flags of the commands for pools and their volumes.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 
 use super::Runtime;
@@ -19,10 +21,22 @@ pub(crate) struct Pool {
 pub(crate) enum PoolCommand {
     /// Create a pool of vdevs: `raidz|raidz1|raidz2|raidz3|mirror DEVICE...`, several of them striped
     Create(PoolCreate),
-    /// Show pools that are served, or one that is not
-    Status(PoolReportArgs),
+    /// Show how pools do that are served, or one that is not: what is wrong, what to do next, members with their errors
+    Status(PoolStatusArgs),
     /// List pools that are served, or one that is not, with their room, a line each
     List(PoolReportArgs),
+    /// Show operations and bytes a second of the members of pools
+    ///
+    /// Once, over a second; or each INTERVAL seconds, COUNT times or until it is interrupted.
+    Iostat(PoolIostat),
+    /// Stop a pool and give it away: no host has it then, and any other imports it
+    ///
+    /// While clients have volumes of it open that is refused without --force.
+    Export(PoolExport),
+    /// Make a pool this host's, or list those that could be
+    ///
+    /// A daemon that runs serves it then. One that another host has had last and has not exported is refused without --force.
+    Import(PoolImport),
     /// Rename a pool; the connections to its volumes end, since exports begin with its name
     Rename(PoolRename),
     /// Destroy a pool with all of its volumes; its members are no longer members of a pool
@@ -61,7 +75,80 @@ pub(crate) struct PoolCreate {
     pub(crate) vdevs: Vec<String>,
 }
 
-/// Flags of `brindle pool status` and `list`.
+/// Flags of `brindle pool status`.
+#[derive(Debug, Args)]
+pub(crate) struct PoolStatusArgs {
+    /// Also where volumes are lost, who serves the pool, and its last events
+    #[arg(long, short = 'v')]
+    pub(crate) verbose: bool,
+    /// Only pools with a fault
+    #[arg(short = 'x')]
+    pub(crate) faulty: bool,
+    #[command(flatten)]
+    pub(crate) of: PoolReportArgs,
+}
+
+/// Flags of `brindle pool iostat`.
+#[derive(Debug, Args)]
+pub(crate) struct PoolIostat {
+    /// Each vdev and each device, too
+    #[arg(long, short = 'v')]
+    pub(crate) verbose: bool,
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    /// Report as JSON, once
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Name of a pool [default: all that are served]; then the seconds between two looks, and how many of these there are to be
+    #[arg(value_name = "POOL|INTERVAL|COUNT")]
+    pub(crate) words: Vec<String>,
+}
+
+/// Flags of `brindle pool export`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "brindle pool export [OPTIONS] NAME\n       brindle pool export [OPTIONS] --array MEMBER... -- NAME"
+)]
+pub(crate) struct PoolExport {
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    #[command(flatten)]
+    pub(crate) pool: StoppedPool,
+    /// Export the pool though clients have volumes of it open
+    #[arg(long, short = 'f')]
+    pub(crate) force: bool,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Name of the pool
+    pub(crate) name: String,
+}
+
+/// Flags of `brindle pool import`.
+#[derive(Debug, Args)]
+pub(crate) struct PoolImport {
+    /// A device, or a folder of devices, to look at; may be given several times [default: all disks and partitions of this machine]
+    #[arg(short = 'd', value_name = "DEVICE|FOLDER")]
+    pub(crate) places: Vec<PathBuf>,
+    /// Take a pool that another host has not exported: if that host still has it open, both write to it, and all that is in it is lost
+    #[arg(long, short = 'f')]
+    pub(crate) force: bool,
+    /// Import a pool without members that were in use: they are out of use from then on
+    #[arg(long)]
+    pub(crate) degraded: bool,
+    /// A property of zpool: readonly=on has a server of its own serve the pool for reading alone, and changes no byte of its members
+    #[arg(short = 'o', value_name = "PROPERTY=VALUE")]
+    pub(crate) properties: Vec<String>,
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Name of the pool, or its UUID [default: list those that could be imported]
+    pub(crate) name: Option<String>,
+}
+
+/// Flags of `brindle pool list` and `volume list`.
 #[derive(Debug, Args)]
 pub(crate) struct PoolReportArgs {
     #[command(flatten)]

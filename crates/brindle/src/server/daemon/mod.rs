@@ -16,13 +16,14 @@ use brindle_host::opening::{Config, VolumeOpening};
 use brindle_host::Changed;
 
 use crate::base::failure::Failure;
+use crate::base::text::shell;
 use crate::base::{report, runtime};
 use crate::client::ask::{self, Target};
 use crate::client::choice::{Choice, Hosts, lacking};
 use crate::client::control::Ask;
 use crate::client::monitor;
 use crate::client::monitor::{MdadmArray, MdadmConf, is_named};
-use crate::devices::scan::Findable;
+use crate::devices::scan::{Belongs, Findable};
 use crate::devices::world::Through;
 use crate::flags::cli::{Daemon, Reload};
 use crate::server::descriptors::Room;
@@ -169,7 +170,7 @@ impl<'a> Meant<'a> {
     }
 
     fn is_own(&self, found: &Findable) -> bool {
-        self.own.start(found.homehost.as_deref())
+        self.own.start(found)
     }
 
     /// The reason why something is not served that the settings don't name; nothing if they do, or want nothing else.
@@ -181,6 +182,15 @@ impl<'a> Meant<'a> {
         let name = found.name.escape_debug();
         let mine = names.first().map_or_else(String::new, |own| own.escape_debug().to_string());
         Some(match &found.homehost {
+            _ if let (Some(Belongs::Elsewhere(_)), Some(problem)) = (&found.belongs, &found.problem) => {
+                problem.clone()
+            }
+            _ if found.belongs == Some(Belongs::Nowhere) => {
+                format!(
+                    "pool {name}: no host has it: `brindle pool import {}` makes it this host's",
+                    shell(&found.name)
+                )
+            }
             _ if found.is_pool() => format!(
                 "pool {name}: a pool is served if the settings name it: name = \"{name}\" below [[pools]]"
             ),
@@ -255,6 +265,7 @@ mod tests {
             spares: 0,
             problem: None,
             risks: None,
+            belongs: None,
         }
     }
 

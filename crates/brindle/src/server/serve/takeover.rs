@@ -48,7 +48,7 @@ use super::notify;
 use crate::base::failure::Failure;
 use crate::base::{executable, log, runtime};
 use crate::client::control::{self, Ask, Response};
-use crate::devices::scan::Findable;
+use crate::devices::scan::{Belongs, Findable};
 use crate::devices::unserved::Unserved;
 use crate::server::shutdown::Shutdown as Ending;
 
@@ -182,6 +182,7 @@ fn served(folder: &Path, name: &str) -> Vec<Findable> {
             homehost: facts.and_then(|facts| facts.homehost.clone()),
             metadata: facts.map_or("pool", |facts| &facts.metadata).to_owned(),
             members: report.devices().into_iter().map(|(path, _)| here.join(path)).collect(),
+            belongs: report.pool().map(|_| Belongs::Here),
             ..Findable::default()
         }
     };

@@ -1,5 +1,6 @@
 //! A pool that is served: its volumes, each an export of its own, and the orders that it carries out.
 
+mod export;
 mod volumes;
 
 use std::cell::{Cell, RefCell};
@@ -7,7 +8,7 @@ use std::rc::Rc;
 
 use brindle_export::Rates;
 use brindle_io::sync::{Either, race};
-use brindle_io::{Duration, Io, MemberId};
+use brindle_io::{Duration, Instant, Io, MemberId};
 use brindle_members::events::Event as Happening;
 use brindle_members::turn::Turns;
 use brindle_pool::{Pool, PoolEvent, PoolVolume};
@@ -66,6 +67,8 @@ pub struct ServedPool {
     /// The number of the last event that was passed on.
     reported: Cell<u64>,
     stop: ContentStop,
+    /// A stop before this moment gives the pool away.
+    exports_until: Cell<Option<Instant>>,
 }
 
 impl ServedPool {
@@ -81,6 +84,7 @@ impl ServedPool {
             listener: Rc::clone(listener),
             reported: Cell::new(0),
             stop: ContentStop::new(io),
+            exports_until: Cell::new(None),
         });
         let this = Rc::clone(&pooled);
         io.spawn(async move {
@@ -295,6 +299,7 @@ impl Content for ServedPool {
                     host.publish();
                     failed?;
                 }
+                Ask::PoolExport { force, .. } => self.export(&*host, force).await?,
                 Ask::PoolRename { .. }
                 | Ask::VolumeCreate { .. }
                 | Ask::VolumeRename { .. }
@@ -311,10 +316,11 @@ impl Content for ServedPool {
     fn stop(self: Rc<Self>, clients: Pending<()>) -> Pending<Result<(), HostError>> {
         Box::pin(async move {
             if self.stop.begins() {
-                let this = Rc::clone(&self);
+                let (this, exports) = (Rc::clone(&self), self.is_exporting());
                 self.io.spawn(async move {
                     clients.await;
-                    let stopped = this.hosted.pool.stop().await;
+                    let pool = &this.hosted.pool;
+                    let stopped = if exports { pool.export().await } else { pool.stop().await };
                     this.tell_the_last_events();
                     this.stop.ends(stopped);
                 });

@@ -180,7 +180,7 @@ fn refuse_attached(host: &dyn Host, exports: &[String]) -> Result<(), HostError>
 }
 
 /// Clients that have an export open, once clients have gone that are about to.
-async fn users_left(host: &dyn Host, export: &str) -> usize {
+pub(super) async fn users_left(host: &dyn Host, export: &str) -> usize {
     for _look in 0..LOOKS {
         if host.users_of(export) == 0 {
             break;

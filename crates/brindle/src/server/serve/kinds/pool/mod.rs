@@ -26,6 +26,7 @@ fn pool_use(opening: &Opening, (name, uuid): (&str, &str), pools: usize) -> Pool
         access: if said == Permission::ReadOnly { DeviceAccess::Read } else { DeviceAccess::Write },
         lacking: opening.lacking_of(name, uuid),
         take: opening.take,
+        takes_over: opening.force,
         tuning: opening.tuning,
         pools,
     }
@@ -107,7 +108,8 @@ impl Joining for JoiningPool {
             let lacking = opening.lacking_of(&name, &uuid);
             // Those that are here give it a part of what they have once it is served.
             let pools = all_of::<ServedPool>(&*at.service).len() + 1;
-            let how = PoolUse { access, lacking, take: opening.take, tuning: opening.tuning, pools };
+            let (take, takes_over) = (opening.take, opening.force);
+            let how = PoolUse { access, lacking, take, takes_over, tuning: opening.tuning, pools };
             let opened = Opened::of(&at.world.io, named, left_out, how, &|_| Ok(())).await;
             let opened = opened.map_err(|why| at.close(&ids, why))?;
             opened.warn();

@@ -1,0 +1,357 @@
+//! `brindle pool status`: in zpool's shape what is wrong, what to do next, and each member with its errors.
+
+use brindle_host::status::{
+    AbsentStatus, DamagedStatus, HolderStatus, PoolFacts, PoolStatus, ScanKind, ScanState, ScanStatus,
+};
+
+use super::tree;
+use crate::base::sync::bytes_per_second;
+use crate::base::text::{shell, shown};
+use crate::base::units::{Bytes, Moment};
+use crate::client::status::text_of_events;
+
+/// Damaged ranges that are listed.
+const RANGES: usize = 1024;
+
+/// A pool that is to be shown.
+pub(super) struct Seen<'a> {
+    pub(super) name: &'a str,
+    pub(super) pool: &'a PoolFacts,
+    /// Devices that were named and are done without, and why.
+    pub(super) left_out: Vec<&'a str>,
+    /// The server's report, of one that is served.
+    pub(super) served: Option<&'a PoolStatus>,
+}
+
+/// The fault of a pool, and the next step.
+struct Fault {
+    status: String,
+    action: String,
+}
+
+impl Fault {
+    fn new(status: impl Into<String>, action: impl Into<String>) -> Self {
+        Self { status: status.into(), action: action.into() }
+    }
+}
+
+/// The state of a pool in zpool's words.
+pub(super) fn state(pool: &PoolFacts) -> &'static str {
+    if pool.is("broken") {
+        "SUSPENDED"
+    } else if pool.is("degraded") || pool.is("thin") {
+        "DEGRADED"
+    } else {
+        "ONLINE"
+    }
+}
+
+impl Seen<'_> {
+    /// Whether something is wrong with it.
+    pub(super) fn is_faulty(&self) -> bool {
+        state(self.pool) != "ONLINE" || self.fault().is_some()
+    }
+
+    /// The worst fault.
+    fn fault(&self) -> Option<Fault> {
+        let (pool, name) = (self.pool, shell(self.name));
+        let of = |state: &str| pool.devices.iter().find(|device| device.state == state);
+        let waits_for = self.served.map(|served| &served.waits_for[..]).unwrap_or_default();
+        if pool.is("broken") {
+            return Some(Fault::new(
+                "more members are lost than the pool can do without: requests are refused",
+                format!("brindle stop {name}; then serve it with all members that can be found"),
+            ));
+        }
+        if !waits_for.is_empty() {
+            return Some(Fault::new(
+                format!(
+                    "members that were in use are missing: {}; it is read-only until they are here",
+                    waits_for.join(", ")
+                ),
+                "bring them back; or set degraded = true below [[pools]] in the settings, and brindle reload",
+            ));
+        }
+        if pool.is("damaged") {
+            return Some(Fault::new(
+                "blocks of volumes are lost: no member has them any more",
+                format!(
+                    "brindle pool status -v {name} lists them; write them anew from a copy, which makes these places whole"
+                ),
+            ));
+        }
+        if let Some(device) = of("failed") {
+            let member = device.path.as_deref().unwrap_or(&device.member);
+            return Some(Fault::new(
+                format!("a member failed: {}; its place is done without", shown(member)),
+                format!("brindle pool replace {name} {} DEVICE", shell(member)),
+            ));
+        }
+        if let Some(device) = of("missing") {
+            return Some(Fault::new(
+                format!("a member is missing, {}: its place is done without", device.member),
+                format!(
+                    "serve the pool with that member again, if it is there; else brindle pool replace {name} {} DEVICE",
+                    device.member
+                ),
+            ));
+        }
+        if let Some(device) = of("offline") {
+            let member = device.path.as_deref().unwrap_or(&device.member);
+            return Some(Fault::new(
+                format!("a member was taken offline: {}", shown(member)),
+                format!("brindle pool online {name} {}", shell(member)),
+            ));
+        }
+        self.smaller_fault()
+    }
+
+    /// The worst fault of a pool whose members are all there.
+    fn smaller_fault(&self) -> Option<Fault> {
+        let (pool, name) = (self.pool, shell(self.name));
+        if !self.left_out.is_empty() {
+            return Some(Fault::new(
+                self.left_out.join("; "),
+                format!("brindle pool status {name} once these devices are well"),
+            ));
+        }
+        if pool.thin > 0 {
+            let thin = Bytes(pool.thin);
+            let action = if pool.raising {
+                format!("brindle wait {name}")
+            } else {
+                "none: it is raised where room is".to_owned()
+            };
+            return Some(Fault::new(
+                format!("{thin} have less redundancy than their vdev is to give"),
+                action,
+            ));
+        }
+        let wrong = pool.devices.iter().filter(|device| device.wrong > 0 || device.read_errors > 0);
+        let wrong: Vec<&str> = wrong.map(|device| device.path.as_deref().unwrap_or(&device.member)).collect();
+        if !wrong.is_empty() {
+            return Some(Fault::new(
+                format!(
+                    "members gave blocks that were wrong, or could not read them: {}; no data is lost",
+                    shown(&wrong.join(", "))
+                ),
+                "replace a member whose counts go on growing",
+            ));
+        }
+        None
+    }
+
+    /// All that is told of it.
+    pub(super) fn text(&self, verbose: bool) -> String {
+        let (pool, name, state) = (self.pool, self.name, state(self.pool));
+        let mut text = format!("  pool: {}\n state: {state}\n", shown(name));
+        // One that is not served is only looked at.
+        if pool.is("read-only") && self.served.is_some() {
+            text.push_str("        it is for reading alone\n");
+        }
+        if let Some(Fault { status, action }) = self.fault() {
+            text.push_str(&format!("status: {status}\naction: {action}\n"));
+        }
+        if let Some(seconds) = self.served.and_then(|served| served.stale_for) {
+            text.push_str(&format!(
+                "        the server's thread does not answer: this is as it was {seconds:.1} s ago\n"
+            ));
+        }
+        text.push_str(&format!("  scan: {}\n", scan(pool.scan.as_ref())));
+        text.push_str("config:\n\n");
+        text.push_str(&tree::text(&tree::rows(name, state, pool), true));
+        text.push('\n');
+        text.push_str(&errors(pool, verbose));
+        if verbose {
+            text.push_str(&self.more());
+        }
+        text
+    }
+
+    /// All that only people ask for who look into it.
+    fn more(&self) -> String {
+        let pool = self.pool;
+        let [capacity, sold, stored] = [pool.capacity, pool.sold, pool.stored].map(Bytes);
+        let mut text = format!("  room: {capacity} to be sold, {sold} sold, {stored} stored\n");
+        if let Some(each) = written_for_each(pool) {
+            text.push_str(&format!("        {each:.2} bytes written to members for each of a client\n"));
+        }
+        text.push_str(&match &pool.host {
+            Some(HolderStatus { id, host_name }) => format!("  host: {} ({id})\n", shown(host_name)),
+            None => "  host: none, it is exported\n".to_owned(),
+        });
+        let Some(served) = self.served else { return text };
+        let (at, pid) = (served.doors.nbd.join(", "), served.pid);
+        text.push_str(&format!("served: {at} (pid {pid}), {} connections\n", served.connections));
+        text + &text_of_events(&served.events)
+    }
+}
+
+/// Bytes written to members for each that clients wrote since it was opened.
+pub(super) fn written_for_each(pool: &PoolFacts) -> Option<f64> {
+    let written = &pool.written;
+    let all = written.client + written.moved + written.summaries + written.pages + written.parity;
+    (written.client > 0).then(|| all as f64 / written.client as f64)
+}
+
+fn scan(scan: Option<&ScanStatus>) -> String {
+    let Some(ScanStatus { kind, state }) = scan else { return "none requested".to_owned() };
+    let (word, healed_word) = match kind {
+        ScanKind::Scrub => ("scrub", "repaired"),
+        ScanKind::Resilver => ("resilver", "rebuilt"),
+    };
+    match state {
+        ScanState::None => "none requested".to_owned(),
+        ScanState::Running { done, total, speed, seconds_left } => {
+            let percent = *done as f64 * 100.0 / (*total).max(1) as f64;
+            let speed = speed.map(|speed| format!(", {}", bytes_per_second(speed as f64)));
+            let left = seconds_left
+                .map(|left| format!(", {}:{:02}:{:02} to go", left / 3600, left / 60 % 60, left % 60));
+            format!(
+                "{word} in progress\n        {} of {}, {percent:.2}% done{}{}",
+                Bytes(*done),
+                Bytes(*total),
+                speed.unwrap_or_default(),
+                left.unwrap_or_default()
+            )
+        }
+        ScanState::Finished { at, errors, healed } => {
+            format!("{word} {healed_word} {healed} blocks with {errors} errors on {}", Moment(*at))
+        }
+    }
+}
+
+fn errors(pool: &PoolFacts, verbose: bool) -> String {
+    let ranges = pool.damaged.len();
+    if ranges == 0 && pool.damaged_beyond == 0 {
+        return match &pool.scan {
+            Some(scan) if scan.says_whole() => "errors: No known data errors\n".to_owned(),
+            Some(_) => "errors: none known\n".to_owned(),
+            None => "errors: none known; no scrub has run\n".to_owned(),
+        };
+    }
+    let beyond = match pool.damaged_beyond {
+        0 => String::new(),
+        beyond => format!(", and {beyond} blocks that are not listed"),
+    };
+    if !verbose {
+        return format!("errors: {ranges} ranges of volumes are lost{beyond}; -v lists them\n");
+    }
+    let mut text = format!("errors: {ranges} ranges of volumes are lost{beyond}:\n\n");
+    for DamagedStatus { volume, offset, length } in pool.damaged.iter().take(RANGES) {
+        text.push_str(&format!("        {}: {length} bytes from byte {offset} on\n", shown(volume)));
+    }
+    text.push('\n');
+    text
+}
+
+/// A pool that is not served, though settings mean it.
+pub(super) fn absent(status: &AbsentStatus) -> String {
+    let mut text = format!(
+        "  pool: {}\n state: UNAVAIL\nstatus: it is not served: {}\n",
+        shown(&status.name),
+        shown(&status.not_served)
+    );
+    if let Some(next) = &status.next {
+        text.push_str(&format!("action: {}\n", shown(next)));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pool(facts: Value) -> PoolFacts {
+        serde_json::from_value(facts).unwrap()
+    }
+
+    fn device(member: &str, state: &str, wrong: u64) -> Value {
+        json!({"member": member, "kind": "raidz1", "path": format!("/dev/{member}"), "state": state, "wrong": wrong,
+            "failed_reads": 1, "failed_writes": 2})
+    }
+
+    fn seen(pool: &PoolFacts) -> Seen<'_> {
+        Seen { name: "tank", pool, left_out: Vec::new(), served: None }
+    }
+
+    #[test]
+    fn a_pool_is_shown_in_zpools_shape() {
+        let devices =
+            json!([device("0.0", "online", 0), device("0.1", "failed", 5), device("1.0", "online", 0)]);
+        let degraded = pool(json!({"state": ["online", "degraded"], "devices": devices}));
+        let text = seen(&degraded).text(false);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "  pool: tank",
+                " state: DEGRADED",
+                "status: a member failed: /dev/0.1; its place is done without",
+                "action: brindle pool replace tank /dev/0.1 DEVICE",
+                "  scan: none requested",
+                "config:",
+                "",
+                "        NAME          STATE     READ WRITE CKSUM",
+                "        tank          DEGRADED     0     0     0",
+                "          raidz1-0    DEGRADED     0     0     0",
+                "            /dev/0.0  ONLINE       1     2     0",
+                "            /dev/0.1  FAULTED      1     2     4",
+                "          raidz1-1    ONLINE       0     0     0",
+                "            /dev/1.0  ONLINE       1     2     0",
+                "",
+                "errors: none known; no scrub has run",
+            ]
+        );
+        assert!(seen(&degraded).is_faulty());
+    }
+
+    #[test]
+    fn no_error_is_known_only_if_a_scrub_says_so() {
+        let of = |scan: Value| seen(&pool(json!({"state": ["online"], "scan": scan}))).text(false);
+        let whole = of(json!({"kind": "scrub", "state": "finished", "at": 0, "errors": 0, "healed": 3}));
+        assert!(whole.contains("errors: No known data errors"), "{whole}");
+        assert!(
+            whole.contains("  scan: scrub repaired 3 blocks with 0 errors on 1970-01-01 00:00:00 UTC\n"),
+            "{whole}"
+        );
+        for scan in [
+            Value::Null,
+            json!({"kind": "scrub", "state": "finished", "at": 0, "errors": 1, "healed": 0}),
+            json!({"kind": "resilver", "state": "finished", "at": 0, "errors": 0, "healed": 9}),
+            json!({"kind": "scrub", "state": "running", "done": 1, "total": 2, "speed": 4096, "seconds_left": 61}),
+        ] {
+            let text = of(scan);
+            assert!(!text.contains("No known data errors") && text.contains("errors: none known"), "{text}");
+        }
+        let runs = of(
+            json!({"kind": "scrub", "state": "running", "done": 1024, "total": 2048, "speed": 4096, "seconds_left": 61}),
+        );
+        assert!(runs.contains("1 KiB of 2 KiB, 50.00% done, 4.0 KiB/s, 0:01:01 to go"), "{runs}");
+    }
+
+    #[test]
+    fn each_fault_has_its_next_command() {
+        let of = |facts: Value| {
+            let pool = pool(facts);
+            let fault = seen(&pool).fault();
+            fault.map(|fault| fault.action)
+        };
+        let with = |state: &str| {
+            of(json!({"state": ["online"], "devices": [device("0.0", "online", 0), device("0.1", state, 0)]}))
+        };
+        assert_eq!(of(json!({"state": ["online"], "devices": [{"state": "online"}]})), None);
+        assert_eq!(with("failed").unwrap(), "brindle pool replace tank /dev/0.1 DEVICE");
+        assert!(with("missing").unwrap().ends_with("brindle pool replace tank 0.1 DEVICE"));
+        assert_eq!(with("offline").unwrap(), "brindle pool online tank /dev/0.1");
+        assert!(of(json!({"state": ["broken"]})).unwrap().starts_with("brindle stop tank"));
+        let lost = of(json!({"state": ["online", "damaged"]})).unwrap();
+        assert!(lost.starts_with("brindle pool status -v tank"));
+        assert_eq!(
+            of(json!({"state": ["online"], "thin": 1, "raising": true})).unwrap(),
+            "brindle wait tank"
+        );
+    }
+}
