@@ -83,7 +83,7 @@ fn run(command: &mut Command) -> Result<ExitCode, Failure> {
         Command::Simulate(args) => predict::simulate(args)?,
         Command::Sweep(args) => return sweep::sweep(args),
         Command::Plan(args) => plan::plan(args)?,
-        Command::Pool(args) => pool::pool(args)?,
+        Command::Pool(args) => return pool::pool(args),
         Command::Volume(args) => pool::volume(args)?,
         Command::Demo(args) => demo::demo(args)?,
         Command::Completions(args) => docs::completions(args)?,

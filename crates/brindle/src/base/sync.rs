@@ -55,7 +55,8 @@ pub(crate) fn bytes_per_second(rate: f64) -> String {
     }
 }
 
-fn span(seconds: u64) -> String {
+/// Seconds as hours, minutes and seconds.
+pub(crate) fn span(seconds: u64) -> String {
     format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 

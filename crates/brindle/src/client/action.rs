@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use brindle_host::Volumes;
-use brindle_host::status::{Findings, Outcome, PoolStatus, Report};
+use brindle_host::status::{Findings, Outcome, PoolStatus, Report, ScanStatus};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use indicatif::ProgressBar;
@@ -16,7 +16,7 @@ use crate::base::units::Bytes;
 use crate::base::{progress, report, runtime};
 use crate::client::ask::{Order, Target, ask};
 use crate::client::control::{Answer, Ask, Word};
-use crate::client::findings;
+use crate::client::{findings, scan};
 use crate::flags::cli::{Action, Said, Wait};
 
 /// How often `wait` asks.
@@ -75,18 +75,19 @@ pub(crate) fn action(args: &Action) -> Result<(), Failure> {
 }
 
 /// The progress of a command that waits: a bar on a terminal, elsewhere a line now and then.
-struct Waiting {
+pub(crate) struct Waiting {
     bar: Option<ProgressBar>,
     every: Duration,
     reported: Instant,
 }
 
 impl Waiting {
-    fn new(every: Duration) -> Self {
+    pub(crate) fn new(every: Duration) -> Self {
         Self { bar: None, every, reported: Instant::now() }
     }
 
-    fn tell(&mut self, name: &str, sync: &SyncReport<'_>) {
+    /// The process has come so far.
+    pub(crate) fn tell(&mut self, name: &str, sync: &SyncReport<'_>) {
         if std::io::stderr().is_terminal() {
             let bar = self.bar.get_or_insert_with(|| progress::byte_bar(sync.total));
             // One thing may follow another.
@@ -143,6 +144,12 @@ pub(crate) fn wait(args: &Wait) -> Result<ExitCode, Failure> {
                 Some(sync) => waiting.tell(&status.name, &sync),
                 None => break reported,
             },
+            [Report::Pool(status)] if status.pool.scan.as_ref().is_some_and(|scan| scan.sync().is_some()) => {
+                let sync = status.pool.scan.as_ref().and_then(ScanStatus::sync);
+                if let Some(sync) = SyncReport::of(&sync) {
+                    waiting.tell(&status.name, &sync);
+                }
+            }
             [Report::Pool(status)] if status.pool.raising => waiting.tell_of_pool(status),
             [_] => break reported,
             _ => {
@@ -155,13 +162,19 @@ pub(crate) fn wait(args: &Wait) -> Result<ExitCode, Failure> {
     };
     drop(waiting);
     let last = reported.all().first().and_then(Report::array).and_then(|status| status.last_action.as_ref());
+    let scanned = match reported.all() {
+        [Report::Pool(status)] => status.pool.scan.as_ref(),
+        _ => None,
+    };
     if args.json {
         report::print_json(&reported)?;
+    } else if let Some(scanned) = scanned {
+        report::print(&scan::text(scanned))?;
     } else {
         let none = || "no check, repair or recovery is running\n".to_owned();
         report::print(&last.map_or_else(none, findings::text))?;
     }
-    Ok(last.map_or(ExitCode::SUCCESS, status))
+    Ok(last.map_or_else(|| scan::status(scanned), status))
 }
 
 /// The exit status by what was found last.

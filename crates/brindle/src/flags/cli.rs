@@ -51,7 +51,8 @@ pub(crate) use patience::Patience;
 pub(crate) use planning::{Columns, Drives, Likelihood, Order, Pair, PlanFlags, PlanFormat, parse_pair};
 pub(crate) use pools::{
     Pool, PoolCommand, PoolCreate, PoolDestroy, PoolExport, PoolImport, PoolIostat, PoolRename,
-    PoolReportArgs, PoolStatusArgs, Volume, VolumeCommand, VolumeCreate, VolumeDestroy, VolumeRename,
+    PoolReportArgs, PoolScrub, PoolStatusArgs, Volume, VolumeCommand, VolumeCreate, VolumeDestroy,
+    VolumeRename,
 };
 pub(crate) use predicting::{Balance, Calibrate, DoorWord, DrivePort, Simulate, Sweep, Whose};
 pub(crate) use reading::{Cat, Examine, Searching};
@@ -235,7 +236,7 @@ pub(crate) enum Command {
     /// Shows its progress, speed and remaining time; of a pool, until all has as much redundancy as members and room allow. Exits as `check` or `repair` does, if that is the process that
     /// ended.
     Wait(Wait),
-    /// Check a running array if that is due, for as long as a window lasts
+    /// Check a running array, or scrub a pool, if that is due, for as long as a window lasts
     ///
     /// For a timer that runs each night. What the window leaves is paused, and goes on in the next, unless the server was started anew
     /// meanwhile. Exits as `check` does when all was compared, and with 0 when nothing is due, the window is over, or a resync or

@@ -232,7 +232,7 @@ impl PoolFacts {
             },
             map: status.map.into(),
             host: pool.host().map(|host| HolderStatus { id: host.id.to_string(), host_name: host.name() }),
-            scan: None,
+            scan: ScanStatus::of(pool),
             devices,
         }
     }

@@ -23,12 +23,8 @@ use crate::log::refusals::Refusals;
 use crate::log::state::Log;
 use crate::opening::look::{Chosen, PoolOpenError, Returning, WrongLabel, choose, look};
 use crate::opening::replay::{Recovered, WrongSlot};
-<<<<<<< ours
 use crate::opening::tables::refuse_unlisted;
-use crate::opening::whose::Whose;
-=======
 use crate::opening::whose::Belonging;
->>>>>>> theirs
 use crate::pool::Pool;
 use crate::record::label::CurrentLabel;
 use crate::record::state::Record;

@@ -4,6 +4,7 @@ use brindle_host::status::{DamagedStatus, PoolDevice, PoolFacts, PoolStatus};
 
 use super::{clients, counters, push};
 use crate::base::units::Bytes;
+use crate::client::scan;
 
 /// Ranges of volumes that are listed.
 const RANGES: usize = 16;
@@ -34,6 +35,9 @@ pub(super) fn text(status: &PoolStatus) -> String {
                  degraded = true\n"
             ),
         );
+    }
+    if let Some(scan) = &status.pool.scan {
+        push(&mut text, format_args!("  {}", scan::text(scan)));
     }
     damaged(&mut text, &status.pool);
     super::left_out(&mut text, &status.left_out);

@@ -6,11 +6,13 @@ mod erase;
 mod export;
 mod import;
 mod iostat;
+mod scrub;
 mod status;
 mod tree;
 mod volume;
 
 use std::path::Path;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use brindle_host::opening::Tuning;
@@ -30,8 +32,8 @@ use status::Seen;
 pub(crate) use volume::volume;
 
 /// `brindle pool`.
-pub(crate) fn pool(args: &Pool) -> Result<(), Failure> {
-    match &args.command {
+pub(crate) fn pool(args: &Pool) -> Result<ExitCode, Failure> {
+    let done = match &args.command {
         PoolCommand::Create(args) => create::create(args),
         PoolCommand::Status(args) => show_status(args),
         PoolCommand::List(args) => {
@@ -41,9 +43,11 @@ pub(crate) fn pool(args: &Pool) -> Result<(), Failure> {
         PoolCommand::Iostat(args) => iostat::iostat(args),
         PoolCommand::Export(args) => export::export(args),
         PoolCommand::Import(args) => import::import(args),
+        PoolCommand::Scrub(args) => return scrub::begin(args),
         PoolCommand::Rename(args) => volume::rename_pool(args),
         PoolCommand::Destroy(args) => destroy(args),
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 /// A pool that is served, or one whose members were given.

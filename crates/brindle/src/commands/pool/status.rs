@@ -1,7 +1,7 @@
 //! `brindle pool status`: in zpool's shape what is wrong, what to do next, and each member with its errors.
 
 use brindle_host::status::{
-    AbsentStatus, DamagedStatus, HolderStatus, PoolFacts, PoolStatus, ScanKind, ScanState, ScanStatus,
+    AbsentStatus, DamagedStatus, HolderStatus, PoolFacts, PoolStatus, ScanState, ScanStatus,
 };
 
 use super::tree;
@@ -195,28 +195,36 @@ pub(super) fn written_for_each(pool: &PoolFacts) -> Option<f64> {
 }
 
 fn scan(scan: Option<&ScanStatus>) -> String {
-    let Some(ScanStatus { kind, state }) = scan else { return "none requested".to_owned() };
-    let (word, healed_word) = match kind {
-        ScanKind::Scrub => ("scrub", "repaired"),
-        ScanKind::Resilver => ("resilver", "rebuilt"),
+    let (word, healed_word) = match scan {
+        None => return "none requested".to_owned(),
+        Some(ScanStatus::Scrub(_)) => ("scrub", "repaired"),
+        Some(ScanStatus::Resilver(_)) => ("resilver", "rebuilt"),
     };
-    match state {
-        ScanState::None => "none requested".to_owned(),
-        ScanState::Running { done, total, speed, seconds_left } => {
+    match scan.map(ScanStatus::state) {
+        None => "none requested".to_owned(),
+        Some(ScanState::Running { done, total, speed, eta, paused, .. }) => {
             let percent = *done as f64 * 100.0 / (*total).max(1) as f64;
             let speed = speed.map(|speed| format!(", {}", bytes_per_second(speed as f64)));
-            let left = seconds_left
-                .map(|left| format!(", {}:{:02}:{:02} to go", left / 3600, left / 60 % 60, left % 60));
+            let left =
+                eta.map(|left| format!(", {}:{:02}:{:02} to go", left / 3600, left / 60 % 60, left % 60));
             format!(
-                "{word} in progress\n        {} of {}, {percent:.2}% done{}{}",
+                "{word} {}\n        {} of {}, {percent:.2}% done{}{}",
+                if *paused { "paused" } else { "in progress" },
                 Bytes(*done),
                 Bytes(*total),
                 speed.unwrap_or_default(),
                 left.unwrap_or_default()
             )
         }
-        ScanState::Finished { at, errors, healed } => {
-            format!("{word} {healed_word} {healed} blocks with {errors} errors on {}", Moment(*at))
+        Some(ScanState::Finished { at, stopped: Some(why), .. }) => {
+            format!("{word} ended early on {}: {}", Moment(*at), shown(why))
+        }
+        Some(ScanState::Finished { at, errors, healed, unverified, .. }) => {
+            let left_out = match unverified {
+                0 => String::new(),
+                blocks => format!(", {blocks} blocks not looked at"),
+            };
+            format!("{word} {healed_word} {healed} blocks with {errors} errors on {}{left_out}", Moment(*at))
         }
     }
 }

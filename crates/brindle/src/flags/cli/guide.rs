@@ -115,6 +115,7 @@ const EXAMPLES: [(&str, &[&str]); 46] = [
             "brindle pool iostat -v tank 5",
             "brindle pool export tank",
             "brindle pool import -d /dev/disk/by-id tank",
+            "brindle pool scrub --wait tank",
         ],
     ),
     (

@@ -25,6 +25,12 @@ pub(crate) enum PoolCommand {
     Status(PoolStatusArgs),
     /// List pools that are served, or one that is not, with their room, a line each
     List(PoolReportArgs),
+    /// Go over all that a served pool stores, beside its clients, and heal what is wrong; or pause or stop that
+    ///
+    /// Every block is held against its checksum, every stripe against its parity. What can't be healed is named by volume, offset and
+    /// length in `brindle pool status`. One that was paused goes on where it was; one that was stopped, or whose server ended, begins anew. With --wait it exits as
+    /// `brindle check` does.
+    Scrub(PoolScrub),
     /// Show operations and bytes a second of the members of pools
     ///
     /// Once, over a second; or each INTERVAL seconds, COUNT times or until it is interrupted.
@@ -160,6 +166,27 @@ pub(crate) struct PoolReportArgs {
     pub(crate) json: bool,
     /// Name of the pool [default: all that are served]
     pub(crate) name: Option<String>,
+}
+
+/// Flags of `brindle pool scrub`.
+#[derive(Debug, Args)]
+pub(crate) struct PoolScrub {
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    /// Pause the scrub; without a flag it goes on
+    #[arg(long, short = 'p', conflicts_with = "stop")]
+    pub(crate) pause: bool,
+    /// Stop the scrub
+    #[arg(long, short = 's')]
+    pub(crate) stop: bool,
+    /// Wait until it has ended
+    #[arg(long, short = 'w', conflicts_with = "pause")]
+    pub(crate) wait: bool,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Name of the pool
+    pub(crate) name: String,
 }
 
 /// Flags of `brindle pool rename`.

@@ -1,6 +1,7 @@
 //! A pool that is served: its volumes, each an export of its own, and the orders that it carries out.
 
 mod export;
+mod scrub;
 mod volumes;
 
 use std::cell::{Cell, RefCell};
@@ -12,6 +13,8 @@ use brindle_io::{Duration, Instant, Io, MemberId};
 use brindle_members::events::Event as Happening;
 use brindle_members::turn::Turns;
 use brindle_pool::{Pool, PoolEvent, PoolVolume};
+
+use scrub::Speeds;
 
 use super::stop::ContentStop;
 use super::{Content, Host, Placed, Seen, all_of, not_for};
@@ -69,6 +72,8 @@ pub struct ServedPool {
     stop: ContentStop,
     /// A stop before this moment gives the pool away.
     exports_until: Cell<Option<Instant>>,
+    /// Speeds of scrubs that are yet to come.
+    speeds: Cell<Speeds>,
 }
 
 impl ServedPool {
@@ -85,6 +90,7 @@ impl ServedPool {
             reported: Cell::new(0),
             stop: ContentStop::new(io),
             exports_until: Cell::new(None),
+            speeds: Cell::default(),
         });
         let this = Rc::clone(&pooled);
         io.spawn(async move {
@@ -176,6 +182,7 @@ impl ServedPool {
             PoolEvent::MemberFailed | PoolEvent::Broken | PoolEvent::Lost => {
                 tracing::error!("{}: {event}", self.name());
             }
+            PoolEvent::ScrubStarted | PoolEvent::ScrubEnded => tracing::info!("{}: {event}", self.name()),
             _ => tracing::warn!("{}: {event}", self.name()),
         }
         let event = Box::new(self.event_status(event));
@@ -300,6 +307,11 @@ impl Content for ServedPool {
                     failed?;
                 }
                 Ask::PoolExport { force, .. } => self.export(&*host, force).await?,
+                Ask::Action { action, max_speed, min_speed } => {
+                    let acted = self.act(action, Speeds { max: max_speed, min: min_speed });
+                    host.publish();
+                    acted?;
+                }
                 Ask::PoolRename { .. }
                 | Ask::VolumeCreate { .. }
                 | Ask::VolumeRename { .. }

@@ -11,7 +11,7 @@ use brindle_format::pool::{Batch, Entry, EntryKind, Leaf, LeafKind, Pointer, Seg
 use smallvec::SmallVec;
 
 use super::stretch::{Look, Stretch};
-use super::told::{Content, Told};
+use super::told::{SlotContent, Told};
 use super::{Check, Parts};
 use crate::core::Core;
 use crate::read::Absent;
@@ -221,7 +221,7 @@ impl<'a> Comparison<'a> {
             let Some(right) = settle(&blocks, shape, &expected) else { continue };
             let agreeing = blocks.iter().zip(&right).filter(|(block, right)| block.as_ref() == Some(*right));
             // Two members at least agree, one of which has the summary, or more than are needed to tell the rest.
-            let has_entry = |slot| matches!(batch.content(shape, stripe, slot), Content::Entry(_));
+            let has_entry = |slot| matches!(batch.content(shape, stripe, slot), SlotContent::Entry(_));
             let is_sure = batch.is_trusted
                 || agreeing.count() > usize::from(shape.data())
                 || batch.first == stripe && (1..shape.data()).any(has_entry);
@@ -305,7 +305,7 @@ impl<'a> Comparison<'a> {
         for slot in 0..shape.data() {
             let address = Address::new(segment.number, shape.place(stripe, slot));
             for batch in &segment.batches {
-                let Content::Entry(entry) = batch.content(shape, stripe, slot) else { continue };
+                let SlotContent::Entry(entry) = batch.content(shape, stripe, slot) else { continue };
                 if let Some((sum, of)) = self.named(entry, address).await {
                     live.push(Live { slot, address, sum, of });
                     break;
@@ -325,7 +325,7 @@ impl<'a> Comparison<'a> {
         'all: for stripe in batch.first..batch.end().min(shape.stripes()) {
             for slot in 0..shape.data() {
                 let address = Address::new(segment.number, shape.place(stripe, slot));
-                let Content::Entry(entry) = batch.content(shape, stripe, slot) else { continue };
+                let SlotContent::Entry(entry) = batch.content(shape, stripe, slot) else { continue };
                 // The same block may have stood there in an earlier use.
                 if self.named(entry, address).await.is_some_and(|(sum, _)| sum == entry.checksum) {
                     lives = true;
@@ -396,7 +396,7 @@ fn is_as_told(segment: &Segment, stretch: &Stretch, look: &Look<'_>, stripe: u32
 fn names_lost(segment: &Segment, stretch: &Stretch, look: &Look<'_>, stripe: u32) -> bool {
     let [batch] = &segment.batches[..] else { return false };
     (0..segment.shape.data()).any(|slot| {
-        let Content::Entry(entry) = batch.content(segment.shape, stripe, slot) else { return false };
+        let SlotContent::Entry(entry) = batch.content(segment.shape, stripe, slot) else { return false };
         let is_leaf = page_of(entry, Address::NONE).is_some_and(|(level, ..)| level == 0);
         let block = stretch.block(look, stripe, slot).ok().filter(|_| is_leaf);
         let leaf = block.and_then(|block| Leaf::parse(block, entry.volume).ok());
@@ -440,8 +440,8 @@ fn as_it_stands(shape: Shape, given: &[Result<Vec<u8>, Absent>], live: &[Live]) 
 /// A stripe has pages that are none of the map, which nothing but their summary tells.
 fn has_other_pages(shape: Shape, stripe: u32, batch: &Told) -> bool {
     (0..shape.data()).any(|slot| match batch.content(shape, stripe, slot) {
-        Content::Entry(entry) => entry.kind == EntryKind::Page && page_of(entry, Address::NONE).is_none(),
-        Content::Summary | Content::Filling => false,
+        SlotContent::Entry(entry) => entry.kind == EntryKind::Page && page_of(entry, Address::NONE).is_none(),
+        SlotContent::Summary | SlotContent::Filling => false,
     })
 }
 

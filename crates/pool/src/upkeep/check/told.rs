@@ -5,7 +5,7 @@ use brindle_format::pool::{BLOCK, Batch, Entry, checksum};
 
 /// The content of a data slot, by a summary.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Content<'a> {
+pub(super) enum SlotContent<'a> {
     /// The summary itself.
     Summary,
     /// The block of an entry.
@@ -49,20 +49,20 @@ impl Told {
     }
 
     /// The content of a data slot of one of its stripes.
-    pub(super) fn content(&self, shape: Shape, stripe: u32, slot: u8) -> Content<'_> {
+    pub(super) fn content(&self, shape: Shape, stripe: u32, slot: u8) -> SlotContent<'_> {
         let n = (stripe - self.first) as usize * usize::from(shape.data()) + usize::from(slot);
         match n.checked_sub(1) {
-            None => Content::Summary,
-            Some(n) => self.entries.get(n).map_or(Content::Filling, Content::Entry),
+            None => SlotContent::Summary,
+            Some(n) => self.entries.get(n).map_or(SlotContent::Filling, SlotContent::Entry),
         }
     }
 
     /// The sum of that.
     pub(super) fn sum(&self, shape: Shape, stripe: u32, slot: u8) -> u32 {
         match self.content(shape, stripe, slot) {
-            Content::Summary => self.sum,
-            Content::Entry(entry) => entry.checksum,
-            Content::Filling => self.filling,
+            SlotContent::Summary => self.sum,
+            SlotContent::Entry(entry) => entry.checksum,
+            SlotContent::Filling => self.filling,
         }
     }
 }
