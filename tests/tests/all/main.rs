@@ -23,6 +23,7 @@ mod pool_members;
 mod pool_memory;
 mod pools;
 mod reshape;
+mod scrubs;
 mod server;
 mod soak;
 mod swap;

@@ -306,13 +306,13 @@ fn one_metric_has_one_set_of_labels(text: &str) {
 }
 
 /// Where a file holds a block.
-fn place(path: &Path, block: &[u8]) -> usize {
+pub(crate) fn place(path: &Path, block: &[u8]) -> usize {
     let bytes = std::fs::read(path).unwrap();
     bytes.chunks(4096).position(|have| have == block).expect("the member has it") * 4096
 }
 
 /// Changes a bit of a block.
-fn flip(path: &Path, at: usize) {
+pub(crate) fn flip(path: &Path, at: usize) {
     let mut bytes = std::fs::read(path).unwrap();
     bytes[at + 100] ^= 4;
     std::fs::write(path, bytes).unwrap();

@@ -319,7 +319,13 @@ mod tests {
     #[test]
     fn no_error_is_known_only_if_a_scrub_says_so() {
         let of = |scan: Value| seen(&pool(json!({"state": ["online"], "scan": scan}))).text(false);
-        let whole = of(json!({"kind": "scrub", "state": "finished", "at": 0, "errors": 0, "healed": 3}));
+        let finished = |scan: &str, errors: u64, healed: u64, unverified: u64, stopped: Option<&str>| {
+            json!({"scan": scan, "state": "finished", "action": "repair", "began": 0, "at": 0, "errors": errors, "lost": 0,
+                "healed": healed, "unverified": unverified, "stopped": stopped})
+        };
+        let running = json!({"scan": "scrub", "state": "running", "action": "repair", "done": 1024, "total": 2048,
+            "paused": false, "speed": 4096, "eta": 61});
+        let whole = of(finished("scrub", 0, 3, 0, None));
         assert!(whole.contains("errors: No known data errors"), "{whole}");
         assert!(
             whole.contains("  scan: scrub repaired 3 blocks with 0 errors on 1970-01-01 00:00:00 UTC\n"),
@@ -327,16 +333,16 @@ mod tests {
         );
         for scan in [
             Value::Null,
-            json!({"kind": "scrub", "state": "finished", "at": 0, "errors": 1, "healed": 0}),
-            json!({"kind": "resilver", "state": "finished", "at": 0, "errors": 0, "healed": 9}),
-            json!({"kind": "scrub", "state": "running", "done": 1, "total": 2, "speed": 4096, "seconds_left": 61}),
+            finished("scrub", 1, 0, 0, None),
+            finished("scrub", 0, 0, 7, None),
+            finished("scrub", 0, 0, 0, Some("stopped")),
+            finished("resilver", 0, 9, 0, None),
+            running.clone(),
         ] {
             let text = of(scan);
             assert!(!text.contains("No known data errors") && text.contains("errors: none known"), "{text}");
         }
-        let runs = of(
-            json!({"kind": "scrub", "state": "running", "done": 1024, "total": 2048, "speed": 4096, "seconds_left": 61}),
-        );
+        let runs = of(running);
         assert!(runs.contains("1 KiB of 2 KiB, 50.00% done, 4.0 KiB/s, 0:01:01 to go"), "{runs}");
     }
 
