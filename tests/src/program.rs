@@ -396,6 +396,19 @@ impl Server {
         assert!(code == 0 && remarks.len() == 1 && remarks[0].contains(words), "{code}: {err}");
     }
 
+    /// As [`Server::stop`], of a server that has told of all of this and of nothing else.
+    ///
+    /// # Panics
+    /// If not.
+    #[track_caller]
+    pub fn stop_after_telling(self, words: &[&str]) {
+        let (code, err) = self.signal(Signal::TERM);
+        let remarks = remarks(&err);
+        let is_meant = |line: &&str| words.iter().any(|words| line.contains(words));
+        let is_told = |words: &&str| remarks.iter().any(|line| line.contains(words));
+        assert!(code == 0 && remarks.iter().all(is_meant) && words.iter().all(is_told), "{code}: {err}");
+    }
+
     /// Sends a signal and waits for the end: exit status (-1 for a signal) and what it said on standard error.
     ///
     /// # Panics

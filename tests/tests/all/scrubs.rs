@@ -55,6 +55,6 @@ fn a_scrub_heals_what_has_rotted_and_names_what_it_can_not_heal() {
     let refused = tank.ask("pool scrub tank --pause").ended(1);
     assert!(refused.err.contains("no scrub is under way"), "{}", refused.err);
     assert!(tank.client("one").read(0, 2 * MIB) == content);
-    server.stop();
+    server.stop_after_telling(&["they were rebuilt, and written anew", "has lost blocks"]);
     tank.run("check", &tank.members).ok();
 }

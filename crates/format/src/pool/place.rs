@@ -4,7 +4,7 @@
 //! member `i % width`, in row `i / width`. Stripe `s` takes the spots `s * stripe` to `(s + 1) * stripe`, which are on different members
 //! since a stripe is no wider than the segment. The last `parity` slots of a stripe are P, Q and R. Slot `j` of stripe `s` is its spot
 //! `(j + turn) % stripe`. In a segment of whole rows `turn` grows by one with each `chunk` of them: so that many blocks of one slot lie
-//! one behind the other on a member; it begins at the record's `turn`, so that each member has as much parity as any other though a
+//! one behind the other on a member. It begins at the record's `turn`, so that each member has as much parity as any other though a
 //! segment has few chunks. Of others stripes begin at the same members again after `cycle` of them; `turn` grows by one with
 //! each such cycle, and with each stripe within it. So each member has as much parity as any other, however wide stripes are.
 //!

@@ -147,7 +147,7 @@ mod tests {
             unverified,
             stopped: None,
         };
-        for scan in [ScanStatus::Scrub(running.clone()), ScanStatus::Resilver(finished(0, 0))] {
+        for scan in [ScanStatus::Scrub(running), ScanStatus::Resilver(finished(0, 0))] {
             let text = serde_json::to_string(&scan).unwrap();
             assert_eq!(serde_json::from_str::<ScanStatus>(&text).unwrap(), scan, "{text}");
             assert!(!scan.says_whole());

@@ -80,7 +80,7 @@ impl World {
 async fn put(io: &Io, volume: &PoolVolume, block: u64) {
     let buf = io.pool(4096).alloc(4096).await;
     for (n, byte) in buf.bytes_mut().iter_mut().enumerate() {
-        *byte = (n as u64 * (block + 3) >> 3) as u8;
+        *byte = ((n as u64 * (block + 3)) >> 3) as u8;
     }
     buf.bytes_mut()[..4].copy_from_slice(b"DATA");
     volume.write(block * BLOCK, buf.all(), false).await.expect("written");
@@ -154,9 +154,10 @@ fn lost_blocks_are_named_until_they_are_written_or_a_scrub_finds_none() {
                 let mut block = vec![0; BLOCK as usize];
                 for at in (1 << 20..world.house.size).step_by(BLOCK as usize) {
                     world.memory.peek(id, at, &mut block);
-                    let is = |&n: &u64| block.starts_with(b"DATA") && block[40] == (40 * (n + 3) >> 3) as u8;
+                    let is =
+                        |&n: &u64| block.starts_with(b"DATA") && block[40] == ((40 * (n + 3)) >> 3) as u8;
                     if blocks.iter().any(is) {
-                        let byte = (3000 * (blocks[0] + 3) >> 3) as u8;
+                        let byte = ((3000 * (blocks[0] + 3)) >> 3) as u8;
                         world.memory.poke(id, at + 3000, &[if back { byte } else { !byte }]);
                     }
                 }

@@ -84,23 +84,13 @@ impl Seen<'_> {
             let member = device.path.as_deref().unwrap_or(&device.member);
             return Some(Fault::new(
                 format!("a member failed: {}; its place is done without", shown(member)),
-                format!("brindle pool replace {name} {} DEVICE", shell(member)),
+                format!("serve {name} again with it once it is well: no command replaces a member yet"),
             ));
         }
         if let Some(device) = of("missing") {
             return Some(Fault::new(
                 format!("a member is missing, {}: its place is done without", device.member),
-                format!(
-                    "serve the pool with that member again, if it is there; else brindle pool replace {name} {} DEVICE",
-                    device.member
-                ),
-            ));
-        }
-        if let Some(device) = of("offline") {
-            let member = device.path.as_deref().unwrap_or(&device.member);
-            return Some(Fault::new(
-                format!("a member was taken offline: {}", shown(member)),
-                format!("brindle pool online {name} {}", shell(member)),
+                format!("serve {name} again with that member, if it is there: no command replaces one yet"),
             ));
         }
         self.smaller_fault()
@@ -298,7 +288,7 @@ mod tests {
                 "  pool: tank",
                 " state: DEGRADED",
                 "status: a member failed: /dev/0.1; its place is done without",
-                "action: brindle pool replace tank /dev/0.1 DEVICE",
+                "action: serve tank again with it once it is well: no command replaces a member yet",
                 "  scan: none requested",
                 "config:",
                 "",
@@ -357,9 +347,8 @@ mod tests {
             of(json!({"state": ["online"], "devices": [device("0.0", "online", 0), device("0.1", state, 0)]}))
         };
         assert_eq!(of(json!({"state": ["online"], "devices": [{"state": "online"}]})), None);
-        assert_eq!(with("failed").unwrap(), "brindle pool replace tank /dev/0.1 DEVICE");
-        assert!(with("missing").unwrap().ends_with("brindle pool replace tank 0.1 DEVICE"));
-        assert_eq!(with("offline").unwrap(), "brindle pool online tank /dev/0.1");
+        assert!(with("failed").unwrap().starts_with("serve tank again with it"));
+        assert!(with("missing").unwrap().starts_with("serve tank again with that member"));
         assert!(of(json!({"state": ["broken"]})).unwrap().starts_with("brindle stop tank"));
         let lost = of(json!({"state": ["online", "damaged"]})).unwrap();
         assert!(lost.starts_with("brindle pool status -v tank"));

@@ -102,7 +102,7 @@ impl Map {
             }
             match self.tree.place(key) {
                 Some((_, AtKey::Closed(_))) => {
-                    (coming.fresh, coming.unread) = (coming.fresh + 1, coming.unread + 1)
+                    (coming.fresh, coming.unread) = (coming.fresh + 1, coming.unread + 1);
                 }
                 Some((at, AtKey::Leaf(slot))) if at.0 == key.0 => match &slot.content {
                     _ if self.is_full(at, slot) => full = at..self.next_leaf(at),
