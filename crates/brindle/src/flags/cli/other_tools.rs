@@ -50,7 +50,7 @@ const WORDS: [(&[&str], &str); 11] = [
 ];
 
 /// Words behind `pool` and `volume` that zpool and zfs have, with the answer to each.
-const POOL_WORDS: [(&[&str], &str); 6] = [
+const POOL_WORDS: [(&[&str], &str); 5] = [
     (
         &["offline", "online"],
         "members of a pool are not taken out for a while. To work on a disk, `brindle stop POOL` first, and serve the pool with all of its members \
@@ -62,11 +62,6 @@ const POOL_WORDS: [(&[&str], &str); 6] = [
          POOL/VOLUME` makes a volume a device of the kernel",
     ),
     (&["unmount", "umount"], "`brindle stop POOL` lets go of a pool that is served"),
-    (
-        &["scrub"],
-        "`brindle stop POOL`, then `brindle check MEMBER...` holds all that counts against its checksums; what is found wrong is rebuilt when it is \
-         read",
-    ),
     (
         &["events"],
         "`brindle watch` shows pools as they change, `brindle monitor --scan` tells of what happens to them",
