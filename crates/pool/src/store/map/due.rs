@@ -334,8 +334,7 @@ impl Map {
     /// A leaf has been read: it is known from now on which of the blocks that change it lacks. Until then all were counted that it might lack.
     pub(super) fn count_fresh(&mut self, at: Key) {
         let end = self.next_leaf(at).min((at.0.saturating_add(1), 0));
-        // Changes of blocks that a leaf has may count, too, since they may cut its runs.
-        let is_unsure = |slot: &&Slot| slot.due == self.freezes + 1 && slot.fresh > 0 && !self.may_grow(slot);
+        let is_unsure = |slot: &&Slot| slot.due == self.freezes + 1 && slot.fresh > 0;
         let Some(slot) = self.tree.slot(at).filter(is_unsure) else { return };
         let Some(entries) = &slot.content else { return };
         let lacks =
@@ -343,6 +342,10 @@ impl Map {
         let (mut changes, mut fresh) = (0, 0);
         for key in self.now.blocks.range(at..end).map(|(key, _)| key).take(IN_A_READ_LEAF) {
             (changes, fresh) = (changes + 1, fresh + u32::from(lacks(key)));
+        }
+        // In a leaf that may grow, changes of blocks that it has count, too, since they may cut its runs.
+        if self.forms.runs && slot.count as usize + fresh as usize > self.forms.entries() {
+            return;
         }
         let fewer = slot.fresh.saturating_sub(fresh);
         // Of more than those a small part can be blocks that it has.
