@@ -27,7 +27,7 @@ pub const COMPATIBLE: u64 = 0;
 pub const REUSE: u64 = 1;
 /// The feature, of those that forbid others to read, that leaves may be dense.
 pub const DENSE_LEAVES: u64 = 1;
-/// The feature, of the same kind, that leaves may be of runs.
+/// The feature, of the same kind, that leaves may be of runs, and that segments may have a turn.
 pub const RUN_LEAVES: u64 = 2;
 /// Features without which a release may not write, as far as this one knows them.
 pub const READ_ONLY: u64 = REUSE;

@@ -142,6 +142,8 @@ struct Unit {
     members: Vec<u16>,
     /// Its segments.
     runs: Vec<Run>,
+    /// Segments may have a turn.
+    turns: bool,
     free: BTreeSet<u32>,
     /// Closed segments of which nothing is live, as far as is known, and those of pages.
     waiting: BTreeSet<u32>,
@@ -275,6 +277,7 @@ impl Space {
             vdev,
             members: members_of(label, at.into()),
             runs: label.runs_of(at).copied().collect(),
+            turns: label.features.leaves().runs,
             free: BTreeSet::new(),
             waiting: BTreeSet::new(),
             of_pages: BTreeSet::new(),
@@ -529,8 +532,8 @@ impl Space {
             segment.record.class = if narrow { SegmentClass::Short } else { SegmentClass::Rows };
             segment.record.live = 0;
             // Each member has as much parity as any other, though a segment may have few chunks. Copies take no turns.
-            let turn =
-                if shape.chunk > 0 && shape.data() > 1 { (n % u32::from(shape.stripe)) as u8 } else { 0 };
+            let has_turn = unit.turns && shape.chunk > 0 && shape.data() > 1;
+            let turn = if has_turn { (n % u32::from(shape.stripe)) as u8 } else { 0 };
             reshape(&mut segment.record, Shape { turn, ..shape });
             self.touched.mark(n);
             unit.adding.push(n);
