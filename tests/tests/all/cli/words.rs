@@ -127,6 +127,7 @@ fn every_command_has_a_man_page() {
         "pool-iostat",
         "pool-export",
         "pool-import",
+        "pool-scrub",
         "pool-destroy",
         "volume-create",
         "volume-list",
