@@ -287,8 +287,16 @@ pub async fn create_of(
         label.of_member(member).encode().unwrap_or_else(|_| zeroes.clone())
     })
     .await?;
+    let uberblock = first_uberblock(label, opening, host);
+    let bytes = uberblock.encode().unwrap_or_else(|_| vec![0; BLOCK]);
+    let slot = RING + uberblock.record % RING_SLOTS * BLOCK as u64;
+    put(io, &pool, label, ids, slot, |_| bytes.clone()).await
+}
+
+/// The uberblock of a pool that holds nothing yet, and was not opened by that host so far.
+pub(super) fn first_uberblock(label: &Label, opening: u64, host: Host) -> Uberblock {
     let none = Root::default();
-    let uberblock = Uberblock {
+    Uberblock {
         pool: label.pool,
         record: 1,
         opening,
@@ -309,10 +317,7 @@ pub async fn create_of(
         config: label.config_name().unwrap_or_default(),
         host,
         exported: host == Host::NONE,
-    };
-    let bytes = uberblock.encode().unwrap_or_else(|_| vec![0; BLOCK]);
-    let slot = RING + uberblock.record % RING_SLOTS * BLOCK as u64;
-    put(io, &pool, label, ids, slot, |_| bytes.clone()).await
+    }
 }
 
 /// Makes members no members any more.

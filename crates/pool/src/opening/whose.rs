@@ -54,35 +54,17 @@ impl Belonging {
 
 #[cfg(test)]
 mod tests {
-    use brindle_format::pool::{ConfigName, Root};
+    use brindle_format::pool::VdevKind;
     use uuid::Uuid;
 
     use super::*;
+    use crate::opening::create::{PoolSpec, VdevSpec, first_uberblock, plan};
 
     fn head(host: Host, exported: bool) -> Uberblock {
-        let none = Root::default();
-        Uberblock {
-            pool: Uuid::nil(),
-            record: 1,
-            opening: 1,
-            checkpoint: 0,
-            sequence: 0,
-            time: 7,
-            next_volume: 1,
-            next_node: 1,
-            map: None,
-            dead: none,
-            segments: none,
-            volumes: none,
-            nodes: none,
-            out: [0; 32],
-            stopped: false,
-            lineage: Vec::new(),
-            rooted: Vec::new(),
-            config: ConfigName::default(),
-            host,
-            exported,
-        }
+        let vdevs = vec![VdevSpec { kind: VdevKind::Plain, parity: 0, sizes: vec![1 << 30] }];
+        let (name, members, unit) = ("p".to_owned(), vec![Uuid::nil()], None);
+        let spec = PoolSpec { name, id: Uuid::nil(), members, opening: 1, created: 7, vdevs, unit };
+        Uberblock { exported, ..first_uberblock(&plan(&spec).expect("a pool"), 1, host) }
     }
 
     #[test]

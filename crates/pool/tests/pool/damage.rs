@@ -1,28 +1,15 @@
 //! Blocks that members give wrong: told by their volume and place as long as they are lost, counted at their members, and told in few events.
 
-use brindle_io::memory::Memory;
 use brindle_io::{Duration, Io};
 use brindle_pool::{DamagedRange, How, Pool, PoolEvent, PoolVolume};
-use brindle_testkit::pools::house::{House, Kind};
+use brindle_testkit::pools::house::Kind;
 use brindle_volume::{Volume, VolumeError, ZeroOptions};
+
+use crate::in_memory::World;
 
 const BLOCK: u64 = 4096;
 
-struct World {
-    memory: Memory,
-    house: House,
-    io: Io,
-}
-
 impl World {
-    fn new(kind: Kind) -> Self {
-        let memory = Memory::new();
-        let house = House::new(kind, |size| memory.add_ram(size));
-        let io = Io::new(Box::new(memory.clone()));
-        io.block_on(house.create(&io));
-        Self { memory, house, io }
-    }
-
     /// Spoils blocks of that content on so many members, wherever they stand.
     fn rot(&self, fills: core::ops::Range<u8>, members: usize) -> usize {
         let mut rotten = 0;
@@ -37,6 +24,19 @@ impl World {
             }
         }
         rotten
+    }
+
+    /// Two volumes with twenty blocks each, of which the first one's leaves are lost.
+    async fn lose_leaves_of_one_of_two(&self) {
+        let pool = self.house.open(&self.io, 1).await;
+        for name in ["one", "two"] {
+            let volume = pool.create_volume(name, 32 * BLOCK).await.expect("room");
+            for block in 0..20 {
+                put(&self.io, &volume, block, 100 + block as u8).await.expect("written");
+            }
+        }
+        pool.stop().await.expect("stopped");
+        self.spoil_leaves_of(1);
     }
 
     /// Spoils all pages that are leaves of a volume, on all members.
@@ -169,15 +169,7 @@ fn a_lost_page_of_the_map_is_the_range_that_it_was_of() {
     let world = World::new(Kind::Mirror(2));
     let io = &world.io;
     io.block_on(async {
-        let pool = world.house.open(io, 1).await;
-        for name in ["one", "two"] {
-            let volume = pool.create_volume(name, 32 * BLOCK).await.expect("room");
-            for block in 0..20 {
-                put(io, &volume, block, 100 + block as u8).await.expect("written");
-            }
-        }
-        pool.stop().await.expect("stopped");
-        world.spoil_leaves_of(1);
+        world.lose_leaves_of_one_of_two().await;
         let (pool, _) = world.house.open_without(io, 0, How::ReadOnly).await.expect("read");
         let found = pool.check(|_| ()).await.expect("a check goes on behind it");
         assert_eq!((found.lost, found.damaged), (20, vec![range("one", 0, 32)]));
@@ -195,15 +187,7 @@ fn what_is_written_below_a_lost_leaf_is_kept_and_all_else_of_it_is_lost() {
     let world = World::new(Kind::Mirror(2));
     let io = &world.io;
     io.block_on(async {
-        let pool = world.house.open(io, 1).await;
-        for name in ["one", "two"] {
-            let volume = pool.create_volume(name, 32 * BLOCK).await.expect("room");
-            for block in 0..20 {
-                put(io, &volume, block, 100 + block as u8).await.expect("written");
-            }
-        }
-        pool.stop().await.expect("stopped");
-        world.spoil_leaves_of(1);
+        world.lose_leaves_of_one_of_two().await;
         let pool = world.house.open(io, 2).await;
         let one = pool.volume("one").expect("a volume");
         put(io, &one, 3, 7).await.expect("written");

@@ -8,6 +8,7 @@ mod faults;
 mod full;
 mod golden;
 mod hosts;
+mod in_memory;
 mod labels;
 mod map;
 mod members;

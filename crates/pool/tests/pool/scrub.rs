@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use brindle_io::memory::Memory;
 use brindle_io::sim::{Model, Sim};
 use brindle_io::sync::join_all;
 use brindle_io::{Duration, Io};
@@ -12,6 +11,8 @@ use brindle_pool::{DamagedRange, How, Pool, PoolEvent, PoolVolume, ScrubError, S
 use brindle_testkit::pools::house::{House, Kind};
 use brindle_testkit::random::Random;
 use brindle_volume::{Volume, VolumeError};
+
+use crate::in_memory::World;
 
 const BLOCK: u64 = 4096;
 
@@ -24,21 +25,7 @@ enum Use {
     Parity,
 }
 
-struct World {
-    memory: Memory,
-    house: House,
-    io: Io,
-}
-
 impl World {
-    fn new(kind: Kind) -> Self {
-        let memory = Memory::new();
-        let house = House::new(kind, |size| memory.add_ram(size));
-        let io = Io::new(Box::new(memory.clone()));
-        io.block_on(house.create(&io));
-        Self { memory, house, io }
-    }
-
     /// The blocks of a member that hold something, with their use.
     fn blocks(&self, member: usize) -> Vec<(u64, Use, Vec<u8>)> {
         let (mut found, mut block) = (Vec::new(), vec![0; BLOCK as usize]);
@@ -57,7 +44,7 @@ impl World {
     }
 
     /// Spoils all blocks of one use of a member, and gives what they were.
-    fn rot(&self, member: usize, of: Use) -> BTreeMap<u64, Vec<u8>> {
+    fn spoil(&self, member: usize, of: Use) -> BTreeMap<u64, Vec<u8>> {
         let rotten = self.blocks(member).into_iter().filter(|(_, is, _)| *is == of);
         let rotten: BTreeMap<u64, Vec<u8>> = rotten.map(|(at, _, block)| (at, block)).collect();
         for (at, block) in &rotten {
@@ -113,7 +100,7 @@ fn a_scrub_heals_whatever_has_rotted_on_a_member() {
                 join_all((0..300).step_by(7).map(|block| put(io, &volume, block))).await;
                 pool.checkpoint().await.expect("written");
                 assert!(scrub(&pool, ScrubKind::Repair).await.found.healed == 0);
-                let rotten = world.rot(0, of);
+                let rotten = world.spoil(0, of);
                 // A copy is what it is a copy of.
                 if kind == Kind::Mirror(2) && of == Use::Parity {
                     return;

@@ -89,25 +89,30 @@ pub(super) fn full_of(data: u32, high: u32) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use brindle_format::pool::VdevKind;
     use uuid::Uuid;
 
     use super::*;
     use crate::opening::create::{PoolSpec, VdevSpec, plan};
 
-    /// A segment of a vdev of raidz1 with four members: batches have up to 56 stripes, and 48 where they end with a chunk.
-    fn space() -> Space {
+    /// A raidz1 of four such members, in units of a MiB, of which nothing is written.
+    pub(in super::super) fn raidz1(size: u64) -> Space {
         let spec = PoolSpec {
             name: "p".to_owned(),
             id: Uuid::nil(),
             members: vec![Uuid::nil(); 4],
             opening: 1,
             created: 0,
-            vdevs: vec![VdevSpec { kind: VdevKind::Raidz, parity: 1, sizes: vec![1 << 30; 4] }],
+            vdevs: vec![VdevSpec { kind: VdevKind::Raidz, parity: 1, sizes: vec![size; 4] }],
             unit: Some(1 << 20),
         };
-        let mut space = Space::new(&plan(&spec).expect("a pool"), None, &[15]);
+        Space::new(&plan(&spec).expect("a pool"), None, &[15])
+    }
+
+    /// A segment of a vdev of raidz1 with four members: batches have up to 56 stripes, and 48 where they end with a chunk.
+    fn space() -> Space {
+        let mut space = raidz1(1 << 30);
         let shape = space.units[0].shape(false, 1);
         super::super::reshape(&mut space.segments[0].record, shape);
         space

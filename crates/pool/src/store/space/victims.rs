@@ -104,25 +104,15 @@ impl Space {
 
 #[cfg(test)]
 mod tests {
-    use brindle_format::pool::{SegmentClass, VdevKind};
-    use uuid::Uuid;
+    use brindle_format::pool::SegmentClass;
 
+    use super::super::grant::tests::raidz1;
     use super::super::{TURNED_OVER, Use};
     use super::*;
-    use crate::opening::create::{PoolSpec, VdevSpec, plan};
 
     /// Some 40,000 segments of 768 data blocks, all closed; `live` gives how many blocks of each are.
     fn space(mut live: impl FnMut() -> u32) -> Space {
-        let spec = PoolSpec {
-            name: "p".to_owned(),
-            id: Uuid::nil(),
-            members: vec![Uuid::nil(); 4],
-            opening: 1,
-            created: 0,
-            vdevs: vec![VdevSpec { kind: VdevKind::Raidz, parity: 1, sizes: vec![40 << 30; 4] }],
-            unit: Some(1 << 20),
-        };
-        let mut space = Space::new(&plan(&spec).expect("a pool"), None, &[15]);
+        let mut space = raidz1(40 << 30);
         for n in 0..space.segments.len() as u32 {
             let record = &mut space.segments[n as usize].record;
             (record.class, record.live) = (SegmentClass::Rows, live());
