@@ -188,7 +188,11 @@ fn search(storm: &Path, only: &str, options: &Options) -> Result<Vec<Caught>, Fa
         ]);
         let output = search.output()?;
         if !output.status.success() {
-            let cuts = power_cuts(&String::from_utf8_lossy(&output.stdout));
+            let told = String::from_utf8_lossy(&output.stdout);
+            if told.contains(", 0 runs, ") {
+                return Err(format!("no storm is of '{only}': name marks that plans have").into());
+            }
+            let cuts = power_cuts(&told);
             caught.push(Caught { cuts, seconds: began.elapsed().as_secs() });
         }
     }

@@ -71,7 +71,11 @@ fn a_pool_of_another_host_is_refused_until_it_is_exported_or_taken_by_force() {
             (&"ONLINE".into(), &true.into()),
             "{listed}"
         );
-        assert_eq!(listed[0]["next"], "brindle pool import --force tank");
+        let disks = tank.dir.path().join("disks");
+        let next = format!("brindle pool import -d {} --force tank", disks.display());
+        assert_eq!(listed[0]["next"], next, "it names where the pool was found");
+        let nowhere = format!("pool import -d {}/nowhere", disks.display());
+        other.run(&nowhere, &[]).refused(1, &["nowhere: it can't be looked at"]);
         let listed = other.run(&format!("pool import {places}"), &[]).ended(0).text();
         for line in ["   pool: tank\n", "  state: ONLINE\n", "raidz1-0", "if that host is gone for good"] {
             assert!(listed.contains(line), "{line}: {listed}");
@@ -79,10 +83,8 @@ fn a_pool_of_another_host_is_refused_until_it_is_exported_or_taken_by_force() {
         let read = other.run("detail", members).ended(0);
         assert!(read.err.contains("what is read here may be wrong"), "{}", read.err);
         let of_nas = nas.run(&format!("pool import {places} --json"), &[]).json();
-        assert_eq!(
-            (&of_nas[0]["foreign"], &of_nas[0]["next"]),
-            (&false.into(), &"brindle pool import tank".into())
-        );
+        assert_eq!(of_nas[0]["foreign"], false);
+        assert_eq!(of_nas[0]["next"], format!("brindle pool import -d {} tank", disks.display()));
     });
     make(&nas).ok();
     nas.run("pool export --array", &[&members[..], &["--".into(), "tank".into()]].concat()).ok();

@@ -1,6 +1,6 @@
 //! `brindle pool import`: pools that could be this host's, and one that becomes it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use brindle_host::Changed;
 use brindle_host::status::PoolFacts;
@@ -60,13 +60,17 @@ struct FoundMember {
 /// `brindle pool import`.
 pub(super) fn import(args: &PoolImport) -> Result<(), Failure> {
     let is_read_only = is_read_only(&args.properties)?;
+    if let Some((place, why)) = args.places.iter().find_map(|place| Some((place, place.metadata().err()?))) {
+        return Err(Failure::Refused(format!("-d {}: it can't be looked at: {why}", place.display())));
+    }
     let folder = runtime::folder(args.runtime.folder())?;
     let scanned = scan(&args.places);
     scanned.tell_refused();
     let served = choice::served(&folder);
     let is_free = |found: &&Findable| found.is_pool() && !served.contains(&found.uuid);
     let Some(name) = &args.name else {
-        let all: Vec<Importable> = scanned.all.iter().filter(is_free).map(Importable::of).collect();
+        let of = |found: &Findable| Importable::of(found, &args.places);
+        let all: Vec<Importable> = scanned.all.iter().filter(is_free).map(of).collect();
         if args.json {
             return report::print_json(&all);
         }
@@ -166,7 +170,7 @@ fn by_daemon(folder: &Path, uuid: &str) -> Option<Result<Vec<String>, Failure>> 
 }
 
 impl Importable {
-    fn of(found: &Findable) -> Self {
+    fn of(found: &Findable, places: &[PathBuf]) -> Self {
         let named: Vec<(String, MemberHead)> = found
             .members
             .iter()
@@ -196,9 +200,12 @@ impl Importable {
         let state = state(&members);
         let force = if foreign { "--force " } else { "" };
         let degraded = if members.iter().any(|member| member.lacks) { "--degraded " } else { "" };
+        let places: String =
+            places.iter().map(|place| format!("-d {} ", shell(&place.display().to_string()))).collect();
         let can_be = state != "UNAVAIL" && (found.problem.is_none() || foreign);
         Self {
-            next: can_be.then(|| format!("brindle pool import {force}{degraded}{}", shell(&found.name))),
+            next: can_be
+                .then(|| format!("brindle pool import {places}{force}{degraded}{}", shell(&found.name))),
             name: found.name.clone(),
             uuid: found.uuid.clone(),
             state,

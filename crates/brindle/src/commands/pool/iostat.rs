@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use brindle_host::status::{PoolDevice, PoolStatus, WrittenStatus};
 use serde::Serialize;
 
-use super::{all, columns, served, tree};
+use super::{all, columns, served_or, tree};
 use crate::base::failure::Failure;
 use crate::base::units::Bytes;
 use crate::base::{report, runtime};
@@ -258,7 +258,7 @@ pub(super) fn iostat(args: &PoolIostat) -> Result<(), Failure> {
 
 fn look(folder: &Path, pool: Option<&str>) -> Result<Vec<PoolStatus>, Failure> {
     match pool {
-        Some(name) => Ok(vec![served(folder, name)?]),
+        Some(name) => Ok(vec![served_or(folder, name, "serve it")?]),
         None => Ok(all(folder)),
     }
 }

@@ -198,12 +198,13 @@ fn all(folder: &Path) -> Vec<PoolStatus> {
 
 /// The pool of that name.
 pub(super) fn served(folder: &Path, name: &str) -> Result<PoolStatus, Failure> {
-    all(folder).into_iter().find(|status| status.name == name).ok_or_else(|| {
-        Failure::NoServer(format!(
-            "no server in {} has a pool '{name}': serve it, or give its members with --array",
-            folder.display()
-        ))
-    })
+    served_or(folder, name, "serve it, or give its members with --array")
+}
+
+/// The same for a command that does not take members; `way` is the way out.
+fn served_or(folder: &Path, name: &str, way: &str) -> Result<PoolStatus, Failure> {
+    let none = || format!("no server in {} has a pool '{name}': {way}", folder.display());
+    all(folder).into_iter().find(|status| status.name == name).ok_or_else(|| Failure::NoServer(none()))
 }
 
 /// The pool of the members is the one that was named.

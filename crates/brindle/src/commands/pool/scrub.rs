@@ -20,7 +20,8 @@ const EVERY: Duration = Duration::from_secs(10);
 /// `brindle pool scrub`: its exit status is that of `check`, once a scrub has ended that was waited for.
 pub(super) fn begin(args: &PoolScrub) -> Result<ExitCode, Failure> {
     let folder = runtime::folder(args.runtime.folder())?;
-    let server = super::served(&folder, &args.name)?.server;
+    let way = "serve it; `brindle check MEMBER...` goes over one that is not served";
+    let server = super::served_or(&folder, &args.name, way)?.server;
     let target = Target::of(&server, Some(&args.name));
     let now = scrub::pool_meant(&folder, &target)?;
     let running = now.pool.scan.as_ref().and_then(ScanStatus::sync);
