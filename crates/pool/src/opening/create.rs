@@ -137,9 +137,10 @@ pub fn check_name(name: &str) -> Result<(), PoolCreateError> {
     if sound { Ok(()) } else { Err(PoolCreateError::Name(name.to_owned())) }
 }
 
-/// Units for devices of that size: about four thousand of each, but for large ones, whose units are no larger than units can be.
+/// Units for devices of that size: two to four thousand of each, but for large ones, whose units are no larger than units can be. With fewer of them
+/// cleaning would move more, and with more the ends of segments cut more of what is written in order.
 fn unit_for(size: u64) -> u8 {
-    let near = (size / 4096).max(1).ilog2() as u8;
+    let near = (size / 2048).max(1).ilog2() as u8;
     near.clamp(16, 26)
 }
 

@@ -15,7 +15,7 @@ mod sorts;
 mod victims;
 mod wear;
 
-pub(crate) use grant::Grant;
+pub(crate) use grant::{Grant, group};
 pub(crate) use reuse::Gains;
 pub(crate) use room::segments_at_most;
 pub(crate) use slots::Slot;
@@ -29,7 +29,7 @@ use smallvec::SmallVec;
 
 use crate::role::{all_of, members_of};
 use crate::store::table::Touched;
-use grant::{chunk_of, full_of};
+use grant::{chunk_of, full_of, group_of};
 use sorts::Sort;
 
 /// The most stripes that batches under way at a time can lie apart: recovery looks no further behind the last batch.
@@ -168,8 +168,7 @@ impl Unit {
     fn shape(&self, narrow: bool, parity: u8) -> Shape {
         let (width, rows) = (self.present.count_ones() as u8, 1 << (self.vdev.unit - 12));
         let stripe = if narrow { width.min(parity + 2) } else { width };
-        let data = stripe.saturating_sub(parity);
-        let chunk = if stripe == width { chunk_of(rows, data.into()) } else { 0 };
+        let chunk = if stripe == width { chunk_of(rows) } else { 0 };
         Shape { members: self.present, rows, stripe, parity, chunk, turn: 0 }
     }
 
@@ -209,7 +208,7 @@ pub(crate) struct Space {
     pub(crate) segments: Vec<Segment>,
     /// Those that the table of segments lies in, as long as that has not been read: nothing else is known then.
     rooted: BTreeMap<u32, Segment>,
-    /// Pages of their table with records that may have changed since it was written.
+    /// Pages of their table with records that may have changed since.
     pub(crate) touched: Touched,
     /// Runs of segments of all vdevs, in the order of their numbers.
     runs: Vec<Run>,
@@ -513,12 +512,12 @@ impl Space {
         let mut ready = VecDeque::from(ready);
         let unit = &mut self.units[at];
         let (mut rows, mut short) = (unit.rows.len(), unit.short.len());
-        // As many as were asked for last time, and some for a beginning: half of such a segment is parity, whatever is written to it.
+        // As many as were asked for last time, or a few: half of such a segment is parity, and nothing lies in order there.
         let shorts = core::mem::take(&mut unit.shorts) + 1;
         for _ in 0..count {
             let Some(n) = ready.pop_front().or_else(|| unit.take_free()) else { break };
-            // Where narrow stripes are no others there are none: batches of few blocks take rows.
-            let narrow = short < shorts.max(rows / 8)
+            // Where narrow stripes are no others batches of few blocks take rows.
+            let narrow = short < shorts.max((rows / 8).min(room::FEW_SHORT))
                 && unit.shape(true, parity).stripe != unit.shape(false, parity).stripe;
             *(if narrow { &mut short } else { &mut rows }) += 1;
             let shape = unit.shape(narrow, parity);
@@ -586,8 +585,8 @@ fn kept(vdev: &Vdev) -> u64 {
     let units = u64::from(vdev.units);
     let data = u64::from(vdev.members.saturating_sub(u16::from(vdev.parity)));
     let blocks = (data << vdev.unit >> 12).max(1);
-    let chunk = chunk_of(1 << (vdev.unit - 12), data as u32);
-    let full = u64::from(full_of(data.max(1) as u32, chunk.into())) * data.max(1);
+    let group = group_of(data as u32).min(chunk_of(1 << (vdev.unit - 12)).into());
+    let full = u64::from(full_of(data.max(1) as u32, group)) * data.max(1);
     // Of small units summaries take more than a hundredth, and again as much where batches end with their segment.
     let summaries = (units * blocks.div_ceil(full)).div_ceil(blocks);
     (units * KEPT_PERCENT).div_ceil(100).max(KEPT_UNITS + 2 * summaries)

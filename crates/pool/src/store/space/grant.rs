@@ -4,8 +4,11 @@ use brindle_format::pool::place::{Address, Shape};
 
 use super::{BATCH_BLOCKS, Open, Space};
 
-/// The most rows that go down one member before the next has its turn: 64 KiB.
-const CHUNK: u32 = 16;
+/// The most rows that go down one member before the next has its turn. More than the largest batch has, so that few of them are cut
+/// into two by the end of a chunk: a batch that is no whole number of groups shifts those behind it.
+const CHUNK: u32 = 128;
+/// Neighbours of a volume that are to lie one behind the other on a member: 64 KiB.
+const GROUP: u32 = 16;
 
 /// Stripes to write to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,9 +60,7 @@ impl Space {
         let wanted = blocks.div_ceil(data);
         let mut stripes = wanted.min(left).min(most);
         if wanted >= full_stripes(shape) {
-            // Those behind it begin with a chunk, whatever came before. It gets no more than what was asked for: so much its cost allows.
-            let end = (open.next + stripes) / shape.high() * shape.high();
-            stripes = end.checked_sub(open.next).filter(|&stripes| stripes > 0).unwrap_or(stripes);
+            stripes = whole_groups(shape, open.next, stripes);
         }
         if stripes * data < 2 {
             return None;
@@ -70,21 +71,44 @@ impl Space {
     }
 }
 
-/// Rows of a segment that go down one member before the next has its turn: no more than a batch has.
-pub(super) fn chunk_of(rows: u32, data: u32) -> u8 {
-    let most = CHUNK.min(BATCH_BLOCKS / data.max(1)).min(rows);
+/// Of so many stripes from one on those that make whole groups, beginning anew where a chunk does: so batches behind that begin with one.
+/// A batch gets no more than what was asked for, since so much its cost allows, and all of it where that is less than a group.
+fn whole_groups(shape: Shape, next: u32, stripes: u32) -> u32 {
+    let (group, high) = (group(shape), shape.high());
+    let begin = next.next_multiple_of(high);
+    let (before, behind) = match (next + stripes).checked_sub(begin) {
+        Some(behind) if begin > next => (begin - next, behind),
+        _ => (0, stripes),
+    };
+    let whole = before + behind / group * group;
+    if whole > 0 { whole } else { stripes }
+}
+
+/// Rows of a segment that go down one member before the next has its turn.
+pub(super) fn chunk_of(rows: u32) -> u8 {
+    let most = CHUNK.min(rows);
     if most < 2 { 0 } else { 1 << most.ilog2() }
 }
 
-/// Stripes of the largest batch of a segment that ends where it began, at the end of a chunk.
-pub(super) fn full_stripes(shape: Shape) -> u32 {
-    full_of(shape.data().into(), shape.high())
+/// Neighbours of a volume that are to lie one behind the other on a member: no more than a chunk has, and the largest batch.
+pub(crate) fn group(shape: Shape) -> u32 {
+    group_of(shape.data().into()).min(shape.high())
 }
 
-/// The same by data blocks of a stripe, and the stripes of a chunk.
-pub(super) fn full_of(data: u32, high: u32) -> u32 {
+/// The same by data blocks of a stripe, where chunks are high enough.
+pub(super) fn group_of(data: u32) -> u32 {
+    1 << GROUP.min(BATCH_BLOCKS / data.max(1)).max(1).ilog2()
+}
+
+/// Stripes of the largest batch that is made of whole groups.
+pub(super) fn full_stripes(shape: Shape) -> u32 {
+    full_of(shape.data().into(), group(shape))
+}
+
+/// The same by data blocks of a stripe, and the stripes of a group.
+pub(super) fn full_of(data: u32, group: u32) -> u32 {
     let most = (BATCH_BLOCKS / data).max(1);
-    let whole = most / high.max(1) * high.max(1);
+    let whole = most / group.max(1) * group.max(1);
     if whole > 0 { whole } else { most }
 }
 
@@ -110,7 +134,7 @@ pub(super) mod tests {
         Space::new(&plan(&spec).expect("a pool"), None, &[15])
     }
 
-    /// A segment of a vdev of raidz1 with four members: batches have up to 56 stripes, and 48 where they end with a chunk.
+    /// A segment of a vdev of raidz1 with four members: batches have up to 56 stripes, and 48 of whole groups.
     fn space() -> Space {
         let mut space = raidz1(1 << 30);
         let shape = space.units[0].shape(false, 1);
@@ -119,19 +143,24 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn full_batches_end_with_a_chunk_and_none_has_more_stripes_than_were_asked_for() {
+    fn full_batches_have_whole_groups_and_none_has_more_stripes_than_were_asked_for() {
         let mut space = space();
         assert_eq!(
             (space.segments[0].record.shape().high(), space.segments[0].record.shape().stripes()),
-            (16, 256)
+            (128, 256)
         );
         for (next, blocks, stripes) in [
             (0, 169, 48),
             (0, 144, 48),
-            (5, 169, 43),
-            (8, 169, 56),
-            (8, 144, 40),
+            (5, 169, 48),
+            (8, 144, 48),
             (8, 141, 47),
+            // Beyond the end of a chunk, where those behind it begin with one again.
+            (96, 169, 48),
+            (101, 169, 43),
+            (101, 144, 43),
+            (120, 169, 56),
+            (77, 169, 51),
             (250, 169, 6),
         ] {
             let grant = space.grant(Open { segment: 0, next }, blocks).expect("it has room");

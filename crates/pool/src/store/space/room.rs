@@ -10,6 +10,8 @@ use brindle_format::pool::{Vdev, VdevKind};
 use super::counts::batch_blocks;
 use super::{FOR_CLEANING, MOST_LOG, Space, Unit, kept, sold};
 
+/// Segments of narrow stripes that the log of a vdev gets unasked.
+pub(super) const FEW_SHORT: usize = 4;
 /// Segments that are kept for pages at least.
 pub(super) const FEW_PAGES: usize = 6;
 /// Of those that are kept for pages: one that is not full, and those that cleaning may have instead, if it has no others.
