@@ -170,6 +170,13 @@ impl From<Vec<LeafEntry>> for Entries {
 }
 
 impl Entries {
+    /// So many blocks that are lost, from one on.
+    pub(crate) fn lost(first: u64, node: u32, count: usize) -> Self {
+        let (high, low) = ((Address::NONE.0 >> 32) as u16, Address::NONE.0 as u32);
+        let runs = vec![InOrder { block: 0, entry: 0, high, low }];
+        Self(Held::Runs(Runs { first, node, runs, sums: vec![0; count] }))
+    }
+
     pub(crate) fn len(&self) -> usize {
         match &self.0 {
             Held::Near(_, _, entries) => entries.len(),

@@ -10,6 +10,7 @@ mod hidden;
 #[cfg(test)]
 mod large;
 mod layer;
+mod lost;
 mod memory;
 mod tree;
 mod walk;

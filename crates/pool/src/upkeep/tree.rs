@@ -35,6 +35,9 @@ const GATHERED: u64 = 1024;
 const GATHERED_ASIDE: u64 = 128;
 const GATHERED_SEGMENTS: u64 = 4;
 
+/// Bytes of memory of a map for each leaf that takes the place of a lost page: half of it at most is taken by these.
+const RENEWED: usize = 2 * BLOCK;
+
 /// The number by which the summary of a batch of pages names the level of one of the map: that of its leaves.
 const LEAVES: u32 = 1;
 
@@ -141,7 +144,7 @@ impl Core {
         join_all(pages.iter().map(|&page| self.load(page))).await.into_iter().collect()
     }
 
-    /// Reads a page that changes are to go into. A leaf that is lost gets another one in its place: changes would be lost with it otherwise, and
+    /// Reads a page that changes are to go into. One that is lost gets others in its place: changes would be lost with it otherwise, and
     /// no later checkpoint nor opening would come to its end.
     async fn load_to_change(&self, page: Page) -> Result<(), VolumeError> {
         let loaded = self.load(page).await;
@@ -151,22 +154,25 @@ impl Core {
         loaded
     }
 
-    /// Has a leaf that is lost become one whose blocks are lost; false if it is another page, or one page can't say that.
+    /// Has leaves whose blocks are lost take the place of a page that is lost; false if there is no room for these.
     async fn renews_lost(&self, page: Page) -> bool {
-        let (volume, address, sum) = (page.at.0, page.pointer.address, page.pointer.checksum);
+        let (address, sum) = (page.pointer.address, page.pointer.checksum);
         let _pin = Pin::new(&self.space, address.segment());
         // One that is there, and can't be the page that is named, would be gone through as a dead one: blocks that it names may be of others.
-        if page.level > 0 || !matches!(self.block(address, sum, None).await, Err(Unreadable::Lost)) {
+        if !matches!(self.block(address, sum, None).await, Err(Unreadable::Lost)) {
             return false;
         }
-        let end = self.volumes.find(|own| own.id == volume, |own| own.size.div_ceil(BLOCK as u64));
-        let (node, end) = (self.volumes.node(volume), end.unwrap_or(0));
-        let renewed = self.map.borrow_mut().renew_lost(page, node, end);
-        if renewed {
+        let owed = self.pages_owed(self.log.coming());
+        let room = self.space.borrow().room_for_pages().saturating_sub(owed);
+        // They are in memory until they are written, and the branches above them have to be written, too.
+        let in_memory = (self.map_memory.get() / RENEWED) as u64;
+        let most = (room / 4 * 3).min(in_memory).max(1);
+        let renewed = self.map.borrow_mut().renew_lost(page, &self.volumes.records(), most);
+        if renewed.is_some() {
             // The list of dead pages has become longer than its debt was.
             self.room_unsure.set(true);
         }
-        renewed
+        renewed.is_some()
     }
 
     /// Reads a page that a checkpoint may do without; false if it is lost.

@@ -2,9 +2,9 @@
 
 use brindle_format::pool::{Features, VdevKind};
 use brindle_io::sim::{Model, Sim};
-use brindle_io::{Io, MemberId};
-use brindle_pool::{How, Pool, PoolConfig, PoolSpec, VdevSpec, create, open, plan};
-use brindle_volume::Volume;
+use brindle_io::{Buf, Io, MemberId};
+use brindle_pool::{How, Pool, PoolConfig, PoolSpec, PoolVolume, VdevSpec, create, open, plan};
+use brindle_volume::{Volume, VolumeError};
 use uuid::Uuid;
 
 const MIB: u64 = 1 << 20;
@@ -212,6 +212,48 @@ fn a_volume_is_destroyed_though_a_page_of_its_map_is_lost() {
         pool.checkpoint().await.expect("a checkpoint");
         let two = pool.create_volume("two", 8 * MIB).await.expect("room");
         for block in 0..16 {
+            two.write(block * BLOCK, buf.all(), false).await.expect("written");
+            pool.checkpoint().await.expect("checkpoints go on");
+        }
+        pool.stop().await.expect("stopped");
+    });
+    io.shutdown();
+}
+
+#[test]
+fn what_is_written_below_lost_branches_is_kept_and_all_else_of_them_is_lost() {
+    let world = World::of(240, Features { incompatible: 1, ..Features::NOW });
+    assert!(rot_lowest_branches(&world) >= 4);
+    let io = world.io();
+    let is = async |volume: &PoolVolume, buf: &Buf, block: u64| {
+        let read = volume.read(block * BLOCK, buf.all()).await;
+        read.map(|()| buf.bytes()[0])
+    };
+    io.block_on(async {
+        let pool = opened(&io, &world.ids, 3).await;
+        let one = pool.volume("one").expect("it is there");
+        let two = pool.create_volume("two", 8 * MIB).await.expect("room");
+        let buf = io.pool(4 * MIB as usize).alloc(BLOCK as usize).await;
+        for (volume, block) in [(&one, 3), (&one, 60_000), (&two, 5), (&one, 60_002)] {
+            buf.bytes_mut().fill(block as u8);
+            volume.write(block * BLOCK, buf.all(), false).await.expect("written");
+            pool.checkpoint().await.expect("checkpoints go on");
+        }
+        one.discard(1000 * BLOCK, 2000 * BLOCK).await.expect("discarded");
+        pool.checkpoint().await.expect("checkpoints go on");
+        pool.stop().await.expect("stopped");
+        let pool = opened(&io, &world.ids, 4).await;
+        let (one, two) = (pool.volume("one").expect("there"), pool.volume("two").expect("there"));
+        let lost = Err(VolumeError::TooManyLost);
+        for (block, found) in [(2, lost), (3, Ok(3)), (4, lost), (999, lost), (1000, Ok(0)), (2999, Ok(0))] {
+            assert_eq!(is(&one, &buf, block).await, found, "{block}");
+        }
+        for (block, found) in [(3000, lost), (60_000, Ok(96)), (60_001, lost), (60_002, Ok(98))] {
+            assert_eq!(is(&one, &buf, block).await, found, "{block}");
+        }
+        assert_eq!(is(&two, &buf, 5).await, Ok(5));
+        pool.destroy_volume("one").await.expect("destroyed");
+        for block in 0..4 {
             two.write(block * BLOCK, buf.all(), false).await.expect("written");
             pool.checkpoint().await.expect("checkpoints go on");
         }

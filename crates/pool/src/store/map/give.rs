@@ -1,8 +1,5 @@
 //! Ranges that are given back: which pages go as a whole, and which are cut.
 
-use brindle_format::pool::place::Address;
-use brindle_format::pool::{LeafEntry, LeafKind};
-
 use super::tree::AtKey;
 use super::{ENDLESS, Key, LAST, Map, Page};
 
@@ -62,28 +59,6 @@ impl Map {
     pub(super) fn stop_of(&self, volume: u32, to: u64) -> Key {
         let next = self.tree.places.keys().find(|next| next.0 > volume);
         if to < ENDLESS { (volume, to) } else { next.map_or(LAST, |next| (next.0, 0)) }
-    }
-
-    /// In place of a leaf that is lost comes one that says so of each block of its range, if one page takes as many; `end` is that of the volume. Blocks
-    /// of the lost one count in their segments still, so it is dead from now on. False if it stays.
-    pub(crate) fn renew_lost(&mut self, page: Page, node: u32, end: u64) -> bool {
-        let own = self.tree.subtree(page).filter(|(own, _)| own.level == 0);
-        let Some((own, next)) = own else { return false };
-        let (volume, first) = page.at;
-        let end = next.filter(|next| next.0 == volume).map_or(end, |next| next.1);
-        let (range, most) = (end.saturating_sub(first), self.forms.entries());
-        if range == 0 || range > most as u64 || own.blocks > range {
-            return false;
-        }
-        let (kind, address, checksum) = (LeafKind::Lost, Address::NONE, 0);
-        let lost = (first..end).map(|block| LeafEntry { block, node, kind, address, checksum });
-        let lost: Vec<LeafEntry> = lost.collect();
-        let hidden = self.hidden_before;
-        self.has_died(own);
-        // As much of its range is hidden as before.
-        self.hidden_before = hidden;
-        self.tree.renew(page.at, lost.into());
-        true
     }
 
     /// Goes on with closing a branch; true once it is closed.

@@ -48,12 +48,12 @@ impl Slot {
     }
 
     /// One that is to be written for the first time.
-    pub(super) fn fresh(content: Vec<LeafEntry>) -> Self {
-        let count = content.len() as u32;
+    pub(super) fn fresh(content: impl Into<Entries>) -> Self {
+        let content: Entries = content.into();
         Self {
             pointer: None,
-            count,
-            content: Some(content.into()),
+            count: content.len() as u32,
+            content: Some(content),
             dirty: true,
             used: true,
             due: 0,
@@ -400,17 +400,6 @@ impl Tree {
         self.replaced.extend(stood);
         self.mark(0, at);
         self.soil(1, at);
-    }
-
-    /// A leaf that is not in memory has these entries from now on. What stood on the members is of others.
-    pub(super) fn renew(&mut self, at: Key, entries: Entries) {
-        let bytes = entries.bytes();
-        let Some(slot) = self.slot_mut(at) else { return };
-        (slot.pointer, slot.content) = (None, Some(entries));
-        self.cached += bytes;
-        self.held += 1;
-        self.soil_leaf(at);
-        self.recount(at);
     }
 
     /// Branches above a key, from a level on, have so many more blocks and pages below.
