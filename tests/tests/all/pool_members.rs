@@ -231,10 +231,7 @@ fn lines_of_access_are_for_the_name_of_now_when_they_are_read_anew() {
     let flags = ["--memory", "32M", "--access"].map(PathBuf::from).into_iter().chain([file.clone()]);
     let server = Server::start(&tank.runtime(), flags.chain(tank.members.iter().cloned()));
     let told = tank.ask("pool rename tank lake").ended(0).err;
-    assert!(
-        told.contains("lines for \"tank\"") && told.contains("from the next reload or start on"),
-        "{told}"
-    );
+    assert!(told.contains("lines for \"tank\"") && told.contains("from the next start on"), "{told}");
     let socket = tank.runtime().join("tank.nbd");
     let uri = format!("nbd+unix:///lake/one?socket={}", socket.display());
     let is_served = || Client::connect(&uri).size() == MIB;

@@ -1,11 +1,12 @@
 //! The file that says who may use which array or pool.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use brindle_export::Gate;
 use brindle_export::access::{AccessList, Rule, Who};
@@ -27,27 +28,58 @@ pub(super) struct AccessFile {
 
 type Rules = Vec<(Option<String>, Rule)>;
 
-/// The names of all that can ever be served, as they are now; none where more may come. Files are read on a thread of their own.
+/// The names of all that can ever be served, as they are now, unless more may come; and names that were given up. Files are read on a
+/// thread of their own.
 #[derive(Clone, Default)]
-pub(super) struct Servable(Option<Arc<Mutex<Vec<String>>>>);
+pub(super) struct Servable(Arc<Mutex<Called>>);
+
+#[derive(Default)]
+struct Called {
+    only: Option<Vec<String>>,
+    /// Names that were given up, and what the pools are called now.
+    former: BTreeMap<String, String>,
+}
 
 impl Servable {
     /// These alone.
     pub(super) fn only(names: Vec<String>) -> Self {
-        Self(Some(Arc::new(Mutex::new(names))))
+        Self(Arc::new(Mutex::new(Called { only: Some(names), former: BTreeMap::new() })))
+    }
+
+    fn called(&self) -> MutexGuard<'_, Called> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One of them is called otherwise from now on.
     pub(super) fn rename(&self, from: &str, to: &str) {
-        let Some(names) = &self.0 else { return };
-        let mut names = names.lock().unwrap_or_else(PoisonError::into_inner);
-        names.iter_mut().filter(|name| *name == from).for_each(|name| to.clone_into(name));
+        let mut called = self.called();
+        let names = called.only.iter_mut().flatten();
+        names.filter(|name| *name == from).for_each(|name| to.clone_into(name));
+        called.former.values_mut().filter(|now| *now == from).for_each(|now| to.clone_into(now));
+        called.former.remove(to);
+        called.former.insert(from.to_owned(), to.to_owned());
+    }
+
+    /// Something of this name has come: a name that was given up is in use again.
+    fn comes(&self, name: &str) {
+        self.called().former.remove(name);
     }
 
     /// The names of now, if they are all that there can be.
     pub(super) fn now(&self) -> Option<Vec<String>> {
-        let names = self.0.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(names.clone())
+        self.called().only.clone()
+    }
+
+    /// Rules that were read anew, unless they are for a pool by a name that it has no more, and none by the one that it has.
+    pub(super) fn heed(&self, access: AccessFile) -> Result<AccessFile, Failure> {
+        let called = self.called();
+        let has = |name: &str| access.rules.iter().any(|(of, _)| of.as_deref() == Some(name));
+        let stale = called.former.iter().find(|(from, to)| has(from) && !has(to));
+        let Some((from, to)) = stale else { return Ok(access) };
+        Err(Failure::Refused(format!(
+            "{} has lines for {from:?}, which is called {to:?} now, and none for that: give the new name there",
+            access.file.display()
+        )))
     }
 }
 
@@ -59,11 +91,13 @@ pub(super) struct Gates {
     pub(super) access: Option<Rc<RefCell<AccessFile>>>,
     /// NBD clients may write, also to a volume that an initiator has reserved.
     pub(super) is_shared: bool,
+    pub(super) servable: Servable,
 }
 
 impl Gates {
     /// The way in to the array or pool of that name and UUID.
     pub(super) fn of(&self, opening: &Opening, name: &str, uuid: &str) -> Rc<Gate> {
+        self.servable.comes(name);
         let gate = if self.is_shared { Gate::shared() } else { Gate::default() };
         let gate = Rc::new(gate.for_those(self.access.as_ref().map(|access| access.borrow().of(name))));
         gate.set_rates(&self.io, opening.limits_of(name, uuid).map(Into::into).unwrap_or_default());
@@ -197,7 +231,7 @@ impl AccessFile {
         let file = self.file.display();
         is_called.then(|| {
             format!(
-                "{file} has lines for {name:?}: they are those of nothing from the next reload or start on, give the new name there"
+                "{file} has lines for {name:?}: it is not taken anew with these alone, and from the next start on they are those of nothing, give the new name there"
             )
         })
     }
@@ -283,6 +317,31 @@ mod tests {
         let any = Servable::default();
         any.rename("tank", "lake");
         assert_eq!(any.now(), None);
+    }
+
+    #[test]
+    fn a_file_that_has_lines_for_a_former_name_alone_is_not_taken_anew() {
+        let servable = Servable::default();
+        let heeds = |text: &str| {
+            let rules = parse(text, None, Proofs::default()).unwrap();
+            servable.heed(AccessFile { file: "rules".into(), rules }).map(drop).map_err(|why| why.to_string())
+        };
+        let old = "* local read\ntank anyone write\n";
+        assert_eq!(heeds(old), Ok(()));
+        servable.rename("tank", "pond");
+        servable.rename("pond", "lake");
+        for text in [old, "pond local read\n"] {
+            let why = heeds(text).unwrap_err();
+            assert!(why.contains("is called \"lake\" now") && why.contains("give the new name"), "{why}");
+        }
+        // One of that name may come yet, and one has.
+        for text in ["lake anyone write\n", "tank anyone none\nlake local read\n", "* local read\n"] {
+            assert_eq!(heeds(text), Ok(()), "{text}");
+        }
+        servable.comes("tank");
+        assert_eq!(heeds(old), Ok(()));
+        servable.rename("lake", "pond");
+        assert!(heeds("lake local read\n").is_err() && heeds("pond local read\n").is_ok());
     }
 
     #[test]

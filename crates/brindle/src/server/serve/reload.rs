@@ -67,7 +67,9 @@ impl Admission {
         let next = certificates.as_ref().map(Certificates::read_anew);
         let next = noted(&mut read, "certificates", "certificates are read anew", next);
         let names = servable.now();
-        let rules = access.as_ref().map(|file| AccessFile::read(file, names.as_deref(), *proofs));
+        let rules = access.as_ref().map(|file| {
+            AccessFile::read(file, names.as_deref(), *proofs).and_then(|read| servable.heed(read))
+        });
         let rules = noted(&mut read, "access", "who may use what is read anew", rules);
         let chap = file.as_deref().map(secrets);
         let chap = noted(&mut read, "secrets", "secrets are read anew", chap);

@@ -62,7 +62,7 @@ impl<'a> Alone<'a> {
         let opened = opened.collect::<Result<Vec<_>, _>>()?;
         let access = access.map(|access| Rc::new(RefCell::new(access)));
         let is_shared = entrances.has_shared_writers();
-        let gates = Gates { io: io.clone(), access: access.clone(), is_shared };
+        let gates = Gates { io: io.clone(), access: access.clone(), is_shared, servable: servable.clone() };
         let doors = entrances.open(&io, opening.tuning.for_requests(), opening.exports.max_connections);
         let is_named = opening.own_names || several;
         let (served, intake) = Served::begin(world, (&place, task.job.json), &doors, (gates, is_named));
