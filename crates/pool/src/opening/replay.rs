@@ -36,7 +36,9 @@ pub(crate) type WrongSlot = (Slot, Vec<u8>);
 struct Whole {
     batch: Batch,
     grant: Grant,
-    /// Blocks that are wrong on their members, and what they should be.
+    /// Blocks that members don't give as they should be;
+    rebuilt: u64,
+    /// and what is to be there, of those that can be written anew: of a member that is missing all blocks would take memory.
     wrong: Vec<WrongSlot>,
 }
 
@@ -186,13 +188,22 @@ impl Core {
         }
         self.forget_others(whole.values().flat_map(|one| &one.batch.entries).map(|entry| entry.volume));
         self.log.recovered(last);
-        let mut wrong: Vec<WrongSlot> = whole.into_values().flat_map(|one| one.wrong).collect();
+        recovered.rebuilt = whole.values().map(|one| one.rebuilt).sum();
+        (recovered, whole.into_values().flat_map(|one| one.wrong).collect())
+    }
+
+    /// A batch that counts, with blocks that are wrong on members. Those in `without` are given what they lack by others.
+    fn counts(&self, batch: Batch, grant: Grant, mut wrong: Vec<WrongSlot>, without: &[u16]) -> Whole {
         let space = self.space.borrow();
         wrong.retain(|(slot, _)| {
             space.source_of_slot(*slot).is_some_and(|(role, _)| !without.contains(&role))
         });
-        recovered.rebuilt = wrong.len() as u64;
-        (recovered, wrong)
+        let rebuilt = wrong.len() as u64;
+        wrong.retain(|(slot, _)| {
+            let spot = space.spot_of_slot(*slot);
+            spot.is_some_and(|(role, _)| self.set.members.writable(role).is_some())
+        });
+        Whole { batch, grant, rebuilt, wrong }
     }
 
     /// Blocks that were written to volumes that are gone are of no volume.
@@ -250,7 +261,7 @@ impl Core {
                 let grant = Grant { segment, shape, stripe, stripes };
                 let fits = stripe + stripes <= shape.stripes() && batch.blocks() <= grant.blocks();
                 if fits && let Some(wrong) = verify(&mut places, &batch, grant).await {
-                    counts = Some(Whole { batch, grant, wrong });
+                    counts = Some(self.counts(batch, grant, wrong, without));
                     break;
                 }
             }
