@@ -12,6 +12,7 @@ mod reads;
 mod recovery;
 mod scaling;
 mod table;
+mod turns;
 mod world;
 
 use std::process::ExitCode;
@@ -19,13 +20,14 @@ use std::process::ExitCode;
 /// A subject's name, and what prints its tables for so many live blocks.
 type Subject = (&'static str, fn(u64));
 
-const SUBJECTS: [Subject; 6] = [
+const SUBJECTS: [Subject; 7] = [
     ("scaling", scaling::print),
     ("reads", reads::print),
     ("writes", amplification::print),
     ("latency", latency::print),
     ("recovery", recovery::print),
     ("processor", processor::print),
+    ("turns", turns::print),
 ];
 
 fn main() -> ExitCode {
@@ -37,7 +39,7 @@ fn main() -> ExitCode {
             (_, Some(name)) if SUBJECTS.iter().any(|(own, _)| *own == name) => only.push(name.to_owned()),
             _ => {
                 eprintln!(
-                    "pool_figures [--live=BLOCKS] [--only=scaling|reads|writes|latency|recovery|processor]..."
+                    "pool_figures [--live=BLOCKS] [--only=scaling|reads|writes|latency|recovery|processor|turns]..."
                 );
                 return ExitCode::from(2);
             }
