@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::control::Answer;
 use crate::error::HostError;
-use crate::status::{ExportStatus, JoinedStatus, PoolStatus, RefusedStatus, Report};
+use crate::status::{ExportStatus, HistoryReport, JoinedStatus, PoolStatus, RefusedStatus, Report};
 
 /// The status of all that is served: one array, none where that has been stopped, or a list where there were several.
 #[derive(Clone, Debug, Serialize)]
@@ -120,6 +120,8 @@ pub enum RequestOutcome {
         #[serde(skip_serializing_if = "Option::is_none")]
         remark: Option<String>,
     },
+    /// The history of a pool.
+    History(Box<HistoryReport>),
     /// It has been ended.
     Detached {
         /// The array, or POOL/VOLUME.

@@ -133,6 +133,7 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
             Ask::Action { action, .. } => late(&format!("'{}' is done", action.name())),
             Ask::VolumeCreate { name, .. } => late(&format!("volume {name} is created")),
             Ask::PoolExport { pool, .. } => late(&format!("pool {pool} is exported if it is stopped then")),
+            Ask::PoolHistory { pool } => late(&format!("the history of {pool} is read")),
             Ask::PoolRename { to, .. } => late(&format!("the pool is called {to}")),
             Ask::VolumeRename { name, .. } => late(&format!("volume {name} is renamed")),
             Ask::VolumeDestroy { name, .. } => late(&format!("volume {name} is destroyed")),

@@ -219,7 +219,7 @@ impl Service {
     /// # Errors
     /// Why it is not done.
     pub async fn ask(self: &Rc<Self>, request: Request) -> Result<RequestOutcome, HostError> {
-        let Request { ask, array } = request;
+        let Request { ask, array, by } = request;
         let of = array.as_deref();
         let content = match &ask {
             Ask::Attach { index, connections, dead_timeout } => {
@@ -250,6 +250,7 @@ impl Service {
                 content
             }
             Ask::PoolExport { pool, .. }
+            | Ask::PoolHistory { pool }
             | Ask::VolumeCreate { pool, .. }
             | Ask::VolumeDestroy { pool, .. } => self.by_name(pool)?,
             Ask::Action { .. }
@@ -267,7 +268,12 @@ impl Service {
             | Ask::Version => return self.status_of(None),
         };
         let host: Rc<dyn Host> = self.clone();
-        content.carry_out(ask, host).await
+        let by = by.filter(|_| ask.is_change());
+        let outcome = Rc::clone(&content).carry_out(ask, host).await?;
+        if let Some(by) = by {
+            content.changed_by(by).await;
+        }
+        Ok(outcome)
     }
 
     /// The name of the volume that becomes a device: the only content, if none is said.

@@ -24,6 +24,7 @@ use crate::record::label::CurrentLabel;
 use crate::record::state::Record;
 use crate::role::{Role, mask_of, members_of};
 use crate::run::Run;
+use crate::store::history::PoolHistory;
 use crate::store::map::{Key, Map};
 use crate::store::space::Space;
 use crate::store::volumes::VolumeList;
@@ -126,6 +127,7 @@ pub(crate) struct Core {
     /// Writes that members refused.
     pub(crate) refusals: Refusals,
     pub(crate) volumes: VolumeList,
+    pub(crate) history: PoolHistory,
     /// Room has become free, or a checkpoint has ended.
     pub(crate) room: Notify,
     /// The next checkpoint may have no room for its pages.
@@ -175,7 +177,10 @@ impl Core {
     }
 
     fn note(&self, note: Note<PoolEvent>) {
-        let _event = self.events.note((self.config.clock)(), note);
+        let event = self.events.note((self.config.clock)(), note);
+        if event.kind.goes_down() {
+            self.went_so(&event.to_string());
+        }
     }
 
     /// A client asks for something: background work makes room.

@@ -33,6 +33,11 @@ pub enum PoolEvent {
 }
 
 impl PoolEvent {
+    /// It goes down in the history of the pool by its words. Scrubs do so with what they found.
+    pub(crate) fn goes_down(self) -> bool {
+        matches!(self, Self::MemberFailed | Self::MemberReturned | Self::Broken | Self::Renamed)
+    }
+
     /// A stable name.
     pub fn name(self) -> &'static str {
         match self {

@@ -9,6 +9,7 @@
 mod core;
 mod damage;
 mod events;
+mod history;
 mod log;
 mod opening;
 mod pool;

@@ -21,5 +21,6 @@ pub(crate) mod scrubs;
 pub(crate) mod stuck;
 pub(crate) mod sync;
 pub(crate) mod text;
+pub(crate) mod typed;
 pub(crate) mod units;
 pub(crate) mod uri;

@@ -66,6 +66,13 @@ impl Span {
 /// A moment, seconds since 1970, as people read it.
 pub(crate) struct Moment(pub(crate) u64);
 
+impl Moment {
+    /// As `zpool history` writes it: `2026-11-21.23:59:59`. It is of UTC, too.
+    pub(crate) fn dotted(&self) -> String {
+        self.to_string().trim_end_matches(" UTC").replace(' ', ".")
+    }
+}
+
 impl fmt::Display for Moment {
     /// `2026-11-21 23:59:59 UTC`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -50,7 +50,7 @@ pub(crate) use monitoring::Monitor;
 pub(crate) use patience::Patience;
 pub(crate) use planning::{Columns, Drives, Likelihood, Order, Pair, PlanFlags, PlanFormat, parse_pair};
 pub(crate) use pools::{
-    Pool, PoolCommand, PoolCreate, PoolDestroy, PoolExport, PoolImport, PoolIostat, PoolRename,
+    Pool, PoolCommand, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport, PoolIostat, PoolRename,
     PoolReportArgs, PoolScrub, PoolStatusArgs, Volume, VolumeCommand, VolumeCreate, VolumeDestroy,
     VolumeRename,
 };

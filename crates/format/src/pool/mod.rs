@@ -6,6 +6,7 @@
 
 mod batch;
 mod error;
+mod history;
 mod label;
 mod leaf;
 mod page;
@@ -18,6 +19,7 @@ mod volume;
 
 pub use batch::{Batch, ENTRIES, Entry, EntryKind};
 pub use error::PoolError;
+pub use history::{HISTORY_PAGES, HISTORY_TEXT, HistoryKind, HistoryPage, HistoryRecord};
 pub use label::{
     COMPATIBLE, ConfigName, DENSE_LEAVES, Features, INCOMPATIBLE, Label, MAX_GENERATION, MAX_MEMBERS,
     MAX_NAME, MAX_RUNS, MAX_VDEVS, READ_ONLY, REUSE, RUN_LEAVES, unit_of,

@@ -35,6 +35,8 @@ pub enum PageKind {
     DeadPages,
     /// Blocks of volumes that lie in order at places in order, of which six times as many fit.
     RunLeaf,
+    /// Commands that changed the pool, and what happened to it.
+    History,
 }
 
 impl PageKind {
@@ -49,6 +51,7 @@ impl PageKind {
             Self::Branch => 8,
             Self::DeadPages => 9,
             Self::RunLeaf => 10,
+            Self::History => 11,
         }
     }
 

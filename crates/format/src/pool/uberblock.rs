@@ -7,7 +7,8 @@ use super::error::impossible;
 use super::page::{RawRoot, Root};
 use super::tree::{RawSubtree, Subtree};
 use super::{
-    BLOCK, ConfigName, MAX_NAME, PoolError, VERSION, check_number, check_version, name_of, own_checksum,
+    BLOCK, ConfigName, HISTORY_PAGES, MAX_NAME, PoolError, VERSION, check_number, check_version, name_of,
+    own_checksum,
 };
 use uuid::Uuid;
 
@@ -165,6 +166,8 @@ pub struct Uberblock {
     pub volumes: Root,
     /// Nodes.
     pub nodes: Root,
+    /// The history.
+    pub history: Root,
     /// Members whose content is not to be believed, a bit each, by their number in the pool.
     pub out: [u8; 32],
     /// The pool was stopped in order: nothing was written after this checkpoint.
@@ -255,7 +258,7 @@ impl Uberblock {
         raw.exported = self.exported.into();
         raw.host = *self.host.id.as_bytes();
         raw.host_name = self.host.name;
-        raw.history = Root::default().raw();
+        raw.history = self.history.raw();
         raw.processes = Root::default().raw();
         for (place, &opening) in raw.lineage.iter_mut().zip(&self.lineage) {
             *place = opening.into();
@@ -307,10 +310,12 @@ impl Uberblock {
         if raw.checksum_kind != CRC32C {
             return Err(PoolError::unknown(what, "checksum_kind", raw.checksum_kind));
         }
-        for (field, root) in [("history", &raw.history), ("processes", &raw.processes)] {
-            if let Some(top) = Root::of(root)?.top {
-                return Err(PoolError::unknown(what, field, top.address.0));
-            }
+        if let Some(top) = Root::of(&raw.processes)?.top {
+            return Err(PoolError::unknown(what, "processes", top.address.0));
+        }
+        let history = Root::of(&raw.history)?;
+        if history.pages > HISTORY_PAGES {
+            return Err(impossible(what, "history", history.pages));
         }
         let _name = name_of(&raw.host_name).ok_or(impossible(what, "host_name", 0u8))?;
         Ok(Self {
@@ -327,6 +332,7 @@ impl Uberblock {
             segments: Root::of(&raw.segments)?,
             volumes: Root::of(&raw.volumes)?,
             nodes: Root::of(&raw.nodes)?,
+            history,
             out: raw.out,
             stopped: raw.stopped.get() == 1,
             lineage: lineage.iter().map(|opening| opening.get()).collect(),

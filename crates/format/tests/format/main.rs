@@ -2,6 +2,7 @@
 
 mod beside;
 mod documents;
+mod history;
 mod mdadm_examine;
 mod partitions;
 mod pool_documents;

@@ -13,7 +13,8 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 const PAGE: &str = include_str!("../../../../docs/formats/pool.md");
-const SOURCES: [(&str, &str, &[&str]); 9] = [
+const SOURCES: [(&str, &str, &[&str]); 10] = [
+    ("history.rs", include_str!("../../src/pool/history.rs"), &["RawHistory", "RawHistoryRecord"]),
     ("label.rs", include_str!("../../src/pool/label.rs"), &["RawLabel"]),
     ("vdev.rs", include_str!("../../src/pool/vdev.rs"), &["RawVdev", "RawMember", "RawRun"]),
     ("uberblock.rs", include_str!("../../src/pool/uberblock.rs"), &["RawUberblock", "RawRooted"]),
@@ -126,6 +127,7 @@ fn uberblock() -> Uberblock {
         segments: Root { pages: 1, levels: 0, ..root },
         volumes: Root::default(),
         nodes: root,
+        history: Root { pages: 32, levels: 1, ..root },
         out: core::array::from_fn(|n| n as u8),
         stopped: true,
         lineage: vec![5, 4, 3],
@@ -450,6 +452,7 @@ fn other_versions_and_values_that_are_kept_free_are_refused_by_name() {
     assert_eq!(label(2304 + 30, 4), unknown("member", "state", 4));
     assert_eq!(label(2304 + 31, 1), unknown("label", "reserved", 1));
     assert_eq!(uberblock(3828, 1), unknown("uberblock", "checksum_kind", 1));
+    assert!(matches!(uberblock(3924, 33), Err(PoolError::Impossible { field: "history", .. })));
     assert_eq!(volume(25, 14), unknown("volume", "block", 14));
     assert_eq!(volume(26, 1), unknown("volume", "thin", 1));
     assert_eq!(volume(97, 1), unknown("volume", "reservation", 256));

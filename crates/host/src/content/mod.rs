@@ -14,7 +14,7 @@ use brindle_io::MemberId;
 
 use crate::answers::RequestOutcome;
 use crate::attach::Attached;
-use crate::control::Ask;
+use crate::control::{Ask, Author};
 use crate::doors::{DoorStats, Doors, ExportPlace};
 use crate::error::HostError;
 use crate::names::Names;
@@ -121,6 +121,11 @@ pub trait Content: Any {
 
     /// Carries out an order, or answers [`HostError::NotForThis`] by [`not_for`].
     fn carry_out(self: Rc<Self>, ask: Ask, host: Rc<dyn Host>) -> Pending<Result<RequestOutcome, HostError>>;
+
+    /// That was an order of this command, which has changed it: some keep a history of these.
+    fn changed_by(self: Rc<Self>, _by: Author) -> Pending<()> {
+        Box::pin(async {})
+    }
 
     /// Stops it, once `clients` are gone. A second call waits for the same end.
     fn stop(self: Rc<Self>, clients: Pending<()>) -> Pending<Result<(), HostError>>;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::limits::RateLimits;
 
 /// The version of the protocol: more with each request or field that an older client or server does not know.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 
 /// A request to a running server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +20,18 @@ pub struct Request {
     /// (`status`, `stop`), the one that has the member (`fail`, `flag`), else the only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<String>,
+    /// The command that asks, for the history of a pool that it changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Author>,
+}
+
+/// A command that changes something, and the user who gave it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Author {
+    /// The command, as it was typed.
+    pub command: String,
+    /// The number of the user.
+    pub user: u32,
 }
 
 /// A question or an order, whichever array it is for.
@@ -150,6 +162,11 @@ pub enum Ask {
         #[serde(default, skip_serializing_if = "core::ops::Not::not")]
         force: bool,
     },
+    /// The history of a pool is asked for.
+    PoolHistory {
+        /// The pool.
+        pool: String,
+    },
     /// Give a volume of a pool another name; its clients are sent away.
     VolumeRename {
         /// The pool.
@@ -216,6 +233,7 @@ impl Ask {
             Self::VolumeCreate { .. } => "volume-create",
             Self::PoolRename { .. } => "pool-rename",
             Self::PoolExport { .. } => "pool-export",
+            Self::PoolHistory { .. } => "pool-history",
             Self::VolumeRename { .. } => "volume-rename",
             Self::VolumeDestroy { .. } => "volume-destroy",
             Self::Stop => "stop",
@@ -230,7 +248,40 @@ impl Ask {
 
     /// This request for an array or a pool; with `None` for the one that it is for by default.
     pub fn of(self, array: impl Into<Option<String>>) -> Request {
-        Request { ask: self, array: array.into() }
+        Request { ask: self, array: array.into(), by: None }
+    }
+
+    /// Carried out, it changes what it is for, as the history of a pool tells.
+    pub fn is_change(&self) -> bool {
+        match self {
+            Self::Fail { .. }
+            | Self::Action { .. }
+            | Self::Add { .. }
+            | Self::Replace { .. }
+            | Self::Remove { .. }
+            | Self::VolumeCreate { .. }
+            | Self::PoolRename { .. }
+            | Self::PoolExport { .. }
+            | Self::VolumeRename { .. }
+            | Self::VolumeDestroy { .. } => true,
+            Self::Status
+            | Self::Flag { .. }
+            | Self::Bitmap { .. }
+            | Self::WriteBehind { .. }
+            | Self::Export { .. }
+            | Self::Unexport
+            | Self::Disconnect { .. }
+            | Self::Attach { .. }
+            | Self::Detach
+            | Self::PoolHistory { .. }
+            | Self::Stop
+            | Self::Takeover { .. }
+            | Self::Version
+            | Self::Metrics { .. }
+            | Self::Settings
+            | Self::Reload
+            | Self::Incremental { .. } => false,
+        }
     }
 }
 

@@ -311,6 +311,7 @@ pub(super) fn first_uberblock(label: &Label, opening: u64, host: Host) -> Uberbl
         segments: none,
         volumes: none,
         nodes: none,
+        history: none,
         out: [0; 32],
         stopped: true,
         lineage: Vec::new(),

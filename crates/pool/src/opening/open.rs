@@ -4,7 +4,7 @@ use core::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
-use brindle_format::pool::{BLOCK, DATA_START, LINEAGE, MAX_NUMBER, OVERRULED, Vdev};
+use brindle_format::pool::{BLOCK, DATA_START, Host, LINEAGE, MAX_NUMBER, OVERRULED, Vdev};
 use brindle_io::sync::Notify;
 use brindle_io::{Io, MemberId, OpError};
 use brindle_members::events::Events;
@@ -30,6 +30,7 @@ use crate::record::label::CurrentLabel;
 use crate::record::state::Record;
 use crate::role::Role;
 use crate::run::Run;
+use crate::store::history::PoolHistory;
 use crate::store::map::Map;
 use crate::store::space::Space;
 use crate::store::volumes::VolumeList;
@@ -267,6 +268,9 @@ impl Prepared {
             lineage.splice(0..0, self.overruled.iter().flat_map(|&opening| [OVERRULED, opening]));
             lineage.truncate(LINEAGE);
         }
+        if core.config.host != Host::NONE {
+            core.went_so("opened for writing");
+        }
         core.checkpoint(Why::Opening(opening)).await?;
         {
             let _turn = core.record.turns.turn().await;
@@ -322,6 +326,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         checkpoints: Checkpoints::new(io),
         refusals: Refusals::new(count),
         volumes: VolumeList::default(),
+        history: PoolHistory::default(),
         room: Notify::new(io),
         room_unsure: Cell::new(true),
         shut: RefCell::default(),

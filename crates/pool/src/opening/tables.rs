@@ -7,8 +7,8 @@ use std::rc::Rc;
 
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{
-    DeadPages, Nodes, POINTERS, Pointer, Pointers, PoolError, Root, SEGMENTS, SegmentClass, SegmentRecord,
-    SegmentState, Segments, SubtreeState, Uberblock, Volumes,
+    DeadPages, HistoryPage, Nodes, POINTERS, Pointer, Pointers, PoolError, Root, SEGMENTS, SegmentClass,
+    SegmentRecord, SegmentState, Segments, SubtreeState, Uberblock, Volumes,
 };
 use brindle_io::sync::join_all;
 
@@ -66,6 +66,7 @@ impl Core {
         let dead = self.list(head.dead, &mut lists, |bytes, n| Ok(DeadPages::parse(bytes, n)?.0)).await?;
         let volumes = self.list(head.volumes, &mut lists, |bytes, n| Ok(Volumes::parse(bytes, n)?.0)).await?;
         let nodes = self.list(head.nodes, &mut lists, |bytes, n| Ok(Nodes::parse(bytes, n)?.0)).await?;
+        self.load_history(head.history, &mut lists).await?;
         refuse_twice(&dead, head.map)?;
         let outlived = dead.iter().any(|dead| dead.state == SubtreeState::Outlived);
         let forms = self.label.get().features.leaves();
@@ -91,6 +92,38 @@ impl Core {
         self.checkpoints.lists.replace(lists);
         self.checkpoints.table.replace(table);
         self.estimate();
+        Ok(())
+    }
+
+    /// Reads the history. Nothing relies on it: pages that are lost or damaged are left out, and that goes down in it.
+    async fn load_history(&self, root: Root, places: &mut Vec<Address>) -> Result<(), PoolOpenError> {
+        let mut pointers: Vec<Pointer> = root.top.into_iter().collect();
+        for _ in 0..root.levels {
+            let mut below = Vec::new();
+            for (n, page) in (0..).zip(self.pages(&pointers).await?) {
+                below.extend(Pointers::parse(&page, n)?.0);
+            }
+            places.extend(pointers.iter().map(|pointer| pointer.address));
+            pointers = below;
+        }
+        if pointers.len() != root.pages as usize {
+            return Err(PoolOpenError::Damaged);
+        }
+        places.extend(pointers.iter().map(|pointer| pointer.address));
+        let read = join_all(pointers.iter().map(|&pointer| self.page(pointer))).await;
+        let mut pages = Vec::new();
+        for (n, page) in (0..).zip(read) {
+            match page {
+                Ok(page) => pages.extend(HistoryPage::parse(&page, n)),
+                Err(PoolOpenError::Damaged) => {}
+                Err(why) => return Err(why),
+            }
+        }
+        let lost = root.pages as usize - pages.len();
+        self.history.found(pages);
+        if lost > 0 {
+            self.went_so(&format!("pages of the history were lost: {lost}"));
+        }
         Ok(())
     }
 

@@ -162,11 +162,14 @@ impl Core {
         drop(self.set.io.spawn(async move {
             let began = (core.config.clock)();
             core.happened_to_all(PoolEvent::ScrubStarted);
+            core.went_so(&format!("{kind} of all that is stored has begun"));
             {
                 let _running = core.scrubs.runs();
                 let (found, result) = core.go_over(&own, |_| {}).await;
                 let (ended, error) = ((core.config.clock)(), result.err());
-                core.scrubs.ended(Scrubbed { kind, began, ended, found, error });
+                let scrubbed = Scrubbed { kind, began, ended, found, error };
+                core.went_so(&scrubbed.to_string());
+                core.scrubs.ended(scrubbed);
             }
             core.happened_to_all(PoolEvent::ScrubEnded);
             core.room.notify();

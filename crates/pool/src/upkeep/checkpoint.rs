@@ -12,8 +12,8 @@ use std::rc::Rc;
 
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{
-    BLOCK, BRANCH_REFS, Batch, Entry, EntryKind, LINEAGE, NODES, Nodes, POINTERS, Pointer, Pointers,
-    PoolError, Root, SEGMENTS, VOLUMES, Volumes, checksum,
+    BLOCK, BRANCH_REFS, Batch, Entry, EntryKind, LINEAGE, NODES, Node, Nodes, POINTERS, Pointer, Pointers,
+    PoolError, Root, SEGMENTS, VOLUMES, VolumeRecord, Volumes, checksum,
 };
 use brindle_io::OpError;
 use brindle_volume::VolumeError;
@@ -146,6 +146,22 @@ impl<'a> Pages<'a> {
     }
 }
 
+/// The lists of a checkpoint, beside the map and the table of segments.
+struct Lists {
+    volumes: Vec<VolumeRecord>,
+    nodes: Vec<Node>,
+    /// Pages.
+    history: Vec<Vec<u8>>,
+}
+
+impl Lists {
+    fn pages(&self) -> u32 {
+        pages_of(self.volumes.len(), VOLUMES)
+            + pages_of(self.nodes.len(), NODES)
+            + pages_of(self.history.len(), 1)
+    }
+}
+
 /// Pages of a list of so many records, pointers to them included.
 pub(crate) fn pages_of(records: usize, fit: usize) -> u32 {
     let (mut all, mut level) = (0, records.div_ceil(fit));
@@ -208,6 +224,7 @@ impl Core {
         self.count_reaped();
         // Changes that an earlier attempt has left over go first.
         self.drain().await?;
+        self.take_up_history();
         self.freezable().await;
         let sequence = self.log.settled();
         let batches = self.log.since();
@@ -249,8 +266,8 @@ impl Core {
 
     /// The same of so many dead pages.
     pub(crate) fn list_pages_of(&self, dead: usize, space: &Space) -> u32 {
-        let [volumes, nodes] = self.volumes.lists();
-        let lists = [(dead, BRANCH_REFS), (space.segments.len(), SEGMENTS), volumes, nodes];
+        let ([volumes, nodes], history) = (self.volumes.lists(), (self.history.pages(), 1));
+        let lists = [(dead, BRANCH_REFS), (space.segments.len(), SEGMENTS), volumes, nodes, history];
         lists.into_iter().map(|(records, fit)| pages_of(records, fit)).sum()
     }
 
@@ -287,14 +304,16 @@ impl Core {
         sequence: u64,
         sparse: &[u32],
     ) -> Result<(), VolumeError> {
-        let (volumes, nodes) = (self.volumes.records(), self.volumes.nodes());
+        let lists = Lists {
+            volumes: self.volumes.records(),
+            nodes: self.volumes.nodes(),
+            history: self.history.encoded().map_err(of)?,
+        };
         let (dead, full, replaced) = {
             let map = self.map.borrow();
             (map.dead.len(), map.tree.dirty_pages(), map.tree.replaced.len())
         };
-        let others =
-            pages_of(dead, BRANCH_REFS) + pages_of(volumes.len(), VOLUMES) + pages_of(nodes.len(), NODES);
-        let fixed = full as u32 + others;
+        let fixed = full as u32 + pages_of(dead, BRANCH_REFS) + lists.pages();
         let as_of = AsOf { sequence, reused: self.map.borrow().has_outlived(), exactly: true };
         let due = self.table_due(as_of, sparse);
         let (grants, debt) = self.take_room(fixed + due.count())?;
@@ -308,7 +327,7 @@ impl Core {
             }
         };
         let mut pages = Pages::new(self, &rewrite.grants);
-        match pages.write(why, sequence, &rewrite, &volumes, &nodes).await {
+        match pages.write(why, sequence, &rewrite, &lists).await {
             Ok(moved) => {
                 self.map_stands(&moved, replaced).await;
                 Ok(())
@@ -375,8 +394,7 @@ impl Pages<'_> {
         why: Why,
         sequence: u64,
         rewrite: &Rewrite,
-        volumes: &[brindle_format::pool::VolumeRecord],
-        nodes: &[brindle_format::pool::Node],
+        lists_of: &Lists,
     ) -> Result<Vec<Moved>, VolumeError> {
         let core = self.core;
         let (map, moved) = self.write_map().await?;
@@ -385,12 +403,13 @@ impl Pages<'_> {
         let mut lists = self.placed.split_off(map_end);
         let table = self.table(rewrite).await?;
         self.placed.truncate(map_end);
-        let pages = volumes.chunks(VOLUMES).enumerate();
+        let pages = lists_of.volumes.chunks(VOLUMES).enumerate();
         let pages = pages.map(|(n, v)| Volumes(v.to_vec()).encode(n as u64)).collect::<Result<Vec<_>, _>>();
         let volumes = self.list(0, pages.map_err(of)?).await?;
-        let pages = nodes.chunks(NODES).enumerate();
+        let pages = lists_of.nodes.chunks(NODES).enumerate();
         let pages = pages.map(|(n, v)| Nodes(v.to_vec()).encode(n as u64)).collect::<Result<Vec<_>, _>>();
         let nodes = self.list(0, pages.map_err(of)?).await?;
+        let history = self.list(0, lists_of.history.clone()).await?;
         self.finish().await?;
         core.set.flush_members().await?;
         lists.append(&mut self.placed.split_off(map_end));
@@ -408,7 +427,7 @@ impl Pages<'_> {
             record.checkpoint += 1;
             (record.sequence, record.rooted) = (sequence, rooted);
             (record.map, record.dead, record.segments) = (map, dead, segments);
-            (record.volumes, record.nodes) = (volumes, nodes);
+            (record.volumes, record.nodes, record.history) = (volumes, nodes, history);
         })
         .await?;
         core.checkpoints.lists.replace(lists);

@@ -100,6 +100,19 @@ impl Scrubbed {
     }
 }
 
+impl fmt::Display for Scrubbed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, found, .. } = self;
+        match &self.error {
+            None => write!(f, "{kind} has ended: healed {}, errors {}", found.healed, self.errors()),
+            Some(why) => {
+                let (healed, errors) = (found.healed, self.errors());
+                write!(f, "{kind} did not come to its end: {why}; healed {healed}, errors {errors}")
+            }
+        }
+    }
+}
+
 /// The scrub that is under way, and the last one. There is one at a time.
 #[derive(Default)]
 pub(crate) struct Scrubs {

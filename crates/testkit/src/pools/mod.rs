@@ -371,6 +371,7 @@ fn second(
     };
     let content = reader::read(&vec![house.size; house.ids.len()], &peek)?;
     names.judge(&content.name.0, content.name.1)?;
+    names::judge_history(&content.history)?;
     let Some(&(volume, size)) = content.volumes.get(NAME) else { return Ok(()) };
     if well && !content.stopped {
         return Err("it was stopped, and does not say so".to_owned());

@@ -8,6 +8,23 @@ use brindle_pool::Pool;
 
 use crate::random::Random;
 
+/// The words of a change in the history of the pool, before its number.
+const RENAME: &str = "brindle pool rename";
+
+/// Holds that changes went down in a history in their order, each once.
+///
+/// # Errors
+/// They did not.
+pub(super) fn judge_history(history: &[(u64, String, String)]) -> Result<(), String> {
+    let of = |record: &(u64, String, String)| record.2.strip_prefix(RENAME)?.trim().parse::<u64>().ok();
+    let numbers: Vec<u64> = history.iter().filter_map(of).collect();
+    if numbers.is_sorted_by(|one, next| one < next) {
+        Ok(())
+    } else {
+        Err(format!("the history has changes {numbers:?}"))
+    }
+}
+
 /// Names that a pool may have.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
@@ -75,6 +92,7 @@ pub(super) async fn change(
             names.pending = Some(name.clone());
             name
         };
+        pool.note_command(&format!("{RENAME} {}", names.borrow().number), Some(1));
         pool.rename(&name).await.map_err(|why| format!("the pool is not called {name}: {why}"))?;
         names.borrow_mut().settle(pool)?;
         if names.borrow().settled.0 != name {

@@ -108,6 +108,8 @@ pub struct PoolContent {
     pub miscounted: Vec<(u32, u32, u32)>,
     /// The name of the pool, and the generation of the config that has it.
     pub name: (String, u64),
+    /// Times, hosts and texts of its history, from the oldest on.
+    pub history: Vec<(u64, String, String)>,
 }
 
 /// Reads a pool from devices of these sizes.
@@ -217,6 +219,26 @@ fn leaf_of_runs(page: &[u8], count: usize) -> Option<Vec<(u64, u64, u32)>> {
     (entries.len() == count).then_some(entries)
 }
 
+/// Records of a page that have so many bytes each.
+fn records(page: &[u8], bytes: usize) -> impl Iterator<Item = &[u8]> {
+    page[32..].chunks_exact(bytes).take(usize::from(u16_at(page, 10)))
+}
+
+/// Records of a page of history: of each sixteen bytes, a host and a text.
+fn history(page: &[u8]) -> Result<Vec<(u64, String, String)>, String> {
+    let (mut records, mut left) = (Vec::new(), &page[32..]);
+    for _ in 0..u16_at(page, 10) {
+        let cut = "a record of history is cut short";
+        let (head, rest) = left.split_at_checked(16).ok_or(cut)?;
+        let (host, rest) = rest.split_at_checked(head[13].into()).ok_or(cut)?;
+        let (text, rest) = rest.split_at_checked(u16_at(head, 14).into()).ok_or(cut)?;
+        let of = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|why| why.to_string());
+        records.push((u64_at(head, 0), of(host)?, of(text)?));
+        left = rest;
+    }
+    Ok(records)
+}
+
 struct Reader<'a> {
     head: Head,
     label: Vec<u8>,
@@ -245,30 +267,29 @@ impl Reader<'_> {
 
     /// The records of a list, `bytes` each; notes where its pages stand.
     fn list(&self, root: usize, kind: u8, bytes: usize, own: &mut Vec<u64>) -> Result<Vec<Vec<u8>>, String> {
+        let pages = self.pages(root, kind, own)?;
+        Ok(pages.iter().flat_map(|page| records(page, bytes)).map(<[u8]>::to_vec).collect())
+    }
+
+    /// The pages of a list; notes where they and pages of pointers stand.
+    fn pages(&self, root: usize, kind: u8, own: &mut Vec<u64>) -> Result<Vec<Vec<u8>>, String> {
         let root = self.head.0[root..root + 24].to_vec();
         if u64_at(&root, 0) == NOWHERE {
             return Ok(Vec::new());
         }
         let mut level = vec![(u64_at(&root, 0), u32_at(&root, 8))];
-        let mut records = Vec::new();
         for left in (0..=root[16]).rev() {
-            let mut next = Vec::new();
-            for &(address, expected) in &level {
-                own.push(address);
-                let (kind, bytes) = if left > 0 { (1, 16) } else { (kind, bytes) };
-                let page = self.page(address, expected, kind)?;
-                for n in 0..usize::from(u16_at(&page, 10)) {
-                    let record = page[32 + n * bytes..][..bytes].to_vec();
-                    if left > 0 {
-                        next.push((u64_at(&record, 0), u32_at(&record, 8)));
-                    } else {
-                        records.push(record);
-                    }
-                }
+            own.extend(level.iter().map(|&(address, _)| address));
+            let kind = if left > 0 { 1 } else { kind };
+            let pages = level.iter().map(|&(address, expected)| self.page(address, expected, kind));
+            let pages = pages.collect::<Result<Vec<_>, String>>()?;
+            if left == 0 {
+                return Ok(pages);
             }
-            level = next;
+            let pointers = pages.iter().flat_map(|page| records(page, 16));
+            level = pointers.map(|pointer| (u64_at(pointer, 0), u32_at(pointer, 8))).collect();
         }
-        Ok(records)
+        Ok(Vec::new())
     }
 
     /// Goes down from a page of the map: its leaves, with the state of that page, and all places. Each branch names pages one level below it, in
@@ -361,6 +382,9 @@ impl Reader<'_> {
             content.volumes.insert(name, (u32_at(&record, 0), u64_at(&record, 8)));
         }
         self.list(152, 6, 64, &mut own)?;
+        for page in self.pages(3912, 11, &mut own)? {
+            content.history.extend(history(&page)?);
+        }
         let mut found: BTreeMap<(u32, u64), (u64, u32)> = BTreeMap::new();
         let dead = self.list(80, 9, 32, &mut own)?;
         let mut leaves = Vec::new();

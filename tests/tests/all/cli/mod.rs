@@ -48,6 +48,7 @@ mod partitioned;
 mod places;
 mod plan;
 mod pool_goldens;
+mod pool_history;
 mod pool_hosts;
 mod pool_shown;
 mod power;

@@ -125,6 +125,7 @@ fn every_command_has_a_man_page() {
         "pool-status",
         "pool-list",
         "pool-iostat",
+        "pool-history",
         "pool-export",
         "pool-import",
         "pool-scrub",

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use brindle_host::control::VERSION;
 use brindle_host::metrics::Families;
 use brindle_host::opening::Config;
-use brindle_host::status::Report;
+use brindle_host::status::{HistoryReport, Report};
 use brindle_host::{Changed, Done, KernelDevice, Protocol, Volumes};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Serialize, Serializer};
@@ -85,6 +85,7 @@ impl Told for Report {}
 impl Told for Done {}
 impl Told for KernelDevice {}
 impl Told for Changed {}
+impl Told for HistoryReport {}
 impl Told for Protocol {}
 impl Told for Config {}
 impl Told for Families {}

@@ -12,9 +12,9 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockop
 
 use super::answer::{Answer, Told, Unlike, versions};
 use crate::base::failure::Failure;
-use crate::base::runtime;
+use crate::base::{runtime, typed};
 use brindle_host::Protocol;
-use brindle_host::control::{Answer as Sent, Ask, Ended, Request, VERSION};
+use brindle_host::control::{Answer as Sent, Ask, Author, Ended, Request, VERSION};
 use serde::de::IgnoredAny;
 
 /// Time beyond that of a request: a server that works answers in that time, however its array does.
@@ -135,6 +135,8 @@ impl Line {
     }
 
     fn exchange(&mut self, request: &Request) -> Result<Vec<u8>, Failure> {
+        let by = || Author { command: typed::command_line(), user: typed::user() };
+        let request = &Request { by: request.ask.is_change().then(by), ..request.clone() };
         let mut line =
             serde_json::to_vec(request).map_err(|error| Failure::system("the request", error.into()))?;
         line.push(b'\n');

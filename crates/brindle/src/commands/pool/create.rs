@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use brindle_format::pool::{Label, VdevKind};
 use brindle_host::opening::Tuning;
 use brindle_io::device::DeviceAccess;
-use brindle_pool::{PoolSpec, VdevSpec, capacity, check_name, plan};
+use brindle_pool::{How, PoolConfig, PoolSpec, VdevSpec, capacity, check_name, plan};
 use serde_json::json;
 
 use super::disks;
@@ -16,6 +16,7 @@ use crate::base::random::random_uuid;
 use crate::base::report;
 use crate::base::units::Bytes;
 use crate::commands::create::refuse_occupied;
+use crate::devices::pools::note;
 use crate::devices::world::{Named, World, WorldOptions, seconds_since_1970};
 use crate::flags::cli::PoolCreate;
 
@@ -116,9 +117,21 @@ pub(super) fn create(args: &PoolCreate) -> Result<(), Failure> {
         for disk in &disks {
             disks::write_table(&world, disk)?;
         }
+        world.io.block_on(begin_history(&world, &set.members))?;
     }
     let sizes: Vec<u64> = set.members.iter().map(|member| member.info.size).collect();
     tell(args, &label, disks.len(), &notes(&label, &sizes))
+}
+
+/// Opens the new pool once: its history begins with this command.
+async fn begin_history(world: &World, members: &[Named]) -> Result<(), Failure> {
+    let ids: Vec<_> = members.iter().map(|member| member.id).collect();
+    let config = Tuning::USUAL.pool(Tuning::share_of_map(0, 1), seconds_since_1970);
+    let config = PoolConfig { host: this_host(), ..config };
+    let how = How::writing(random_uuid()?.as_u64_pair().0 | 1);
+    let (pool, _) = brindle_pool::open(&world.io, &ids, how, None, config).await?;
+    note(&pool);
+    pool.stop().await.map_err(|source| Failure::Volume { doing: "stopping the pool", source })
 }
 
 /// Vdevs that bear the loss of unlike numbers of members: the pool bears no more than the least of them does.

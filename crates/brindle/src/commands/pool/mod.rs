@@ -4,6 +4,7 @@ mod create;
 mod disks;
 mod erase;
 mod export;
+mod history;
 mod import;
 mod iostat;
 mod scrub;
@@ -41,6 +42,7 @@ pub(crate) fn pool(args: &Pool) -> Result<ExitCode, Failure> {
             show(args.json, &pools, || list(&pools))
         }
         PoolCommand::Iostat(args) => iostat::iostat(args),
+        PoolCommand::History(args) => history::history(args),
         PoolCommand::Export(args) => export::export(args),
         PoolCommand::Import(args) => import::import(args),
         PoolCommand::Scrub(args) => return scrub::begin(args),

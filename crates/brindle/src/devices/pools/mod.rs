@@ -21,6 +21,7 @@ use crate::base::host::{host_as_it_is, this_host};
 use crate::base::look::{candidate, is_unfit, reader};
 use crate::base::machine;
 use crate::base::random::random_uuid;
+use crate::base::typed;
 use crate::devices::world::{self, World, WorldOptions, file_of, place, seconds_since_1970};
 pub(crate) use report::PoolReport;
 
@@ -446,18 +447,27 @@ impl Alone {
 
     /// Closes the pool in order, and gives it away: no host has it from then on.
     pub(crate) fn export(self) -> Result<(), Failure> {
+        note(&self.opened.pool);
         let exported = self.world.io.block_on(self.opened.pool.export());
         exported.map_err(|source| Failure::Volume { doing: "exporting the pool", source })
     }
 
-    /// Runs work on the pool, and closes it in order.
+    /// Runs work on the pool, and closes it in order. The command goes down in its history.
     pub(crate) fn finish<T>(self, work: impl AsyncFnOnce(&Pool) -> Result<T, Failure>) -> Result<T, Failure> {
         let pool = self.opened.pool.clone();
         let done = self.world.io.block_on(work(&pool));
+        if done.is_ok() {
+            note(&pool);
+        }
         let stopped = self.world.io.block_on(pool.stop());
         stopped.map_err(|source| Failure::Volume { doing: "stopping the pool", source })?;
         done
     }
+}
+
+/// The command of this process goes down in the history of a pool that it has changed.
+pub(crate) fn note(pool: &Pool) {
+    pool.note_command(&typed::command_line(), Some(typed::user()));
 }
 
 /// The pool and the volume of `POOL/NAME`.

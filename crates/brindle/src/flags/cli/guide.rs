@@ -113,6 +113,7 @@ const EXAMPLES: [(&str, &[&str]); 46] = [
             "brindle pool status -x",
             "brindle pool list",
             "brindle pool iostat -v tank 5",
+            "brindle pool history -il tank",
             "brindle pool export tank",
             "brindle pool import -d /dev/disk/by-id tank",
             "brindle pool scrub --wait tank",

@@ -35,6 +35,10 @@ pub(crate) enum PoolCommand {
     ///
     /// Once, over a second; or each INTERVAL seconds, COUNT times or until it is interrupted.
     Iostat(PoolIostat),
+    /// Show commands that changed pools, from the oldest on, as each pool keeps them
+    ///
+    /// With their times (UTC). A pool keeps as many as it has room for, from some hundreds on; the oldest go.
+    History(PoolHistory),
     /// Stop a pool and give it away: no host has it then, and any other imports it
     ///
     /// While clients have volumes of it open that is refused without --force.
@@ -108,6 +112,19 @@ pub(crate) struct PoolIostat {
     /// Name of a pool [default: all that are served]; then the seconds between two looks, and how many of these there are to be
     #[arg(value_name = "POOL|INTERVAL|COUNT")]
     pub(crate) words: Vec<String>,
+}
+
+/// Flags of `brindle pool history`.
+#[derive(Debug, Args)]
+pub(crate) struct PoolHistory {
+    /// Also what happened of its own accord: scrubs that began and ended, members that were lost, openings
+    #[arg(long, short = 'i')]
+    pub(crate) internal: bool,
+    /// Also the user and the host of each
+    #[arg(long, short = 'l')]
+    pub(crate) long: bool,
+    #[command(flatten)]
+    pub(crate) of: PoolReportArgs,
 }
 
 /// Flags of `brindle pool export`.

@@ -20,7 +20,7 @@ use super::stop::ContentStop;
 use super::{Content, Host, Placed, Seen, all_of, not_for};
 use crate::answers::{Effects, RequestOutcome};
 use crate::any::Any;
-use crate::control::Ask;
+use crate::control::{Ask, Author};
 use crate::error::HostError;
 use crate::events::{Listener, News};
 use crate::limits::RateLimits;
@@ -28,7 +28,7 @@ use crate::names::Names;
 use crate::offered::Offered;
 use crate::opening::Tuning;
 use crate::status::{
-    DoorStatus, EventStatus, LeftOut, PoolDoors, PoolFacts, PoolStatus, Report, VolumeFacts,
+    DoorStatus, EventStatus, HistoryReport, LeftOut, PoolDoors, PoolFacts, PoolStatus, Report, VolumeFacts,
 };
 use crate::world::Pending;
 
@@ -319,9 +319,24 @@ impl Content for ServedPool {
                     let still_called = self.change(ask, &host).await?;
                     return Ok(host.done(&*self, Effects { still_called, ..Effects::default() }));
                 }
+                Ask::PoolHistory { .. } => {
+                    return Ok(RequestOutcome::History(Box::new(HistoryReport::of(self.pool()))));
+                }
                 ask => return Err(not_for(&*self, &ask)),
             }
             Ok(host.done(&*self, Effects::default()))
+        })
+    }
+
+    fn changed_by(self: Rc<Self>, by: Author) -> Pending<()> {
+        Box::pin(async move {
+            self.pool().note_command(&by.command, Some(by.user));
+            // A pool that stops now puts it on record by itself.
+            if !self.is_exporting() {
+                let pool = self.pool().clone();
+                let recorded = self.io.spawn(async move { pool.checkpoint().await });
+                let _late = race(recorded, self.io.sleep(RECORD_PATIENCE)).await;
+            }
         })
     }
 
