@@ -2,13 +2,16 @@
 
 use super::arrays::{count, io};
 use super::family::{Families, Labels};
-use crate::status::PoolStatus;
+use crate::status::{PoolFacts, PoolStatus, ScanState, ScanStatus, SyncStatus};
 
 /// States of members, all of them.
 const MEMBER_STATES: [&str; 3] = ["online", "failed", "missing"];
 
 /// States of pools; several may be true at once.
 const STATES: [&str; 6] = ["online", "broken", "damaged", "degraded", "thin", "read-only"];
+
+/// Kinds of what goes over a pool.
+const SCANS: [&str; 2] = ["scrub", "resilver"];
 
 pub(super) fn pool(to: &mut Families, status: &PoolStatus, full: bool) {
     let (name, pool) = (&*status.name, &status.pool);
@@ -74,6 +77,9 @@ pub(super) fn pool(to: &mut Families, status: &PoolStatus, full: bool) {
             bytes,
         );
     }
+    scan(to, labels, pool);
+    let help = "When the pool was made.";
+    to.gauge("brindle_pool_created_timestamp_seconds", help, labels, pool.created as f64);
     for device in &pool.devices {
         let path = device.path.as_deref().unwrap_or_default();
         let labels: Labels<'_> = &[("pool", name), ("member", &device.member), ("path", path)];
@@ -92,5 +98,53 @@ pub(super) fn pool(to: &mut Families, status: &PoolStatus, full: bool) {
         let damaged = pool.damaged.iter().filter(|range| range.volume == own).map(|range| range.length);
         let help = "Bytes of the volume that are known to be beyond repair.";
         to.gauge("brindle_volume_damaged_bytes", help, labels, damaged.sum::<u64>() as f64);
+    }
+}
+
+/// The scan that goes over the pool, and the outcome of the last one.
+fn scan(to: &mut Families, labels: Labels<'_>, pool: &PoolFacts) {
+    let scan = pool.scan.as_ref();
+    let sync = scan.and_then(ScanStatus::sync);
+    let kind = |scan: &ScanStatus| match scan {
+        ScanStatus::Scrub(_) => "scrub",
+        ScanStatus::Resilver(_) => "resilver",
+    };
+    let running = count(&SCANS, scan.filter(|_| sync.is_some()).map(kind));
+    let help = "1 for what goes over the pool now.";
+    to.states("brindle_pool_scan", help, (labels, "scan"), running);
+    let of = |value: fn(&SyncStatus) -> f64| sync.as_ref().map_or(0.0, value);
+    let gauges = [
+        ("brindle_pool_scan_done_bytes", "Where it is.", of(|sync| sync.position as f64)),
+        ("brindle_pool_scan_total_bytes", "Where it ends.", of(|sync| sync.total as f64)),
+        (
+            "brindle_pool_scan_speed_bytes",
+            "Bytes a second that it goes over.",
+            of(|sync| sync.speed.unwrap_or_default() as f64),
+        ),
+        (
+            "brindle_pool_scan_paused",
+            "1 if it waits to be resumed.",
+            of(|sync| f64::from(u8::from(sync.paused))),
+        ),
+    ];
+    for (name, help, value) in gauges {
+        to.gauge(name, help, labels, value);
+    }
+    if let Some(left) = sync.as_ref().and_then(|sync| sync.seconds_left) {
+        to.gauge("brindle_pool_scan_left_seconds", "Time that it still takes.", labels, left as f64);
+    }
+    if let Some(at) = pool.scrubbed {
+        let help = "When all of the pool was gone over last.";
+        to.gauge("brindle_pool_last_scrub_timestamp_seconds", help, labels, at as f64);
+    }
+    if let Some(ScanState::Finished { errors, lost, healed, .. }) = scan.map(ScanStatus::state) {
+        let gauges = [
+            ("brindle_pool_last_scan_errors", "Blocks that its last scan left wrong.", *errors),
+            ("brindle_pool_last_scan_lost_blocks", "Of these, blocks of volumes that are lost.", *lost),
+            ("brindle_pool_last_scan_healed_blocks", "Blocks that it wrote anew.", *healed),
+        ];
+        for (name, help, value) in gauges {
+            to.gauge(name, help, labels, value as f64);
+        }
     }
 }

@@ -52,6 +52,8 @@ pub struct PoolFacts {
     pub host: Option<HolderStatus>,
     /// The scrub or resilver that runs, or the last one; none if nothing is known of any.
     pub scan: Option<ScanStatus>,
+    /// Seconds since 1970 when all of it was gone over last; none if that is not known.
+    pub scrubbed: Option<u64>,
     /// Its members, vdev by vdev.
     pub devices: Vec<PoolDevice>,
 }
@@ -233,6 +235,7 @@ impl PoolFacts {
             map: status.map.into(),
             host: pool.host().map(|host| HolderStatus { id: host.id.to_string(), host_name: host.name() }),
             scan: ScanStatus::of(pool),
+            scrubbed: pool.scrubbed().filter(|last| last.error.is_none()).map(|last| last.ended),
             devices,
         }
     }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::state::{Seen, Use};
+use super::state::{SCRUB, Seen, Use};
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,10 +137,9 @@ pub(super) fn changes(before: Option<&Seen>, now: &Seen, increment: u8) -> Vec<H
     if let Some(count) = now.mismatches.filter(|count| *count > 0)
         && before.process.is_some()
         && now.process.is_none()
-        && before.process.as_ref().is_some_and(|process| process.action == "check")
+        && before.process.as_ref().is_some_and(|process| ["check", SCRUB].contains(&&*process.action))
     {
-        let about = Some(format!("{count} sectors disagree"));
-        all.push(Happened { about, ..Happened::new("MismatchesFound", &now.name) });
+        all.push(mismatches(now, count));
     }
     in_order(&mut all);
     let was_ill = before.is_degraded() || all.iter().any(|event| event.event == "Fail");
@@ -192,6 +191,14 @@ fn last_word(all: &mut Vec<Happened>, now: &Seen) {
     }
 }
 
+fn mismatches(now: &Seen, count: u64) -> Happened {
+    let about = match now.is_pool {
+        true => format!("{count} blocks are wrong still, as its scrub found"),
+        false => format!("{count} sectors disagree"),
+    };
+    Happened { about: Some(about), ..Happened::new("MismatchesFound", &now.name) }
+}
+
 fn spares_missing(now: &Seen) -> Happened {
     let about = Some(format!("it has {} spares, and should have {}", now.spares(), now.wanted_spares));
     Happened { about, ..Happened::new("SparesMissing", &now.name) }
@@ -213,8 +220,7 @@ fn first_look(now: &Seen) -> Vec<Happened> {
         all.push(spares_missing(now));
     }
     if let Some(count) = now.mismatches.filter(|count| *count > 0 && now.has_checked) {
-        let about = Some(format!("{count} sectors disagree"));
-        all.push(Happened { about, ..Happened::new("MismatchesFound", &now.name) });
+        all.push(mismatches(now, count));
     }
     all.push(Happened::new("NewArray", &now.name));
     all
@@ -258,6 +264,34 @@ mod tests {
 
     fn names(before: Option<&Seen>, now: &Seen) -> Vec<String> {
         changes(before, now, 20).into_iter().map(|event| event.event).collect()
+    }
+
+    #[test]
+    fn a_scrub_of_a_pool_is_told_with_what_it_left() {
+        let tank = |scan: serde_json::Value| {
+            let device = serde_json::json!({"member": "0.0", "path": "/dev/sda", "state": "online"});
+            let report =
+                serde_json::json!({"name": "tank", "pool": {"uuid": "", "scan": scan, "devices": [device]}});
+            Seen::of_report(&serde_json::from_value(report).unwrap()).unwrap()
+        };
+        let running = |done: u64| {
+            tank(serde_json::json!({"scan": "scrub", "state": "running", "action": "repair", "done": done,
+                "total": 100, "paused": false, "speed": null, "eta": null}))
+        };
+        let ended = |errors: u64| {
+            tank(
+                serde_json::json!({"scan": "scrub", "state": "finished", "action": "repair", "began": 1, "at": 2,
+                "errors": errors, "lost": errors, "healed": 0, "unverified": 0, "stopped": null}),
+            )
+        };
+        assert_eq!(names(Some(&tank(serde_json::Value::Null)), &running(1)), ["RebuildStarted"]);
+        assert_eq!(names(Some(&running(1)), &running(45)), ["Rebuild40"]);
+        assert_eq!(names(Some(&running(99)), &ended(0)), ["RebuildFinished"]);
+        let told = changes(Some(&running(99)), &ended(3), 20);
+        assert_eq!(told[0].about.as_deref(), Some("scrub"));
+        assert_eq!(told[1].event, "MismatchesFound");
+        assert_eq!(told[1].about.as_deref(), Some("3 blocks are wrong still, as its scrub found"));
+        assert_eq!(names(None, &ended(3)), ["MismatchesFound", "NewArray"]);
     }
 
     #[test]

@@ -36,7 +36,8 @@ impl Overdue {
             let last = self.reported.get(&seen.name);
             if last.is_none_or(|last| now.duration_since(*last) >= AGAIN) {
                 self.reported.insert(seen.name.clone(), now);
-                let about = Some(format!("its redundancy was compared last {passed} days ago"));
+                let what = if seen.is_pool { "it was scrubbed" } else { "its redundancy was compared" };
+                let about = Some(format!("{what} last {passed} days ago"));
                 events.push(Happened { about, ..Happened::new("ScrubOverdue", &seen.name) });
             }
         }
@@ -50,6 +51,21 @@ mod tests {
 
     fn seen(report: serde_json::Value) -> Seen {
         Seen::of_report(&serde_json::from_value(report).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_pool_that_was_not_scrubbed_for_long_is_overdue() {
+        let pool = |scrubbed: Option<u64>| {
+            let pool = serde_json::json!({"uuid": "", "created": DAY, "scrubbed": scrubbed, "devices": []});
+            seen(serde_json::json!({"name": "tank", "pool": pool}))
+        };
+        let told = |scrubbed: Option<u64>, day: u64| {
+            let events = Overdue::after(30).turn(&[pool(scrubbed)], Instant::now(), day * DAY);
+            events.into_iter().filter_map(|event| event.about).next()
+        };
+        assert_eq!(told(None, 30), None);
+        assert_eq!(told(None, 31).as_deref(), Some("it was scrubbed last 30 days ago"));
+        assert_eq!((told(Some(5 * DAY), 34), told(Some(5 * DAY), 35).is_some()), (None, true));
     }
 
     #[test]

@@ -5,12 +5,14 @@ use std::path::Path;
 
 use brindle_host::status::{
     DamagedStatus, DeviceStatus, DriveStatus, EventStatus, ExportStatus, PoolDevice, PoolFacts, PoolStatus,
-    Report,
+    Report, ScanState, ScanStatus,
 };
 
 use crate::base::scrubs::{FOLDER, Scrubbed};
 use crate::client::next_step;
 
+/// The word for what goes over all of a pool.
+pub(super) const SCRUB: &str = "scrub";
 /// Ranges of volumes that an event names.
 const NAMED: usize = 8;
 
@@ -28,7 +30,7 @@ pub(super) enum Use {
 /// A process over an array, and how much of it is done.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Process {
-    /// `recovery`, `resync`, `check`, `repair`, `reshape`: mdadm's words.
+    /// `recovery`, `resync`, `check`, `repair`, `reshape`: mdadm's words; or `scrub`.
     pub(super) action: String,
     pub(super) percent: f64,
 }
@@ -80,8 +82,10 @@ pub(super) struct Seen {
     /// Words about devices that are more than their names: serial numbers and the like.
     pub(super) drives: BTreeMap<String, String>,
     pub(super) process: Option<Process>,
-    /// The last process ended with so many sectors that disagreed.
+    /// The last process ended with so many sectors that disagreed; of a pool with so many blocks that are wrong still.
     pub(super) mismatches: Option<u64>,
+    /// It is a pool.
+    pub(super) is_pool: bool,
     /// More is lost than the array can do without.
     pub(super) broken: bool,
     /// When all of its redundancy was compared last, in seconds since 1970; when it was made, if it never was. None if it has none, or
@@ -214,6 +218,11 @@ impl Seen {
             missing,
             corrected: corrected(pool.devices.iter().map(of)),
             lost: lost(pool),
+            process: process_of(pool),
+            mismatches: errors_left(pool),
+            has_checked: true,
+            is_pool: true,
+            compared: gone_over(pool),
             ..Self::default()
         }
     }
@@ -262,6 +271,30 @@ fn compared(status: &ExportStatus) -> Option<u64> {
     let seen = status.events.iter().filter(is_check).map(|event| event.at).max();
     let kept = Scrubbed::last(Path::new(FOLDER), &facts.uuid).map(|last| last.ended);
     [seen, kept, Some(facts.created)].into_iter().flatten().max()
+}
+
+/// The process that goes over a pool.
+fn process_of(pool: &PoolFacts) -> Option<Process> {
+    let scan = pool.scan.as_ref()?;
+    let action = match scan {
+        ScanStatus::Scrub(_) => SCRUB,
+        ScanStatus::Resilver(_) => "recovery",
+    };
+    Some(Process { action: action.to_owned(), percent: scan.sync()?.percent })
+}
+
+/// Blocks that the last scrub of a pool left wrong.
+fn errors_left(pool: &PoolFacts) -> Option<u64> {
+    match pool.scan.as_ref()? {
+        ScanStatus::Scrub(ScanState::Finished { errors, .. }) => Some(*errors),
+        _ => None,
+    }
+}
+
+/// When all of a pool was gone over last, by its own report and by records that outlive servers; when it was made, if it never was.
+fn gone_over(pool: &PoolFacts) -> Option<u64> {
+    let kept = Scrubbed::last(Path::new(FOLDER), &pool.uuid).map(|last| last.ended);
+    [pool.scrubbed, kept, Some(pool.created)].into_iter().flatten().max()
 }
 
 /// Failures among the last events, but for those of arrays that are members.

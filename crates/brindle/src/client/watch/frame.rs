@@ -1,6 +1,6 @@
 //! The display of `brindle watch`, from two reports: pure.
 
-use brindle_host::status::{ArrayStatus, PoolStatus, Report};
+use brindle_host::status::{ArrayStatus, PoolStatus, Report, ScanStatus};
 
 use super::history::{History, bars};
 use super::members;
@@ -102,6 +102,10 @@ fn served(lines: &mut Vec<Line>, report: Pair<'_, Report>, history: &History, vi
                 &format!("{stored} stored, {sold} sold of {capacity}"),
                 view,
             );
+            let scan = status.pool.scan.as_ref().and_then(ScanStatus::sync);
+            if let Some(text) = SyncReport::of(&scan).map(|progress| work(&progress, view.width)) {
+                push_text(lines, Style::Warn, "  ", &text, view);
+            }
             let pool = report.part(|report| Some(&report.pool()?.pool));
             pool.is_some_and(|pool| members::table(lines, members::of_pool(pool), view))
         }

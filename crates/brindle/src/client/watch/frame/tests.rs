@@ -193,3 +193,15 @@ fn anything_may_be_missing_and_names_are_text() {
     let lines = texts(&frame(None, &of(1, vec![named]), &History::default(), &wide(80)));
     assert!(lines.iter().all(|line| !line.contains(char::is_control)), "{lines:?}");
 }
+
+#[test]
+fn a_scrub_of_a_pool_shows_how_far_it_is() {
+    let mut now = full(2, 2);
+    let Some(Report::Pool(tank)) = now.reports.get_mut(1) else { panic!("a pool is the second") };
+    let running = json!({"scan": "scrub", "state": "running", "action": "repair", "done": 1 << 29, "total": 1 << 30,
+        "paused": false, "speed": 128 << 20, "eta": 4});
+    tank.pool.scan = Some(serde_json::from_value(running).unwrap());
+    let lines = texts(&frame(Some(&full(0, 1)), &now, &History::default(), &wide(80)));
+    let found = lines.iter().find(|line| line.contains("repair [")).expect("a line of the scrub");
+    assert!(found.contains("50.0%") && found.contains("128.0 MiB/s") && found.contains("0:00:04"), "{found}");
+}
