@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use brindle_io::sim::{Model, Sim};
 use brindle_io::sync::join_all;
-use brindle_io::{Duration, Io};
+use brindle_io::{Duration, Io, MemberId};
 use brindle_pool::{DamagedRange, How, Pool, PoolEvent, PoolVolume, ScrubError, ScrubKind, Scrubbed};
 use brindle_testkit::pools::house::{House, Kind};
 use brindle_testkit::random::Random;
@@ -246,6 +246,25 @@ fn a_scrub_takes_no_room_of_a_full_pool_and_leaves_its_clients_alone() {
     }
 }
 
+/// Sizes of reads of members, as they end one by one.
+async fn sizes_of_reads(io: Io, ids: Vec<MemberId>, done: Rc<Cell<bool>>) -> Vec<u64> {
+    let counts = |io: &Io| -> Vec<(u64, u64)> {
+        let of = |&id: &MemberId| (io.counters(id).reads, io.counters(id).bytes_read);
+        ids.iter().map(of).collect()
+    };
+    let (mut sizes, mut before) = (Vec::new(), counts(&io));
+    while !done.get() {
+        io.sleep(Duration::from_micros(1)).await;
+        let now = counts(&io);
+        for (was, is) in before.iter().zip(&now) {
+            let (reads, bytes) = (is.0 - was.0, is.1 - was.1);
+            sizes.extend((0..reads).map(|_| bytes / reads));
+        }
+        before = now;
+    }
+    sizes
+}
+
 #[test]
 fn a_scrub_reads_what_is_written_once_in_stretches() {
     for kind in [Kind::Raidz(1, 4), Kind::Raidz(2, 6), Kind::Mirror(2)] {
@@ -275,12 +294,20 @@ fn a_scrub_reads_what_is_written_once_in_stretches() {
                 counters.fold((0, 0), |sum, one| (sum.0 + one.reads, sum.1 + one.bytes_read))
             };
             let before = counts();
+            let done = Rc::new(Cell::new(false));
+            let sizes = io.spawn(sizes_of_reads(io.clone(), house.ids.clone(), Rc::clone(&done)));
             let found = scrub(&pool, ScrubKind::Repair).await;
+            done.set(true);
+            let mut sizes = sizes.await;
+            sizes.sort_unstable();
+            let median = sizes[sizes.len() / 2];
             let (reads, bytes) = (counts().0 - before.0, counts().1 - before.1);
             assert!(found.errors() == 0 && found.found.unverified == 0, "{found:?}");
             let written = pool.status().written;
             let written = written.client + written.moved + written.summaries + written.pages + written.parity;
             assert!(bytes <= written + written / 20, "{kind:?}: {bytes} of {written} bytes read");
+            assert!(sizes.len() as u64 * 10 > reads * 9, "{} of {reads} reads were seen", sizes.len());
+            assert!(median >= 256 << 10, "{kind:?}: half of {reads} reads have less than {median} bytes");
             assert!(bytes / reads >= 160 << 10, "{kind:?}: {reads} reads of {bytes} bytes");
             pool.stop().await.expect("stopped");
         });

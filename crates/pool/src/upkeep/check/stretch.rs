@@ -15,7 +15,7 @@ use crate::read::Absent;
 use crate::store::space::Slot;
 
 /// Blocks of each member that are read at a time.
-const ROWS: usize = 64;
+const ROWS: usize = 128;
 /// Stretches for which there is memory at least.
 const STRETCHES: usize = 4;
 /// Blocks that are read again one by one at a time.
