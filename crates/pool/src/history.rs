@@ -5,6 +5,7 @@ use brindle_format::pool::{HistoryKind, HistoryRecord};
 use crate::core::Core;
 use crate::pool::Pool;
 use crate::store::history::most_pages;
+use crate::upkeep::scrubs::{Scrub, ScrubError};
 
 impl Core {
     /// The next checkpoint puts it on record. Nothing of a pool that is open for reading alone is.
@@ -35,6 +36,24 @@ impl Pool {
     /// Its history, from the oldest on: commands that changed it, and what happened.
     pub fn history(&self) -> Vec<HistoryRecord> {
         self.0.history.records()
+    }
+
+    /// Has the scrub go on that was under way or paused when the pool was closed, or its server was killed; none if there was none.
+    ///
+    /// # Errors
+    /// As of [`Pool::begin_scrub`].
+    pub fn resume_scrub(&self) -> Result<Option<Scrub>, ScrubError> {
+        self.0.resume_scrub()
+    }
+
+    /// Has the members say how far the scrub is, and whether it is paused.
+    pub async fn record_scrub(&self) {
+        self.0.put_scrub_on_record().await;
+    }
+
+    /// When all of the pool was gone over last, in seconds since 1970.
+    pub fn scrubbed_whole(&self) -> Option<u64> {
+        self.0.scrubs.whole()
     }
 
     /// A command has changed the pool, as it was typed by the user of that number. It is on record with the next checkpoint, at the latest with

@@ -485,7 +485,7 @@ impl Pool {
         self.0.scrubs.process()
     }
 
-    /// The last scrub that has ended since the pool was opened.
+    /// The last scrub that has ended, as far as the pool tells.
     pub fn scrubbed(&self) -> Option<Scrubbed> {
         self.0.scrubs.last()
     }

@@ -11,6 +11,7 @@ mod label;
 mod leaf;
 mod page;
 pub mod place;
+mod scrub;
 mod segment;
 mod tree;
 mod uberblock;
@@ -29,6 +30,7 @@ pub use leaf::{
     near, runs, runs_of,
 };
 pub use page::{POINTERS, PageKind, Pointer, Pointers, Root};
+pub use scrub::{ScrubRecord, ScrubState};
 pub use segment::{SEGMENTS, SegmentClass, SegmentRecord, SegmentState, Segments};
 pub use tree::{BRANCH_REFS, Branch, DeadPages, MAX_LEVELS, Subtree, SubtreeState};
 pub use uberblock::{Host, LINEAGE, OVERRULED, ROOTED, Rooted, Uberblock};

@@ -5,6 +5,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 
 use super::error::impossible;
 use super::page::{RawRoot, Root};
+use super::scrub::{RawScrub, ScrubRecord};
 use super::tree::{RawSubtree, Subtree};
 use super::{
     BLOCK, ConfigName, HISTORY_PAGES, MAX_NAME, PoolError, VERSION, check_number, check_version, name_of,
@@ -24,7 +25,7 @@ const CHECKSUM_AT: usize = 8;
 const MADE: [u8; 4] = *b"brnd";
 /// The kind of all checksums: CRC-32C.
 const CRC32C: u8 = 0;
-const TAIL: usize = BLOCK - 3992;
+const TAIL: usize = BLOCK - 3992 - size_of::<RawScrub>();
 
 #[derive(Clone, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -63,6 +64,7 @@ struct RawUberblock {
     processes: RawRoot,
     map: RawSubtree,
     tail: [u8; TAIL],
+    scrub: RawScrub,
 }
 
 const _: () = assert!(size_of::<RawUberblock>() == BLOCK);
@@ -182,6 +184,8 @@ pub struct Uberblock {
     pub host: Host,
     /// No host has the pool: it was made and never opened, or given away by that host.
     pub exported: bool,
+    /// The scrub that is under way, or the last one.
+    pub scrub: ScrubRecord,
 }
 
 impl Uberblock {
@@ -256,6 +260,7 @@ impl Uberblock {
         raw.config_checksum = self.config.checksum.into();
         raw.checksum_kind = CRC32C;
         raw.exported = self.exported.into();
+        raw.scrub = self.scrub.raw();
         raw.host = *self.host.id.as_bytes();
         raw.host_name = self.host.name;
         raw.history = self.history.raw();
@@ -343,6 +348,7 @@ impl Uberblock {
             },
             host: Host { id: Uuid::from_bytes(raw.host), name: raw.host_name },
             exported: raw.exported == 1,
+            scrub: ScrubRecord::of(&raw.scrub)?,
         })
     }
 }

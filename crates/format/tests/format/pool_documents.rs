@@ -6,14 +6,15 @@ use brindle_format::pool::place::Address;
 use brindle_format::pool::{
     BLOCK, Batch, Branch, CONFIG_BYTES, ConfigName, DeadPages, Entry, EntryKind, Features, Host, Label, Leaf,
     LeafEntry, LeafForms, LeafKind, MAX_NUMBER, MemberRecord, MemberState, Node, Nodes, Pointer, Pointers,
-    PoolError, Root, Rooted, Run, SegmentClass, SegmentRecord, SegmentState, Segments, Subtree, SubtreeState,
-    Uberblock, Vdev, VdevKind, VolumeRecord, Volumes, leaf_takes,
+    PoolError, Root, Rooted, Run, ScrubRecord, ScrubState, SegmentClass, SegmentRecord, SegmentState,
+    Segments, Subtree, SubtreeState, Uberblock, Vdev, VdevKind, VolumeRecord, Volumes, leaf_takes,
 };
 use proptest::prelude::*;
 use uuid::Uuid;
 
 const PAGE: &str = include_str!("../../../../docs/formats/pool.md");
-const SOURCES: [(&str, &str, &[&str]); 10] = [
+const SOURCES: [(&str, &str, &[&str]); 11] = [
+    ("scrub.rs", include_str!("../../src/pool/scrub.rs"), &["RawScrub"]),
     ("history.rs", include_str!("../../src/pool/history.rs"), &["RawHistory", "RawHistoryRecord"]),
     ("label.rs", include_str!("../../src/pool/label.rs"), &["RawLabel"]),
     ("vdev.rs", include_str!("../../src/pool/vdev.rs"), &["RawVdev", "RawMember", "RawRun"]),
@@ -143,6 +144,7 @@ fn uberblock() -> Uberblock {
         config: ConfigName { generation: 5, checksum: 0xdead_beef },
         host: Host::new(Uuid::from_u128(0x22), "box"),
         exported: true,
+        scrub: ScrubRecord { state: ScrubState::Paused, whole: 7, ..ScrubRecord::default() },
     }
 }
 
@@ -452,6 +454,8 @@ fn other_versions_and_values_that_are_kept_free_are_refused_by_name() {
     assert_eq!(label(2304 + 30, 4), unknown("member", "state", 4));
     assert_eq!(label(2304 + 31, 1), unknown("label", "reserved", 1));
     assert_eq!(uberblock(3828, 1), unknown("uberblock", "checksum_kind", 1));
+    assert_eq!(uberblock(4032, 5), unknown("scrub", "state", 5));
+    assert_eq!(uberblock(4033, 2), unknown("scrub", "action", 2));
     assert!(matches!(uberblock(3924, 33), Err(PoolError::Impossible { field: "history", .. })));
     assert_eq!(volume(25, 14), unknown("volume", "block", 14));
     assert_eq!(volume(26, 1), unknown("volume", "thin", 1));

@@ -235,7 +235,7 @@ impl PoolFacts {
             map: status.map.into(),
             host: pool.host().map(|host| HolderStatus { id: host.id.to_string(), host_name: host.name() }),
             scan: ScanStatus::of(pool),
-            scrubbed: pool.scrubbed().filter(|last| last.error.is_none()).map(|last| last.ended),
+            scrubbed: pool.scrubbed_whole(),
             devices,
         }
     }

@@ -2,7 +2,7 @@
 
 use brindle_format::pool::{
     BLOCK, CONFIG_BYTES, Features, Host, LABEL, Label, MAX_NAME, MemberRecord, MemberState, POINTERS, RING,
-    RING_SLOTS, ROOTED, Root, Run, SEGMENTS, Uberblock, Vdev, VdevKind, second_label, units_of,
+    RING_SLOTS, ROOTED, Root, Run, SEGMENTS, ScrubRecord, Uberblock, Vdev, VdevKind, second_label, units_of,
 };
 use brindle_io::{Io, MemberId, OpClass, OpError};
 use thiserror::Error;
@@ -319,6 +319,7 @@ pub(super) fn first_uberblock(label: &Label, opening: u64, host: Host) -> Uberbl
         config: label.config_name().unwrap_or_default(),
         host,
         exported: host == Host::NONE,
+        scrub: ScrubRecord::default(),
     }
 }
 

@@ -305,7 +305,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         scratch: 4 << 20,
     };
     let count = members.len();
-    let last = head.sequence;
+    let (last, scrub) = (head.sequence, head.scrub);
     let space = Space::unread(&label, BTreeMap::new());
     Rc::new_cyclic(|me: &Weak<Core>| Core {
         set: MemberSet::new(io, members, Flushes::new(io), &treatment, me.clone()),
@@ -331,7 +331,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         room_unsure: Cell::new(true),
         shut: RefCell::default(),
         cleaner: Cleaner::default(),
-        scrubs: Scrubs::default(),
+        scrubs: Scrubs::found(scrub),
         damage: RefCell::default(),
         written: Cell::new(Written::default()),
         requests: Cell::new(0),

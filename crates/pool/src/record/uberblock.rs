@@ -48,6 +48,7 @@ impl Core {
             }
             next.record = self.next_record(next.record);
             next.time = (self.config.clock)();
+            next.scrub = self.scrubs.on_record();
             for member in (0..self.set.members.len()).filter(|&member| !self.is_in(member)) {
                 next.out[usize::from(member >> 3)] |= 1 << (member & 7);
             }

@@ -16,8 +16,9 @@ mod walk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use brindle_format::pool::checksum;
 use brindle_format::pool::place::{Address, Shape};
+use brindle_format::pool::{ScrubState, checksum};
+use brindle_io::Duration;
 use brindle_io::sync::join_all;
 use brindle_members::process::ProcessError;
 use brindle_members::windows::Windows;
@@ -33,6 +34,8 @@ use crate::upkeep::scrubs::{Checked, Scrub, ScrubError, ScrubKind, Scrubbed};
 use compare::Comparison;
 use stretch::Written;
 
+/// Time between two records of how far a scrub is.
+const RECORDED: Duration = Duration::from_secs(30);
 /// The most places in a report,
 const PLACES: usize = 16;
 /// and ranges of volumes.
@@ -103,6 +106,19 @@ impl Covered {
     }
 }
 
+/// Where a scrub begins, or goes on.
+#[derive(Clone, Default)]
+struct Start {
+    /// Segments below this were gone over,
+    segment: u32,
+    /// since this moment,
+    began: u64,
+    /// with these findings.
+    found: Checked,
+    /// Uberblocks tell of it.
+    is_told: bool,
+}
+
 /// A check under way.
 struct Check<'a> {
     core: &'a Core,
@@ -148,6 +164,33 @@ impl Core {
     /// # Errors
     /// [`ProcessError::Busy`]; [`ProcessError::Volume`] of a pool that stops, is broken or is not written to.
     pub(crate) fn begin_scrub(self: &Rc<Self>, kind: ScrubKind) -> Result<Scrub, ScrubError> {
+        self.begin_scrub_at(kind, Start { is_told: true, ..Start::default() })
+    }
+
+    /// Has the scrub go on that was under way or paused when the pool was closed, or its server was killed.
+    ///
+    /// # Errors
+    /// As of [`Core::begin_scrub`].
+    pub(crate) fn resume_scrub(self: &Rc<Self>) -> Result<Option<Scrub>, ScrubError> {
+        let record = self.scrubs.on_record();
+        if !record.is_open() {
+            return Ok(None);
+        }
+        let kind = if record.heals { ScrubKind::Repair } else { ScrubKind::Check };
+        let start = Start {
+            segment: record.segment,
+            began: record.began,
+            found: Checked::known(&record),
+            is_told: true,
+        };
+        let scrub = self.begin_scrub_at(kind, start)?;
+        if record.state == ScrubState::Paused {
+            scrub.pause();
+        }
+        Ok(Some(scrub))
+    }
+
+    fn begin_scrub_at(self: &Rc<Self>, kind: ScrubKind, start: Start) -> Result<Scrub, ScrubError> {
         let refused = match () {
             () if self.run.is_stopping() => Some(VolumeError::Stopping),
             () if self.record.is_broken() => Some(VolumeError::TooManyLost),
@@ -157,20 +200,28 @@ impl Core {
         if let Some(error) = refused {
             return Err(error.into());
         }
-        let scrub = self.scrubs.begins(&self.set.io, kind)?;
+        let from = Written::of(self).start_of(start.segment);
+        let scrub = self.scrubs.begins(&self.set.io, kind, from)?;
+        let began = if start.began > 0 { start.began } else { (self.config.clock)() };
+        self.scrubs.opens(kind, began, start.segment, &start.found);
         let (core, own) = (Rc::clone(self), scrub.clone());
         drop(self.set.io.spawn(async move {
-            let began = (core.config.clock)();
             core.happened_to_all(PoolEvent::ScrubStarted);
-            core.went_so(&format!("{kind} of all that is stored has begun"));
+            let how = if start.segment > 0 { "goes on" } else { "has begun" };
+            core.went_so(&format!("{kind} of all that is stored {how}"));
+            core.put_scrub_on_record().await;
             {
                 let _running = core.scrubs.runs();
-                let (found, result) = core.go_over(&own, |_| {}).await;
+                let (found, result) = core.go_over(&own, start, |_| {}).await;
                 let (ended, error) = ((core.config.clock)(), result.err());
                 let scrubbed = Scrubbed { kind, began, ended, found, error };
-                core.went_so(&scrubbed.to_string());
-                core.scrubs.ended(scrubbed);
+                // One that the end of the run ends goes on with the next.
+                if !(error.is_some() && core.run.is_stopping()) {
+                    core.went_so(&scrubbed.to_string());
+                    core.scrubs.ended(scrubbed);
+                }
             }
+            core.put_scrub_on_record().await;
             core.happened_to_all(PoolEvent::ScrubEnded);
             core.room.notify();
         }));
@@ -187,14 +238,14 @@ impl Core {
             ProcessError::Busy(_) => VolumeError::Again,
             ProcessError::Interrupted => VolumeError::Stopping,
         };
-        let scrub = self.scrubs.begins(&self.set.io, ScrubKind::Check).map_err(error)?;
+        let scrub = self.scrubs.begins(&self.set.io, ScrubKind::Check, 0).map_err(error)?;
         let _running = self.scrubs.runs();
         let total: u64 = self.volumes.records().iter().map(|volume| volume.size).sum();
         let of_volumes = |end: u64| {
             let bytes = scrub.progress().total.max(1);
             reported((u128::from(total) * u128::from(end) / u128::from(bytes)) as u64);
         };
-        let (checked, result) = self.go_over(&scrub, of_volumes).await;
+        let (checked, result) = self.go_over(&scrub, Start::default(), of_volumes).await;
         result.map(|()| checked).map_err(error)
     }
 
@@ -203,17 +254,19 @@ impl Core {
     async fn go_over(
         self: &Rc<Self>,
         scrub: &Scrub,
+        start: Start,
         mut reported: impl FnMut(u64),
     ) -> (Checked, Result<(), ScrubError>) {
         let heals = scrub.kind() == ScrubKind::Repair;
         // Blocks that are lost stand in leaves then, which are gone over.
         let in_leaves = heals && self.some_checkpoint().await.is_ok();
         self.damage.borrow_mut().scrub_begins();
+        let from = (start.segment, start.is_told);
         let mut check = Check {
             core: self,
             scrub,
             heals,
-            checked: Checked::default(),
+            checked: start.found,
             lost: Blocks::new(RANGES),
             covered: Covered::default(),
             walks: !in_leaves,
@@ -221,7 +274,7 @@ impl Core {
             lost_pages: BTreeSet::new(),
             stripes: BTreeMap::new(),
         };
-        let mut result = check.segments(&mut reported).await;
+        let mut result = check.segments(from, &mut reported).await;
         if result.is_ok() && check.walks {
             result = check.walk().await;
         }
@@ -235,6 +288,13 @@ impl Core {
         self.damage.borrow_mut().scrub_ends(result.is_ok() && checked.is_complete());
         (checked.damaged, checked.damaged_beyond) = (self.damaged(&lost), lost.beyond());
         (checked, result)
+    }
+
+    /// Has an uberblock say how far the scrub is, or that there is none any more.
+    pub(crate) async fn put_scrub_on_record(&self) {
+        if !self.read_only && !self.run.is_stopping() {
+            let _broken = self.record(|_| {}).await;
+        }
     }
 
     /// Waits until all has landed, or was given up, that was on its way when this was asked.
@@ -253,7 +313,11 @@ impl Core {
 
 impl Check<'_> {
     /// Goes over all segments that hold something. Beside clients it has less than half of the time, as an array's check.
-    async fn segments(&mut self, reported: &mut impl FnMut(u64)) -> Result<(), ScrubError> {
+    async fn segments(
+        &mut self,
+        (from, is_told): (u32, bool),
+        reported: &mut impl FnMut(u64),
+    ) -> Result<(), ScrubError> {
         let core = self.core;
         let Some(kept) = core.kept() else { return Err(VolumeError::Stopping.into()) };
         let written = Written::of(&kept);
@@ -263,11 +327,26 @@ impl Check<'_> {
             // Of what is on its way nothing is live, so that a check passes it over.
             core.all_landed().await;
         }
-        let mut windows = Windows::new(&core.set.io, self.scrub.clone(), 0, written);
+        // Those that it has gone over before are done.
+        let done =
+            written.segments().map(|(segment, _)| (segment, true)).filter(|(segment, _)| *segment < from);
+        self.covered.segments.extend(done);
+        let begin = written.start_of(from);
+        let (mut recorded, mut at) = (core.set.io.now(), from);
+        let mut windows = Windows::new(&core.set.io, self.scrub.clone(), begin, written);
         let mut comparison = Comparison::new(core);
         while let Some((end, stretch)) = windows.advance().await? {
             if let Some(stretch) = stretch {
                 comparison.go_over(&stretch, self).await;
+                at = stretch.segment.max(at);
+            }
+            if is_told {
+                core.scrubs.reached(self.scrub.kind(), at, &self.checked);
+                let now = core.set.io.now();
+                if now.since(recorded) >= RECORDED {
+                    recorded = now;
+                    core.put_scrub_on_record().await;
+                }
             }
             self.scrub.reached(end, 8 * self.checked.mismatches);
             reported(end);

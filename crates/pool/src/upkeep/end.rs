@@ -24,6 +24,7 @@ impl Core {
 
     async fn end(self: &Rc<Self>, why: Why) -> Result<(), VolumeError> {
         if let Some(scrub) = self.scrubs.process() {
+            self.scrubs.rests();
             scrub.stop();
             scrub.release();
             self.room.until(|| self.scrubs.process().is_none().then_some(())).await;

@@ -1,8 +1,9 @@
 //! The check or scrub of a pool that is under way, and the outcome of the last one.
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::fmt;
 
+use brindle_format::pool::{ScrubRecord, ScrubState};
 use brindle_io::Io;
 use brindle_members::process::{Process, ProcessError, Speeds};
 
@@ -92,10 +93,15 @@ pub struct Scrubbed {
 impl Scrubbed {
     /// Blocks that are wrong still, and stripes whose parity is: those that are lost, and those that could not be written anew or were not to be.
     pub fn errors(&self) -> u64 {
-        let found = &self.found;
-        match self.kind {
-            ScrubKind::Check => (found.wrong + found.unreadable + found.mismatches).max(found.lost),
-            ScrubKind::Repair => found.lost + found.unhealed,
+        self.found.errors(self.kind)
+    }
+}
+
+impl Checked {
+    fn errors(&self, kind: ScrubKind) -> u64 {
+        match kind {
+            ScrubKind::Check => (self.wrong + self.unreadable + self.mismatches).max(self.lost),
+            ScrubKind::Repair => self.lost + self.unhealed,
         }
     }
 }
@@ -118,6 +124,15 @@ impl fmt::Display for Scrubbed {
 pub(crate) struct Scrubs {
     running: RefCell<Option<Scrub>>,
     last: RefCell<Option<Scrubbed>>,
+    /// Both, as uberblocks have them.
+    record: Cell<ScrubRecord>,
+}
+
+/// The same with what was found.
+fn counted(record: ScrubRecord, kind: ScrubKind, found: &Checked) -> ScrubRecord {
+    let errors = found.errors(kind);
+    let unverified = found.unverified.max(found.missing);
+    ScrubRecord { healed: found.healed, errors, lost: found.lost, unverified, ..record }
 }
 
 /// A scrub is under way, as long as this lives.
@@ -130,16 +145,94 @@ impl Drop for Running<'_> {
     }
 }
 
+impl Scrubbed {
+    /// The scrub of before that the record of the pool tells of.
+    fn of(record: ScrubRecord) -> Option<Self> {
+        let error = match record.state {
+            ScrubState::Ended => None,
+            ScrubState::EndedEarly => Some(ProcessError::Interrupted),
+            ScrubState::None | ScrubState::Running | ScrubState::Paused => return None,
+        };
+        let kind = if record.heals { ScrubKind::Repair } else { ScrubKind::Check };
+        let found = Checked::known(&record);
+        Some(Self { kind, began: record.began, ended: record.ended, found, error })
+    }
+}
+
+impl Checked {
+    /// The findings up to the place where a scrub goes on, or at its end.
+    pub(crate) fn known(record: &ScrubRecord) -> Self {
+        let left = record.errors.saturating_sub(record.lost);
+        let (wrong, unhealed) = if record.heals { (0, left) } else { (record.errors, 0) };
+        Self {
+            wrong,
+            unhealed,
+            lost: record.lost,
+            healed: record.healed,
+            unverified: record.unverified,
+            ..Self::default()
+        }
+    }
+}
+
 impl Scrubs {
-    /// A scrub begins.
+    /// As the record of the pool has them.
+    pub(crate) fn found(record: ScrubRecord) -> Self {
+        let last = RefCell::new(Scrubbed::of(record));
+        Self { last, record: Cell::new(record), ..Self::default() }
+    }
+
+    /// The record as the next uberblock is to have it.
+    pub(crate) fn on_record(&self) -> ScrubRecord {
+        let record = self.record.get();
+        let is_paused = self.running.borrow().as_ref().is_some_and(Process::is_paused);
+        let state = match record.state {
+            ScrubState::Running if is_paused => ScrubState::Paused,
+            // One that is not resumed yet stays what it was.
+            ScrubState::Paused if self.running.borrow().is_some() && !is_paused => ScrubState::Running,
+            state => state,
+        };
+        ScrubRecord { state, ..record }
+    }
+
+    /// A scrub is told of from now on, which goes on with a segment.
+    pub(crate) fn opens(&self, kind: ScrubKind, began: u64, segment: u32, found: &Checked) {
+        let (whole, heals) = (self.record.get().whole, kind == ScrubKind::Repair);
+        let began = ScrubRecord {
+            state: ScrubState::Running,
+            heals,
+            began,
+            segment,
+            whole,
+            ..ScrubRecord::default()
+        };
+        self.record.set(counted(began, kind, found));
+    }
+
+    /// The run ends: the one that is under way goes on with the next, or stays paused.
+    pub(crate) fn rests(&self) {
+        self.record.set(self.on_record());
+    }
+
+    /// It has gone over all segments before this one.
+    pub(crate) fn reached(&self, kind: ScrubKind, segment: u32, found: &Checked) {
+        self.record.set(counted(ScrubRecord { segment, ..self.record.get() }, kind, found));
+    }
+
+    /// When the last one ended that came to its end.
+    pub(crate) fn whole(&self) -> Option<u64> {
+        Some(self.record.get().whole).filter(|&at| at > 0)
+    }
+
+    /// A scrub begins at a byte.
     ///
     /// # Errors
     /// [`ProcessError::Busy`].
-    pub(crate) fn begins(&self, io: &Io, kind: ScrubKind) -> Result<Scrub, ScrubError> {
+    pub(crate) fn begins(&self, io: &Io, kind: ScrubKind, from: u64) -> Result<Scrub, ScrubError> {
         if let Some(other) = &*self.running.borrow() {
             return Err(ProcessError::Busy(other.kind()));
         }
-        let scrub = Process::new(io, kind, 0, 0, Speeds::default());
+        let scrub = Process::new(io, kind, from, from, Speeds::default());
         self.running.replace(Some(scrub.clone()));
         Ok(scrub)
     }
@@ -156,6 +249,13 @@ impl Scrubs {
 
     /// One has ended.
     pub(crate) fn ended(&self, scrubbed: Scrubbed) {
+        let before = self.record.get();
+        let (state, whole) = match scrubbed.error {
+            None => (ScrubState::Ended, scrubbed.ended),
+            Some(_) => (ScrubState::EndedEarly, before.whole),
+        };
+        let ended = ScrubRecord { state, whole, ended: scrubbed.ended, segment: 0, ..before };
+        self.record.set(counted(ended, scrubbed.kind, &scrubbed.found));
         self.last.replace(Some(scrubbed));
     }
 
@@ -175,11 +275,11 @@ mod tests {
     fn there_is_one_scrub_at_a_time() {
         let io = Io::new(Box::new(Memory::new()));
         let scrubs = Scrubs::default();
-        let first = scrubs.begins(&io, ScrubKind::Check);
+        let first = scrubs.begins(&io, ScrubKind::Check, 0);
         assert!(first.is_ok() && scrubs.process().is_some());
-        let other = scrubs.begins(&io, ScrubKind::Repair);
+        let other = scrubs.begins(&io, ScrubKind::Repair, 0);
         assert!(matches!(other, Err(ProcessError::Busy(ScrubKind::Check))));
         drop(scrubs.runs());
-        assert!(scrubs.process().is_none() && scrubs.begins(&io, ScrubKind::Repair).is_ok());
+        assert!(scrubs.process().is_none() && scrubs.begins(&io, ScrubKind::Repair, 0).is_ok());
     }
 }

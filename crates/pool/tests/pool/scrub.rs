@@ -315,6 +315,66 @@ fn a_scrub_reads_what_is_written_once_in_stretches() {
     }
 }
 
+/// One that was under way when the pool was closed, or the power went, goes on with the segment where it was; one that was paused stays so.
+#[test]
+fn a_scrub_goes_on_where_it_was_at_the_next_opening() {
+    for (paused, cut) in [(true, false), (false, false), (false, true)] {
+        let sim = Sim::new(3);
+        let house = House::of(Kind::Raidz(1, 3), 24 << 20, |size| sim.add_blank_drive(Model::hdd(), size));
+        let io = Io::new(Box::new(sim.clone()));
+        let at = io.block_on(async {
+            house.create(&io).await;
+            let pool = house.open(&io, 1).await;
+            let volume = pool.create_volume("one", 8 << 20).await.expect("room");
+            join_all((0..2000).map(|block| put(&io, &volume, block))).await;
+            assert_eq!((pool.scrubbed_whole(), pool.resume_scrub().expect("well").is_some()), (None, false));
+            let process = pool.begin_scrub(ScrubKind::Repair).expect("none is under way");
+            let is_half =
+                |at: brindle_members::process::Progress| at.total > 0 && at.position >= at.total / 2;
+            while !is_half(process.progress()) {
+                io.sleep(Duration::from_millis(1)).await;
+            }
+            if paused {
+                process.pause();
+                io.sleep(Duration::from_secs(2)).await;
+            }
+            let at = process.progress().position;
+            if cut {
+                pool.record_scrub().await;
+            } else {
+                pool.stop().await.expect("stopped");
+            }
+            at
+        });
+        if cut {
+            sim.cut_power();
+        }
+        io.shutdown();
+        let sim = sim.restart(4);
+        let io = Io::new(Box::new(sim.clone()));
+        io.block_on(async {
+            let pool = house.open(&io, 2).await;
+            assert!(pool.scrub().is_none() && pool.scrubbed().is_none());
+            let process = pool.resume_scrub().expect("it can go on").expect("it was under way");
+            assert_eq!((process.kind(), process.is_paused()), (ScrubKind::Repair, paused));
+            let from = process.progress().position;
+            assert!(from > at / 2 && from <= at.max(1) * 2, "{from} of {at}");
+            process.resume();
+            pool.scrub_ended().await;
+            let last = pool.scrubbed().expect("it has ended");
+            assert!(last.error.is_none() && last.errors() == 0, "{last:?}");
+            pool.stop().await.expect("stopped");
+            let pool = house.open(&io, 3).await;
+            let known = pool.scrubbed().expect("it is on record");
+            assert_eq!((known.kind, known.ended, known.errors()), (last.kind, last.ended, 0));
+            assert_eq!(pool.scrubbed_whole(), Some(last.ended));
+            assert!(pool.resume_scrub().expect("well").is_none());
+            pool.stop().await.expect("stopped");
+        });
+        io.shutdown();
+    }
+}
+
 #[test]
 fn a_scrub_is_paused_resumed_stopped_and_ends_with_its_pool() {
     let sim = Sim::new(3);

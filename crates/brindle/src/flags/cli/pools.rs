@@ -28,7 +28,7 @@ pub(crate) enum PoolCommand {
     /// Go over all that a served pool stores, beside its clients, and heal what is wrong; or pause or stop that
     ///
     /// Every block is held against its checksum, every stripe against its parity. What can't be healed is named by volume, offset and
-    /// length in `brindle pool status`. One that was paused goes on where it was; one that was stopped, or whose server ended, begins anew. With --wait it exits as
+    /// length in `brindle pool status`. One that was paused goes on where it was, also in another run of its server, and so does one whose server ended or was killed. One that was stopped begins anew. With --wait it exits as
     /// `brindle check` does.
     Scrub(PoolScrub),
     /// Show operations and bytes a second of the members of pools

@@ -92,6 +92,7 @@ impl ServedPool {
             exports_until: Cell::new(None),
             speeds: Cell::default(),
         });
+        pooled.resume();
         let this = Rc::clone(&pooled);
         io.spawn(async move {
             let pool = this.hosted.pool.clone();

@@ -31,6 +31,11 @@ impl Speeds {
 }
 
 impl ServedPool {
+    /// Has the scrub go on that was under way when the pool was served last. One that can't is told by what is wrong with the pool.
+    pub(super) fn resume(&self) {
+        let _scrub = self.pool().resume_scrub();
+    }
+
     /// Begins, halts or ends a scrub. A checksum always tells which member is wrong: to locate that and to repair is the same.
     pub(super) fn act(&self, word: Word, speeds: Speeds) -> Result<(), HostError> {
         let refused = |why: String| HostError::Refused { name: self.name().to_owned(), why };
@@ -55,6 +60,8 @@ impl ServedPool {
                     Word::Resume => scrub.resume(),
                     _ => scrub.stop(),
                 }
+                let pool = self.pool().clone();
+                drop(self.io.spawn(async move { pool.record_scrub().await }));
                 return Ok(());
             }
         };

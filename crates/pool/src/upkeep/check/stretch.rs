@@ -164,6 +164,11 @@ impl Written {
         self.runs.iter().map(|run| (run.segment, run.stripes))
     }
 
+    /// The byte at which the first segment begins that has this number or a greater one.
+    pub(super) fn start_of(&self, segment: u32) -> u64 {
+        self.runs.iter().find(|run| run.segment >= segment).map_or(self.bytes(), |run| run.start)
+    }
+
     fn run_at(&self, at: u64) -> Option<&Run> {
         self.runs.get(self.runs.partition_point(|run| run.end() <= at))
     }
