@@ -256,6 +256,17 @@ fn debian_takes_the_package_and_lets_go_of_it() {
     assert!(!root.join("usr").exists(), "{:?}", files(&root));
 }
 
+/// As systemd judges it: 0 is closed, 10 is open.
+#[test]
+fn the_unit_of_the_service_is_exposed_at_most_by_3_5() {
+    let Some(analyze) = or_skip(find("systemd-analyze")) else { return };
+    let mut command = Command::new(analyze);
+    command.args(["security", "--no-pager", "--offline=true", "--threshold=35"]);
+    command.arg(checkout().join("packaging/systemd/brindle.service"));
+    let judged = Ran::of(command).ended(0).text();
+    assert!(judged.contains("Overall exposure level for brindle.service"), "{judged}");
+}
+
 #[test]
 fn make_install_puts_all_where_it_is_asked_to() {
     let dir = tempfile::tempdir().unwrap();
