@@ -65,13 +65,17 @@ musl() {
     rustup target add "$target" || echo "missing: the compiler's library for $target (rustup can't add it)" >&2
 }
 
-# The file system of a guest with systemd and udev.
+# The file system of a guest with systemd and udev, made anew when the script that makes it has changed.
 guest() {
-    [ ! -e target/guest/root.ext4 ] || return 0
+    local file=target/guest/root.ext4 by
+    by=$(sha256sum <scripts/make-guest)
+    [ ! -e "$file" ] || [ "$(cat "$file.by" 2>/dev/null)" != "$by" ] || return 0
     echo "making a guest of Debian in target/guest"
-    if [ "$(id -u)" -ne 0 ] || ! scripts/make-guest target/guest/root.ext4; then
-        echo "missing: target/guest/root.ext4 (scripts/make-guest makes it, as root)" >&2
+    if [ "$(id -u)" -ne 0 ] || ! scripts/make-guest "$file"; then
+        echo "missing: $file (scripts/make-guest makes it, as root)" >&2
+        return 0
     fi
+    echo "$by" >"$file.by"
 }
 
 others() {
@@ -115,6 +119,7 @@ readonly wanted=(
     "xorriso                              xorriso"
     "sfdisk                               fdisk"
     "lintian                              lintian"
+    "systemd-analyze                      systemd"
     "mmdebstrap                           mmdebstrap"
     "crun                                 crun"
     "musl-gcc                             musl-tools"

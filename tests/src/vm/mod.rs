@@ -90,8 +90,9 @@ pub struct Vm {
     file_system: Option<&'static [u8]>,
     initiator: Option<&'static [u8]>,
     nvme: Option<&'static [u8]>,
-    /// Critical warnings of its NVMe drives.
+    /// Critical warnings of its NVMe drives, and the images of those that keep what is written.
     warnings: Vec<u8>,
+    images: Vec<PathBuf>,
     /// The program `cells`, and drives of memory for it.
     cells: Option<Vec<u8>>,
     /// Hands the machine over to systemd.
@@ -139,6 +140,7 @@ impl Vm {
             initiator: None,
             nvme: None,
             warnings: Vec::new(),
+            images: Vec::new(),
             cells: None,
             debian: None,
             limit,
@@ -256,6 +258,12 @@ impl Vm {
         Ok(self)
     }
 
+    /// Has the first of its NVMe drives keep what is written in these images.
+    pub fn nvme_images(mut self, images: impl IntoIterator<Item = impl AsRef<Path>>) -> Self {
+        self.images.extend(images.into_iter().map(|image| image.as_ref().to_path_buf()));
+        self
+    }
+
     /// Adds drives of memory that the script makes (`null_blk`, by configfs), and the program `cells`, which counts the bytes that md moves of
     /// its members: see `cells.c`.
     ///
@@ -357,7 +365,11 @@ impl Vm {
             ));
         }
         for (i, warning) in self.warnings.iter().enumerate() {
-            qemu.arg("-blockdev").arg(format!("null-co,node-name=nvme{i},size=16777216,read-zeroes=on"));
+            let content = match self.images.get(i) {
+                Some(image) => format!("file,filename={}", image.display().to_string().replace(',', ",,")),
+                None => "null-co,size=16777216,read-zeroes=on".to_owned(),
+            };
+            qemu.arg("-blockdev").arg(format!("{content},node-name=nvme{i}"));
             let device = format!("nvme,drive=nvme{i},serial=NVME-{i},smart_critical_warning={warning}");
             qemu.arg("-device").arg(device);
         }

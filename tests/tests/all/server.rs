@@ -1,6 +1,7 @@
 //! A server as docs/server.md has it: a Debian with systemd, udev and mdadm, into which the package is put. The blocks of that page are
-//! typed from top to bottom. An array of ours and one of md's are there, and each is left to its owner. Two boots on one disk, and
-//! `BRINDLE_BOOTS` more between them. In the first the service is restarted under load `BRINDLE_RESTARTS` times (once).
+//! typed from top to bottom, and the service is in the box of its unit. An array of ours and one of md's are there, and each is left to its
+//! owner. Two boots on one disk, and `BRINDLE_BOOTS` more between them. In the first the service is restarted under load `BRINDLE_RESTARTS`
+//! times (once). Members are asked by the ring in the first, and by threads from then on.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -44,13 +45,17 @@ impl Machine {
         payload.push(("sample.toml".to_owned(), sample.into_bytes()));
         let mut disks = files::members(dir.path(), "disk", 4, 48 << 20);
         disks.extend(files::members(dir.path(), "other", 1, 16 << 20));
+        files::sparse(&dir.path().join("nvme"), 16 << 20);
         or_skip(debian::disk(&dir.path().join("own")))?;
         Some(Self { payload, dir, disks })
     }
 
     fn boot(&self, script: &str) -> Option<Report> {
         let own = self.dir.path().join("own");
-        let vm = or_skip(Vm::on(Kernel::Release).and_then(|vm| vm.debian(&own, &self.payload)))?;
+        let vm = Vm::on(Kernel::Release)
+            .and_then(|vm| vm.debian(&own, &self.payload))
+            .and_then(|vm| vm.nvme(&[4]));
+        let vm = or_skip(vm)?.nvme_images([self.dir.path().join("nvme")]);
         let script = format!("{HELPERS}\n{script}");
         Some(vm.disks(&self.disks).limit(Duration::from_secs(900)).run(&script).unwrap())
     }
@@ -65,19 +70,50 @@ fn json(report: &Report, key: &str) -> Value {
     serde_json::from_str(&report[key]).unwrap_or_else(|error| panic!("{key}: {error}: {}", &report[key]))
 }
 
-/// Names of all that a list of `brindle status` has.
+/// Names of all that a list of `brindle status` has, sorted.
 fn names(served: &Value) -> Vec<&str> {
-    served.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect()
+    let mut names: Vec<&str> =
+        served.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    names
 }
 
+/// All that a daemon serves once its settings name the folder of files, too.
+const ALL: [&str; 3] = ["data", "fast", "tank"];
+
 /// Brindle serves its own array alone, md runs the other one alone, and each is to be seen.
-fn each_has_its_own(report: &Report) {
-    assert_eq!(names(&json(report, "served")), ["data"]);
+fn each_has_its_own(report: &Report, served: &[&str]) {
+    assert_eq!(names(&json(report, "served")), served);
     assert_eq!((&report["md"], &report["md_members"]), ("1", &report["md_disk"]));
     for name in ["nas:data", "nas:other"] {
         let lines = report["scan"].split('|').filter(|line| line.ends_with(&format!(" name={name}")));
         assert_eq!(lines.count(), 1, "{name}: {}", &report["scan"]);
     }
+}
+
+/// The unit is the confined one, a folder out of its reach is told with the line of the settings, and with the page's drop-in all is served.
+fn is_in_its_box(first: &Report) {
+    let unit = &first["unit"];
+    assert!(unit.contains("ProtectSystem=strict") && unit.contains("NoNewPrivileges=no"), "{unit}");
+    assert!(unit.contains("cap_sys_admin") && !unit.contains("cap_sys_ptrace"), "{unit}");
+    assert!(
+        first["boxed"].contains("--drop-in=/etc/systemd/system/brindle.service.d/"),
+        "{}",
+        &first["boxed"]
+    );
+    assert_eq!(&first["unreached"], "1");
+    assert_eq!(names(&json(first, "all_served")), ALL);
+    assert_eq!((&first["volume"], &first["scrubbed"]), ("same", "success 1"));
+}
+
+/// After an upgrade the drop-in is there, and without CAP_SYS_ADMIN all is served but devices of this machine.
+fn does_without_attach(last: &Report) {
+    assert_eq!((&last["threads"], &last["volume"]), ("1", "same"));
+    assert_eq!(&last["drop_in"], "[Service] ReadWritePaths=-/disks ");
+    // CHOWN, DAC_OVERRIDE, FOWNER, SETGID, SETUID, NET_BIND_SERVICE, SYS_RAWIO, SYS_RESOURCE.
+    assert_eq!(&last["rights"], "CapBnd:00000000010204cb NoNewPrivs:1 ");
+    assert_eq!(names(&json(last, "without")), ALL);
+    assert!(last["refused"].contains("CAP_SYS_ADMIN"), "{}", &last["refused"]);
 }
 
 /// A boot has found all that the one before has left, which was switched off under load. Times are printed and not judged, since a busy
@@ -89,7 +125,7 @@ fn is_whole(boot: usize, report: &Report) {
     );
     assert_eq!((&report["failed"], &report["mounted"]), ("", "ext4"));
     assert_eq!((&report["same"], &report["other"]), ("yes", "yes"));
-    each_has_its_own(report);
+    each_has_its_own(report, &ALL);
     let array = &json(report, "status")["array"];
     assert_eq!(
         (&array["missing"], &array["resync_offset"]),
@@ -120,12 +156,12 @@ fn a_server_has_its_array_after_a_reboot() {
         (&first["detached"], &first["attached"]),
         ("gone", &*format!("data is {device}, named /dev/brindle/data"))
     );
-    let blocks = pasted::blocks_of("server.md", "sh server").len();
-    assert_eq!((&first["pasted"], &first["mailed"]), (&*blocks.to_string(), "1"));
+    assert_eq!(&first["mailed"], "1");
     assert_eq!(json(&first, "sampled")["limits"]["bandwidth"], 200 << 20);
     assert_eq!(&first["taken"], &first["md_disk"]);
     assert_eq!(names(&json(&first, "unheld")), ["data"]);
-    each_has_its_own(&first);
+    each_has_its_own(&first, &ALL);
+    is_in_its_box(&first);
     let boots = number("BRINDLE_BOOTS", 0);
     for more in 0..boots {
         let Some(again) = machine.boot(AGAIN) else { return };
@@ -133,6 +169,9 @@ fn a_server_has_its_array_after_a_reboot() {
     }
     let Some(last) = machine.boot(LAST) else { return };
     is_whole(boots + 2, &last);
+    does_without_attach(&last);
+    let blocks = pasted::blocks_of("server.md", "sh server").len();
+    assert_eq!(&last["pasted"], &*blocks.to_string());
     assert_eq!((&last["kept"], &last["link"], &last["left"]), ("yes", "gone", "0"));
     assert_eq!(json(&last, "compared")["mismatch_cnt"], 0);
 }

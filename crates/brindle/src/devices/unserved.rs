@@ -10,6 +10,7 @@ use brindle_io::device::DeviceErrorKind;
 
 use crate::base::deadline::within;
 use crate::base::failure::Failure;
+use crate::base::text::shell;
 
 /// Time that the search for users of a device may take.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -57,10 +58,17 @@ impl Unserved {
 
 /// A failure in words, with the users of the device that is in use.
 pub(crate) fn with_user(failure: &Failure) -> String {
-    let users = taken(failure).map(users_of).unwrap_or_default();
-    let shown =
-        if users.is_empty() { String::new() } else { format!(" (it is used by {})", users.join(", ")) };
-    format!("{failure}{shown}")
+    let Some(device) = taken(failure) else { return failure.to_string() };
+    let users = users_of(device);
+    if !users.is_empty() {
+        return format!("{failure} (it is used by {})", users.join(", "));
+    }
+    // A service may not look into other processes as its unit confines it.
+    let is_blind = std::fs::read_dir("/proc/1/fd").is_err();
+    let device = shell(&device.display().to_string());
+    let advice =
+        if is_blind { format!(" (`fuser -v {device}` as root names the process)") } else { String::new() };
+    format!("{failure}{advice}")
 }
 
 /// The device that another program has in use.

@@ -3,6 +3,7 @@
 pub(crate) mod assemble;
 pub(crate) mod daemon;
 pub(crate) mod descriptors;
+pub(crate) mod reach;
 pub(crate) mod saving;
 pub(crate) mod serve;
 pub(crate) mod settings;

@@ -15,6 +15,7 @@ use crate::client::ask::{Target, ask, stop_here};
 use crate::client::choice::waiting;
 use crate::client::control::{Ask, Request, Word};
 use crate::client::monitor::Receivers;
+use crate::server::reach;
 
 /// The longest file of settings.
 const MOST_BYTES: u64 = 1 << 20;
@@ -38,6 +39,11 @@ impl Settings {
     pub(crate) fn of_text(file: &Path, text: String) -> Result<Self, Failure> {
         let config = parsed(file, &text)?;
         Ok(Self { config, text, file: path::absolute(file), monitor: None })
+    }
+
+    /// All that the unit of this process does not let it reach.
+    pub(super) fn out_of_reach(&self) -> Vec<String> {
+        reach::lacking(&self.file, &self.text, &self.config)
     }
 
     /// Has the monitor of the arrays report events.
@@ -155,10 +161,11 @@ impl RunningSettings {
     /// Reads the file, applies the settings that may change while a server runs, and reports the changes. A file that
     /// can't be taken changes nothing.
     pub(crate) fn read_anew(&self) -> Result<Vec<String>, Failure> {
-        let new = read(&self.file)?;
+        let text = text_of(&self.file)?;
+        let new = parsed(&self.file, &text)?;
         let mut now = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let current = &now.config;
-        let mut reported = Vec::new();
+        let mut reported = reach::lacking(&self.file, &text, &new);
         self.set_limits(current, &new, &mut reported)?;
         self.set_speeds(current, &new, &mut reported)?;
         match (&new.monitor, &self.monitor) {

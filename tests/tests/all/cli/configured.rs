@@ -111,6 +111,34 @@ fn all_that_settings_name_is_opened_before_they_are_taken() {
 }
 
 #[test]
+fn a_drop_in_for_the_unit_is_made_of_settings_also_of_those_that_are_wrong() {
+    let set = Set::sparse(0, 0);
+    let (file, drop_in) = (set.path("brindle.toml"), set.path("new/folders.conf"));
+    std::fs::create_dir(set.path("disks")).unwrap();
+    std::fs::create_dir(set.path("elsewhere")).unwrap();
+    std::fs::write(set.path("elsewhere/m0"), "").unwrap();
+    std::os::unix::fs::symlink(set.path("elsewhere/m0"), set.path("disks/link")).unwrap();
+    let check = |text: &str, flag: &str| {
+        std::fs::write(&file, text.replace("DIR", name(set.dir.path()))).unwrap();
+        run(&format!("config --check {} {flag}", name(&file)), &[])
+    };
+    let named = "devices = [\"/dev\", \"DIR/disks\"]\n[exports]\nnbd = [\"unix:DIR/sockets/s\"]\n";
+    let printed = check(named, "--drop-in").ended(1).text();
+    for folder in ["disks", "elsewhere", "sockets"] {
+        let line = format!("ReadWritePaths=-{}/{folder}", name(&set.dir.path().canonicalize().unwrap()));
+        assert!(printed.lines().any(|own| own == line), "{line} in {printed}");
+    }
+    assert!(printed.contains("[Service]\nPrivateTmp=no\n"), "{printed}");
+    let flag = format!("--drop-in={}", name(&drop_in));
+    assert!(check(named, &flag).ended(1).text().contains("folders.conf is written"));
+    assert_eq!(std::fs::read_to_string(&drop_in).unwrap(), printed);
+    let none = check("devices = [\"/dev\"]", &flag).ended(0);
+    assert!(none.text().is_empty() && none.err.contains("no drop-in is needed"), "{}", none.err);
+    assert_eq!(std::fs::read_to_string(&drop_in).unwrap(), printed);
+    assert_eq!(run("config --schema --drop-in", &[]).code, 2);
+}
+
+#[test]
 fn who_may_not_read_a_file_is_told_so() {
     if !rustix::process::geteuid().is_root() {
         return;

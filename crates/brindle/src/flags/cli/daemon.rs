@@ -50,6 +50,10 @@ pub(crate) struct Incremental {
 pub(crate) struct Config {
     #[command(flatten)]
     pub(crate) from: ConfigFrom,
+    /// With --check: print the drop-in by which the unit of systemd lets the daemon use the folders that the file names, or write it to FILE,
+    /// if it needs one
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, requires = "check", conflicts_with_all = ["json", "from", "from_running", "ignore", "schema"])]
+    pub(crate) drop_in: Option<Option<PathBuf>>,
     #[command(flatten)]
     pub(crate) runtime: Runtime,
     /// Report as JSON

@@ -12,6 +12,7 @@ use crate::base::failure::Failure;
 use crate::base::{report, runtime};
 use crate::client::monitor::{MdadmConf, programs_lacking};
 use crate::flags::cli;
+use crate::server::reach;
 use crate::server::serve::{self, Checked};
 use crate::server::settings::Settings;
 
@@ -23,7 +24,7 @@ const HEAD: &str = "# Settings of `brindle daemon`, as /etc/brindle/brindle.toml
 pub(crate) fn config(args: &cli::Config) -> Result<(), Failure> {
     let from = &args.from;
     if let Some(file) = &from.check {
-        return check(file, args.json);
+        return check(file, args);
     }
     if let Some(file) = &from.ignore {
         return ignore::ignore(file, args.json);
@@ -73,8 +74,12 @@ struct Answer<'a> {
     config: &'a Config,
 }
 
-fn check(file: &Path, json: bool) -> Result<(), Failure> {
+fn check(file: &Path, args: &cli::Config) -> Result<(), Failure> {
     let config = Settings::read(file)?.config;
+    // Whatever else is wrong: a service needs its folders before it can say so.
+    if let Some(place) = &args.drop_in {
+        drop_in(file, &config, place.as_deref())?;
+    }
     let Checked { mut wrong, mut remarks } = serve::check(&config);
     if let Some(monitor) = &config.monitor {
         let (named, usual) = programs_lacking(monitor);
@@ -85,7 +90,10 @@ fn check(file: &Path, json: bool) -> Result<(), Failure> {
     if !wrong.is_empty() {
         return Err(Failure::Refused(format!("{}: {}", file.display(), wrong.join("; "))));
     }
-    if json {
+    if args.drop_in.is_some() {
+        return Ok(());
+    }
+    if args.json {
         return report::print_json(&Answer { file: file.display().to_string(), config: &config });
     }
     let count = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
@@ -101,6 +109,30 @@ fn check(file: &Path, json: bool) -> Result<(), Failure> {
         count(config.arrays.len(), "array"),
         count(config.pools.len(), "pool"),
     ))
+}
+
+/// Prints the drop-in that settings need for the unit, or writes it to a place.
+fn drop_in(file: &Path, config: &Config, place: Option<&Path>) -> Result<(), Failure> {
+    match (reach::drop_in(file, config)?, place) {
+        (Some(text), None) => report::print(&text),
+        (Some(text), Some(place)) => {
+            reach::write(place, &text)?;
+            let shown = place.display();
+            report::print(&format!(
+                "{shown} is written: `systemctl daemon-reload` and a restart of the service have it used\n"
+            ))
+        }
+        (None, place) => {
+            eprintln!(
+                "brindle: {}: the unit reaches all folders that it names: no drop-in is needed",
+                file.display()
+            );
+            if let Some(place) = place.filter(|place| place.exists()) {
+                eprintln!("brindle: {} stays as it is, and can be removed", place.display());
+            }
+            Ok(())
+        }
+    }
 }
 
 /// Settings that serve the arrays and pools that run.

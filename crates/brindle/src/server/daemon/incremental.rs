@@ -16,6 +16,7 @@ use crate::client::control::Ask;
 use crate::client::{ask, next_step};
 use crate::devices::scan::{Findable, set_of};
 use crate::flags::cli::Incremental;
+use crate::server::reach;
 use crate::server::settings::Settings;
 
 /// The end of a device that was handed over.
@@ -114,21 +115,13 @@ fn next(args: &Incremental, folder: &Path, uuid: &str) -> Option<String> {
 /// The command that starts the daemon of this process anew: by the unit that it runs in, if it is one of systemd's.
 fn restart(args: &Incremental, pid: Option<u64>, flags: &str) -> String {
     let groups = pid.and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok());
-    match groups.as_deref().and_then(unit) {
+    match groups.as_deref().and_then(reach::unit_in) {
         Some(unit) => format!("systemctl restart {}", text::shell(unit)),
         None => {
             let config = text::shell(&absolute(&args.config).display().to_string());
             format!("brindle daemon --takeover --config {config}{flags}")
         }
     }
-}
-
-/// The unit of systemd that a process is of, by its control groups: `0::/system.slice/brindle.service`.
-fn unit(groups: &str) -> Option<&str> {
-    let path = groups.lines().find_map(|line| {
-        line.strip_prefix("0::").or_else(|| line.split_once(":name=systemd:").map(|of| of.1))
-    })?;
-    path.rsplit('/').find(|part| part.ends_with(".service") && part.starts_with("brindle"))
 }
 
 impl Report {
@@ -160,12 +153,12 @@ mod tests {
 
     #[test]
     fn a_daemon_of_systemds_is_started_anew_by_its_unit() {
-        assert_eq!(unit("0::/system.slice/brindle.service\n"), Some("brindle.service"));
+        assert_eq!(reach::unit_in("0::/system.slice/brindle.service\n"), Some("brindle.service"));
         assert_eq!(
-            unit("4:memory:/x\n1:name=systemd:/system.slice/brindle.service\n"),
+            reach::unit_in("4:memory:/x\n1:name=systemd:/system.slice/brindle.service\n"),
             Some("brindle.service")
         );
-        assert_eq!(unit("0::/user.slice/user-0.slice/session-1.scope\n"), None);
-        assert_eq!(unit("0::/system.slice/ssh.service\n"), None);
+        assert_eq!(reach::unit_in("0::/user.slice/user-0.slice/session-1.scope\n"), None);
+        assert_eq!(reach::unit_in("0::/system.slice/ssh.service\n"), None);
     }
 }

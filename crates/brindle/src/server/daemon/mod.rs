@@ -39,6 +39,7 @@ pub(crate) fn daemon(args: &Daemon) -> Result<ExitCode, Failure> {
         Some(text) => Settings::of_text(&args.config, text)?,
         None => Settings::read(&args.config)?,
     };
+    settings.out_of_reach().iter().for_each(|why| eprintln!("brindle: {why}"));
     let config = settings.config.clone();
     let folder = runtime::folder(args.runtime.folder())?;
     // Another daemon had all members that there are: none is waited for then.
