@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::program::Ran;
 
 /// Numbers that differ from run to run, by the key that leads to them or to the list that they are in.
-const VARYING: [&str; 29] = [
+const VARYING: [&str; 30] = [
     "pid",
     "at",
     "created",
@@ -40,6 +40,7 @@ const VARYING: [&str; 29] = [
     "limit",
     "lookups",
     "misses",
+    "raises_in",
 ];
 
 /// Events that a slow machine brings about.

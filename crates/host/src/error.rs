@@ -184,6 +184,9 @@ pub enum HostError {
     /// A pool's volumes stay as they are.
     #[error(transparent)]
     Pool(#[from] brindle_pool::PoolChangeError),
+    /// A pool's members stay as they are.
+    #[error(transparent)]
+    Member(#[from] brindle_pool::MemberError),
     /// Another array or pool of the server has the name.
     #[error("this server has an array or a pool called {0} already: choose another name, or stop that one")]
     NameTaken(String),

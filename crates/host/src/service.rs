@@ -251,6 +251,9 @@ impl Service {
             }
             Ask::PoolExport { pool, .. }
             | Ask::PoolHistory { pool }
+            | Ask::PoolOffline { pool, .. }
+            | Ask::PoolOnline { pool, .. }
+            | Ask::PoolReplace { pool, .. }
             | Ask::VolumeCreate { pool, .. }
             | Ask::VolumeDestroy { pool, .. } => self.by_name(pool)?,
             Ask::Action { .. }

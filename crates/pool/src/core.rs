@@ -30,6 +30,7 @@ use crate::store::space::Space;
 use crate::store::volumes::VolumeList;
 use crate::upkeep::checkpoints::Checkpoints;
 use crate::upkeep::cleaner::Cleaner;
+use crate::upkeep::resilvering::Resilvering;
 use crate::upkeep::scrubs::Scrubs;
 
 /// Seconds after which damage is told that was found since some was told last: more each time, up to the latter.
@@ -54,6 +55,8 @@ pub struct PoolConfig {
     pub memory: usize,
     /// A member without room for a write stays in use, and the write is refused; else it fails, if the pool can do without it.
     pub waits_for_space: bool,
+    /// After a member was lost, the time that a replacement has before what stands is moved to get all the parity that it can have.
+    pub raise_after: Duration,
     /// The time, in seconds since 1970.
     pub clock: fn() -> u64,
     /// The host that opens pools.
@@ -73,6 +76,7 @@ impl PoolConfig {
             dirty_memory: Self::dirty_of(128 << 20),
             memory: 32 << 20,
             waits_for_space: true,
+            raise_after: Duration::from_secs(15 * 60),
             clock,
             host: Host::NONE,
             takes_over: false,
@@ -123,6 +127,7 @@ pub(crate) struct Core {
     pub(crate) record: Record,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) cleaner: Cleaner,
+    pub(crate) resilvering: Resilvering,
     pub(crate) scrubs: Scrubs,
     /// Writes that members refused.
     pub(crate) refusals: Refusals,

@@ -14,6 +14,8 @@ pub enum PoolEvent {
     Full,
     /// A member that had none has room again.
     SpaceAgain,
+    /// A device was to take a member's place, and did not.
+    NotReplaced,
     /// Something was noticed of a member in use.
     Noticed(Noticed),
     /// More is lost than the pool can do without.
@@ -43,6 +45,7 @@ impl PoolEvent {
         match self {
             Self::MemberFailed => "member-failed",
             Self::MemberReturned => "member-returned",
+            Self::NotReplaced => "not-replaced",
             Self::Full => "member-full",
             Self::SpaceAgain => "space-again",
             Self::Noticed(Noticed::Slow) => "member-slow",
@@ -63,10 +66,12 @@ impl PoolEvent {
 }
 
 impl Kind for PoolEvent {
-    fn words(self, _why: Option<&Cause>) -> &'static str {
+    fn words(self, why: Option<&Cause>) -> &'static str {
         match self {
+            Self::MemberFailed if why == Some(&Cause::REPLACED) => "is not used any more",
             Self::MemberFailed => "failed: it is out of use",
-            Self::MemberReturned => "is in use again: nothing on it is out of date",
+            Self::MemberReturned => "is in use again: it gets what it lacks",
+            Self::NotReplaced => "is in use as before: the device that was to replace it did not",
             Self::Full => "has no space: writes are refused until there is some",
             Self::SpaceAgain => "has space again",
             Self::Noticed(Noticed::Slow) => "is slow: others answer for it",

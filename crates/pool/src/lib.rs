@@ -31,8 +31,9 @@ pub use opening::labels::{FoundConfig, MemberHead, head_of, label_of, pools_name
 pub use opening::look::{Chosen, Looked, PoolOpenError, Returning, WrongLabel, choose, look};
 pub use opening::open::{How, Lacking, Prepared, open, open_chosen, prepare};
 pub use opening::replay::Recovered;
+pub use opening::returned::{MemberError, Replacement};
 pub use opening::whose::{Belonging, Holder};
-pub use pool::{Busy, MapUse, Pool, PoolChangeError, PoolMember, PoolStatus};
+pub use pool::{Busy, MapUse, Pool, PoolChangeError, PoolMember, PoolStatus, ResilverProgress};
 pub use role::Role;
 pub use upkeep::scrubs::{Checked, Scrub, ScrubError, ScrubKind, Scrubbed};
 pub use volume::PoolVolume;

@@ -1,11 +1,12 @@
 //! A running pool.
 
+mod parts;
+
 use std::rc::Rc;
 
 use brindle_format::pool::{EntryKind, Host, Label, MAX_GENERATION, VolumeRecord};
-use brindle_io::{Io, MemberId};
+use brindle_io::{Duration, Io, MemberId};
 use brindle_members::events::Event;
-use brindle_members::members::RoleState;
 use brindle_volume::VolumeError;
 use thiserror::Error;
 
@@ -15,10 +16,10 @@ use crate::events::PoolEvent;
 use crate::log::queue::{Item, Source, Ticket};
 use crate::opening::create::{capacity, check_name};
 use crate::opening::look::PoolOpenError;
-use crate::role::Role;
-use crate::store::map::Map;
+use crate::opening::returned::{MemberError, Replacement};
 use crate::upkeep::scrubs::{Checked, Scrub, ScrubError, ScrubKind, Scrubbed};
 use crate::volume::PoolVolume;
+pub use parts::{Busy, MapUse, PoolMember, ResilverProgress};
 
 /// Why a volume was not made, renamed or destroyed, or a pool not renamed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -56,89 +57,6 @@ pub enum PoolChangeError {
     Volume(#[from] VolumeError),
 }
 
-/// A member, for reports.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PoolMember {
-    /// Its vdev, and its place there.
-    pub role: Role,
-    /// Its device, if there is one.
-    pub device: Option<MemberId>,
-    /// How it does.
-    pub state: RoleState,
-    /// Blocks of it that were found wrong, or could not be read, since the pool was opened,
-    pub wrong: u64,
-    /// of these those that were rebuilt and written in place,
-    pub mended: u64,
-    /// and places of it that count as read errors now: half of them are forgotten each hour.
-    pub read_errors: u32,
-}
-
-impl PoolMember {
-    /// It is out of use, since it failed in this run.
-    pub fn is_failed(&self) -> bool {
-        self.state == RoleState::Failed
-    }
-}
-
-/// Background work of a pool, which it does of its own accord.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Busy {
-    /// Batches of the log that are under way.
-    pub batches: usize,
-    /// A checkpoint is being written, or the table of segments alone.
-    pub checkpoint: bool,
-    /// Segments are being cleaned.
-    pub cleaning: bool,
-    /// Blocks with less parity than they can have are moved.
-    pub raising: bool,
-    /// Leaves of what was given back that are still to be gone through.
-    pub reaping: usize,
-    /// Segments that tasks read: none of them becomes free.
-    pub pinned: usize,
-    /// Segments that hold something which a member lacks that is missing, or misses it.
-    pub lacking: usize,
-    /// The failure of a member is not on record yet.
-    pub failing: bool,
-    /// Open segments that have held something else since the pool was opened.
-    pub reused: usize,
-    /// Segments that became free since then.
-    pub freed: u64,
-}
-
-/// The map of a pool, as far as it is in memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MapUse {
-    /// Pages that it has.
-    pub pages: u64,
-    /// Of these, pages in memory.
-    pub in_memory: u64,
-    /// Bytes of memory that it takes, with changes that no page has yet,
-    pub bytes: u64,
-    /// the most that it took since the pool was opened,
-    pub most: u64,
-    /// and the most that it may take.
-    pub limit: u64,
-    /// Blocks that were looked up since the pool was opened,
-    pub asked: u64,
-    /// and of these those for which a page had to be read.
-    pub missed: u64,
-}
-
-impl MapUse {
-    fn of(map: &Map, limit: usize) -> Self {
-        let (asked, missed) = map.asked();
-        Self {
-            pages: map.tree.totals().0,
-            in_memory: map.tree.pages_in_memory() as u64,
-            bytes: map.bytes() as u64,
-            most: map.most_bytes().max(map.bytes()) as u64,
-            limit: limit as u64,
-            asked,
-            missed,
-        }
-    }
-}
-
 /// A pool, for reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolStatus {
@@ -168,6 +86,10 @@ pub struct PoolStatus {
     pub checkpoint: u64,
     /// Its background work at this moment.
     pub busy: Busy,
+    /// How far members have got what they lack.
+    pub resilver: Option<ResilverProgress>,
+    /// The time after which blocks on lost members are moved, so that they have all the parity that they can have.
+    pub raises_in: Option<Duration>,
     /// Members, vdev by vdev.
     pub members: Vec<PoolMember>,
 }
@@ -225,6 +147,8 @@ impl Pool {
         let core = &self.0;
         let members = &core.set.members;
         let damage = core.damage.borrow();
+        let space = core.space.borrow();
+        let lacks = space.lacking_of(members.len().into());
         let member = |member: u16| {
             let MemberDamage { found, mended } = damage.members.get(&member).copied().unwrap_or_default();
             PoolMember {
@@ -234,9 +158,10 @@ impl Pool {
                 wrong: found,
                 mended,
                 read_errors: members.errors(member).counted(core.set.io.now()),
+                is_offline: core.is_offline(member),
+                lacks: lacks.get(usize::from(member)).copied().unwrap_or(0),
             }
         };
-        let space = core.space.borrow();
         PoolStatus {
             capacity: capacity(&core.label.get()),
             sold: core.volumes.sold(),
@@ -255,13 +180,21 @@ impl Pool {
                 checkpoint: core.checkpoints.is_busy(),
                 cleaning: core.cleaner.is_cleaning(),
                 raising: core.cleaner.is_thin(),
+                resilvering: core.resilvering.is_busy(),
                 failing: core.record.is_pending(),
                 pinned: space.pinned(),
-                lacking: space.lacking(),
+                lacking: space.count_lacking(),
                 reaping: core.map.borrow().dead.len(),
                 reused: space.reused(),
                 freed: space.freed,
             },
+            resilver: core.resilvering.detail().map(|detail| ResilverProgress {
+                position: detail.progress.position,
+                total: detail.progress.total,
+                speed: detail.speed,
+                left: detail.left(),
+            }),
+            raises_in: core.raises_in(),
             members: (0..members.len()).map(member).collect(),
         }
     }
@@ -436,8 +369,7 @@ impl Pool {
         drop(held);
         core.estimate();
         // The blocks that are left may have more parity now.
-        core.cleaner.set_thin(core.space.borrow().thin_blocks() > 0);
-        core.look_around();
+        core.see_to_parity();
         Ok(())
     }
 
@@ -462,6 +394,48 @@ impl Pool {
     /// [`VolumeError::TooManyLost`] if the pool can't do without it.
     pub async fn fail(&self, member: u16) -> Result<(), VolumeError> {
         self.0.fail(member)?.await
+    }
+
+    /// Whether a member can be taken out.
+    ///
+    /// # Errors
+    /// As of [`Pool::offline`].
+    pub fn check_offline(&self, member: u16) -> Result<(), MemberError> {
+        self.0.check_offline(member)
+    }
+
+    /// Takes a member out until it is brought back.
+    ///
+    /// # Errors
+    /// [`MemberError`]; it is in use as before.
+    pub async fn offline(&self, member: u16) -> Result<(), MemberError> {
+        self.0.offline(member).await
+    }
+
+    /// Takes a member into use again by a device of its own, which gets what it lacks; `name` is the device's. Gives the member: the one that the
+    /// device says, if none was named.
+    ///
+    /// # Errors
+    /// [`MemberError`]; it is out of use as before.
+    pub async fn online(&self, member: Option<u16>, name: &str, id: MemberId) -> Result<u16, MemberError> {
+        self.0.online(member, name, id).await
+    }
+
+    /// Whether a device of `size` bytes can take the place of a member.
+    ///
+    /// # Errors
+    /// As of [`Pool::replace`].
+    pub fn check_replace(&self, member: u16, device: &str, size: u64) -> Result<(), MemberError> {
+        self.0.check_replace(member, device, size)
+    }
+
+    /// Gives the role of a member to another device, which gets all that the member had. Whatever that device holds is lost. A member that is in use
+    /// is copied first, and answers until then.
+    ///
+    /// # Errors
+    /// [`MemberError`]; the member has its role as before.
+    pub async fn replace(&self, member: u16, with: Replacement) -> Result<(), MemberError> {
+        self.0.replace(member, with).await
     }
 
     /// Reads all that counts, and tells what of it is wrong; nothing is written. `reported` is called with the bytes of volumes that were gone over.

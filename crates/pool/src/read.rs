@@ -31,8 +31,10 @@ const LOOKS: usize = 64;
 /// Why a member does not give a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Absent {
-    /// It says that it can't be read, or is out of use for good.
+    /// It says that it can't be read.
     Gone,
+    /// No member in use has it.
+    Away,
     /// It has not answered, and may have it.
     Silent(VolumeError),
 }
@@ -240,8 +242,9 @@ impl Core {
         {
             return Ok(Rc::clone(block));
         }
-        // A member that is silent may have what it should have.
-        let is_wrong = !matches!(raw, Err(Absent::Silent(_))) && self.set.members.writable(role).is_some();
+        // A member that is silent may have what it should have, and one that lacks it gets it with all else.
+        let is_asked = !matches!(raw, Err(Absent::Silent(_) | Absent::Away));
+        let is_wrong = is_asked && self.set.members.writable(role).is_some();
         match self.rebuilt(address, |block| checksum(block) == sum).await {
             Ok(block) => {
                 if is_wrong {
@@ -256,7 +259,7 @@ impl Core {
                 if let Some(key) = key.filter(|&key| self.is_at(key, address)) {
                     let _error = self.is_lost(key);
                 }
-                if self.set.members.readable(role, u64::MAX).is_some() {
+                if !matches!(raw, Err(Absent::Away)) && self.set.members.readable(role, u64::MAX).is_some() {
                     self.found_wrong(role, offset, WrongBlock::Lost);
                 }
                 Err(Unreadable::Lost)
@@ -278,8 +281,8 @@ impl Core {
     }
 
     async fn raw_at(&self, spot: Option<(u16, u64)>, patiently: bool) -> Result<Rc<[u8]>, Absent> {
-        let Some((role, offset)) = spot else { return Err(Absent::Gone) };
-        let Some(device) = self.set.members.readable(role, u64::MAX) else { return Err(Absent::Gone) };
+        let Some((role, offset)) = spot else { return Err(Absent::Away) };
+        let Some(device) = self.set.members.readable(role, u64::MAX) else { return Err(Absent::Away) };
         if self.set.members.is_slow(role) && !patiently {
             return Err(Absent::Silent(VolumeError::of_member(role, OpError::TimedOut)));
         }
@@ -295,7 +298,7 @@ impl Core {
         let silent = done.refused().iter().find(|refused| !matches!(refused.error, OpError::Medium(_)));
         match silent {
             // It is out of use, and that is on record.
-            Some(_) if self.set.members.readable(role, u64::MAX).is_none() => Err(Absent::Gone),
+            Some(_) if self.set.members.readable(role, u64::MAX).is_none() => Err(Absent::Away),
             Some(refused) => Err(Absent::Silent(VolumeError::of_member(role, refused.error))),
             None => Err(Absent::Gone),
         }

@@ -4,7 +4,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use brindle_format::pool::{CONFIG_BYTES, LABEL, checksum, second_label};
-use brindle_tests::files::MIB;
+use brindle_tests::files::{self, MIB};
 use brindle_tests::nbd::Client;
 use brindle_tests::program::{self, Server};
 use rustix::process::Signal;
@@ -244,4 +244,62 @@ fn lines_of_access_are_for_the_name_of_now_when_they_are_read_anew() {
     assert!(is_served());
     let (code, err) = server.signal(Signal::TERM);
     assert_eq!(code, 0, "{err}");
+}
+
+#[test]
+fn members_are_taken_out_brought_back_and_replaced_while_a_pool_is_served() {
+    let mut tank = Tank::new("raidz1", 4);
+    tank.stopped("volume create", "tank/one 4M").ok();
+    let mut content = bytes(5, 4 * MIB);
+    let server = tank.serve();
+    let mut client = tank.client("one");
+    write(&mut client, 0, &content);
+    let state = |n: usize| tank.ask("status tank --json").json()["pool"]["devices"][n]["state"].clone();
+    tank.ask("pool offline tank 0.1").ok();
+    assert_eq!((state(1), state(0)), ("offline".into(), "online".into()));
+    tank.ask("pool offline tank 0.2").refused(1, &["can't do without", "0.2"]);
+    tank.ask("pool offline tank 0.1").refused(1, &["not in use", "pool online"]);
+    content[..256 << 10].fill(4);
+    write(&mut client, 0, &[4; 256 << 10]);
+    tank.ask("pool online tank 0.1").ok();
+    tank.ask("wait tank").ok();
+    assert_eq!(state(1), "online");
+    tank.ask("pool online tank 0.1").refused(1, &["is in use"]);
+    // A device that dies, and others in its place.
+    let new = files::members(tank.dir.path(), "n", 1, 16 * MIB).remove(0);
+    let small = files::members(tank.dir.path(), "s", 1, 8 * MIB).remove(0);
+    tank.ask("fail tank 0.2").ok();
+    let told = tank.ask("status tank --json").json()["pool"]["raises_in"].as_u64();
+    assert!(told.is_some_and(|seconds| seconds > 800), "{told:?}");
+    tank.ask(&format!("pool replace tank 0.2 {}", small.display())).refused(1, &["needs"]);
+    let other = tank.members[0].display();
+    tank.ask(&format!("pool replace tank 0.2 {other}")).refused(1, &["m0"]);
+    tank.ask(&format!("pool replace tank 0.2 {}", new.display())).ok();
+    tank.ask("wait tank").ok();
+    let status = tank.ask("status tank --json").json();
+    assert_eq!(
+        (&status["pool"]["thin"], &status["pool"]["state"][0]),
+        (&0.into(), &"online".into()),
+        "{status}"
+    );
+    assert_eq!(status["pool"]["devices"][2]["path"], new.display().to_string());
+    assert!(client.read(0, 4 * MIB) == content, "nothing is lost");
+    // One that is there still answers until the device that takes its place has all.
+    let third = files::members(tank.dir.path(), "t", 1, 16 * MIB).remove(0);
+    tank.ask(&format!("pool replace tank 0.3 {}", third.display())).ok();
+    tank.ask(&format!("pool replace tank 0.1 {}", third.display())).refused(1, &["t0"]);
+    tank.ask("wait tank").ok();
+    let status = tank.ask("status tank --json").json();
+    assert_eq!(status["pool"]["devices"][3]["path"], third.display().to_string(), "{status}");
+    assert_eq!(status["pool"]["state"][0], "online", "{status}");
+    assert!(client.read(0, 4 * MIB) == content, "nothing is lost");
+    client.close();
+    server.stop_after_telling(&["it is out of use: by command", "is in use again: it gets what it lacks"]);
+    tank.members[3] = third;
+    let old = std::mem::replace(&mut tank.members[2], new);
+    tank.run("check", &tank.members).ok();
+    // Another may be lost now.
+    assert!(tank.cat(&tank.members[1..]) == content, "without the first");
+    let with_the_old = [&tank.members[..], &[old]].concat();
+    assert!(tank.cat(&with_the_old) == content, "the device of before is passed over");
 }

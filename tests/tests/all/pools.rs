@@ -95,7 +95,8 @@ fn a_raidz2_is_made_served_killed_served_and_read_without_two_members() {
     server.send(Signal::KILL);
     let _killed = server.end();
 
-    let server = tank.serve();
+    let at_once = ["--raise-after", "1ms"].map(PathBuf::from);
+    let server = Server::start(&tank.runtime(), at_once.into_iter().chain(tank.members.clone()));
     let mut client = tank.client("one");
     assert!(client.read(0, 4 * MIB) == content, "what was acknowledged is there");
     content[..4096].fill(3);

@@ -91,11 +91,14 @@ const POOL: Floors = &[
         "record::state",
         "upkeep::checkpoints",
         "upkeep::cleaner",
+        "upkeep::resilvering",
         "upkeep::scrubs",
     ],
     &["log::crew"],
     &["log"],
     &["upkeep", "record"],
+    // Orders to a running pool, which its handle passes on.
+    &["opening::returned"],
     &["opening"],
 ];
 

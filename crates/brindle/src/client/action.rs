@@ -104,12 +104,12 @@ impl Waiting {
 }
 
 impl Waiting {
-    /// The parity of a pool is raised: how much is left tells how far that is.
+    /// Members of a pool get what they lack, or its parity is raised: how much is left tells how far that is.
     fn tell_of_pool(&mut self, report: &PoolStatus) {
         let left = report.pool.thin;
         if std::io::stderr().is_terminal() {
             let bar = self.bar.get_or_insert_with(|| progress::byte_bar(left));
-            bar.set_prefix("raising");
+            bar.set_prefix(if report.pool.resilver.is_some() { "resilver" } else { "raising" });
             bar.set_length(bar.length().unwrap_or(0).max(left));
             bar.set_position(bar.length().unwrap_or(left) - left);
         } else if self.reported.elapsed() >= self.every {
@@ -150,7 +150,9 @@ pub(crate) fn wait(args: &Wait) -> Result<ExitCode, Failure> {
                     waiting.tell(&status.name, &sync);
                 }
             }
-            [Report::Pool(status)] if status.pool.raising => waiting.tell_of_pool(status),
+            [Report::Pool(status)] if status.pool.raising || status.pool.resilver.is_some() => {
+                waiting.tell_of_pool(status);
+            }
             [_] => break reported,
             _ => {
                 return Err(Failure::Usage(format!(

@@ -17,7 +17,7 @@ mod opening;
 mod other_tools;
 mod patience;
 mod planning;
-mod pools;
+pub(crate) mod pools;
 mod predicting;
 mod reading;
 mod reliability;
@@ -50,9 +50,8 @@ pub(crate) use monitoring::Monitor;
 pub(crate) use patience::Patience;
 pub(crate) use planning::{Columns, Drives, Likelihood, Order, Pair, PlanFlags, PlanFormat, parse_pair};
 pub(crate) use pools::{
-    Pool, PoolCommand, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport, PoolIostat, PoolRename,
-    PoolReportArgs, PoolScrub, PoolStatusArgs, Volume, VolumeCommand, VolumeCreate, VolumeDestroy,
-    VolumeRename,
+    Pool, PoolCommand, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport, PoolIostat,
+    PoolReportArgs, PoolScrub, PoolStatusArgs, Volume, VolumeCommand,
 };
 pub(crate) use predicting::{Balance, Calibrate, DoorWord, DrivePort, Simulate, Sweep, Whose};
 pub(crate) use reading::{Cat, Examine, Searching};
@@ -486,6 +485,9 @@ pub(crate) struct Serve {
     /// time is left to clients]
     #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
     pub(crate) min_speed: Option<Bytes>,
+    /// Time that a member of a pool may be lost before what lies on it is moved, so that it has all the redundancy that it can have
+    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = Span::parse_any)]
+    pub(crate) raise_after: Span,
     /// Arrays that share their spares, by name, or all of this server: one that lacks a member and has no spare takes the
     /// smallest of another's that is large enough, if that one lacks nothing; may be given several times
     #[arg(long, value_name = "NAME[=ARRAY,ARRAY...]")]

@@ -67,7 +67,7 @@ impl HistoryRecord {
 
     /// Bytes that it takes of a page.
     fn bytes(&self) -> usize {
-        HEAD + self.host.len() + self.text.len()
+        HEAD.saturating_add(self.host.len()).saturating_add(self.text.len())
     }
 }
 
@@ -105,7 +105,7 @@ impl HistoryPage {
     /// The record.
     pub fn add(&mut self, record: HistoryRecord) -> Result<(), HistoryRecord> {
         let taken: usize = self.0.iter().map(HistoryRecord::bytes).sum();
-        if taken + record.bytes() > BODY {
+        if taken.saturating_add(record.bytes()) > BODY {
             return Err(record);
         }
         self.0.push(record);
@@ -168,7 +168,11 @@ impl HistoryPage {
 }
 
 fn too_many() -> PoolError {
-    PoolError::TooMany { what: "bytes of a page of history", count: BODY as u64 + 1, most: BODY as u64 }
+    PoolError::TooMany {
+        what: "bytes of a page of history",
+        count: (BODY as u64).saturating_add(1),
+        most: BODY as u64,
+    }
 }
 
 /// The record that stands here first, and what is behind it.
@@ -183,7 +187,7 @@ fn record_of(bytes: &[u8]) -> Result<(HistoryRecord, &[u8]), PoolError> {
     if text > HISTORY_TEXT {
         return Err(impossible(what, "text", head.text.get()));
     }
-    let need = HEAD + host + text;
+    let need = HEAD.saturating_add(host).saturating_add(text);
     let (host, rest) = rest.split_at_checked(host).ok_or(short(need))?;
     let (text, rest) = rest.split_at_checked(text).ok_or(short(need))?;
     let of = |field, bytes: &[u8]| {

@@ -35,7 +35,7 @@ fn a_page_takes_what_fits_and_gives_the_rest_back() {
     let long = command(&"x".repeat(HISTORY_TEXT));
     let taken = (0..).take_while(|_| page.add(long.clone()).is_ok()).count();
     assert_eq!(taken, 3);
-    assert_eq!(page.add(long.clone()), Err(long.clone()));
+    assert_eq!(page.add(long.clone()), Err(long));
     assert_eq!(HistoryPage::parse(&page.encode(5).unwrap(), 5), Ok(page.clone()));
     let last = command(&"y".repeat(HISTORY_TEXT));
     page.make_room(last.clone());

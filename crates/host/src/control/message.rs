@@ -167,6 +167,35 @@ pub enum Ask {
         /// The pool.
         pool: String,
     },
+    /// Take a member of a pool out until it is brought back.
+    PoolOffline {
+        /// The pool.
+        pool: String,
+        /// The member: path as given to `serve`, `VDEV.ROLE`, or its number.
+        member: String,
+    },
+    /// Take a member of a pool into use again. It gets what it lacks.
+    PoolOnline {
+        /// The pool.
+        pool: String,
+        /// The member, as of `pool-offline`; or a device, by its absolute path, which says itself which member it is.
+        member: String,
+        /// Its device, by its absolute path, if it has another name by now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        device: Option<PathBuf>,
+    },
+    /// Give the role of a member of a pool to a new device.
+    PoolReplace {
+        /// The pool.
+        pool: String,
+        /// The member, as of `pool-offline`.
+        member: String,
+        /// The new device, by its absolute path.
+        with: PathBuf,
+        /// Content of the new one may be lost.
+        #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+        force: bool,
+    },
     /// Give a volume of a pool another name; its clients are sent away.
     VolumeRename {
         /// The pool.
@@ -234,6 +263,9 @@ impl Ask {
             Self::PoolRename { .. } => "pool-rename",
             Self::PoolExport { .. } => "pool-export",
             Self::PoolHistory { .. } => "pool-history",
+            Self::PoolOffline { .. } => "pool-offline",
+            Self::PoolOnline { .. } => "pool-online",
+            Self::PoolReplace { .. } => "pool-replace",
             Self::VolumeRename { .. } => "volume-rename",
             Self::VolumeDestroy { .. } => "volume-destroy",
             Self::Stop => "stop",
@@ -262,6 +294,9 @@ impl Ask {
             | Self::VolumeCreate { .. }
             | Self::PoolRename { .. }
             | Self::PoolExport { .. }
+            | Self::PoolOffline { .. }
+            | Self::PoolOnline { .. }
+            | Self::PoolReplace { .. }
             | Self::VolumeRename { .. }
             | Self::VolumeDestroy { .. } => true,
             Self::Status

@@ -5,7 +5,7 @@ use super::family::{Families, Labels};
 use crate::status::{PoolFacts, PoolStatus, ScanState, ScanStatus, SyncStatus};
 
 /// States of members, all of them.
-const MEMBER_STATES: [&str; 3] = ["online", "failed", "missing"];
+const MEMBER_STATES: [&str; 5] = ["online", "resilvering", "offline", "failed", "missing"];
 
 /// States of pools; several may be true at once.
 const STATES: [&str; 6] = ["online", "broken", "damaged", "degraded", "thin", "read-only"];

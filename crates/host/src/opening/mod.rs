@@ -234,6 +234,7 @@ mod tests {
                 patience: Patience { answer_ms: Some(4000), flush_ms: 9000, read_ms: 20 },
                 max_speed: NonZeroU64::new(1 << 20),
                 min_speed: NonZeroU64::new(4096),
+                raise_after: 7000,
             },
             exports: Exports {
                 nbd: vec![Listen::Unix("/run/a.sock".into()), Listen::Tcp("[::1]:10809".to_owned())],

@@ -8,7 +8,7 @@ use brindle_pool::PoolConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::written::{self, Written};
+use crate::written::{self, Written, WrittenTime};
 
 /// Bytes of memory that a change of a pool's map takes.
 const CHANGE: u64 = 96;
@@ -51,6 +51,11 @@ pub struct Tuning {
     #[serde(deserialize_with = "written::limit")]
     #[schemars(with = "Option<Written>")]
     pub min_speed: Option<NonZeroU64>,
+    /// Time that a member of a pool may be lost before what lies on it is moved, so that it has all the redundancy that it can have. With its
+    /// unit: "15m".
+    #[serde(with = "written::span")]
+    #[schemars(with = "WrittenTime")]
+    pub raise_after: u64,
 }
 
 /// The words of [`ReadPolicy`].
@@ -130,6 +135,7 @@ impl Tuning {
         patience: Patience::USUAL,
         max_speed: None,
         min_speed: None,
+        raise_after: 15 * 60 * 1000,
     };
 
     /// Bytes for requests in flight; the rest is the arrays'.
@@ -179,6 +185,7 @@ impl Tuning {
             dirty_memory: PoolConfig::dirty_of(map_memory),
             memory: (share as usize).max(LEAST),
             waits_for_space: self.on_full == OnFull::Wait,
+            raise_after: Duration::from_millis(self.raise_after),
             ..PoolConfig::new(clock)
         }
     }

@@ -32,7 +32,9 @@ pub use facts::{ArrayFacts, ReshapeFacts, flags, homehost, left_out};
 pub use findings::{Bad, Bounds, Findings, FoundPlace, Outcome, mode_of_locating};
 pub use history::{HistoryEntry, HistoryReport};
 pub use other::OtherStatus;
-pub use pools::{DamagedStatus, HolderStatus, MapStatus, PoolDevice, PoolFacts, VolumeFacts, WrittenStatus};
+pub use pools::{
+    DamagedStatus, HolderStatus, MapStatus, PoolDevice, PoolFacts, ResilverStatus, VolumeFacts, WrittenStatus,
+};
 pub use scan::{ScanState, ScanStatus};
 
 /// A word of a report: this process has most of them as constants, and reads those of other servers' reports.

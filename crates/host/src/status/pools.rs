@@ -1,7 +1,8 @@
 //! Pools and their volumes.
 
 use brindle_format::pool::{Label, VdevKind};
-use brindle_pool::{DamagedRange, MapUse, Pool, PoolMember};
+use brindle_members::members::RoleState;
+use brindle_pool::{DamagedRange, MapUse, Pool, PoolMember, PoolStatus, ResilverProgress};
 use serde::{Deserialize, Serialize};
 
 use super::ReportWord;
@@ -30,6 +31,12 @@ pub struct PoolFacts {
     pub thin: u64,
     /// Whether these are being given what they can have.
     pub raising: bool,
+    /// Seconds after which what lies on lost members is moved, so that it has all the redundancy that it can have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raises_in: Option<u64>,
+    /// Members get what they lack.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resilver: Option<ResilverStatus>,
     /// Segments that are free, of the log, and in use.
     pub segments: [usize; 3],
     /// The number of the last checkpoint.
@@ -66,6 +73,20 @@ pub struct HolderStatus {
     pub id: String,
     /// Its name.
     pub host_name: String,
+}
+
+/// How far members have got what they lack.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ResilverStatus {
+    /// Bytes of segments that were gone over,
+    pub position: u64,
+    /// and of all that this pass goes over.
+    pub total: u64,
+    /// Bytes a second, where that is known.
+    pub speed: Option<u64>,
+    /// Seconds that are left, where that is known.
+    pub left: Option<u64>,
 }
 
 /// Bytes written to members, by purpose.
@@ -136,12 +157,15 @@ pub struct PoolDevice {
     pub kind: String,
     /// The name that was given.
     pub path: Option<String>,
-    /// `online`, `failed` or `missing`.
+    /// `online`, `resilvering`, `offline`, `failed` or `missing`.
     pub state: ReportWord,
     /// Its reads that were answered with an error, and
     pub failed_reads: u64,
     /// its writes.
     pub failed_writes: u64,
+    /// Segments with something live that it lacks.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub lacks: usize,
     /// Blocks of it that were found wrong, or could not be read, since the pool was opened.
     pub wrong: u64,
     /// Wrong blocks that were rebuilt and written in place.
@@ -194,6 +218,7 @@ impl PoolFacts {
                 wrong: member.wrong,
                 mended: member.mended,
                 read_errors: member.read_errors,
+                lacks: member.lacks,
                 io: counters.map(|counters| IoStatus::of(&counters, member.mended, 0)),
             }
         };
@@ -218,6 +243,8 @@ impl PoolFacts {
             stored: status.stored,
             thin: status.thin,
             raising: status.busy.raising,
+            raises_in: status.raises_in.map(|left| left.as_secs()),
+            resilver: ResilverStatus::of(&status),
             segments: status.segments,
             checkpoint: status.checkpoint,
             blocks_wrong: status.damage.found,
@@ -261,8 +288,28 @@ impl VolumeFacts {
     }
 }
 
+impl ResilverStatus {
+    fn of(status: &PoolStatus) -> Option<Self> {
+        let of = |at: &ResilverProgress| Self {
+            position: at.position,
+            total: at.total,
+            speed: at.speed,
+            left: at.left.map(|left| left.as_secs()),
+        };
+        status.busy.resilvering.then(|| status.resilver.as_ref().map(of).unwrap_or_default())
+    }
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 fn member_word(member: &PoolMember) -> &'static str {
-    if member.is_failed() {
+    if member.is_offline {
+        "offline"
+    } else if member.state == RoleState::InSync && member.lacks > 0 {
+        "resilvering"
+    } else if member.is_failed() {
         "failed"
     } else if member.device.is_some() {
         "online"

@@ -304,7 +304,12 @@ pub fn choose(looked: &[Looked], take: Option<(usize, u16)>) -> Result<Chosen, P
         let (known, own) = (record_of(&label, one.label.member), record_of(&one.label, one.label.member));
         // The number of one that is gone may be another's.
         let is_former = one.label.generation < label.generation;
-        let is_other = known.map(|record| record.id) != own.map(|record| record.id) && !is_former;
+        let is_other = known.map(|record| record.id) != own.map(|record| record.id);
+        // One without an uberblock was about to take a member's place, and never did.
+        if is_other && one.head.is_none() {
+            continue;
+        }
+        let is_other = is_other && !is_former;
         if is_other || rests_otherwise(one, &head) {
             return Err(PoolOpenError::Contradicts { device: one.name.clone() });
         }

@@ -1,4 +1,4 @@
-//! The way to a running pool: creation, looks at devices, opening, recovery from the log, members that come back.
+//! The way to a running pool: creation, looks at devices, opening, recovery from the log; members that leave, come back and are replaced.
 
 pub(crate) mod create;
 mod dead;

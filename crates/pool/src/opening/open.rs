@@ -37,6 +37,7 @@ use crate::store::volumes::VolumeList;
 use crate::upkeep::checkpoint::Why;
 use crate::upkeep::checkpoints::Checkpoints;
 use crate::upkeep::cleaner::Cleaner;
+use crate::upkeep::resilvering::Resilvering;
 use crate::upkeep::scrubs::Scrubs;
 
 /// The greatest number of an uberblock, a checkpoint or a batch behind which a pool is opened for writing.
@@ -158,14 +159,12 @@ async fn prepare_as(
     }
     refuse_absent(&chosen)?;
     refuse_unlisted(&chosen)?;
-    let returned =
-        if how == How::ReadOnly { Vec::new() } else { taken_again(io, &chosen, how, config).await };
-    let again: Vec<u16> = returned.iter().map(|one| one.member).collect();
+    let returned = if how == How::ReadOnly { Vec::new() } else { chosen.returning.clone() };
     returned.iter().for_each(|&one| chosen.take(one));
     let (overruled, labels) = (chosen.overruled.clone(), chosen.wrong.clone());
     let (missing, blank) = (chosen.missing.clone(), chosen.blank.clone());
     let core = begin(io, chosen, how, config);
-    let known = core.known(how, &missing, &again).await;
+    let known = core.known(how, &missing, &returned).await;
     let known = match (known, how) {
         (Ok(known), How::Writing { .. }) => core.has_room_to_open().await.map(|()| known),
         (known, _) => known,
@@ -200,25 +199,6 @@ fn refuse_absent(chosen: &Chosen) -> Result<(), PoolOpenError> {
     }
 }
 
-/// Members that come back, and have nothing old on them any more.
-async fn taken_again(io: &Io, chosen: &Chosen, how: How, config: PoolConfig) -> Vec<Returning> {
-    let mut taken = Vec::new();
-    if chosen.returning.is_empty() {
-        return taken;
-    }
-    let core = begin(io, chosen.clone(), How::ReadOnly, config);
-    // Faults of the others are told when the pool is opened.
-    if core.known(how, &chosen.missing, &[]).await.is_ok() {
-        for &one in &chosen.returning {
-            if core.is_brought_up(one).await {
-                taken.push(one);
-            }
-        }
-    }
-    core.set.ended.set(true);
-    taken
-}
-
 /// A pool of which nothing is known yet.
 fn begin(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
     let core = core_of(&io.owned(), chosen, how, config);
@@ -251,8 +231,10 @@ impl Prepared {
             return Err(why);
         }
         core.run.opens();
-        core.cleaner.set_thin(core.space.borrow().thin_blocks() > 0);
-        core.look_around();
+        core.space.borrow_mut().opened();
+        core.plan_raise();
+        core.see_to_parity();
+        core.begin_resilver();
         Ok((Pool::new(core), self.recovered))
     }
 
@@ -331,6 +313,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         room_unsure: Cell::new(true),
         shut: RefCell::default(),
         cleaner: Cleaner::default(),
+        resilvering: Resilvering::default(),
         scrubs: Scrubs::found(scrub),
         damage: RefCell::default(),
         written: Cell::new(Written::default()),
@@ -342,24 +325,24 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
 }
 
 impl Core {
-    /// Reads what the pool holds, and which blocks of the log are wrong on their members; refuses what can't be opened so. `again` are members
-    /// that are taken again: they decide on no batch, so that the pool holds what it held without them.
+    /// Reads what the pool holds, and which blocks of the log are wrong on their members; refuses what can't be opened so. Of members that have
+    /// `returned` nothing is read that they may have otherwise: they decide on no batch, so that the pool holds what it held without them.
     async fn known(
         &self,
         how: How,
         missing: &[u16],
-        again: &[u16],
+        returned: &[Returning],
     ) -> Result<(Recovered, Vec<WrongSlot>), PoolOpenError> {
         // By the number of members, then by what lies on them.
         self.refuse_missing()?;
-        if let Err(why) = self.load_tables().await {
+        if let Err(why) = self.load_tables(returned).await {
             // Pages that can't be read are on those.
             self.refuse_many_missing()?;
             return Err(why);
         }
         self.refuse_missing()?;
         self.refuse_lacking(how, missing)?;
-        let (recovered, wrong) = self.replay(again).await;
+        let (recovered, wrong) = self.replay().await;
         if how != How::ReadOnly && recovered.lost > 0 {
             return Err(PoolOpenError::Lost { first: recovered.first_lost, count: recovered.lost });
         }

@@ -65,24 +65,22 @@ pub struct Recovered {
 }
 
 /// Blocks of a segment, in the order of its spots, as far as they have been read and are needed.
-pub(crate) struct Places<'a> {
-    pub(crate) core: &'a Core,
-    pub(crate) segment: u32,
-    pub(crate) shape: Shape,
-    pub(crate) first: u32,
-    pub(crate) blocks: VecDeque<Option<Vec<u8>>>,
-    /// Members that are not read.
-    pub(crate) without: &'a [u16],
+struct Places<'a> {
+    core: &'a Core,
+    segment: u32,
+    shape: Shape,
+    first: u32,
+    blocks: VecDeque<Option<Vec<u8>>>,
 }
 
 impl<'a> Places<'a> {
     /// None of a segment has been read.
-    pub(crate) fn new(core: &'a Core, segment: u32, shape: Shape, without: &'a [u16]) -> Self {
-        Self { core, segment, shape, first: 0, blocks: VecDeque::new(), without }
+    fn new(core: &'a Core, segment: u32, shape: Shape) -> Self {
+        Self { core, segment, shape, first: 0, blocks: VecDeque::new() }
     }
 
     /// The blocks of a stripe, by slots.
-    pub(crate) async fn stripe(&mut self, stripe: u32) -> Vec<Option<Vec<u8>>> {
+    async fn stripe(&mut self, stripe: u32) -> Vec<Option<Vec<u8>>> {
         let wide = u32::from(self.shape.stripe);
         let end = (stripe + 1) * wide;
         while self.first + (self.blocks.len() as u32) < end {
@@ -94,7 +92,7 @@ impl<'a> Places<'a> {
     }
 
     /// Nothing before this stripe is wanted any more.
-    pub(crate) fn forget(&mut self, stripe: u32) {
+    fn forget(&mut self, stripe: u32) {
         let to = stripe * u32::from(self.shape.stripe);
         while self.first < to && self.blocks.pop_front().is_some() {
             self.first += 1;
@@ -107,8 +105,8 @@ impl<'a> Places<'a> {
         let next = self.first + self.blocks.len() as u32;
         let row = next / width as u32;
         let rows = (self.shape.rows - row).min((STEP / BLOCK) as u32) as usize;
-        let (core, without) = (self.core, self.without);
-        let column = |n: usize| core.column(self.segment, row * width as u32 + n as u32, rows, without);
+        let core = self.core;
+        let column = |n: usize| core.column(self.segment, row * width as u32 + n as u32, rows);
         let columns = join_all((0..width).map(column)).await;
         for r in 0..rows {
             for column in &columns {
@@ -120,10 +118,10 @@ impl<'a> Places<'a> {
 
 impl Core {
     /// Blocks of one member from a spot of a segment on, row by row.
-    async fn column(&self, segment: u32, number: u32, rows: usize, without: &[u16]) -> Vec<Option<Vec<u8>>> {
+    async fn column(&self, segment: u32, number: u32, rows: usize) -> Vec<Option<Vec<u8>>> {
         let spot = self.space.borrow().source_of_number(segment, number);
         let Some((role, offset)) = spot else { return vec![None; rows] };
-        let device = self.set.members.readable(role, u64::MAX).filter(|_| !without.contains(&role));
+        let device = self.set.members.readable(role, u64::MAX);
         let Some(device) = device else { return vec![None; rows] };
         let buf = self.reads.alloc(rows * BLOCK).await;
         let mut reading = self.set.door(None).ask();
@@ -145,9 +143,8 @@ impl Core {
         blocks
     }
 
-    /// Puts batches of the log into the map. Gives the blocks of these that are wrong on their members, and what they should be. Members in
-    /// `without` are not read, and have been given what they lack.
-    pub(crate) async fn replay(&self, without: &[u16]) -> (Recovered, Vec<WrongSlot>) {
+    /// Puts batches of the log into the map. Gives the blocks of these that are wrong on their members, and what they should be.
+    pub(crate) async fn replay(&self) -> (Recovered, Vec<WrongSlot>) {
         // Nothing was written after its end.
         if self.record.last.borrow().stopped {
             return Default::default();
@@ -161,7 +158,7 @@ impl Core {
         let mut whole: BTreeMap<u64, Whole> = BTreeMap::new();
         let (mut last, mut durable) = (checkpoint, checkpoint);
         for some in logs.chunks(SIDE_BY_SIDE) {
-            for scanned in join_all(some.iter().map(|&n| self.scan(n, without))).await {
+            for scanned in join_all(some.iter().map(|&n| self.scan(n))).await {
                 last = last.max(scanned.last);
                 durable = durable.max(scanned.durable);
                 for one in scanned.whole {
@@ -192,12 +189,11 @@ impl Core {
         (recovered, whole.into_values().flat_map(|one| one.wrong).collect())
     }
 
-    /// A batch that counts, with blocks that are wrong on members. Those in `without` are given what they lack by others.
-    fn counts(&self, batch: Batch, grant: Grant, mut wrong: Vec<WrongSlot>, without: &[u16]) -> Whole {
+    /// A batch that counts, with blocks that are wrong on members.
+    fn counts(&self, batch: Batch, grant: Grant, mut wrong: Vec<WrongSlot>) -> Whole {
         let space = self.space.borrow();
-        wrong.retain(|(slot, _)| {
-            space.source_of_slot(*slot).is_some_and(|(role, _)| !without.contains(&role))
-        });
+        // A member that lacks a segment is resilvered.
+        wrong.retain(|(slot, _)| space.source_of_slot(*slot).is_some());
         let rebuilt = wrong.len() as u64;
         wrong.retain(|(slot, _)| {
             let spot = space.spot_of_slot(*slot);
@@ -234,14 +230,14 @@ impl Core {
         }
     }
 
-    async fn scan(&self, segment: u32, without: &[u16]) -> Scanned {
+    async fn scan(&self, segment: u32) -> Scanned {
         let shape = self.space.borrow().get(segment).map(|segment| segment.record.shape());
         let Some(shape) = shape else { return Scanned::default() };
         let (opening, checkpoint) = {
             let record = self.record.last.borrow();
             (record.opening, record.sequence)
         };
-        let mut places = Places::new(self, segment, shape, without);
+        let mut places = Places::new(self, segment, shape);
         let mut scanned = Scanned::default();
         // Batches are written side by side: behind one that is missing there may be others.
         let apart = IN_FLIGHT as u32 * BATCH_BLOCKS.div_ceil(u32::from(shape.data())) + 1;
@@ -261,7 +257,7 @@ impl Core {
                 let grant = Grant { segment, shape, stripe, stripes };
                 let fits = stripe + stripes <= shape.stripes() && batch.blocks() <= grant.blocks();
                 if fits && let Some(wrong) = verify(&mut places, &batch, grant).await {
-                    counts = Some(self.counts(batch, grant, wrong, without));
+                    counts = Some(self.counts(batch, grant, wrong));
                     break;
                 }
             }
@@ -302,7 +298,7 @@ fn lost<T>(whole: &BTreeMap<u64, T>, checkpoint: u64, durable: u64) -> (u64, u64
 }
 
 /// Holds all blocks of a batch against its summary; gives those that are wrong on their members, or nothing if it is not whole.
-pub(crate) async fn verify(places: &mut Places<'_>, batch: &Batch, grant: Grant) -> Option<Vec<WrongSlot>> {
+async fn verify(places: &mut Places<'_>, batch: &Batch, grant: Grant) -> Option<Vec<WrongSlot>> {
     let shape = grant.shape;
     let mut sums = batch.entries.iter().filter(|entry| entry.kind.has_block()).map(|entry| entry.checksum);
     let mut wrong = Vec::new();

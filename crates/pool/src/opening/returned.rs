@@ -1,135 +1,379 @@
-//! Members that are out of use and come back. One is taken again if nothing on it is old.
+//! Members that leave a running pool by order, come back, or are replaced.
 //!
-//! Blocks that were written while it was away lie in segments without its bit, and do not concern it. Of those with its bit it has all that
-//! was written before its youngest uberblock, since that was made stable first. The others are segments that were open when it left, and
-//! those of pages, which have no number: each batch in them is held against what the others give, and written anew where it is wrong.
-//!
-//! All of that is found out without the member: nothing of it is believed before. Its bit of `out` is cleared by the opening's own
-//! uberblock, which stands before anything but that is written.
+//! One that comes back has all that was stable when its own youngest uberblock was written. What it lacks lies in segments with its bit: those
+//! that were written since, before they avoided it, and those of pages. They get its bit of `missing`, in a table that is on record before the
+//! member is in use, and are resilvered. One that takes another's place lacks all, but what was copied to it while the other was in use.
 
-use brindle_format::pool::place::Address;
-use brindle_format::pool::{BLOCK, DATA_START, SegmentClass};
-use brindle_io::{OpClass, OpError};
+use core::cmp::Ordering;
+use std::rc::Rc;
+
+use brindle_format::pool::{
+    BLOCK, CONFIG_BYTES, DATA_START, LABEL, Label, MAX_GENERATION, MemberRecord, MemberState, RING,
+    RING_SLOTS, Run, second_label, units_of,
+};
+use brindle_io::{MemberId, OpClass, OpError};
+use brindle_members::events::Cause;
+use brindle_members::members::Device;
+use brindle_members::set::{MemberSet, Owner as _};
+use brindle_volume::VolumeError;
+use thiserror::Error;
+use uuid::Uuid;
 
 use crate::core::Core;
-use crate::opening::look::{LABEL_PATIENCE as PATIENCE, Returning};
-use crate::opening::replay::{Places, verify};
+use crate::events::PoolEvent;
+use crate::opening::look::{LABEL_PATIENCE, Looked, PoolOpenError, look};
+use crate::record::join::{ChangeOfLabel, Joining};
 use crate::role::Role;
-use crate::store::space::{Grant, Slot};
+use crate::upkeep::checkpoint::Why;
+use crate::upkeep::resilver::{Copied, Successor};
+
+/// Why a member was not taken out, taken back or replaced. Nothing has changed then.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum MemberError {
+    /// It is in use.
+    #[error(
+        "member {0} is in use: only one that is offline or has failed comes back; `brindle pool replace` gives its role to another device"
+    )]
+    InUse(String),
+    /// It is not in use.
+    #[error("member {0} is not in use: bring it back by `brindle pool online`, or replace it")]
+    NotInUse(String),
+    /// The pool can't do without it.
+    #[error(
+        "the pool can't do without member {0} now: wait until others that are out or resilvered are whole, then try again"
+    )]
+    Needed(String),
+    /// The device is none of this pool's.
+    #[error("{device}: it is no member of {pool}: replace the member by it, if its content may be lost")]
+    Stranger {
+        /// The name of the device.
+        device: String,
+        /// The pool.
+        pool: String,
+    },
+    /// The device is another member than was named.
+    #[error("{device}: it is member {is} of the pool, not {named}: name that one")]
+    Another {
+        /// The name of the device.
+        device: String,
+        /// The member that it is,
+        is: String,
+        /// and the one that was named.
+        named: String,
+    },
+    /// It was written to by another server since.
+    #[error(
+        "{device}: it was written to elsewhere while it was away: replace member {member} by it, if that may be lost"
+    )]
+    WrittenElsewhere {
+        /// The name of the device.
+        device: String,
+        /// The member.
+        member: String,
+    },
+    /// It is too small.
+    #[error("{device}: it has {have} bytes, and a member here needs {need}: choose a larger one")]
+    TooSmall {
+        /// The name of the device.
+        device: String,
+        /// Bytes that it has,
+        have: u64,
+        /// and needs.
+        need: u64,
+    },
+    /// The config was changed as often as it can be.
+    #[error(
+        "the config of the pool has generation {0}, the last that there can be, and can't be changed any more: copy its volumes into a new pool"
+    )]
+    Generation(u64),
+    /// The device can't be read.
+    #[error(transparent)]
+    Open(#[from] PoolOpenError),
+    /// It could not be recorded.
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
+}
+
+/// A device that takes a member's place.
+#[derive(Clone, Debug)]
+pub struct Replacement {
+    /// Its name.
+    pub name: String,
+    /// The device.
+    pub id: MemberId,
+    /// Its identity as a member.
+    pub uuid: Uuid,
+}
+
+/// A device that was out of use may be asked again. Once this is dropped it is left alone as before, unless it is a member's by then.
+struct TakenBack<'a>(&'a MemberSet, MemberId);
+
+impl<'a> TakenBack<'a> {
+    fn new(set: &'a MemberSet, id: MemberId) -> Result<Self, VolumeError> {
+        match set.io.take_back(id) {
+            true => Ok(Self(set, id)),
+            // Writes that were given up could land upon later ones.
+            false => Err(VolumeError::of_member(0, OpError::TimedOut)),
+        }
+    }
+}
+
+impl Drop for TakenBack<'_> {
+    fn drop(&mut self) {
+        let Self(set, id) = self;
+        let is_used = |member: u16| set.members.writable(member).is_some_and(|device| device.id == *id);
+        if !(0..set.members.len()).any(is_used) {
+            set.io.forsake(*id);
+        }
+    }
+}
 
 impl Core {
-    /// Whether a member has all that it is to have, once it was given what it lacked.
-    pub(crate) async fn is_brought_up(&self, one: Returning) -> bool {
-        let mut wrote = false;
-        for segment in self.in_doubt(one) {
-            match self.bring_up(one, segment).await {
-                Ok(more) => wrote |= more,
-                Err(_) => return false,
-            }
-        }
-        let mut flush = self.set.io.group_of(OpClass::Metadata);
-        flush.flush(one.id);
-        !wrote
-            || matches!(
-                flush.submit_by(self.set.io.now().after(PATIENCE)).await.ok(),
-                Ok(()) | Err(OpError::Unsupported)
-            )
+    fn name_of(&self, member: u16) -> String {
+        self.role_of(member).to_string()
     }
 
-    /// Segments with a member's bit that may have been written after its youngest uberblock.
-    fn in_doubt(&self, one: Returning) -> Vec<u32> {
-        let label = self.label.get();
-        let Role { vdev, index } = Role::of(&label, one.member);
-        let Ok(of) = u16::try_from(vdev) else { return Vec::new() };
-        let space = self.space.borrow();
-        let may_be_old = |&n: &u32| {
-            space.get(n).is_some_and(|segment| {
-                let record = &segment.record;
-                let is_young = record.class == SegmentClass::Pages || record.sequence > one.sequence;
-                record.members >> index & 1 == 1 && record.live > 0 && is_young
-            })
+    fn is_used(&self, member: u16) -> bool {
+        self.set.members.writable(member).is_some()
+    }
+
+    fn record_of(&self, member: u16) -> Option<MemberRecord> {
+        self.label.get().members.get(usize::from(member)).copied()
+    }
+
+    fn check_changes(&self) -> Result<(), MemberError> {
+        match self.label.get().generation {
+            _ if self.read_only => Err(VolumeError::ReadOnly.into()),
+            generation @ MAX_GENERATION.. => Err(MemberError::Generation(generation)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a member can be taken out.
+    ///
+    /// # Errors
+    /// [`MemberError`].
+    pub(crate) fn check_offline(&self, member: u16) -> Result<(), MemberError> {
+        self.check_changes()?;
+        if !self.is_used(member) {
+            return Err(MemberError::NotInUse(self.name_of(member)));
+        }
+        if !self.can_lose(&[member]) {
+            return Err(MemberError::Needed(self.name_of(member)));
+        }
+        Ok(())
+    }
+
+    /// Takes a member out until it is brought back: the config says so, and no other takes its place meanwhile.
+    ///
+    /// # Errors
+    /// [`MemberError`]; it is in use as before.
+    pub(crate) async fn offline(self: &Rc<Self>, member: u16) -> Result<(), MemberError> {
+        self.check_offline(member)?;
+        // All that stands by then it has when it comes back.
+        self.checkpoint(Why::Due).await?;
+        self.check_offline(member)?;
+        self.set_state(member, MemberState::Offline).await?;
+        // Another one may have failed meanwhile.
+        if let Err(needed) = self.check_offline(member) {
+            self.set_state(member, MemberState::InUse).await?;
+            return Err(needed);
+        }
+        Ok(self.begin_failing(member, Cause::COMMAND)?.await?)
+    }
+
+    async fn set_state(&self, member: u16, state: MemberState) -> Result<(), VolumeError> {
+        let change = move |label: &mut Label| {
+            if let Some(record) = label.members.get_mut(usize::from(member)) {
+                record.state = state;
+            }
         };
-        label.runs_of(of).flat_map(|run| run.first_segment..run.end()).filter(may_be_old).collect()
+        self.change_config(change).await
     }
 
-    /// Writes blocks of a segment anew that are wrong on the member; true if there were any.
-    async fn bring_up(&self, one: Returning, segment: u32) -> Result<bool, OpError> {
-        let found = self.space.borrow().get(segment).map(|s| (s.record.shape(), s.record.stripes));
-        let Some((shape, stripes)) = found else { return Ok(false) };
-        let mut places = Places::new(self, segment, shape, &[]);
-        let (mut stripe, mut wrote) = (0, false);
-        while stripe < stripes.min(shape.stripes()) {
-            places.forget(stripe);
-            let blocks = places.stripe(stripe).await;
-            let address = Address::new(segment, shape.place(stripe, 0));
-            let mut next = stripe + 1;
-            for batch in self.summaries_in(&blocks, shape, address) {
-                let grant = Grant { segment, shape, stripe, stripes: u32::from(batch.stripes) };
-                let fits = stripe + grant.stripes <= shape.stripes() && batch.blocks() <= grant.blocks();
-                if fits && let Some(others) = verify(&mut places, &batch, grant).await {
-                    wrote |= self.set_right_on(one, &others).await?;
-                    next = stripe + grant.stripes;
-                    break;
+    /// Takes a member into use again that is out of it, by a device of its own; the one that the device says, if none is named.
+    ///
+    /// # Errors
+    /// [`MemberError`]; it is out of use as before.
+    pub(crate) async fn online(
+        self: &Rc<Self>,
+        member: Option<u16>,
+        name: &str,
+        id: MemberId,
+    ) -> Result<u16, MemberError> {
+        self.check_changes()?;
+        self.set.recorded().await?;
+        let _asked = TakenBack::new(&self.set, id)?;
+        let looked = look(&self.set.io, name, id).await?;
+        let member = member.unwrap_or(looked.label.member);
+        let since = self.check_returning(member, &looked)?;
+        let Role { vdev, index } = self.role_of(member);
+        self.space.borrow_mut().lacks_since(vdev, index, since);
+        self.checkpoint(Why::Due).await?;
+        let state = self.record_of(member).map(|record| record.state);
+        let change = (state == Some(MemberState::Offline)).then(|| -> ChangeOfLabel {
+            Box::new(move |label: &mut Label| {
+                if let Some(record) = label.members.get_mut(usize::from(member)) {
+                    record.state = MemberState::InUse;
                 }
-            }
-            stripe = next;
-        }
-        Ok(wrote)
-    }
-
-    /// Of these blocks, writes those that a member is to have and does not.
-    async fn set_right_on(&self, one: Returning, blocks: &[(Slot, Vec<u8>)]) -> Result<bool, OpError> {
-        let spot = |slot: Slot| self.space.borrow().source_of_slot(slot);
-        let own = blocks.iter().filter_map(|(slot, block)| {
-            let (role, offset) = spot(*slot)?;
-            (role == one.member).then_some((DATA_START + offset, block.as_slice()))
+            })
         });
-        let own: Vec<(u64, &[u8])> = own.collect();
-        if own.is_empty() {
-            return Ok(false);
-        }
-        let wrong = self.wrong_on(one, &own).await?;
-        if wrong.is_empty() {
-            return Ok(false);
-        }
-        let io = &self.set.io;
-        let buf = self.reads.alloc(wrong.len() * BLOCK).await;
-        let mut writing = io.group_of(OpClass::Metadata);
-        {
-            let mut bytes = buf.bytes_mut();
-            wrong
-                .iter()
-                .zip(bytes.chunks_exact_mut(BLOCK))
-                .for_each(|((_, block), to)| to.copy_from_slice(block));
-        }
-        for (n, (offset, _)) in wrong.iter().enumerate() {
-            writing.write(one.id, *offset, &buf.slice(n * BLOCK..(n + 1) * BLOCK), false);
-        }
-        writing.submit_by(io.now().after(PATIENCE)).await.ok()?;
-        Ok(true)
+        let size = self.record_of(member).map_or(0, |record| record.size);
+        let places = [LABEL, second_label(size)].map(|at| free_place(&looked, at));
+        let device = Device { id, data_offset: DATA_START };
+        self.join(Joining { member, device, places, change }).await?;
+        self.has_joined(member);
+        Ok(member)
     }
 
-    /// Those of these blocks that a member does not give as they are.
-    async fn wrong_on<'a>(
-        &self,
-        one: Returning,
-        own: &[(u64, &'a [u8])],
-    ) -> Result<Vec<(u64, &'a [u8])>, OpError> {
-        let io = &self.set.io;
-        let buf = self.reads.alloc(own.len() * BLOCK).await;
-        let mut reading = io.group_of(OpClass::Metadata);
-        for (n, (offset, _)) in own.iter().enumerate() {
-            reading.read(one.id, *offset, &buf.slice(n * BLOCK..(n + 1) * BLOCK));
+    /// The batch up to which a member has all, if it may come back by this device; nothing if it has nothing.
+    fn check_returning(&self, member: u16, looked: &Looked) -> Result<Option<u64>, MemberError> {
+        let (device, label) = (looked.name.clone(), self.label.get());
+        let is = looked.label.member;
+        let own = |label: &Label| label.members.get(usize::from(is)).map(|record| record.id);
+        if looked.label.pool != label.pool || own(&looked.label) != own(&label) {
+            return Err(MemberError::Stranger { device, pool: label.name.clone() });
         }
-        match reading.submit_by(io.now().after(PATIENCE)).await.ok() {
-            Ok(()) => {
-                let bytes = buf.bytes();
-                let held = own.iter().zip(bytes.chunks_exact(BLOCK));
-                Ok(held.filter(|((_, block), held)| block != held).map(|(own, _)| *own).collect())
-            }
-            // Places that can't be read may be written.
-            Err(OpError::Medium(_)) => Ok(own.to_vec()),
-            Err(error) => Err(error),
+        if is != member {
+            let (is, named) = (self.name_of(is), self.name_of(member));
+            return Err(MemberError::Another { device, is, named });
+        }
+        if self.is_used(member) {
+            return Err(MemberError::InUse(self.name_of(member)));
+        }
+        let (head, need) = (self.record.last.borrow(), label.members[usize::from(member)].size);
+        if looked.size < need {
+            return Err(MemberError::TooSmall { device, have: looked.size, need });
+        }
+        match &looked.head {
+            None => Ok(None),
+            Some(own) if head.is_out(member) && head.descends_from(own) => Ok(Some(own.sequence)),
+            Some(_) => Err(MemberError::WrittenElsewhere { device, member: self.name_of(member) }),
         }
     }
+
+    /// Bytes that a device needs to take the place of a member: its units, and what labels leave.
+    fn needed(&self, member: u16) -> (u32, u64) {
+        let (label, Role { vdev, .. }) = (self.label.get(), self.role_of(member));
+        let Some(unit) = label.vdevs.get(vdev).map(|vdev| 1 << vdev.unit) else { return (0, 0) };
+        let end = |run: &Run| run.first_unit + run.units;
+        let units = label.runs_of(vdev as u16).map(end).max().unwrap_or(0);
+        // The room at the end grows with the size.
+        let (mut low, mut high) = (0u64, u64::from(units + 2) * unit * 2 + (4 << 20));
+        while low + (BLOCK as u64) < high {
+            let middle = ((low + high) / 2) & !(BLOCK as u64 - 1);
+            match units_of(middle, unit).cmp(&units) {
+                Ordering::Less => low = middle,
+                Ordering::Equal | Ordering::Greater => high = middle,
+            }
+        }
+        (units, high)
+    }
+
+    /// Whether a device of so many bytes can take the place of a member.
+    ///
+    /// # Errors
+    /// [`MemberError`].
+    pub(crate) fn check_replace(&self, member: u16, device: &str, have: u64) -> Result<(), MemberError> {
+        self.check_changes()?;
+        // Between the two the pool does without either.
+        if self.is_used(member) && !self.can_lose(&[member]) {
+            return Err(MemberError::Needed(self.name_of(member)));
+        }
+        let (units, need) = self.needed(member);
+        let unit = self.label.get().vdevs.get(self.role_of(member).vdev).map_or(1, |vdev| 1 << vdev.unit);
+        match units_of(have & !(BLOCK as u64 - 1), unit) < units {
+            true => Err(MemberError::TooSmall { device: device.to_owned(), have, need }),
+            false => Ok(()),
+        }
+    }
+
+    /// Gives the role of a member to another device, whatever that holds. A member that is in use is copied before, and is out of use then.
+    ///
+    /// # Errors
+    /// [`MemberError`]; the member has its role as before.
+    pub(crate) async fn replace(self: &Rc<Self>, member: u16, with: Replacement) -> Result<(), MemberError> {
+        let Replacement { name, id, uuid } = with;
+        let have = self.set.io.member_info(id).map_or(0, |info| info.size);
+        self.check_replace(member, &name, have)?;
+        let has_it = |other: &u16| self.set.members.writable(*other).is_some_and(|device| device.id == id);
+        if let Some(other) = (0..self.set.members.len()).find(has_it) {
+            let (is, named) = (self.name_of(other), self.name_of(member));
+            return Err(MemberError::Another { device: name, is, named });
+        }
+        let is_there = self.is_used(member);
+        let succeeded = self.succeed(member, Replacement { name, id, uuid }, have).await;
+        if succeeded.is_err() && is_there && self.is_used(member) {
+            self.happened(PoolEvent::NotReplaced, Some(member), None);
+        }
+        succeeded
+    }
+
+    async fn succeed(self: &Rc<Self>, member: u16, with: Replacement, have: u64) -> Result<(), MemberError> {
+        let Replacement { name, id, uuid } = with;
+        let size = have & !(BLOCK as u64 - 1);
+        self.set.recorded().await?;
+        let _asked = TakenBack::new(&self.set, id)?;
+        self.clear_labels(member, id, size).await?;
+        let device = Device { id, data_offset: DATA_START };
+        let copied = match self.is_used(member) {
+            true => self.copy_to(Successor { member, device }).await?,
+            false => Copied::new(),
+        };
+        self.check_replace(member, &name, have)?;
+        if self.is_used(member) {
+            // All that stands by then it has.
+            self.checkpoint(Why::Due).await?;
+            self.check_replace(member, &name, have)?;
+            self.begin_failing(member, Cause::REPLACED)?.await?;
+        }
+        let Role { vdev, index } = self.role_of(member);
+        {
+            let mut space = self.space.borrow_mut();
+            space.lacks_since(vdev, index, None);
+            space.has_copies(index, &copied);
+        }
+        self.checkpoint(Why::Due).await?;
+        let (units, _) = self.needed(member);
+        let change = move |label: &mut Label| {
+            if let Some(record) = label.members.get_mut(usize::from(member)) {
+                *record = MemberRecord { id: uuid, size, units, state: MemberState::InUse, ..*record };
+            }
+        };
+        self.join(Joining { member, device, places: [0, 0], change: Some(Box::new(change)) }).await?;
+        self.has_joined(member);
+        Ok(())
+    }
+
+    /// Takes away what a device has of another pool, or of this one's past, and gives uberblocks their room.
+    async fn clear_labels(&self, member: u16, id: MemberId, size: u64) -> Result<(), VolumeError> {
+        let io = &self.set.io;
+        let (configs, ring) = (2 * CONFIG_BYTES, RING_SLOTS as usize * BLOCK);
+        for at in [LABEL, second_label(size)] {
+            let buf = self.set.scratch.alloc(configs.max(ring)).await;
+            buf.bytes_mut().fill(0);
+            let mut group = io.group_of(OpClass::Metadata);
+            group.write(id, at, &buf.slice(0..configs), true);
+            group.write(id, at + RING, &buf.slice(0..ring), true);
+            let written = group.submit_by(io.now().after(LABEL_PATIENCE)).await.ok();
+            written.map_err(|error| VolumeError::of_member(member, error))?;
+        }
+        Ok(())
+    }
+
+    fn has_joined(&self, member: u16) {
+        self.happened(PoolEvent::MemberReturned, Some(member), None);
+        self.space.borrow_mut().tries_again();
+        self.plan_raise();
+        self.see_to_parity();
+        self.begin_resilver();
+    }
+}
+
+/// Of a label of a device, the place that does not hold what its own youngest uberblock names.
+fn free_place(looked: &Looked, at: u64) -> usize {
+    let named = looked.head.as_ref().map(|own| own.config);
+    let rests =
+        looked.configs.iter().any(|found| found.at == at && found.place == 0 && Some(found.name) == named);
+    usize::from(rests)
 }

@@ -15,9 +15,9 @@ use brindle_io::sync::join_all;
 use crate::core::Core;
 use crate::opening::create::{MOST_SEGMENTS, too_fine};
 use crate::opening::dead::refuse_twice;
-use crate::opening::look::{Chosen, PoolOpenError};
+use crate::opening::look::{Chosen, PoolOpenError, Returning};
 use crate::read::Unreadable;
-use crate::role::all_of;
+use crate::role::{Role, all_of};
 use crate::store::map::{Dead, ENDLESS, Map, Page, Tree};
 use crate::store::space::Space;
 use crate::store::table::Table;
@@ -42,9 +42,9 @@ pub(super) fn refuse_unlisted(chosen: &Chosen) -> Result<(), PoolError> {
 impl Core {
     /// Reads what the uberblock names, and of the map its top alone. The table of segments comes first: only the segments that it lies in itself
     /// does the uberblock tell, and pages of the map may stand in any.
-    pub(super) async fn load_tables(&self) -> Result<(), PoolOpenError> {
+    pub(super) async fn load_tables(&self, returned: &[Returning]) -> Result<(), PoolOpenError> {
         let head: Uberblock = self.record.last.borrow().clone();
-        self.set_rooted(&head)?;
+        self.set_rooted(&head, returned)?;
         let mut lists = Vec::new();
         let (records, levels, is_full) =
             self.levels(head.segments, SEGMENTS, |bytes, n| Ok(Segments::parse(bytes, n)?.0)).await?;
@@ -62,6 +62,7 @@ impl Core {
             self.set.io.yield_now().await;
         }
         self.space.replace(Space::new(&self.label.get(), records, &self.present()));
+        self.lack(returned);
         self.set.io.yield_now().await;
         let dead = self.list(head.dead, &mut lists, |bytes, n| Ok(DeadPages::parse(bytes, n)?.0)).await?;
         let volumes = self.list(head.volumes, &mut lists, |bytes, n| Ok(Volumes::parse(bytes, n)?.0)).await?;
@@ -127,6 +128,14 @@ impl Core {
         Ok(())
     }
 
+    /// Members that have returned may lack something of segments that were written since: that is on record as soon as they are in use.
+    fn lack(&self, returned: &[Returning]) {
+        for one in returned {
+            let Role { vdev, index } = self.role_of(one.member);
+            self.space.borrow_mut().lacks_since(vdev, index, Some(one.sequence));
+        }
+    }
+
     /// Segments lie on members of their vdev, in units of its size.
     fn check_segments(&self, records: &[SegmentRecord]) -> Result<(), PoolError> {
         let label = self.label.get();
@@ -144,13 +153,18 @@ impl Core {
     }
 
     /// Where the table of segments stands, only the uberblock tells. One with more pages than that holds is refused before any of it is read.
-    fn set_rooted(&self, head: &Uberblock) -> Result<(), PoolOpenError> {
+    fn set_rooted(&self, head: &Uberblock, returned: &[Returning]) -> Result<(), PoolOpenError> {
         let (label, mut records) = (self.label.get(), BTreeMap::new());
         for rooted in &head.rooted {
             let wrong =
                 PoolError::Impossible { what: "uberblock", field: "rooted", value: rooted.segment.into() };
-            let (vdev, _) = label.unit_of(rooted.segment).ok_or_else(|| wrong.clone())?;
-            let vdev = label.vdevs[usize::from(vdev)];
+            let (at, _) = label.unit_of(rooted.segment).ok_or_else(|| wrong.clone())?;
+            let lack = returned
+                .iter()
+                .map(|one| self.role_of(one.member))
+                .filter(|role| role.vdev == usize::from(at));
+            let lack = lack.fold(0, |mask, role| mask | 1 << role.index);
+            let vdev = label.vdevs[usize::from(at)];
             let mask = all_of(&vdev);
             let record = SegmentRecord {
                 state: SegmentState::Closed,
@@ -161,7 +175,7 @@ impl Core {
                 chunk: rooted.chunk,
                 turn: 0,
                 members: rooted.members,
-                missing: rooted.missing,
+                missing: rooted.missing | lack & rooted.members,
                 live: 0,
                 stripes: 0,
                 sequence: 0,

@@ -57,7 +57,7 @@ impl Core {
     }
 
     /// Of both labels of all members in use the place that does not have the config that counts for sure.
-    fn other_places(&self, label: &Label) -> Vec<ConfigPlace> {
+    pub(super) fn other_places(&self, label: &Label) -> Vec<ConfigPlace> {
         let other = |(member, at)| ConfigPlace { member, at, place: 1 - self.label.place_of(member, at) };
         self.all_labels(label).into_iter().map(other).collect()
     }
@@ -111,7 +111,11 @@ impl Core {
     }
 
     /// Writes the config of each of these members that are in use to places of its labels, and waits until all are stable.
-    async fn write_configs(&self, label: &Label, places: &[ConfigPlace]) -> Result<(), VolumeError> {
+    pub(super) async fn write_configs(
+        &self,
+        label: &Label,
+        places: &[ConfigPlace],
+    ) -> Result<(), VolumeError> {
         for some in places.chunks(TOGETHER) {
             let mut group = self.set.io.group_of(OpClass::Metadata);
             for &ConfigPlace { member, at, place } in some.iter().filter(|one| self.is_in(one.member)) {

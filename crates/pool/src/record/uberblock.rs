@@ -166,15 +166,10 @@ impl Core {
         }
         self.set.members.fail(role);
         self.record.changes();
-        self.checkpoints.reshape();
         self.happened(PoolEvent::MemberFailed, Some(role), Some(why));
-        for (vdev, present) in self.present().into_iter().enumerate() {
-            self.space.borrow_mut().set_present(vdev, present, true);
-        }
-        if let Some(core) = self.kept() {
-            core.cleaner.set_thin(true);
-            core.look_around();
-        }
+        self.are_present();
+        self.plan_raise();
+        self.see_to_parity();
         Ok(())
     }
 

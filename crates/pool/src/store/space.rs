@@ -6,11 +6,13 @@
 
 mod counts;
 mod grant;
+mod lacking;
 mod pages;
 mod records;
 mod reuse;
 mod room;
 mod slots;
+mod sold;
 mod sorts;
 mod victims;
 mod wear;
@@ -19,6 +21,7 @@ pub(crate) use grant::{Grant, group};
 pub(crate) use reuse::Gains;
 pub(crate) use room::segments_at_most;
 pub(crate) use slots::Slot;
+pub(crate) use sold::sold;
 pub(crate) use victims::{Victims, Wanted};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -29,7 +32,8 @@ use smallvec::SmallVec;
 
 use crate::role::{all_of, members_of};
 use crate::store::table::Touched;
-use grant::{chunk_of, full_of, group_of};
+use grant::chunk_of;
+use records::reshape;
 use sorts::Sort;
 
 /// The most stripes that batches under way at a time can lie apart: recovery looks no further behind the last batch.
@@ -47,9 +51,6 @@ const MOST_LOG: usize = 256;
 const TURNED_OVER: usize = 1 << 14;
 /// The fewest units of a vdev.
 pub(crate) const FEWEST_UNITS: u32 = 64;
-/// The part that a pool keeps for itself: so many in a hundred units, and so many at least, beside what summaries take.
-const KEPT_PERCENT: u64 = 15;
-const KEPT_UNITS: u64 = 24;
 
 /// How many of the last segments of the log a batch may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,13 +120,27 @@ pub(crate) struct Segment {
     young: u32,
     /// Of its live blocks, the ones that the next checkpoint finds dead, as far as that is known.
     dying: u32,
+    /// Something of what a member lacks could not be made of the others.
+    gave_up: bool,
+    /// Members that have what the table on record says they lack: until that says otherwise no other can be done without instead.
+    owed: u64,
     /// Among which it is kept.
     sort: Sort,
 }
 
 impl Segment {
     fn of(record: SegmentRecord, usage: Use) -> Self {
-        Self { record, usage, pins: 0, reuses: 0, young: 0, dying: 0, sort: Sort::Other }
+        Self {
+            record,
+            usage,
+            pins: 0,
+            reuses: 0,
+            young: 0,
+            dying: 0,
+            gave_up: false,
+            owed: 0,
+            sort: Sort::Other,
+        }
     }
 }
 
@@ -224,6 +239,8 @@ pub(crate) struct Space {
     pub(crate) least: u64,
     /// Bytes of volumes.
     pub(crate) sold: u64,
+    /// Blocks on members that are out of use are moved, too.
+    pub(crate) raises: bool,
     /// Changes of the map after which a checkpoint is due, if segments become free by checkpoints alone.
     pub(crate) changes: Option<u64>,
 }
@@ -312,6 +329,7 @@ impl Space {
             pages: 0,
             least: 0,
             sold: u64::MAX,
+            raises: false,
             changes: None,
         }
     }
@@ -527,7 +545,7 @@ impl Space {
             self.freed += u64::from(held);
             self.gained += i64::from(held);
             segment.usage = Use::Log;
-            segment.dying = 0;
+            (segment.dying, segment.gave_up, segment.owed) = (0, false, 0);
             segment.record.class = if narrow { SegmentClass::Short } else { SegmentClass::Rows };
             segment.record.live = 0;
             // Each member has as much parity as any other, though a segment may have few chunks. Copies take no turns.
@@ -566,34 +584,10 @@ impl Space {
                 self.freed += u64::from(held);
                 self.gained += i64::from(held && segment.record.class != SegmentClass::Pages);
                 segment.usage = Use::Free;
-                (segment.record.live, segment.dying) = (0, 0);
+                (segment.record.live, segment.dying, segment.gave_up) = (0, 0, false);
                 unit.free.insert(n);
             }
         }
         gained
     }
-}
-
-fn reshape(record: &mut SegmentRecord, shape: Shape) {
-    (record.members, record.stripe, record.parity) = (shape.members, shape.stripe, shape.parity);
-    (record.chunk, record.turn, record.missing) = (shape.chunk, shape.turn, 0);
-    (record.stripes, record.sequence) = (0, 0);
-}
-
-/// Units of a vdev that are not sold.
-fn kept(vdev: &Vdev) -> u64 {
-    let units = u64::from(vdev.units);
-    let data = u64::from(vdev.members.saturating_sub(u16::from(vdev.parity)));
-    let blocks = (data << vdev.unit >> 12).max(1);
-    let group = group_of(data as u32).min(chunk_of(1 << (vdev.unit - 12)).into());
-    let full = u64::from(full_of(data.max(1) as u32, group)) * data.max(1);
-    // Of small units summaries take more than a hundredth, and again as much where batches end with their segment.
-    let summaries = (units * blocks.div_ceil(full)).div_ceil(blocks);
-    (units * KEPT_PERCENT).div_ceil(100).max(KEPT_UNITS + 2 * summaries)
-}
-
-/// Bytes that a vdev sells.
-pub(crate) fn sold(vdev: &Vdev) -> u64 {
-    let units = u64::from(vdev.units).saturating_sub(kept(vdev));
-    (units << vdev.unit) * u64::from(vdev.members.saturating_sub(u16::from(vdev.parity)))
 }

@@ -9,7 +9,7 @@
 
 mod compare;
 mod mend;
-mod stretch;
+pub(super) mod stretch;
 mod told;
 mod walk;
 
@@ -200,7 +200,7 @@ impl Core {
         if let Some(error) = refused {
             return Err(error.into());
         }
-        let from = Written::of(self).start_of(start.segment);
+        let from = Written::of_all(self).start_of(start.segment);
         let scrub = self.scrubs.begins(&self.set.io, kind, from)?;
         let began = if start.began > 0 { start.began } else { (self.config.clock)() };
         self.scrubs.opens(kind, began, start.segment, &start.found);
@@ -320,7 +320,7 @@ impl Check<'_> {
     ) -> Result<(), ScrubError> {
         let core = self.core;
         let Some(kept) = core.kept() else { return Err(VolumeError::Stopping.into()) };
-        let written = Written::of(&kept);
+        let written = Written::of_all(&kept);
         self.scrub.set_total(written.bytes());
         if self.heals {
             self.covered.before = Some(written.segments().collect());
@@ -405,6 +405,8 @@ impl Check<'_> {
         for (&(single, address, sum), found) in blocks.iter().zip(found) {
             let found = found.map(|block| checksum(&block) == sum);
             let is_right = matches!(found, Ok(true));
+            // A member that is silent or away may be back by now with what it is to get.
+            let is_wrong = matches!(found, Ok(false) | Err(Absent::Gone));
             if let (Single::Page(page), false) = (single, is_right)
                 && !core.map.borrow().tree.may_name(page)
             {
@@ -419,7 +421,7 @@ impl Check<'_> {
             {
                 self.stripes.entry(slot.segment).or_default().mark(slot.stripe);
             }
-            if let Some((slot, _)) = slot.filter(|(slot, _)| !is_right && !core.is_away(*slot)) {
+            if let Some((slot, _)) = slot.filter(|(slot, _)| is_wrong && !core.is_away(*slot)) {
                 let block = core.rebuilt(address, |block| checksum(block) == sum).await;
                 match block {
                     Ok(block) => self.mend(slot, Some(&block), single.key().map(|key| (key, address))).await,

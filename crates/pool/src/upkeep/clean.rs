@@ -131,7 +131,7 @@ impl Core {
             rounds += usize::from(thin);
             let moved = match self.round(thin, left).await {
                 // Blocks of batches that are younger than the last checkpoint stay where they are until the next.
-                Ok(0) if thin && !looked && self.space.borrow().thin_blocks() > 0 => {
+                Ok(0) if thin && !looked && self.space.borrow().has_weak() => {
                     looked = true;
                     let _failed = self.some_checkpoint().await;
                     continue;

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{Leaf, Subtree};
+use brindle_io::Instant;
 
 use crate::store::map::Dead;
 
@@ -29,6 +30,18 @@ enum Cleaning {
     Choosing,
     /// So many blocks are about to be moved: the log has to have room for them.
     Moving(u64),
+}
+
+/// The fate of blocks on a member that is out of use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Raise {
+    /// They stay where they are: no member is lost, or somebody took it out who is to bring it back.
+    #[default]
+    Never,
+    /// They stay until then, since a replacement may come.
+    At(Instant),
+    /// They are moved, so that they have all the parity that they can have.
+    Now,
 }
 
 /// The content of a page that was given back.
@@ -63,6 +76,8 @@ pub(crate) struct Cleaner {
     stuck: RefCell<BTreeSet<Address>>,
     /// Something may have less parity than it could have: cleaning moves it.
     thin: Cell<bool>,
+    /// When that is so of blocks on members that are out of use.
+    raise: Cell<Raise>,
     /// Segments that cleaning went through since the last checkpoint.
     pub(crate) tried: RefCell<BTreeSet<u32>>,
     /// Segments of pages none of which could be moved, and how many of these were live then.
@@ -165,6 +180,16 @@ impl Cleaner {
     /// Notes whether something may have less parity than it could have.
     pub(crate) fn set_thin(&self, thin: bool) {
         self.thin.set(thin);
+    }
+
+    /// The fate of blocks on members that are out of use.
+    pub(crate) fn raise(&self) -> Raise {
+        self.raise.get()
+    }
+
+    /// Notes what becomes of them.
+    pub(crate) fn set_raise(&self, raise: Raise) {
+        self.raise.set(raise);
     }
 
     /// A task begins to go through leaves; false if one does already.

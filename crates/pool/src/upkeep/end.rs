@@ -30,7 +30,10 @@ impl Core {
             self.room.until(|| self.scrubs.process().is_none().then_some(())).await;
         }
         // Moves that are under way would be written to segments that the next opening gives to others.
-        self.room.until(|| (!self.cleaner.is_cleaning() && !self.cleaner.is_reaping()).then_some(())).await;
+        self.resilvering.stop();
+        let is_over =
+            || !self.cleaner.is_cleaning() && !self.cleaner.is_reaping() && !self.resilvering.is_busy();
+        self.room.until(|| is_over().then_some(())).await;
         self.log.landed.until(|| (self.log.flying() == 0).then_some(())).await;
         let stopped = if self.read_only {
             Ok(())

@@ -15,6 +15,8 @@ mod map;
 mod members;
 mod numbers;
 mod reads;
+mod replace;
+mod resilver;
 mod reuse;
 mod room;
 mod runs;

@@ -4,29 +4,36 @@
 use brindle_io::sim::{BadRange, Model, Sim};
 use brindle_io::sync::join_all;
 use brindle_io::{Duration, Io, OpError};
+use brindle_members::members::RoleState;
 use brindle_pool::{
-    Chosen, How, Lacking, Pool, PoolOpenError, PoolVolume, choose, look, open_chosen, prepare,
+    Chosen, How, Lacking, Pool, PoolMember, PoolOpenError, PoolVolume, choose, look, open_chosen, prepare,
 };
 use brindle_testkit::pools::house::{House, Kind, MEMBER};
 use brindle_volume::{Volume, VolumeError};
 
-const BLOCKS: u64 = 400;
+pub(super) const BLOCKS: u64 = 400;
 
-async fn write(io: &Io, volume: &PoolVolume, block: u64, fill: u8) -> Result<(), VolumeError> {
+pub(super) async fn write(io: &Io, volume: &PoolVolume, block: u64, fill: u8) -> Result<(), VolumeError> {
     let buf = io.pool(4096).alloc(4096).await;
     buf.bytes_mut().fill(fill);
     volume.write(block * 4096, buf.all(), false).await
 }
 
-async fn write_all(io: &Io, pool: &Pool, fill: u8) {
+pub(super) async fn write_all(io: &Io, pool: &Pool, fill: u8) {
     let volume = pool.volume("one").expect("it is there");
     for block in 0..BLOCKS {
         write(io, &volume, block, fill).await.expect("written");
     }
 }
 
+/// Each block holds one of these, and nothing was wrong up to now.
+pub(super) async fn holds(io: &Io, pool: &Pool, fills: &[u8]) {
+    reads(io, pool, fills).await;
+    assert_eq!(pool.status().damage.found, 0, "{:?}", pool.status().damage);
+}
+
 /// Each block holds one of these.
-async fn holds(io: &Io, pool: &Pool, fills: &[u8]) {
+pub(super) async fn reads(io: &Io, pool: &Pool, fills: &[u8]) {
     let volume = pool.volume("one").expect("it is there");
     let buf = io.pool(4096).alloc(4096).await;
     for block in 0..BLOCKS {
@@ -35,23 +42,35 @@ async fn holds(io: &Io, pool: &Pool, fills: &[u8]) {
         let first = bytes[0];
         assert!(fills.contains(&first) && bytes.iter().all(|&byte| byte == first), "block {block}: {first}");
     }
-    assert_eq!(pool.status().damage.found, 0, "{:?}", pool.status().damage);
+}
+
+/// Waits until members have what they lack.
+pub(super) async fn resilvered(io: &Io, pool: &Pool) {
+    for _ in 0..4000 {
+        if !pool.status().busy.resilvering {
+            break;
+        }
+        io.sleep(Duration::from_millis(5)).await;
+    }
+    let status = pool.status();
+    let is_whole = |one: &PoolMember| one.state != RoleState::InSync || one.lacks == 0;
+    assert!(!status.busy.resilvering && status.members.iter().all(is_whole), "{status:?}");
 }
 
 /// All that is stored and all parity is what it should be.
-async fn is_sound(pool: &Pool) {
+pub(super) async fn is_sound(pool: &Pool) {
     let found = pool.check(|_| {}).await.expect("it can be gone over");
     let bad = (found.wrong, found.unreadable, found.lost, found.mismatches);
     assert_eq!(bad, (0, 0, 0, 0), "{found:?}");
 }
 
-fn out(pool: &Pool) -> Vec<usize> {
+pub(super) fn out(pool: &Pool) -> Vec<usize> {
     let members = pool.status().members;
     (0..members.len()).filter(|&n| members[n].device.is_none() || members[n].is_failed()).collect()
 }
 
 /// The pool on all devices but these.
-async fn chosen(io: &Io, house: &House, without: &[usize]) -> Chosen {
+pub(super) async fn chosen(io: &Io, house: &House, without: &[usize]) -> Chosen {
     let mut looked = Vec::new();
     for (_, &id) in house.ids.iter().enumerate().filter(|(n, _)| !without.contains(n)) {
         looked.extend(look(io, "a member", id).await.ok());
@@ -59,13 +78,18 @@ async fn chosen(io: &Io, house: &House, without: &[usize]) -> Chosen {
     choose(&looked, None).expect("one state is believed")
 }
 
-async fn opened(io: &Io, house: &House, without: &[usize], how: How) -> Result<Pool, PoolOpenError> {
+pub(super) async fn opened(
+    io: &Io,
+    house: &House,
+    without: &[usize],
+    how: How,
+) -> Result<Pool, PoolOpenError> {
     let chosen = chosen(io, house, without).await;
     open_chosen(io, chosen, how, house.config()).await.map(|(pool, _)| pool)
 }
 
 /// A pool with a volume that holds ones, stopped.
-fn made(seed: u64, kind: Kind) -> (Sim, House) {
+pub(super) fn made(seed: u64, kind: Kind) -> (Sim, House) {
     let sim = Sim::new(seed);
     let house = House::new(kind, |size| sim.add_blank_drive(Model::sata_ssd(), size));
     let io = Io::new(Box::new(sim.clone()));
@@ -194,6 +218,8 @@ fn a_member_that_lacks_writes_of_open_segments_gets_them_before_it_is_believed()
                 assert_eq!(out(&pool), [] as [usize; 0], "{kind:?}");
                 is_sound(&pool).await;
                 holds(&io, &pool, &[2]).await;
+                resilvered(&io, &pool).await;
+                is_sound(&pool).await;
                 pool.stop().await.expect("stopped");
                 let pool = opened(&io, &house, &[0], How::degraded(4)).await.expect("another is lost");
                 holds(&io, &pool, &[2]).await;

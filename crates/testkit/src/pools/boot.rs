@@ -10,6 +10,7 @@ use brindle_volume::Volume;
 
 use super::aside;
 use super::house::House;
+use super::members;
 use super::names::{self, Names};
 use super::phase::Phase;
 use super::plan::PoolPlan;
@@ -50,6 +51,8 @@ pub(super) struct Boot {
     pub(super) spoilt: bool,
     /// Members that are not there yet when the pool is opened, and have all that they had when they are back.
     pub(super) late: Vec<usize>,
+    /// Members are taken out, come back and are replaced beside the load.
+    pub(super) turns: bool,
     /// How the boot before ended.
     pub(super) cuts_before: Before,
     pub(super) pool: RefCell<Option<Pool>>,
@@ -77,7 +80,7 @@ impl Boot {
         for &(step, member, strike) in &self.strikes {
             strike.plan(sim, self.house.ids[member], When::Step(step));
         }
-        if !self.strikes.is_empty() || !self.late.is_empty() {
+        if !self.strikes.is_empty() || !self.late.is_empty() || self.turns {
             self.oracle.borrow_mut().upset();
         }
     }
@@ -113,7 +116,7 @@ impl Boot {
         if recovered.lost > 0 {
             return Err(format!("{recovered:?}"));
         }
-        self.names.borrow_mut().settle(&pool)?;
+        self.names.borrow_mut().opened(&pool)?;
         self.pool.replace(Some(pool.clone()));
         Ok(pool)
     }
@@ -148,6 +151,16 @@ impl Boot {
             let (plan, spoilt) = (Rc::clone(&self.plan), self.spoilt);
             io.spawn(async move { scrubs::go_over(&pool, &other, (&plan, spoilt), seed, &done).await })
         });
+        let turned = self.turns.then(|| {
+            let (pool, other, seed, done) = (pool.clone(), io.clone(), self.seed, Rc::clone(&done));
+            let (names, house, plan) =
+                (Rc::clone(&self.names), Rc::clone(&self.house), Rc::clone(&self.plan));
+            let are_struck = !self.strikes.is_empty() || plan.faults || plan.silent;
+            io.spawn(async move {
+                let whom = (&*plan.victims, are_struck);
+                members::change(&pool, &other, &house, whom, &names, seed, &done).await
+            })
+        });
         let restless = self.plan.restless.then(|| {
             let other = Rc::new(Restless { io: io.clone(), volume, oracle: Rc::clone(&self.oracle) });
             let (seed, done) = (self.seed, Rc::clone(&done));
@@ -160,6 +173,9 @@ impl Boot {
         renamed.await?;
         if let Some(scrubbed) = scrubbed {
             scrubbed.await?;
+        }
+        if let Some(turned) = turned {
+            turned.await?;
         }
         if let Some(restless) = restless {
             restless.await?;
@@ -192,8 +208,10 @@ impl Boot {
         Err(format!("there are segments that nothing is written to: {:?}", pool.reuses()))
     }
 
-    /// Checks that the pool is consistent, and stops it.
-    pub(super) async fn judge(&self, pool: &Pool) -> Result<(), String> {
+    /// Checks that the pool is consistent, and stops it. Members have what they lack by then.
+    pub(super) async fn judge(&self, pool: &Pool, io: &Io) -> Result<(), String> {
+        self.is_true(pool).await?;
+        members::settle(pool, io).await;
         self.is_true(pool).await?;
         self.reuses.replace(pool.reuses());
         pool.stop().await.map_err(|why| format!("stop: {why}"))

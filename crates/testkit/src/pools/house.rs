@@ -102,7 +102,10 @@ impl House {
         if self.usual {
             return usual;
         }
-        PoolConfig { changes: self.changes, batches: 300, map_memory: 64 << 10, memory: 8 << 20, ..usual }
+        // Blocks on members that are lost are moved at once: with the usual settings much later.
+        let raise_after = brindle_io::Duration::ZERO;
+        let (changes, batches, map_memory, memory) = (self.changes, 300, 64 << 10, 8 << 20);
+        PoolConfig { changes, batches, map_memory, memory, raise_after, ..usual }
     }
 
     /// Opens the pool for writing, with all devices.

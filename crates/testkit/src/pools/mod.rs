@@ -9,6 +9,7 @@ mod boot;
 mod few;
 mod halves;
 pub mod house;
+mod members;
 mod names;
 mod phase;
 mod plan;
@@ -146,6 +147,7 @@ impl Subject for Pools {
             strikes: Vec::new(),
             spoilt: false,
             late: Vec::new(),
+            turns: false,
             cuts_before: Before::Well,
             pool: RefCell::default(),
             reuses: RefCell::default(),
@@ -164,6 +166,7 @@ impl Subject for Pools {
         let strikes = strikes(&boot.plan, &boot.house, any, cut, dead, random);
         boot.late = late(&boot.plan, any && number > 0, dead, random);
         let (many, few) = if boot.plan.full { MANY_REQUESTS } else { REQUESTS };
+        boot.turns = any && boot.plan.turns;
         boot.number = number;
         boot.seed = self.seed.wrapping_mul(11).wrapping_add(number);
         boot.requests = if number == 0 { many } else { few };
@@ -193,8 +196,8 @@ impl Subject for Pools {
         loaded.map_err(|why| self.broken(&why))
     }
 
-    async fn judge(&self, open: &Pool, _: &Scene) -> Result<(), String> {
-        self.boot.judge(open).await.map_err(|why| self.broken(&why))
+    async fn judge(&self, open: &Pool, scene: &Scene) -> Result<(), String> {
+        self.boot.judge(open, &scene.io).await.map_err(|why| self.broken(&why))
     }
 
     fn ended(&mut self, end: Option<()>, _: &Scene) -> Result<(), String> {
@@ -233,7 +236,8 @@ impl Subject for Pools {
         self.without_one_more(sim).map_err(|why| self.broken(&why))?;
         second(sim, house, oracle, &names.borrow(), well)
             .map_err(|why| self.broken(&format!("second reader: {why}")))?;
-        if well && self.dead.is_empty() && !plan.silent && !self.boot.spoilt {
+        // A cut in the middle of a replacement leaves a member without labels.
+        if well && self.dead.is_empty() && !plan.silent && !self.boot.spoilt && !plan.turns {
             let went =
                 halves::apart(sim, house, &oracle.borrow(), &mut Random::stream(self.seed, 0x6861_6c66));
             went.map_err(|why| self.broken(&why))?;
@@ -253,6 +257,7 @@ impl Pools {
     fn without_one_more(&self, sim: &Sim) -> Result<(), String> {
         let Boot { plan, house, oracle, cuts_before, strikes, late, .. } = &self.boot;
         let is_back = !late.is_empty()
+            || self.boot.turns
             || strikes.iter().any(|(_, _, strike)| matches!(strike, Strike::Leaves | Strike::Hangs));
         // Writes that were lost without a word may be the end of the log.
         if *cuts_before == Before::Well || !is_back || plan.silent {

@@ -34,17 +34,24 @@ pub(super) struct Names {
     pending: Option<String>,
     /// Names that there have been.
     number: u64,
+    /// Changes of the config in this boot that may have been made beside those of the name, at most.
+    others: u64,
 }
 
 impl Names {
     /// Those of a new pool.
     pub(super) fn new(name: String) -> Self {
-        Self { settled: (name, 1), pending: None, number: 0 }
+        Self { settled: (name, 1), pending: None, number: 0, others: 0 }
     }
 
     /// A change is under way.
     pub(super) fn is_changing(&self) -> bool {
         self.pending.is_some()
+    }
+
+    /// Members are about to change the config: twice at most.
+    pub(super) fn others_change(&mut self) {
+        self.others += 2;
     }
 
     /// Whether a pool may be called so.
@@ -53,13 +60,21 @@ impl Names {
     /// It may not.
     pub(super) fn judge(&self, name: &str, generation: u64) -> Result<(), String> {
         let (settled, last) = (self.settled.0.as_str(), self.settled.1);
-        let is_old = settled == name && last == generation;
-        let is_new = self.pending.as_deref() == Some(name) && last + 1 == generation;
+        let may_be = |first: u64| (first..=first + self.others).contains(&generation);
+        let is_old = settled == name && may_be(last);
+        let is_new = self.pending.as_deref() == Some(name) && may_be(last + 1);
         if is_old || is_new {
             Ok(())
         } else {
             Err(format!("it is called {name} ({generation}), and was {self:?}"))
         }
+    }
+
+    /// A pool has been opened.
+    pub(super) fn opened(&mut self, pool: &Pool) -> Result<(), String> {
+        self.settle(pool)?;
+        self.others = 0;
+        Ok(())
     }
 
     /// A pool that is open for writing is called so.

@@ -28,13 +28,15 @@ pub enum Phase {
     Reuse,
     /// The config is being changed.
     Config,
+    /// Members get what they lack.
+    Resilver,
     /// None of these.
     Idle,
 }
 
 impl Phase {
     /// All phases.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Closing,
         Self::Checkpoint,
         Self::Cleaning,
@@ -45,6 +47,7 @@ impl Phase {
         Self::Full,
         Self::Reuse,
         Self::Config,
+        Self::Resilver,
         Self::Idle,
     ];
 
@@ -60,6 +63,7 @@ impl Phase {
             Self::Full => "full pool",
             Self::Reuse => "reuse of a segment",
             Self::Config => "change of the config",
+            Self::Resilver => "resilver",
             Self::Idle => "none of these",
         }
     }
@@ -75,6 +79,7 @@ impl Phase {
             (busy.failing, Self::Failing),
             (stored >= capacity / 100 * 97, Self::Full),
             (busy.reused > 0, Self::Reuse),
+            (busy.resilvering, Self::Resilver),
         ];
         let all: Vec<Self> = all.into_iter().filter(|(holds, _)| *holds).map(|(_, phase)| phase).collect();
         if all.is_empty() { vec![Self::Idle] } else { all }

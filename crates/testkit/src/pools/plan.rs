@@ -39,6 +39,8 @@ pub struct PoolPlan {
     pub(super) many: bool,
     /// Scrubs go over it beside the load.
     pub(super) scrubs: bool,
+    /// Some of the victims are taken out, come back and are replaced beside the load.
+    pub(super) turns: bool,
     /// Members that something may happen to: as many of each vdev as it can do without.
     pub(super) victims: Vec<usize>,
 }
@@ -77,10 +79,12 @@ impl PoolPlan {
             usual: random.one_in(4),
             many: false,
             scrubs: false,
+            turns: false,
         };
         // To fill these would take long.
         plan.many = !plan.full && random.one_in(2);
         plan.scrubs = random.one_in(2);
+        plan.turns = !plan.victims.is_empty() && random.one_in(2);
         plan
     }
 
@@ -103,6 +107,7 @@ impl fmt::Display for PoolPlan {
             (self.restless, "restless client"),
             (self.many, "many segments"),
             (self.scrubs, "scrubs"),
+            (self.turns, "turns of members"),
         ];
         let marks: String = marks.iter().filter(|mark| mark.0).map(|mark| format!(", {}", mark.1)).collect();
         write!(f, "pools of {:?}{marks}", self.kind)

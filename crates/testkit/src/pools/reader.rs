@@ -128,7 +128,8 @@ pub fn read(sizes: &[u64], peek: Peek<'_>) -> Result<PoolContent, String> {
     let mut at = vec![None; usize::from(u16_at(&label, 68))];
     for one in &devices {
         let follows = one.head.as_ref().is_none_or(|own| head.comes_from(own.opening()));
-        if follows && !head.is_out(one.member) {
+        let is_in_use = label[2304 + one.member * 32 + 30] == 0;
+        if follows && is_in_use && !head.is_out(one.member) {
             at[one.member] = Some(one.device);
         }
     }

@@ -44,7 +44,8 @@ pub(super) async fn go_over(
         pool.scrub_ended().await;
         let ended = pool.scrubbed().ok_or("a scrub has no end")?;
         let after = away(pool);
-        let is_away = before.0 == after.0 && before.1 > 0 && after.1 > 0;
+        // Those that have turns may have been in use between.
+        let is_away = !plan.turns && before.0 == after.0 && before.1 > 0 && after.1 > 0;
         if is_away && ended.error.is_none() && ended.found.is_complete() {
             return Err(format!("a scrub calls whole what absent members miss: {ended:?}"));
         }
@@ -74,7 +75,9 @@ fn judge(ended: &Scrubbed, plan: &PoolPlan, spoilt: bool) -> Result<(), &'static
     if !plan.silent && !spoilt && !is_right {
         return Err("a scrub calls wrong what is right");
     }
-    if plan.is_sound() && (found.unreadable > 0 || found.healed > 0 || !found.is_complete()) {
+    // A member that was taken out or came back lacks something, which is told as missing.
+    let is_whole = plan.turns || found.is_complete();
+    if plan.is_sound() && (found.unreadable > 0 || found.healed > 0 || !is_whole) {
         return Err("a scrub finds faults where there are none");
     }
     match ended.error {

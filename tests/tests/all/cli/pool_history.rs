@@ -36,8 +36,7 @@ fn commands_that_change_a_pool_go_down_in_it_once() {
         .iter()
         .map(|command| command.split_whitespace().skip(1).take(2).collect::<Vec<_>>().join(" "))
         .collect();
-    let all =
-        ["pool create", "volume create", "volume create", "pool scrub", "fail --runtime-dir", "pool rename"];
+    let all = ["pool create", "volume create", "volume create", "pool scrub", "fail tank", "pool rename"];
     assert_eq!(words, all);
     let text = tank.ask("pool history -i -l pond").ok().text();
     for part in [

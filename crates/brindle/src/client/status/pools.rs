@@ -1,6 +1,6 @@
 //! A pool's report for people.
 
-use brindle_host::status::{DamagedStatus, PoolDevice, PoolFacts, PoolStatus};
+use brindle_host::status::{DamagedStatus, PoolDevice, PoolFacts, PoolStatus, ResilverStatus};
 
 use super::{clients, counters, push};
 use crate::base::units::Bytes;
@@ -39,6 +39,7 @@ pub(super) fn text(status: &PoolStatus) -> String {
     if let Some(scan) = &status.pool.scan {
         push(&mut text, format_args!("  {}", scan::text(scan)));
     }
+    repair(&mut text, &status.pool);
     damaged(&mut text, &status.pool);
     super::left_out(&mut text, &status.left_out);
     status.pool.devices.iter().for_each(|one| device(&mut text, one));
@@ -74,6 +75,29 @@ fn amounts(text: &mut String, pool: &PoolFacts) {
             text,
             format_args!(
                 "  {found} blocks were found wrong: {mended} mended; {lost} blocks of volumes are or were lost\n"
+            ),
+        );
+    }
+}
+
+/// The work for members that are or were out of use, and when it is done.
+fn repair(text: &mut String, pool: &PoolFacts) {
+    if let Some(ResilverStatus { position, total, speed, left }) = &pool.resilver {
+        let (position, total) = (Bytes(*position), Bytes(*total));
+        push(text, format_args!("  resilver: {position} of {total}"));
+        if let Some(speed) = speed {
+            push(text, format_args!(", {}/s", Bytes(*speed)));
+        }
+        if let Some(left) = left {
+            push(text, format_args!(", {left} s left"));
+        }
+        text.push('\n');
+    }
+    if let Some(left) = pool.raises_in {
+        push(
+            text,
+            format_args!(
+                "  a member is lost: `brindle pool online` or `replace` it; in {left} s what lies on it is moved, as far as there is room\n"
             ),
         );
     }

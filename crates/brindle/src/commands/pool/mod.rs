@@ -7,6 +7,7 @@ mod export;
 mod history;
 mod import;
 mod iostat;
+mod members;
 mod scrub;
 mod status;
 mod tree;
@@ -47,6 +48,9 @@ pub(crate) fn pool(args: &Pool) -> Result<ExitCode, Failure> {
         PoolCommand::Import(args) => import::import(args),
         PoolCommand::Scrub(args) => return scrub::begin(args),
         PoolCommand::Rename(args) => volume::rename_pool(args),
+        PoolCommand::Offline(args) => members::offline(args),
+        PoolCommand::Online(args) => members::online(args),
+        PoolCommand::Replace(args) => members::replace(args),
         PoolCommand::Destroy(args) => destroy(args),
     };
     done.map(|()| ExitCode::SUCCESS)

@@ -11,10 +11,8 @@ use crate::base::units::Bytes;
 use crate::base::{report, runtime};
 use crate::client::control::Ask;
 use crate::devices::pools::{Alone, split};
-use crate::flags::cli::{
-    PoolRename, PoolReportArgs, Runtime, StoppedPool, Volume, VolumeCommand, VolumeCreate, VolumeDestroy,
-    VolumeRename,
-};
+use crate::flags::cli::pools::{PoolRename, VolumeCreate, VolumeDestroy, VolumeRename};
+use crate::flags::cli::{PoolReportArgs, Runtime, StoppedPool, Volume, VolumeCommand};
 
 /// `brindle volume`.
 pub(crate) fn volume(args: &Volume) -> Result<(), Failure> {
@@ -26,12 +24,12 @@ pub(crate) fn volume(args: &Volume) -> Result<(), Failure> {
     }
 }
 
-fn tell(json: bool, reported: &Value, text: &str) -> Result<(), Failure> {
+pub(super) fn tell(json: bool, reported: &Value, text: &str) -> Result<(), Failure> {
     if json { report::print_json(reported) } else { report::print(text) }
 }
 
 /// Asks the server of the pool to do it.
-fn ask_server(runtime: &Runtime, pool: &str, ask: Ask) -> Result<Value, Failure> {
+pub(super) fn ask_server(runtime: &Runtime, pool: &str, ask: Ask) -> Result<Value, Failure> {
     let folder = runtime::folder(runtime.folder())?;
     let server = served(&folder, pool)?.server;
     // As it was told.

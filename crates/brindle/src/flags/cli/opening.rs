@@ -70,6 +70,7 @@ impl From<&Serve> for Opening {
                 read_errors: flags.read_errors,
                 max_speed: speed(flags.max_speed),
                 min_speed: speed(flags.min_speed),
+                raise_after: flags.raise_after.0,
                 ..flags.tuning.into()
             },
             exports: flags.into(),
@@ -173,6 +174,7 @@ mod tests {
         changed(&["--read-errors", "3"], &|o| o.tuning.read_errors = 3);
         changed(&["--max-speed", "1M"], &|o| o.tuning.max_speed = NonZeroU64::new(1 << 20));
         changed(&["--min-speed", "4K"], &|o| o.tuning.min_speed = NonZeroU64::new(4096));
+        changed(&["--raise-after", "3s"], &|o| o.tuning.raise_after = 3000);
         changed(&["--member-timeout", "3s"], &|o| o.tuning.patience.answer_ms = Some(3000));
         changed(&["--flush-timeout", "3s"], &|o| o.tuning.patience.flush_ms = 3000);
         changed(&["--read-patience", "3s"], &|o| o.tuning.patience.read_ms = 3000);

@@ -49,6 +49,12 @@ pub(crate) enum PoolCommand {
     Import(PoolImport),
     /// Rename a pool; the connections to its volumes end, since exports begin with its name
     Rename(PoolRename),
+    /// Take a member of a served pool out until it is brought back; nothing is moved for its sake
+    Offline(PoolOffline),
+    /// Take a member of a served pool into use again; it gets what it lacks
+    Online(PoolOnline),
+    /// Give the role of a member of a served pool to a new device, which gets all that the member had
+    Replace(PoolReplace),
     /// Destroy a pool with all of its volumes; its members are no longer members of a pool
     ///
     /// One that is served is stopped first; while clients have volumes of it open that is refused without --force. The content of its
@@ -224,6 +230,57 @@ pub(crate) struct PoolRename {
     /// Its new name
     #[arg(value_name = "NEW")]
     pub(crate) to: String,
+}
+
+/// Flags of `brindle pool offline`.
+#[derive(Debug, Args)]
+pub(crate) struct PoolOffline {
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Name of the pool
+    pub(crate) name: String,
+    /// The member: path as given to `serve`, `VDEV.ROLE` as `status` shows it, or its number
+    pub(crate) member: String,
+}
+
+/// Flags of `brindle pool online`.
+#[derive(Debug, Args)]
+pub(crate) struct PoolOnline {
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Name of the pool
+    pub(crate) name: String,
+    /// The member: path as given to `serve`, `VDEV.ROLE` as `status` shows it, or its number
+    pub(crate) member: String,
+    /// Its device, if that is called otherwise by now
+    pub(crate) device: Option<PathBuf>,
+}
+
+/// Flags of `brindle pool replace`.
+#[derive(Debug, Args)]
+pub(crate) struct PoolReplace {
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    /// Overwrite the new device's content, which the refusal names
+    #[arg(long, short = 'f')]
+    pub(crate) force: bool,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Name of the pool
+    pub(crate) name: String,
+    /// The member: path as given to `serve`, `VDEV.ROLE` as `status` shows it, or its number
+    #[arg(value_name = "OLD")]
+    pub(crate) member: String,
+    /// The new device
+    #[arg(value_name = "NEW")]
+    pub(crate) with: PathBuf,
 }
 
 /// Flags of `brindle pool destroy`.

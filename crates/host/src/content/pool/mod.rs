@@ -1,6 +1,7 @@
 //! A pool that is served: its volumes, each an export of its own, and the orders that it carries out.
 
 mod export;
+mod members;
 mod scrub;
 mod volumes;
 
@@ -10,7 +11,7 @@ use std::rc::Rc;
 use brindle_export::Rates;
 use brindle_io::sync::{Either, race};
 use brindle_io::{Duration, Instant, Io, MemberId};
-use brindle_members::events::Event as Happening;
+use brindle_members::events::{Cause, Event as Happening};
 use brindle_members::turn::Turns;
 use brindle_pool::{Pool, PoolEvent, PoolVolume};
 
@@ -58,6 +59,9 @@ pub struct HostedPool {
 /// A pool that is served.
 pub struct ServedPool {
     hosted: HostedPool,
+    /// Names of the members by number, and all devices that are open for it: as they are now.
+    members: RefCell<Vec<Option<String>>>,
+    devices: RefCell<Vec<(String, MemberId)>>,
     /// The name of now. One that was given up stays in memory: reports hand names out by reference, and a pool is seldom renamed.
     name: Cell<&'static str>,
     /// The name that it is about to have: no other content gets it meanwhile.
@@ -83,6 +87,8 @@ impl ServedPool {
             name: Cell::new(hosted.name.clone().leak()),
             next_name: RefCell::default(),
             changes: Turns::new(io),
+            members: RefCell::new(hosted.members.clone()),
+            devices: RefCell::new(hosted.devices.clone()),
             hosted,
             placed,
             io: io.clone(),
@@ -111,8 +117,8 @@ impl ServedPool {
     }
 
     /// All devices that were opened for it, with their names.
-    pub fn named_devices(&self) -> &[(String, MemberId)] {
-        &self.hosted.devices
+    pub fn named_devices(&self) -> Vec<(String, MemberId)> {
+        self.devices.borrow().clone()
     }
 
     /// The export of a volume.
@@ -138,33 +144,9 @@ impl ServedPool {
         format!("{}/{volume}", self.name())
     }
 
-    /// The number of the member that was named so, or is called `VDEV.ROLE`.
-    fn member(&self, name: &str) -> Option<u16> {
-        let members = &self.hosted.members;
-        let named = |at: &usize| members[*at].as_deref() == Some(name);
-        let status = self.hosted.pool.status();
-        let called = || status.members.iter().position(|m| m.role.to_string() == name);
-        let file = || {
-            let same = |member: &Option<String>| {
-                let member = member.as_ref()?;
-                let path = self.placed.folder.as_ref().map(|folder| folder.join(member))?;
-                Some(path == std::path::Path::new(name))
-            };
-            members.iter().position(|member| same(member) == Some(true))
-        };
-        (0..members.len()).find(named).or_else(called).or_else(file).map(|at| at as u16)
-    }
-
     /// Takes a member out of service.
     async fn fail(&self, member: &str) -> Result<(), HostError> {
-        let Some(number) = self.member(member) else {
-            let known = self.hosted.members.iter().flatten().cloned().collect();
-            return Err(HostError::NoMember {
-                member: member.to_owned(),
-                array: self.name().to_owned(),
-                known,
-            });
-        };
+        let number = self.known_member(member)?;
         let pool = self.hosted.pool.clone();
         let recorded = self.io.spawn(async move { pool.fail(number).await });
         match race(recorded, self.io.sleep(RECORD_PATIENCE)).await {
@@ -180,6 +162,9 @@ impl ServedPool {
     fn tell(&self, event: &Happening<PoolEvent>) {
         self.reported.set(event.number);
         match event.kind {
+            PoolEvent::MemberFailed if event.cause == Some(Cause::REPLACED) => {
+                tracing::info!("{}: {event}", self.name());
+            }
             PoolEvent::MemberFailed | PoolEvent::Broken | PoolEvent::Lost => {
                 tracing::error!("{}: {event}", self.name());
             }
@@ -192,14 +177,14 @@ impl ServedPool {
 
     fn event_status(&self, event: &Happening<PoolEvent>) -> EventStatus {
         let member =
-            event.role.and_then(|role| self.hosted.members.get(usize::from(role)).cloned().flatten());
+            event.role.and_then(|role| self.members.borrow().get(usize::from(role)).cloned().flatten());
         EventStatus::of_member(event, event.kind.name(), member)
     }
 
     /// The full status at this moment.
     fn status(&self, seen: &Seen<'_>) -> PoolStatus {
         let (pool, gate) = (&self.hosted.pool, &self.placed.gate);
-        let path = |member: u16| self.hosted.members.get(usize::from(member)).cloned().flatten();
+        let path = |member: u16| self.members.borrow().get(usize::from(member)).cloned().flatten();
         let volumes = VolumeFacts::all(pool);
         let exports: Vec<String> = volumes.iter().map(|volume| self.export_of(&volume.name)).collect();
         let uses = seen.uses(self);
@@ -255,7 +240,7 @@ impl Content for ServedPool {
         Names {
             own: self.name().to_owned(),
             uuid: self.uuid(),
-            devices: self.hosted.members.iter().flatten().cloned().collect(),
+            devices: self.members.borrow().iter().flatten().cloned().collect(),
         }
     }
 
@@ -292,7 +277,7 @@ impl Content for ServedPool {
     }
 
     fn devices(&self, _: &dyn Host) -> Vec<MemberId> {
-        self.hosted.devices.iter().map(|(_, id)| *id).collect()
+        self.devices.borrow().iter().map(|(_, id)| *id).collect()
     }
 
     fn report(&self, seen: &Seen<'_>) -> Report {
@@ -314,6 +299,9 @@ impl Content for ServedPool {
                     acted?;
                 }
                 Ask::PoolRename { .. }
+                | Ask::PoolOffline { .. }
+                | Ask::PoolOnline { .. }
+                | Ask::PoolReplace { .. }
                 | Ask::VolumeCreate { .. }
                 | Ask::VolumeRename { .. }
                 | Ask::VolumeDestroy { .. } => {

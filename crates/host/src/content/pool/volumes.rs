@@ -1,4 +1,4 @@
-//! Changes of a pool's volumes, each of which is an export.
+//! Changes of a pool: of its volumes, each of which is an export, and of its members.
 
 use std::rc::Rc;
 
@@ -33,7 +33,7 @@ impl ServedPool {
         host: &Rc<dyn Host>,
     ) -> Result<Vec<String>, HostError> {
         let (this, within) = (Rc::clone(self), Rc::clone(host));
-        let changed = host.io().spawn(async move { this.change_volumes(ask, &*within).await });
+        let changed = host.io().spawn(async move { this.change_volumes(ask, &within).await });
         let changed = match race(changed, host.io().sleep(PATIENCE)).await {
             Either::First(changed) => changed,
             Either::Second(()) => Err(HostError::Busy(self.name().to_owned())),
@@ -43,7 +43,12 @@ impl ServedPool {
     }
 
     /// One change at a time: a volume that is made while the pool gets another name would be offered by the old one.
-    async fn change_volumes(&self, ask: Ask, host: &dyn Host) -> Result<Vec<String>, HostError> {
+    async fn change_volumes(
+        self: &Rc<Self>,
+        ask: Ask,
+        within: &Rc<dyn Host>,
+    ) -> Result<Vec<String>, HostError> {
+        let host = &**within;
         let _turn = match race(self.changes.turn(), host.io().sleep(TURN_PATIENCE)).await {
             Either::First(turn) => turn,
             Either::Second(()) => return Err(HostError::Changing(self.name().to_owned())),
@@ -52,6 +57,9 @@ impl ServedPool {
             return Err(HostError::Stopping(self.name().to_owned()));
         }
         if let Ask::PoolRename { pool, .. }
+        | Ask::PoolOffline { pool, .. }
+        | Ask::PoolOnline { pool, .. }
+        | Ask::PoolReplace { pool, .. }
         | Ask::VolumeCreate { pool, .. }
         | Ask::VolumeRename { pool, .. }
         | Ask::VolumeDestroy { pool, .. } = &ask
@@ -75,6 +83,11 @@ impl ServedPool {
                 offered?;
             }
             Ask::VolumeDestroy { name, force, .. } => self.destroy(host, &name, force).await?,
+            Ask::PoolOffline { member, .. } => self.offline(&member).await?,
+            Ask::PoolOnline { member, device, .. } => self.online(host, &member, device).await?,
+            Ask::PoolReplace { member, with, force, .. } => {
+                self.replace(within, &member, with, force).await?;
+            }
             _ => {}
         }
         Ok(Vec::new())

@@ -31,6 +31,16 @@ impl Unit {
         let gone = (segment.record.members & (!self.present | segment.record.missing)).count_ones() as u8;
         segment.record.parity.saturating_sub(gone)
     }
+
+    /// A segment has less parity than that, and nothing but a move gives it more: what a member lacks that is there is resilvered, and
+    /// what lies on one that is out stays unless it is raised.
+    pub(super) fn is_weak(&self, segment: &Segment, parity: u8, raises: bool) -> bool {
+        let Segment { record, gave_up, .. } = segment;
+        let lacks = record.members & (!self.present | record.missing);
+        let resilvered = if *gave_up { 0 } else { self.present & record.missing };
+        let waits = resilvered | if raises { 0 } else { !self.present };
+        record.parity.saturating_sub((lacks & !waits).count_ones() as u8) < parity
+    }
 }
 
 impl Space {
@@ -151,24 +161,32 @@ impl Space {
                     && (is_unread
                         || unit.range().all(|n| {
                             let segment = &self.segments[n as usize];
-                            let idle =
-                                matches!(segment.usage, Use::Free | Use::Log) && segment.record.live == 0;
-                            let gone =
-                                (segment.record.members & (lost | segment.record.missing)).count_ones();
+                            // No recovery reads pages that nothing names.
+                            let is_past =
+                                segment.usage == Use::Closed && segment.record.class == SegmentClass::Pages;
+                            let is_unused = is_past || matches!(segment.usage, Use::Free | Use::Log);
+                            let idle = is_unused && segment.record.live == 0;
+                            let lacks = segment.record.missing | segment.owed;
+                            let gone = (segment.record.members & (lost | lacks)).count_ones();
                             idle || gone <= u32::from(segment.record.parity)
                         })))
         })
     }
 
+    /// Segments of a vdev with their numbers; none before the table of segments has been read.
+    pub(super) fn own(&self, unit: &Unit) -> impl Iterator<Item = (u32, &Segment)> + use<'_> {
+        unit.range().filter_map(|n| Some((n, self.segments.get(n as usize)?)))
+    }
+
     /// Segments that hold something which a member lacks.
-    pub(crate) fn lacking(&self) -> usize {
+    pub(crate) fn count_lacking(&self) -> usize {
         let of = |unit: &Unit| {
-            let lacks = |n: &u32| {
-                let record = &self.segments[*n as usize].record;
+            let lacks = |(_, segment): &(u32, &Segment)| {
+                let record = &segment.record;
                 let away = record.members & (!unit.present | record.missing);
                 record.live > 0 && record.stripes > 0 && away != 0
             };
-            unit.range().filter(lacks).count()
+            self.own(unit).filter(lacks).count()
         };
         self.units.iter().map(of).sum()
     }
@@ -176,13 +194,21 @@ impl Space {
     /// Live blocks of segments with less parity than their vdev has, or on members that are out.
     pub(crate) fn thin_blocks(&self) -> u64 {
         let of = |unit: &Unit| {
-            let thin = |n: u32| {
-                let segment = &self.segments[n as usize];
+            let thin = |(_, segment): (u32, &Segment)| {
                 (unit.parity_of(segment) < unit.vdev.parity).then_some(u64::from(segment.record.live))
             };
-            unit.range().filter_map(thin).sum::<u64>()
+            self.own(unit).filter_map(thin).sum::<u64>()
         };
         self.units.iter().map(of).sum()
+    }
+
+    /// Something live is to have more parity than it has.
+    pub(crate) fn has_weak(&self) -> bool {
+        self.units.iter().enumerate().any(|(at, unit)| {
+            let parity = self.parity_now(at);
+            self.own(unit)
+                .any(|(_, segment)| segment.record.live > 0 && unit.is_weak(segment, parity, self.raises))
+        })
     }
 
     /// Blocks that are named, of volumes.

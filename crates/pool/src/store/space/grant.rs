@@ -138,7 +138,7 @@ pub(super) mod tests {
     fn space() -> Space {
         let mut space = raidz1(1 << 30);
         let shape = space.units[0].shape(false, 1);
-        super::super::reshape(&mut space.segments[0].record, shape);
+        super::super::records::reshape(&mut space.segments[0].record, shape);
         space
     }
 

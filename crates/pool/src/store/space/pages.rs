@@ -119,17 +119,18 @@ impl Space {
         }
     }
 
-    /// Segments of pages that have less parity than what is written now: their pages are to be written elsewhere.
+    /// Segments of pages that are to have more parity: their pages are to be written elsewhere.
     pub(crate) fn thin_pages(&self) -> usize {
         let of = |at: usize| {
             let parity = self.parity_now(at);
-            let is_thin = |n: &&u32| self.units[at].parity_of(&self.segments[**n as usize]) < parity;
+            let is_thin =
+                |n: &&u32| self.units[at].is_weak(&self.segments[**n as usize], parity, self.raises);
             self.units[at].of_pages.iter().filter(is_thin).count()
         };
         (0..self.units.len()).map(of).sum()
     }
 
-    /// Segments of pages that hold little, or have less parity than what is written now: their pages are to be written elsewhere. Where
+    /// Segments of pages that hold little, or are to have more parity: their pages are to be written elsewhere. Where
     /// there is room for few more pages than have to be written, those that are nearly full are as good. Of each `others` are pages that are
     /// not to be moved, or written elsewhere anyway.
     pub(crate) fn sparse_pages(&self, most: usize, room: u64, others: &BTreeMap<u32, u32>) -> Vec<u32> {
@@ -141,7 +142,7 @@ impl Space {
                 let record = &segment.record;
                 let all = u32::from(record.shape().data()) * record.shape().stripes();
                 let holds = if room < 2 * u64::from(all) { all - all / 8 } else { all / 2 };
-                let is_due = record.live < holds || unit.parity_of(segment) < parity;
+                let is_due = record.live < holds || unit.is_weak(segment, parity, self.raises);
                 let has_more = record.live > others.get(&n).copied().unwrap_or(0);
                 (is_due && has_more).then_some((record.live, n))
             }));

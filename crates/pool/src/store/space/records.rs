@@ -1,5 +1,6 @@
 //! Records of segments as the next table of them is to have them.
 
+use brindle_format::pool::place::Shape;
 use brindle_format::pool::{SEGMENTS, SegmentClass, SegmentRecord, SegmentState};
 
 use super::{Segment, Space, Use};
@@ -55,14 +56,23 @@ impl Space {
         self.get(segment).is_none_or(|segment| matches!(segment.usage, Use::Free | Use::Freeing | Use::Gap))
     }
 
-    /// A segment has less parity than what is written now.
+    /// A segment is to have more parity than it has.
     pub(crate) fn is_thin(&self, segment: u32) -> bool {
         let (Some(at), Some(of)) = (self.vdev_of(segment), self.get(segment)) else { return false };
-        self.units[at].parity_of(of) < self.parity_now(at)
+        self.units[at].is_weak(of, self.parity_now(at), self.raises)
     }
 
     /// Segments that pages are written to.
     pub(crate) fn open_pages(&self) -> impl Iterator<Item = u32> {
         self.units.iter().filter_map(|unit| Some(unit.pages?.segment))
     }
+}
+
+/// A segment is to be used in another shape.
+pub(super) fn reshape(record: &mut SegmentRecord, shape: Shape) {
+    (record.members, record.stripe, record.parity) = (shape.members, shape.stripe, shape.parity);
+    (record.chunk, record.turn, record.missing) = (shape.chunk, shape.turn, 0);
+    // The table that was read says nothing of it any more.
+    record.state = SegmentState::Closed;
+    (record.stripes, record.sequence) = (0, 0);
 }

@@ -8,7 +8,8 @@
 use brindle_format::pool::{Vdev, VdevKind};
 
 use super::counts::batch_blocks;
-use super::{FOR_CLEANING, MOST_LOG, Space, Unit, kept, sold};
+use super::sold::kept;
+use super::{FOR_CLEANING, MOST_LOG, Space, Unit, sold};
 
 /// Segments of narrow stripes that the log of a vdev gets unasked.
 pub(super) const FEW_SHORT: usize = 4;

@@ -285,7 +285,7 @@ impl<'a> Comparison<'a> {
             let is_wrong = match (given, right, live) {
                 (Ok(block), Some(right), _) => block != right,
                 (Ok(block), None, Some(live)) => checksum(block) != live.sum,
-                (Ok(_), None, None) | (Err(Absent::Silent(_)), ..) => false,
+                (Ok(_), None, None) | (Err(Absent::Silent(_) | Absent::Away), ..) => false,
                 (Err(Absent::Gone), right, live) => right.is_some() || live.is_some(),
             };
             let at = Slot { segment: segment.number, stripe, slot };

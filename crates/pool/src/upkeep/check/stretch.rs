@@ -46,7 +46,7 @@ impl Run {
 }
 
 /// All that was written to segments in which something is live, one behind the other.
-pub(super) struct Written {
+pub(in crate::upkeep) struct Written {
     core: Rc<Core>,
     memory: Rc<Scratch>,
     runs: Vec<Run>,
@@ -77,7 +77,7 @@ enum Memory {
 }
 
 /// A look at the blocks of a stretch.
-pub(super) enum Look<'a> {
+pub(in crate::upkeep) enum Look<'a> {
     Read(Bytes<'a>),
     Gathered(&'a [u8]),
 }
@@ -92,12 +92,12 @@ impl Look<'_> {
 }
 
 /// Stripes that have been read.
-pub(super) struct Stretch {
+pub(in crate::upkeep) struct Stretch {
     _kept: KeptSegment,
-    pub(super) segment: u32,
-    pub(super) shape: Shape,
-    pub(super) first: u32,
-    pub(super) stripes: u32,
+    pub(in crate::upkeep) segment: u32,
+    pub(in crate::upkeep) shape: Shape,
+    pub(in crate::upkeep) first: u32,
+    pub(in crate::upkeep) stripes: u32,
     memory: Memory,
     /// Why blocks are not there, by stripes and slots.
     absent: Vec<Option<Absent>>,
@@ -105,7 +105,7 @@ pub(super) struct Stretch {
 
 impl Stretch {
     /// A look at all of it.
-    pub(super) fn look(&self) -> Look<'_> {
+    pub(in crate::upkeep) fn look(&self) -> Look<'_> {
         match &self.memory {
             Memory::Read(buf) => Look::Read(buf.bytes()),
             Memory::Gathered(bytes) => Look::Gathered(bytes),
@@ -116,13 +116,18 @@ impl Stretch {
     ///
     /// # Errors
     /// The reason why it is not there.
-    pub(super) fn block<'a>(&self, look: &'a Look<'_>, stripe: u32, slot: u8) -> Result<&'a [u8], Absent> {
+    pub(in crate::upkeep) fn block<'a>(
+        &self,
+        look: &'a Look<'_>,
+        stripe: u32,
+        slot: u8,
+    ) -> Result<&'a [u8], Absent> {
         let at = ((stripe - self.first) * u32::from(self.shape.stripe)) as usize + usize::from(slot);
         self.absent[at].map_or_else(|| Ok(&look.bytes()[at * BLOCK..(at + 1) * BLOCK]), Err)
     }
 
     /// The blocks of a stripe, by slots.
-    pub(super) fn copied(&self, look: &Look<'_>, stripe: u32) -> Vec<Option<Vec<u8>>> {
+    pub(in crate::upkeep) fn copied(&self, look: &Look<'_>, stripe: u32) -> Vec<Option<Vec<u8>>> {
         let block = |slot| self.block(look, stripe, slot).ok().map(<[u8]>::to_vec);
         (0..self.shape.stripe).map(block).collect()
     }
@@ -130,11 +135,18 @@ impl Stretch {
 
 impl Written {
     /// All that is written at this moment.
-    pub(super) fn of(core: &Rc<Core>) -> Self {
+    pub(in crate::upkeep) fn of_all(core: &Rc<Core>) -> Self {
+        let count = core.space.borrow().segments.len() as u32;
+        Self::of(core, 0..count)
+    }
+
+    /// All that is written of these segments at this moment, in their order.
+    pub(in crate::upkeep) fn of(core: &Rc<Core>, segments: impl IntoIterator<Item = u32>) -> Self {
         let most = core.config.memory / BLOCK;
         let (mut runs, mut start) = (Vec::new(), 0);
         let space = core.space.borrow();
-        for (segment, one) in (0..).zip(&space.segments) {
+        for segment in segments {
+            let Some(one) = space.get(segment) else { continue };
             let (shape, record) = (one.record.shape(), &one.record);
             let stripes = record.stripes.min(shape.stripes());
             if record.live == 0 || stripes == 0 {
@@ -155,7 +167,7 @@ impl Written {
     }
 
     /// Bytes in all.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(in crate::upkeep) fn bytes(&self) -> u64 {
         self.runs.last().map_or(0, Run::end)
     }
 
@@ -224,7 +236,7 @@ impl Core {
             let device = spot.and_then(|(role, _)| self.set.members.readable(role, u64::MAX));
             match spot.zip(device) {
                 Some(((role, offset), device)) => asks.push((role, offset, device, n)),
-                None => absent[n] = Some(Absent::Gone),
+                None => absent[n] = Some(Absent::Away),
             }
         }
         if asks.is_empty() {

@@ -182,6 +182,9 @@ impl Core {
     /// An uberblock names them.
     pub(crate) fn table_stands(&self, rewrite: &Rewrite, new: NewTable) {
         let mut space = self.space.borrow_mut();
+        for (page, records) in &rewrite.records {
+            space.recorded(page * SEGMENTS, records);
+        }
         for &page in &rewrite.touched {
             // Of a checkpoint, pages that were not written say what stands; of a record they may say less. Some change by themselves.
             let may_differ = !rewrite.as_of.exactly && !rewrite.renewed.has(page);

@@ -90,7 +90,7 @@ impl Joining for JoiningPool {
     fn takes_place(&mut self, service: &Service) -> Option<Rc<dyn Content>> {
         let is_it = |pool: &Rc<ServedPool>| pool.waits() && pool.uuid() == self.uuid;
         let waiting = all_of::<ServedPool>(service).into_iter().find(is_it)?;
-        self.held = waiting.named_devices().to_vec();
+        self.held = waiting.named_devices();
         Some(waiting)
     }
 

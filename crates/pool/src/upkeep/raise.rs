@@ -1,0 +1,69 @@
+//! Full parity for what lies on members that are out of use. A loss moves nothing at once: a member that comes back or is replaced gets what
+//! it lacks in place, at a fraction of the cost. Only if nobody comes for some time blocks are moved, as far as there is room for that.
+
+use brindle_format::pool::MemberState;
+use brindle_io::Duration;
+
+use crate::core::Core;
+use crate::upkeep::cleaner::Raise;
+
+impl Core {
+    /// Members are out of use, or others than before: decides when what lies on them is moved.
+    pub(crate) fn plan_raise(&self) {
+        let label = self.label.get();
+        let is_lost = |member: u16| {
+            let record = label.members.get(usize::from(member));
+            let is_out = self.set.members.writable(member).is_none();
+            is_out && record.is_some_and(|record| record.state == MemberState::InUse)
+        };
+        let any = (0..self.set.members.len()).any(is_lost);
+        let before = self.cleaner.raise();
+        let next = match (any, before) {
+            (false, _) => Raise::Never,
+            (true, Raise::Never) => Raise::At(self.set.io.now().after(self.config.raise_after)),
+            (true, planned) => planned,
+        };
+        self.cleaner.set_raise(next);
+        self.space.borrow_mut().raises = next == Raise::Now;
+        match next {
+            same if same == before => {}
+            Raise::At(_) if self.config.raise_after.is_zero() => self.raise_now(),
+            Raise::At(at) => {
+                let (core, io) = (self.me.clone(), self.set.io.clone());
+                drop(self.set.io.spawn(async move {
+                    io.sleep_until(at).await;
+                    if let Some(core) = core.upgrade().filter(|core| core.cleaner.raise() == Raise::At(at)) {
+                        core.raise_now();
+                    }
+                }));
+            }
+            Raise::Never | Raise::Now => {}
+        }
+    }
+
+    /// A member was taken out by order.
+    pub(crate) fn is_offline(&self, member: u16) -> bool {
+        let label = self.label.get();
+        label.members.get(usize::from(member)).is_some_and(|record| record.state == MemberState::Offline)
+    }
+
+    /// The time after which what lies on members that are out of use is moved.
+    pub(crate) fn raises_in(&self) -> Option<Duration> {
+        match self.cleaner.raise() {
+            Raise::At(at) => Some(at.since(self.set.io.now())),
+            Raise::Never | Raise::Now => None,
+        }
+    }
+
+    fn raise_now(&self) {
+        self.cleaner.set_raise(Raise::Now);
+        self.space.borrow_mut().raises = true;
+        self.see_to_parity();
+    }
+
+    /// Has what is to have more parity moved, if there is any.
+    pub(crate) fn see_to_parity(&self) {
+        self.cleaner.set_thin(self.space.borrow().has_weak());
+        self.look_around();
+    }
+}

@@ -1,0 +1,74 @@
+//! Members that are taken out, fail, come back and are replaced beside the load: each time they get what they lack.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use brindle_io::{Duration, Io};
+use brindle_members::members::RoleState;
+use brindle_pool::{MemberError, Pool, Replacement};
+use uuid::Uuid;
+
+use super::house::House;
+use super::names::Names;
+use crate::random::Random;
+
+/// Does so with some of these members until the load is done. Where members are struck by faults, orders may be refused.
+///
+/// # Errors
+/// A promise that was broken.
+pub(super) async fn change(
+    pool: &Pool,
+    io: &Io,
+    house: &House,
+    (victims, are_struck): (&[usize], bool),
+    names: &Rc<RefCell<Names>>,
+    seed: u64,
+    done: &Cell<bool>,
+) -> Result<(), String> {
+    let mut random = Random::stream(seed, 0x6d65_6d62);
+    while !done.get() {
+        io.sleep(Duration::from_micros(random.below(9000))).await;
+        let member = *random.pick(victims);
+        names.borrow_mut().others_change();
+        let did = turn(pool, house, member, &mut random).await;
+        if pool.status().broken {
+            return Err(format!("member {member} broke the pool: {did:?}"));
+        }
+        match did {
+            Err(
+                why @ (MemberError::Open(_)
+                | MemberError::Stranger { .. }
+                | MemberError::Another { .. }
+                | MemberError::WrittenElsewhere { .. }
+                | MemberError::TooSmall { .. }),
+            ) if !are_struck => return Err(format!("member {member}: {why}")),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+async fn turn(pool: &Pool, house: &House, member: usize, random: &mut Random) -> Result<(), MemberError> {
+    let (number, id) = (member as u16, house.ids[member]);
+    let uuid = Uuid::from_u128(u128::from(random.next()) << 64 | u128::from(random.next()));
+    let with = || Replacement { name: "a device".to_owned(), id, uuid };
+    let is_in = pool.status().members[member].state == RoleState::InSync;
+    match (is_in, random.below(4)) {
+        (true, 0 | 1) => pool.offline(number).await,
+        (true, 2) => Ok(pool.fail(number).await?),
+        (true, _) => Ok(()),
+        (false, 0) => pool.replace(number, with()).await,
+        (false, _) => match pool.online(Some(number), "a member", id).await {
+            // A cut in the middle of a replacement leaves a device that is no member of anything.
+            Err(MemberError::Open(_) | MemberError::Stranger { .. }) => pool.replace(number, with()).await,
+            came => came.map(drop),
+        },
+    }
+}
+
+/// Waits until members have what they lack.
+pub(super) async fn settle(pool: &Pool, io: &Io) {
+    while pool.status().busy.resilvering {
+        io.sleep(Duration::from_millis(1)).await;
+    }
+}
