@@ -110,6 +110,9 @@ impl Boot {
                 Err(why) => return Err(format!("it can't be looked at: {why}")),
             }
         }
+        if let Some(extra) = self.house.extra {
+            looked.extend(look(io, "one more device", extra).await);
+        }
         let chosen = choose(&looked, None).map_err(|why| format!("nothing is believed: {why}"))?;
         let opened = open_chosen(io, chosen, how, self.house.config()).await;
         let (pool, recovered) = opened.map_err(|why| format!("it does not open: {why}"))?;

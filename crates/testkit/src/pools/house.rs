@@ -40,8 +40,10 @@ impl Kind {
 pub struct House {
     /// Its shape.
     pub kind: Kind,
-    /// Its devices.
+    /// Its devices, by the member that each was when the pool was made.
     pub ids: Vec<MemberId>,
+    /// One more device, which takes the place of a member now and then.
+    pub extra: Option<MemberId>,
     /// Bytes of each.
     pub size: u64,
     /// Bytes of a unit, if they are not chosen by the size.
@@ -64,7 +66,13 @@ impl House {
     pub fn of(kind: Kind, size: u64, mut add: impl FnMut(u64) -> MemberId) -> Self {
         let count = kind.vdevs(size).iter().map(|vdev| vdev.sizes.len()).sum();
         let ids = (0..count).map(|_| add(size)).collect();
-        Self { kind, ids, size, unit: Some(64 << 10), changes: 200, features: Features::NOW, usual: false }
+        let features = Features::NOW;
+        Self { kind, ids, extra: None, size, unit: Some(64 << 10), changes: 200, features, usual: false }
+    }
+
+    /// All devices, those of members first.
+    pub fn devices(&self) -> impl Iterator<Item = MemberId> + use<'_> {
+        self.ids.iter().copied().chain(self.extra)
     }
 
     /// The specification of the pool.

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use brindle_io::{Duration, Io};
+use brindle_io::{Duration, Io, MemberId};
 use brindle_members::members::RoleState;
 use brindle_pool::{MemberError, Pool, Replacement};
 use uuid::Uuid;
@@ -26,11 +26,12 @@ pub(super) async fn change(
     done: &Cell<bool>,
 ) -> Result<(), String> {
     let mut random = Random::stream(seed, 0x6d65_6d62);
+    let mut seats = seats_of(pool, house);
     while !done.get() {
         io.sleep(Duration::from_micros(random.below(9000))).await;
         let member = *random.pick(victims);
         names.borrow_mut().others_change();
-        let did = turn(pool, house, member, &mut random).await;
+        let did = turn(pool, house, &mut seats, member, &mut random).await;
         if pool.status().broken {
             return Err(format!("member {member} broke the pool: {did:?}"));
         }
@@ -48,19 +49,42 @@ pub(super) async fn change(
     Ok(())
 }
 
-async fn turn(pool: &Pool, house: &House, member: usize, random: &mut Random) -> Result<(), MemberError> {
-    let (number, id) = (member as u16, house.ids[member]);
+/// The device of each member: the one that it has, else one that no other has, its own first.
+fn seats_of(pool: &Pool, house: &House) -> Vec<MemberId> {
+    let mut seats: Vec<Option<MemberId>> = pool.status().members.iter().map(|member| member.device).collect();
+    for at in 0..seats.len() {
+        let free = |id: &MemberId| !seats.contains(&Some(*id));
+        seats[at] =
+            seats[at].or_else(|| Some(house.ids[at]).filter(free)).or_else(|| house.devices().find(free));
+    }
+    seats.into_iter().flatten().collect()
+}
+
+async fn turn(
+    pool: &Pool,
+    house: &House,
+    seats: &mut [MemberId],
+    member: usize,
+    random: &mut Random,
+) -> Result<(), MemberError> {
+    let (number, id) = (member as u16, seats[member]);
     let uuid = Uuid::from_u128(u128::from(random.next()) << 64 | u128::from(random.next()));
-    let with = || Replacement { name: "a device".to_owned(), id, uuid };
+    let with = |id| Replacement { name: "a device".to_owned(), id, uuid };
+    let other = house.devices().find(|id| !seats.contains(id)).filter(|_| random.one_in(2));
     let is_in = pool.status().members[member].state == RoleState::InSync;
     match (is_in, random.below(4)) {
         (true, 0 | 1) => pool.offline(number).await,
         (true, 2) => Ok(pool.fail(number).await?),
+        (_, 3) | (false, 0) if other.is_some() || !is_in => {
+            let new = other.unwrap_or(id);
+            pool.replace(number, with(new)).await?;
+            seats[member] = new;
+            Ok(())
+        }
         (true, _) => Ok(()),
-        (false, 0) => pool.replace(number, with()).await,
         (false, _) => match pool.online(Some(number), "a member", id).await {
             // A cut in the middle of a replacement leaves a device that is no member of anything.
-            Err(MemberError::Open(_) | MemberError::Stranger { .. }) => pool.replace(number, with()).await,
+            Err(MemberError::Open(_) | MemberError::Stranger { .. }) => pool.replace(number, with(id)).await,
             came => came.map(drop),
         },
     }

@@ -23,7 +23,7 @@ use std::rc::Rc;
 
 use brindle_format::pool::Features;
 use brindle_io::sim::{Model, Sim};
-use brindle_io::{Duration, Io, Task};
+use brindle_io::{Duration, Io, MemberId, Task};
 use brindle_pool::Pool;
 
 use crate::oracle::Oracle;
@@ -128,6 +128,7 @@ impl Subject for Pools {
         house.changes = if plan.large { 2000 } else { house.changes };
         house.features = if plan.old { Features::default() } else { house.features };
         house.usual = plan.usual;
+        house.extra = plan.turns.then(|| sim.add_blank_drive(model, size));
         let io = Io::new(Box::new(sim.clone()));
         io.block_on(house.create(&io));
         io.shutdown();
@@ -364,8 +365,9 @@ fn second(
     names: &Names,
     well: bool,
 ) -> Result<(), String> {
+    let devices: Vec<MemberId> = house.devices().collect();
     let peek = |device: usize, byte: u64| {
-        let (id, mut bytes) = (house.ids[device], vec![0; 4096]);
+        let (id, mut bytes) = (devices[device], vec![0; 4096]);
         let faults = sim.faults(id);
         let bad = |bad: &brindle_io::sim::BadRange| bad.range.start < byte + 4096 && byte < bad.range.end;
         if faults.gone || faults.unreadable.iter().any(bad) {
@@ -374,7 +376,7 @@ fn second(
         sim.peek(id, byte, &mut bytes);
         Some(bytes)
     };
-    let content = reader::read(&vec![house.size; house.ids.len()], &peek)?;
+    let content = reader::read(&vec![house.size; devices.len()], &peek)?;
     names.judge(&content.name.0, content.name.1)?;
     names::judge_history(&content.history)?;
     let Some(&(volume, size)) = content.volumes.get(NAME) else { return Ok(()) };

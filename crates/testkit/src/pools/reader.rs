@@ -128,7 +128,12 @@ pub fn read(sizes: &[u64], peek: Peek<'_>) -> Result<PoolContent, String> {
     let mut at = vec![None; usize::from(u16_at(&label, 68))];
     for one in &devices {
         let follows = one.head.as_ref().is_none_or(|own| head.comes_from(own.opening()));
-        let is_in_use = label[2304 + one.member * 32 + 30] == 0;
+        let record = |config: &[u8]| config[2304 + one.member * 32..][..32].to_vec();
+        let own =
+            one.configs.iter().find(|own| one.head.as_ref().is_some_and(|h| name_of(own) == h.config()));
+        // A device that another has taken the place of, or that was about to take one's, has another identity.
+        let is_it = record(own.unwrap_or(&one.configs[0]))[..16] == record(&label)[..16];
+        let is_in_use = is_it && record(&label)[30] == 0;
         if follows && is_in_use && !head.is_out(one.member) {
             at[one.member] = Some(one.device);
         }
