@@ -11,8 +11,7 @@ use crate::base::path::{absolute, real};
 use crate::base::replace::replace;
 use crate::base::text::shell;
 
-/// The unit of the packages, and the drop-in that an upgrade makes for it.
-const UNIT: &str = "brindle.service";
+/// The drop-in that an upgrade makes for the unit of the packages.
 const DROP_IN: &str = "folders.conf";
 /// Where an administrator's drop-ins are.
 const UNITS: &str = "/etc/systemd/system";
@@ -272,9 +271,10 @@ pub(crate) fn unit_in(groups: &str) -> Option<&str> {
 
 /// All that the unit of this process does not let it reach, each with the line of the settings and the way out.
 pub(crate) fn lacking(file: &Path, text: &str, config: &Config) -> Vec<String> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let unit = unit_in(&groups).unwrap_or(UNIT);
+    // Elsewhere no path is touched: a member whose file system hangs would keep a daemon from starting.
+    let Some(unit) = unit_in(&groups) else { return Vec::new() };
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let mut all = Vec::new();
     for place in places(config) {
         let mut folders = place.folders();

@@ -1,6 +1,6 @@
 //! The work that goes over all of a pool: scrubs, and resilvers of members.
 
-use brindle_pool::{Pool, Scrub, Scrubbed};
+use brindle_pool::{Pool, PoolStatus, Scrub, Scrubbed};
 use serde::{Deserialize, Serialize};
 
 use super::SyncStatus;
@@ -21,7 +21,7 @@ pub enum ScanStatus {
 pub enum ScanState {
     /// It is under way.
     Running {
-        /// Of a scrub: `repair`, or `check` if it writes nothing.
+        /// `repair`, or `check` if a scrub writes nothing; `resilver`.
         action: String,
         /// Bytes of members that are done,
         done: u64,
@@ -58,9 +58,10 @@ pub enum ScanState {
 impl ScanStatus {
     /// The scan of a pool.
     pub(super) fn of(pool: &Pool) -> Option<Self> {
-        let running = pool.scrub().map(|scrub| ScanState::running(&scrub));
-        let state = running.or_else(|| pool.scrubbed().map(|scrubbed| ScanState::finished(&scrubbed)));
-        state.map(Self::Scrub)
+        let running = pool.scrub().map(|scrub| Self::Scrub(ScanState::running(&scrub)));
+        let resilver = || ScanState::resilvering(&pool.status()).map(Self::Resilver);
+        let last = || pool.scrubbed().map(|scrubbed| Self::Scrub(ScanState::finished(&scrubbed)));
+        running.or_else(resilver).or_else(last)
     }
 
     /// Whether it is a scrub that looked at all of the pool and found it whole.
@@ -95,6 +96,18 @@ impl ScanStatus {
 }
 
 impl ScanState {
+    fn resilvering(status: &PoolStatus) -> Option<Self> {
+        let at = status.resilver.as_ref().filter(|_| status.busy.resilvering)?;
+        Some(Self::Running {
+            action: "resilver".to_owned(),
+            done: at.position,
+            total: at.total,
+            paused: false,
+            speed: at.speed,
+            eta: at.left.map(|left| left.as_secs()),
+        })
+    }
+
     fn running(scrub: &Scrub) -> Self {
         let detail = scrub.detail();
         Self::Running {

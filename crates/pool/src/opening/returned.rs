@@ -312,13 +312,15 @@ impl Core {
     async fn succeed(self: &Rc<Self>, member: u16, with: Replacement, have: u64) -> Result<(), MemberError> {
         let Replacement { name, id, uuid } = with;
         let size = have & !(BLOCK as u64 - 1);
+        // From the first moment on, so that whoever waits for it finds it under way.
+        let copying = if self.is_used(member) { Some(self.begin_copying().await?) } else { None };
         self.set.recorded().await?;
         let _asked = TakenBack::new(&self.set, id)?;
         self.clear_labels(member, id, size).await?;
         let device = Device { id, data_offset: DATA_START };
-        let copied = match self.is_used(member) {
-            true => self.copy_to(Successor { member, device }).await?,
-            false => Copied::new(),
+        let copied = match &copying {
+            Some(copying) => copying.copy_to(Successor { member, device }).await?,
+            None => Copied::new(),
         };
         self.check_replace(member, &name, have)?;
         if self.is_used(member) {
@@ -341,6 +343,7 @@ impl Core {
             }
         };
         self.join(Joining { member, device, places: [0, 0], change: Some(Box::new(change)) }).await?;
+        drop(copying);
         self.has_joined(member);
         Ok(())
     }

@@ -106,7 +106,7 @@ impl Core {
     }
 
     /// Other members are in use than before: segments that are open are written to no more.
-    pub(super) fn are_present(&self) {
+    pub(crate) fn are_present(&self) {
         self.checkpoints.reshape();
         for (vdev, present) in self.present().into_iter().enumerate() {
             self.space.borrow_mut().set_present(vdev, present, true);

@@ -2,8 +2,8 @@
 //! as before all the time.
 //!
 //! Its closed segments are gone over as resilvering does it, and the blocks of its role go to the new device. Segments that were closed meanwhile
-//! follow in further rounds; a closed segment is never written to, so that a copy holds until the segment is used again. Once little is left the
-//! device takes the place: of the few segments that it lacks it gets the rest as any member does. Nothing of this is on record before that, so that
+//! follow in further rounds; a closed segment is never written to, so that a copy holds until the segment is used again. Before the last round
+//! those are closed that are written to. Then the device takes the place, and gets as any member does what was written during that round. Nothing of this is on record before that, so that
 //! a crash leaves the pool with the member that it had.
 
 use std::rc::Rc;
@@ -14,43 +14,61 @@ use brindle_volume::VolumeError;
 use super::resilver::{Copied, Successor, Target};
 use crate::core::Core;
 
-/// Segments that may be left once the device takes the place.
+/// Segments that may be left for the last round.
 const FEW: usize = 4;
-/// Rounds after which it does so in any case: a pool that is written to all the time always leaves some.
+/// Rounds after which that begins in any case: a pool that is written to all the time always leaves some.
 const ROUNDS: usize = 6;
 /// The time between two looks at whether another task has ended that resilvers.
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// The turn of the one task that resilvers.
+pub(crate) struct Copying<'a>(&'a Rc<Core>);
+
+impl Drop for Copying<'_> {
+    fn drop(&mut self) {
+        self.0.resilvering.ends();
+    }
+}
+
 impl Core {
-    /// Copies what a member has to a device. Ends early, and well, if the member is out of use meanwhile.
+    /// Waits for the turn.
     ///
     /// # Errors
-    /// The device does not take it, or the pool stops.
-    pub(crate) async fn copy_to(self: &Rc<Self>, successor: Successor) -> Result<Copied, VolumeError> {
+    /// The pool stops.
+    pub(crate) async fn begin_copying(self: &Rc<Self>) -> Result<Copying<'_>, VolumeError> {
         while !self.resilvering.begins() {
             if self.run.is_stopping() {
                 return Err(VolumeError::Stopping);
             }
             self.set.io.sleep(PAUSE).await;
         }
-        let copied = self.copy_in_rounds(successor).await;
-        self.resilvering.ends();
-        copied
+        Ok(Copying(self))
     }
+}
 
-    async fn copy_in_rounds(self: &Rc<Self>, successor: Successor) -> Result<Copied, VolumeError> {
-        let role = self.role_of(successor.member);
+impl Copying<'_> {
+    /// Copies what a member has to a device. Ends early, and well, if the member is out of use meanwhile.
+    ///
+    /// # Errors
+    /// The device does not take it, or the pool stops.
+    pub(crate) async fn copy_to(&self, successor: Successor) -> Result<Copied, VolumeError> {
+        let core = self.0;
+        let role = core.role_of(successor.member);
         let mut copied = Copied::new();
         for _ in 0..ROUNDS {
-            let due = self.space.borrow().held_by(role.vdev, role.index, &copied);
-            if due.len() <= FEW || self.set.members.writable(successor.member).is_none() {
+            let due = core.space.borrow().held_by(role.vdev, role.index, &copied);
+            if due.len() <= FEW || core.set.members.writable(successor.member).is_none() {
                 break;
             }
-            copied.extend(self.resilver_pass(&due, Target::Successor(successor)).await?);
-            if self.run.is_stopping() {
+            copied.extend(core.resilver_pass(&due, Target::Successor(successor)).await?);
+            if core.run.is_stopping() {
                 return Err(VolumeError::Stopping);
             }
         }
+        // Those that were written to last are written to no more, and follow.
+        core.are_present();
+        let due = core.space.borrow().held_by(role.vdev, role.index, &copied);
+        copied.extend(core.resilver_pass(&due, Target::Successor(successor)).await?);
         Ok(copied)
     }
 }

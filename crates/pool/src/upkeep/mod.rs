@@ -6,7 +6,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod checkpoints;
 pub(crate) mod clean;
 pub(crate) mod cleaner;
-mod copying;
+pub(crate) mod copying;
 mod end;
 mod raise;
 mod reap;

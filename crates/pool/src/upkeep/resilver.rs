@@ -266,6 +266,8 @@ impl<'a> Pass<'a> {
             Course::Well if going.next == going.stripes => {
                 self.written.push((going.segment, going.reuses, going.lack));
             }
+            // Once the successor is the member it is resilvered, or moved.
+            Course::GivenUp if matches!(self.target, Target::Successor(_)) => {}
             Course::GivenUp if self.reuses(going.segment) == Some(going.reuses) => {
                 self.core.space.borrow_mut().gives_up(going.segment);
             }
@@ -295,7 +297,7 @@ impl<'a> Pass<'a> {
                 }
                 None if lost.is_empty() => {}
                 // The member may have what can't be made of others, and it is about to go.
-                None if matches!(self.target, Target::Successor(_)) => {
+                None if self.is_copied(&lost, &blocks) => {
                     let space = self.core.space.borrow();
                     let stands = |slot: u8| {
                         let (member, offset) = space.spot_of_slot(Slot { segment, stripe, slot })?;
@@ -310,6 +312,12 @@ impl<'a> Pass<'a> {
             }
         }
         made
+    }
+
+    /// Slots are copied as they stand: a successor is to get them, and the member gives all of them.
+    fn is_copied(&self, lost: &[u8], blocks: &[Option<Vec<u8>>]) -> bool {
+        matches!(self.target, Target::Successor(_))
+            && lost.iter().all(|&slot| blocks[usize::from(slot)].is_some())
     }
 
     /// All of a stripe as its batch says; where no summary does, as its parity says.

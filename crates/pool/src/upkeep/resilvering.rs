@@ -32,10 +32,10 @@ impl Resilvering {
         begins
     }
 
-    /// That task has ended.
+    /// That task has ended, or was dropped.
     pub(crate) fn ends(&self) {
         let before = self.phase.take();
-        debug_assert!(matches!(before, Phase::Looking), "resilvering ends between two passes");
+        debug_assert!(!matches!(before, Phase::Idle), "resilvering ends once");
     }
 
     /// Segments are gone over from now on.

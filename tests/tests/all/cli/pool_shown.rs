@@ -56,7 +56,7 @@ fn a_pool_is_shown_as_zpool_does_whole_and_without_a_member() {
     tank.ask("fail tank 0.1").ok();
     let text = tank.ask("pool status -x").ok().text();
     for line in
-        [" state: DEGRADED\n", "status: a member failed: ", "action: serve tank again with it ", "FAULTED"]
+        [" state: DEGRADED\n", "status: a member failed: ", "action: brindle pool replace tank ", "FAULTED"]
     {
         assert!(text.contains(line), "{line}: {text}");
     }

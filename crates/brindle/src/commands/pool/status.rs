@@ -84,13 +84,20 @@ impl Seen<'_> {
             let member = device.path.as_deref().unwrap_or(&device.member);
             return Some(Fault::new(
                 format!("a member failed: {}; its place is done without", shown(member)),
-                format!("serve {name} again with it once it is well: no command replaces a member yet"),
+                replaces(&name, member),
             ));
         }
         if let Some(device) = of("missing") {
             return Some(Fault::new(
                 format!("a member is missing, {}: its place is done without", device.member),
-                format!("serve {name} again with that member, if it is there: no command replaces one yet"),
+                replaces(&name, &device.member),
+            ));
+        }
+        if let Some(device) = of("offline") {
+            let member = device.path.as_deref().unwrap_or(&device.member);
+            return Some(Fault::new(
+                format!("a member is offline: {}; its place is done without", shown(member)),
+                format!("brindle pool online {name} {}", shell(member)),
             ));
         }
         self.smaller_fault()
@@ -182,6 +189,14 @@ pub(super) fn written_for_each(pool: &PoolFacts) -> Option<f64> {
     let written = &pool.written;
     let all = written.client + written.moved + written.summaries + written.pages + written.parity;
     (written.client > 0).then(|| all as f64 / written.client as f64)
+}
+
+/// The commands for a member that is out of use, by order or not.
+fn replaces(pool: &str, member: &str) -> String {
+    let member = shell(member);
+    format!(
+        "brindle pool replace {pool} {member} NEW; or brindle pool online {pool} {member}, if it is well again"
+    )
 }
 
 fn scan(scan: Option<&ScanStatus>) -> String {
@@ -288,7 +303,7 @@ mod tests {
                 "  pool: tank",
                 " state: DEGRADED",
                 "status: a member failed: /dev/0.1; its place is done without",
-                "action: serve tank again with it once it is well: no command replaces a member yet",
+                "action: brindle pool replace tank /dev/0.1 NEW; or brindle pool online tank /dev/0.1, if it is well again",
                 "  scan: none requested",
                 "config:",
                 "",
@@ -347,8 +362,9 @@ mod tests {
             of(json!({"state": ["online"], "devices": [device("0.0", "online", 0), device("0.1", state, 0)]}))
         };
         assert_eq!(of(json!({"state": ["online"], "devices": [{"state": "online"}]})), None);
-        assert!(with("failed").unwrap().starts_with("serve tank again with it"));
-        assert!(with("missing").unwrap().starts_with("serve tank again with that member"));
+        assert!(with("failed").unwrap().starts_with("brindle pool replace tank /dev/0.1 NEW"));
+        assert!(with("missing").unwrap().starts_with("brindle pool replace tank 0.1 NEW"));
+        assert_eq!(with("offline").unwrap(), "brindle pool online tank /dev/0.1");
         assert!(of(json!({"state": ["broken"]})).unwrap().starts_with("brindle stop tank"));
         let lost = of(json!({"state": ["online", "damaged"]})).unwrap();
         assert!(lost.starts_with("brindle pool status -v tank"));

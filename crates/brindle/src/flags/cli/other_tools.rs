@@ -29,8 +29,8 @@ const WORDS: [(&[&str], &str); 11] = [
     ),
     (
         &["online", "offline"],
-        "of an array `brindle fail ARRAY MEMBER` takes a member out, and `brindle add ARRAY DEVICE` takes it in again; a member of a pool that was \
-         failed does not come back",
+        "`brindle pool offline` and `online` do so with a member of a pool; of an array `brindle fail ARRAY MEMBER` takes a member out, and \
+         `brindle add ARRAY DEVICE` takes it in again",
     ),
     (
         &["resilver", "rebuild", "recover"],
@@ -52,9 +52,9 @@ const WORDS: [(&[&str], &str); 11] = [
 /// Words behind `pool` and `volume` that zpool and zfs have, with the answer to each.
 const POOL_WORDS: [(&[&str], &str); 5] = [
     (
-        &["offline", "online"],
-        "members of a pool are not taken out for a while. To work on a disk, `brindle stop POOL` first, and serve the pool with all of its members \
-         again. `brindle fail POOL MEMBER` is for a disk that is not to be used again",
+        &["resilver"],
+        "members get what they lack by themselves, and a start goes on with it: `brindle pool status POOL` says how far it is, and `brindle wait POOL` \
+         waits for it",
     ),
     (
         &["mount"],
@@ -67,12 +67,9 @@ const POOL_WORDS: [(&[&str], &str); 5] = [
         "`brindle watch` shows pools as they change, `brindle monitor --scan` tells of what happens to them",
     ),
     (
-        &[
-            "replace", "attach", "detach", "add", "remove", "upgrade", "resilver", "reopen", "clear",
-            "snapshot", "rollback",
-        ],
-        "pools can't do that yet: a member that failed is done without. `brindle status POOL` tells how it fares, and a volume can be copied to \
-         another pool with `brindle cat POOL/VOLUME MEMBER...`",
+        &["attach", "detach", "add", "remove", "upgrade", "reopen", "clear", "snapshot", "rollback"],
+        "pools can't do that yet. `brindle pool replace` puts another device in a member's place, and a volume can be copied to another pool with \
+         `brindle cat POOL/VOLUME MEMBER...`",
     ),
 ];
 
