@@ -50,8 +50,8 @@ pub(crate) use monitoring::Monitor;
 pub(crate) use patience::Patience;
 pub(crate) use planning::{Columns, Drives, Likelihood, Order, Pair, PlanFlags, PlanFormat, parse_pair};
 pub(crate) use pools::{
-    Pool, PoolCommand, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport, PoolIostat,
-    PoolReportArgs, PoolScrub, PoolStatusArgs, Volume, VolumeCommand,
+    Pool, PoolCommand, PoolCreate, PoolEnd, PoolHistory, PoolImport, PoolIostat, PoolReportArgs, PoolScrub,
+    PoolStatusArgs, Volume, VolumeCommand,
 };
 pub(crate) use predicting::{Balance, Calibrate, DoorWord, DrivePort, Simulate, Sweep, Whose};
 pub(crate) use reading::{Cat, Examine, Searching};

@@ -3,8 +3,8 @@
 //!
 //! Its closed segments are gone over as resilvering does it, and the blocks of its role go to the new device. Segments that were closed meanwhile
 //! follow in further rounds; a closed segment is never written to, so that a copy holds until the segment is used again. Before the last round
-//! those are closed that are written to. Then the device takes the place, and gets as any member does what was written during that round. Nothing of this is on record before that, so that
-//! a crash leaves the pool with the member that it had.
+//! those are closed that are written to. Then the device takes the place, and gets as any member does what was written during that round.
+//! Nothing of this is on record before that, so that a crash leaves the pool with the member that it had.
 
 use std::rc::Rc;
 
@@ -27,6 +27,8 @@ pub(crate) struct Copying<'a>(&'a Rc<Core>);
 impl Drop for Copying<'_> {
     fn drop(&mut self) {
         self.0.resilvering.ends();
+        // A stop waits for that.
+        self.0.room.notify();
     }
 }
 

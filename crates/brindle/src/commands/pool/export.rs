@@ -8,9 +8,9 @@ use crate::base::{report, runtime};
 use crate::client::ask::{Target, stop_here};
 use crate::client::control::Ask;
 use crate::devices::pools::Alone;
-use crate::flags::cli::PoolExport;
+use crate::flags::cli::PoolEnd;
 
-pub(super) fn export(args: &PoolExport) -> Result<(), Failure> {
+pub(super) fn export(args: &PoolEnd) -> Result<(), Failure> {
     let name = &args.name;
     if args.pool.stopped.members.is_empty() {
         let folder = runtime::folder(args.runtime.folder())?;

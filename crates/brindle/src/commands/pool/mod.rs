@@ -29,7 +29,7 @@ use crate::base::{report, runtime};
 use crate::client::ask::{self, Target, stop_here};
 use crate::client::control::{Answer, Request};
 use crate::devices::pools::{Alone, PoolReport};
-use crate::flags::cli::{Pool, PoolCommand, PoolDestroy, PoolReportArgs, PoolStatusArgs};
+use crate::flags::cli::{Pool, PoolCommand, PoolEnd, PoolReportArgs, PoolStatusArgs};
 use status::Seen;
 pub(crate) use volume::volume;
 
@@ -223,7 +223,7 @@ pub(super) fn refuse_other(is: &str, named: Option<&str>) -> Result<(), Failure>
     }
 }
 
-fn destroy(args: &PoolDestroy) -> Result<(), Failure> {
+fn destroy(args: &PoolEnd) -> Result<(), Failure> {
     let members = if args.pool.stopped.members.is_empty() {
         let folder = runtime::folder(args.runtime.folder())?;
         if !args.force {

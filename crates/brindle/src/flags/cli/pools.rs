@@ -42,7 +42,10 @@ pub(crate) enum PoolCommand {
     /// Stop a pool and give it away: no host has it then, and any other imports it
     ///
     /// While clients have volumes of it open that is refused without --force.
-    Export(PoolExport),
+    #[command(
+        override_usage = "brindle pool export [OPTIONS] NAME\n       brindle pool export [OPTIONS] --array MEMBER... -- NAME"
+    )]
+    Export(PoolEnd),
     /// Make a pool this host's, or list those that could be
     ///
     /// A daemon that runs serves it then. One that another host has had last and has not exported is refused without --force.
@@ -50,7 +53,7 @@ pub(crate) enum PoolCommand {
     /// Rename a pool; the connections to its volumes end, since exports begin with its name
     Rename(PoolRename),
     /// Take a member of a served pool out until it is brought back; nothing is moved for its sake
-    Offline(PoolOffline),
+    Offline(PoolMember),
     /// Take a member of a served pool into use again; it gets what it lacks
     Online(PoolOnline),
     /// Give the role of a member of a served pool to a new device, which gets all that the member had
@@ -59,7 +62,10 @@ pub(crate) enum PoolCommand {
     ///
     /// One that is served is stopped first; while clients have volumes of it open that is refused without --force. The content of its
     /// members is not overwritten.
-    Destroy(PoolDestroy),
+    #[command(
+        override_usage = "brindle pool destroy [OPTIONS] NAME\n       brindle pool destroy [OPTIONS] --array MEMBER... -- NAME"
+    )]
+    Destroy(PoolEnd),
 }
 
 /// Flags of `brindle pool create`.
@@ -133,17 +139,14 @@ pub(crate) struct PoolHistory {
     pub(crate) of: PoolReportArgs,
 }
 
-/// Flags of `brindle pool export`.
+/// Flags of `brindle pool export` and `brindle pool destroy`.
 #[derive(Debug, Args)]
-#[command(
-    override_usage = "brindle pool export [OPTIONS] NAME\n       brindle pool export [OPTIONS] --array MEMBER... -- NAME"
-)]
-pub(crate) struct PoolExport {
+pub(crate) struct PoolEnd {
     #[command(flatten)]
     pub(crate) runtime: Runtime,
     #[command(flatten)]
     pub(crate) pool: StoppedPool,
-    /// Export the pool though clients have volumes of it open
+    /// Go on though clients have volumes of it open
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
     /// Report as JSON
@@ -232,9 +235,9 @@ pub(crate) struct PoolRename {
     pub(crate) to: String,
 }
 
-/// Flags of `brindle pool offline`.
+/// A member of a pool that is served: flags of `brindle pool offline`, and of `online` and `replace` beside their own.
 #[derive(Debug, Args)]
-pub(crate) struct PoolOffline {
+pub(crate) struct PoolMember {
     #[command(flatten)]
     pub(crate) runtime: Runtime,
     /// Report as JSON
@@ -250,14 +253,7 @@ pub(crate) struct PoolOffline {
 #[derive(Debug, Args)]
 pub(crate) struct PoolOnline {
     #[command(flatten)]
-    pub(crate) runtime: Runtime,
-    /// Report as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Name of the pool
-    pub(crate) name: String,
-    /// The member: path as given to `serve`, `VDEV.ROLE` as `status` shows it, or its number
-    pub(crate) member: String,
+    pub(crate) of: PoolMember,
     /// Its device, if that is called otherwise by now
     pub(crate) device: Option<PathBuf>,
 }
@@ -265,42 +261,14 @@ pub(crate) struct PoolOnline {
 /// Flags of `brindle pool replace`.
 #[derive(Debug, Args)]
 pub(crate) struct PoolReplace {
-    #[command(flatten)]
-    pub(crate) runtime: Runtime,
     /// Overwrite the new device's content, which the refusal names
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
-    /// Report as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Name of the pool
-    pub(crate) name: String,
-    /// The member: path as given to `serve`, `VDEV.ROLE` as `status` shows it, or its number
-    #[arg(value_name = "OLD")]
-    pub(crate) member: String,
+    #[command(flatten)]
+    pub(crate) of: PoolMember,
     /// The new device
     #[arg(value_name = "NEW")]
     pub(crate) with: PathBuf,
-}
-
-/// Flags of `brindle pool destroy`.
-#[derive(Debug, Args)]
-#[command(
-    override_usage = "brindle pool destroy [OPTIONS] NAME\n       brindle pool destroy [OPTIONS] --array MEMBER... -- NAME"
-)]
-pub(crate) struct PoolDestroy {
-    #[command(flatten)]
-    pub(crate) runtime: Runtime,
-    #[command(flatten)]
-    pub(crate) pool: StoppedPool,
-    /// Destroy the pool though clients have volumes of it open
-    #[arg(long, short = 'f')]
-    pub(crate) force: bool,
-    /// Report as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Name of the pool
-    pub(crate) name: String,
 }
 
 /// Flags of `brindle volume`.
