@@ -128,6 +128,8 @@ pub(crate) struct Core {
     pub(crate) checkpoints: Checkpoints,
     pub(crate) cleaner: Cleaner,
     pub(crate) resilvering: Resilvering,
+    /// Members that are being taken out, brought back or replaced.
+    pub(crate) changing: RefCell<Vec<u16>>,
     pub(crate) scrubs: Scrubs,
     /// Writes that members refused.
     pub(crate) refusals: Refusals,

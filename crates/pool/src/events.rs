@@ -8,7 +8,7 @@ use brindle_members::set::Noticed;
 pub enum PoolEvent {
     /// A member is out of use.
     MemberFailed,
-    /// A member that was out of use is in use again.
+    /// A member that was out of use is in use again, or another device in its place.
     MemberReturned,
     /// A member has no room for a write.
     Full,
@@ -37,7 +37,10 @@ pub enum PoolEvent {
 impl PoolEvent {
     /// It goes down in the history of the pool by its words. Scrubs do so with what they found.
     pub(crate) fn goes_down(self) -> bool {
-        matches!(self, Self::MemberFailed | Self::MemberReturned | Self::Broken | Self::Renamed)
+        matches!(
+            self,
+            Self::MemberFailed | Self::MemberReturned | Self::NotReplaced | Self::Broken | Self::Renamed
+        )
     }
 
     /// A stable name.
@@ -71,7 +74,9 @@ impl Kind for PoolEvent {
             Self::MemberFailed if why == Some(&Cause::REPLACED) => "is not used any more",
             Self::MemberFailed => "failed: it is out of use",
             Self::MemberReturned => "is in use again: it gets what it lacks",
-            Self::NotReplaced => "is in use as before: the device that was to replace it did not",
+            Self::NotReplaced => {
+                "was not replaced: the device that was to take its place failed, or the pool stopped"
+            }
             Self::Full => "has no space: writes are refused until there is some",
             Self::SpaceAgain => "has space again",
             Self::Noticed(Noticed::Slow) => "is slow: others answer for it",

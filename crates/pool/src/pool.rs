@@ -407,7 +407,7 @@ impl Pool {
     /// Takes a member out until it is brought back.
     ///
     /// # Errors
-    /// [`MemberError`]; it is in use as before.
+    /// [`MemberError`]; it is in use as before, or out of use as one that failed.
     pub async fn offline(&self, member: u16) -> Result<(), MemberError> {
         self.0.offline(member).await
     }
@@ -433,7 +433,7 @@ impl Pool {
     /// is copied first, and answers until then.
     ///
     /// # Errors
-    /// [`MemberError`]; the member has its role as before.
+    /// [`MemberError`]; the member has its role as before, in use or not.
     pub async fn replace(&self, member: u16, with: Replacement) -> Result<(), MemberError> {
         self.0.replace(member, with).await
     }

@@ -314,6 +314,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         shut: RefCell::default(),
         cleaner: Cleaner::default(),
         resilvering: Resilvering::default(),
+        changing: RefCell::default(),
         scrubs: Scrubs::found(scrub),
         damage: RefCell::default(),
         written: Cell::new(Written::default()),

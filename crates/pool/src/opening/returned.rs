@@ -11,7 +11,7 @@ use brindle_format::pool::{
     BLOCK, CONFIG_BYTES, DATA_START, LABEL, Label, MAX_GENERATION, MemberRecord, MemberState, RING,
     RING_SLOTS, Run, second_label, units_of,
 };
-use brindle_io::{MemberId, OpClass, OpError};
+use brindle_io::{MemberId, OpClass};
 use brindle_members::events::Cause;
 use brindle_members::members::Device;
 use brindle_members::set::{MemberSet, Owner as _};
@@ -25,9 +25,10 @@ use crate::opening::look::{LABEL_PATIENCE, Looked, PoolOpenError, look};
 use crate::record::join::{ChangeOfLabel, Joining};
 use crate::role::Role;
 use crate::upkeep::checkpoint::Why;
+use crate::upkeep::copying::Copying;
 use crate::upkeep::resilver::{Copied, Successor};
 
-/// Why a member was not taken out, taken back or replaced. Nothing has changed then.
+/// Why a member was not taken out, taken back or replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MemberError {
     /// It is in use.
@@ -43,6 +44,16 @@ pub enum MemberError {
         "the pool can't do without member {0} now: wait until others that are out or resilvered are whole, then try again"
     )]
     Needed(String),
+    /// Another change of it is under way.
+    #[error(
+        "member {0} is being taken out, brought back or replaced: wait until that is done, then try again"
+    )]
+    Changing(String),
+    /// Requests to the device that were given up may still land, upon later ones.
+    #[error(
+        "{0}: requests that were given up are still under way on it: wait until they end, then try again"
+    )]
+    Unsettled(String),
     /// The device is none of this pool's.
     #[error("{device}: it is no member of {pool}: replace the member by it, if its content may be lost")]
     Stranger {
@@ -109,11 +120,10 @@ pub struct Replacement {
 struct TakenBack<'a>(&'a MemberSet, MemberId);
 
 impl<'a> TakenBack<'a> {
-    fn new(set: &'a MemberSet, id: MemberId) -> Result<Self, VolumeError> {
+    fn new(set: &'a MemberSet, name: &str, id: MemberId) -> Result<Self, MemberError> {
         match set.io.take_back(id) {
             true => Ok(Self(set, id)),
-            // Writes that were given up could land upon later ones.
-            false => Err(VolumeError::of_member(0, OpError::TimedOut)),
+            false => Err(MemberError::Unsettled(name.to_owned())),
         }
     }
 }
@@ -128,7 +138,26 @@ impl Drop for TakenBack<'_> {
     }
 }
 
+/// A member is taken out, brought back or replaced, as long as this lives.
+struct Change<'a>(&'a Core, u16);
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        self.0.changing.borrow_mut().retain(|member| *member != self.1);
+    }
+}
+
 impl Core {
+    /// Changes of one member don't overlap: of that which one says it lacks another would know nothing.
+    fn change(&self, member: u16) -> Result<Change<'_>, MemberError> {
+        let mut changing = self.changing.borrow_mut();
+        if changing.contains(&member) {
+            return Err(MemberError::Changing(self.name_of(member)));
+        }
+        changing.push(member);
+        Ok(Change(self, member))
+    }
+
     fn name_of(&self, member: u16) -> String {
         self.role_of(member).to_string()
     }
@@ -164,22 +193,21 @@ impl Core {
         Ok(())
     }
 
-    /// Takes a member out until it is brought back: the config says so, and no other takes its place meanwhile.
+    /// Takes a member out until it is brought back: the config says so. First it is out of use, on record: a cut before the config says it leaves one
+    /// that comes back by itself.
     ///
     /// # Errors
-    /// [`MemberError`]; it is in use as before.
+    /// [`MemberError`]; it is in use as before, or out of use as one that failed.
     pub(crate) async fn offline(self: &Rc<Self>, member: u16) -> Result<(), MemberError> {
+        let _change = self.change(member)?;
         self.check_offline(member)?;
         // All that stands by then it has when it comes back.
         self.checkpoint(Why::Due).await?;
         self.check_offline(member)?;
+        self.begin_failing(member, Cause::COMMAND)?.await?;
         self.set_state(member, MemberState::Offline).await?;
-        // Another one may have failed meanwhile.
-        if let Err(needed) = self.check_offline(member) {
-            self.set_state(member, MemberState::InUse).await?;
-            return Err(needed);
-        }
-        Ok(self.begin_failing(member, Cause::COMMAND)?.await?)
+        self.plan_raise();
+        Ok(())
     }
 
     async fn set_state(&self, member: u16, state: MemberState) -> Result<(), VolumeError> {
@@ -203,9 +231,10 @@ impl Core {
     ) -> Result<u16, MemberError> {
         self.check_changes()?;
         self.set.recorded().await?;
-        let _asked = TakenBack::new(&self.set, id)?;
+        let _asked = TakenBack::new(&self.set, name, id)?;
         let looked = look(&self.set.io, name, id).await?;
         let member = member.unwrap_or(looked.label.member);
+        let _change = self.change(member)?;
         let since = self.check_returning(member, &looked)?;
         let Role { vdev, index } = self.role_of(member);
         self.space.borrow_mut().lacks_since(vdev, index, since);
@@ -291,7 +320,7 @@ impl Core {
     /// Gives the role of a member to another device, whatever that holds. A member that is in use is copied before, and is out of use then.
     ///
     /// # Errors
-    /// [`MemberError`]; the member has its role as before.
+    /// [`MemberError`]; the member has its role as before, in use or not.
     pub(crate) async fn replace(self: &Rc<Self>, member: u16, with: Replacement) -> Result<(), MemberError> {
         let Replacement { name, id, uuid } = with;
         let have = self.set.io.member_info(id).map_or(0, |info| info.size);
@@ -301,9 +330,10 @@ impl Core {
             let (is, named) = (self.name_of(other), self.name_of(member));
             return Err(MemberError::Another { device: name, is, named });
         }
+        let _change = self.change(member)?;
         let is_there = self.is_used(member);
         let succeeded = self.succeed(member, Replacement { name, id, uuid }, have).await;
-        if succeeded.is_err() && is_there && self.is_used(member) {
+        if succeeded.is_err() && is_there {
             self.happened(PoolEvent::NotReplaced, Some(member), None);
         }
         succeeded
@@ -315,7 +345,7 @@ impl Core {
         // From the first moment on, so that whoever waits for it finds it under way.
         let copying = if self.is_used(member) { Some(self.begin_copying().await?) } else { None };
         self.set.recorded().await?;
-        let _asked = TakenBack::new(&self.set, id)?;
+        let _asked = TakenBack::new(&self.set, &name, id)?;
         self.clear_labels(member, id, size).await?;
         let device = Device { id, data_offset: DATA_START };
         let copied = match &copying {
@@ -324,14 +354,16 @@ impl Core {
         };
         self.check_replace(member, &name, have)?;
         if self.is_used(member) {
-            // All that stands by then it has.
+            // Should the other not come, it lacks next to nothing when it is brought back.
             self.checkpoint(Why::Due).await?;
             self.check_replace(member, &name, have)?;
+            copying.as_ref().map_or(Ok(()), Copying::goes_on)?;
             self.begin_failing(member, Cause::REPLACED)?.await?;
         }
         let Role { vdev, index } = self.role_of(member);
         {
             let mut space = self.space.borrow_mut();
+            let copied = space.of_role(index, copied);
             space.lacks_since(vdev, index, None);
             space.has_copies(index, &copied);
         }

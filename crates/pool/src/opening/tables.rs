@@ -96,20 +96,34 @@ impl Core {
         Ok(())
     }
 
-    /// Reads the history. Nothing relies on it: pages that are lost or damaged are left out, and that goes down in it.
-    async fn load_history(&self, root: Root, places: &mut Vec<Address>) -> Result<(), PoolOpenError> {
+    /// Pointers to the pages of history. Places of those above them are noted.
+    async fn history_pages(
+        &self,
+        root: Root,
+        places: &mut Vec<Address>,
+    ) -> Result<Vec<Pointer>, PoolOpenError> {
         let mut pointers: Vec<Pointer> = root.top.into_iter().collect();
         for _ in 0..root.levels {
+            places.extend(pointers.iter().map(|pointer| pointer.address));
             let mut below = Vec::new();
             for (n, page) in (0..).zip(self.pages(&pointers).await?) {
                 below.extend(Pointers::parse(&page, n)?.0);
             }
-            places.extend(pointers.iter().map(|pointer| pointer.address));
             pointers = below;
         }
-        if pointers.len() != root.pages as usize {
-            return Err(PoolOpenError::Damaged);
-        }
+        if pointers.len() == root.pages as usize { Ok(pointers) } else { Err(PoolOpenError::Damaged) }
+    }
+
+    /// Reads the history. Nothing relies on it: pages that are lost or damaged are left out, and that goes down in it.
+    async fn load_history(&self, root: Root, places: &mut Vec<Address>) -> Result<(), PoolOpenError> {
+        let pointers = match self.history_pages(root, places).await {
+            // Pages below one that is lost count as live from now on: they are few.
+            Err(PoolOpenError::Damaged | PoolOpenError::Format(_)) => {
+                self.went_so("the history was lost");
+                return Ok(());
+            }
+            pointers => pointers?,
+        };
         places.extend(pointers.iter().map(|pointer| pointer.address));
         let read = join_all(pointers.iter().map(|&pointer| self.page(pointer))).await;
         let mut pages = Vec::new();

@@ -51,7 +51,7 @@ pub struct Busy {
     pub reaping: usize,
     /// Segments that tasks read: none of them becomes free.
     pub pinned: usize,
-    /// Segments that hold something which a member lacks that is missing, or misses it.
+    /// Segments that hold something which a member does not have: it is out of use, or lacks it.
     pub lacking: usize,
     /// The failure of a member is not on record yet.
     pub failing: bool,

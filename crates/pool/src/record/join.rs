@@ -1,7 +1,7 @@
 //! A member comes into use: one that was out, or another in its place.
 //!
 //! Rules, for a crash at any moment. All that it may lack has its bit of `missing` in a table that is on record, before an uberblock says that
-//! the member is in use. So does its labels' config, before any uberblock names that. One uberblock then names the config, if that changes, and
+//! the member is in use. Its labels have the config before any uberblock names that. One uberblock then names the config, if that changes, and
 //! clears the member's bit of `out`: so a cut leaves the member out of use, or in use with all its bits. The config goes to the places that the
 //! member's own youngest uberblock does not need.
 
@@ -52,6 +52,9 @@ impl Core {
         if self.run.is_stopping() {
             return Err(VolumeError::Stopping);
         }
+        if self.is_in(member) {
+            return Err(VolumeError::Again);
+        }
         let (mut next, changes) = (Label::clone(&self.label.get()), change.is_some());
         if let Some(change) = change {
             change(&mut next);
@@ -93,16 +96,17 @@ impl Core {
         label: &Label,
         places: &[ConfigPlace],
     ) -> Result<(), VolumeError> {
-        for &ConfigPlace { member, at, place } in places {
-            let bytes = label.of_member(member).encode().map_err(|_| VolumeError::NoSpace)?;
-            let buf = self.set.scratch.alloc(CONFIG_BYTES).await;
-            buf.bytes_mut().copy_from_slice(&bytes);
-            let mut group = self.set.io.group_of(OpClass::Metadata);
-            group.write(device.id, at + CONFIGS[place], &buf.all(), true);
-            let written = group.submit_by(self.set.io.now().after(LABEL_PATIENCE)).await.ok();
-            written.map_err(|error| VolumeError::of_member(member, error))?;
+        let Some(member) = places.first().map(|place| place.member) else { return Ok(()) };
+        let bytes = label.of_member(member).encode().map_err(|_| VolumeError::NoSpace)?;
+        let buf = self.set.scratch.alloc(CONFIG_BYTES).await;
+        buf.bytes_mut().copy_from_slice(&bytes);
+        // Both at once: others wait for the turn. The device's own uberblock needs neither place.
+        let mut group = self.set.io.group_of(OpClass::Metadata);
+        for place in places {
+            group.write(device.id, place.at + CONFIGS[place.place], &buf.all(), true);
         }
-        Ok(())
+        let written = group.submit_by(self.set.io.now().after(LABEL_PATIENCE)).await.ok();
+        written.map_err(|error| VolumeError::of_member(member, error))
     }
 
     /// Other members are in use than before: segments that are open are written to no more.

@@ -175,6 +175,8 @@ struct Unit {
     pages: Option<Open>,
     /// Members that are in use, a bit each.
     present: u64,
+    /// Members that are out of use, of which blocks are moved, a bit each.
+    raised: u64,
     freeing: Vec<u32>,
     adding: Vec<u32>,
 }
@@ -239,8 +241,6 @@ pub(crate) struct Space {
     pub(crate) least: u64,
     /// Bytes of volumes.
     pub(crate) sold: u64,
-    /// Blocks on members that are out of use are moved, too.
-    pub(crate) raises: bool,
     /// Changes of the map after which a checkpoint is due, if segments become free by checkpoints alone.
     pub(crate) changes: Option<u64>,
 }
@@ -305,6 +305,7 @@ impl Space {
             open: [None; 4],
             pages: None,
             present,
+            raised: 0,
             freeing: Vec::new(),
             adding: Vec::new(),
         });
@@ -329,7 +330,6 @@ impl Space {
             pages: 0,
             least: 0,
             sold: u64::MAX,
-            raises: false,
             changes: None,
         }
     }
@@ -488,13 +488,18 @@ impl Space {
 
     /// Other members are in use than before. Segments that are open are written to no more where `close`.
     pub(crate) fn set_present(&mut self, vdev: usize, present: u64, close: bool) {
-        let unit = &mut self.units[vdev];
-        unit.present = present;
+        self.units[vdev].present = present;
         if close {
-            let opened = unit.open.iter_mut().chain([&mut unit.pages]).filter_map(Option::take);
-            for open in opened.collect::<Vec<_>>() {
-                self.becomes(open.segment, Use::Closed);
-            }
+            self.close_open(vdev);
+        }
+    }
+
+    /// Segments of a vdev that are open are written to no more.
+    pub(crate) fn close_open(&mut self, vdev: usize) {
+        let unit = &mut self.units[vdev];
+        let opened = unit.open.iter_mut().chain([&mut unit.pages]).filter_map(Option::take);
+        for open in opened.collect::<Vec<_>>() {
+            self.becomes(open.segment, Use::Closed);
         }
     }
 

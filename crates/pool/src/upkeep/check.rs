@@ -10,7 +10,7 @@
 mod compare;
 mod mend;
 pub(super) mod stretch;
-mod told;
+pub(super) mod told;
 mod walk;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -200,7 +200,7 @@ impl Core {
         if let Some(error) = refused {
             return Err(error.into());
         }
-        let from = Written::of_all(self).start_of(start.segment);
+        let from = if start.segment == 0 { 0 } else { Written::of_all(self).start_of(start.segment) };
         let scrub = self.scrubs.begins(&self.set.io, kind, from)?;
         let began = if start.began > 0 { start.began } else { (self.config.clock)() };
         self.scrubs.opens(kind, began, start.segment, &start.found);
@@ -298,7 +298,7 @@ impl Core {
     }
 
     /// Waits until all has landed, or was given up, that was on its way when this was asked.
-    async fn all_landed(&self) {
+    pub(super) async fn all_landed(&self) {
         let begun = self.log.begun();
         // Pages that a checkpoint or a record of the table writes.
         drop(self.checkpoints.turn().await);
@@ -337,11 +337,14 @@ impl Check<'_> {
         let mut comparison = Comparison::new(core);
         while let Some((end, stretch)) = windows.advance().await? {
             if let Some(stretch) = stretch {
-                comparison.go_over(&stretch, self).await;
+                // One that goes on begins with the segment that it was at: its findings count once that is done.
+                if is_told && stretch.segment > at {
+                    core.scrubs.reached(self.scrub.kind(), stretch.segment, &self.checked);
+                }
                 at = stretch.segment.max(at);
+                comparison.go_over(&stretch, self).await;
             }
             if is_told {
-                core.scrubs.reached(self.scrub.kind(), at, &self.checked);
                 let now = core.set.io.now();
                 if now.since(recorded) >= RECORDED {
                     recorded = now;

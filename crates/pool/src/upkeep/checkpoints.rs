@@ -38,7 +38,7 @@ pub(crate) struct Checkpoints {
     gains: Cell<u64>,
     /// A checkpoint has begun to put changes into leaves since the last one that stands.
     unfinished: Cell<bool>,
-    /// A member was lost since the last checkpoint.
+    /// A member was lost or has come since the last checkpoint.
     reshaped: Cell<bool>,
     /// Pages of the last checkpoint that are neither of the map nor of the table of segments, and that.
     pub(crate) lists: RefCell<Vec<Address>>,
@@ -189,12 +189,12 @@ impl Checkpoints {
         self.gains.set(self.gains.get() + 1);
     }
 
-    /// A member was lost since the last checkpoint.
+    /// A member was lost or has come since the last checkpoint.
     pub(crate) fn is_reshaped(&self) -> bool {
         self.reshaped.get()
     }
 
-    /// A member was lost, or the last checkpoint does not make up for one.
+    /// A member was lost or has come, or the last checkpoint does not make up for one.
     pub(crate) fn reshape(&self) {
         self.reshaped.set(true);
     }

@@ -8,7 +8,6 @@
 
 use std::rc::Rc;
 
-use brindle_io::Duration;
 use brindle_volume::VolumeError;
 
 use super::resilver::{Copied, Successor, Target};
@@ -18,8 +17,6 @@ use crate::core::Core;
 const FEW: usize = 4;
 /// Rounds after which that begins in any case: a pool that is written to all the time always leaves some.
 const ROUNDS: usize = 6;
-/// The time between two looks at whether another task has ended that resilvers.
-const PAUSE: Duration = Duration::from_millis(200);
 
 /// The turn of the one task that resilvers.
 pub(crate) struct Copying<'a>(&'a Rc<Core>);
@@ -27,8 +24,9 @@ pub(crate) struct Copying<'a>(&'a Rc<Core>);
 impl Drop for Copying<'_> {
     fn drop(&mut self) {
         self.0.resilvering.ends();
-        // A stop waits for that.
+        // A stop waits for that, and so do others that resilver.
         self.0.room.notify();
+        self.0.begin_resilver();
     }
 }
 
@@ -38,13 +36,11 @@ impl Core {
     /// # Errors
     /// The pool stops.
     pub(crate) async fn begin_copying(self: &Rc<Self>) -> Result<Copying<'_>, VolumeError> {
-        while !self.resilvering.begins() {
-            if self.run.is_stopping() {
-                return Err(VolumeError::Stopping);
-            }
-            self.set.io.sleep(PAUSE).await;
-        }
-        Ok(Copying(self))
+        let turn = || match self.run.is_stopping() {
+            true => Some(Err(VolumeError::Stopping)),
+            false => self.resilvering.begins().then_some(Ok(())),
+        };
+        self.room.until(turn).await.map(|()| Copying(self))
     }
 }
 
@@ -63,14 +59,23 @@ impl Copying<'_> {
                 break;
             }
             copied.extend(core.resilver_pass(&due, Target::Successor(successor)).await?);
-            if core.run.is_stopping() {
-                return Err(VolumeError::Stopping);
-            }
+            // No other task gives members that came back meanwhile what they lack.
+            core.resilver().await;
+            self.goes_on()?;
         }
         // Those that were written to last are written to no more, and follow.
-        core.are_present();
+        core.space.borrow_mut().close_open(role.vdev);
         let due = core.space.borrow().held_by(role.vdev, role.index, &copied);
         copied.extend(core.resilver_pass(&due, Target::Successor(successor)).await?);
+        self.goes_on()?;
         Ok(copied)
+    }
+
+    /// The pool is not about to stop.
+    ///
+    /// # Errors
+    /// It is.
+    pub(crate) fn goes_on(&self) -> Result<(), VolumeError> {
+        if self.0.run.is_stopping() { Err(VolumeError::Stopping) } else { Ok(()) }
     }
 }

@@ -31,6 +31,8 @@ impl Core {
         }
         // Moves that are under way would be written to segments that the next opening gives to others.
         self.resilvering.stop();
+        // Tasks that wait for their turn give up.
+        self.room.notify();
         let is_over =
             || !self.cleaner.is_cleaning() && !self.cleaner.is_reaping() && !self.resilvering.is_busy();
         self.room.until(|| is_over().then_some(())).await;

@@ -1,7 +1,7 @@
 //! Full parity for what lies on members that are out of use. A loss moves nothing at once: a member that comes back or is replaced gets what
 //! it lacks in place, at a fraction of the cost. Only if nobody comes for some time blocks are moved, as far as there is room for that.
 
-use brindle_format::pool::MemberState;
+use brindle_format::pool::{MemberRecord, MemberState};
 use brindle_io::Duration;
 
 use crate::core::Core;
@@ -10,21 +10,14 @@ use crate::upkeep::cleaner::Raise;
 impl Core {
     /// Members are out of use, or others than before: decides when what lies on them is moved.
     pub(crate) fn plan_raise(&self) {
-        let label = self.label.get();
-        let is_lost = |member: u16| {
-            let record = label.members.get(usize::from(member));
-            let is_out = self.set.members.writable(member).is_none();
-            is_out && record.is_some_and(|record| record.state == MemberState::InUse)
-        };
-        let any = (0..self.set.members.len()).any(is_lost);
         let before = self.cleaner.raise();
-        let next = match (any, before) {
-            (false, _) => Raise::Never,
-            (true, Raise::Never) => Raise::At(self.set.io.now().after(self.config.raise_after)),
-            (true, planned) => planned,
+        let next = match (self.lost_members().is_empty(), before) {
+            (true, _) => Raise::Never,
+            (false, Raise::Never) => Raise::At(self.set.io.now().after(self.config.raise_after)),
+            (false, planned) => planned,
         };
         self.cleaner.set_raise(next);
-        self.space.borrow_mut().raises = next == Raise::Now;
+        self.raise_lost();
         match next {
             same if same == before => {}
             Raise::At(_) if self.config.raise_after.is_zero() => self.raise_now(),
@@ -57,8 +50,27 @@ impl Core {
 
     fn raise_now(&self) {
         self.cleaner.set_raise(Raise::Now);
-        self.space.borrow_mut().raises = true;
+        self.raise_lost();
         self.see_to_parity();
+    }
+
+    /// Members that are out of use, and not by order.
+    fn lost_members(&self) -> Vec<u16> {
+        let label = self.label.get();
+        let is_lost = |&(member, record): &(u16, &MemberRecord)| {
+            record.state == MemberState::InUse && self.set.members.writable(member).is_none()
+        };
+        (0..).zip(&label.members).filter(is_lost).map(|(member, _)| member).collect()
+    }
+
+    /// Has blocks on members that are lost moved, if the time has come; those on members that are out by order wait for these.
+    fn raise_lost(&self) {
+        let mut space = self.space.borrow_mut();
+        space.raises_none();
+        if self.cleaner.raise() == Raise::Now {
+            let roles = self.lost_members().into_iter().map(|member| self.role_of(member));
+            roles.for_each(|role| space.raises(role.vdev, role.index));
+        }
     }
 
     /// Has what is to have more parity moved, if there is any.

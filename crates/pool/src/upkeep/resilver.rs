@@ -5,14 +5,14 @@
 //!
 //! Rules, for a crash at any moment. A member's bit of `missing` is cleared once all that it lacked of the segment has been written and the
 //! member was flushed, and not before: from then on it is read. The next table that is recorded says so; until then an opening resilvers that
-//! segment again. Only closed segments are gone over, of which all batches have landed. One that became free meanwhile, and maybe was used
+//! segment again. Only closed segments are gone over, of which all batches and pages have landed. One that became free meanwhile, and maybe was used
 //! again, is left alone. A member that went and came back meanwhile is believed in nothing that was written before.
 
 use std::rc::Rc;
 
+use brindle_format::pool::BLOCK;
 use brindle_format::pool::place::{Address, Shape};
-use brindle_format::pool::{BLOCK, Batch, checksum};
-use brindle_io::{Duration, OpClass};
+use brindle_io::{Duration, Instant, OpClass};
 use brindle_members::members::Device;
 use brindle_members::process::{Process, Speeds};
 use brindle_members::scratch::Scratch;
@@ -20,9 +20,10 @@ use brindle_members::windows::Windows;
 use brindle_volume::VolumeError;
 
 use super::check::stretch::{Stretch, Written};
+use super::check::told::Told;
 use crate::core::Core;
 use crate::opening::look::LABEL_PATIENCE;
-use crate::read::agrees;
+use crate::read::{Absent, agrees};
 use crate::store::space::Slot;
 use crate::store::stripe::{settle, solve};
 
@@ -32,34 +33,10 @@ const FLUSH: u64 = 64 << 20;
 const MEMORY: usize = 2 << 20;
 /// Passes that gain nothing after which what is left is moved.
 const FRUITLESS: usize = 8;
+/// The time after which a checkpoint records what members have got.
+const RECORDED: Duration = Duration::from_secs(30);
 /// The time after which a pass is tried again that members kept from going on.
 const PAUSE: Duration = Duration::from_secs(1);
-
-/// Checksums of the data blocks of a batch, the summary's first.
-struct Sums {
-    /// Its first stripe, and the one behind its last.
-    stripes: (u32, u32),
-    data: u32,
-    sums: Vec<u32>,
-}
-
-impl Sums {
-    fn of(batch: &Batch, stripe: u32, shape: Shape) -> Option<Self> {
-        let end = stripe.checked_add(u32::from(batch.stripes)).filter(|&end| end <= shape.stripes())?;
-        let blocks = batch.entries.iter().filter(|entry| entry.kind.has_block());
-        let summary = checksum(&batch.encode().ok()?);
-        let sums = core::iter::once(summary).chain(blocks.map(|entry| entry.checksum)).collect();
-        Some(Self { stripes: (stripe, end), data: shape.data().into(), sums })
-    }
-
-    /// Those of a stripe, if it is of the batch. What is left of its last stripes is zeroes.
-    fn of_stripe(&self, stripe: u32) -> Option<Vec<u32>> {
-        let at = stripe.checked_sub(self.stripes.0).filter(|_| stripe < self.stripes.1)? * self.data;
-        let zeroes = checksum(&[0; BLOCK]);
-        let sum = |n: u32| self.sums.get((at + n) as usize).copied().unwrap_or(zeroes);
-        Some((0..self.data).map(sum).collect())
-    }
-}
 
 /// How a segment does that is gone over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +45,7 @@ enum Course {
     Well,
     /// Something can't be made of what the others have, or was not taken.
     GivenUp,
-    /// It is not what it was: others see to it, or nobody has to.
+    /// It is not what it was, or can't be gone over now: a later pass sees to it, if it has to be.
     Changed,
 }
 
@@ -101,7 +78,7 @@ struct Going {
     /// The stripe that comes next, and how many there are.
     next: u32,
     stripes: u32,
-    sums: Option<Sums>,
+    told: Option<Told>,
     course: Course,
 }
 
@@ -115,6 +92,8 @@ struct Pass<'a> {
     /// Segments that were written and wait for a flush: how often each had become free, and the roles that have it then.
     written: Vec<(u32, u32, u64)>,
     bytes: u64,
+    /// When what was written was recorded last.
+    recorded: Instant,
     target: Target,
     /// Segments that a successor has.
     copied: Copied,
@@ -135,7 +114,8 @@ impl Core {
         }
     }
 
-    async fn resilver(self: &Rc<Self>) {
+    /// Gives members what they lack, until they have it. The caller has the turn.
+    pub(super) async fn resilver(self: &Rc<Self>) {
         let is_over = || self.run.is_stopping() || self.record.is_broken();
         let (mut before, mut idle) = (Vec::new(), 0);
         while !is_over() {
@@ -155,7 +135,7 @@ impl Core {
             }
             // Else the next opening would do it once more.
             let recorded = self.some_checkpoint().await;
-            if (passed.is_err() || recorded.is_err()) && !is_over() {
+            if (passed.is_err() || recorded.is_err() || idle > 0) && !is_over() {
                 self.set.io.sleep(PAUSE).await;
             }
         }
@@ -170,9 +150,8 @@ impl Core {
         lacking: &[u32],
         target: Target,
     ) -> Result<Copied, VolumeError> {
-        // Batches that were begun in them before they were closed come to their end first.
-        let last = self.log.begun();
-        self.log.landed.until(|| (self.log.settled() >= last).then_some(())).await;
+        // Batches and pages that were begun in them before they were closed come to their end first.
+        self.all_landed().await;
         let written = Written::of(self, lacking.iter().copied());
         let process = Process::new(&self.set.io, (), 0, written.bytes(), Speeds::default());
         self.resilvering.rebuilds(process.clone());
@@ -188,8 +167,8 @@ impl<'a> Pass<'a> {
         let members = core.set.members.len();
         let joined = (0..members).map(|role| core.set.members.joined(role)).collect();
         let memory = Scratch::new(&core.set.io, MEMORY, members);
-        let (written, copied) = (Vec::new(), Copied::new());
-        Self { core, memory, joined, going: None, written, bytes: 0, target, copied }
+        let (written, copied, recorded) = (Vec::new(), Copied::new(), core.set.io.now());
+        Self { core, memory, joined, going: None, written, bytes: 0, recorded, target, copied }
     }
 
     async fn run(&mut self, process: &Process<()>, written: Written) -> Result<(), VolumeError> {
@@ -208,8 +187,10 @@ impl<'a> Pass<'a> {
             if self.bytes >= FLUSH {
                 self.settle().await?;
                 // So that a crash costs no more, and another member can be lost.
-                if matches!(self.target, Target::Members) {
+                let now = self.core.set.io.now();
+                if matches!(self.target, Target::Members) && now.since(self.recorded) >= RECORDED {
                     self.core.some_checkpoint().await?;
+                    self.recorded = now;
                 }
             }
         }
@@ -251,7 +232,7 @@ impl<'a> Pass<'a> {
         };
         let stripes = of.record.stripes.min(of.record.shape().stripes());
         let (course, reuses) = (Course::Well, of.reuses);
-        Some(Going { segment, reuses, lack, next: 0, stripes, sums: None, course })
+        Some(Going { segment, reuses, lack, next: 0, stripes, told: None, course })
     }
 
     fn reuses(&self, segment: u32) -> Option<u32> {
@@ -285,6 +266,10 @@ impl<'a> Pass<'a> {
                 going.lack >> spot.member & 1 == 1
             };
             let lost: Vec<u8> = (0..shape.stripe).filter(|&slot| lacks(slot)).collect();
+            // Summaries stand where batches begin.
+            if lost.is_empty() && going.told.as_ref().is_some_and(|told| stripe < told.end()) {
+                continue;
+            }
             let blocks = stretch.copied(&look, stripe);
             match self.right(going, shape, stripe, &blocks) {
                 Some(mut right) => {
@@ -306,7 +291,11 @@ impl<'a> Pass<'a> {
                     made.extend(lost.into_iter().filter_map(stands));
                 }
                 None => {
-                    going.course = Course::GivenUp;
+                    // One that is silent may answer in the next pass.
+                    let is_silent =
+                        |slot| matches!(stretch.block(&look, stripe, slot), Err(Absent::Silent(_)));
+                    let waits = (0..shape.stripe).any(is_silent);
+                    going.course = if waits { Course::Changed } else { Course::GivenUp };
                     return Vec::new();
                 }
             }
@@ -328,15 +317,20 @@ impl<'a> Pass<'a> {
         stripe: u32,
         blocks: &[Option<Vec<u8>>],
     ) -> Option<Vec<Vec<u8>>> {
-        let sums = going.sums.as_ref().and_then(|sums| sums.of_stripe(stripe));
-        if let Some(right) = sums.and_then(|sums| settle(blocks, shape, &sums)) {
+        let sums = |told: &Told| -> Vec<u32> {
+            (0..shape.data()).map(|slot| told.sum(shape, stripe, slot)).collect()
+        };
+        if let Some(told) = going.told.as_ref().filter(|told| stripe < told.end())
+            && let Some(right) = settle(blocks, shape, &sums(told))
+        {
             return Some(right);
         }
         let address = Address::new(going.segment, shape.place(stripe, 0));
         for batch in self.core.summaries_in(blocks, shape, address) {
-            let Some(sums) = Sums::of(&batch, stripe, shape) else { continue };
-            if let Some(right) = sums.of_stripe(stripe).and_then(|of| settle(blocks, shape, &of)) {
-                going.sums = Some(sums);
+            let told = Told::new(batch, stripe, None).filter(|told| told.end() <= shape.stripes());
+            let Some(told) = told else { continue };
+            if let Some(right) = settle(blocks, shape, &sums(&told)) {
+                going.told = Some(told);
                 return Some(right);
             }
         }

@@ -126,6 +126,8 @@ pub(crate) struct Scrubs {
     last: RefCell<Option<Scrubbed>>,
     /// Both, as uberblocks have them.
     record: Cell<ScrubRecord>,
+    /// The one that is under way is told of there: a check of the pool by itself is not.
+    is_told: Cell<bool>,
 }
 
 /// The same with what was found.
@@ -142,6 +144,7 @@ pub(crate) struct Running<'a>(&'a Scrubs);
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.0.running.take();
+        self.0.is_told.set(false);
     }
 }
 
@@ -185,12 +188,12 @@ impl Scrubs {
     /// The record as the next uberblock is to have it.
     pub(crate) fn on_record(&self) -> ScrubRecord {
         let record = self.record.get();
-        let is_paused = self.running.borrow().as_ref().is_some_and(Process::is_paused);
-        let state = match record.state {
-            ScrubState::Running if is_paused => ScrubState::Paused,
-            // One that is not resumed yet stays what it was.
-            ScrubState::Paused if self.running.borrow().is_some() && !is_paused => ScrubState::Running,
-            state => state,
+        // One that is not resumed yet stays what it was.
+        let is_paused = self.running.borrow().as_ref().filter(|_| self.is_told.get()).map(Process::is_paused);
+        let state = match (record.state, is_paused) {
+            (ScrubState::Running, Some(true)) => ScrubState::Paused,
+            (ScrubState::Paused, Some(false)) => ScrubState::Running,
+            (state, _) => state,
         };
         ScrubRecord { state, ..record }
     }
@@ -207,6 +210,7 @@ impl Scrubs {
             ..ScrubRecord::default()
         };
         self.record.set(counted(began, kind, found));
+        self.is_told.set(true);
     }
 
     /// The run ends: the one that is under way goes on with the next, or stays paused.

@@ -2,7 +2,8 @@
 
 use brindle_io::Duration;
 use brindle_io::sim::{BadRange, Lasts, Model};
-use brindle_pool::{How, PoolEvent};
+use brindle_io::sync::{Either, race};
+use brindle_pool::{How, MemberError, PoolEvent};
 use brindle_testkit::pools::house::{Kind, MEMBER};
 
 use super::members::{BLOCKS, holds, is_sound, made, opened, out, reads, resilvered, write, write_all};
@@ -89,6 +90,60 @@ fn a_device_that_dies_while_it_is_written_leaves_the_member_in_use() {
         assert!(pool.events(0).iter().any(|event| event.kind == PoolEvent::NotReplaced));
         pool.fail(0).await.expect("nothing was lost by it");
         holds(io, &pool, &[2]).await;
+        pool.stop().await.expect("stopped");
+    });
+}
+
+/// A stop waits for nothing that only another order would bring.
+#[test]
+fn a_pool_that_stops_while_a_member_is_copied_keeps_the_member() {
+    for kind in [Kind::Raidz(1, 3), Kind::Mirror(2)] {
+        let (sim, house) = made(74, kind);
+        let new = sim.add_blank_drive(Model::sata_ssd(), MEMBER);
+        with(&sim, async |io| {
+            let pool = patient(io, &house, &[], 2).await;
+            write_all(io, &pool, 2).await;
+            let copied = pool.clone();
+            let task = io.spawn(async move { copied.replace(1, replacement(new)).await });
+            while !pool.status().busy.resilvering {
+                io.sleep(Duration::from_micros(50)).await;
+            }
+            let stopped = race(pool.stop(), io.sleep(Duration::from_secs(60))).await;
+            assert!(matches!(stopped, Either::First(Ok(()))), "{kind:?}: {stopped:?}");
+            assert!(task.await.is_err());
+        });
+        with(&sim.restart(5), async |io| {
+            let pool = opened(io, &house, &[], How::writing(4)).await.expect("nothing has left");
+            assert!(out(&pool).is_empty());
+            holds(io, &pool, &[2]).await;
+        });
+    }
+}
+
+#[test]
+fn changes_of_one_member_do_not_overlap() {
+    let (sim, house) = made(75, Kind::Raidz(2, 5));
+    let new = [0, 1].map(|_| sim.add_blank_drive(Model::sata_ssd(), MEMBER));
+    with(&sim, async |io| {
+        let pool = patient(io, &house, &[], 2).await;
+        write_all(io, &pool, 2).await;
+        let copied = pool.clone();
+        let task = io.spawn(async move { copied.replace(1, replacement(new[0])).await });
+        while !pool.status().busy.resilvering {
+            io.sleep(Duration::from_micros(50)).await;
+        }
+        let twice = pool.replace(1, replacement(new[1])).await;
+        assert!(matches!(twice, Err(MemberError::Changing(_))), "{twice:?}");
+        let offline = pool.offline(1).await;
+        assert!(matches!(offline, Err(MemberError::Changing(_))), "{offline:?}");
+        // Another one leaves and comes back meanwhile, and is resilvered all the same.
+        pool.offline(2).await.expect("two may be lost");
+        write_all(io, &pool, 3).await;
+        pool.online(Some(2), "its device", house.ids[2]).await.expect("it comes back");
+        task.await.expect("it is replaced");
+        resilvered(io, &pool).await;
+        is_sound(&pool).await;
+        holds(io, &pool, &[3]).await;
         pool.stop().await.expect("stopped");
     });
 }

@@ -34,11 +34,11 @@ impl Unit {
 
     /// A segment has less parity than that, and nothing but a move gives it more: what a member lacks that is there is resilvered, and
     /// what lies on one that is out stays unless it is raised.
-    pub(super) fn is_weak(&self, segment: &Segment, parity: u8, raises: bool) -> bool {
+    pub(super) fn is_weak(&self, segment: &Segment, parity: u8) -> bool {
         let Segment { record, gave_up, .. } = segment;
         let lacks = record.members & (!self.present | record.missing);
         let resilvered = if *gave_up { 0 } else { self.present & record.missing };
-        let waits = resilvered | if raises { 0 } else { !self.present };
+        let waits = resilvered | !self.present & !self.raised;
         record.parity.saturating_sub((lacks & !waits).count_ones() as u8) < parity
     }
 }
@@ -206,8 +206,7 @@ impl Space {
     pub(crate) fn has_weak(&self) -> bool {
         self.units.iter().enumerate().any(|(at, unit)| {
             let parity = self.parity_now(at);
-            self.own(unit)
-                .any(|(_, segment)| segment.record.live > 0 && unit.is_weak(segment, parity, self.raises))
+            self.own(unit).any(|(_, segment)| segment.record.live > 0 && unit.is_weak(segment, parity))
         })
     }
 

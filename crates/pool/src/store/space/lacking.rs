@@ -41,6 +41,8 @@ impl Space {
         for n in self.units[vdev].range() {
             let Some(segment) = self.segments.get_mut(n as usize) else { return };
             if segment.usage == Use::Log && segment.record.stripes == 0 {
+                // The table on record says otherwise until the next one stands.
+                segment.owed |= segment.record.missing & (1 << index);
                 segment.record.missing &= !(1 << index);
                 self.touched.mark(n);
             }
@@ -100,6 +102,22 @@ impl Space {
             is_held && !is_copied && segment.record.members >> index & 1 == 1
         };
         self.own(&self.units[vdev]).filter(is_due).map(|(n, _)| n).collect()
+    }
+
+    /// Of these copies those of segments that a role has: of all others one that is lost before it comes would be believed to have them.
+    pub(crate) fn of_role(&self, index: u16, copied: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
+        let has = |n: u32| self.get(n).is_some_and(|of| of.record.missing >> index & 1 == 0);
+        copied.into_iter().filter(|&(n, _)| has(n)).collect()
+    }
+
+    /// Blocks on a member that is out of use are moved.
+    pub(crate) fn raises(&mut self, vdev: usize, index: u16) {
+        self.units[vdev].raised |= 1 << index;
+    }
+
+    /// Blocks on members that are out of use stay.
+    pub(crate) fn raises_none(&mut self) {
+        self.units.iter_mut().for_each(|unit| unit.raised = 0);
     }
 
     /// A device comes into a role with copies of these segments: it lacks those that were used otherwise since, and no others.

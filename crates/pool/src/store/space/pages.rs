@@ -84,6 +84,8 @@ impl Space {
             if grant.stripe == 0 && segment.record.live == 0 {
                 unit.free.insert(grant.segment);
                 unit.pages = unit.pages.filter(|_| !is_open);
+                // Copies that were made of it meanwhile are of no later use.
+                segment.reuses += 1;
                 self.becomes(grant.segment, Use::Free);
             } else if is_open {
                 unit.pages = Some(Open { segment: grant.segment, next: grant.stripe });
@@ -123,8 +125,7 @@ impl Space {
     pub(crate) fn thin_pages(&self) -> usize {
         let of = |at: usize| {
             let parity = self.parity_now(at);
-            let is_thin =
-                |n: &&u32| self.units[at].is_weak(&self.segments[**n as usize], parity, self.raises);
+            let is_thin = |n: &&u32| self.units[at].is_weak(&self.segments[**n as usize], parity);
             self.units[at].of_pages.iter().filter(is_thin).count()
         };
         (0..self.units.len()).map(of).sum()
@@ -142,7 +143,7 @@ impl Space {
                 let record = &segment.record;
                 let all = u32::from(record.shape().data()) * record.shape().stripes();
                 let holds = if room < 2 * u64::from(all) { all - all / 8 } else { all / 2 };
-                let is_due = record.live < holds || unit.is_weak(segment, parity, self.raises);
+                let is_due = record.live < holds || unit.is_weak(segment, parity);
                 let has_more = record.live > others.get(&n).copied().unwrap_or(0);
                 (is_due && has_more).then_some((record.live, n))
             }));

@@ -59,7 +59,7 @@ impl Space {
     /// A segment is to have more parity than it has.
     pub(crate) fn is_thin(&self, segment: u32) -> bool {
         let (Some(at), Some(of)) = (self.vdev_of(segment), self.get(segment)) else { return false };
-        self.units[at].is_weak(of, self.parity_now(at), self.raises)
+        self.units[at].is_weak(of, self.parity_now(at))
     }
 
     /// Segments that pages are written to.

@@ -93,7 +93,7 @@ impl Space {
             return None;
         }
         match victims.wanted {
-            Wanted::Thin => self.units[fresh.at].is_weak(segment, fresh.parity, self.raises).then_some(0),
+            Wanted::Thin => self.units[fresh.at].is_weak(segment, fresh.parity).then_some(0),
             Wanted::Cheap => {
                 let (live, all) = (segment.lives(), fresh.blocks);
                 (live < all - all / 16).then(|| u64::from(live) * 1024 / u64::from(all.max(1)))

@@ -15,7 +15,7 @@ pub(super) enum SlotContent<'a> {
 }
 
 /// A batch that its summary tells.
-pub(super) struct Told {
+pub(in crate::upkeep) struct Told {
     pub(super) first: u32,
     pub(super) stripes: u32,
     pub(super) sequence: u64,
@@ -32,7 +32,7 @@ pub(super) struct Told {
 
 impl Told {
     /// The batch that begins with a stripe. `block` is its summary, if that stands there.
-    pub(super) fn new(mut batch: Batch, first: u32, block: Option<&[u8]>) -> Option<Self> {
+    pub(in crate::upkeep) fn new(mut batch: Batch, first: u32, block: Option<&[u8]>) -> Option<Self> {
         let sum = match block {
             Some(block) => checksum(block),
             None => checksum(&batch.encode().ok()?),
@@ -44,7 +44,7 @@ impl Told {
     }
 
     /// The stripe behind its last one.
-    pub(super) fn end(&self) -> u32 {
+    pub(in crate::upkeep) fn end(&self) -> u32 {
         self.first + self.stripes
     }
 
@@ -58,7 +58,7 @@ impl Told {
     }
 
     /// The sum of that.
-    pub(super) fn sum(&self, shape: Shape, stripe: u32, slot: u8) -> u32 {
+    pub(in crate::upkeep) fn sum(&self, shape: Shape, stripe: u32, slot: u8) -> u32 {
         match self.content(shape, stripe, slot) {
             SlotContent::Summary => self.sum,
             SlotContent::Entry(entry) => entry.checksum,
