@@ -188,7 +188,7 @@ impl Owner for Core {
     }
 
     fn answers_for_members(&self) -> bool {
-        self.dependence.redundant && self.keeper.synced_to() == u64::MAX
+        self.dependence().redundant && self.keeper.synced_to() == u64::MAX
     }
 
     fn gave_up_reads(&self, role: u16, age: Duration) {

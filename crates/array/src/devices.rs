@@ -156,7 +156,7 @@ impl Array {
         let core = &self.0.core;
         self.check_devices_may_change()?;
         let label = label.to_owned();
-        if !core.dependence.redundant {
+        if !core.dependence().redundant {
             return Err(AddError::NoRedundancy { label });
         }
         let device_error = |error| AddError::Device { label: label.clone(), error };

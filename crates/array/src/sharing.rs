@@ -28,7 +28,7 @@ impl Array {
     pub fn lacks_a_spare(&self) -> bool {
         let core = &self.0.core;
         let lost = |role: u16| matches!(core.members.state(role), RoleState::Missing | RoleState::Failed);
-        let waits = core.dependence.redundant && !core.config.is_read_only() && !core.keeper.is_stopping();
+        let waits = core.dependence().redundant && !core.config.is_read_only() && !core.keeper.is_stopping();
         let may = waits && !core.keeper.is_broken() && self.0.placement.one().is_ok();
         may && self.free_spares().is_empty() && (0..core.members.len()).any(lost)
     }

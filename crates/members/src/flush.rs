@@ -46,11 +46,11 @@ impl MemberSet {
         if refused.error == OpError::Unsupported {
             return None;
         }
-        if !self.dependence.redundant {
+        if !self.dependence().redundant {
             self.flushes.fail(VolumeError::of_member(refused.role, refused.error));
             return None;
         }
-        match self.begin_failing(refused.role, refused.into(), self.dependence.coupled) {
+        match self.begin_failing(refused.role, refused.into(), self.dependence().coupled) {
             Ok(recording) => Some(recording),
             Err(error) => {
                 self.flushes.fail(error);

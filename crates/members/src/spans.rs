@@ -78,7 +78,7 @@ impl Door<'_> {
         options: ZeroOptions,
         doubtful: Range<u64>,
     ) -> Result<(), VolumeError> {
-        let redundant = self.set.dependence.redundant;
+        let redundant = self.set.dependence().redundant;
         let mut group = self.ask();
         for &(role, offset, len) in spans {
             match self.set.members.writable(role) {
@@ -114,7 +114,7 @@ impl Door<'_> {
                 }
                 Err(VolumeError::of_member(refused.role, error))
             } else if redundant {
-                self.set.fail_member(refused.role, error, self.set.dependence.coupled).await
+                self.set.fail_member(refused.role, error, self.set.dependence().coupled).await
             } else {
                 Err(VolumeError::of_member(refused.role, error))
             };

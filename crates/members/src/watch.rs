@@ -91,7 +91,7 @@ impl Watch {
             (0..set.members.len()).filter_map(|role| self.waits(set, role, now)).collect();
         // As md does, mirrors wait less long for a member that is to fail fast.
         let hasty =
-            |role| if !set.dependence.coupled && set.members.flags(role).failfast { HASTE } else { 1 };
+            |role| if !set.dependence().coupled && set.members.flags(role).failfast { HASTE } else { 1 };
         let beyond = |waits: &Waits, share: u32| {
             let share = share * hasty(waits.role);
             CLASSES.iter().zip(waits.age).any(|(&class, age)| age >= self.patience.of(class) / share)
@@ -132,7 +132,8 @@ impl Watch {
             set.members.set_slower(role, times);
             // Mirrors choose among copies by what they measure themselves. Of parity the row is read instead, which has the others
             // read twice as much as before at most, and spares what takes eight times as long.
-            set.members.set_slow_peer(role, times > 0 && set.dependence.redundant && set.dependence.coupled);
+            set.members
+                .set_slow_peer(role, times > 0 && set.dependence().redundant && set.dependence().coupled);
             let noticed = if times > 0 { Noticed::Slower } else { Noticed::AsFastAgain };
             owner.notice(role, noticed, None);
         }

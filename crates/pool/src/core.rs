@@ -32,6 +32,7 @@ use crate::upkeep::checkpoints::Checkpoints;
 use crate::upkeep::cleaner::Cleaner;
 use crate::upkeep::resilvering::Resilvering;
 use crate::upkeep::scrubs::Scrubs;
+use crate::upkeep::sparing::Spares;
 
 /// Seconds after which damage is told that was found since some was told last: more each time, up to the latter.
 const FIRST_WAIT: u64 = 1;
@@ -130,6 +131,7 @@ pub(crate) struct Core {
     pub(crate) resilvering: Resilvering,
     /// Members that are being taken out, brought back or replaced.
     pub(crate) changing: RefCell<Vec<u16>>,
+    pub(crate) spares: Spares,
     pub(crate) scrubs: Scrubs,
     /// Writes that members refused.
     pub(crate) refusals: Refusals,

@@ -28,7 +28,7 @@ pub use opening::create::{
     PoolCreateError, PoolSpec, VdevSpec, capacity, check_name, clear, create, create_of, plan,
 };
 pub use opening::labels::{FoundConfig, MemberHead, head_of, label_of, pools_named, youngest_of};
-pub use opening::look::{Chosen, Looked, PoolOpenError, Returning, WrongLabel, choose, look};
+pub use opening::look::{Chosen, Looked, PoolOpenError, Returning, SpareDevice, WrongLabel, choose, look};
 pub use opening::open::{How, Lacking, Prepared, open, open_chosen, prepare};
 pub use opening::replay::Recovered;
 pub use opening::returned::{MemberError, Replacement};

@@ -4,7 +4,7 @@ mod parts;
 
 use std::rc::Rc;
 
-use brindle_format::pool::{EntryKind, Host, Label, MAX_GENERATION, VolumeRecord};
+use brindle_format::pool::{EntryKind, Host, Label, MAX_GENERATION, Vdev, VdevKind, VolumeRecord};
 use brindle_io::{Duration, Io, MemberId};
 use brindle_members::events::Event;
 use brindle_volume::VolumeError;
@@ -14,7 +14,7 @@ use crate::core::{Core, PoolConfig, Written};
 use crate::damage::{Damage, DamagedRange, MemberDamage};
 use crate::events::PoolEvent;
 use crate::log::queue::{Item, Source, Ticket};
-use crate::opening::create::{capacity, check_name};
+use crate::opening::create::{VdevSpec, capacity, check_name};
 use crate::opening::look::PoolOpenError;
 use crate::opening::returned::{MemberError, Replacement};
 use crate::upkeep::scrubs::{Checked, Scrub, ScrubError, ScrubKind, Scrubbed};
@@ -150,15 +150,18 @@ impl Pool {
         let space = core.space.borrow();
         let lacks = space.lacking_of(members.len().into());
         let member = |member: u16| {
+            let spare = || core.spares.device(member).map(|spare| spare.id);
             let MemberDamage { found, mended } = damage.members.get(&member).copied().unwrap_or_default();
             PoolMember {
                 role: core.role_of(member),
-                device: members.device(member).map(|device| device.id),
+                device: members.device(member).map(|device| device.id).or_else(spare),
                 state: members.state(member),
                 wrong: found,
                 mended,
                 read_errors: members.errors(member).counted(core.set.io.now()),
                 is_offline: core.is_offline(member),
+                is_gone: core.is_gone(member),
+                is_spare: core.is_spare(member),
                 lacks: lacks.get(usize::from(member)).copied().unwrap_or(0),
             }
         };
@@ -402,6 +405,68 @@ impl Pool {
     /// As of [`Pool::offline`].
     pub fn check_offline(&self, member: u16) -> Result<(), MemberError> {
         self.0.check_offline(member)
+    }
+
+    /// Adds a vdev of these devices, whatever they hold.
+    ///
+    /// # Errors
+    /// [`MemberError`]; the pool is as before.
+    pub async fn add(
+        &self,
+        kind: VdevKind,
+        parity: u8,
+        devices: Vec<Replacement>,
+    ) -> Result<(), MemberError> {
+        self.0.add(kind, parity, devices).await
+    }
+
+    /// Whether a vdev of devices with so many bytes each can be added.
+    ///
+    /// # Errors
+    /// [`MemberError`].
+    pub fn check_add(&self, spec: &VdevSpec) -> Result<Vdev, MemberError> {
+        Ok(self.0.plan_add(spec)?.1)
+    }
+
+    /// Adds a spare, which takes the role of a member that is lost.
+    ///
+    /// # Errors
+    /// [`MemberError`]; the pool is as before.
+    pub async fn add_spare(&self, device: Replacement) -> Result<(), MemberError> {
+        self.0.add_spare(device).await
+    }
+
+    /// Whether a device of so many bytes can be a spare.
+    ///
+    /// # Errors
+    /// [`MemberError`].
+    pub fn check_spare(&self, name: &str, bytes: u64) -> Result<(), MemberError> {
+        self.0.check_changes()?;
+        self.0.check_spare(name, bytes)
+    }
+
+    /// Gives a vdev one member more.
+    ///
+    /// # Errors
+    /// [`MemberError`]; the vdev is as before.
+    pub async fn attach(&self, vdev: usize, device: Replacement) -> Result<(), MemberError> {
+        self.0.attach(vdev, device).await
+    }
+
+    /// Whether a device of so many bytes can be a member more of a vdev.
+    ///
+    /// # Errors
+    /// [`MemberError`].
+    pub fn check_attach(&self, vdev: usize, name: &str, bytes: u64) -> Result<(), MemberError> {
+        self.0.check_attach(vdev, name, bytes).map(drop)
+    }
+
+    /// Takes a copy out of a vdev of copies for good, or a spare out of the pool.
+    ///
+    /// # Errors
+    /// [`MemberError`]; the vdev is as before.
+    pub async fn detach(&self, member: u16) -> Result<(), MemberError> {
+        self.0.detach(member).await
     }
 
     /// Takes a member out until it is brought back.

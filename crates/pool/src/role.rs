@@ -51,6 +51,12 @@ pub(crate) fn mask_of(members: &[u16], holds: impl Fn(u16) -> bool) -> u64 {
     (0..).zip(members).filter(|&(_, &member)| holds(member)).fold(0, |mask, (n, _)| mask | 1 << n)
 }
 
+/// Roles of a vdev that no member has, a bit each.
+pub(crate) fn vacant_of(label: &Label, vdev: usize) -> u64 {
+    let vacant: Vec<u16> = label.vacant_of(vdev as u16).collect();
+    mask_of(&members_of(label, vdev), |member| vacant.contains(&member))
+}
+
 /// All roles of a vdev, a bit each.
 pub(crate) fn all_of(vdev: &Vdev) -> u64 {
     (0..vdev.members).fold(0, |mask, n| mask | 1 << n)

@@ -86,7 +86,7 @@ impl Array {
 
     fn check_bitmap_may_change(&self) -> Result<(), BitmapError> {
         let core = &self.0.core;
-        if !core.dependence.redundant {
+        if !core.dependence().redundant {
             return Err(BitmapError::NoRedundancy { level: self.0.geometry.level() });
         }
         let limits = core.keeper.ledger().describe().limits;

@@ -118,7 +118,7 @@ impl Core {
     /// member fails as a whole, and would take with it the data of rows whose parity is not true. Its errors count
     /// meanwhile; the first that comes when the doubt is over fails it.
     fn can_spare(&self, role: u16, error: OpError) -> bool {
-        let doubtful = self.dependence.coupled && self.keeper.resync_offset().is_some();
+        let doubtful = self.dependence().coupled && self.keeper.resync_offset().is_some();
         let gives_nothing = is_lost(error);
         (gives_nothing || !doubtful && !self.config.is_read_only()) && self.keeper.can_lose(&[role])
     }
@@ -150,7 +150,7 @@ impl Core {
             return false;
         }
         let on_record = self.members.is_bad(role, &place);
-        let fails_fast = !self.dependence.coupled && self.members.flags(role).failfast;
+        let fails_fast = !self.dependence().coupled && self.members.flags(role).failfast;
         if fails_fast && !on_record && self.can_spare(role, why) {
             // As md does: what can't be read at once is not mended.
             let (member, operation) = (self.member_of(role), Operation::Read);

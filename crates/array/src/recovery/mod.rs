@@ -34,7 +34,7 @@ impl Array {
 
     fn is_kept_whole(&self) -> bool {
         let core = &self.0.core;
-        let redundant = core.dependence.redundant && !core.config.is_read_only();
+        let redundant = core.dependence().redundant && !core.config.is_read_only();
         redundant && core.config.recovery == Recovery::Automatic
     }
 

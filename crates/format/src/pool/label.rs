@@ -6,7 +6,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 
 use super::error::impossible;
 use super::leaf::LeafForms;
-use super::vdev::{MemberRecord, MemberState, RawMember, RawRun, RawVdev, Run, Vdev};
+use super::vdev::{MemberRecord, MemberState, RawMember, RawRun, RawVdev, Run, Vdev, VdevKind};
 use super::{CONFIG_BYTES, PoolError, VERSION, check_version, name_field, name_of, own_checksum};
 
 /// The most vdevs of a pool.
@@ -250,6 +250,7 @@ impl Label {
         if sorted.len() != roles.len() || !sorted.into_iter().eq(all) {
             return Err(impossible("label", "role", roles.len() as u64));
         }
+        self.check_vacant()?;
         let is_there = |member: &&MemberRecord| member.state != MemberState::Gone;
         let mut ids: Vec<Uuid> = self.members.iter().filter(is_there).map(|member| member.id).collect();
         ids.sort_unstable();
@@ -257,6 +258,25 @@ impl Label {
             return Err(impossible("label", "id", self.members.len() as u64));
         }
         self.check_runs()
+    }
+
+    /// Roles are vacant in vdevs of copies alone, and never all.
+    fn check_vacant(&self) -> Result<(), PoolError> {
+        for (n, vdev) in (0u16..).zip(&self.vdevs) {
+            let vacant = self.vacant_of(n).count();
+            if vacant > 0 && (vdev.kind != VdevKind::Mirror || vacant >= usize::from(vdev.members)) {
+                return Err(impossible("label", "role", vacant as u64));
+            }
+        }
+        Ok(())
+    }
+
+    /// Members that are gone whose role in a vdev no other has yet, by their numbers.
+    pub fn vacant_of(&self, vdev: u16) -> impl Iterator<Item = u16> {
+        let is_vacant = move |(_, member): &(u16, &MemberRecord)| {
+            member.state == MemberState::Gone && member.role.is_some_and(|(of, _)| of == vdev)
+        };
+        (0u16..).zip(&self.members).filter(is_vacant).map(|(member, _)| member)
     }
 
     /// Runs are in the order of their segments, each segment is of one of them, and so is each unit.
@@ -274,7 +294,9 @@ impl Label {
                 u64::from(run.first_unit)..u64::from(run.first_unit).saturating_add(run.units.into())
             };
             let own = units(run);
-            let is_of = |member: &&MemberRecord| member.role.is_some_and(|(vdev, _)| vdev == run.vdev);
+            let is_of = |member: &&MemberRecord| {
+                member.state != MemberState::Gone && member.role.is_some_and(|(vdev, _)| vdev == run.vdev)
+            };
             let least = self.members.iter().filter(is_of).map(|member| member.units).min();
             let overlaps = |other: &Run| {
                 let (other, theirs) = (other.vdev, units(other));

@@ -61,7 +61,7 @@ pub enum MemberState {
     Spare,
     /// It has a role, and nothing is read from it nor written to it.
     Offline,
-    /// It is a member no more. Its number can be given to another.
+    /// It is a member no more. Its number can be given to another. One that left a vdev of copies leaves its role vacant until another is attached.
     Gone,
 }
 
@@ -72,7 +72,7 @@ pub struct MemberRecord {
     pub id: Uuid,
     /// Bytes of the device when it was added, in whole blocks.
     pub size: u64,
-    /// The vdev and the role there; none of spares, and of those that are gone.
+    /// The vdev and the role there; none of spares. Of one that is gone the role that is vacant, if any is.
     pub role: Option<(u16, u16)>,
     /// Units that it has.
     pub units: u32,
@@ -193,9 +193,11 @@ impl MemberRecord {
         let size = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]) << BLOCK.ilog2();
         let (vdev, role) = (raw.vdev.get(), raw.role.get());
         let has_role = matches!(state, MemberState::InUse | MemberState::Offline);
+        let is_gone = state == MemberState::Gone;
         let role = match (has_role, vdev, role) {
             (true, ..) => Some((vdev, role)),
             (false, NO_ROLE, NO_ROLE) => None,
+            (false, ..) if is_gone => Some((vdev, role)),
             (false, ..) => return Err(impossible(what, "role", role)),
         };
         Ok(Self { id: Uuid::from_bytes(raw.id), size, role, units: raw.units.get(), state })

@@ -25,7 +25,7 @@ pub struct MemberSet {
     /// The roles and their devices.
     pub members: Rc<Members>,
     /// The relation of the members' bytes to each other.
-    pub dependence: Dependence,
+    dependence: Cell<Dependence>,
     /// Time that members may take.
     pub patience: Patience,
     /// Members without room stay in use: a write that finds no space is refused.
@@ -75,7 +75,7 @@ impl MemberSet {
             io: io.clone(),
             scratch: Scratch::new(io, scratch, members.len()),
             members,
-            dependence,
+            dependence: Cell::new(dependence),
             patience,
             waits_for_space,
             ration: Ration::default(),
@@ -94,6 +94,16 @@ impl MemberSet {
     /// [`VolumeError::Stopping`].
     pub fn owner(&self) -> Result<Rc<dyn Owner>, VolumeError> {
         self.owner.upgrade().ok_or(VolumeError::Stopping)
+    }
+
+    /// What members mean to each other.
+    pub fn dependence(&self) -> Dependence {
+        self.dependence.get()
+    }
+
+    /// The owner can do without a member from now on, or can't.
+    pub fn set_redundant(&self, redundant: bool) {
+        self.dependence.set(Dependence { redundant, ..self.dependence.get() });
     }
 
     /// Whether the owner gets notice of all changes that members are sent.
@@ -121,13 +131,13 @@ impl MemberSet {
 
     /// The member stays in use although it did not take a write.
     pub fn is_kept(&self, role: u16, error: OpError) -> bool {
-        let silent = error == OpError::TimedOut && self.dependence.redundant;
+        let silent = error == OpError::TimedOut && self.dependence().redundant;
         self.waits_for_space(error) || silent && self.members.writable(role).is_some()
     }
 
     /// A member that gives this error stays in use.
     pub fn waits_for_space(&self, error: OpError) -> bool {
-        error == OpError::NoSpace && self.waits_for_space && self.dependence.redundant
+        error == OpError::NoSpace && self.waits_for_space && self.dependence().redundant
     }
 
     /// Notes that a device had to be sent zeroes.

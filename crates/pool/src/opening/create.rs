@@ -226,7 +226,12 @@ pub(crate) fn too_fine(vdevs: &[Vdev], segments: u32) -> Option<(u64, usize)> {
     (need > most as u64).then_some((need, most))
 }
 
-fn plan_vdev(n: usize, vdev: &VdevSpec, unit: Option<u64>, least: u8) -> Result<Vdev, PoolCreateError> {
+pub(super) fn plan_vdev(
+    n: usize,
+    vdev: &VdevSpec,
+    unit: Option<u64>,
+    least: u8,
+) -> Result<Vdev, PoolCreateError> {
     let have = vdev.sizes.len();
     let need = usize::from(vdev.parity) + 1;
     if have < need || have == 0 {

@@ -256,6 +256,8 @@ pub struct Chosen {
     pub missing: Vec<u16>,
     /// Members that are out of use, and have a device again.
     pub returning: Vec<Returning>,
+    /// Devices that wait for a role: the number of the member, and its name.
+    pub spares: Vec<SpareDevice>,
     /// Openings of members that were written apart from it: the next opening records that they are of the past.
     pub overruled: Vec<u64>,
     /// The same of all devices.
@@ -264,6 +266,17 @@ pub struct Chosen {
     pub wrong: Vec<WrongLabel>,
     /// Slots of their rings that have held nothing yet: the device, the byte of the label, and a bit for each slot.
     pub blank: Vec<(MemberId, u64, u64)>,
+}
+
+/// A device of a spare.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpareDevice {
+    /// The number of the member.
+    pub member: u16,
+    /// The device.
+    pub id: MemberId,
+    /// Its name.
+    pub name: String,
 }
 
 /// A member that is out of use and there again, of a past that the pool knows all of.
@@ -313,7 +326,7 @@ pub fn choose(looked: &[Looked], take: Option<(usize, u16)>) -> Result<Chosen, P
         if is_other || rests_otherwise(one, &head) {
             return Err(PoolOpenError::Contradicts { device: one.name.clone() });
         }
-        if is_member(&label, one) {
+        if is_member(&label, one) || is_spare(&label, one) {
             check_size(&one.name, one.size, &label, one.label.member)?;
         }
     }
@@ -354,7 +367,12 @@ pub fn choose(looked: &[Looked], take: Option<(usize, u16)>) -> Result<Chosen, P
     let wrong = looked.iter().filter(of_those).flat_map(|one| wrong_labels(one, &label, &head)).collect();
     let blank = looked.iter().flat_map(|one| one.blank.iter().map(|&(at, slots)| (one.id, at, slots)));
     let blank = blank.filter(|&(.., slots)| slots != 0).collect();
-    Ok(Chosen { label, head, members, missing, returning, overruled, torn, wrong, blank })
+    let spare = |one: &Looked| {
+        let (member, id, name) = (one.label.member, one.id, one.name.clone());
+        SpareDevice { member, id, name }
+    };
+    let spares = looked.iter().filter(|one| is_spare(&label, one)).map(spare).collect();
+    Ok(Chosen { label, head, members, missing, returning, spares, overruled, torn, wrong, blank })
 }
 
 impl Chosen {
@@ -377,6 +395,13 @@ fn is_in_use(label: &Label, member: u16) -> bool {
 fn is_member(label: &Label, one: &Looked) -> bool {
     let id = |label| record_of(label, one.label.member).map(|record| record.id);
     is_in_use(label, one.label.member) && id(label) == id(&one.label)
+}
+
+/// Whether a device is a spare of that config.
+fn is_spare(label: &Label, one: &Looked) -> bool {
+    let own = record_of(&one.label, one.label.member).map(|record| record.id);
+    record_of(label, one.label.member)
+        .is_some_and(|record| record.state == MemberState::Spare && Some(record.id) == own)
 }
 
 /// Whether a config rests on a device that can't be of its past, though its youngest uberblock names the one that counts, and that one is in no
@@ -407,12 +432,7 @@ fn wrong_labels(one: &Looked, label: &Label, head: &Uberblock) -> Vec<WrongLabel
 /// Units lie on their members, and this release can do with all that the config says.
 fn check_units(label: &Label) -> Result<(), PoolError> {
     for member in &label.members {
-        let Some((vdev, _)) = member.role else {
-            if member.state == MemberState::Spare {
-                return Err(PoolError::unknown("label", "state", 1u8));
-            }
-            continue;
-        };
+        let Some((vdev, _)) = member.role.filter(|_| member.state != MemberState::Gone) else { continue };
         let unit = label.vdevs.get(usize::from(vdev)).map_or(0, |vdev| vdev.unit);
         if member.units > units_of(member.size, 1 << unit) {
             let value = member.units.into();

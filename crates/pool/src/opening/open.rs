@@ -4,7 +4,7 @@ use core::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
-use brindle_format::pool::{BLOCK, DATA_START, Host, LINEAGE, MAX_NUMBER, OVERRULED, Vdev};
+use brindle_format::pool::{BLOCK, DATA_START, Host, LINEAGE, MAX_MEMBERS, MAX_NUMBER, OVERRULED, Vdev};
 use brindle_io::sync::Notify;
 use brindle_io::{Io, MemberId, OpError};
 use brindle_members::events::Events;
@@ -39,6 +39,7 @@ use crate::upkeep::checkpoints::Checkpoints;
 use crate::upkeep::cleaner::Cleaner;
 use crate::upkeep::resilvering::Resilvering;
 use crate::upkeep::scrubs::Scrubs;
+use crate::upkeep::sparing::Spares;
 
 /// The greatest number of an uberblock, a checkpoint or a batch behind which a pool is opened for writing.
 const LAST_TO_WRITE: u64 = MAX_NUMBER / 2;
@@ -232,6 +233,9 @@ impl Prepared {
         }
         core.run.opens();
         core.space.borrow_mut().opened();
+        if !core.read_only {
+            core.has_copies_of_all();
+        }
         core.plan_raise();
         core.see_to_parity();
         core.begin_resilver();
@@ -272,7 +276,7 @@ impl Prepared {
 }
 
 fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
-    let Chosen { label, head, members: ids, torn, wrong, .. } = chosen;
+    let Chosen { label, head, members: ids, spares, torn, wrong, .. } = chosen;
     let seconds = wrong.iter().filter(|label| label.place == 1).map(|label| (label.member, label.at));
     let label_of_now = CurrentLabel::found(label.clone(), seconds);
     let device = |id: Option<MemberId>| id.map(|id| Device { id, data_offset: DATA_START });
@@ -306,7 +310,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         record: Record::new(io, head, torn),
         run: Run::default(),
         checkpoints: Checkpoints::new(io),
-        refusals: Refusals::new(count),
+        refusals: Refusals::new(MAX_MEMBERS as u16),
         volumes: VolumeList::default(),
         history: PoolHistory::default(),
         room: Notify::new(io),
@@ -315,6 +319,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         cleaner: Cleaner::default(),
         resilvering: Resilvering::default(),
         changing: RefCell::default(),
+        spares: Spares::new(spares),
         scrubs: Scrubs::found(scrub),
         damage: RefCell::default(),
         written: Cell::new(Written::default()),

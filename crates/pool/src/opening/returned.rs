@@ -21,12 +21,14 @@ use uuid::Uuid;
 
 use crate::core::Core;
 use crate::events::PoolEvent;
+use crate::opening::create::PoolCreateError;
 use crate::opening::look::{LABEL_PATIENCE, Looked, PoolOpenError, look};
 use crate::record::join::{ChangeOfLabel, Joining};
 use crate::role::Role;
 use crate::upkeep::checkpoint::Why;
 use crate::upkeep::copying::Copying;
 use crate::upkeep::resilver::{Copied, Successor};
+use crate::upkeep::sparing::leaves_spares;
 
 /// Why a member was not taken out, taken back or replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -49,6 +51,9 @@ pub enum MemberError {
         "member {0} is being taken out, brought back or replaced: wait until that is done, then try again"
     )]
     Changing(String),
+    /// The pool is growing.
+    #[error("the pool is just getting another device: wait until that is done, then try again")]
+    Growing,
     /// Requests to the device that were given up may still land, upon later ones.
     #[error(
         "{0}: requests that were given up are still under way on it: wait until they end, then try again"
@@ -97,6 +102,51 @@ pub enum MemberError {
         "the config of the pool has generation {0}, the last that there can be, and can't be changed any more: copy its volumes into a new pool"
     )]
     Generation(u64),
+    /// There is no such vdev.
+    #[error("the pool has no vdev {0}: `brindle pool status -v` names them")]
+    NoVdev(String),
+    /// The vdev has as many members as it can have.
+    #[error("vdev {vdev} can have {most} members, and has them: add another vdev")]
+    Widest {
+        /// The vdev,
+        vdev: usize,
+        /// and how many.
+        most: u16,
+    },
+    /// It is no copy of others.
+    #[error(
+        "member {0} is no copy of others, and its vdev can't do without it for good: replace it by another device"
+    )]
+    NoCopy(String),
+    /// No other member has all that it has.
+    #[error(
+        "member {0} has what no other member of its vdev has: attach a device, and wait until that has all"
+    )]
+    LastCopy(String),
+    /// A device is a member already.
+    #[error("{device}: it is member {is} of the pool: name another device")]
+    IsMember {
+        /// The device,
+        device: String,
+        /// and the member that it is.
+        is: String,
+    },
+    /// A device is a spare already.
+    #[error(
+        "{device}: it is spare {spare} of the pool, and takes a role by itself: name another device, or detach it first"
+    )]
+    IsSpare {
+        /// The device,
+        device: String,
+        /// and the number of the spare.
+        spare: u16,
+    },
+    /// A device was named twice.
+    #[error("{0}: it was named twice: name each device once")]
+    Twice(String),
+    /// There can be no such vdev.
+    #[error(transparent)]
+    Vdev(#[from] PoolCreateError),
     /// The device can't be read.
     #[error(transparent)]
     Open(#[from] PoolOpenError),
@@ -117,10 +167,10 @@ pub struct Replacement {
 }
 
 /// A device that was out of use may be asked again. Once this is dropped it is left alone as before, unless it is a member's by then.
-struct TakenBack<'a>(&'a MemberSet, MemberId);
+pub(crate) struct TakenBack<'a>(&'a MemberSet, MemberId);
 
 impl<'a> TakenBack<'a> {
-    fn new(set: &'a MemberSet, name: &str, id: MemberId) -> Result<Self, MemberError> {
+    pub(super) fn new(set: &'a MemberSet, name: &str, id: MemberId) -> Result<Self, MemberError> {
         match set.io.take_back(id) {
             true => Ok(Self(set, id)),
             false => Err(MemberError::Unsettled(name.to_owned())),
@@ -139,7 +189,7 @@ impl Drop for TakenBack<'_> {
 }
 
 /// A member is taken out, brought back or replaced, as long as this lives.
-struct Change<'a>(&'a Core, u16);
+pub(crate) struct Change<'a>(&'a Core, u16);
 
 impl Drop for Change<'_> {
     fn drop(&mut self) {
@@ -149,20 +199,24 @@ impl Drop for Change<'_> {
 
 impl Core {
     /// Changes of one member don't overlap: of that which one says it lacks another would know nothing.
-    fn change(&self, member: u16) -> Result<Change<'_>, MemberError> {
+    pub(super) fn change(&self, member: u16) -> Result<Change<'_>, MemberError> {
         let mut changing = self.changing.borrow_mut();
         if changing.contains(&member) {
-            return Err(MemberError::Changing(self.name_of(member)));
+            let is_known = self.record_of(member).is_some();
+            return Err(match is_known {
+                true => MemberError::Changing(self.name_of(member)),
+                false => MemberError::Growing,
+            });
         }
         changing.push(member);
         Ok(Change(self, member))
     }
 
-    fn name_of(&self, member: u16) -> String {
+    pub(super) fn name_of(&self, member: u16) -> String {
         self.role_of(member).to_string()
     }
 
-    fn is_used(&self, member: u16) -> bool {
+    pub(super) fn is_used(&self, member: u16) -> bool {
         self.set.members.writable(member).is_some()
     }
 
@@ -170,7 +224,7 @@ impl Core {
         self.label.get().members.get(usize::from(member)).copied()
     }
 
-    fn check_changes(&self) -> Result<(), MemberError> {
+    pub(crate) fn check_changes(&self) -> Result<(), MemberError> {
         match self.label.get().generation {
             _ if self.read_only => Err(VolumeError::ReadOnly.into()),
             generation @ MAX_GENERATION.. => Err(MemberError::Generation(generation)),
@@ -210,7 +264,7 @@ impl Core {
         Ok(())
     }
 
-    async fn set_state(&self, member: u16, state: MemberState) -> Result<(), VolumeError> {
+    pub(super) async fn set_state(&self, member: u16, state: MemberState) -> Result<(), VolumeError> {
         let change = move |label: &mut Label| {
             if let Some(record) = label.members.get_mut(usize::from(member)) {
                 record.state = state;
@@ -250,7 +304,7 @@ impl Core {
         let size = self.record_of(member).map_or(0, |record| record.size);
         let places = [LABEL, second_label(size)].map(|at| free_place(&looked, at));
         let device = Device { id, data_offset: DATA_START };
-        self.join(Joining { member, device, places, change }).await?;
+        self.join(vec![Joining { member, device, places }], change).await?;
         self.has_joined(member);
         Ok(member)
     }
@@ -260,7 +314,10 @@ impl Core {
         let (device, label) = (looked.name.clone(), self.label.get());
         let is = looked.label.member;
         let own = |label: &Label| label.members.get(usize::from(is)).map(|record| record.id);
-        if looked.label.pool != label.pool || own(&looked.label) != own(&label) {
+        let is_gone = self
+            .record_of(is)
+            .is_none_or(|record| record.role.is_none() || record.state == MemberState::Gone);
+        if looked.label.pool != label.pool || own(&looked.label) != own(&label) || is_gone {
             return Err(MemberError::Stranger { device, pool: label.name.clone() });
         }
         if is != member {
@@ -281,9 +338,9 @@ impl Core {
         }
     }
 
-    /// Bytes that a device needs to take the place of a member: its units, and what labels leave.
-    fn needed(&self, member: u16) -> (u32, u64) {
-        let (label, Role { vdev, .. }) = (self.label.get(), self.role_of(member));
+    /// Units of a member of a vdev, and the bytes that a device needs to be one: its units, and what labels leave.
+    pub(super) fn needed(&self, vdev: usize) -> (u32, u64) {
+        let label = self.label.get();
         let Some(unit) = label.vdevs.get(vdev).map(|vdev| 1 << vdev.unit) else { return (0, 0) };
         let end = |run: &Run| run.first_unit + run.units;
         let units = label.runs_of(vdev as u16).map(end).max().unwrap_or(0);
@@ -309,8 +366,16 @@ impl Core {
         if self.is_used(member) && !self.can_lose(&[member]) {
             return Err(MemberError::Needed(self.name_of(member)));
         }
-        let (units, need) = self.needed(member);
-        let unit = self.label.get().vdevs.get(self.role_of(member).vdev).map_or(1, |vdev| 1 << vdev.unit);
+        self.check_size(self.role_of(member).vdev, device, have)
+    }
+
+    /// Whether a device of so many bytes can be a member of a vdev.
+    ///
+    /// # Errors
+    /// [`MemberError::TooSmall`].
+    pub(crate) fn check_size(&self, vdev: usize, device: &str, have: u64) -> Result<(), MemberError> {
+        let (units, need) = self.needed(vdev);
+        let unit = self.label.get().vdevs.get(vdev).map_or(1, |vdev| 1 << vdev.unit);
         match units_of(have & !(BLOCK as u64 - 1), unit) < units {
             true => Err(MemberError::TooSmall { device: device.to_owned(), have, need }),
             false => Ok(()),
@@ -325,6 +390,9 @@ impl Core {
         let Replacement { name, id, uuid } = with;
         let have = self.set.io.member_info(id).map_or(0, |info| info.size);
         self.check_replace(member, &name, have)?;
+        if let Some(spare) = self.spares.of(id) {
+            return Err(MemberError::IsSpare { device: name, spare });
+        }
         let has_it = |other: &u16| self.set.members.writable(*other).is_some_and(|device| device.id == id);
         if let Some(other) = (0..self.set.members.len()).find(has_it) {
             let (is, named) = (self.name_of(other), self.name_of(member));
@@ -368,20 +436,21 @@ impl Core {
             space.has_copies(index, &copied);
         }
         self.checkpoint(Why::Due).await?;
-        let (units, _) = self.needed(member);
+        let (units, _) = self.needed(self.role_of(member).vdev);
         let change = move |label: &mut Label| {
             if let Some(record) = label.members.get_mut(usize::from(member)) {
                 *record = MemberRecord { id: uuid, size, units, state: MemberState::InUse, ..*record };
             }
+            leaves_spares(label, uuid);
         };
-        self.join(Joining { member, device, places: [0, 0], change: Some(Box::new(change)) }).await?;
+        self.join(vec![Joining { member, device, places: [0, 0] }], Some(Box::new(change))).await?;
         drop(copying);
         self.has_joined(member);
         Ok(())
     }
 
     /// Takes away what a device has of another pool, or of this one's past, and gives uberblocks their room.
-    async fn clear_labels(&self, member: u16, id: MemberId, size: u64) -> Result<(), VolumeError> {
+    pub(super) async fn clear_labels(&self, member: u16, id: MemberId, size: u64) -> Result<(), VolumeError> {
         let io = &self.set.io;
         let (configs, ring) = (2 * CONFIG_BYTES, RING_SLOTS as usize * BLOCK);
         for at in [LABEL, second_label(size)] {
@@ -399,6 +468,7 @@ impl Core {
     fn has_joined(&self, member: u16) {
         self.happened(PoolEvent::MemberReturned, Some(member), None);
         self.space.borrow_mut().tries_again();
+        self.has_copies_of_all();
         self.plan_raise();
         self.see_to_parity();
         self.begin_resilver();

@@ -23,6 +23,10 @@ pub struct PoolMember {
     pub read_errors: u32,
     /// It was taken out by order, and is to be brought back.
     pub is_offline: bool,
+    /// It is a member no more: its number, or its role, is another's next.
+    pub is_gone: bool,
+    /// It is a spare: it waits for a role.
+    pub is_spare: bool,
     /// Segments with something live that it lacks.
     pub lacks: usize,
 }

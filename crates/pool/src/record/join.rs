@@ -1,4 +1,4 @@
-//! A member comes into use: one that was out, or another in its place.
+//! Members come into use: one that was out, another in its place, or more than there were.
 //!
 //! Rules, for a crash at any moment. All that it may lack has its bit of `missing` in a table that is on record, before an uberblock says that
 //! the member is in use. Its labels have the config before any uberblock names that. One uberblock then names the config, if that changes, and
@@ -26,33 +26,43 @@ pub(crate) struct Joining {
     pub(crate) device: Device,
     /// The place that its config goes to, of the first label and of the second.
     pub(crate) places: [usize; 2],
-    /// The change of the config that goes with it.
-    pub(crate) change: Option<ChangeOfLabel>,
+}
+
+impl Joining {
+    /// The places of its labels that its config goes to.
+    fn labels(&self, label: &Label) -> [ConfigPlace; 2] {
+        let size = label.members.get(usize::from(self.member)).map_or(0, |record| record.size);
+        let at = [LABEL, second_label(size)];
+        [0, 1].map(|n| ConfigPlace { member: self.member, at: at[n], place: self.places[n] })
+    }
 }
 
 impl Core {
-    /// Puts a member into use, in the turn of uberblocks.
+    /// Puts members into use, in the turn of uberblocks, with a change of the config if one goes with that.
     ///
     /// # Errors
-    /// It is out of use as before, or does not take its labels; or the pool is broken.
-    pub(crate) fn join(&self, joining: Joining) -> Recording {
+    /// They are out of use as before, or one does not take its labels; or the pool is broken.
+    pub(crate) fn join(&self, members: Vec<Joining>, change: Option<ChangeOfLabel>) -> Recording {
         match self.me.upgrade() {
             Some(me) => Box::pin(in_turn(
                 &self.set.io,
                 me,
                 |me| &me.record.turns,
-                async move |core: &Self| core.join_in_turn(joining).await,
+                async move |core: &Self| core.join_in_turn(members, change).await,
             )),
             None => Box::pin(core::future::ready(Err(VolumeError::Stopping))),
         }
     }
 
-    async fn join_in_turn(&self, joining: Joining) -> Result<(), VolumeError> {
-        let Joining { member, device, places, change } = joining;
+    async fn join_in_turn(
+        &self,
+        members: Vec<Joining>,
+        change: Option<ChangeOfLabel>,
+    ) -> Result<(), VolumeError> {
         if self.run.is_stopping() {
             return Err(VolumeError::Stopping);
         }
-        if self.is_in(member) {
+        if members.iter().any(|joining| self.is_in(joining.member)) {
             return Err(VolumeError::Again);
         }
         let (mut next, changes) = (Label::clone(&self.label.get()), change.is_some());
@@ -61,36 +71,60 @@ impl Core {
             next.generation += 1;
         }
         let name = next.config_name().map_err(|_| VolumeError::NoSpace)?;
-        let size = next.members.get(usize::from(member)).map_or(0, |record| record.size);
-        let labels = [LABEL, second_label(size)];
-        let own = [0, 1].map(|n| ConfigPlace { member, at: labels[n], place: places[n] });
-        let mut all = own.to_vec();
+        let mut all = Vec::new();
         if changes {
-            let others = self.other_places(&next);
-            self.write_configs(&next, &others).await?;
-            all.extend(others);
+            all = self.other_places(&next);
+            self.write_configs(&next, &all).await?;
         }
-        self.write_config_to(device, &next, &own).await?;
-        // From here on it gets what is written, and answers for all but what it lacks.
-        self.label.set(next, &all);
-        self.set.members.set_device(member, device, RoleState::InSync);
-        self.are_present();
-        let role = self.role_of(member);
-        self.space.borrow_mut().joins(role.vdev, role.index);
+        for joining in &members {
+            let own = joining.labels(&next);
+            self.write_config_to(joining.device, &next, &own).await?;
+            all.extend(own);
+        }
+        // From here on they get what is written, and answer for all but what they lack.
+        let numbers: Vec<u16> = members.iter().map(|joining| joining.member).collect();
+        self.begin_use(&members, next, &all);
+        let joined = numbers.clone();
         let named = self.commit(move |uberblock| {
             uberblock.config = name;
-            uberblock.out[usize::from(member >> 3)] &= !(1 << (member & 7));
+            for member in joined {
+                uberblock.out[usize::from(member >> 3)] &= !(1 << (member & 7));
+            }
         });
         named.await?;
         self.let_configs_rest().await?;
-        match self.is_in(member) {
-            true => Ok(()),
-            false => Err(VolumeError::of_member(member, OpError::Gone)),
+        match numbers.into_iter().find(|&member| !self.is_in(member)) {
+            None => Ok(()),
+            Some(member) => Err(VolumeError::of_member(member, OpError::Gone)),
+        }
+    }
+
+    fn begin_use(&self, joining: &[Joining], label: Label, places: &[ConfigPlace]) {
+        let members = &self.set.members;
+        self.space.borrow_mut().grown(&label);
+        self.set.set_redundant(label.vdevs.iter().any(|vdev| vdev.parity > 0));
+        self.label.set(label, places);
+        self.number_members();
+        for Joining { member, device, .. } in joining {
+            members.set_device(*member, *device, RoleState::InSync);
+        }
+        self.are_present();
+        for role in joining.iter().map(|joining| self.role_of(joining.member)) {
+            self.space.borrow_mut().joins(role.vdev, role.index);
+        }
+    }
+
+    /// There are as many numbers as the config has.
+    pub(crate) fn number_members(&self) {
+        let members = &self.set.members;
+        let more = self.label.get().members.len().saturating_sub(members.len().into());
+        if more > 0 {
+            let _new = members.grow((0..more).map(|_| None));
         }
     }
 
     /// Writes its config to a device that is no member in use yet.
-    async fn write_config_to(
+    pub(crate) async fn write_config_to(
         &self,
         device: Device,
         label: &Label,

@@ -8,10 +8,10 @@ use brindle_format::pool::Label;
 
 /// One of the two places of a label: the member, the byte of the label on it, and the number of the place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ConfigPlace {
-    pub(super) member: u16,
-    pub(super) at: u64,
-    pub(super) place: usize,
+pub(crate) struct ConfigPlace {
+    pub(crate) member: u16,
+    pub(crate) at: u64,
+    pub(crate) place: usize,
 }
 
 /// The cell that a label stands behind: nothing keeps a label for longer than it takes to look something up.

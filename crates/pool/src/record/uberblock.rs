@@ -22,7 +22,8 @@ use crate::opening::look::LABEL_PATIENCE;
 
 impl Core {
     pub(super) fn is_in(&self, member: u16) -> bool {
-        self.set.members.state(member) == RoleState::InSync
+        // A config that is about to count may have more members.
+        member < self.set.members.len() && self.set.members.state(member) == RoleState::InSync
     }
 
     /// Writes an uberblock that differs from the last by `change`, in its turn.

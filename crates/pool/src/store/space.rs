@@ -6,6 +6,7 @@
 
 mod counts;
 mod grant;
+mod growth;
 mod lacking;
 mod pages;
 mod records;
@@ -30,9 +31,10 @@ use brindle_format::pool::place::{Address, Shape};
 use brindle_format::pool::{Label, Run, SEGMENTS, SegmentClass, SegmentRecord, SegmentState, Vdev, unit_of};
 use smallvec::SmallVec;
 
-use crate::role::{all_of, members_of};
+use crate::role::{members_of, vacant_of};
 use crate::store::table::Touched;
 use grant::chunk_of;
+use growth::blank;
 use records::reshape;
 use sorts::Sort;
 
@@ -155,6 +157,8 @@ struct Unit {
     vdev: Vdev,
     /// Its members, in the order of their roles.
     members: Vec<u16>,
+    /// Roles that no member has, a bit each.
+    vacant: u64,
     /// Its segments.
     runs: Vec<Run>,
     /// Segments may have a turn.
@@ -182,6 +186,31 @@ struct Unit {
 }
 
 impl Unit {
+    /// That of a vdev, without its segments.
+    fn of(label: &Label, at: usize, present: u64) -> Self {
+        Self {
+            vdev: label.vdevs[at],
+            members: members_of(label, at),
+            vacant: vacant_of(label, at),
+            runs: label.runs_of(at as u16).copied().collect(),
+            turns: label.features.leaves().runs,
+            free: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            of_pages: BTreeSet::new(),
+            turn: 0,
+            paged: 0,
+            shorts: 0,
+            rows: VecDeque::new(),
+            short: VecDeque::new(),
+            open: [None; 4],
+            pages: None,
+            present,
+            raised: 0,
+            freeing: Vec::new(),
+            adding: Vec::new(),
+        }
+    }
+
     fn shape(&self, narrow: bool, parity: u8) -> Shape {
         let (width, rows) = (self.present.count_ones() as u8, 1 << (self.vdev.unit - 12));
         let stripe = if narrow { width.min(parity + 2) } else { width };
@@ -199,7 +228,12 @@ impl Unit {
     }
 
     fn whole(&self) -> bool {
-        self.present.count_ones() == u32::from(self.vdev.members)
+        (self.present | self.vacant).count_ones() == u32::from(self.vdev.members)
+    }
+
+    /// Members that may be lost while all are there.
+    fn parity(&self) -> u8 {
+        self.vdev.parity.saturating_sub(self.vacant.count_ones() as u8)
     }
 }
 
@@ -255,25 +289,10 @@ impl Space {
 
     /// All vdevs of a pool, `records` of their segments or none, and which members of each are in use.
     pub(crate) fn new(label: &Label, records: Option<Vec<SegmentRecord>>, present: &[u64]) -> Self {
-        let blank = |unit: &Vdev, members| SegmentRecord {
-            state: SegmentState::Free,
-            class: SegmentClass::None,
-            stripe: unit.members as u8,
-            parity: unit.parity,
-            unit: unit.unit,
-            chunk: 0,
-            turn: 0,
-            members,
-            missing: 0,
-            live: 0,
-            stripes: 0,
-            sequence: 0,
-            reused: false,
-        };
         let records = records.unwrap_or_else(|| {
             let blank = |n| match unit_of(&label.runs, n).and_then(|(at, _)| label.vdevs.get(usize::from(at)))
             {
-                Some(vdev) => blank(vdev, all_of(vdev)),
+                Some(vdev) => blank(vdev),
                 None => GAP,
             };
             (0..label.segments()).map(blank).collect()
@@ -289,26 +308,7 @@ impl Space {
 
     /// The same, without what is free.
     fn of(label: &Label, records: Vec<SegmentRecord>, present: &[u64]) -> Self {
-        let units = (0..).zip(&label.vdevs).zip(present).map(|((at, &vdev), &present)| Unit {
-            vdev,
-            members: members_of(label, at.into()),
-            runs: label.runs_of(at).copied().collect(),
-            turns: label.features.leaves().runs,
-            free: BTreeSet::new(),
-            waiting: BTreeSet::new(),
-            of_pages: BTreeSet::new(),
-            turn: 0,
-            paged: 0,
-            shorts: 0,
-            rows: VecDeque::new(),
-            short: VecDeque::new(),
-            open: [None; 4],
-            pages: None,
-            present,
-            raised: 0,
-            freeing: Vec::new(),
-            adding: Vec::new(),
-        });
+        let units = (0..label.vdevs.len()).zip(present).map(|(at, &present)| Unit::of(label, at, present));
         let units: Vec<Unit> = units.collect();
         let segment = |(n, record): (u32, SegmentRecord)| {
             let usage = match unit_of(&label.runs, n) {

@@ -137,6 +137,11 @@ impl Table {
         found
     }
 
+    /// The table is to have so many records: all of it is written anew.
+    pub(crate) fn grows(&mut self, records: usize) {
+        (self.sizes, self.is_regular) = (sizes(records), false);
+    }
+
     /// Notes where all pages are.
     fn sort(&mut self) {
         self.places.clear();

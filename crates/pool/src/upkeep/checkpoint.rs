@@ -193,7 +193,7 @@ impl Core {
         self.checkpoint_in(&turn, Why::Due).await
     }
 
-    async fn checkpoint_in(self: &Rc<Self>, turn: &Turn<'_>, why: Why) -> Result<(), VolumeError> {
+    pub(crate) async fn checkpoint_in(self: &Rc<Self>, turn: &Turn<'_>, why: Why) -> Result<(), VolumeError> {
         if self.read_only {
             return Err(VolumeError::ReadOnly);
         }

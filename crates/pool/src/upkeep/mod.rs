@@ -14,4 +14,5 @@ pub(crate) mod resilver;
 pub(crate) mod resilvering;
 pub(crate) mod reuse;
 pub(crate) mod scrubs;
+pub(crate) mod sparing;
 mod tree;

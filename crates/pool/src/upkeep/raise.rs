@@ -18,6 +18,7 @@ impl Core {
         };
         self.cleaner.set_raise(next);
         self.raise_lost();
+        self.begin_sparing();
         match next {
             same if same == before => {}
             Raise::At(_) if self.config.raise_after.is_zero() => self.raise_now(),
@@ -40,6 +41,12 @@ impl Core {
         label.members.get(usize::from(member)).is_some_and(|record| record.state == MemberState::Offline)
     }
 
+    /// A number is of no member any more, or of none yet.
+    pub(crate) fn is_gone(&self, member: u16) -> bool {
+        let label = self.label.get();
+        label.members.get(usize::from(member)).is_none_or(|record| record.state == MemberState::Gone)
+    }
+
     /// The time after which what lies on members that are out of use is moved.
     pub(crate) fn raises_in(&self) -> Option<Duration> {
         match self.cleaner.raise() {
@@ -55,7 +62,7 @@ impl Core {
     }
 
     /// Members that are out of use, and not by order.
-    fn lost_members(&self) -> Vec<u16> {
+    pub(crate) fn lost_members(&self) -> Vec<u16> {
         let label = self.label.get();
         let is_lost = |&(member, record): &(u16, &MemberRecord)| {
             record.state == MemberState::InUse && self.set.members.writable(member).is_none()

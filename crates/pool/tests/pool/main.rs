@@ -7,6 +7,7 @@ mod damage;
 mod faults;
 mod full;
 mod golden;
+mod grow;
 mod history;
 mod hosts;
 mod in_memory;

@@ -4,11 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use brindle_io::sim::{Sim, When};
-use brindle_io::{Duration, Io};
+use brindle_io::{Duration, Io, Task};
 use brindle_pool::{How, Pool, PoolVolume, choose, look, open_chosen};
 use brindle_volume::Volume;
 
 use super::aside;
+use super::growth;
 use super::house::House;
 use super::members;
 use super::names::{self, Names};
@@ -53,6 +54,8 @@ pub(super) struct Boot {
     pub(super) late: Vec<usize>,
     /// Members are taken out, come back and are replaced beside the load.
     pub(super) turns: bool,
+    /// The pool is getting more devices.
+    pub(super) growing: Rc<Cell<bool>>,
     /// How the boot before ended.
     pub(super) cuts_before: Before,
     pub(super) pool: RefCell<Option<Pool>>,
@@ -91,7 +94,8 @@ impl Boot {
             (Some(pool), _) => {
                 self.reuses.replace(pool.reuses());
                 let config = self.names.borrow().is_changing().then_some(Phase::Config);
-                Phase::of(pool).into_iter().chain(config).collect()
+                let growth = self.growing.get().then_some(Phase::Growth);
+                Phase::of(pool).into_iter().chain(config).chain(growth).collect()
             }
             (None, Before::CutInRecovery) => vec![Phase::Recovery, Phase::SecondRecovery],
             (None, Before::Cut) => vec![Phase::Recovery],
@@ -110,7 +114,7 @@ impl Boot {
                 Err(why) => return Err(format!("it can't be looked at: {why}")),
             }
         }
-        if let Some(extra) = self.house.extra {
+        for &extra in self.house.extra.iter().chain(&self.house.more) {
             looked.extend(look(io, "one more device", extra).await);
         }
         let chosen = choose(&looked, None).map_err(|why| format!("nothing is believed: {why}"))?;
@@ -164,6 +168,7 @@ impl Boot {
                 members::change(&pool, &other, &house, whom, &names, seed, &done).await
             })
         });
+        let grown = self.plan.grows.then(|| self.grows(pool, io, &done));
         let restless = self.plan.restless.then(|| {
             let other = Rc::new(Restless { io: io.clone(), volume, oracle: Rc::clone(&self.oracle) });
             let (seed, done) = (self.seed, Rc::clone(&done));
@@ -180,6 +185,9 @@ impl Boot {
         if let Some(turned) = turned {
             turned.await?;
         }
+        if let Some(grown) = grown {
+            grown.await?;
+        }
         if let Some(restless) = restless {
             restless.await?;
         }
@@ -188,6 +196,19 @@ impl Boot {
         }
         troubles.into_iter().next().map_or(Ok(()), |trouble| Err(served(trouble)))?;
         client.read_all().await.map_err(served)
+    }
+
+    /// Has the pool grow beside the load.
+    fn grows(&self, pool: &Pool, io: &Io, done: &Rc<Cell<bool>>) -> Task<Result<(), String>> {
+        let (pool, other, seed) = (pool.clone(), io.clone(), self.seed);
+        let (house, plan) = (Rc::clone(&self.house), Rc::clone(&self.plan));
+        let (growing, done) = (Rc::clone(&self.growing), Rc::clone(done));
+        let are_struck = !self.strikes.is_empty() || plan.faults || plan.silent;
+        self.names.borrow_mut().others_change();
+        self.names.borrow_mut().others_change();
+        io.spawn(async move {
+            growth::grow(&pool, &other, (&house, &plan), are_struck, seed, (&growing, &done)).await
+        })
     }
 
     /// Overwrites all of the volume until no segment of the pool was reused less often than storms want.

@@ -35,7 +35,8 @@ pub(super) fn read(sim: &Sim, house: &House, left: &[usize], oracle: &Oracle) ->
         ids.push(copy_of(sim, house.ids[member], &copy, Model::nvme(), house.size));
     }
     // Whatever it is by now: where a member's device is of the past it is that member.
-    ids.extend(house.extra.map(|id| copy_of(sim, id, &copy, Model::nvme(), house.size)));
+    let others = house.extra.iter().chain(&house.more);
+    ids.extend(others.map(|&id| copy_of(sim, id, &copy, Model::nvme(), house.size)));
     let io = Io::new(Box::new(copy));
     let judged = io.block_on(async {
         let mut looked = Vec::new();

@@ -32,7 +32,7 @@ fn halves(kind: Kind) -> Option<[Vec<usize>; 2]> {
 /// # Errors
 /// A promise that was broken.
 pub(super) fn apart(sim: &Sim, house: &House, oracle: &Oracle, random: &mut Random) -> Result<(), String> {
-    let Some(halves) = halves(house.kind) else { return Ok(()) };
+    let Some(halves) = halves(house.kind).filter(|_| house.more.is_empty()) else { return Ok(()) };
     let copy = Sim::new(1);
     let all: Vec<MemberId> =
         house.ids.iter().map(|&id| copy_of(sim, id, &copy, Model::nvme(), house.size)).collect();

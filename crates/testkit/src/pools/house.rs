@@ -44,6 +44,8 @@ pub struct House {
     pub ids: Vec<MemberId>,
     /// One more device, which takes the place of a member now and then.
     pub extra: Option<MemberId>,
+    /// Devices that it may grow by.
+    pub more: Vec<MemberId>,
     /// Bytes of each.
     pub size: u64,
     /// Bytes of a unit, if they are not chosen by the size.
@@ -67,12 +69,18 @@ impl House {
         let count = kind.vdevs(size).iter().map(|vdev| vdev.sizes.len()).sum();
         let ids = (0..count).map(|_| add(size)).collect();
         let features = Features::NOW;
-        Self { kind, ids, extra: None, size, unit: Some(64 << 10), changes: 200, features, usual: false }
+        let (extra, more, unit) = (None, Vec::new(), Some(64 << 10));
+        Self { kind, ids, extra, more, size, unit, changes: 200, features, usual: false }
+    }
+
+    /// Devices that take the roles of members by turns.
+    pub fn seats(&self) -> impl Iterator<Item = MemberId> + use<'_> {
+        self.ids.iter().copied().chain(self.extra)
     }
 
     /// All devices, those of members first.
     pub fn devices(&self) -> impl Iterator<Item = MemberId> + use<'_> {
-        self.ids.iter().copied().chain(self.extra)
+        self.ids.iter().copied().chain(self.extra).chain(self.more.clone())
     }
 
     /// The specification of the pool.

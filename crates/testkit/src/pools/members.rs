@@ -51,11 +51,12 @@ pub(super) async fn change(
 
 /// The device of each member: the one that it has, else one that no other has, its own first.
 fn seats_of(pool: &Pool, house: &House) -> Vec<MemberId> {
-    let mut seats: Vec<Option<MemberId>> = pool.status().members.iter().map(|member| member.device).collect();
+    let members = pool.status().members.into_iter().take(house.ids.len());
+    let mut seats: Vec<Option<MemberId>> = members.map(|member| member.device).collect();
     for at in 0..seats.len() {
         let free = |id: &MemberId| !seats.contains(&Some(*id));
         seats[at] =
-            seats[at].or_else(|| Some(house.ids[at]).filter(free)).or_else(|| house.devices().find(free));
+            seats[at].or_else(|| Some(house.ids[at]).filter(free)).or_else(|| house.seats().find(free));
     }
     seats.into_iter().flatten().collect()
 }
@@ -70,7 +71,7 @@ async fn turn(
     let (number, id) = (member as u16, seats[member]);
     let uuid = Uuid::from_u128(u128::from(random.next()) << 64 | u128::from(random.next()));
     let with = |id| Replacement { name: "a device".to_owned(), id, uuid };
-    let other = house.devices().find(|id| !seats.contains(id)).filter(|_| random.one_in(2));
+    let other = house.seats().find(|id| !seats.contains(id)).filter(|_| random.one_in(2));
     let is_in = pool.status().members[member].state == RoleState::InSync;
     match (is_in, random.below(4)) {
         (true, 0 | 1) => pool.offline(number).await,

@@ -7,6 +7,7 @@
 mod aside;
 mod boot;
 mod few;
+mod growth;
 mod halves;
 pub mod house;
 mod members;
@@ -129,6 +130,8 @@ impl Subject for Pools {
         house.features = if plan.old { Features::default() } else { house.features };
         house.usual = plan.usual;
         house.extra = plan.turns.then(|| sim.add_blank_drive(model, size));
+        let more = if plan.grows { growth::DEVICES } else { 0 };
+        house.more = (0..more).map(|_| sim.add_blank_drive(model, size)).collect();
         let io = Io::new(Box::new(sim.clone()));
         io.block_on(house.create(&io));
         io.shutdown();
@@ -149,6 +152,7 @@ impl Subject for Pools {
             spoilt: false,
             late: Vec::new(),
             turns: false,
+            growing: Rc::default(),
             cuts_before: Before::Well,
             pool: RefCell::default(),
             reuses: RefCell::default(),
@@ -173,7 +177,8 @@ impl Subject for Pools {
         boot.requests = if number == 0 { many } else { few };
         boot.cut = cut;
         // With the usual settings pages are written so rarely that they take turns on few segments; to write all of many takes long.
-        boot.wears = self.first.is_none() && number == 0 && !boot.plan.usual && !boot.plan.many;
+        boot.wears =
+            self.first.is_none() && number == 0 && !boot.plan.usual && !boot.plan.many && !boot.plan.grows;
         boot.spoilt = self.all.iter().chain(&strikes).any(|(_, _, strike)| strike.spoils());
         boot.strikes = strikes;
         boot.begin(sim);
@@ -209,6 +214,7 @@ impl Subject for Pools {
             None if phases.contains(&Phase::Recovery) => Before::CutInRecovery,
             None => Before::Cut,
         };
+        self.boot.growing.set(false);
         if end.is_some() {
             oracle.stopped();
         } else {
@@ -221,7 +227,7 @@ impl Subject for Pools {
     fn let_go(&mut self, _: &Scene) {
         let reuses = self.boot.reuses.take();
         // See `begin`: nobody waits until all of them were used again.
-        if !self.boot.plan.usual && !self.boot.plan.many {
+        if !self.boot.plan.usual && !self.boot.plan.many && !self.boot.plan.grows {
             self.reuses.add(&Reuses(reuses));
         }
         self.boot.pool.take();

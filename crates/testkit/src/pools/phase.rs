@@ -30,13 +30,15 @@ pub enum Phase {
     Config,
     /// Members get what they lack.
     Resilver,
+    /// The pool gets another device.
+    Growth,
     /// None of these.
     Idle,
 }
 
 impl Phase {
     /// All phases.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Closing,
         Self::Checkpoint,
         Self::Cleaning,
@@ -48,6 +50,7 @@ impl Phase {
         Self::Reuse,
         Self::Config,
         Self::Resilver,
+        Self::Growth,
         Self::Idle,
     ];
 
@@ -64,6 +67,7 @@ impl Phase {
             Self::Reuse => "reuse of a segment",
             Self::Config => "change of the config",
             Self::Resilver => "resilver",
+            Self::Growth => "growth",
             Self::Idle => "none of these",
         }
     }

@@ -41,6 +41,8 @@ pub struct PoolPlan {
     pub(super) scrubs: bool,
     /// Some of the victims are taken out, come back and are replaced beside the load.
     pub(super) turns: bool,
+    /// The pool gets more devices beside the load.
+    pub(super) grows: bool,
     /// Members that something may happen to: as many of each vdev as it can do without.
     pub(super) victims: Vec<usize>,
 }
@@ -80,6 +82,7 @@ impl PoolPlan {
             many: false,
             scrubs: false,
             turns: false,
+            grows: Random::stream(seed, 0x0067_726f_7773).one_in(4),
         };
         // To fill these would take long.
         plan.many = !plan.full && random.one_in(2);
@@ -108,6 +111,7 @@ impl fmt::Display for PoolPlan {
             (self.many, "many segments"),
             (self.scrubs, "scrubs"),
             (self.turns, "turns of members"),
+            (self.grows, "growth"),
         ];
         let marks: String = marks.iter().filter(|mark| mark.0).map(|mark| format!(", {}", mark.1)).collect();
         write!(f, "pools of {:?}{marks}", self.kind)

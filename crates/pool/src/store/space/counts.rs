@@ -183,7 +183,7 @@ impl Space {
         let of = |unit: &Unit| {
             let lacks = |(_, segment): &(u32, &Segment)| {
                 let record = &segment.record;
-                let away = record.members & (!unit.present | record.missing);
+                let away = record.members & (!unit.present | record.missing) & !unit.vacant;
                 record.live > 0 && record.stripes > 0 && away != 0
             };
             self.own(unit).filter(lacks).count()
@@ -195,7 +195,7 @@ impl Space {
     pub(crate) fn thin_blocks(&self) -> u64 {
         let of = |unit: &Unit| {
             let thin = |(_, segment): (u32, &Segment)| {
-                (unit.parity_of(segment) < unit.vdev.parity).then_some(u64::from(segment.record.live))
+                (unit.parity_of(segment) < unit.parity()).then_some(u64::from(segment.record.live))
             };
             self.own(unit).filter_map(thin).sum::<u64>()
         };

@@ -1,0 +1,149 @@
+//! Spares: devices that wait for a role, and take that of a member which is lost.
+//!
+//! A spare is a member without a role. Nothing is written to it but its labels, once, when it comes: a config that counts later names it as it does
+//! then. It takes a role as any other replacement does, and its former number is free by the same change of the config.
+
+use core::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use brindle_format::pool::{DATA_START, LABEL, Label, MemberRecord, MemberState, second_label};
+use brindle_io::MemberId;
+use brindle_members::members::Device;
+use brindle_volume::VolumeError;
+
+use crate::core::Core;
+use crate::opening::grow::{Comer, number_for, put};
+use crate::opening::look::SpareDevice;
+use crate::opening::returned::{MemberError, Replacement};
+use crate::record::label::ConfigPlace;
+
+/// Spares that are there.
+pub(crate) struct Spares {
+    waiting: RefCell<Vec<SpareDevice>>,
+    /// A task gives them roles.
+    is_busy: Cell<bool>,
+}
+
+impl Spares {
+    /// Those that were found.
+    pub(crate) fn new(found: Vec<SpareDevice>) -> Self {
+        Self { waiting: RefCell::new(found), is_busy: Cell::new(false) }
+    }
+
+    /// The device of a spare.
+    pub(crate) fn device(&self, member: u16) -> Option<SpareDevice> {
+        self.waiting.borrow().iter().find(|spare| spare.member == member).cloned()
+    }
+
+    /// The number of the spare that a device is.
+    pub(crate) fn of(&self, id: MemberId) -> Option<u16> {
+        self.waiting.borrow().iter().find(|spare| spare.id == id).map(|spare| spare.member)
+    }
+
+    fn forget(&self, member: u16) {
+        self.waiting.borrow_mut().retain(|spare| spare.member != member);
+    }
+}
+
+/// Spares of that identity have a role now.
+pub(crate) fn leaves_spares(label: &mut Label, id: uuid::Uuid) {
+    let is_it = |record: &&mut MemberRecord| record.state == MemberState::Spare && record.id == id;
+    label.members.iter_mut().filter(is_it).for_each(|record| record.state = MemberState::Gone);
+}
+
+impl Core {
+    /// Adds a spare.
+    ///
+    /// # Errors
+    /// [`MemberError`]; the pool is as before.
+    pub(crate) async fn add_spare(self: &Rc<Self>, device: Replacement) -> Result<(), MemberError> {
+        self.check_changes()?;
+        let _change = self.grows()?;
+        self.refuse_members(core::slice::from_ref(&device))?;
+        let size = self.size_of(device.id);
+        self.check_spare(&device.name, size)?;
+        let number = number_for(&self.label.get())?;
+        let comer = Comer { member: number, size, device };
+        let _asked = self.prepare_comers(core::slice::from_ref(&comer)).await?;
+        let Comer { device: Replacement { name, id, uuid }, .. } = comer;
+        let record = MemberRecord { id: uuid, size, role: None, units: 0, state: MemberState::Spare };
+        self.change_config(move |label| put(label, number, record)).await?;
+        self.number_members();
+        {
+            let _turn = self.record.turns.turn().await;
+            let label = self.label.get();
+            let places = [LABEL, second_label(size)].map(|at| ConfigPlace { member: number, at, place: 0 });
+            let device = Device { id, data_offset: DATA_START };
+            self.write_config_to(device, &label, &places).await?;
+        }
+        self.spares.waiting.borrow_mut().push(SpareDevice { member: number, id, name });
+        self.begin_sparing();
+        Ok(())
+    }
+
+    /// A spare that is too small for all vdevs is none.
+    ///
+    /// # Errors
+    /// [`MemberError::TooSmall`].
+    pub(crate) fn check_spare(&self, name: &str, have: u64) -> Result<(), MemberError> {
+        let vdevs = 0..self.label.get().vdevs.len();
+        let mut all = vdevs.map(|vdev| self.check_size(vdev, name, have));
+        let first = all.next().unwrap_or(Ok(()));
+        if first.is_ok() || all.any(|fits| fits.is_ok()) { Ok(()) } else { first }
+    }
+
+    /// A spare is none any more.
+    pub(crate) async fn remove_spare(&self, member: u16) -> Result<(), MemberError> {
+        let change = move |label: &mut Label| {
+            if let Some(record) = label.members.get_mut(usize::from(member)) {
+                record.state = MemberState::Gone;
+            }
+        };
+        self.change_config(change).await?;
+        self.spares.forget(member);
+        Ok(())
+    }
+
+    /// A number is of a spare.
+    pub(crate) fn is_spare(&self, member: u16) -> bool {
+        let label = self.label.get();
+        label.members.get(usize::from(member)).is_some_and(|record| record.state == MemberState::Spare)
+    }
+
+    /// Spares take the roles of members that are lost, one behind the other, as long as one fits.
+    pub(crate) fn begin_sparing(&self) {
+        let may = !self.read_only && !self.run.is_opening() && !self.run.is_stopping();
+        if !may || self.next_spare().is_none() || self.spares.is_busy.replace(true) {
+            return;
+        }
+        let Some(core) = self.kept() else { return };
+        drop(self.set.io.spawn(async move {
+            while let Some((member, spare)) = core.next_spare() {
+                // One that does not take it is no spare any more, until the pool is opened again.
+                core.spares.forget(spare.member);
+                let uuid = core.label.get().members.get(usize::from(spare.member)).map(|record| record.id);
+                let with = Replacement { name: spare.name, id: spare.id, uuid: uuid.unwrap_or_default() };
+                let replaced = core.replace(member, with).await;
+                if matches!(replaced, Err(MemberError::Volume(VolumeError::Stopping))) {
+                    break;
+                }
+            }
+            core.spares.is_busy.set(false);
+        }));
+    }
+
+    /// A member that is lost, and a spare that fits.
+    fn next_spare(&self) -> Option<(u16, SpareDevice)> {
+        let waiting = self.spares.waiting.borrow();
+        let fits = |member: u16, spare: &SpareDevice| {
+            let size = self.size_of(spare.id);
+            self.check_size(self.role_of(member).vdev, &spare.name, size).is_ok()
+        };
+        let changing = self.changing.borrow();
+        let lost = self.lost_members().into_iter().filter(|member| !changing.contains(member));
+        let of = |member: u16| {
+            waiting.iter().find(|spare| fits(member, spare)).map(|spare| (member, spare.clone()))
+        };
+        lost.filter_map(of).next()
+    }
+}
