@@ -200,6 +200,9 @@ impl Core {
         self.cleaner.moves(left.len() as u64 + found);
         // One that a silent member keeps from being emptied is tried again after the next checkpoint.
         let gathered = join_all(victims.iter().map(|(victim, ..)| self.gather(*victim))).await;
+        let all = victims.iter().map(|(victim, ..)| self.space.borrow().blocks_of(*victim)).sum();
+        // The map is asked again for each block that is moved. A round that still held segments it has emptied would wait for their room itself.
+        drop(victims);
         let mut live = core::mem::take(left);
         live.extend(gathered.into_iter().flatten());
         // A rest that fills no batch waits for the next round: else each would end with a batch that is mostly filling.
@@ -211,7 +214,6 @@ impl Core {
         // Blocks of one volume come together again, in batches that are full.
         live.sort_unstable();
         live.dedup();
-        let all = victims.iter().map(|(victim, ..)| self.space.borrow().blocks_of(*victim)).sum();
         let count = live.len();
         self.cleaner.moves(count as u64);
         let moved = self.move_all(&live, all).await;
