@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use base::failure::Failure;
 use base::{log, reactor};
-use client::{action, ask, bundle, exports, metrics, monitor, scrub, watch};
+use client::{action, ask, bundle, exports, metrics, monitor, scrub, wait, watch};
 use commands::{cat, check, create, demo, detail, examine, grow, pool, update, zero};
 use flags::cli::{Cli, Command};
 use flags::docs;
@@ -70,7 +70,7 @@ fn run(command: &mut Command) -> Result<ExitCode, Failure> {
         Command::Grow(args) => grow::grow(args)?,
         Command::Flag(args) => ask::flag(args)?,
         Command::Action(args) => action::action(args)?,
-        Command::Wait(args) => return action::wait(args),
+        Command::Wait(args) => return wait::wait(args),
         Command::Scrub(args) => return scrub::scrub(args),
         Command::Watch(args) => watch::watch(args)?,
         Command::Export(args) => exports::export(args)?,

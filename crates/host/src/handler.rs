@@ -137,7 +137,7 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
             Ask::PoolRename { to, .. } => late(&format!("the pool is called {to}")),
             Ask::PoolOffline { member, .. } => late(&format!("{member} is offline")),
             Ask::PoolOnline { member, .. } => late(&format!("{member} is in use again")),
-            Ask::PoolReplace { member, .. } => late(&format!("{member} is replaced")),
+            Ask::PoolReplace { member, .. } => late(&format!("the replacement of {member} begins")),
             Ask::VolumeRename { name, .. } => late(&format!("volume {name} is renamed")),
             Ask::VolumeDestroy { name, .. } => late(&format!("volume {name} is destroyed")),
             Ask::Attach { .. } => late("the device is made"),

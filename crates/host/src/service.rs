@@ -272,11 +272,7 @@ impl Service {
         };
         let host: Rc<dyn Host> = self.clone();
         let by = by.filter(|_| ask.is_change());
-        let outcome = Rc::clone(&content).carry_out(ask, host).await?;
-        if let Some(by) = by {
-            content.changed_by(by).await;
-        }
-        Ok(outcome)
+        content.carry_out(ask, by, host).await
     }
 
     /// The name of the volume that becomes a device: the only content, if none is said.

@@ -274,7 +274,8 @@ fn members_are_taken_out_brought_back_and_replaced_while_a_pool_is_served() {
     tank.ask(&format!("pool replace tank 0.2 {}", small.display())).refused(1, &["needs"]);
     let other = tank.members[0].display();
     tank.ask(&format!("pool replace tank 0.2 {other}")).refused(1, &["m0"]);
-    tank.ask(&format!("pool replace tank 0.2 {}", new.display())).ok();
+    let told = tank.ask(&format!("pool replace tank 0.2 {}", new.display())).ok().text();
+    assert!(told.contains("has the place of 0.2, and gets what it lacks"), "{told}");
     tank.ask("wait tank").ok();
     let status = tank.ask("status tank --json").json();
     assert_eq!(
@@ -286,7 +287,10 @@ fn members_are_taken_out_brought_back_and_replaced_while_a_pool_is_served() {
     assert!(client.read(0, 4 * MIB) == content, "nothing is lost");
     // One that is there still answers until the device that takes its place has all.
     let third = files::members(tank.dir.path(), "t", 1, 16 * MIB).remove(0);
-    tank.ask(&format!("pool replace tank 0.3 {}", third.display())).ok();
+    let told = tank.ask(&format!("pool replace tank 0.3 {}", third.display())).ok().text();
+    for words in ["0.3 is copied to", "stays in use until", "leave it in until `brindle pool status tank`"] {
+        assert!(told.contains(words), "{told}");
+    }
     tank.ask(&format!("pool replace tank 0.1 {}", third.display())).refused(1, &["t0"]);
     tank.ask("wait tank").ok();
     let status = tank.ask("status tank --json").json();
@@ -302,4 +306,51 @@ fn members_are_taken_out_brought_back_and_replaced_while_a_pool_is_served() {
     assert!(tank.cat(&tank.members[1..]) == content, "without the first");
     let with_the_old = [&tank.members[..], &[old]].concat();
     assert!(tank.cat(&with_the_old) == content, "the device of before is passed over");
+}
+
+/// `pool replace --wait` says how it ended, and orders about members are refused by what would do.
+#[test]
+fn a_replacement_is_waited_for_and_what_is_wrong_with_an_order_is_said() {
+    let tank = Tank::new("raidz1", 4);
+    tank.stopped("volume create", "tank/one 4M").ok();
+    let server = tank.serve();
+    let content = bytes(6, 4 * MIB);
+    write(&mut tank.client("one"), 0, &content);
+    let new = files::members(tank.dir.path(), "n", 2, 16 * MIB);
+    // In the folder of the members a name of a file there is that of the member.
+    let here = |words: &str| {
+        let mut command = std::process::Command::new(program::path());
+        command.args(words.split(' ')).arg("--runtime-dir").arg(tank.runtime()).current_dir(tank.dir.path());
+        let ran = command.output().unwrap();
+        assert!(ran.status.success(), "{words}: {}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8(ran.stdout).unwrap()
+    };
+    let m1 = tank.members[1].file_name().unwrap().to_str().unwrap();
+    let told = here(&format!("pool offline tank {m1}"));
+    assert!(told.contains(&format!("`brindle pool online tank {m1}` brings it back")), "{told}");
+    here(&format!("pool online tank {m1}"));
+    tank.ask("wait tank").ok();
+    // A member in use, and one that has failed.
+    let told = tank.ask(&format!("pool replace -w tank 0.1 {}", new[0].display())).ok().text();
+    assert!(told.contains("has the place of 0.1, and all that it is to have"), "{told}");
+    tank.ask("fail tank 0.2").ok();
+    let told = tank.ask(&format!("pool replace --wait --json tank 0.2 {}", new[1].display())).ok().json();
+    assert_eq!(told["pool"]["devices"][2]["path"], new[1].display().to_string(), "{told}");
+    assert_eq!(told["pool"]["state"], serde_json::json!(["online"]), "{told}");
+    let history = tank.ask("pool history tank").ok().text();
+    assert!(history.contains("pool replace -w"), "{history}");
+    // The first of these is over: what was waited for is told by itself, and nothing is left to wait for.
+    tank.ask("pool offline tank 0.0").ok();
+    tank.ask("pool online tank nosuch").refused(1, &["nosuch is not a member of tank"]);
+    for words in ["offline nosuch 0.0", "online nosuch 0.0", "replace nosuch 0.0 x"] {
+        let refused = tank.ask(&format!("pool {words}"));
+        assert!(refused.code != 0 && refused.err.contains("has a pool 'nosuch'"), "{}", refused.err);
+        assert!(!refused.err.contains("--array"), "{}", refused.err);
+    }
+    tank.ask("pool online tank 0.0").ok();
+    tank.ask("wait tank").ok();
+    let mut client = tank.client("one");
+    assert!(client.read(0, 4 * MIB) == content, "nothing is lost");
+    client.close();
+    server.stop_after_telling(&["it is out of use: by command", "is in use again: it gets what it lacks"]);
 }

@@ -14,4 +14,5 @@ pub(crate) mod next_step;
 pub(crate) mod scan;
 pub(crate) mod scrub;
 pub(crate) mod status;
+pub(crate) mod wait;
 pub(crate) mod watch;

@@ -67,11 +67,19 @@ pub(crate) fn back(
 ) -> Option<String> {
     const IN_USE: [&str; 5] = ["in-sync", "recovering", "replacement", "spare", "journal"];
     match report {
-        // A pool takes members when it is opened.
         Report::Pool(status) => {
-            let mut online = status.pool.devices.iter().filter(|device| device.state == "online");
-            let has_it = online.any(|device| device.path.as_deref().is_some_and(&is_it));
-            (!has_it).then(|| restart.to_owned())
+            let pool = &status.pool;
+            let mut used =
+                pool.devices.iter().filter(|device| ["online", "resilvering"].contains(&&*device.state));
+            if used.any(|device| device.path.as_deref().is_some_and(&is_it)) {
+                return None;
+            }
+            // One that can't be written to takes members when it is opened.
+            if pool.is("read-only") {
+                return Some(restart.to_owned());
+            }
+            // The device says itself which member it is.
+            Some(format!("brindle pool online{flags} {} {}", shell(&status.name), shell(device)))
         }
         Report::Array(status) => {
             let array = &status.array;
@@ -127,13 +135,16 @@ mod tests {
             assert_eq!(of(state, json!({})).as_deref(), Some("brindle add --re-add data /dev/b"), "{state}");
         }
         assert_eq!(of("failed", Value::Null).as_deref(), Some("brindle add data /dev/b"));
-        let pool = |state: &str| {
+        let pool = |state: &str, access: &str| {
             let devices = json!([{"path": "/dev/b", "state": state}, {"path": null, "state": "missing"}]);
-            let report = read(json!({"name": "tank", "pool": {"devices": devices}}));
+            let report = read(json!({"name": "tank", "pool": {"state": [access], "devices": devices}}));
             back(&report, ("", "restart"), "/dev/b", |path| path == "/dev/b")
         };
-        assert_eq!(pool("online"), None);
-        assert_eq!(pool("failed").as_deref(), Some("restart"));
+        for state in ["online", "resilvering"] {
+            assert_eq!(pool(state, "online"), None, "{state}");
+        }
+        assert_eq!(pool("failed", "online").as_deref(), Some("brindle pool online tank /dev/b"));
+        assert_eq!(pool("failed", "read-only").as_deref(), Some("restart"));
     }
 
     #[test]

@@ -14,10 +14,7 @@ const BLOCK: u64 = 4096;
 
 /// The scan in a line.
 pub(crate) fn text(scan: &ScanStatus) -> String {
-    let what = match scan {
-        ScanStatus::Scrub(_) => "scrub",
-        ScanStatus::Resilver(_) => "resilver",
-    };
+    let what = scan.kind();
     match scan.state() {
         ScanState::Running { done, total, .. } => {
             let sync = scan.sync();

@@ -119,13 +119,14 @@ pub trait Content: Any {
     /// A content has come or gone: it takes its part anew of what it shares with others.
     fn share(&self, _host: &dyn Host) {}
 
-    /// Carries out an order, or answers [`HostError::NotForThis`] by [`not_for`].
-    fn carry_out(self: Rc<Self>, ask: Ask, host: Rc<dyn Host>) -> Pending<Result<RequestOutcome, HostError>>;
-
-    /// That was an order of this command, which has changed it: some keep a history of these.
-    fn changed_by(self: Rc<Self>, _by: Author) -> Pending<()> {
-        Box::pin(async {})
-    }
+    /// Carries out an order, or answers [`HostError::NotForThis`] by [`not_for`]. A change has the command that it is of: some keep a history
+    /// of these.
+    fn carry_out(
+        self: Rc<Self>,
+        ask: Ask,
+        by: Option<Author>,
+        host: Rc<dyn Host>,
+    ) -> Pending<Result<RequestOutcome, HostError>>;
 
     /// Stops it, once `clients` are gone. A second call waits for the same end.
     fn stop(self: Rc<Self>, clients: Pending<()>) -> Pending<Result<(), HostError>>;

@@ -157,6 +157,9 @@ pub struct PoolDevice {
     pub kind: String,
     /// The name that was given.
     pub path: Option<String>,
+    /// The device that is to take its place, as long as it is copied to that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replaced_by: Option<String>,
     /// `online`, `resilvering`, `offline`, `failed` or `missing`.
     pub state: ReportWord,
     /// Its reads that were answered with an error, and
@@ -212,6 +215,7 @@ impl PoolFacts {
                 member: member.role.to_string(),
                 kind: Self::kind_of(&label, member.role.vdev),
                 path: path(number),
+                replaced_by: None,
                 state: member_word(member).into(),
                 failed_reads: counters.as_ref().map_or(0, |counters| counters.read_errors),
                 failed_writes: counters.as_ref().map_or(0, |counters| counters.write_errors),

@@ -70,6 +70,14 @@ impl ScanStatus {
         *errors == 0 && *unverified == 0 && stopped.is_none()
     }
 
+    /// The word for it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Scrub(_) => "scrub",
+            Self::Resilver(_) => "resilver",
+        }
+    }
+
     /// How far it is.
     pub fn state(&self) -> &ScanState {
         match self {

@@ -6,6 +6,7 @@ mod door;
 mod hosts;
 mod pair;
 mod pool_names;
+mod pool_replaced;
 mod redo;
 mod storm;
 mod trial_door;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use brindle_array::Array;
 use brindle_export::nbd;
-use brindle_host::control::{Ask, Word};
+use brindle_host::control::{Ask, Author, Word};
 use brindle_host::status::{OtherStatus, PoolDoors, Report};
 use brindle_host::{
     Any, Content, Effects, Host, HostError, Listener, Names, News, Offered, Pending, Placed, RequestOutcome,
@@ -100,7 +100,12 @@ impl Content for Trial {
         }))
     }
 
-    fn carry_out(self: Rc<Self>, ask: Ask, host: Rc<dyn Host>) -> Pending<Result<RequestOutcome, HostError>> {
+    fn carry_out(
+        self: Rc<Self>,
+        ask: Ask,
+        _: Option<Author>,
+        host: Rc<dyn Host>,
+    ) -> Pending<Result<RequestOutcome, HostError>> {
         Box::pin(async move {
             match ask {
                 Ask::Fail { .. } => self.is_degraded.set(true),

@@ -93,7 +93,7 @@ fn a_member_that_is_another_device_now_is_taken_again_by_the_command_that_is_tol
     }
 }
 
-/// Pools take members when they are opened: the command that is told opens all anew.
+/// The command that is told takes it into use while the pool is served.
 #[test]
 fn a_member_of_a_pool_that_is_back_is_taken_by_the_command_that_is_told() {
     let set = Set::sparse(3, 8 * MIB);
@@ -115,23 +115,15 @@ fn a_member_of_a_pool_that_is_back_is_taken_by_the_command_that_is_told() {
     let ask = |command: &str| run(&format!("{command} --runtime-dir {}", set.runtime().display()), &[]);
     ask(&format!("fail tank {}", name(m1))).ok();
     let told = hand();
-    let next = format!(
-        "brindle daemon --takeover --config {} --runtime-dir {}",
-        name(&file),
-        set.runtime().display()
-    );
+    let online = format!("pool online --runtime-dir {} tank {}", set.runtime().display(), name(m1));
+    let next = format!("brindle {online}");
     assert_eq!((&told["outcome"], &told["next"]), (&"back".into(), &next.into()), "{told}");
-    let next = Server::start_by(
-        "daemon",
-        &set.runtime(),
-        words("--takeover --config", std::slice::from_ref(&file)),
-        &[],
-    );
-    server.signal_or_ended();
+    run(&online, &[]).ok();
+    ask("wait tank").ok();
     let status = ask("status --json tank").report();
     assert_eq!(status["pool"]["state"], serde_json::json!(["online"]), "{status}");
     assert_eq!(hand()["outcome"], "served");
-    assert_eq!(next.signal(Signal::TERM).0, 0);
+    assert_eq!(server.signal(Signal::TERM).0, 0);
 }
 
 #[test]

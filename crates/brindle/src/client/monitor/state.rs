@@ -190,12 +190,13 @@ impl Seen {
         let (mut devices, mut roles, mut missing) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         let name_of = |device: &PoolDevice| device.path.as_ref().unwrap_or(&device.member).clone();
         for device in &pool.devices {
-            if device.state != "online" {
+            if !["online", "resilvering"].contains(&&*device.state) {
                 missing.push(device.member.clone());
             }
             roles.insert(name_of(device), device.member.clone());
             match &*device.state {
                 "online" => drop(devices.insert(name_of(device), Use::Active)),
+                "resilvering" => drop(devices.insert(name_of(device), Use::Recovering)),
                 "failed" => drop(devices.insert(name_of(device), Use::Failed)),
                 _ => {}
             }
@@ -297,9 +298,12 @@ fn gone_over(pool: &PoolFacts) -> Option<u64> {
     [pool.scrubbed, kept, Some(pool.created)].into_iter().flatten().max()
 }
 
-/// Failures among the last events, but for those of arrays that are members.
+/// Failures among the last events, but for those of arrays that are members, and for members whose place another device has taken.
 fn failures(events: &[EventStatus]) -> Vec<(u64, String)> {
-    let failed = events.iter().filter(|event| event.kind == "member-failed" && event.array.is_none());
+    let is_replaced = |event: &EventStatus| event.operation.as_deref() == Some("replacement");
+    let failed = events
+        .iter()
+        .filter(|event| event.kind == "member-failed" && event.array.is_none() && !is_replaced(event));
     failed.filter_map(|event| Some((event.number, event.member.clone()?))).collect()
 }
 
@@ -402,5 +406,18 @@ mod tests {
         assert_eq!((seen.wanted, seen.active, seen.mismatches), (3, 1, Some(8)));
         assert_eq!(seen.process.unwrap().action, "recovery");
         assert_eq!(seen.drives["b"], "M, S");
+    }
+
+    #[test]
+    fn a_member_that_gets_what_it_lacks_is_there_and_one_that_was_replaced_has_not_failed() {
+        let device =
+            |member: &str, state: &str| serde_json::json!({"member": member, "path": member, "state": state});
+        let failed = |number: u64, operation: &str| serde_json::json!({"number": number, "kind": "member-failed", "member": "a", "operation": operation});
+        let devices = [device("0.0", "online"), device("0.1", "resilvering"), device("0.2", "offline")];
+        let report = serde_json::json!({"name": "tank", "pool": {"state": ["online", "degraded"], "devices": devices},
+            "events": [failed(1, "replacement"), failed(2, "command")]});
+        let seen = Seen::of_report(&serde_json::from_value(report).unwrap()).unwrap();
+        assert_eq!((&seen.devices["0.1"], seen.missing), (&Use::Recovering, vec!["0.2".to_owned()]));
+        assert_eq!(seen.failures, [(2, "a".to_owned())]);
     }
 }

@@ -1,6 +1,6 @@
 //! A pool's report for people.
 
-use brindle_host::status::{DamagedStatus, PoolDevice, PoolFacts, PoolStatus, ResilverStatus};
+use brindle_host::status::{DamagedStatus, PoolDevice, PoolFacts, PoolStatus, ResilverStatus, ScanStatus};
 
 use super::{clients, counters, push};
 use crate::base::units::Bytes;
@@ -82,7 +82,10 @@ fn amounts(text: &mut String, pool: &PoolFacts) {
 
 /// The work for members that are or were out of use, and when it is done.
 fn repair(text: &mut String, pool: &PoolFacts) {
-    if let Some(ResilverStatus { position, total, speed, left }) = &pool.resilver {
+    // As a scan it is told already.
+    let is_scan = matches!(pool.scan, Some(ScanStatus::Resilver(_)));
+    let resilver = pool.resilver.as_ref().filter(|_| !is_scan);
+    if let Some(ResilverStatus { position, total, speed, left }) = resilver {
         let (position, total) = (Bytes(*position), Bytes(*total));
         push(text, format_args!("  resilver: {position} of {total}"));
         if let Some(speed) = speed {
@@ -107,6 +110,9 @@ fn device(text: &mut String, device: &PoolDevice) {
     let PoolDevice { member, kind, state, wrong, mended, .. } = device;
     let path = device.path.as_deref().unwrap_or("-");
     push(text, format_args!("  {member:>5}  {kind:<8}  {state:<8}  {path}\n"));
+    if let Some(new) = &device.replaced_by {
+        push(text, format_args!("{:27}is copied to {new}, which is to replace it\n", ""));
+    }
     if let Some(io) = &device.io {
         push(text, format_args!("{:27}{}\n", "", counters(io)));
     }

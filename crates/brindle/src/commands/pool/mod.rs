@@ -208,7 +208,7 @@ pub(super) fn served(folder: &Path, name: &str) -> Result<PoolStatus, Failure> {
 }
 
 /// The same for a command that does not take members; `way` is the way out.
-fn served_or(folder: &Path, name: &str, way: &str) -> Result<PoolStatus, Failure> {
+pub(super) fn served_or(folder: &Path, name: &str, way: &str) -> Result<PoolStatus, Failure> {
     let none = || format!("no server in {} has a pool '{name}': {way}", folder.display());
     all(folder).into_iter().find(|status| status.name == name).ok_or_else(|| Failure::NoServer(none()))
 }

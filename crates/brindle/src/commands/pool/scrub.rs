@@ -8,9 +8,9 @@ use serde_json::json;
 
 use crate::base::failure::Failure;
 use crate::base::{report, runtime};
-use crate::client::action::Waiting;
 use crate::client::ask::{Target, ask};
 use crate::client::control::{Ask, Word};
+use crate::client::wait::Waiting;
 use crate::client::{scan, scrub};
 use crate::flags::cli::PoolScrub;
 

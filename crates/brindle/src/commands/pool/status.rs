@@ -1,7 +1,7 @@
 //! `brindle pool status`: in zpool's shape what is wrong, what to do next, and each member with its errors.
 
 use brindle_host::status::{
-    AbsentStatus, DamagedStatus, HolderStatus, PoolFacts, PoolStatus, ScanState, ScanStatus,
+    AbsentStatus, DamagedStatus, HolderStatus, PoolDevice, PoolFacts, PoolStatus, ScanState, ScanStatus,
 };
 
 use super::tree;
@@ -106,6 +106,22 @@ impl Seen<'_> {
     /// The worst fault of a pool whose members are all there.
     fn smaller_fault(&self) -> Option<Fault> {
         let (pool, name) = (self.pool, shell(self.name));
+        let wait = || format!("brindle wait {name}");
+        let called =
+            |device: &PoolDevice| shown(device.path.as_deref().unwrap_or(&device.member)).into_owned();
+        if let Some(device) = pool.devices.iter().find(|device| device.state == "resilvering") {
+            return Some(Fault::new(format!("a member gets what it lacks: {}", called(device)), wait()));
+        }
+        let replaced = |device: &PoolDevice| Some((called(device), device.replaced_by.clone()?));
+        if let Some((old, new)) = pool.devices.iter().find_map(replaced) {
+            return Some(Fault::new(
+                format!(
+                    "a member is copied to the device that replaces it, and is in use until then: {old}, by {}",
+                    shown(&new)
+                ),
+                wait(),
+            ));
+        }
         if !self.left_out.is_empty() {
             return Some(Fault::new(
                 self.left_out.join("; "),
@@ -114,8 +130,8 @@ impl Seen<'_> {
         }
         if pool.thin > 0 {
             let thin = Bytes(pool.thin);
-            let action = if pool.raising {
-                format!("brindle wait {name}")
+            let action = if pool.raising || pool.resilver.is_some() {
+                wait()
             } else {
                 "none: it is raised where room is".to_owned()
             };
@@ -200,14 +216,10 @@ fn replaces(pool: &str, member: &str) -> String {
 }
 
 fn scan(scan: Option<&ScanStatus>) -> String {
-    let (word, healed_word) = match scan {
-        None => return "none requested".to_owned(),
-        Some(ScanStatus::Scrub(_)) => ("scrub", "repaired"),
-        Some(ScanStatus::Resilver(_)) => ("resilver", "rebuilt"),
-    };
-    match scan.map(ScanStatus::state) {
-        None => "none requested".to_owned(),
-        Some(ScanState::Running { done, total, speed, eta, paused, .. }) => {
+    let Some(scan) = scan else { return "none requested".to_owned() };
+    let word = scan.kind();
+    match scan.state() {
+        ScanState::Running { done, total, speed, eta, paused, .. } => {
             let percent = *done as f64 * 100.0 / (*total).max(1) as f64;
             let speed = speed.map(|speed| format!(", {}", bytes_per_second(speed as f64)));
             let left =
@@ -221,15 +233,15 @@ fn scan(scan: Option<&ScanStatus>) -> String {
                 left.unwrap_or_default()
             )
         }
-        Some(ScanState::Finished { at, stopped: Some(why), .. }) => {
+        ScanState::Finished { at, stopped: Some(why), .. } => {
             format!("{word} ended early on {}: {}", Moment(*at), shown(why))
         }
-        Some(ScanState::Finished { at, errors, healed, unverified, .. }) => {
+        ScanState::Finished { at, errors, healed, unverified, .. } => {
             let left_out = match unverified {
                 0 => String::new(),
                 blocks => format!(", {blocks} blocks not looked at"),
             };
-            format!("{word} {healed_word} {healed} blocks with {errors} errors on {}{left_out}", Moment(*at))
+            format!("{word} repaired {healed} blocks with {errors} errors on {}{left_out}", Moment(*at))
         }
     }
 }
@@ -365,6 +377,11 @@ mod tests {
         assert!(with("failed").unwrap().starts_with("brindle pool replace tank /dev/0.1 NEW"));
         assert!(with("missing").unwrap().starts_with("brindle pool replace tank 0.1 NEW"));
         assert_eq!(with("offline").unwrap(), "brindle pool online tank /dev/0.1");
+        assert_eq!(with("resilvering").unwrap(), "brindle wait tank");
+        let copied = json!({"state": "online", "path": "a", "replaced_by": "b"});
+        assert_eq!(of(json!({"state": ["online"], "devices": [copied]})).unwrap(), "brindle wait tank");
+        let thin = json!({"state": ["online", "thin"], "thin": 1, "resilver": {"position": 0}});
+        assert_eq!(of(thin).unwrap(), "brindle wait tank");
         assert!(of(json!({"state": ["broken"]})).unwrap().starts_with("brindle stop tank"));
         let lost = of(json!({"state": ["online", "damaged"]})).unwrap();
         assert!(lost.starts_with("brindle pool status -v tank"));

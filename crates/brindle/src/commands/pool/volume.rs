@@ -24,12 +24,12 @@ pub(crate) fn volume(args: &Volume) -> Result<(), Failure> {
     }
 }
 
-pub(super) fn tell(json: bool, reported: &Value, text: &str) -> Result<(), Failure> {
+fn tell(json: bool, reported: &Value, text: &str) -> Result<(), Failure> {
     if json { report::print_json(reported) } else { report::print(text) }
 }
 
 /// Asks the server of the pool to do it.
-pub(super) fn ask_server(runtime: &Runtime, pool: &str, ask: Ask) -> Result<Value, Failure> {
+fn ask_server(runtime: &Runtime, pool: &str, ask: Ask) -> Result<Value, Failure> {
     let folder = runtime::folder(runtime.folder())?;
     let server = served(&folder, pool)?.server;
     // As it was told.

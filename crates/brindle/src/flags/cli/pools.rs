@@ -57,6 +57,9 @@ pub(crate) enum PoolCommand {
     /// Take a member of a served pool into use again; it gets what it lacks
     Online(PoolOnline),
     /// Give the role of a member of a served pool to a new device, which gets all that the member had
+    ///
+    /// A member in use is copied first, and stays in use until the new device has all: leave it in until then. With --wait it exits with 0 only
+    /// if the new device has the place at the end. Settings that list members by their names are to be changed by hand.
     Replace(PoolReplace),
     /// Destroy a pool with all of its volumes; its members are no longer members of a pool
     ///
@@ -264,6 +267,9 @@ pub(crate) struct PoolReplace {
     /// Overwrite the new device's content, which the refusal names
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
+    /// Wait until the new device has the member's place, and all that it is to have
+    #[arg(long, short = 'w')]
+    pub(crate) wait: bool,
     #[command(flatten)]
     pub(crate) of: PoolMember,
     /// The new device
@@ -359,7 +365,7 @@ pub(crate) struct VolumeDestroy {
 }
 
 /// A member's vdev and role, from `VDEV.ROLE`.
-pub(super) fn role(word: &str) -> Result<(usize, u16), String> {
+pub(crate) fn role(word: &str) -> Result<(usize, u16), String> {
     let parsed = word.split_once('.').and_then(|(vdev, role)| Some((vdev.parse().ok()?, role.parse().ok()?)));
     parsed.ok_or_else(|| {
         format!("'{word}' is not a member: give VDEV.ROLE, as `brindle detail` does, such as 0.1")

@@ -24,7 +24,7 @@ use super::stop::ContentStop;
 use super::{Content, Host, Placed, Seen, all_of};
 use crate::answers::RequestOutcome;
 use crate::any::Any;
-use crate::control::{Ask, DeviceFlag, RateLimits, Word};
+use crate::control::{Ask, Author, DeviceFlag, RateLimits, Word};
 use crate::error::HostError;
 use crate::events::Listener;
 use crate::names::Names;
@@ -343,7 +343,12 @@ impl Content for ServedArray {
         }
     }
 
-    fn carry_out(self: Rc<Self>, ask: Ask, host: Rc<dyn Host>) -> Pending<Result<RequestOutcome, HostError>> {
+    fn carry_out(
+        self: Rc<Self>,
+        ask: Ask,
+        _: Option<Author>,
+        host: Rc<dyn Host>,
+    ) -> Pending<Result<RequestOutcome, HostError>> {
         Box::pin(async move { self.obey(ask, &*host).await })
     }
 

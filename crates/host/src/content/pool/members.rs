@@ -1,20 +1,35 @@
 //! Members of a pool that leave it by order, come back, or are replaced.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use brindle_io::MemberId;
+use brindle_io::sync::{Either, race};
+use brindle_io::{Duration, MemberId};
 use brindle_md::assembly::Candidate;
 use brindle_members::members::RoleState;
 use brindle_pool::{MemberError, Replacement};
 
 use super::ServedPool;
 use crate::content::{Content, Host};
+use crate::control::Author;
 use crate::error::HostError;
 use crate::world::{Coming, Newcomer, Terms};
 
 /// Bytes of memory for a look at superblocks.
 const LOOK: usize = 1 << 20;
+
+/// Time in which a device is opened, looked at or closed. Other changes of the pool wait meanwhile.
+const DEVICE_PATIENCE: Duration = Duration::from_secs(20);
+
+/// A member that a device is to take the place of, until it has.
+pub(super) struct Replacing {
+    member: u16,
+    /// The device,
+    device: MemberId,
+    /// and its name.
+    label: String,
+}
 
 impl ServedPool {
     /// The number of the member that was named so, or is called `VDEV.ROLE`, or has that number.
@@ -37,70 +52,106 @@ impl ServedPool {
     }
 
     pub(super) fn known_member(&self, name: &str) -> Result<u16, HostError> {
-        self.member(name).ok_or_else(|| HostError::NoMember {
+        self.member(name).ok_or_else(|| self.no_member(name))
+    }
+
+    fn no_member(&self, name: &str) -> HostError {
+        HostError::NoMember {
             member: name.to_owned(),
             array: self.name().to_owned(),
             known: self.members.borrow().iter().flatten().cloned().collect(),
-        })
+        }
+    }
+
+    /// The name of a member's device now.
+    pub(super) fn name_of(&self, member: u16) -> Option<String> {
+        self.members.borrow().get(usize::from(member)).cloned().flatten()
+    }
+
+    /// Names of devices that are to take members' places, by the numbers of these.
+    pub(super) fn successors(&self) -> Vec<(u16, String)> {
+        self.replacing.borrow().iter().map(|one| (one.member, one.label.clone())).collect()
     }
 
     /// Takes a member out until it is brought back.
     pub(super) async fn offline(&self, member: &str) -> Result<(), HostError> {
-        Ok(self.pool().offline(self.known_member(member)?).await?)
+        let number = self.known_member(member)?;
+        self.refuse_replaced(number)?;
+        Ok(self.pool().offline(number).await?)
     }
 
     /// Takes a member into use again: by the device that is named, else by its own. That is opened anew, since a device that went away and came
     /// back is another to the kernel.
     pub(super) async fn online(
         &self,
-        host: &dyn Host,
+        host: &Rc<dyn Host>,
         member: &str,
         device: Option<PathBuf>,
     ) -> Result<(), HostError> {
         let number = self.member(member);
         if let Some(number) = number {
+            self.refuse_replaced(number)?;
             self.refuse_in_use(number)?;
         }
-        let own = number.and_then(|number| self.members.borrow()[usize::from(number)].clone());
-        let path = device.or(own.map(PathBuf::from)).unwrap_or_else(|| member.into());
-        self.close_unused(host, number, &path).await;
+        let path = match (device, number) {
+            (Some(device), _) => device,
+            (None, Some(number)) => self.name_of(number).ok_or_else(|| self.no_device(number))?.into(),
+            (None, None) if Path::new(member).is_absolute() => member.into(),
+            (None, None) => return Err(self.no_member(member)),
+        };
+        let own = number.and_then(|number| self.name_of(number));
+        self.close_unused(host, &[own.as_deref().map(Path::new), Some(&path)]).await;
         let newcomer = self.open(host, path, Coming { force: false, re_add: true }).await?;
         match self.pool().online(number, &newcomer.label, newcomer.id).await {
-            Ok(number) => self.has(number, newcomer),
+            Ok(number) => {
+                self.devices.borrow_mut().push((newcomer.label.clone(), newcomer.id));
+                let _before = self.has(number, &newcomer);
+                Ok(())
+            }
             Err(why) => {
-                host.devices().close(&[newcomer.id]).await;
-                return Err(why.into());
+                close(host, vec![newcomer.id]).await;
+                Err(why.into())
             }
         }
-        Ok(())
     }
 
-    /// Gives a member's role to a new device. One that is in use is copied before, in a task of its own.
+    /// Gives a member's role to a new device. One that is in use is copied before, in a task of its own, which takes `by` with it: it is in
+    /// history when it has come to its end.
     pub(super) async fn replace(
         self: &Rc<Self>,
-        within: &Rc<dyn Host>,
-        member: &str,
-        with: PathBuf,
-        force: bool,
+        host: &Rc<dyn Host>,
+        (member, with, force): (&str, PathBuf, bool),
+        by: &mut Option<Author>,
     ) -> Result<(), HostError> {
-        let (host, number) = (&**within, self.known_member(member)?);
+        let number = self.known_member(member)?;
+        self.refuse_replaced(number)?;
         // Before the device is opened, and whatever its size is.
         self.pool().check_replace(number, &with.display().to_string(), u64::MAX >> 8)?;
         let newcomer = self.open(host, with, Coming { force, re_add: false }).await?;
         let with = match self.successor(host, number, &newcomer, force).await {
             Ok(with) => with,
             Err(why) => {
-                host.devices().close(&[newcomer.id]).await;
+                close(host, vec![newcomer.id]).await;
                 return Err(why);
             }
         };
+        // The device counts as taken from now on.
+        let (label, device) = (newcomer.label.clone(), newcomer.id);
+        self.devices.borrow_mut().push((label.clone(), device));
+        self.replacing.borrow_mut().push(Replacing { member: number, device, label });
         if self.refuse_in_use(number).is_ok() {
             return self.replace_by(host, number, newcomer, with).await;
         }
-        let (this, within) = (Rc::clone(self), Rc::clone(within));
+        let (this, within, by) = (Rc::clone(self), Rc::clone(host), by.take());
         drop(host.io().spawn(async move {
-            // The pool has told it as an event.
-            let _told = this.replace_by(&*within, number, newcomer, with).await;
+            let label = newcomer.label.clone();
+            match this.replace_by(&within, number, newcomer, with).await {
+                Ok(()) => drop(by.map(|by| this.note(&by))),
+                Err(why) if this.stop.has_begun() => {
+                    tracing::info!("{}: {label} has not replaced a member: {why}", this.name());
+                }
+                Err(why) => tracing::error!("{}: {label} has not replaced a member: {why}", this.name()),
+            }
             within.publish();
         }));
         Ok(())
@@ -108,37 +159,45 @@ impl ServedPool {
 
     async fn replace_by(
         &self,
-        host: &dyn Host,
+        host: &Rc<dyn Host>,
         number: u16,
         newcomer: Newcomer,
         with: Replacement,
     ) -> Result<(), HostError> {
-        let (label, id) = (newcomer.label.clone(), newcomer.id);
-        // The device counts as taken from now on.
-        self.devices.borrow_mut().push((label, id));
-        if let Err(why) = self.pool().replace(number, with).await {
-            self.devices.borrow_mut().retain(|(_, own)| *own != id);
-            host.devices().close(&[id]).await;
-            return Err(why.into());
+        let id = newcomer.id;
+        let replaced = self.pool().replace(number, with).await;
+        self.replacing.borrow_mut().retain(|one| one.device != id);
+        match replaced {
+            Ok(()) => {
+                // Before anything is waited for: an event that follows is told with the new name.
+                let before = self.has(number, &newcomer);
+                self.close_unused(host, &[before.as_deref().map(Path::new)]).await;
+                Ok(())
+            }
+            Err(why) => {
+                self.devices.borrow_mut().retain(|(_, own)| *own != id);
+                close(host, vec![id]).await;
+                Err(why.into())
+            }
         }
-        self.close_unused(host, Some(number), Path::new("")).await;
-        if let Some(name) = self.members.borrow_mut().get_mut(usize::from(number)) {
-            *name = Some(newcomer.label);
-        }
-        Ok(())
     }
 
     /// The device as the pool is told of it. It has been looked at by itself, and carries nothing that may not be lost.
     async fn successor(
         &self,
-        host: &dyn Host,
+        host: &Rc<dyn Host>,
         number: u16,
         newcomer: &Newcomer,
         force: bool,
     ) -> Result<Replacement, HostError> {
         let Newcomer { label, id, .. } = newcomer;
         // Devices let members of arrays pass, which arrays judge themselves.
-        let found = Candidate::read(host.io(), &host.io().pool(LOOK), *id, label.as_str()).await;
+        let (io, device, name) = (host.io().clone(), *id, label.clone());
+        let look = host.io().spawn(async move { Candidate::read(&io, &io.pool(LOOK), device, name).await });
+        let found = match race(look, host.io().sleep(DEVICE_PATIENCE)).await {
+            Either::First(found) => found,
+            Either::Second(()) => return Err(silent(label)),
+        };
         if !force && found.is_ok_and(|candidate| candidate.superblock().is_ok()) {
             let why = "it is a member of an array; --force overwrites it".to_owned();
             return Err(HostError::Refused { name: label.clone(), why });
@@ -158,46 +217,104 @@ impl ServedPool {
         }
     }
 
-    async fn open(&self, host: &dyn Host, path: PathBuf, coming: Coming) -> Result<Newcomer, HostError> {
+    /// A member is left alone while a device is to take its place.
+    fn refuse_replaced(&self, number: u16) -> Result<(), HostError> {
+        let replacing = self.replacing.borrow();
+        let Some(by) = replacing.iter().find(|one| one.member == number) else { return Ok(()) };
+        let why = format!(
+            "it is being replaced by {}: `brindle wait` waits for the end of that, and then try again",
+            by.label
+        );
+        Err(HostError::Refused { name: format!("member {}", self.role_of(number)), why })
+    }
+
+    fn no_device(&self, number: u16) -> HostError {
+        let role = self.role_of(number);
+        let why = format!(
+            "it has no device here: name that, as in `brindle pool online {} {role} DEVICE`",
+            self.name()
+        );
+        HostError::Refused { name: format!("member {role}"), why }
+    }
+
+    /// `VDEV.ROLE`.
+    fn role_of(&self, number: u16) -> String {
+        let members = self.pool().status().members;
+        members.get(usize::from(number)).map_or_else(|| number.to_string(), |member| member.role.to_string())
+    }
+
+    /// Opens a device. One that answers too late is closed then.
+    async fn open(&self, host: &Rc<dyn Host>, path: PathBuf, coming: Coming) -> Result<Newcomer, HostError> {
         let terms = Terms { known: host.known(), coming };
-        let mut opened = host.devices().open(vec![path.into()], terms).await?;
+        let label = path.display().to_string();
+        let opening = host.devices().open(vec![path.into()], terms);
+        let (is_late, within) = (Rc::new(Cell::new(false)), Rc::clone(host));
+        let late = Rc::clone(&is_late);
+        let opened = host.io().spawn(async move {
+            let opened = opening.await;
+            if let (true, Ok(newcomers)) = (late.get(), &opened) {
+                close(&within, newcomers.iter().map(|one| one.id).collect()).await;
+            }
+            opened
+        });
+        let mut opened = match race(opened, host.io().sleep(DEVICE_PATIENCE)).await {
+            Either::First(opened) => opened?,
+            Either::Second(()) => {
+                is_late.set(true);
+                return Err(silent(&label));
+            }
+        };
         let newcomer = opened.pop().ok_or_else(|| HostError::Stopped(self.name().to_owned()))?;
         if !host.has(self) {
-            host.devices().close(&[newcomer.id]).await;
+            close(host, vec![newcomer.id]).await;
             return Err(HostError::Stopped(self.name().to_owned()));
         }
         Ok(newcomer)
     }
 
-    /// Closes devices that the pool does not use: that of a member which is out, and one that was opened under a name.
-    async fn close_unused(&self, host: &dyn Host, number: Option<u16>, path: &Path) {
-        let used: Vec<MemberId> = self.used().collect();
-        let name = number.and_then(|number| self.members.borrow()[usize::from(number)].clone());
-        let is_unused = |(label, id): &(String, MemberId)| {
-            !used.contains(id) && (Some(label) == name.as_ref() || Path::new(label) == path)
-        };
+    /// Closes devices that the pool does not use, of these names: that of a member which is out, and one that was opened under a name.
+    async fn close_unused(&self, host: &Rc<dyn Host>, names: &[Option<&Path>]) {
+        let used: Vec<MemberId> = self.used();
+        let is_unused =
+            |(label, id): &(String, MemberId)| !used.contains(id) && names.contains(&Some(Path::new(label)));
         let gone: Vec<MemberId> =
             self.devices.borrow().iter().filter(|device| is_unused(device)).map(|(_, id)| *id).collect();
         if !gone.is_empty() {
             self.devices.borrow_mut().retain(|(_, id)| !gone.contains(id));
-            host.devices().close(&gone).await;
+            close(host, gone).await;
         }
     }
 
-    /// Devices of members in use.
-    fn used(&self) -> impl Iterator<Item = MemberId> + use<> {
+    /// Devices of members in use, and those that are to be.
+    fn used(&self) -> Vec<MemberId> {
         let in_use = |member: brindle_pool::PoolMember| {
             member.device.filter(|_| matches!(member.state, RoleState::InSync | RoleState::Recovering(_)))
         };
-        self.pool().status().members.into_iter().filter_map(in_use)
+        let members = self.pool().status().members.into_iter().filter_map(in_use);
+        members.chain(self.replacing.borrow().iter().map(|one| one.device)).collect()
     }
 
-    /// A member has that device from now on.
-    fn has(&self, number: u16, newcomer: Newcomer) {
-        let Newcomer { label, id, .. } = newcomer;
-        if let Some(name) = self.members.borrow_mut().get_mut(usize::from(number)) {
-            *name = Some(label.clone());
-        }
-        self.devices.borrow_mut().push((label, id));
+    /// A member has that device from now on, which is done without no more. Gives the name of the one before.
+    fn has(&self, number: u16, newcomer: &Newcomer) -> Option<String> {
+        let Newcomer { label, file, .. } = newcomer;
+        let is_it = |path: &str| {
+            let path = self.placed.folder.as_ref().map_or_else(|| path.into(), |folder| folder.join(path));
+            path == Path::new(label) || Some(&path) == file.as_ref()
+        };
+        self.left_out.borrow_mut().retain(|one| one.path != *label && !is_it(&one.path));
+        self.members.borrow_mut().get_mut(usize::from(number))?.replace(label.clone())
+    }
+}
+
+/// Closes devices, and waits for that as long as a device may take.
+async fn close(host: &Rc<dyn Host>, devices: Vec<MemberId>) {
+    let closed = host.io().spawn(host.devices().close(&devices));
+    let _late = race(closed, host.io().sleep(DEVICE_PATIENCE)).await;
+}
+
+fn silent(device: &str) -> HostError {
+    HostError::Refused {
+        name: device.to_owned(),
+        why: "it does not answer: nothing was changed; look at its cables, or choose another".to_owned(),
     }
 }

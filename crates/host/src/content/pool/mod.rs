@@ -6,6 +6,7 @@ mod scrub;
 mod volumes;
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use brindle_export::Rates;
@@ -15,6 +16,7 @@ use brindle_members::events::{Cause, Event as Happening};
 use brindle_members::turn::Turns;
 use brindle_pool::{Pool, PoolEvent, PoolVolume};
 
+use members::Replacing;
 use scrub::Speeds;
 
 use super::stop::ContentStop;
@@ -62,6 +64,10 @@ pub struct ServedPool {
     /// Names of the members by number, and all devices that are open for it: as they are now.
     members: RefCell<Vec<Option<String>>>,
     devices: RefCell<Vec<(String, MemberId)>>,
+    /// Members that are being replaced,
+    replacing: RefCell<Vec<Replacing>>,
+    /// and devices that are done without.
+    left_out: RefCell<Vec<LeftOut>>,
     /// The name of now. One that was given up stays in memory: reports hand names out by reference, and a pool is seldom renamed.
     name: Cell<&'static str>,
     /// The name that it is about to have: no other content gets it meanwhile.
@@ -73,6 +79,8 @@ pub struct ServedPool {
     listener: Listener,
     /// The number of the last event that was passed on.
     reported: Cell<u64>,
+    /// Names of members concerned, by the numbers of events that were passed on, as they were called then.
+    concerned: RefCell<BTreeMap<u64, Option<String>>>,
     stop: ContentStop,
     /// A stop before this moment gives the pool away.
     exports_until: Cell<Option<Instant>>,
@@ -82,18 +90,21 @@ pub struct ServedPool {
 
 impl ServedPool {
     /// Begins to watch the pool.
-    pub fn new(io: &Io, hosted: HostedPool, placed: Placed, listener: &Listener) -> Rc<Self> {
+    pub fn new(io: &Io, mut hosted: HostedPool, placed: Placed, listener: &Listener) -> Rc<Self> {
         let pooled = Rc::new(Self {
             name: Cell::new(hosted.name.clone().leak()),
             next_name: RefCell::default(),
             changes: Turns::new(io),
-            members: RefCell::new(hosted.members.clone()),
-            devices: RefCell::new(hosted.devices.clone()),
+            members: RefCell::new(core::mem::take(&mut hosted.members)),
+            devices: RefCell::new(core::mem::take(&mut hosted.devices)),
+            replacing: RefCell::default(),
+            left_out: RefCell::new(core::mem::take(&mut hosted.left_out)),
             hosted,
             placed,
             io: io.clone(),
             listener: Rc::clone(listener),
             reported: Cell::new(0),
+            concerned: RefCell::default(),
             stop: ContentStop::new(io),
             exports_until: Cell::new(None),
             speeds: Cell::default(),
@@ -159,6 +170,21 @@ impl ServedPool {
         }
     }
 
+    /// A command has changed it: that goes down in history. Gives the work that puts it on record, which comes to its end if nobody waits, too.
+    fn note(&self, by: &Author) -> Pending<()> {
+        self.pool().note_command(&by.command, Some(by.user));
+        // A pool that stops now puts it on record by itself.
+        if self.is_exporting() {
+            return Box::pin(async {});
+        }
+        let pool = self.pool().clone();
+        let recorded = self.io.spawn(async move { pool.checkpoint().await });
+        Box::pin(async move {
+            // Its failure is told as the pool's.
+            let _recorded = recorded.await;
+        })
+    }
+
     fn tell(&self, event: &Happening<PoolEvent>) {
         self.reported.set(event.number);
         match event.kind {
@@ -171,20 +197,33 @@ impl ServedPool {
             PoolEvent::ScrubStarted | PoolEvent::ScrubEnded => tracing::info!("{}: {event}", self.name()),
             _ => tracing::warn!("{}: {event}", self.name()),
         }
-        let event = Box::new(self.event_status(event));
+        let event = self.event_status(event);
+        let mut concerned = self.concerned.borrow_mut();
+        concerned.insert(event.number, event.member.clone());
+        while concerned.len() > SHOWN {
+            concerned.pop_first();
+        }
+        drop(concerned);
+        let event = Box::new(event);
         (self.listener)(News::Event { name: Some(self.name().to_owned()), event });
     }
 
+    /// The member of an event is called as it was when that was passed on: another may have its place by now.
     fn event_status(&self, event: &Happening<PoolEvent>) -> EventStatus {
-        let member =
-            event.role.and_then(|role| self.members.borrow().get(usize::from(role)).cloned().flatten());
+        let then = self.concerned.borrow().get(&event.number).cloned();
+        let member = then.unwrap_or_else(|| event.role.and_then(|role| self.name_of(role)));
         EventStatus::of_member(event, event.kind.name(), member)
     }
 
     /// The full status at this moment.
     fn status(&self, seen: &Seen<'_>) -> PoolStatus {
         let (pool, gate) = (&self.hosted.pool, &self.placed.gate);
-        let path = |member: u16| self.members.borrow().get(usize::from(member)).cloned().flatten();
+        let mut facts = PoolFacts::of(pool, |member| self.name_of(member));
+        for (member, label) in self.successors() {
+            if let Some(device) = facts.devices.get_mut(usize::from(member)) {
+                device.replaced_by = Some(label);
+            }
+        }
         let volumes = VolumeFacts::all(pool);
         let exports: Vec<String> = volumes.iter().map(|volume| self.export_of(&volume.name)).collect();
         let uses = seen.uses(self);
@@ -195,10 +234,10 @@ impl ServedPool {
             name: self.name().to_owned(),
             pid: std::process::id(),
             folder: self.placed.folder.clone(),
-            pool: PoolFacts::of(pool, path),
+            pool: facts,
             volumes,
             devices: exports.iter().filter_map(|of| Some((of.clone(), seen.device(of)?))).collect(),
-            left_out: self.hosted.left_out.clone(),
+            left_out: self.left_out.borrow().clone(),
             waits_for: self.hosted.waits_for.clone(),
             clients: seen.clients(self),
             refused: seen.stats.refused,
@@ -250,8 +289,10 @@ impl Content for ServedPool {
         pool.set_map_memory(Tuning::share_of_map(*map_memory, pools));
     }
 
+    /// A number is a member of an array, unless the pool is named.
     fn has_member(&self, name: &str) -> bool {
-        self.member(name).is_some()
+        let is_named = || self.members.borrow().iter().flatten().any(|own| own == name);
+        is_named() || name.parse::<u16>().is_err() && self.member(name).is_some()
     }
 
     fn exports(&self) -> Vec<Offered> {
@@ -284,19 +325,31 @@ impl Content for ServedPool {
         Report::Pool(Box::new(self.status(seen)))
     }
 
-    fn carry_out(self: Rc<Self>, ask: Ask, host: Rc<dyn Host>) -> Pending<Result<RequestOutcome, HostError>> {
+    fn carry_out(
+        self: Rc<Self>,
+        ask: Ask,
+        by: Option<Author>,
+        host: Rc<dyn Host>,
+    ) -> Pending<Result<RequestOutcome, HostError>> {
         Box::pin(async move {
+            // Not waited for: what they begin, and the answer, are more urgent.
+            let noted = |this: &Self| drop(by.as_ref().map(|by| this.note(by)));
             match ask {
                 Ask::Fail { member } => {
                     let failed = self.fail(&member).await;
                     host.publish();
                     failed?;
+                    noted(&self);
                 }
-                Ask::PoolExport { force, .. } => self.export(&*host, force).await?,
+                Ask::PoolExport { force, .. } => {
+                    self.export(&*host, force).await?;
+                    noted(&self);
+                }
                 Ask::Action { action, max_speed, min_speed } => {
                     let acted = self.act(action, Speeds { max: max_speed, min: min_speed });
                     host.publish();
                     acted?;
+                    noted(&self);
                 }
                 Ask::PoolRename { .. }
                 | Ask::PoolOffline { .. }
@@ -305,7 +358,7 @@ impl Content for ServedPool {
                 | Ask::VolumeCreate { .. }
                 | Ask::VolumeRename { .. }
                 | Ask::VolumeDestroy { .. } => {
-                    let still_called = self.change(ask, &host).await?;
+                    let still_called = self.change(ask, by, &host).await?;
                     return Ok(host.done(&*self, Effects { still_called, ..Effects::default() }));
                 }
                 Ask::PoolHistory { .. } => {
@@ -314,18 +367,6 @@ impl Content for ServedPool {
                 ask => return Err(not_for(&*self, &ask)),
             }
             Ok(host.done(&*self, Effects::default()))
-        })
-    }
-
-    fn changed_by(self: Rc<Self>, by: Author) -> Pending<()> {
-        Box::pin(async move {
-            self.pool().note_command(&by.command, Some(by.user));
-            // A pool that stops now puts it on record by itself.
-            if !self.is_exporting() {
-                let pool = self.pool().clone();
-                let recorded = self.io.spawn(async move { pool.checkpoint().await });
-                let _late = race(recorded, self.io.sleep(RECORD_PATIENCE)).await;
-            }
         })
     }
 

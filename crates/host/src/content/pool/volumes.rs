@@ -1,17 +1,18 @@
 //! Changes of a pool: of its volumes, each of which is an export, and of its members.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use brindle_io::Duration;
 use brindle_io::sync::{Either, join_all, race};
 
-use super::ServedPool;
+use super::{RECORD_PATIENCE, ServedPool};
 use crate::content::{Content, Host};
-use crate::control::Ask;
+use crate::control::{Ask, Author};
 use crate::error::HostError;
 use crate::names::{self, Renamed};
 
-/// Time that a change of a pool's volumes may take before the answer is that it goes on.
+/// Time that a change of a pool may take before the answer is that it goes on.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 /// Time in which another change ends, else this one is not begun. With the next one it is less than the time before an answer: whoever is told
@@ -25,27 +26,50 @@ const LEAVING_PATIENCE: Duration = Duration::from_secs(4);
 const LOOKS: u32 = 20;
 
 impl ServedPool {
-    /// Changes volumes, in a task that comes to its end even if the client leaves. Gives sentences about what calls the pool by a name that it
-    /// has no more.
+    /// Makes a change, in a task that comes to its end even if the client leaves; the history has it then. Gives sentences about what calls the
+    /// pool by a name that it has no more.
     pub(super) async fn change(
         self: &Rc<Self>,
         ask: Ask,
+        mut by: Option<Author>,
         host: &Rc<dyn Host>,
     ) -> Result<Vec<String>, HostError> {
         let (this, within) = (Rc::clone(self), Rc::clone(host));
-        let changed = host.io().spawn(async move { this.change_volumes(ask, &within).await });
+        let (is_late, order) = (Rc::new(Cell::new(false)), ask.name());
+        let late = Rc::clone(&is_late);
+        let changed = host.io().spawn(async move {
+            let changed = this.change_in_turn(ask, &mut by, &within).await;
+            match (&changed, by) {
+                (Ok(_), Some(by)) => {
+                    let _late = race(this.note(&by), this.io.sleep(RECORD_PATIENCE)).await;
+                }
+                // The client has had its answer.
+                (Err(why), _) if late.get() => {
+                    tracing::error!("{}: {order} was not carried out: {why}", this.name());
+                }
+                _ => {}
+            }
+            if late.get() {
+                within.publish();
+            }
+            changed
+        });
         let changed = match race(changed, host.io().sleep(PATIENCE)).await {
             Either::First(changed) => changed,
-            Either::Second(()) => Err(HostError::Busy(self.name().to_owned())),
+            Either::Second(()) => {
+                is_late.set(true);
+                Err(HostError::Busy(self.name().to_owned()))
+            }
         };
         host.publish();
         changed
     }
 
     /// One change at a time: a volume that is made while the pool gets another name would be offered by the old one.
-    async fn change_volumes(
+    async fn change_in_turn(
         self: &Rc<Self>,
         ask: Ask,
+        by: &mut Option<Author>,
         within: &Rc<dyn Host>,
     ) -> Result<Vec<String>, HostError> {
         let host = &**within;
@@ -84,9 +108,9 @@ impl ServedPool {
             }
             Ask::VolumeDestroy { name, force, .. } => self.destroy(host, &name, force).await?,
             Ask::PoolOffline { member, .. } => self.offline(&member).await?,
-            Ask::PoolOnline { member, device, .. } => self.online(host, &member, device).await?,
+            Ask::PoolOnline { member, device, .. } => self.online(within, &member, device).await?,
             Ask::PoolReplace { member, with, force, .. } => {
-                self.replace(within, &member, with, force).await?;
+                self.replace(within, (&member, with, force), by).await?;
             }
             _ => {}
         }
