@@ -2,10 +2,13 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 use brindle_host::opening::{Config, Iscsi, Listen, TlsFiles};
 
+use crate::base::deadline::within;
 use crate::base::failure::Failure;
 use crate::base::path::{absolute, real};
 use crate::base::replace::replace;
@@ -20,6 +23,12 @@ const HOMES: [&str; 3] = ["/home", "/root", "/run/user"];
 const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
 /// Folders that the unit lets be written to.
 const WRITABLE: [&str; 5] = ["/dev", "/proc", "/run/brindle", "/var/lib/brindle", "/var/spool"];
+/// Folders that are the machine's: no daemon gets one of them as a whole.
+const WHOLE: [&str; 7] = ["/", "/boot", "/etc", "/home", "/run", "/usr", "/var"];
+/// File systems that a server gives, which may not answer: nothing is asked of them.
+const FROM_AFAR: [&str; 7] = ["9p", "afs", "ceph", "cifs", "fuse", "nfs", "smb"];
+/// Time for what is asked of file systems.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The use of a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,8 +103,11 @@ impl NamedPlace {
         match self.kind {
             PlaceKind::Folder => vec![file],
             PlaceKind::Devices if file.is_dir() => {
-                let entries = fs::read_dir(&file).into_iter().flatten().flatten();
-                let members = entries.map(|entry| real(&entry.path())).filter(|member| member.is_file());
+                let entries = fs::read_dir(&file).into_iter().flatten().flatten().map(|entry| entry.path());
+                let members = entries
+                    .filter(|entry| is_trusted(entry))
+                    .map(|entry| real(&entry))
+                    .filter(|it| it.is_file());
                 std::iter::once(file).chain(members.map(|member| folder_of(&member))).collect()
             }
             // The socket or the member may be a link to another folder.
@@ -105,6 +117,22 @@ impl NamedPlace {
             }
         }
     }
+
+    /// The path that stands for it, by its name alone: no file system is asked.
+    fn by_name(&self) -> PathBuf {
+        let named = absolute(&self.named);
+        match self.kind {
+            PlaceKind::Folder | PlaceKind::Devices => named,
+            PlaceKind::File => folder_of(&named),
+        }
+    }
+}
+
+/// Whether an entry of a folder of members is followed. A link of another user could have the service write to any folder.
+fn is_trusted(entry: &Path) -> bool {
+    let own = rustix::process::getuid().as_raw();
+    fs::symlink_metadata(entry)
+        .is_ok_and(|entry| !entry.file_type().is_symlink() || [0, own].contains(&entry.uid()))
 }
 
 /// Folders that the unit does not let a daemon use as the settings want it.
@@ -147,6 +175,15 @@ impl Reach {
     fn drop_in(&self, file: &Path) -> Result<Option<String>, Failure> {
         if self.folders.is_empty() {
             return Ok(None);
+        }
+        let is_whole = |(folder, usage): &&(PathBuf, Use)| {
+            *usage == Use::Write && WHOLE.iter().any(|whole| Path::new(whole) == folder)
+        };
+        if let Some((folder, _)) = self.folders.iter().find(is_whole) {
+            return Err(Failure::Refused(format!(
+                "{}: the service would be let write to all of that folder: move what the settings name there into a folder of its own",
+                folder.display().to_string().escape_debug()
+            )));
         }
         let mut text = format!(
             "# Folders that {} names, and that the unit would not let a daemon use.\n\
@@ -241,16 +278,43 @@ impl<'a> Mount<'a> {
         HOMES.contains(&&*self.at) && empties
             || TEMPORARY.contains(&&*self.at) && self.root.contains("systemd-private-")
     }
+
+    /// Its file system may not answer.
+    fn is_from_afar(&self) -> bool {
+        FROM_AFAR.iter().any(|kind| self.kind.starts_with(kind))
+    }
 }
 
-/// The reason why this process can't use a folder as it is wanted, if that is its unit.
-fn stopped_at(folder: &Path, usage: Use, mounts: &str) -> Option<&'static str> {
-    let mount = Mount::of(folder, mounts)?;
-    if mount.hides() && !folder.exists() {
+/// The answer of a file system about a path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AtPath {
+    /// Nothing is there.
+    Nothing,
+    /// It can't be written to.
+    Closed,
+    /// It can be, maybe since a link of its path leads elsewhere.
+    Open,
+}
+
+/// Asks the file system.
+fn look(path: &Path) -> AtPath {
+    match rustix::fs::access(path, rustix::fs::Access::WRITE_OK) {
+        Ok(()) => AtPath::Open,
+        Err(_) if path.exists() => AtPath::Closed,
+        Err(_) => AtPath::Nothing,
+    }
+}
+
+/// The reason why this process can't use a path as it is wanted, if that is its unit. One of which nothing can be asked counts as it looks by the
+/// mount.
+fn stopped_at(path: &Path, usage: Use, mounts: &str, look: impl Fn(&Path) -> AtPath) -> Option<&'static str> {
+    let mount = Mount::of(path, mounts)?;
+    if mount.hides() && look(path) == AtPath::Nothing {
         return Some("hides");
     }
     let is_closed = usage == Use::Write && mount.read_only && !mount.read_only_everywhere;
-    (is_closed && !is_below(folder, &WRITABLE) && folder.exists()).then_some("does not let it write to")
+    let is_it = || mount.is_from_afar() || look(path) == AtPath::Closed;
+    (is_closed && !is_below(path, &WRITABLE) && is_it()).then_some("does not let it write to")
 }
 
 /// The line of settings that has a path.
@@ -269,20 +333,35 @@ pub(crate) fn unit_in(groups: &str) -> Option<&str> {
     path.rsplit('/').find(|part| part.ends_with(".service") && part.starts_with("brindle"))
 }
 
-/// All that the unit of this process does not let it reach, each with the line of the settings and the way out.
+/// All that the unit of this process does not let it reach, each with the line of the settings and the way out. Paths are judged by their names:
+/// `--drop-in`, which runs outside of the unit, follows links. Where a file system does not answer in time, there is nothing to tell.
 pub(crate) fn lacking(file: &Path, text: &str, config: &Config) -> Vec<String> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    // Elsewhere no path is touched: a member whose file system hangs would keep a daemon from starting.
+    // Elsewhere no path is touched.
     let Some(unit) = unit_in(&groups) else { return Vec::new() };
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let mut all = Vec::new();
-    for place in places(config) {
-        let mut folders = place.folders();
-        folders.dedup();
-        for folder in folders {
-            let Some(why) = stopped_at(&folder, place.usage, &mounts) else { continue };
+    let (file, text, unit, config) = (file.to_owned(), text.to_owned(), unit.to_owned(), config.clone());
+    let all =
+        within(PATIENCE, move || Settled { file: &file, text: &text, unit: &unit }.lacking(&config, &mounts));
+    all.ok().flatten().unwrap_or_default()
+}
+
+/// The file of settings of a service.
+struct Settled<'a> {
+    file: &'a Path,
+    text: &'a str,
+    unit: &'a str,
+}
+
+impl Settled<'_> {
+    fn lacking(&self, config: &Config, mounts: &str) -> Vec<String> {
+        let Self { file, text, unit } = self;
+        let mut all = Vec::new();
+        for place in places(config) {
+            let path = place.by_name();
+            let Some(why) = stopped_at(&path, place.usage, mounts, look) else { continue };
             let line = line_of(text, &place.named).map_or_else(String::new, |line| format!(", line {line}"));
-            let (shown, named) = (file.display().to_string(), folder.display().to_string());
+            let (shown, named) = (file.display().to_string(), path.display().to_string());
             let drop_in = format!("{UNITS}/{unit}.d/{DROP_IN}");
             all.push(format!(
                 "{}{line}: the unit of this service {why} {}: `brindle config --check {} --drop-in={}` makes the drop-in that is needed, then \
@@ -294,8 +373,8 @@ pub(crate) fn lacking(file: &Path, text: &str, config: &Config) -> Vec<String> {
                 shell(unit),
             ));
         }
+        all
     }
-    all
 }
 
 #[cfg(test)]
@@ -367,7 +446,8 @@ mod tests {
         let mounts = "1 0 8:1 / / ro,relatime - ext4 /dev/a rw\n2 1 0:5 / /usr ro - ext4 /dev/b ro\n\
             3 1 0:6 /systemd/inaccessible/dir /home ro - tmpfs tmpfs rw\n4 1 8:1 /tmp/systemd-private-1-x/tmp /tmp rw - ext4 /dev/a rw\n\
             5 1 8:1 / /etc rw - ext4 /dev/a rw\n6 1 0:7 / /root ro,nodev - tmpfs tmpfs rw\n";
-        let at = |folder: &str, usage| stopped_at(Path::new(folder), usage, mounts);
+        let is_there = |path: &Path| if path.exists() { AtPath::Closed } else { AtPath::Nothing };
+        let at = |folder: &str, usage| stopped_at(Path::new(folder), usage, mounts, is_there);
         assert_eq!(at("/var", Use::Write), Some("does not let it write to"));
         assert_eq!(
             (at("/var", Use::Read), at("/usr", Use::Write), at("/etc", Use::Write)),
@@ -376,5 +456,52 @@ mod tests {
         for hidden in ["USERS/nobody/x", "ROOT/no-such", "/tmp/no-such"] {
             assert_eq!(at(&placed(hidden), Use::Read), Some("hides"), "{hidden}");
         }
+    }
+
+    #[test]
+    fn a_file_system_from_afar_is_asked_nothing() {
+        let mounts = |kind: &str| format!("1 0 0:9 / /srv/no-such ro - {kind} host:/a rw\n");
+        let at = |kind: &str, found| {
+            stopped_at(Path::new("/srv/no-such/m0"), Use::Write, &mounts(kind), |_| found).is_some()
+        };
+        for kind in ["nfs4", "cifs", "fuse.sshfs", "ceph", "9p"] {
+            assert!(at(kind, AtPath::Nothing), "{kind}");
+        }
+        // Of others only one that is there and closed counts: a link may lead to a folder that is open.
+        let local = [AtPath::Nothing, AtPath::Open, AtPath::Closed].map(|found| at("ext4", found));
+        assert_eq!(local, [false, false, true]);
+        let device = |named: &str| {
+            let place = NamedPlace { named: named.into(), usage: Use::Write, kind: PlaceKind::Devices };
+            place.by_name()
+        };
+        // No file system is asked for what it is.
+        assert_eq!(device("/srv/no-such/../m0"), Path::new("/srv/no-such/../m0"));
+    }
+
+    #[test]
+    fn no_folder_of_the_machine_is_given_as_a_whole() {
+        for folder in ["/etc", "/var", "/", "/usr"] {
+            let reach = Reach::over([(PathBuf::from(folder), Use::Write)].into_iter());
+            let refused = reach.drop_in(Path::new("a")).unwrap_err().to_string();
+            assert!(refused.contains("a folder of its own"), "{refused}");
+        }
+        assert!(over(&[("/etc/brindle/members", Use::Write)]).is_some());
+    }
+
+    #[test]
+    fn links_of_other_users_are_not_followed() {
+        let folder = std::env::temp_dir().join(format!("brindle-links-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (link, member) = (folder.join("link"), folder.join("member"));
+        std::os::unix::fs::symlink("/srv/elsewhere", &link).unwrap();
+        fs::write(&member, "").unwrap();
+        let own = [is_trusted(&link), is_trusted(&member)];
+        let give = |path: &Path| std::os::unix::fs::lchown(path, Some(12_345), None);
+        // Only root gives files away.
+        let given = (give(&link).and_then(|()| give(&member)).is_ok())
+            .then(|| [is_trusted(&link), is_trusted(&member)]);
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(own, [true; 2]);
+        assert_eq!(given.unwrap_or([false, true]), [false, true], "a file is where it is");
     }
 }

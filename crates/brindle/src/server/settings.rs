@@ -163,9 +163,10 @@ impl RunningSettings {
     pub(crate) fn read_anew(&self) -> Result<Vec<String>, Failure> {
         let text = text_of(&self.file)?;
         let new = parsed(&self.file, &text)?;
+        // Before the lock, which others wait for: it asks file systems.
+        let mut reported = reach::lacking(&self.file, &text, &new);
         let mut now = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let current = &now.config;
-        let mut reported = reach::lacking(&self.file, &text, &new);
         self.set_limits(current, &new, &mut reported)?;
         self.set_speeds(current, &new, &mut reported)?;
         match (&new.monitor, &self.monitor) {
