@@ -189,11 +189,18 @@ impl Seen {
         let pool = &status.pool;
         let (mut devices, mut roles, mut missing) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         let name_of = |device: &PoolDevice| device.path.as_ref().unwrap_or(&device.member).clone();
-        for device in &pool.devices {
+        let mut exchanged = 0;
+        for (number, device) in (0..).zip(&pool.devices) {
+            roles.insert(name_of(device), device.member.clone());
+            // The device that takes its place lacks no more than what was written meanwhile: nothing has failed.
+            if ["failed", "resilvering"].contains(&&*device.state) && is_exchanged(&status.events, number) {
+                devices.insert(name_of(device), Use::Recovering);
+                exchanged += 1;
+                continue;
+            }
             if !["online", "resilvering"].contains(&&*device.state) {
                 missing.push(device.member.clone());
             }
-            roles.insert(name_of(device), device.member.clone());
             match &*device.state {
                 "online" => drop(devices.insert(name_of(device), Use::Active)),
                 "resilvering" => drop(devices.insert(name_of(device), Use::Recovering)),
@@ -201,7 +208,7 @@ impl Seen {
                 _ => {}
             }
         }
-        let active = devices.values().filter(|usage| **usage == Use::Active).count();
+        let active = devices.values().filter(|usage| **usage == Use::Active).count() + exchanged;
         let of = |device: &PoolDevice| Errs {
             name: name_of(device),
             wrong: device.wrong,
@@ -298,9 +305,20 @@ fn gone_over(pool: &PoolFacts) -> Option<u64> {
     [pool.scrubbed, kept, Some(pool.created)].into_iter().flatten().max()
 }
 
+/// Another device has taken the member's place.
+fn is_replaced(event: &EventStatus) -> bool {
+    event.operation.as_deref() == Some("replacement")
+}
+
+/// Whether a member was out of use last since another device takes its place.
+fn is_exchanged(events: &[EventStatus], member: u16) -> bool {
+    let mut failed =
+        events.iter().rev().filter(|event| event.kind == "member-failed" && event.role == Some(member));
+    failed.next().is_some_and(is_replaced)
+}
+
 /// Failures among the last events, but for those of arrays that are members, and for members whose place another device has taken.
 fn failures(events: &[EventStatus]) -> Vec<(u64, String)> {
-    let is_replaced = |event: &EventStatus| event.operation.as_deref() == Some("replacement");
     let failed = events
         .iter()
         .filter(|event| event.kind == "member-failed" && event.array.is_none() && !is_replaced(event));
@@ -419,5 +437,23 @@ mod tests {
         let seen = Seen::of_report(&serde_json::from_value(report).unwrap()).unwrap();
         assert_eq!((&seen.devices["0.1"], seen.missing), (&Use::Recovering, vec!["0.2".to_owned()]));
         assert_eq!(seen.failures, [(2, "a".to_owned())]);
+    }
+
+    #[test]
+    fn a_pool_is_not_degraded_while_a_device_takes_the_place_of_a_member_that_worked() {
+        let of = |state: &str, last: &str| {
+            let failed = |operation: &str| serde_json::json!({"kind": "member-failed", "role": 1, "operation": operation});
+            let devices =
+                serde_json::json!([{"member": "0.0", "state": "online"}, {"member": "0.1", "state": state}]);
+            let report = serde_json::json!({"name": "tank", "pool": {"state": ["online", "degraded"], "devices": devices},
+                "events": [failed("write"), failed(last)]});
+            Seen::of_report(&serde_json::from_value(report).unwrap()).unwrap()
+        };
+        for state in ["failed", "resilvering"] {
+            let seen = of(state, "replacement");
+            assert!(!seen.is_degraded() && seen.missing.is_empty(), "{seen:?}");
+            assert!(of(state, "command").is_degraded());
+        }
+        assert!(of("offline", "replacement").is_degraded(), "it was taken out later");
     }
 }
