@@ -254,6 +254,9 @@ impl Service {
             | Ask::PoolOffline { pool, .. }
             | Ask::PoolOnline { pool, .. }
             | Ask::PoolReplace { pool, .. }
+            | Ask::PoolAdd { pool, .. }
+            | Ask::PoolAttach { pool, .. }
+            | Ask::PoolDetach { pool, .. }
             | Ask::VolumeCreate { pool, .. }
             | Ask::VolumeDestroy { pool, .. } => self.by_name(pool)?,
             Ask::Action { .. }

@@ -69,8 +69,10 @@ pub(crate) fn back(
     match report {
         Report::Pool(status) => {
             let pool = &status.pool;
-            let mut used =
-                pool.devices.iter().filter(|device| ["online", "resilvering"].contains(&&*device.state));
+            let mut used = pool
+                .devices
+                .iter()
+                .filter(|device| ["online", "resilvering", "spare"].contains(&&*device.state));
             if used.any(|device| device.path.as_deref().is_some_and(&is_it)) {
                 return None;
             }

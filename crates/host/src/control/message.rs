@@ -196,6 +196,37 @@ pub enum Ask {
         #[serde(default, skip_serializing_if = "core::ops::Not::not")]
         force: bool,
     },
+    /// Add a vdev of new devices to a pool, or spares.
+    PoolAdd {
+        /// The pool.
+        pool: String,
+        /// The kind of vdev.
+        kind: NewVdev,
+        /// Its devices, by their absolute paths.
+        devices: Vec<PathBuf>,
+        /// Their content may be lost, and the vdev may bear less than those of the pool.
+        #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+        force: bool,
+    },
+    /// Give a vdev of a pool one member more.
+    PoolAttach {
+        /// The pool.
+        pool: String,
+        /// The vdev, as `raidz1-0`, or one of its members, as of `pool-offline`.
+        to: String,
+        /// The new device, by its absolute path.
+        device: PathBuf,
+        /// Content of it may be lost.
+        #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+        force: bool,
+    },
+    /// Take a copy out of a mirror of a pool for good, or a spare out of it.
+    PoolDetach {
+        /// The pool.
+        pool: String,
+        /// The member, as of `pool-offline`.
+        member: String,
+    },
     /// Give a volume of a pool another name; its clients are sent away.
     VolumeRename {
         /// The pool.
@@ -241,6 +272,35 @@ pub enum Ask {
     },
 }
 
+/// Kinds of vdevs that a pool may get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "they are words of zpool's")]
+pub enum NewVdev {
+    Raidz1,
+    Raidz2,
+    Raidz3,
+    Mirror,
+    /// A device that stands for itself.
+    Plain,
+    /// Devices that wait for the role of a member that is lost.
+    Spare,
+}
+
+impl NewVdev {
+    /// Its word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Raidz1 => "raidz1",
+            Self::Raidz2 => "raidz2",
+            Self::Raidz3 => "raidz3",
+            Self::Mirror => "mirror",
+            Self::Plain => "plain",
+            Self::Spare => "spare",
+        }
+    }
+}
+
 impl Ask {
     /// The word for it, as the protocol has it.
     pub fn name(&self) -> &'static str {
@@ -266,6 +326,9 @@ impl Ask {
             Self::PoolOffline { .. } => "pool-offline",
             Self::PoolOnline { .. } => "pool-online",
             Self::PoolReplace { .. } => "pool-replace",
+            Self::PoolAdd { .. } => "pool-add",
+            Self::PoolAttach { .. } => "pool-attach",
+            Self::PoolDetach { .. } => "pool-detach",
             Self::VolumeRename { .. } => "volume-rename",
             Self::VolumeDestroy { .. } => "volume-destroy",
             Self::Stop => "stop",
@@ -297,6 +360,9 @@ impl Ask {
             | Self::PoolOffline { .. }
             | Self::PoolOnline { .. }
             | Self::PoolReplace { .. }
+            | Self::PoolAdd { .. }
+            | Self::PoolAttach { .. }
+            | Self::PoolDetach { .. }
             | Self::VolumeRename { .. }
             | Self::VolumeDestroy { .. } => true,
             Self::Status

@@ -4,5 +4,7 @@ pub mod message;
 mod peer;
 mod server;
 
-pub use message::{Answer, Ask, Author, BitmapPlace, DeviceFlag, Ended, RateLimits, Request, VERSION, Word};
+pub use message::{
+    Answer, Ask, Author, BitmapPlace, DeviceFlag, Ended, NewVdev, RateLimits, Request, VERSION, Word,
+};
 pub use server::{Control, Handler, Reply, listen};

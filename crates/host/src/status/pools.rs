@@ -9,6 +9,9 @@ use super::ReportWord;
 use super::devices::IoStatus;
 use super::scan::ScanStatus;
 
+/// The kind of a device that waits for a role.
+const SPARE: &str = "spare";
+
 /// A pool at one moment.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -151,16 +154,18 @@ pub struct DamagedStatus {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PoolDevice {
-    /// `VDEV.ROLE`.
+    /// `VDEV.ROLE`; of a spare its number.
     pub member: String,
-    /// `plain`, `mirror`, `raidz2` and so on, of its vdev.
+    /// Its number in the pool.
+    pub number: u16,
+    /// `plain`, `mirror`, `raidz2` and so on, of its vdev; `spare` of a device that waits for a role.
     pub kind: String,
     /// The name that was given.
     pub path: Option<String>,
     /// The device that is to take its place, as long as it is copied to that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replaced_by: Option<String>,
-    /// `online`, `resilvering`, `offline`, `failed` or `missing`.
+    /// `online`, `resilvering`, `offline`, `failed` or `missing`; `spare` of a spare that is there.
     pub state: ReportWord,
     /// Its reads that were answered with an error, and
     pub failed_reads: u64,
@@ -212,8 +217,13 @@ impl PoolFacts {
         let device = |(number, member): (u16, &PoolMember)| {
             let counters = member.device.map(|id| pool.io().counters(id));
             PoolDevice {
-                member: member.role.to_string(),
-                kind: Self::kind_of(&label, member.role.vdev),
+                member: if member.is_spare { number.to_string() } else { member.role.to_string() },
+                number,
+                kind: if member.is_spare {
+                    SPARE.to_owned()
+                } else {
+                    Self::kind_of(&label, member.role.vdev)
+                },
                 path: path(number),
                 replaced_by: None,
                 state: member_word(member).into(),
@@ -226,8 +236,11 @@ impl PoolFacts {
                 io: counters.map(|counters| IoStatus::of(&counters, member.mended, 0)),
             }
         };
-        let devices: Vec<PoolDevice> = (0..).zip(&status.members).map(device).collect();
-        let degraded = devices.iter().any(|device| device.state != "online");
+        let mut members: Vec<(u16, &PoolMember)> =
+            (0..).zip(&status.members).filter(|(_, member)| !member.is_gone).collect();
+        members.sort_by_key(|(_, member)| (member.is_spare, member.role));
+        let devices: Vec<PoolDevice> = members.into_iter().map(device).collect();
+        let degraded = devices.iter().any(|device| device.kind != SPARE && device.state != "online");
         let first = if status.broken { "broken" } else { "online" };
         let is_damaged = !status.damaged.is_empty() || status.damaged_beyond > 0;
         let also = [
@@ -309,7 +322,9 @@ fn is_zero(count: &usize) -> bool {
 }
 
 fn member_word(member: &PoolMember) -> &'static str {
-    if member.is_offline {
+    if member.is_spare {
+        if member.device.is_some() { "spare" } else { "missing" }
+    } else if member.is_offline {
         "offline"
     } else if member.state == RoleState::InSync && member.lacks > 0 {
         "resilvering"

@@ -7,6 +7,7 @@
 mod amplification;
 mod latency;
 mod load;
+mod members;
 mod processor;
 mod reads;
 mod recovery;
@@ -20,12 +21,13 @@ use std::process::ExitCode;
 /// A subject's name, and what prints its tables for so many live blocks.
 type Subject = (&'static str, fn(u64));
 
-const SUBJECTS: [Subject; 7] = [
+const SUBJECTS: [Subject; 8] = [
     ("scaling", scaling::print),
     ("reads", reads::print),
     ("writes", amplification::print),
     ("latency", latency::print),
     ("recovery", recovery::print),
+    ("members", members::print),
     ("processor", processor::print),
     ("turns", turns::print),
 ];
@@ -39,7 +41,7 @@ fn main() -> ExitCode {
             (_, Some(name)) if SUBJECTS.iter().any(|(own, _)| *own == name) => only.push(name.to_owned()),
             _ => {
                 eprintln!(
-                    "pool_figures [--live=BLOCKS] [--only=scaling|reads|writes|latency|recovery|processor|turns]..."
+                    "pool_figures [--live=BLOCKS] [--only=scaling|reads|writes|latency|recovery|members|processor|turns]..."
                 );
                 return ExitCode::from(2);
             }

@@ -241,6 +241,11 @@ pub(super) fn plan_vdev(
     if have > most {
         return Err(PoolCreateError::TooMany { what: "devices of a vdev", count: have, most });
     }
+    // All copies but one count as parity.
+    let copies = usize::from(brindle_format::pool::place::MAX_PARITY) + 1;
+    if vdev.kind == VdevKind::Mirror && have > copies {
+        return Err(PoolCreateError::TooMany { what: "devices of a mirror", count: have, most: copies });
+    }
     let smallest = smallest_of(vdev);
     let unit = match unit {
         None => unit_for(smallest).max(least),

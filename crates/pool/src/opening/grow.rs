@@ -6,6 +6,7 @@
 
 use std::rc::Rc;
 
+use brindle_format::pool::place::{MAX_PARITY, MAX_WIDTH};
 use brindle_format::pool::{
     BLOCK, DATA_START, Label, MAX_MEMBERS, MAX_VDEVS, MemberRecord, MemberState, Run, Vdev, VdevKind,
 };
@@ -298,8 +299,11 @@ impl Core {
     }
 }
 
-/// The most members that a vdev can have: all places of a segment have an address.
+/// The most members that a vdev can have: all places of a segment have an address, and all copies but one count as parity.
 fn most_members(vdev: &Vdev) -> u16 {
+    if vdev.kind != VdevKind::Raidz {
+        return u16::from(MAX_PARITY) + 1;
+    }
     let by_place = (1u64 << 20) / (1u64 << vdev.unit >> 12).max(1);
-    by_place.min(brindle_format::pool::place::MAX_WIDTH.into()) as u16
+    by_place.min(MAX_WIDTH.into()) as u16
 }

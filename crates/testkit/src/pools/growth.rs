@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use brindle_format::pool::VdevKind;
 use brindle_io::{Duration, Io, MemberId};
-use brindle_pool::{Pool, Replacement};
+use brindle_pool::{MemberError, Pool, Replacement};
 use uuid::Uuid;
 
 use super::house::House;
@@ -38,6 +38,7 @@ pub(super) async fn grow(
         let grown = grow_by(pool, plan, &free, &mut random).await;
         growing.set(false);
         match grown {
+            Err(MemberError::Widest { .. }) => break,
             Err(why) if !are_struck => return Err(format!("it does not grow: {why}")),
             _ => {}
         }
@@ -50,7 +51,7 @@ async fn grow_by(
     plan: &PoolPlan,
     free: &[MemberId],
     random: &mut Random,
-) -> Result<(), brindle_pool::MemberError> {
+) -> Result<(), MemberError> {
     let mut device = |id| Replacement {
         name: "one more".to_owned(),
         id,

@@ -262,3 +262,14 @@ fn a_device_that_is_taken_is_done_without_no_more_and_one_without_a_name_is_aske
         assert_eq!(tank.commands(), ["pool-offline", "pool-replace"]);
     });
 }
+
+#[test]
+fn a_number_alone_is_no_member_of_a_pool_that_is_not_named() {
+    let tank = Tank::new();
+    let content = tank.service.content("tank").expect("it is served");
+    let has = ["1", "0.1", "/m1", "/m2"].map(|member| content.has_member(member));
+    assert_eq!(has, [false, true, true, false]);
+    // Of the pool that is named it is.
+    tank.io.block_on(tank.offline("1")).expect("two are left");
+    assert_eq!(tank.status().pool.devices[1].state, "offline");
+}

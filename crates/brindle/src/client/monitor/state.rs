@@ -190,20 +190,23 @@ impl Seen {
         let (mut devices, mut roles, mut missing) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         let name_of = |device: &PoolDevice| device.path.as_ref().unwrap_or(&device.member).clone();
         let mut exchanged = 0;
-        for (number, device) in (0..).zip(&pool.devices) {
+        for device in &pool.devices {
             roles.insert(name_of(device), device.member.clone());
             // The device that takes its place lacks no more than what was written meanwhile: nothing has failed.
-            if ["failed", "resilvering"].contains(&&*device.state) && is_exchanged(&status.events, number) {
+            if ["failed", "resilvering"].contains(&&*device.state)
+                && is_exchanged(&status.events, device.number)
+            {
                 devices.insert(name_of(device), Use::Recovering);
                 exchanged += 1;
                 continue;
             }
-            if !["online", "resilvering"].contains(&&*device.state) {
+            if !["online", "resilvering", "spare"].contains(&&*device.state) {
                 missing.push(device.member.clone());
             }
             match &*device.state {
                 "online" => drop(devices.insert(name_of(device), Use::Active)),
                 "resilvering" => drop(devices.insert(name_of(device), Use::Recovering)),
+                "spare" => drop(devices.insert(name_of(device), Use::Spare)),
                 "failed" => drop(devices.insert(name_of(device), Use::Failed)),
                 _ => {}
             }
@@ -443,8 +446,7 @@ mod tests {
     fn a_pool_is_not_degraded_while_a_device_takes_the_place_of_a_member_that_worked() {
         let of = |state: &str, last: &str| {
             let failed = |operation: &str| serde_json::json!({"kind": "member-failed", "role": 1, "operation": operation});
-            let devices =
-                serde_json::json!([{"member": "0.0", "state": "online"}, {"member": "0.1", "state": state}]);
+            let devices = serde_json::json!([{"member": "0.0", "state": "online"}, {"number": 1, "member": "0.1", "state": state}]);
             let report = serde_json::json!({"name": "tank", "pool": {"state": ["online", "degraded"], "devices": devices},
                 "events": [failed("write"), failed(last)]});
             Seen::of_report(&serde_json::from_value(report).unwrap()).unwrap()

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use brindle_format::pool::{Label, VdevKind};
+use brindle_host::control::NewVdev;
 use brindle_host::opening::Tuning;
 use brindle_io::device::DeviceAccess;
 use brindle_pool::{How, PoolConfig, PoolSpec, VdevSpec, capacity, check_name, plan};
@@ -47,31 +48,41 @@ pub(super) fn take_properties(given: &[String], known: &[&str]) -> Result<(), Fa
     Ok(())
 }
 
-/// The vdevs of the command line.
-fn vdevs(words: &[String], no_redundancy: bool) -> Result<Vec<Vdev>, Failure> {
-    let mut vdevs: Vec<Vdev> = Vec::new();
+/// Kinds of vdevs that are taken beside those with redundancy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Redundancy {
+    /// Devices that stand for themselves, if so.
+    Alone(bool),
+    /// The same, and spares.
+    Spares(bool),
+}
+
+/// The vdevs of a command line, each with its devices.
+pub(super) fn words_of(words: &[String], taken: Redundancy) -> Result<Vec<(NewVdev, Vec<PathBuf>)>, Failure> {
+    let mut vdevs: Vec<(NewVdev, Vec<PathBuf>)> = Vec::new();
     let mut open = false;
+    let (Redundancy::Alone(alone) | Redundancy::Spares(alone)) = taken;
     for word in words {
-        let (kind, parity) = match word.as_str() {
-            "raidz" | "raidz1" => (VdevKind::Raidz, Some(1)),
-            "raidz2" => (VdevKind::Raidz, Some(2)),
-            "raidz3" => (VdevKind::Raidz, Some(3)),
-            "mirror" => (VdevKind::Mirror, None),
-            "spare" | "log" | "cache" | "special" | "dedup" | "draid" => {
+        let kind = match word.as_str() {
+            "raidz" | "raidz1" => NewVdev::Raidz1,
+            "raidz2" => NewVdev::Raidz2,
+            "raidz3" => NewVdev::Raidz3,
+            "mirror" => NewVdev::Mirror,
+            "spare" if matches!(taken, Redundancy::Spares(_)) => NewVdev::Spare,
+            "spare" => {
+                return Err(Failure::Usage(
+                    "a pool gets spares once it is served: `brindle pool add NAME spare DEVICE`; a file of that name is ./spare".to_owned(),
+                ));
+            }
+            "log" | "cache" | "special" | "dedup" | "draid" => {
                 return Err(Failure::Usage(format!(
                     "pools have no '{word}' vdevs: give raidz, raidz2, raidz3 or mirror; a file of that name is ./{word}"
                 )));
             }
             device => {
                 match vdevs.last_mut().filter(|_| open) {
-                    Some(vdev) => vdev.devices.push(device.into()),
-                    None if no_redundancy => {
-                        vdevs.push(Vdev {
-                            kind: VdevKind::Plain,
-                            parity: Some(0),
-                            devices: vec![device.into()],
-                        });
-                    }
+                    Some((_, devices)) => devices.push(device.into()),
+                    None if alone => vdevs.push((NewVdev::Plain, vec![device.into()])),
                     None => {
                         return Err(Failure::Usage(format!(
                             "{device} stands for itself, and would take the pool with it when it is lost: give raidz, raidz2, raidz3 or \
@@ -82,10 +93,22 @@ fn vdevs(words: &[String], no_redundancy: bool) -> Result<Vec<Vdev>, Failure> {
                 continue;
             }
         };
-        vdevs.push(Vdev { kind, parity, devices: Vec::new() });
+        vdevs.push((kind, Vec::new()));
         open = true;
     }
     Ok(vdevs)
+}
+
+/// The vdevs of a new pool.
+fn vdevs(words: &[String], no_redundancy: bool) -> Result<Vec<Vdev>, Failure> {
+    let vdev = |(kind, devices): (NewVdev, Vec<PathBuf>)| match kind {
+        NewVdev::Raidz1 => Vdev { kind: VdevKind::Raidz, parity: Some(1), devices },
+        NewVdev::Raidz2 => Vdev { kind: VdevKind::Raidz, parity: Some(2), devices },
+        NewVdev::Raidz3 => Vdev { kind: VdevKind::Raidz, parity: Some(3), devices },
+        NewVdev::Mirror => Vdev { kind: VdevKind::Mirror, parity: None, devices },
+        NewVdev::Plain | NewVdev::Spare => Vdev { kind: VdevKind::Plain, parity: Some(0), devices },
+    };
+    Ok(words_of(words, Redundancy::Alone(no_redundancy))?.into_iter().map(vdev).collect())
 }
 
 pub(super) fn create(args: &PoolCreate) -> Result<(), Failure> {

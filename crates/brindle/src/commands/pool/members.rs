@@ -13,29 +13,36 @@ use crate::base::{report, runtime};
 use crate::client::ask::Target;
 use crate::client::control::{Answer, Ask};
 use crate::client::wait::PoolWatch;
+use crate::flags::cli::Runtime;
 use crate::flags::cli::pools::{PoolMember, PoolOnline, PoolReplace, role};
 
 /// Time between two lines of progress where standard error is no terminal.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// The pool of a member that is to be changed.
-struct Meant {
+pub(super) struct Meant {
     folder: PathBuf,
     /// Before the change.
     status: PoolStatus,
     /// The member, as the server knows it.
-    member: String,
+    pub(super) member: String,
 }
 
 impl Meant {
-    fn by(of: &PoolMember) -> Result<Self, Failure> {
-        let folder = runtime::folder(of.runtime.folder())?;
-        let status = served_or(&folder, &of.name, "serve it: these commands are for pools that are served")?;
-        let member = known_as(&status, &of.member);
-        Ok(Self { folder, status, member })
+    pub(super) fn by(of: &PoolMember) -> Result<Self, Failure> {
+        let meant = Self::pool(&of.runtime, &of.name)?;
+        let member = known_as(&meant.status, &of.member);
+        Ok(Self { member, ..meant })
     }
 
-    fn order(&self, ask: Ask) -> Result<Answer<Report>, Failure> {
+    /// The pool as a whole.
+    pub(super) fn pool(runtime: &Runtime, name: &str) -> Result<Self, Failure> {
+        let folder = runtime::folder(runtime.folder())?;
+        let status = served_or(&folder, name, "serve it: these commands are for pools that are served")?;
+        Ok(Self { folder, status, member: String::new() })
+    }
+
+    pub(super) fn order(&self, ask: Ask) -> Result<Answer<Report>, Failure> {
         order(&self.folder, &self.status.server, &ask.into())
     }
 }
@@ -53,7 +60,7 @@ fn known_as(status: &PoolStatus, member: &str) -> String {
     absolute(path).into_os_string().into_string().unwrap_or_else(|_| member.to_owned())
 }
 
-fn tell(json: bool, reported: &Answer<Report>, text: &str) -> Result<(), Failure> {
+pub(super) fn tell(json: bool, reported: &Answer<Report>, text: &str) -> Result<(), Failure> {
     if json { report::print_json(reported) } else { report::print(text) }
 }
 

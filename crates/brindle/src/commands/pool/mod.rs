@@ -4,6 +4,7 @@ mod create;
 mod disks;
 mod erase;
 mod export;
+mod grow;
 mod history;
 mod import;
 mod iostat;
@@ -51,6 +52,9 @@ pub(crate) fn pool(args: &Pool) -> Result<ExitCode, Failure> {
         PoolCommand::Offline(args) => members::offline(args),
         PoolCommand::Online(args) => members::online(args),
         PoolCommand::Replace(args) => members::replace(args),
+        PoolCommand::Add(args) => grow::add(args),
+        PoolCommand::Attach(args) => grow::attach(args),
+        PoolCommand::Detach(args) => grow::detach(args),
         PoolCommand::Destroy(args) => destroy(args),
     };
     done.map(|()| ExitCode::SUCCESS)

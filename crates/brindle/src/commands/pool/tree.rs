@@ -44,6 +44,7 @@ pub(super) fn device_state(state: &str) -> String {
     match state {
         "failed" => "FAULTED".to_owned(),
         "missing" => "UNAVAIL".to_owned(),
+        "spare" => "AVAIL".to_owned(),
         other => other.to_uppercase(),
     }
 }
@@ -52,7 +53,9 @@ pub(super) fn device_state(state: &str) -> String {
 pub(super) fn rows(name: &str, state: &str, pool: &PoolFacts) -> Vec<Row> {
     let own = Row { counts: [0, 0, pool.blocks_lost], ..Row::new(0, name, state) };
     let vdev_of = |device: &PoolDevice| device.member.split('.').next().unwrap_or_default().to_owned();
-    let vdevs = pool.devices.chunk_by(|one, next| vdev_of(one) == vdev_of(next));
+    let (spares, members): (Vec<_>, Vec<_>) =
+        pool.devices.iter().cloned().partition(|device| device.kind == "spare");
+    let vdevs = members.chunk_by(|one, next| vdev_of(one) == vdev_of(next));
     let of = |members: &[PoolDevice]| -> Vec<Row> {
         let Some(first) = members.first() else { return Vec::new() };
         let lost = members.iter().filter(|device| device.state != "online").count();
@@ -63,7 +66,12 @@ pub(super) fn rows(name: &str, state: &str, pool: &PoolFacts) -> Vec<Row> {
         let depth = if is_one { 1 } else { 2 };
         vdev.into_iter().chain(members.iter().map(|device| row(depth, device))).collect()
     };
-    std::iter::once(own).chain(vdevs.flat_map(of)).collect()
+    let mut rows: Vec<Row> = std::iter::once(own).chain(vdevs.flat_map(of)).collect();
+    if !spares.is_empty() {
+        rows.push(Row::new(0, "spares", ""));
+        rows.extend(spares.iter().map(|spare| row(1, spare)));
+    }
+    rows
 }
 
 fn row(depth: usize, device: &PoolDevice) -> Row {
@@ -90,6 +98,10 @@ pub(super) fn text(rows: &[Row], counted: bool) -> String {
         false => String::new(),
     };
     for row in rows {
+        if row.state.is_empty() {
+            text.push_str(&format!("        {}\n", named(row)));
+            continue;
+        }
         let (name, state, [reads, writes, sums]) = (named(row), &row.state, row.counts);
         let line = match counted {
             true => format!("        {name:width$}  {state:<9}{reads:>5}{writes:>6}{sums:>6}{}", row.remark),

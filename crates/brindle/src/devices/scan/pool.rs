@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use brindle_format::pool::Label;
+use brindle_format::pool::{Label, MemberRecord, MemberState};
 use brindle_pool::{Belonging, MemberHead, youngest_of};
 
 use super::{Belongs, Findable, Head, Heads};
@@ -30,7 +30,8 @@ impl Heads for Labels {
 }
 
 fn pool(members: &[PathBuf], labels: &[Label], whose: Option<Belonging>) -> Option<Findable> {
-    let first = labels.first()?;
+    // That of a spare may be of the time when it came.
+    let first = labels.iter().max_by_key(|label| label.generation)?;
     let name = |member| brindle_pool::Role::of(first, member).to_string();
     let there: Vec<_> = labels.iter().map(|label| label.member).collect();
     let mut sorted = there.clone();
@@ -45,9 +46,11 @@ fn pool(members: &[PathBuf], labels: &[Label], whose: Option<Belonging>) -> Opti
         Some(Belonging::Anothers(of)) if twice.is_none() => Some(of),
         _ => None,
     };
-    let missing: Vec<String> = (0..first.members.len())
-        .filter_map(|member| u16::try_from(member).ok())
-        .filter(|member| !there.contains(member))
+    let is_needed = |record: &MemberRecord| matches!(record.state, MemberState::InUse | MemberState::Offline);
+    let missing: Vec<String> = (0u16..)
+        .zip(&first.members)
+        .filter(|(member, record)| is_needed(record) && !there.contains(member))
+        .map(|(member, _)| member)
         .map(name)
         .collect();
     Some(Findable {

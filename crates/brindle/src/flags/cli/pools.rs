@@ -61,6 +61,17 @@ pub(crate) enum PoolCommand {
     /// A member in use is copied first, and stays in use until the new device has all: leave it in until then. With --wait it exits with 0 only
     /// if the new device has the place at the end. Settings that list members by their names are to be changed by hand.
     Replace(PoolReplace),
+    /// Add vdevs of new devices to a served pool, or spares: `raidz|raidz1|raidz2|raidz3|mirror|spare DEVICE...`
+    ///
+    /// Their room can be used at once. A spare takes the role of a member that is lost by itself. Vdevs can't be taken away again.
+    Add(PoolAdd),
+    /// Give a vdev of a served pool one device more
+    ///
+    /// A RAID-Z vdev, named as `raidz1-0`, gets wider, and its new room can be used at once: what is written in narrower stripes is
+    /// rewritten when the room is needed. A mirror gets one copy more, and a single device becomes a mirror.
+    Attach(PoolAttach),
+    /// Take a device out of a mirror of a served pool for good, or a spare out of the pool
+    Detach(PoolMember),
     /// Destroy a pool with all of its volumes; its members are no longer members of a pool
     ///
     /// One that is served is stopped first; while clients have volumes of it open that is refused without --force. The content of its
@@ -248,7 +259,7 @@ pub(crate) struct PoolMember {
     pub(crate) json: bool,
     /// Name of the pool
     pub(crate) name: String,
-    /// The member: path as given to `serve`, `VDEV.ROLE` as `status` shows it, or its number
+    /// The member: path as given to `serve`, `VDEV.ROLE` as `status` shows it, or its number; `attach` takes a vdev's name, too
     pub(crate) member: String,
 }
 
@@ -275,6 +286,40 @@ pub(crate) struct PoolReplace {
     /// The new device
     #[arg(value_name = "NEW")]
     pub(crate) with: PathBuf,
+}
+
+/// Flags of `brindle pool add`.
+#[derive(Debug, Args)]
+pub(crate) struct PoolAdd {
+    /// Overwrite the devices' content, which the refusal names; and take a vdev that bears less than those of the pool
+    #[arg(long, short = 'f')]
+    pub(crate) force: bool,
+    /// Take devices that stand for themselves as vdevs: each that is lost takes the pool with it
+    #[arg(long)]
+    pub(crate) no_redundancy: bool,
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Name of the pool
+    pub(crate) name: String,
+    /// `raidz`, `raidz1`, `raidz2`, `raidz3`, `mirror` or `spare`, then its devices; and so on
+    #[arg(required = true, value_name = "VDEV")]
+    pub(crate) vdevs: Vec<String>,
+}
+
+/// Flags of `brindle pool attach`.
+#[derive(Debug, Args)]
+pub(crate) struct PoolAttach {
+    /// Overwrite the new device's content, which the refusal names
+    #[arg(long, short = 'f')]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) of: PoolMember,
+    /// The new device
+    #[arg(value_name = "NEW")]
+    pub(crate) device: PathBuf,
 }
 
 /// Flags of `brindle volume`.

@@ -190,6 +190,19 @@ impl ServedPool {
         newcomer: &Newcomer,
         force: bool,
     ) -> Result<Replacement, HostError> {
+        let with = self.refuse_member_of_array(host, newcomer, force).await?;
+        let have = host.io().member_info(newcomer.id).map_or(0, |info| info.size);
+        self.pool().check_replace(number, &newcomer.label, have)?;
+        Ok(with)
+    }
+
+    /// A device as the pool is told of it, if it is no member of an array that may not be lost.
+    pub(super) async fn refuse_member_of_array(
+        &self,
+        host: &Rc<dyn Host>,
+        newcomer: &Newcomer,
+        force: bool,
+    ) -> Result<Replacement, HostError> {
         let Newcomer { label, id, .. } = newcomer;
         // Devices let members of arrays pass, which arrays judge themselves.
         let (io, device, name) = (host.io().clone(), *id, label.clone());
@@ -202,8 +215,6 @@ impl ServedPool {
             let why = "it is a member of an array; --force overwrites it".to_owned();
             return Err(HostError::Refused { name: label.clone(), why });
         }
-        let have = host.io().member_info(*id).map_or(0, |info| info.size);
-        self.pool().check_replace(number, label, have)?;
         Ok(Replacement { name: label.clone(), id: *id, uuid: host.devices().new_uuid()? })
     }
 
@@ -218,7 +229,7 @@ impl ServedPool {
     }
 
     /// A member is left alone while a device is to take its place.
-    fn refuse_replaced(&self, number: u16) -> Result<(), HostError> {
+    pub(super) fn refuse_replaced(&self, number: u16) -> Result<(), HostError> {
         let replacing = self.replacing.borrow();
         let Some(by) = replacing.iter().find(|one| one.member == number) else { return Ok(()) };
         let why = format!(
@@ -238,13 +249,18 @@ impl ServedPool {
     }
 
     /// `VDEV.ROLE`.
-    fn role_of(&self, number: u16) -> String {
+    pub(super) fn role_of(&self, number: u16) -> String {
         let members = self.pool().status().members;
         members.get(usize::from(number)).map_or_else(|| number.to_string(), |member| member.role.to_string())
     }
 
     /// Opens a device. One that answers too late is closed then.
-    async fn open(&self, host: &Rc<dyn Host>, path: PathBuf, coming: Coming) -> Result<Newcomer, HostError> {
+    pub(super) async fn open(
+        &self,
+        host: &Rc<dyn Host>,
+        path: PathBuf,
+        coming: Coming,
+    ) -> Result<Newcomer, HostError> {
         let terms = Terms { known: host.known(), coming };
         let label = path.display().to_string();
         let opening = host.devices().open(vec![path.into()], terms);
@@ -273,7 +289,7 @@ impl ServedPool {
     }
 
     /// Closes devices that the pool does not use, of these names: that of a member which is out, and one that was opened under a name.
-    async fn close_unused(&self, host: &Rc<dyn Host>, names: &[Option<&Path>]) {
+    pub(super) async fn close_unused(&self, host: &Rc<dyn Host>, names: &[Option<&Path>]) {
         let used: Vec<MemberId> = self.used();
         let is_unused =
             |(label, id): &(String, MemberId)| !used.contains(id) && names.contains(&Some(Path::new(label)));
@@ -288,14 +304,15 @@ impl ServedPool {
     /// Devices of members in use, and those that are to be.
     fn used(&self) -> Vec<MemberId> {
         let in_use = |member: brindle_pool::PoolMember| {
-            member.device.filter(|_| matches!(member.state, RoleState::InSync | RoleState::Recovering(_)))
+            let is_used = matches!(member.state, RoleState::InSync | RoleState::Recovering(_));
+            member.device.filter(|_| is_used || member.is_spare)
         };
         let members = self.pool().status().members.into_iter().filter_map(in_use);
         members.chain(self.replacing.borrow().iter().map(|one| one.device)).collect()
     }
 
     /// A member has that device from now on, which is done without no more. Gives the name of the one before.
-    fn has(&self, number: u16, newcomer: &Newcomer) -> Option<String> {
+    pub(super) fn has(&self, number: u16, newcomer: &Newcomer) -> Option<String> {
         let Newcomer { label, file, .. } = newcomer;
         let is_it = |path: &str| {
             let path = self.placed.folder.as_ref().map_or_else(|| path.into(), |folder| folder.join(path));
@@ -307,7 +324,7 @@ impl ServedPool {
 }
 
 /// Closes devices, and waits for that as long as a device may take.
-async fn close(host: &Rc<dyn Host>, devices: Vec<MemberId>) {
+pub(super) async fn close(host: &Rc<dyn Host>, devices: Vec<MemberId>) {
     let closed = host.io().spawn(host.devices().close(&devices));
     let _late = race(closed, host.io().sleep(DEVICE_PATIENCE)).await;
 }

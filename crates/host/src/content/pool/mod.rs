@@ -1,6 +1,7 @@
 //! A pool that is served: its volumes, each an export of its own, and the orders that it carries out.
 
 mod export;
+mod grow;
 mod members;
 mod scrub;
 mod volumes;
@@ -187,6 +188,9 @@ impl ServedPool {
 
     fn tell(&self, event: &Happening<PoolEvent>) {
         self.reported.set(event.number);
+        if event.kind == PoolEvent::MemberReturned {
+            self.name_members();
+        }
         match event.kind {
             PoolEvent::MemberFailed if event.cause == Some(Cause::REPLACED) => {
                 tracing::info!("{}: {event}", self.name());
@@ -220,7 +224,8 @@ impl ServedPool {
         let (pool, gate) = (&self.hosted.pool, &self.placed.gate);
         let mut facts = PoolFacts::of(pool, |member| self.name_of(member));
         for (member, label) in self.successors() {
-            if let Some(device) = facts.devices.get_mut(usize::from(member)) {
+            let role = self.role_of(member);
+            if let Some(device) = facts.devices.iter_mut().find(|device| device.member == role) {
                 device.replaced_by = Some(label);
             }
         }
@@ -355,6 +360,9 @@ impl Content for ServedPool {
                 | Ask::PoolOffline { .. }
                 | Ask::PoolOnline { .. }
                 | Ask::PoolReplace { .. }
+                | Ask::PoolAdd { .. }
+                | Ask::PoolAttach { .. }
+                | Ask::PoolDetach { .. }
                 | Ask::VolumeCreate { .. }
                 | Ask::VolumeRename { .. }
                 | Ask::VolumeDestroy { .. } => {

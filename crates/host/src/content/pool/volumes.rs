@@ -84,6 +84,9 @@ impl ServedPool {
         | Ask::PoolOffline { pool, .. }
         | Ask::PoolOnline { pool, .. }
         | Ask::PoolReplace { pool, .. }
+        | Ask::PoolAdd { pool, .. }
+        | Ask::PoolAttach { pool, .. }
+        | Ask::PoolDetach { pool, .. }
         | Ask::VolumeCreate { pool, .. }
         | Ask::VolumeRename { pool, .. }
         | Ask::VolumeDestroy { pool, .. } = &ask
@@ -112,6 +115,9 @@ impl ServedPool {
             Ask::PoolReplace { member, with, force, .. } => {
                 self.replace(within, (&member, with, force), by).await?;
             }
+            Ask::PoolAdd { kind, devices, force, .. } => self.add(within, kind, devices, force).await?,
+            Ask::PoolAttach { to, device, force, .. } => self.attach(within, &to, device, force).await?,
+            Ask::PoolDetach { member, .. } => self.detach(within, &member).await?,
             _ => {}
         }
         Ok(Vec::new())

@@ -96,7 +96,10 @@ impl Space {
             Wanted::Thin => self.units[fresh.at].is_weak(segment, fresh.parity).then_some(0),
             Wanted::Cheap => {
                 let (live, all) = (segment.lives(), fresh.blocks);
-                (live < all - all / 16).then(|| u64::from(live) * 1024 / u64::from(all.max(1)))
+                // One that is narrower than what is written now gives room even if all of it is live.
+                let is_narrow = self.blocks_of(n) < all;
+                let worth = if is_narrow { all } else { all - all / 16 };
+                (live < worth).then(|| u64::from(live) * 1024 / u64::from(all.max(1)))
             }
         }
     }
