@@ -12,6 +12,7 @@ use crate::control::{Answer, Ask, BitmapPlace, Handler, Reply, Request, VERSION}
 use crate::mailbox::Sender;
 use crate::orders::Message;
 use crate::snapshot::{Snapshot, Stops};
+use crate::status::DiskStatus;
 
 /// Reads all files anew that a server was started with, or takes the array of this UUID, which its settings mean. Says what has changed,
 /// or why nothing has.
@@ -19,6 +20,9 @@ pub type Reload = Arc<dyn Fn(Option<&str>) -> Result<Vec<String>, String> + Send
 
 /// The settings of a daemon that hold now, or by which a daemon would serve as this server does; as JSON.
 pub type HeldSettings = Arc<dyn Fn() -> Result<Value, String> + Send + Sync>;
+
+/// Devices that could come to an array or a pool, without those of these names, which are its members. Waits for devices.
+pub type OtherDisks = Arc<dyn Fn(&[String]) -> Vec<DiskStatus> + Send + Sync>;
 
 /// Has the server stop for a process that takes over, and waits for its listening sockets at this path. Says why not.
 pub type Takeover = Box<dyn Fn(PathBuf) -> Result<(), String> + Send>;
@@ -39,6 +43,8 @@ pub struct ControlHandler<E> {
     pub takeover: Takeover,
     /// Reads files anew.
     pub reload: Reload,
+    /// Devices that are no members.
+    pub disks: OtherDisks,
     /// The settings that hold.
     pub settings: HeldSettings,
     /// Time that stopping an array may take.
@@ -60,6 +66,16 @@ impl<E> ControlHandler<E> {
         };
         if let Err(error) = std::thread::Builder::new().name("reload".into()).spawn(work) {
             reply.send(Answer::Error(format!("no thread can be started that reads files: {error}")));
+        }
+    }
+
+    /// On a thread of its own, since devices may take their time.
+    fn disks(&self, reply: Reply) {
+        let (disks, reply) = (Arc::clone(&self.disks), Arc::new(reply));
+        let (answers, members) = (Arc::clone(&reply), self.snapshot.devices());
+        let work = move || answers.send(answer(Ok(disks(&members))));
+        if let Err(error) = std::thread::Builder::new().name("disks".into()).spawn(work) {
+            reply.send(Answer::Error(format!("no thread can be started that looks at disks: {error}")));
         }
     }
 
@@ -90,6 +106,7 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
             Ask::Reload => return self.reload(None, reply),
             Ask::Incremental { uuid } => return self.reload(Some(uuid), reply),
             Ask::Metrics { full } => return reply.send(self.metrics(full)),
+            Ask::Disks => return self.disks(reply),
             Ask::Settings => return reply.send(self.settings()),
             _ => return self.arrays.send(Message::Ask(request, reply)),
         }
@@ -117,6 +134,7 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
             Ask::Metrics { full } => self.metrics(*full),
             Ask::Settings => self.settings(),
             Ask::Status => answer(self.snapshot.report(array, &self.name)),
+            Ask::Disks => Answer::Error("disks do not all answer now: ask again".to_owned()),
             Ask::Reload => late("files are read again"),
             Ask::Incremental { uuid } => late(&format!("{uuid} is served")),
             Ask::Fail { member, .. } => late(&format!("{member} is failed")),

@@ -58,7 +58,7 @@ pub use doors::{
 };
 pub use error::{HostError, not_stopped};
 pub use events::{Listener, News};
-pub use handler::{ControlHandler, HeldSettings, Reload, Takeover};
+pub use handler::{ControlHandler, HeldSettings, OtherDisks, Reload, Takeover};
 pub use names::{Names, OnRenamed, Renamed};
 pub use offered::Offered;
 pub use orders::{Message, Order};

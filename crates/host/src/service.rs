@@ -267,6 +267,7 @@ impl Service {
             | Ask::WriteBehind { .. } => self.one(of)?,
             Ask::Stop
             | Ask::Metrics { .. }
+            | Ask::Disks
             | Ask::Settings
             | Ask::Reload
             | Ask::Incremental { .. }

@@ -38,6 +38,13 @@ impl Snapshot {
         Families::of(server, version, moment, volumes.all(), full)
     }
 
+    /// The devices of all that is served, as they were named.
+    pub fn devices(&self) -> Vec<String> {
+        let latest = self.last().0;
+        let devices = latest.all().iter().flat_map(Report::devices);
+        devices.map(|(path, _)| path.to_owned()).collect()
+    }
+
     /// Members that had not answered all when the status was given, and how much each owed: `/dev/sdc (3)`.
     pub fn unanswered(&self) -> Vec<String> {
         let latest = self.last().0;

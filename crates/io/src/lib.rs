@@ -28,6 +28,7 @@ mod map;
 pub mod memory;
 mod op;
 mod patience;
+mod peers;
 mod pool;
 mod pulse;
 mod queues;
@@ -58,6 +59,7 @@ pub use op::{
     Completion, Failure, Mapped, MemberId, MemberInfo, MemberKind, OpClass, OpError, OpKey, OpKind, OpSpan,
     OpTag, OpView, PathTarget, Probe, Segment, ServedId, ServedOp, SocketId,
 };
+pub use peers::{PeerUser, peer_user};
 pub use pool::Pool;
 pub use reactor::{Reactor, Unpark};
 pub use served::{Served, ServedRequest};

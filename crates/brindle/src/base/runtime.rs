@@ -1,7 +1,7 @@
 //! Where running servers are found: a control socket each, named after the array, in the runtime folder.
 
 use std::fs::{self, File, TryLockError};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -30,8 +30,23 @@ pub(crate) fn folder(said: Option<&Path>) -> Result<PathBuf, Failure> {
             return Ok(folder);
         }
     };
-    check_own(&folder, user.as_raw())?;
+    // One of root's that is named is one that settings share with a group.
+    if !(said.is_some() && is_roots(&folder)) {
+        check_own(&folder, user.as_raw())?;
+    }
     Ok(folder)
+}
+
+/// Whether a folder is root's, who may do anything in any.
+fn is_roots(folder: &Path) -> bool {
+    fs::metadata(folder).is_ok_and(|meta| meta.is_dir() && meta.uid() == 0)
+}
+
+/// Lets a group into the runtime folder, where it can see which servers there are. Each socket and file has rights of its own.
+pub(crate) fn share(folder: &Path, group: u32) -> Result<(), Failure> {
+    let failed = |source: std::io::Error| Failure::output(folder.display(), source);
+    std::os::unix::fs::chown(folder, None, Some(group)).map_err(failed)?;
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o750)).map_err(failed)
 }
 
 /// The names of this host by which it knows its own arrays: whole, as mdadm writes it, and up to its first dot.
@@ -237,7 +252,6 @@ mod tests {
 
     #[test]
     fn a_folder_that_others_could_have_made_or_can_use_is_refused() {
-        use std::os::unix::fs::PermissionsExt;
         let user = rustix::process::geteuid().as_raw();
         let base = std::env::temp_dir().join(format!("brindle-private-test-{}", std::process::id()));
         fs::create_dir_all(&base).unwrap();

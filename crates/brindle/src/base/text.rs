@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+pub(crate) use brindle_host::status::shell;
+
 /// Most bytes of a file that is read as a whole. A device that never ends exceeds them.
 const MOST: u64 = 64 << 20;
 
@@ -35,31 +37,9 @@ pub(crate) fn shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(each).collect())
 }
 
-/// A word as a shell takes it: in quotes, if it has anything in it that means something there.
-pub(crate) fn shell(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_shell_takes_words_as_they_are() {
-        for (word, quoted) in [
-            ("/dev/sda", "/dev/sda"),
-            ("", "''"),
-            ("my disk", "'my disk'"),
-            ("it's", r"'it'\''s'"),
-            ("$x", "'$x'"),
-        ] {
-            assert_eq!(shell(word), quoted);
-        }
-    }
 
     #[test]
     fn what_would_steer_a_terminal_is_written_out() {

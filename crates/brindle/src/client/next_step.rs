@@ -2,59 +2,15 @@
 
 use std::path::Path;
 
-use brindle_host::status::{ArrayStatus, Report};
+use brindle_host::status::{NextStep, Report};
 
 use crate::base::text::shell;
 
 /// The last line of the status of an array that is degraded; nothing of others. `flags` stand in each command that asks the server.
 pub(crate) fn line(report: &Report, flags: &str) -> String {
-    let Some(status) = report.array() else { return String::new() };
-    let is = |word: &str| status.array.is(word);
-    if !is("degraded") && !is("broken") {
-        return String::new();
-    }
-    let name = shell(&status.name);
-    let (why, command) = if is("broken") {
-        (
-            "too many members are lost; stop it, and serve it again with all that can be found",
-            format!("stop{flags} {name}"),
-        )
-    } else if is("read-only") {
-        (
-            "nothing is rebuilt while it is served read-only; stop it, and serve it to be written to",
-            format!("stop{flags} {name}"),
-        )
-    } else {
-        rebuild(&status.array, flags, &name)
-    };
-    format!("  next: {why}: brindle {command}\n")
-}
-
-/// The step that makes a writable array whole again.
-fn rebuild(array: &ArrayStatus, flags: &str, name: &str) -> (&'static str, String) {
-    let any = |states: &[&str]| array.devices.iter().any(|device| states.contains(&&*device.state));
-    match &array.sync {
-        Some(sync) if sync.paused => {
-            return ("it is paused, and goes on with", format!("action{flags} {name} resume"));
-        }
-        Some(_) => return ("wait for the end", format!("wait{flags} {name}")),
-        None => {}
-    }
-    if any(&["recovering", "spare"]) {
-        return ("a device waits to be rebuilt", format!("action{flags} {name} resume"));
-    }
-    if can_return(array) && any(&["failed", "stale", "faulty"]) {
-        return (
-            "take the members again that are well (or add other devices in the place of 'missing', without --re-add)",
-            format!("add --re-add{flags} {name} missing"),
-        );
-    }
-    ("add a device in the place of each member that is lost", format!("add{flags} {name} DEVICE"))
-}
-
-/// Whether members that were away are taken again as what they were.
-fn can_return(array: &ArrayStatus) -> bool {
-    array.bitmap.is_some() && array.facts.metadata != "0.90"
+    let step = report.array().and_then(|status| Some((NextStep::of_degraded(status)?, shell(&status.name))));
+    let Some((step, name)) = step else { return String::new() };
+    format!("  next: {}: brindle {}\n", step.why(), step.command(flags, &name, "DEVICE"))
 }
 
 /// The step by which a served array or pool gets a device of its own back that it does without; nothing if it uses the device. `is_it` knows
@@ -94,7 +50,7 @@ pub(crate) fn back(
                 return Some(restart.to_owned());
             }
             let name = shell(&status.name);
-            let re_add = if can_return(array) { " --re-add" } else { "" };
+            let re_add = if array.can_return() { " --re-add" } else { "" };
             Some(format!("brindle add{re_add}{flags} {name} {}", shell(device)))
         }
         Report::Absent(_) | Report::Other(_) => None,

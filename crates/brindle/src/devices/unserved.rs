@@ -99,7 +99,7 @@ fn users_of(device: &Path) -> Vec<String> {
 }
 
 /// `/dev/md0`, and places where it is mounted.
-fn of_the_kernel(device: &Path) -> Vec<String> {
+pub(crate) fn of_the_kernel(device: &Path) -> Vec<String> {
     let Some(number) = std::fs::metadata(device).ok().filter(|meta| meta.file_type().is_block_device())
     else {
         return Vec::new();

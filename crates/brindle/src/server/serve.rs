@@ -5,6 +5,7 @@ mod announce;
 mod checked;
 mod claimed;
 mod detached;
+mod disks;
 mod doors;
 mod ended;
 mod groups;

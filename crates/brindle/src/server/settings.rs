@@ -347,6 +347,7 @@ fn later(
     note(apart_from_speeds(old) != apart_from_speeds(new), "tuning");
     note(old.policies != new.policies, "policies");
     note(old.metrics != new.metrics, "metrics");
+    note(old.control != new.control, "control");
     note(old.stop_timeout != new.stop_timeout, "stop-timeout");
     let plain = |volume: &VolumeOpening| VolumeOpening { limits: None, ..volume.clone() };
     let all = |config: &Config| config.volumes().map(plain).collect::<Vec<_>>();

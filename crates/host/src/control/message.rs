@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::limits::RateLimits;
 
 /// The version of the protocol: more with each request or field that an older client or server does not know.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 
 /// A request to a running server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -261,6 +261,8 @@ pub enum Ask {
         #[serde(default, skip_serializing_if = "core::ops::Not::not")]
         full: bool,
     },
+    /// Devices are asked for that could come to an array or a pool: those among which members are looked for, without members.
+    Disks,
     /// The settings that hold are asked for.
     Settings,
     /// Files that it was started with are to be read anew.
@@ -335,6 +337,7 @@ impl Ask {
             Self::Takeover { .. } => "takeover",
             Self::Version => "version",
             Self::Metrics { .. } => "metrics",
+            Self::Disks => "disks",
             Self::Settings => "settings",
             Self::Reload => "reload",
             Self::Incremental { .. } => "incremental",
@@ -344,6 +347,19 @@ impl Ask {
     /// This request for an array or a pool; with `None` for the one that it is for by default.
     pub fn of(self, array: impl Into<Option<String>>) -> Request {
         Request { ask: self, array: array.into(), by: None }
+    }
+
+    /// It only asks, and changes nothing.
+    pub fn is_question(&self) -> bool {
+        matches!(
+            self,
+            Self::Status
+                | Self::Version
+                | Self::Metrics { .. }
+                | Self::Disks
+                | Self::Settings
+                | Self::PoolHistory { .. }
+        )
     }
 
     /// Carried out, it changes what it is for, as the history of a pool tells.
@@ -379,6 +395,7 @@ impl Ask {
             | Self::Takeover { .. }
             | Self::Version
             | Self::Metrics { .. }
+            | Self::Disks
             | Self::Settings
             | Self::Reload
             | Self::Incremental { .. } => false,

@@ -2,9 +2,11 @@
 
 pub mod message;
 mod peer;
+mod rights;
 mod server;
 
 pub use message::{
     Answer, Ask, Author, BitmapPlace, DeviceFlag, Ended, NewVdev, RateLimits, Request, VERSION, Word,
 };
+pub use rights::ControlRights;
 pub use server::{Control, Handler, Reply, listen};

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use brindle_io::{PeerUser, peer_user};
 use rustix::event::PollFlags;
 
 use super::message::Request;
@@ -54,13 +55,16 @@ pub(super) enum Turn {
 pub(super) struct Peer {
     pub(super) id: u64,
     pub(super) stream: UnixStream,
+    /// Its user, if the kernel tells.
+    pub(super) user: Option<PeerUser>,
     pub(super) step: PeerStep,
 }
 
 impl Peer {
     pub(super) fn new(id: u64, stream: UnixStream, now: Instant) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        Ok(Self { id, stream, step: PeerStep::Asking { line: Vec::new(), until: now + LINE_PATIENCE } })
+        let user = peer_user(&stream).ok();
+        Ok(Self { id, stream, user, step: PeerStep::Asking { line: Vec::new(), until: now + LINE_PATIENCE } })
     }
 
     pub(super) fn is_silent(&self) -> bool {

@@ -14,6 +14,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
 
 use super::message::{self, Answer, Ask, Ended, Request};
 use super::peer::{Peer, PeerStep, Then, Turn};
+use super::rights::ControlRights;
 
 /// Clients at a time; of more, those that have been silent the longest are dropped.
 const MAX_PEERS: usize = 256;
@@ -106,17 +107,18 @@ impl Control {
     }
 }
 
-/// Answers requests on a thread of its own until [`Control::end`].
+/// Answers requests on a thread of its own until [`Control::end`], of those who may ask.
 ///
 /// # Errors
 /// The socket can't be made one that does not block, or no thread can be made.
-pub fn listen(listener: UnixListener, handler: impl Handler) -> io::Result<Control> {
+pub fn listen(listener: UnixListener, rights: ControlRights, handler: impl Handler) -> io::Result<Control> {
     listener.set_nonblocking(true)?;
     let (news, inbox) = channel();
     let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
     let post = Post { news, wake: Arc::new(rustix::event::eventfd(0, flags)?) };
     let house = House {
         listener,
+        rights,
         handler: Box::new(handler),
         post: post.clone(),
         inbox,
@@ -131,6 +133,7 @@ pub fn listen(listener: UnixListener, handler: impl Handler) -> io::Result<Contr
 
 struct House {
     listener: UnixListener,
+    rights: ControlRights,
     handler: Box<dyn Handler>,
     post: Post,
     inbox: Receiver<News>,
@@ -215,6 +218,7 @@ impl House {
             if let PeerStep::Asking { .. } = peer.step
                 && let Turn::Line(line) = peer.turn()
                 && let Ok(request) = message::request(&line)
+                && self.rights.check(peer.user.as_ref(), &request.ask).is_ok()
             {
                 peer.step = PeerStep::Waiting { request, until: now };
             }
@@ -257,6 +261,13 @@ impl House {
         let peer = &mut self.peers[at];
         match message::request(line) {
             Ok(request) => {
+                if let Err(why) = self.rights.check(peer.user.as_ref(), &request.ask) {
+                    return peer.tell(
+                        message::line(&Answer::Error(why.words().to_owned())),
+                        Then::Close,
+                        now,
+                    );
+                }
                 let reply = Reply { peer: peer.id, post: self.post.clone() };
                 let until = now + request.patience();
                 peer.step = PeerStep::Waiting { request: request.clone(), until };

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::written::{self, WrittenTime};
 
-use super::{Exports, Iscsi, Lacking, Listen, Opening, Policies, TlsFiles, Tuning, VolumeOpening};
+use super::{Exports, Iscsi, Lacking, Listen, Opening, Policies, Principal, TlsFiles, Tuning, VolumeOpening};
 
 /// All that a daemon serves, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -38,10 +38,23 @@ pub struct Config {
     pub tuning: Tuning,
     /// Decisions that the server takes by itself.
     pub policies: Policies,
+    /// Rights to ask and to command, besides those of the daemon's user and of root.
+    pub control: ControlConfig,
     /// Where metrics are to be had.
     pub metrics: MetricsConfig,
     /// Receivers of events; without this table there are none.
     pub monitor: Option<MonitorConfig>,
+}
+
+/// Groups that may use the control socket, of which the console is a client. Folder and socket are the readers' then, so that operators are
+/// in that group, too; without readers they are the operators'.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ControlConfig {
+    /// Members of this group may ask: a name or a number.
+    pub readers: Option<Principal>,
+    /// Members of this group may ask and command.
+    pub operators: Option<Principal>,
 }
 
 /// Where metrics are to be had.
@@ -116,6 +129,7 @@ impl Default for Config {
             exports,
             tuning,
             policies,
+            control: ControlConfig::default(),
             metrics: MetricsConfig::default(),
             monitor: None,
         }
@@ -155,6 +169,7 @@ impl Config {
             tuning: self.tuning,
             exports: self.exports.clone(),
             policies: self.policies.clone(),
+            control: self.control.clone(),
             volumes: self.volumes().cloned().collect(),
             stop_timeout_ms: self.stop_timeout,
             ..Opening::default()

@@ -4,6 +4,7 @@
 //! know are refused with their names, and whatever is left out is as [`Opening::default`] has it.
 
 mod config;
+mod console;
 mod exports;
 mod tuning;
 
@@ -15,7 +16,8 @@ use serde::{Deserialize, Serialize};
 use crate::limits::{RateLimits, WrittenLimits, written_limits};
 
 pub use crate::written::{milliseconds, mode, written_time};
-pub use config::{Config, MetricsConfig, MonitorConfig, is_web_address};
+pub use config::{Config, ControlConfig, MetricsConfig, MonitorConfig, is_web_address};
+pub use console::ConsoleOptions;
 pub use exports::{Exports, Iscsi, Listen, Principal, TlsFiles, UnixRights};
 pub use tuning::{Patience, Tuning};
 
@@ -46,6 +48,8 @@ pub struct Opening {
     pub exports: Exports,
     /// Decisions that the server takes by itself.
     pub policies: Policies,
+    /// Rights to the control socket.
+    pub control: ControlConfig,
     /// Arrays and pools that differ from what is said of all.
     pub volumes: Vec<VolumeOpening>,
     /// Milliseconds that stopping may take.
@@ -66,6 +70,7 @@ impl Default for Opening {
             tuning: Tuning::default(),
             exports: Exports::default(),
             policies: Policies::default(),
+            control: ControlConfig::default(),
             volumes: Vec::new(),
             stop_timeout_ms: 30_000,
         }

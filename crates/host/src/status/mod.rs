@@ -3,6 +3,7 @@
 
 mod clients;
 mod devices;
+mod disks;
 mod doors;
 mod drive;
 mod events;
@@ -12,6 +13,7 @@ mod history;
 mod other;
 mod pools;
 mod scan;
+mod step;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -25,6 +27,7 @@ use crate::limits::RateLimits;
 
 pub use clients::ClientStatus;
 pub use devices::{BadBlocks, BadPlaces, DeviceStatus, FailureStatus, IoStatus};
+pub use disks::DiskStatus;
 pub use doors::{DoorStatus, ExportDoors, PoolDoors, TargetStatus};
 pub use drive::DriveStatus;
 pub use events::EventStatus;
@@ -36,6 +39,7 @@ pub use pools::{
     DamagedStatus, HolderStatus, MapStatus, PoolDevice, PoolFacts, ResilverStatus, VolumeFacts, WrittenStatus,
 };
 pub use scan::{ScanState, ScanStatus};
+pub use step::{NextStep, shell};
 
 /// A word of a report: this process has most of them as constants, and reads those of other servers' reports.
 pub type ReportWord = Cow<'static, str>;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use brindle_host::control::{Answer as Sent, Control, Ended, Handler, Reply, VERSION, listen};
+use brindle_host::control::{Answer as Sent, Control, ControlRights, Ended, Handler, Reply, VERSION, listen};
 use brindle_host::status::{DeviceStatus, ExportStatus};
 use brindle_host::{Done, Volumes};
 use serde::de::IgnoredAny;
@@ -43,7 +43,7 @@ impl Place {
         let folder = std::env::temp_dir().join(format!("brindle-control-{test}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let listener = UnixListener::bind(runtime::control_socket(&folder, "a")).unwrap();
-        Self { control: listen(listener, Echo::default()).unwrap(), folder }
+        Self { control: listen(listener, ControlRights::default(), Echo::default()).unwrap(), folder }
     }
 
     fn connect(&self) -> UnixStream {

@@ -175,8 +175,8 @@ pub(crate) fn set_of(device: &Path) -> Result<Option<String>, Failure> {
     Ok(None)
 }
 
-/// Each device once, by the first of its names.
-fn devices(places: &[PathBuf]) -> Vec<PathBuf> {
+/// Each device at these places once, by the first of its names; without places, all disks and partitions of this machine.
+pub(crate) fn devices(places: &[PathBuf]) -> Vec<PathBuf> {
     let mut named: Vec<PathBuf> = Vec::new();
     let all = if places.is_empty() {
         world::block_devices().iter().map(|device| by_id(device)).collect()

@@ -79,6 +79,7 @@ impl From<&Serve> for Opening {
                 re_add: flags.re_add,
                 re_add_returned: flags.re_add_returned,
             },
+            control: opening::ControlConfig::default(),
             volumes: Vec::new(),
             stop_timeout_ms: flags.stop_timeout.0,
         }

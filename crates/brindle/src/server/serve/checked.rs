@@ -6,7 +6,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use brindle_host::HeldSettings;
-use brindle_host::opening::{Config, Listen, MetricsConfig, Opening, UnixRights};
+use brindle_host::control::ControlRights;
+use brindle_host::opening::{Config, ControlConfig, Listen, MetricsConfig, Opening, Principal, UnixRights};
 use brindle_io::uring::SocketRights;
 
 use super::access::{AccessFile, Proofs};
@@ -39,6 +40,7 @@ pub(crate) fn check(config: &Config) -> Checked {
     checked.keep(runtime::check_name(&config.name));
     checked.keep(world::check_budget(&config.tuning));
     checked.keep(rights(&exports.unix_rights));
+    checked.keep(control_rights(&config.control));
     let certificates = checked.keep(exports.tls.as_ref().map(Certificates::read).transpose());
     // Without its certificates nothing is known of what an address demands.
     if let Some(certificates) = certificates {
@@ -162,15 +164,32 @@ pub(super) fn rights(rights: &UnixRights) -> Result<SocketRights, Failure> {
     Ok(SocketRights { mode: rights.mode, owner, group })
 }
 
+/// Rights to the control socket, with the numbers of groups.
+pub(super) fn control_rights(control: &ControlConfig) -> Result<ControlRights, Failure> {
+    let number = |of: &Option<Principal>| {
+        let rights = UnixRights { group: of.clone(), ..UnixRights::default() };
+        owners(&rights).map(|(_, group)| group)
+    };
+    let find = |of: &Option<Principal>, what: &str| {
+        number(of).map_err(|why| Failure::Refused(format!("control.{what}: {why}")))
+    };
+    Ok(ControlRights {
+        owner: rustix::process::geteuid().as_raw(),
+        readers: find(&control.readers, "readers")?,
+        operators: find(&control.operators, "operators")?,
+    })
+}
+
 /// The settings by which a daemon would serve as flags have this server serve.
 pub(super) fn as_of_daemon(opening: &Opening, metrics: &MetricsConfig) -> Config {
-    let Opening { exports, tuning, policies, stop_timeout_ms, .. } = opening.clone();
+    let Opening { exports, tuning, policies, control, stop_timeout_ms, .. } = opening.clone();
     let mut config = Config {
         homehost: Some("none".to_owned()),
         stop_timeout: stop_timeout_ms,
         exports,
         tuning,
         policies,
+        control,
         metrics: metrics.clone(),
         ..Config::default()
     };

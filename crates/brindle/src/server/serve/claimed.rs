@@ -2,8 +2,10 @@
 
 use std::os::unix::net::UnixListener;
 
-use brindle_io::uring::{self, ListenError, SocketFile};
+use brindle_host::control::ControlRights;
+use brindle_io::uring::{self, ListenError, SocketFile, SocketRights};
 
+use super::checked;
 use super::doors::Entrances;
 use super::kinds::{AtStart, ClaimedContents};
 use super::looked::{Known, LookedAt, Meant, Seen, ServerPlace};
@@ -70,6 +72,8 @@ pub(super) struct Entrance {
 pub(super) struct Held {
     pub(super) scraped: Scraped,
     pub(super) listener: UnixListener,
+    /// Rights to it.
+    pub(super) rights: ControlRights,
     /// The name of the control socket in the file system.
     pub(super) control: SocketFile,
 }
@@ -89,18 +93,28 @@ impl<'a> LookedAt<'a> {
         let others = ask::status_of_all(&known.place.folder);
         let at = AtStart { opening: &known.task.job.opening, world: &world, unserved };
         contents.iter_mut().try_for_each(|contents| contents.refuse_copies(&others, &at))?;
-        let (listener, control) = listen(&known.place)?;
+        let rights = checked::control_rights(&known.task.job.opening.control)?;
+        let (listener, control) = listen(&known.place, rights)?;
         let scraped = known.task.metrics.listen()?;
-        let held = Held { scraped, listener, control };
+        let held = Held { scraped, listener, rights, control };
         Ok(Claimed { claim: Claim { contents, world, predecessor, held, known }, ways })
     }
 }
 
 /// The control socket, and its name in the file system.
-fn listen(ServerPlace { name, folder, .. }: &ServerPlace) -> Result<(UnixListener, SocketFile), Failure> {
+fn listen(
+    ServerPlace { name, folder, .. }: &ServerPlace,
+    rights: ControlRights,
+) -> Result<(UnixListener, SocketFile), Failure> {
     let _held = runtime::hold(folder);
-    uring::listen_unix(&runtime::control_socket(folder, name), uring::OWNER_ONLY).map_err(|error| match error
-    {
+    let rights = match rights.group() {
+        Some(group) => {
+            runtime::share(folder, group)?;
+            SocketRights { mode: 0o660, owner: None, group: Some(group) }
+        }
+        None => uring::OWNER_ONLY,
+    };
+    uring::listen_unix(&runtime::control_socket(folder, name), rights).map_err(|error| match error {
         ListenError::InUse(path) => Failure::Refused(format!(
             "a server named '{name}' runs already ({}): stop it, or choose another --name",
             path.display()

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brindle_host::control::{self, Control};
+use brindle_host::control::{self, Control, ControlRights};
 use brindle_host::mailbox::{self, Sender};
 use brindle_host::opening::{Config, Opening};
 use brindle_host::{ControlHandler, Host as _, Message, Order, Reload, Service, Snapshot};
@@ -16,6 +16,7 @@ use super::announce::announce;
 use super::checked;
 use super::claimed::{Held, Left};
 use super::detached::Detached;
+use super::disks;
 use super::looked::ServerPlace;
 use super::metrics::Listening as Scraped;
 use super::notify;
@@ -74,11 +75,11 @@ impl<'a> Serving<'a> {
     pub(super) fn answer_others(self) -> Result<Running, Failure> {
         let Self { task, place, held, mut sockets, left, anew, served } = self;
         let Task { job, metrics, hung_up } = task;
-        let Held { mut scraped, listener, control } = held;
+        let Held { mut scraped, listener, rights, control } = held;
         sockets.push(Socket::new(&runtime::control_socket(&place.folder, &place.name)));
         sockets.extend(scraped.sockets());
         let flags = checked::as_of_daemon(&job.opening, &job.metrics);
-        let others = Others::begin(&served, &job.opening, (listener, sockets), (anew, flags))?;
+        let others = Others::begin(&served, &job.opening, (listener, rights, sockets), (anew, flags))?;
         others.anew.watch(hung_up)?;
         let service = &served.service;
         if service.contents().iter().any(|content| content.waits()) {
@@ -107,7 +108,7 @@ impl Others {
     fn begin(
         served: &Served,
         opening: &Opening,
-        (listener, sockets): (UnixListener, Vec<Socket>),
+        (listener, rights, sockets): (UnixListener, ControlRights, Vec<Socket>),
         (anew, flags): (Arc<Anew>, Config),
     ) -> Result<Self, Failure> {
         let Served { service, world } = served;
@@ -128,10 +129,11 @@ impl Others {
             end: move || end.begin(),
             takeover: asked.answers(anew.settings.is_some(), Arc::clone(&ended)),
             reload: reload(&anew),
+            disks: disks::others(&anew),
             settings: checked::in_force(flags, &anew),
             patience,
         };
-        let control = control::listen(listener, handler)
+        let control = control::listen(listener, rights, handler)
             .map_err(|source| Failure::system("the control thread can't start", source))?;
         let others = Self { ended, control: Arc::new(control), snapshot, anew, asked };
         others.watch(served, sockets)?;
