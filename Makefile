@@ -6,7 +6,7 @@ CARGO ?= cargo
 .PHONY: build package release install demo test test-fast test-long test-deps lint links fuzz storm storm-pools soak mutants mutants-cargo bench counts clean help
 
 build: ## Build the program: target/release/brindle
-	$(CARGO) build --release -p brindle
+	$(CARGO) build --release -p brindle -p brindle-console
 
 PREFIX ?= /usr/local
 PROGRAM ?= target/release/brindle

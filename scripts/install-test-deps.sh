@@ -141,6 +141,7 @@ readonly wanted=(
     "lz4                                  lz4"
     "valgrind                             valgrind"
     "chromium                             chromium"
+    "chromedriver                         chromium-driver"
     "/usr/lib/python3*/ensurepip/__init__.py python3-venv"
     "cc                                   gcc"
     "aarch64-linux-gnu-gcc                gcc-aarch64-linux-gnu"

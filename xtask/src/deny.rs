@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use cargo_metadata::semver::{Version, VersionReq};
-use cargo_metadata::{MetadataCommand, Package};
+use cargo_metadata::{DepKindInfo, DependencyKind, MetadataCommand, Package};
 use serde::Deserialize;
 use spdx::Expression;
 
@@ -64,6 +64,9 @@ struct Named {
     #[serde(rename = "crate")]
     name: String,
     reason: String,
+    /// Packages that may depend on it nevertheless, and no others.
+    #[serde(default)]
+    wrappers: BTreeSet<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -83,6 +86,8 @@ struct Linked {
     source: Option<String>,
     /// Requirements by name, as written.
     requirements: Vec<(String, String)>,
+    /// Packages that it is linked with.
+    uses: Vec<String>,
 }
 
 impl From<&Package> for Linked {
@@ -98,6 +103,7 @@ impl From<&Package> for Linked {
                 .filter(|d| d.path.is_none())
                 .map(|d| (d.name.clone(), d.req.to_string()))
                 .collect(),
+            uses: Vec::new(),
         }
     }
 }
@@ -117,7 +123,11 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Offence>, Failure> {
             .exec()?;
         let resolved = metadata.resolve.as_ref().ok_or("cargo metadata resolved nothing")?;
         for node in &resolved.nodes {
-            linked.insert(node.id.clone(), Linked::from(&metadata[&node.id]));
+            let is_linked =
+                |kinds: &[DepKindInfo]| kinds.iter().any(|kind| kind.kind == DependencyKind::Normal);
+            let used = node.deps.iter().filter(|dependency| is_linked(&dependency.dep_kinds));
+            let uses = used.map(|dependency| metadata[&dependency.pkg].name.to_string()).collect();
+            linked.insert(node.id.clone(), Linked { uses, ..Linked::from(&metadata[&node.id]) });
         }
     }
     Ok(judge(&policy, &linked.into_values().collect::<Vec<_>>()))
@@ -207,7 +217,14 @@ fn banned(policy: &Policy, linked: &[Linked]) -> Vec<Offence> {
     let mut offences = Vec::new();
     for l in linked {
         for ban in policy.bans.deny.iter().filter(|ban| names(ban, &l.name, &l.version)) {
-            offences.push(offence("banned", format!("{} is linked in", l.name), &ban.reason));
+            let has = |user: &&Linked| user.uses.contains(&l.name);
+            let users: Vec<&str> = linked.iter().filter(has).map(|user| &*user.name).collect();
+            let others =
+                users.iter().copied().filter(|user| !ban.wrappers.contains(*user)).collect::<Vec<_>>();
+            if ban.wrappers.is_empty() || !others.is_empty() {
+                let by = if others.is_empty() { String::new() } else { format!(" by {}", others.join(", ")) };
+                offences.push(offence("banned", format!("{} is linked in{by}", l.name), &ban.reason));
+            }
         }
         if l.source.is_none() {
             for (name, _) in l.requirements.iter().filter(|(_, requirement)| requirement == "*") {
@@ -251,7 +268,7 @@ mod tests {
         [bans]
         multiple-versions = "deny"
         wildcards = "deny"
-        deny = [{ crate = "openssl", reason = "no" }]
+        deny = [{ crate = "openssl", reason = "no" }, { crate = "tokio", reason = "no", wrappers = ["console", "hyper"] }]
         skip = [{ crate = "old@1", reason = "two users" }]
         [sources]
         unknown-registry = "deny"
@@ -265,6 +282,7 @@ mod tests {
             license: (!license.is_empty()).then(|| license.to_owned()),
             source: Some(CRATES_IO.to_owned()),
             requirements: Vec::new(),
+            uses: Vec::new(),
         }
     }
 
@@ -299,6 +317,14 @@ mod tests {
     #[test]
     fn bans_origins_and_wildcards() {
         assert_eq!(rules(vec![linked("openssl", "1.0.0", "MIT")]), ["banned"]);
+        let using = |name: &str, of: &str| {
+            let mut user = linked(name, "1.0.0", "MIT");
+            user.uses = vec![of.to_owned()];
+            user
+        };
+        let tokio = || linked("tokio", "1.0.0", "MIT");
+        assert!(rules(vec![tokio(), using("console", "tokio"), using("hyper", "tokio")]).is_empty());
+        assert_eq!(rules(vec![tokio(), using("console", "tokio"), using("engine", "tokio")]), ["banned"]);
         let mut fork = linked("a", "1.0.0", "MIT");
         fork.source = Some("git+https://example.org/a".to_owned());
         assert_eq!(rules(vec![fork]), ["origin"]);

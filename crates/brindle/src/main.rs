@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use base::failure::Failure;
 use base::{log, reactor};
-use client::{action, ask, bundle, exports, metrics, monitor, scrub, wait, watch};
+use client::{action, ask, bundle, console, exports, metrics, monitor, scrub, wait, watch};
 use commands::{cat, check, create, demo, detail, examine, grow, pool, update, zero};
 use flags::cli::{Cli, Command};
 use flags::docs;
@@ -73,6 +73,7 @@ fn run(command: &mut Command) -> Result<ExitCode, Failure> {
         Command::Wait(args) => return wait::wait(args),
         Command::Scrub(args) => return scrub::scrub(args),
         Command::Watch(args) => watch::watch(args)?,
+        Command::Console(args) => console::console(args)?,
         Command::Export(args) => exports::export(args)?,
         Command::Unexport(args) => exports::unexport(args)?,
         Command::Disconnect(args) => exports::disconnect(args)?,

@@ -24,6 +24,7 @@ use crate::record::label::CurrentLabel;
 use crate::record::state::Record;
 use crate::role::{Role, mask_of, members_of};
 use crate::run::Run;
+use crate::spares::Spares;
 use crate::store::history::PoolHistory;
 use crate::store::map::{Key, Map};
 use crate::store::space::Space;
@@ -32,7 +33,6 @@ use crate::upkeep::checkpoints::Checkpoints;
 use crate::upkeep::cleaner::Cleaner;
 use crate::upkeep::resilvering::Resilvering;
 use crate::upkeep::scrubs::Scrubs;
-use crate::upkeep::sparing::Spares;
 
 /// Seconds after which damage is told that was found since some was told last: more each time, up to the latter.
 const FIRST_WAIT: u64 = 1;

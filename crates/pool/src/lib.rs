@@ -17,6 +17,7 @@ mod read;
 mod record;
 mod role;
 mod run;
+mod spares;
 mod store;
 mod upkeep;
 mod volume;
@@ -28,12 +29,13 @@ pub use opening::create::{
     PoolCreateError, PoolSpec, VdevSpec, capacity, check_name, clear, create, create_of, plan,
 };
 pub use opening::labels::{FoundConfig, MemberHead, head_of, label_of, pools_named, youngest_of};
-pub use opening::look::{Chosen, Looked, PoolOpenError, Returning, SpareDevice, WrongLabel, choose, look};
+pub use opening::look::{Chosen, Looked, PoolOpenError, Returning, WrongLabel, choose, look};
 pub use opening::open::{How, Lacking, Prepared, open, open_chosen, prepare};
 pub use opening::replay::Recovered;
 pub use opening::returned::{MemberError, Replacement};
 pub use opening::whose::{Belonging, Holder};
 pub use pool::{Busy, MapUse, Pool, PoolChangeError, PoolMember, PoolStatus, ResilverProgress};
 pub use role::Role;
+pub use spares::SpareDevice;
 pub use upkeep::scrubs::{Checked, Scrub, ScrubError, ScrubKind, Scrubbed};
 pub use volume::PoolVolume;

@@ -267,6 +267,21 @@ fn the_unit_of_the_service_is_exposed_at_most_by_3_5() {
     assert!(judged.contains("Overall exposure level for brindle.service"), "{judged}");
 }
 
+/// The console's unit has no rights at all, and the package does not enable it.
+#[test]
+fn the_unit_of_the_console_is_exposed_at_most_by_2_and_is_not_enabled() {
+    let Some(analyze) = or_skip(find("systemd-analyze")) else { return };
+    let mut command = Command::new(analyze);
+    command.args(["security", "--no-pager", "--offline=true", "--threshold=20"]);
+    command.arg(checkout().join("packaging/systemd/brindle-console.service"));
+    let judged = Ran::of(command).ended(0).text();
+    assert!(judged.contains("Overall exposure level for brindle-console.service"), "{judged}");
+    let Some(deb) = or_skip(package_of(".deb")) else { return };
+    let all = run("dpkg-deb", &["--contents", text(&deb)]).ok().text();
+    assert!(all.contains("lib/systemd/system/brindle-console.service"), "{all}");
+    assert!(!all.contains(".wants/"), "{all}");
+}
+
 #[test]
 fn make_install_puts_all_where_it_is_asked_to() {
     let dir = tempfile::tempdir().unwrap();

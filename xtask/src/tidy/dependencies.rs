@@ -1,4 +1,4 @@
-//! Arrows between crates point down only: brindle, testkit > host, lab > export, planner, md > array, pool > members > volume > io, layout,
+//! Arrows between crates point down only: brindle, console, testkit > host, lab > export, planner, md > array, pool > members > volume > io, layout,
 //! parity, format.
 
 use crate::report::Offence;
@@ -22,7 +22,7 @@ pub(super) fn rank(name: &str) -> Option<u8> {
         "brindle-export" | "brindle-md" | "brindle-planner" => 4,
         "brindle-host" | "brindle-lab" => 5,
         // Test support: beside the program, which must not use it. Tests of every crate may.
-        "brindle" | TESTKIT => 6,
+        "brindle" | "brindle-console" | TESTKIT => 6,
         // Tools stand above the product: they may use all of it and nothing may use them.
         "xtask" | "brindle-tests" | "brindle-bench" | "brindle-hot-paths" | "brindle-fuzz-targets" => 7,
         _ => return None,
@@ -47,6 +47,11 @@ const IMPURE: [&str; 14] = [
     "smol",
     "tokio",
 ];
+
+/// The crate that answers browsers, and what it does that with: no HTTP of theirs is parsed, and no second executor runs, where disks are
+/// written.
+const CONSOLE: &str = "brindle-console";
+const OF_CONSOLE: [&str; 6] = ["askama", "axum", "http-body-util", "hyper", "hyper-util", "tokio"];
 
 /// Crates that must stay pure: the three below the engine, what a volume is, and the engines with the members that they stand on.
 pub(super) const PURE: [&str; 8] = [
@@ -108,6 +113,14 @@ fn check_crate(of: &Crate) -> Vec<Offence> {
                     "do it in crate io, behind the reactor, or hand the value in",
                 ));
             }
+            None if of.name != CONSOLE && OF_CONSOLE.contains(&dependency.name.as_str()) => {
+                offences.push(offence(
+                    line,
+                    "console",
+                    format!("{} depends on {}, which is the console's alone", of.name, dependency.name),
+                    "do it in crate console, which asks servers by their control sockets",
+                ));
+            }
             _ => {}
         }
     }
@@ -160,6 +173,15 @@ mod tests {
         assert!(rules("brindle-fuzz-targets", &["brindle-testkit"]).is_empty());
         assert_eq!(rules("brindle-array", &["brindle-testkit"]), ["rank"]);
         assert_eq!(rules("brindle", &["brindle-testkit"]), ["rank"]);
+    }
+
+    #[test]
+    fn http_is_the_consoles_alone() {
+        assert!(rules("brindle-console", &["axum", "tokio", "brindle-host"]).is_empty());
+        assert_eq!(rules("brindle-host", &["axum"]), ["console"]);
+        assert_eq!(rules("brindle", &["tokio"]), ["console"]);
+        assert_eq!(rules("brindle-pool", &["tokio"]), ["pure"]);
+        assert_eq!(rules("brindle", &["brindle-console"]), ["rank"]);
     }
 
     #[test]

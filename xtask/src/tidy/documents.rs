@@ -75,7 +75,8 @@ fn ranks(workspace: &Workspace) -> BTreeSet<String> {
 /// The ranks as the page has them: a line such as `    brindle > array > io, layout`, highest first.
 fn documented_ranks(text: &str) -> (usize, BTreeSet<String>) {
     let mut lines = (1..).zip(text.lines());
-    let Some((number, line)) = lines.find(|(_, line)| line.starts_with("    brindle > ")) else {
+    let is_it = |line: &str| line.starts_with("    brindle") && line.contains(" > ");
+    let Some((number, line)) = lines.find(|(_, line)| is_it(line)) else {
         return (0, BTreeSet::new());
     };
     let groups: Vec<&str> = line.trim().rsplit(" > ").collect();

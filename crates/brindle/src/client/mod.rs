@@ -4,6 +4,7 @@ pub(crate) mod action;
 pub(crate) mod ask;
 pub(crate) mod bundle;
 pub(crate) mod choice;
+pub(crate) mod console;
 pub(crate) mod control;
 pub(crate) mod exports;
 pub(crate) mod findings;

@@ -5,6 +5,7 @@ mod assembling;
 mod assume;
 mod benching;
 mod bitmaps;
+mod console;
 mod creating;
 mod daemon;
 mod engine;
@@ -39,6 +40,7 @@ pub(crate) use assembling::Assemble;
 pub(crate) use assume::Assuming;
 pub(crate) use benching::{Bench, Format, NbdUri, TraceFormat, Traces};
 pub(crate) use bitmaps::{Bitmap, Given};
+pub(crate) use console::Console;
 pub(crate) use creating::{Create, Metadata};
 pub(crate) use daemon::{Config, Daemon, Incremental, Reload};
 pub(crate) use engine::Engine;
@@ -247,6 +249,11 @@ pub(crate) enum Command {
     /// --json, it prints how things are once.
     /// Latencies are the time below which half of the answers came, and 99 of 100, rounded up to a power of two.
     Watch(Watch),
+    /// Show arrays and pools of running servers on a page, and mend them there
+    ///
+    /// A process of its own, which asks the control sockets as `status` does: a browser on this machine signs in with a token (--token). For
+    /// others there is ssh -L, or a proxy with TLS and a login, which --host names. docs/console.md has the walk.
+    Console(Console),
     /// Print the metrics of running servers, for Prometheus
     ///
     /// In the text format, of all servers that run here; `serve --metrics` answers scrapes with the same. docs/metrics.md lists all of them,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ReportWord;
 use super::devices::IoStatus;
+use super::drive::DriveStatus;
 use super::scan::ScanStatus;
 
 /// The kind of a device that waits for a role.
@@ -162,6 +163,9 @@ pub struct PoolDevice {
     pub kind: String,
     /// The name that was given.
     pub path: Option<String>,
+    /// The drive; none of files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drive: Option<DriveStatus>,
     /// The device that is to take its place, as long as it is copied to that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replaced_by: Option<String>,
@@ -226,6 +230,7 @@ impl PoolFacts {
                 },
                 path: path(number),
                 replaced_by: None,
+                drive: None,
                 state: member_word(member).into(),
                 failed_reads: counters.as_ref().map_or(0, |counters| counters.read_errors),
                 failed_writes: counters.as_ref().map_or(0, |counters| counters.write_errors),

@@ -96,7 +96,7 @@ impl MemberSet {
         self.owner.upgrade().ok_or(VolumeError::Stopping)
     }
 
-    /// What members mean to each other.
+    /// The relation of the members' bytes to each other.
     pub fn dependence(&self) -> Dependence {
         self.dependence.get()
     }

@@ -149,7 +149,7 @@ impl Core {
         self.refuse_members(core::slice::from_ref(&device))?;
         let comer = Comer { member: number, size, device };
         let _asked = self.prepare_comers(core::slice::from_ref(&comer)).await?;
-        // What a member had that left this role for good the new one lacks. That is on record before it is in use.
+        // The new member lacks all that one had which left this role for good. That is on record before it is in use.
         self.space.borrow_mut().lacks_since(vdev, role, None);
         self.checkpoint(Why::Due).await?;
         let (units, id, at) = (self.needed(vdev).0, comer.device.uuid, vdev as u16);

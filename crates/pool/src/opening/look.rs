@@ -10,6 +10,7 @@ use thiserror::Error;
 use crate::opening::labels::{Area, FoundConfig, is_after, labels_of, named, next_label};
 use crate::opening::whose::Holder;
 use crate::role::Role;
+use crate::spares::SpareDevice;
 
 /// The time in which a device answers that has labels to read or to write.
 pub(crate) const LABEL_PATIENCE: Duration = Duration::from_secs(20);
@@ -266,17 +267,6 @@ pub struct Chosen {
     pub wrong: Vec<WrongLabel>,
     /// Slots of their rings that have held nothing yet: the device, the byte of the label, and a bit for each slot.
     pub blank: Vec<(MemberId, u64, u64)>,
-}
-
-/// A device of a spare.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SpareDevice {
-    /// The number of the member.
-    pub member: u16,
-    /// The device.
-    pub id: MemberId,
-    /// Its name.
-    pub name: String,
 }
 
 /// A member that is out of use and there again, of a past that the pool knows all of.

@@ -9,5 +9,6 @@ pub(crate) mod look;
 pub(crate) mod open;
 pub(crate) mod replay;
 pub(crate) mod returned;
+mod sparing;
 mod tables;
 pub(crate) mod whose;

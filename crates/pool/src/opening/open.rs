@@ -30,6 +30,7 @@ use crate::record::label::CurrentLabel;
 use crate::record::state::Record;
 use crate::role::Role;
 use crate::run::Run;
+use crate::spares::Spares;
 use crate::store::history::PoolHistory;
 use crate::store::map::Map;
 use crate::store::space::Space;
@@ -39,7 +40,6 @@ use crate::upkeep::checkpoints::Checkpoints;
 use crate::upkeep::cleaner::Cleaner;
 use crate::upkeep::resilvering::Resilvering;
 use crate::upkeep::scrubs::Scrubs;
-use crate::upkeep::sparing::Spares;
 
 /// The greatest number of an uberblock, a checkpoint or a batch behind which a pool is opened for writing.
 const LAST_TO_WRITE: u64 = MAX_NUMBER / 2;

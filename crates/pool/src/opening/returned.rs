@@ -25,10 +25,10 @@ use crate::opening::create::PoolCreateError;
 use crate::opening::look::{LABEL_PATIENCE, Looked, PoolOpenError, look};
 use crate::record::join::{ChangeOfLabel, Joining};
 use crate::role::Role;
+use crate::spares::leaves_spares;
 use crate::upkeep::checkpoint::Why;
 use crate::upkeep::copying::Copying;
 use crate::upkeep::resilver::{Copied, Successor};
-use crate::upkeep::sparing::leaves_spares;
 
 /// Why a member was not taken out, taken back or replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

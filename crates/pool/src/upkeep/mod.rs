@@ -14,5 +14,4 @@ pub(crate) mod resilver;
 pub(crate) mod resilvering;
 pub(crate) mod reuse;
 pub(crate) mod scrubs;
-pub(crate) mod sparing;
 mod tree;

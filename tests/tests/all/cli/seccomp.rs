@@ -157,6 +157,9 @@ fn serves(set: &Set, seen: &mut Seen, fourth: &str, fifth: &str) {
     let monitor = format!("monitor --scan --oneshot --runtime-dir {}", set.runtime().display());
     seen.see("monitor", run(&monitor, &[]), false);
     seen.see("metrics", run(&format!("metrics --runtime-dir {}", set.runtime().display()), &[]), false);
+    // The console itself does no I/O of members: its token is all that this program has of it.
+    let token = format!("console --token --state {}", set.path("console").display());
+    seen.see("console", run(&token, &[]), false);
     seen.see("grow", server.ask("grow", &["--bitmap", "internal"]), false);
     assert_eq!(client.read(0, 64 * KIB), data);
     client.close();

@@ -29,6 +29,7 @@ const GROUPS: [Group; 7] = [
             "incremental",
             "status",
             "watch",
+            "console",
             "metrics",
             "monitor",
             "action",
@@ -76,7 +77,7 @@ const GROUPS: [Group; 7] = [
 ];
 
 /// Examples of single commands.
-const EXAMPLES: [(&str, &[&str]); 46] = [
+const EXAMPLES: [(&str, &[&str]); 47] = [
     (
         "create",
         &[
@@ -145,6 +146,7 @@ const EXAMPLES: [(&str, &[&str]); 46] = [
     ("wait", &["brindle wait data"]),
     ("scrub", &["brindle scrub --window 5h --every 28 data"]),
     ("watch", &["brindle watch", "brindle watch --once data"]),
+    ("console", &["brindle console --token", "brindle console --listen 127.0.0.1:8380 --read-only"]),
     (
         "metrics",
         &["brindle metrics", "brindle metrics --textfile /var/lib/prometheus/node-exporter/brindle.prom"],

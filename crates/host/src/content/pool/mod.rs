@@ -8,6 +8,7 @@ mod volumes;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::rc::Rc;
 
 use brindle_export::Rates;
@@ -32,7 +33,8 @@ use crate::names::Names;
 use crate::offered::Offered;
 use crate::opening::Tuning;
 use crate::status::{
-    DoorStatus, EventStatus, HistoryReport, LeftOut, PoolDoors, PoolFacts, PoolStatus, Report, VolumeFacts,
+    DoorStatus, DriveStatus, EventStatus, HistoryReport, LeftOut, PoolDoors, PoolFacts, PoolStatus, Report,
+    VolumeFacts,
 };
 use crate::world::Pending;
 
@@ -69,6 +71,8 @@ pub struct ServedPool {
     replacing: RefCell<Vec<Replacing>>,
     /// and devices that are done without.
     left_out: RefCell<Vec<LeftOut>>,
+    /// Drives of devices by their names, each looked at once.
+    drives: RefCell<BTreeMap<String, Option<DriveStatus>>>,
     /// The name of now. One that was given up stays in memory: reports hand names out by reference, and a pool is seldom renamed.
     name: Cell<&'static str>,
     /// The name that it is about to have: no other content gets it meanwhile.
@@ -100,6 +104,7 @@ impl ServedPool {
             devices: RefCell::new(core::mem::take(&mut hosted.devices)),
             replacing: RefCell::default(),
             left_out: RefCell::new(core::mem::take(&mut hosted.left_out)),
+            drives: RefCell::default(),
             hosted,
             placed,
             io: io.clone(),
@@ -121,6 +126,20 @@ impl ServedPool {
             }
         });
         pooled
+    }
+
+    /// The same with what is printed on the drives of its members.
+    fn with_drives(&self, mut facts: PoolFacts) -> PoolFacts {
+        let mut drives = self.drives.borrow_mut();
+        for device in &mut facts.devices {
+            let Some(path) = &device.path else { continue };
+            if !drives.contains_key(path) {
+                let folder = self.placed.folder.as_deref().unwrap_or(Path::new(""));
+                drives.insert(path.clone(), DriveStatus::of(&folder.join(path)));
+            }
+            device.drive = drives.get(path).cloned().flatten();
+        }
+        facts
     }
 
     /// The pool that is served.
@@ -239,7 +258,7 @@ impl ServedPool {
             name: self.name().to_owned(),
             pid: std::process::id(),
             folder: self.placed.folder.clone(),
-            pool: facts,
+            pool: self.with_drives(facts),
             volumes,
             devices: exports.iter().filter_map(|of| Some((of.clone(), seen.device(of)?))).collect(),
             left_out: self.left_out.borrow().clone(),

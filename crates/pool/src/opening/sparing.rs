@@ -3,53 +3,17 @@
 //! A spare is a member without a role. Nothing is written to it but its labels, once, when it comes: a config that counts later names it as it does
 //! then. It takes a role as any other replacement does, and its former number is free by the same change of the config.
 
-use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use brindle_format::pool::{DATA_START, LABEL, Label, MemberRecord, MemberState, second_label};
-use brindle_io::MemberId;
 use brindle_members::members::Device;
 use brindle_volume::VolumeError;
 
 use crate::core::Core;
 use crate::opening::grow::{Comer, number_for, put};
-use crate::opening::look::SpareDevice;
 use crate::opening::returned::{MemberError, Replacement};
 use crate::record::label::ConfigPlace;
-
-/// Spares that are there.
-pub(crate) struct Spares {
-    waiting: RefCell<Vec<SpareDevice>>,
-    /// A task gives them roles.
-    is_busy: Cell<bool>,
-}
-
-impl Spares {
-    /// Those that were found.
-    pub(crate) fn new(found: Vec<SpareDevice>) -> Self {
-        Self { waiting: RefCell::new(found), is_busy: Cell::new(false) }
-    }
-
-    /// The device of a spare.
-    pub(crate) fn device(&self, member: u16) -> Option<SpareDevice> {
-        self.waiting.borrow().iter().find(|spare| spare.member == member).cloned()
-    }
-
-    /// The number of the spare that a device is.
-    pub(crate) fn of(&self, id: MemberId) -> Option<u16> {
-        self.waiting.borrow().iter().find(|spare| spare.id == id).map(|spare| spare.member)
-    }
-
-    fn forget(&self, member: u16) {
-        self.waiting.borrow_mut().retain(|spare| spare.member != member);
-    }
-}
-
-/// Spares of that identity have a role now.
-pub(crate) fn leaves_spares(label: &mut Label, id: uuid::Uuid) {
-    let is_it = |record: &&mut MemberRecord| record.state == MemberState::Spare && record.id == id;
-    label.members.iter_mut().filter(is_it).for_each(|record| record.state = MemberState::Gone);
-}
+use crate::spares::SpareDevice;
 
 impl Core {
     /// Adds a spare.
