@@ -267,6 +267,11 @@ impl Failure {
         matches!(self, Self::Assembly(AssemblyError::TooFewMembers { .. } | AssemblyError::NoMember { .. }))
     }
 
+    /// The members belong to several arrays.
+    pub(crate) fn is_mixed(&self) -> bool {
+        matches!(self, Self::Assembly(AssemblyError::Mixed { .. }))
+    }
+
     /// No device is left that could be a member.
     pub(crate) fn no_member_left(&self) -> bool {
         matches!(self, Self::Assembly(AssemblyError::Empty))

@@ -105,6 +105,9 @@ pub(crate) struct ArrayReport {
     /// Devices that were named and belong to another array or none; only where members are looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<Vec<LeftOutReport>>,
+    /// Devices without superblock that may be members of it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    open_roles: Vec<OpenRole>,
     /// Things that stand on it; only where that is looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     holds: Option<Vec<ContentReport>>,
@@ -124,9 +127,26 @@ pub(crate) struct ContentReport {
 
 /// Something that was named and is done without.
 #[derive(Debug, Serialize)]
-struct LeftOutReport {
-    path: String,
-    why: String,
+pub(crate) struct LeftOutReport {
+    pub(crate) path: String,
+    pub(crate) why: String,
+}
+
+/// A role that no member fills, and a device without superblock that may be its.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct OpenRole {
+    pub(crate) path: String,
+    pub(crate) role: u16,
+    /// The command that reads the array so.
+    pub(crate) command: String,
+}
+
+impl OpenRole {
+    /// For people.
+    pub(crate) fn text(&self) -> String {
+        let Self { path, role, command } = self;
+        format!("{path} has no superblock that can be used, and may be role {role}: {command}")
+    }
 }
 
 /// A device of an array.
@@ -183,6 +203,7 @@ impl ArrayReport {
                 .map(|device| DeviceReport::of(device, component_size))
                 .collect(),
             left_out: None,
+            open_roles: Vec::new(),
             holds: None,
         }
     }
@@ -195,6 +216,12 @@ impl ArrayReport {
     /// Adds devices that were named but are not of the array, each with the reason.
     pub(crate) fn without(mut self, left_out: impl Iterator<Item = (String, String)>) -> Self {
         self.left_out = Some(left_out.map(|(path, why)| LeftOutReport { path, why }).collect());
+        self
+    }
+
+    /// Adds devices that may be members of it.
+    pub(crate) fn with_open_roles(mut self, open: Vec<OpenRole>) -> Self {
+        self.open_roles = open;
         self
     }
 
@@ -256,6 +283,9 @@ impl ArrayReport {
         }
         for left_out in self.left_out.iter().flatten() {
             row("Left out", left_out.why.clone());
+        }
+        for open in &self.open_roles {
+            row("Perhaps", open.text());
         }
         for held in self.holds.iter().flatten() {
             let label = held.label.as_ref().map(|label| format!(" \"{}\"", label.escape_debug()));

@@ -86,6 +86,11 @@ impl Health {
         all.unwrap_or_else(Self::unknown)
     }
 
+    /// The joined health of two arrays.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// Adds the bit for servers that did not answer.
     pub(crate) fn and_unknown_if(self, silent: bool) -> Self {
         Self(self.0 | if silent { Self::UNKNOWN } else { 0 })

@@ -1,5 +1,6 @@
 //! `brindle detail`: the array that members form.
 
+mod broken;
 mod content;
 
 use std::path::PathBuf;
@@ -10,13 +11,14 @@ use brindle_io::device::DeviceAccess;
 
 use crate::base::failure::Failure;
 use crate::base::report::{self, ArrayReport};
-use crate::base::{log, runtime};
+use crate::base::{log, runtime, text};
 use crate::client::ask;
 use crate::client::health::Health;
 use crate::devices::pools::{self, Alone, PoolReport};
 use crate::devices::scan;
 use crate::devices::world::{self, Assembled, Set, Through, World, WorldOptions, warn_of_left_out};
 use crate::flags::cli::Detail;
+use broken::BrokenReport;
 
 pub(crate) fn detail(args: &Detail) -> Result<ExitCode, Failure> {
     if args.scan {
@@ -29,33 +31,90 @@ pub(crate) fn detail(args: &Detail) -> Result<ExitCode, Failure> {
     if pools::are_of_pool(&args.members) {
         return of_pool(args);
     }
-    match all(args) {
-        Ok(reports) => {
-            let printed = print(&reports, args.json);
-            // A reader of the status may not want the report.
-            match printed {
-                Err(why) if !args.test || !why.is_broken_pipe() => Err(why),
-                _ if args.test => {
-                    let degraded = reports.iter().any(ArrayReport::is_degraded);
-                    Ok(Health::of_members(degraded).exit_code())
-                }
-                _ => Ok(ExitCode::SUCCESS),
-            }
-        }
+    let looked = match all(args) {
+        Ok(looked) => looked,
         Err(why) if args.test => {
             log::complain(&why);
-            Ok(Health::of_failure(&why).exit_code())
+            return Ok(Health::of_failure(&why).exit_code());
         }
-        Err(why) => Err(why),
+        Err(why) => return Err(why),
+    };
+    let printed = print(&looked, args.json);
+    let (health, is_broken) = (Looked::health(&looked), looked.iter().any(Looked::is_broken));
+    // A reader of the status may not want the report.
+    match printed {
+        Err(why) if !args.test || !why.is_broken_pipe() => return Err(why),
+        _ => {}
+    }
+    complain(looked, args.test)?;
+    Ok(match (args.test, is_broken) {
+        (true, _) => health.exit_code(),
+        (false, true) => ExitCode::FAILURE,
+        (false, false) => ExitCode::SUCCESS,
+    })
+}
+
+/// An array of which members were named.
+enum Looked {
+    Formed(Box<ArrayReport>),
+    /// They do not form it, for this reason.
+    Broken(Box<BrokenReport>, Failure),
+}
+
+impl Looked {
+    fn is_broken(&self) -> bool {
+        matches!(self, Self::Broken(..))
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Formed(report) => report.text(),
+            Self::Broken(report, _) => report.text(),
+        }
+    }
+
+    fn json(&self) -> Result<serde_json::Value, Failure> {
+        let json = match self {
+            Self::Formed(report) => serde_json::to_value(report),
+            Self::Broken(report, _) => serde_json::to_value(report),
+        };
+        json.map_err(|why| Failure::output("the report", why.into()))
+    }
+
+    /// The joined health of all.
+    fn health(all: &[Self]) -> Health {
+        let health = |one: &Self| match one {
+            Self::Formed(report) => Health::of_members(report.is_degraded()),
+            Self::Broken(_, why) => Health::of_failure(why),
+        };
+        all.iter().map(health).fold(Health::of_members(false), Health::and)
     }
 }
 
+/// Tells on standard error why arrays can't be had. Of one alone that is how the command ends.
+fn complain(looked: Vec<Looked>, tests: bool) -> Result<(), Failure> {
+    let is_one = looked.len() == 1;
+    for one in looked {
+        let Looked::Broken(report, why) = one else { continue };
+        match (is_one, tests) {
+            (true, false) => return Err(why),
+            (true, true) => log::complain(&why),
+            (false, _) => eprintln!("brindle: array {}: {}", report.called(), text::shown(&why.to_string())),
+        }
+    }
+    Ok(())
+}
+
 /// One array as itself, several as a list.
-fn print(reports: &[ArrayReport], json: bool) -> Result<(), Failure> {
-    match reports {
-        [only] if json => report::print_json(only),
-        several if json => report::print_json(&serde_json::json!({ "arrays": several })),
-        all => report::tell(&all.iter().map(ArrayReport::text).collect::<Vec<_>>().join("\n")),
+fn print(looked: &[Looked], json: bool) -> Result<(), Failure> {
+    match looked {
+        [Looked::Formed(only)] if json => report::print_json(only),
+        [Looked::Broken(only, _)] if json => report::print_json(only),
+        several if json => {
+            let arrays = several.iter().map(Looked::json).collect::<Result<Vec<_>, _>>()?;
+            report::print_json(&serde_json::json!({ "arrays": arrays }))
+        }
+        all => report::tell(&all.iter().map(Looked::text).collect::<Vec<_>>().join("\n")),
     }
 }
 
@@ -80,8 +139,8 @@ pub(crate) fn of(members: &[PathBuf], bitmaps: &[PathBuf]) -> Result<ArrayReport
     Ok(of_set(&mut world, &mut set, bitmaps)?.0)
 }
 
-/// Reports all arrays: disks with partitions may have members of several.
-fn all(args: &Detail) -> Result<Vec<ArrayReport>, Failure> {
+/// Reports all arrays that the devices have members of.
+fn all(args: &Detail) -> Result<Vec<Looked>, Failure> {
     let (members, bitmaps) = (&args.members, &args.given.bitmaps);
     // Of arrays by hand nothing is read here: a member that was cut is no less a member.
     let cut = args.assuming.assume.is_some();
@@ -89,12 +148,36 @@ fn all(args: &Detail) -> Result<Vec<ArrayReport>, Failure> {
     let mut world = World::new(opening)?;
     let set = world.open_fit(members)?;
     let is_inside = set.members.iter().any(|named| !members.contains(&PathBuf::from(&named.label)));
-    let sets = if is_inside { set.by_array() } else { vec![set] };
+    let sets = if is_inside || are_mixed(&set) { set.by_array() } else { vec![set] };
+    let bare = if cut { Vec::new() } else { world::bare(members, &sets) };
+    let several = sets.len() > 1;
     let look = |mut set: Set| {
-        let (report, assembled) = of_set(&mut world, &mut set, bitmaps)?;
-        Ok(report.holding(content::holds(&world, &assembled, &set)))
+        let assembled = match world.assemble_any(&mut set) {
+            Ok(assembled) => assembled,
+            Err(why) => {
+                let report = BrokenReport::of(&set, &why, set.open_roles(&bare));
+                return match report {
+                    Some(report) => Ok(Looked::Broken(Box::new(report), why)),
+                    None => Err(why),
+                };
+            }
+        };
+        if several && assembled.is_complete() {
+            // Whatever else could not be read is not a member of this one.
+            set.left_out.retain(|left_out| assembled.may_have(left_out));
+        }
+        let (report, assembled) = of_assembled(&world, assembled, &set, bitmaps)?;
+        let open = if assembled.is_complete() { Vec::new() } else { set.open_roles(&bare) };
+        let report = report.with_open_roles(open).holding(content::holds(&world, &assembled, &set));
+        Ok(Looked::Formed(Box::new(report)))
     };
     sets.into_iter().map(look).collect()
+}
+
+/// Members of several arrays.
+fn are_mixed(set: &Set) -> bool {
+    let candidates: Vec<_> = set.members.iter().map(|named| named.candidate.clone()).collect();
+    world::describe(&candidates, true).is_err_and(|why| why.is_mixed())
 }
 
 fn of_set(
@@ -102,8 +185,17 @@ fn of_set(
     set: &mut Set,
     bitmaps: &[PathBuf],
 ) -> Result<(ArrayReport, Assembled), Failure> {
-    let mut assembled = world.assemble_any(set)?;
-    warn_of_left_out([&*set]);
+    let assembled = world.assemble_any(set)?;
+    of_assembled(world, assembled, set, bitmaps)
+}
+
+fn of_assembled(
+    world: &World,
+    mut assembled: Assembled,
+    set: &Set,
+    bitmaps: &[PathBuf],
+) -> Result<(ArrayReport, Assembled), Failure> {
+    warn_of_left_out([set]);
     for path in bitmaps {
         world.look_at_bitmap(path)?.become_that_of(&mut assembled, None)?;
     }

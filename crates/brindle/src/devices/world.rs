@@ -40,6 +40,7 @@ pub(crate) use bitmap::{MadeBitmap, Make, SeenBitmap, see_bitmap};
 pub(crate) use emulate::file_of;
 pub(crate) use geometry::Assume;
 pub(crate) use joined::parts;
+pub(crate) use lost_superblocks::bare;
 pub(crate) use members::{LeftOut, Named, Nested, Seen, Set, see, warn_of_left_out};
 pub(crate) use newcomers::{FormerMembers, Newcomer, Search, Terms, block_devices, identity_of};
 pub(crate) use search::Through;

@@ -17,6 +17,7 @@ mod control;
 mod crash;
 mod daemon;
 mod daemon_goldens;
+mod damaged_disks;
 mod devices;
 mod emulate;
 mod every_level;

@@ -10,20 +10,20 @@ use brindle_tests::tools::{find, or_skip};
 use super::*;
 
 /// The partitions of each disk: number, start, length in MiB.
-const GPT: [(u32, u64, u64); 3] = [(1, 1, 8), (2, 9, 7), (5, 17, 16)];
-const DISK: u64 = 34 * MIB;
+pub(super) const GPT: [(u32, u64, u64); 3] = [(1, 1, 8), (2, 9, 7), (5, 17, 16)];
+pub(super) const DISK: u64 = 34 * MIB;
 /// Flags that each array is created with.
 const ARRAYS: [&str; 3] = ["-l 1 -e 0.90", "-l 1 -e 1.0 -N swap", "-l 5 -c 64K -N data"];
 
 /// Disks with the members of all arrays inside, and what each array has.
-struct Nas {
-    set: Set,
-    contents: Vec<Vec<u8>>,
+pub(super) struct Nas {
+    pub(super) set: Set,
+    pub(super) contents: Vec<Vec<u8>>,
 }
 
 impl Nas {
     /// Partitioned as `label` says; a DOS label has the third partition in an extended one.
-    fn new(disks: usize, label: &str) -> Option<Self> {
+    pub(super) fn new(disks: usize, label: &str) -> Option<Self> {
         or_skip(find("sfdisk"))?;
         let set = Set::sparse(disks, DISK);
         for disk in &set.members {
@@ -44,13 +44,13 @@ impl Nas {
     }
 
     /// The members of an array, as they are named.
-    fn inside(&self, array: usize) -> Vec<PathBuf> {
+    pub(super) fn inside(&self, array: usize) -> Vec<PathBuf> {
         let number = GPT[array].0;
         self.set.members.iter().map(|disk| PathBuf::from(format!("{}#{number}", disk.display()))).collect()
     }
 }
 
-fn sfdisk(disk: &Path, table: &str) {
+pub(super) fn sfdisk(disk: &Path, table: &str) {
     let mut command = Command::new(find("sfdisk").unwrap_or_else(|missing| panic!("{missing}")));
     command.args(["--quiet", "--no-reread", "--no-tell-kernel"]).arg(disk).stdin(Stdio::piped());
     let mut child = command.spawn().unwrap();

@@ -102,7 +102,10 @@ fn a_name_that_can_not_be_shown_harms_nobody() {
         assert!(text.contains("\\u{1b}[2J\\n") && !text.contains('\u{1b}'), "{text}");
     }
     let mixed = [&set.members[..], &other.members[..]].concat();
-    run("detail", &mixed).refused(1, &["different arrays", "\\n"]);
+    // Both are told, each by its own name.
+    let text = run("detail", &mixed).ok().text();
+    assert!(text.contains("\\u{1b}[2J\\n") && text.contains("raid5") && !text.contains('\u{1b}'), "{text}");
+    run("cat", &mixed).refused(1, &["different arrays", "\\n"]);
     let server = set.serve("");
     let uuid = set.detail()["uuid"].as_str().unwrap().replace(':', "-");
     assert_eq!(server.name(), uuid);
