@@ -19,7 +19,7 @@ const PIECE: u64 = 16 << 10;
 /// Assembles the members; if they form an array, reads all of it and, if it takes writes, writes to it.
 pub fn run(data: &[u8]) {
     let mut feed = Feed(data);
-    let options = AssembleOptions { force: feed.u8() & 1 != 0 };
+    let options = AssembleOptions { force: feed.u8() & 1 != 0, partial: false };
     let mut set = Set::new(&Shape::read(&mut feed));
     set.mutate(&mut feed);
     check(&set, options);

@@ -38,8 +38,10 @@ pub fn run(data: &[u8]) {
     });
     for one in covered.iter().chain(&listed) {
         assert!(0 < one.start && one.start < one.end && one.end <= size, "{one:?}");
+        assert!(one.lacks == 0 || one.end == size, "{one:?}");
     }
     if let Some(one) = covered {
+        assert_eq!(one.lacks, 0, "{one:?}");
         assert!(one.start <= range.start && range.end <= one.end, "{one:?}");
         assert!(listed.iter().any(|other| other.number == one.number), "{one:?} is not in {listed:?}");
     }

@@ -43,7 +43,7 @@ fn singly() {
                     let mut set = sound.clone();
                     changed.for_each(|member| set.set(member, field, value));
                     set.seal();
-                    check(&set, AssembleOptions { force: value % 2 == 0 });
+                    check(&set, AssembleOptions { force: value % 2 == 0, partial: false });
                 }
             }
         }
@@ -67,7 +67,9 @@ fn in_pairs() {
                         set.set(member, other, b);
                     }
                     set.seal();
-                    if let Ok(array) = assemble(&set.candidates(), AssembleOptions { force: true }) {
+                    if let Ok(array) =
+                        assemble(&set.candidates(), AssembleOptions { force: true, partial: false })
+                    {
                         within_members(&array);
                     }
                 }

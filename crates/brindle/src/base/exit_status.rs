@@ -12,3 +12,5 @@ pub(crate) const INCOMPLETE: u8 = 5;
 pub(crate) const NO_POINT: u8 = 6;
 /// Exit status of `brindle calibrate` when it made a model of measurements that the model does not meet, or that are not the drive's.
 pub(crate) const UNTRUSTED: u8 = 7;
+/// Exit status of `brindle cat` when it wrote what can be had of an array that lacks more members than it can do without.
+pub(crate) const PARTIAL: u8 = 8;

@@ -231,6 +231,16 @@ impl ArrayReport {
         self
     }
 
+    /// The content of the array, as far as it is known.
+    pub(crate) fn holds(&self) -> impl Iterator<Item = &ContentReport> {
+        self.holds.iter().flatten()
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn holds_mut(&mut self) -> impl Iterator<Item = &mut ContentReport> {
+        self.holds.iter_mut().flatten()
+    }
+
     /// Roles are without a member that holds all that it should.
     pub(crate) fn is_degraded(&self) -> bool {
         self.state.contains(&"degraded")

@@ -9,6 +9,7 @@ mod volume;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use brindle_array::{Array, DeviceUse, LeftOut};
@@ -17,7 +18,7 @@ use brindle_io::device::{DeviceAccess, Identity};
 use brindle_io::{Io, Pool, Slice, Task};
 use brindle_volume::{Volume, VolumeError, read_again};
 
-use crate::base::exit_status::UNREADABLE;
+use crate::base::exit_status::{PARTIAL, UNREADABLE};
 use crate::base::failure::Failure;
 use crate::base::{progress, report};
 use crate::devices::host::Host;
@@ -50,11 +51,7 @@ pub(crate) fn cat(args: &Cat) -> Result<ExitCode, Failure> {
         search: Through::of(args.searching.search),
         ..WorldOptions::LOOK
     };
-    let host = match Host::open_fit(&asked.members, opening) {
-        // Truncated members are better than none.
-        Err(why) if args.force => Host::open_fit(&asked.members, opening.with_cut()).map_err(|_| why)?,
-        opened => opened?,
-    };
+    let host = open(args, &asked.members, opening)?;
     let running = &host.array;
     asked.refuse_other(&running.found)?;
     let described = running.found.description();
@@ -72,8 +69,24 @@ pub(crate) fn cat(args: &Cat) -> Result<ExitCode, Failure> {
     };
     let members: Vec<Identity> = host.world.known().iter().map(|(identity, _)| identity.of_whole()).collect();
     let (array, of) = (&running.array, rescue::of(&described, range));
-    let (map, overwrite, hopeless) = (args.map.as_deref(), args.overwrite, rescue::HOPELESS);
-    save(io, &pool, &Wanted { array, of, hopeless, to, map, overwrite, members: &members })
+    let lacks = running.found.assembled.is_partial().then(|| described.facts.chunk.unwrap_or(0));
+    let hopeless = if lacks.is_some() { u64::MAX } else { rescue::HOPELESS };
+    let (map, overwrite) = (args.map.as_deref(), args.overwrite);
+    let limits = running.found.limits().into_iter().map(|limit| limit.text);
+    let notes = world::notes().into_iter().chain(limits).collect();
+    save(io, &pool, &Wanted { array, of, hopeless, lacks, to, map, overwrite, members: &members, notes })
+}
+
+/// Opens the array. Truncated members are better than none, and so is a part of the array.
+fn open(args: &Cat, members: &[PathBuf], opening: WorldOptions) -> Result<Host, Failure> {
+    let why = match Host::open_fit(members, opening) {
+        Ok(host) => return Ok(host),
+        Err(why) => why,
+    };
+    let (cut, partial) = (args.force, args.partial || args.force && args.output.is_some());
+    let ways = [cut.then(|| opening.with_cut()), partial.then(|| opening.with_partial())];
+    let opened = ways.into_iter().flatten().find_map(|way| Host::open_fit(members, way).ok());
+    opened.ok_or(why)
 }
 
 /// Copies into a file, and reports.
@@ -84,7 +97,11 @@ fn save<V: Volume + Clone + 'static>(
 ) -> Result<ExitCode, Failure> {
     let (reported, whole) = rescue::copy(io, pool, wanted)?;
     report::print(&reported)?;
-    Ok(if whole { ExitCode::SUCCESS } else { ExitCode::from(UNREADABLE) })
+    Ok(match (whole, wanted.lacks) {
+        (true, _) => ExitCode::SUCCESS,
+        (false, Some(_)) => ExitCode::from(PARTIAL),
+        (false, None) => ExitCode::from(UNREADABLE),
+    })
 }
 
 /// The bytes of the array that are asked for.
@@ -127,7 +144,14 @@ fn partition(io: &Io, array: &Array, pool: &Pool, number: u32) -> Result<Range<u
         Ok(slice.bytes()[..len].to_vec())
     })?;
     let found = all.iter().find(|one| one.number == number);
-    found.map(|one| one.start..one.end).ok_or_else(|| place::none("the array", number, &all))
+    let found = found.ok_or_else(|| place::none("the array", number, &all))?;
+    if found.lacks > 0 {
+        world::note(format!(
+            "partition {number} of the array is cut: the last {} bytes that its table gives it are not there",
+            found.lacks
+        ));
+    }
+    Ok(found.start..found.end)
 }
 
 /// Tells on standard error of members that are not read, since they missed writes or have failed.

@@ -19,6 +19,7 @@ use crate::devices::scan;
 use crate::devices::world::{self, Assembled, Set, Through, World, WorldOptions, warn_of_left_out};
 use crate::flags::cli::Detail;
 use broken::BrokenReport;
+use content::Way;
 
 pub(crate) fn detail(args: &Detail) -> Result<ExitCode, Failure> {
     if args.scan {
@@ -151,6 +152,7 @@ fn all(args: &Detail) -> Result<Vec<Looked>, Failure> {
     let sets = if is_inside || are_mixed(&set) { set.by_array() } else { vec![set] };
     let bare = if cut { Vec::new() } else { world::bare(members, &sets) };
     let several = sets.len() > 1;
+    let mut ways = Vec::new();
     let look = |mut set: Set| {
         let assembled = match world.assemble_any(&mut set) {
             Ok(assembled) => assembled,
@@ -168,10 +170,18 @@ fn all(args: &Detail) -> Result<Vec<Looked>, Failure> {
         }
         let (report, assembled) = of_assembled(&world, assembled, &set, bitmaps)?;
         let open = if assembled.is_complete() { Vec::new() } else { set.open_roles(&bare) };
-        let report = report.with_open_roles(open).holding(content::holds(&world, &assembled, &set));
+        let way = Way::of(&assembled, &set, ways.len(), several);
+        let report = report.with_open_roles(open).holding(content::holds(&world, &assembled, &set, &way));
+        ways.push(way);
         Ok(Looked::Formed(Box::new(report)))
     };
-    sets.into_iter().map(look).collect()
+    let mut looked = sets.into_iter().map(look).collect::<Result<Vec<_>, Failure>>()?;
+    let formed = looked.iter_mut().filter_map(|one| match one {
+        Looked::Formed(report) => Some(&mut **report),
+        Looked::Broken(..) => None,
+    });
+    content::together(&mut formed.zip(&ways).collect::<Vec<_>>());
+    Ok(looked)
 }
 
 /// Members of several arrays.

@@ -12,6 +12,7 @@ mod joined;
 mod lost_superblocks;
 mod members;
 mod newcomers;
+mod notes;
 pub(crate) mod place;
 mod plain_devices;
 pub(crate) mod search;
@@ -43,6 +44,7 @@ pub(crate) use joined::parts;
 pub(crate) use lost_superblocks::bare;
 pub(crate) use members::{LeftOut, Named, Nested, Seen, Set, see, warn_of_left_out};
 pub(crate) use newcomers::{FormerMembers, Newcomer, Search, Terms, block_devices, identity_of};
+pub(crate) use notes::{note, notes};
 pub(crate) use search::Through;
 
 /// Least and most memory: room for a request of a usual size on each side, and what one machine may have.
@@ -65,6 +67,8 @@ pub(crate) struct WorldOptions {
     pub(crate) force: bool,
     /// Read members that were cut at their ends as far as they go.
     pub(crate) cut: bool,
+    /// Read arrays that lack more members than they can do without.
+    pub(crate) partial: bool,
     /// Devices that are no members are looked through for members that end before they do.
     pub(crate) search: Through,
     pub(crate) tuning: Tuning,
@@ -78,6 +82,7 @@ impl WorldOptions {
         access: DeviceAccess::Examine,
         force: true,
         cut: false,
+        partial: false,
         search: Through::Never,
         tuning: Tuning { read_policy: ReadPolicy::First, memory: 4 << 20, ..Tuning::USUAL },
         recovery: Recovery::Manual,
@@ -89,6 +94,7 @@ impl WorldOptions {
             access: DeviceAccess::Examine,
             force: opening.force,
             cut: false,
+            partial: false,
             search,
             tuning: opening.tuning,
             recovery: Recovery::Automatic,
@@ -98,6 +104,11 @@ impl WorldOptions {
     /// Returns the world with truncated members allowed: each is read as far as it goes.
     pub(crate) fn with_cut(self) -> Self {
         Self { cut: true, tuning: Tuning { read_errors: u32::MAX, ..self.tuning }, ..self }
+    }
+
+    /// As [`WorldOptions::with_cut`], of arrays that lack more members than they can do without.
+    pub(crate) fn with_partial(self) -> Self {
+        Self { partial: true, ..self.with_cut() }
     }
 }
 

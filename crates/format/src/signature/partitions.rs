@@ -2,8 +2,8 @@
 //! 5) or a DOS table with the logical partitions of its extended ones.
 //!
 //! Damaged tables count, too: where a checksum is wrong, all that either header of a GUID table tells is taken for a partition. Entries
-//! that reach beyond the device are none of it. A GUID table counts as such only if nothing else is partitioned in the first sector, as
-//! kernels and libblkid have it.
+//! that reach beyond the device cover nothing of it; listed they are, cut, where the table is whole. A GUID table counts as such only if
+//! nothing else is partitioned in the first sector, as kernels and libblkid have it.
 
 use core::cell::Cell;
 use core::ops::Range;
@@ -28,10 +28,27 @@ pub struct Partition {
     pub number: u32,
     /// Its first byte.
     pub start: u64,
-    /// The first byte after the partition.
+    /// The first byte after the partition, or after the device, if that ends before.
     pub end: u64,
+    /// Bytes of the partition that the device does not have: it was cut.
+    pub lacks: u64,
     /// The table that has the partition.
     pub table: Signature,
+    /// The copy of that table.
+    pub copy: TableCopy,
+    /// Bytes of a sector, as the table counts them.
+    pub sector: u64,
+}
+
+/// The copy of a table that a partition is known by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TableCopy {
+    /// The one at the beginning, or the only one.
+    First,
+    /// The backup at the end, which is whole, in place of a first one that is damaged or gone.
+    Backup,
+    /// Neither is whole.
+    Damaged,
 }
 
 /// Whether a part of a device lies within a partition.
@@ -53,8 +70,8 @@ pub enum Covering {
 /// The partition that covers all of `range` on a device of `bytes` bytes with logical sectors of `sector`, of which `pages` are known.
 /// Protective and extended entries cover nothing. Ask again with each page that is [unread](Covering::Unread).
 pub fn covering(bytes: u64, sector: u64, range: Range<u64>, pages: &[Sample<'_>]) -> Covering {
-    let covers = |one: &Partition| one.start <= range.start && range.end <= one.end;
-    match all(bytes, sector, pages) {
+    let covers = |one: &Partition| one.lacks == 0 && one.start <= range.start && range.end <= one.end;
+    match all(bytes, sector, pages, false) {
         Listing::Unread { offset, len } => Covering::Unread { offset, len },
         Listing::Partitions(all) => {
             all.into_iter().find(covers).map_or(Covering::Nothing, Covering::Partition)
@@ -77,9 +94,10 @@ pub enum Listing {
 }
 
 /// The partitions of a device of `bytes` bytes with logical sectors of `sector`, of which `pages` are known. Ask again with each page
-/// that is [unread](Listing::Unread). Where two parts of a damaged table tell of one number, it is the first that counts.
+/// that is [unread](Listing::Unread). Where two parts of a damaged table tell of one number, it is the first that counts. A whole backup
+/// counts here also where nothing is left of the first table.
 pub fn list(bytes: u64, sector: u64, pages: &[Sample<'_>]) -> Listing {
-    let mut listing = all(bytes, sector, pages);
+    let mut listing = all(bytes, sector, pages, true);
     if let Listing::Partitions(partitions) = &mut listing {
         partitions.sort_by_key(|one| one.number);
         partitions.dedup_by_key(|one| one.number);
@@ -87,8 +105,9 @@ pub fn list(bytes: u64, sector: u64, pages: &[Sample<'_>]) -> Listing {
     listing
 }
 
-fn all(bytes: u64, sector: u64, pages: &[Sample<'_>]) -> Listing {
-    let device = Pages { samples: Samples { bytes, samples: pages }, unread: Cell::new(None) };
+fn all(bytes: u64, sector: u64, pages: &[Sample<'_>], lone_backup: bool) -> Listing {
+    let samples = Samples { bytes, samples: pages };
+    let device = Pages { samples, unread: Cell::new(None), lone_backup };
     let partitions = device.partitions(sector.clamp(512, 4096));
     match device.unread.get() {
         None => Listing::Partitions(partitions),
@@ -125,17 +144,36 @@ struct Header {
     size: u32,
     /// The table's checksums are right.
     sound: bool,
+    copy: TableCopy,
+}
+
+/// Sectors of a DOS table with entries in use.
+struct Entries {
+    entries: Vec<PartitionEntry>,
+    /// The sector ends as a table does.
+    sound: bool,
+}
+
+/// A part of a device, as a table tells it.
+#[derive(Clone, Copy)]
+struct TablePart {
+    start: u64,
+    end: u64,
+    /// The table is whole, so that a partition which the device does not have to its end was cut.
+    sound: bool,
 }
 
 struct Pages<'a> {
     samples: Samples<'a>,
     /// The first page that was asked for and is not known.
     unread: Cell<Option<u64>>,
+    /// A backup counts also where nothing is left of the first table.
+    lone_backup: bool,
 }
 
 impl Pages<'_> {
     fn partitions(&self, sector: u64) -> Vec<Partition> {
-        let first = self.entries(0);
+        let Entries { entries: first, sound } = self.entries(0);
         let guid = || self.guid(sector, first.iter().any(PartitionEntry::is_protective));
         let dos = first.iter().any(|entry| !entry.is_protective());
         let mut all =
@@ -144,35 +182,43 @@ impl Pages<'_> {
             if entry.is_extended() {
                 self.logical(sector, entry, &mut all);
             } else if !entry.is_protective() {
-                all.extend(self.dos(number, sector, entry.start, entry.sectors));
+                all.extend(self.dos(number, sector, entry.start, entry.sectors, sound));
             }
         }
         all
     }
 
-    /// A partition that begins behind the table, and ends on the device.
-    fn partition(&self, number: u32, start: u64, end: u64, table: Signature) -> Option<Partition> {
-        (0 < start && start < end && end <= self.samples.bytes).then_some(Partition {
-            number,
+    /// A partition that begins behind the table, and on the device.
+    fn partition(&self, part: TablePart) -> Option<Partition> {
+        let TablePart { start, end, sound } = part;
+        let there = end.min(self.samples.bytes);
+        (0 < start && start < there && (sound || there == end)).then_some(Partition {
+            number: 0,
             start,
-            end,
-            table,
+            end: there,
+            lacks: end.saturating_sub(there),
+            table: Signature::Mbr,
+            copy: TableCopy::First,
+            sector: 0,
         })
     }
 
-    fn dos(&self, number: u32, sector: u64, start: u64, sectors: u64) -> Option<Partition> {
+    fn dos(&self, number: u32, sector: u64, start: u64, sectors: u64, sound: bool) -> Option<Partition> {
         let end = start.checked_add(sectors)?.checked_mul(sector)?;
-        self.partition(number, start.checked_mul(sector)?, end, Signature::Mbr)
+        let partition = self.partition(TablePart { start: start.checked_mul(sector)?, end, sound })?;
+        Some(Partition { number, sector, ..partition })
     }
 
     /// The entries in use of the DOS table in a sector at this byte. A sector without the two last bytes counts as a
     /// table only if its flags make sense.
-    fn entries(&self, at: u64) -> Vec<PartitionEntry> {
-        let Some(sector) = self.bytes(at, 512) else { return Vec::new() };
+    fn entries(&self, at: u64) -> Entries {
+        let none = Entries { entries: Vec::new(), sound: false };
+        let Some(sector) = self.bytes(at, 512) else { return none };
         let table = sector.get(446..510).unwrap_or_default();
         let flagged = table.chunks_exact(16).all(|entry| matches!(entry.first(), Some(0 | 0x80)));
-        if !sector.ends_with(&[0x55, 0xaa]) && !flagged {
-            return Vec::new();
+        let sound = sector.ends_with(&[0x55, 0xaa]);
+        if !sound && !flagged {
+            return none;
         }
         let entry = |bytes: &[u8]| {
             let (kind, start, sectors) = (*bytes.get(4)?, le32(bytes, 8)?, le32(bytes, 12)?);
@@ -182,7 +228,7 @@ impl Pages<'_> {
                 sectors: sectors.into(),
             })
         };
-        table.chunks_exact(16).filter_map(entry).collect()
+        Entries { entries: table.chunks_exact(16).filter_map(entry).collect(), sound: sound && flagged }
     }
 
     /// The chain of tables in an extended partition: each has a partition, placed from itself on, and the place of the next, from the
@@ -191,10 +237,12 @@ impl Pages<'_> {
         let mut next = 0u64;
         for number in (5..).take(MOST_LOGICAL as usize) {
             let here = extended.start.saturating_add(next);
-            let entries = self.entries(here.saturating_mul(sector));
+            let Entries { entries, sound } = self.entries(here.saturating_mul(sector));
             let own = entries.iter().find(|entry| !entry.is_extended());
             all.extend(
-                own.and_then(|own| self.dos(number, sector, here.checked_add(own.start)?, own.sectors)),
+                own.and_then(|own| {
+                    self.dos(number, sector, here.checked_add(own.start)?, own.sectors, sound)
+                }),
             );
             match entries.iter().find(|entry| entry.is_extended()) {
                 // A chain goes on behind the partitions that it has named.
@@ -210,10 +258,13 @@ impl Pages<'_> {
         for sector in [sector, 512, 4096] {
             let last = self.samples.bytes.checked_div(sector).and_then(|all| all.checked_sub(1));
             let primary = self.header(sector, sector);
-            // A signature at the end of a device whose first sectors are empty is left over from earlier use.
+            // A signature at the end of a device whose first sectors are empty may be left over from earlier use.
             let known = protected || primary.is_some();
-            let backup =
-                last.filter(|_| known).and_then(|last| self.header(last.saturating_mul(sector), sector));
+            let backup = last
+                .filter(|_| known || self.lone_backup)
+                .and_then(|last| self.header(last.saturating_mul(sector), sector))
+                .filter(|header| known || header.sound)
+                .map(|header| Header { copy: TableCopy::Backup, ..header });
             for header in [primary, backup].into_iter().flatten() {
                 if header.sound {
                     return self.listed(&header);
@@ -224,7 +275,8 @@ impl Pages<'_> {
         if damaged.is_empty() && protected {
             let table = sector.saturating_mul(2);
             let (count, size) = USUAL;
-            damaged = self.listed(&Header { sector, table, count, size, sound: false });
+            let copy = TableCopy::First;
+            damaged = self.listed(&Header { sector, table, count, size, sound: false, copy });
         }
         damaged
     }
@@ -250,11 +302,11 @@ impl Pages<'_> {
             let (count, size) = USUAL;
             let before = at.saturating_sub(u64::from(count).saturating_mul(size.into()));
             let table = if at == sector { sector.saturating_mul(2) } else { before };
-            return Some(Header { sector, table, count, size, sound: false });
+            return Some(Header { sector, table, count, size, sound: false, copy: TableCopy::First });
         };
         let entries = self.bytes(table, count.saturating_mul(size) as usize);
         let sound = whole && entries.is_some_and(|entries| Some(crc32(&entries)) == le32(&bytes, 88));
-        Some(Header { sector, table, count, size, sound })
+        Some(Header { sector, table, count, size, sound, copy: TableCopy::First })
     }
 
     fn listed(&self, header: &Header) -> Vec<Partition> {
@@ -264,7 +316,10 @@ impl Pages<'_> {
             let used = entry.get(..16)?.iter().any(|byte| *byte != 0);
             let start = le64(entry, 32)?.checked_mul(header.sector)?;
             let end = le64(entry, 40)?.checked_add(1)?.checked_mul(header.sector)?;
-            self.partition(number, start, end, Signature::Gpt).filter(|_| used)
+            let Header { sector, sound, .. } = *header;
+            let partition = self.partition(TablePart { start, end, sound }).filter(|_| used)?;
+            let copy = if sound { header.copy } else { TableCopy::Damaged };
+            Some(Partition { number, table: Signature::Gpt, copy, sector, ..partition })
         };
         (1..).zip(entries.chunks_exact(header.size.max(1) as usize)).filter_map(partition).collect()
     }

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use brindle_format::signature::partitions::{Covering, PAGE, Partition, covering};
+use brindle_format::signature::partitions::{Covering, Listing, PAGE, Partition, TableCopy, covering, list};
 use brindle_format::signature::{Sample, Signature};
 
 const SECTOR: usize = 512;
@@ -19,7 +19,8 @@ fn asked(disk: &[u8], sector: u64, range: Range<u64>) -> Option<(u32, Signature)
             pages.iter().map(|(offset, bytes)| Sample { offset: *offset, bytes }).collect();
         match covering(disk.len() as u64, sector, range.clone(), &known) {
             Covering::Nothing => return None,
-            Covering::Partition(Partition { number, start, end, table }) => {
+            Covering::Partition(Partition { number, start, end, table, lacks, .. }) => {
+                assert_eq!(lacks, 0);
                 assert!(start <= range.start && range.end <= end && end <= disk.len() as u64);
                 return Some((number, table));
             }
@@ -170,5 +171,45 @@ fn a_header_that_tells_nonsense_is_taken_for_damaged() {
         put(&mut disk, 512 + at, bytes);
         put(&mut disk, SIZE as usize - 512 + at, bytes);
         assert_eq!(at_the_end(&disk), Some((3, Signature::Gpt)), "{at}");
+    }
+}
+
+/// Number, bytes that are there, bytes that lack, and copy of the table, of each partition of a disk.
+fn listed(disk: &[u8]) -> Vec<(u32, u64, u64, TableCopy)> {
+    match list(disk.len() as u64, 512, &[Sample { offset: 0, bytes: disk }]) {
+        Listing::Partitions(all) => {
+            all.iter().map(|one| (one.number, one.end - one.start, one.lacks, one.copy)).collect()
+        }
+        Listing::Unread { .. } => panic!("all is known"),
+    }
+}
+
+#[test]
+fn a_partition_within_which_the_device_ends_is_listed_as_cut() {
+    let cut = (SIZE - 2 * MIB) as usize;
+    let mut guid = blank();
+    gpt(&mut guid, 512, 2048, u64::from(ALL) - 2049);
+    let (whole, left) = (SIZE - 2 * MIB, SIZE - 3 * MIB);
+    assert_eq!(listed(&guid), [(3, whole, 0, TableCopy::First)]);
+    assert_eq!(listed(&guid[..cut]), [(3, left, MIB, TableCopy::First)]);
+    assert_eq!(listed(&guid[..MIB as usize]), [], "nothing of it is left");
+    let mut disk = blank();
+    dos(&mut disk, 0, &[(0x83, 2048, ALL - 2048)]);
+    assert_eq!(listed(&disk[..cut]), [(1, left, 2 * MIB, TableCopy::First)]);
+    // A table that is damaged tells nothing of what is not there.
+    disk[510] = 0;
+    assert_eq!(listed(&disk[..cut]), []);
+}
+
+#[test]
+fn a_backup_is_listed_where_the_first_table_is_gone_if_it_is_whole() {
+    for sector in [512, 4096] {
+        let mut disk = blank();
+        gpt(&mut disk, sector, MIB / sector as u64, (SIZE - MIB) / sector as u64 - 1);
+        disk[..34 * sector].fill(0);
+        assert_eq!(listed(&disk), [(3, SIZE - 2 * MIB, 0, TableCopy::Backup)], "{sector}");
+        let header = SIZE as usize - sector;
+        disk[header + 40] ^= 1;
+        assert_eq!(listed(&disk), [], "{sector}");
     }
 }

@@ -7,7 +7,7 @@ use brindle_format::md::{DeviceRole, Features, Uuid};
 use brindle_io::OpError;
 
 use super::choose::Picked;
-use super::error::apart;
+use super::error::{Roles, apart};
 use super::{AssembleOptions, AssemblyError, DeviceUse};
 
 /// The highest event count that a run begins with: more than the changes of state of any array, and as many to go.
@@ -130,6 +130,18 @@ pub enum Limitation {
     Stale {
         /// The members.
         labels: Vec<String>,
+    },
+    /// More members are missing than the array can do without, and it is read all the same.
+    #[error(
+        "{} missing that the array can't do without (--partial): what only they held is left out{}; copy what is there",
+        gone(roles),
+        guessed(*is_guessed)
+    )]
+    Partial {
+        /// The roles without a member that holds all that it should.
+        roles: Vec<u16>,
+        /// How much those held is not known: the level has no redundancy, and may use members of several sizes.
+        is_guessed: bool,
     },
     /// Forced: members are used together that were written apart.
     #[error(
@@ -278,6 +290,18 @@ impl Limitation {
             Self::DirtyDegraded { from, .. } => Some(*from),
             _ => None,
         }
+    }
+}
+
+fn gone(roles: &[u16]) -> String {
+    format!("{} {}", Roles(roles), if roles.len() > 1 { "are" } else { "is" })
+}
+
+fn guessed(is_guessed: bool) -> &'static str {
+    if is_guessed {
+        ", and each of them is taken to be as large as the largest that is here: with members of several sizes it reads wrong"
+    } else {
+        ""
     }
 }
 

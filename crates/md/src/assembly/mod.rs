@@ -40,6 +40,8 @@ pub struct AssembleOptions {
     /// written apart from the others, or whose journal was not applied fully. A reshape may have moved data further
     /// than is recorded.
     pub force: bool,
+    /// Assemble although more members are missing than the array can do without: what only they held is not there to be read.
+    pub partial: bool,
 }
 
 /// One of the given devices in the array.
@@ -195,6 +197,11 @@ impl Assembly {
         (0u16..).zip(&self.roles).filter_map(|(role, &device)| (!whole(device)).then_some(role)).collect()
     }
 
+    /// It was assembled by force.
+    pub fn is_forced(&self) -> bool {
+        self.forced
+    }
+
     /// No reason forbids writing.
     pub fn writable(&self) -> bool {
         !self.limits.iter().any(Limitation::forbids_writes)
@@ -227,13 +234,13 @@ pub fn assemble(candidates: &[Candidate], options: AssembleOptions) -> Result<As
     let mut draft = Draft { level, layout, picked: &picked, chosen, limits, replays: false };
     draft.limit_replacements();
     draft.limits.extend(limits::of_events(freshest.events));
-    draft.check_missing()?;
+    draft.check_missing(options)?;
     draft.limits.extend(limits::of_journal(features, &picked, &draft.chosen.usage, options)?);
     let shape = draft.shape()?;
     draft.check_reshape(&shape, options)?;
     draft.check_bad_blocks(options)?;
     draft.force_stale(&shape, options)?;
-    draft.check_tolerance(&shape)?;
+    draft.check_tolerance(&shape, options)?;
     draft.check_apart(options)?;
     draft.check_dirty(options)?;
     Ok(draft.finish(shape, options))
@@ -287,14 +294,14 @@ impl Draft<'_> {
     }
 
     /// Levels without redundancy need every member: even the geometry can't be known without.
-    fn check_missing(&self) -> Result<(), AssemblyError> {
+    fn check_missing(&self, options: AssembleOptions) -> Result<(), AssemblyError> {
         let lost = self.lost();
         if self.chosen.roles.iter().all(Option::is_none) {
             return Err(AssemblyError::NoMember {
                 labels: self.picked.iter().map(|d| d.label.to_owned()).collect(),
             });
         }
-        if !self.level.is_redundant() && !lost.is_empty() {
+        if !self.level.is_redundant() && !lost.is_empty() && !options.partial {
             return Err(self.too_few(lost, 0));
         }
         Ok(())
@@ -305,9 +312,13 @@ impl Draft<'_> {
         // While the chunk changes, members are used as far as they hold whole chunks of either size.
         let unit = freshest.reshape.map_or(1, |reshape| reshape.new_chunk.max(freshest.chunk)).max(1);
         let component = freshest.component_size - freshest.component_size % unit;
+        // Of levels without redundancy a missing member counts as large as the largest: only its own superblock would say.
+        let there = self.chosen.roles.iter().flatten().filter_map(|at| self.picked.get(*at));
+        let largest = there.map(|device| device.superblock.data_size).max().unwrap_or(0);
         let size = |at: &Option<usize>| match at.and_then(|at| self.picked.get(at)) {
-            Some(device) if !self.level.is_redundant() => device.superblock.data_size,
-            _ => component,
+            _ if self.level.is_redundant() => component,
+            Some(device) => device.superblock.data_size,
+            None => largest,
         };
         let roles = self.chosen.roles.iter().take(freshest.old_raid_disks() as usize);
         let sizes: Vec<u64> = roles.map(size).collect();
@@ -412,9 +423,17 @@ impl Draft<'_> {
         Ok(())
     }
 
-    fn check_tolerance(&self, shape: &Shape) -> Result<(), AssemblyError> {
+    fn check_tolerance(&mut self, shape: &Shape, options: AssembleOptions) -> Result<(), AssemblyError> {
         let lost = self.lost();
-        if shape.can_lose(&lost) { Ok(()) } else { Err(self.too_few(lost, shape.geometry.tolerance())) }
+        if shape.can_lose(&lost) {
+            return Ok(());
+        }
+        if !options.partial {
+            return Err(self.too_few(lost, shape.geometry.tolerance()));
+        }
+        let is_guessed = !self.level.is_redundant();
+        self.limits.push(Limitation::Partial { roles: lost, is_guessed });
+        Ok(())
     }
 
     fn too_few(&self, roles: Vec<u16>, tolerance: u16) -> AssemblyError {
@@ -456,7 +475,10 @@ impl Draft<'_> {
     fn check_dirty(&mut self, options: AssembleOptions) -> Result<(), AssemblyError> {
         let lost = self.lost();
         let parity = matches!(self.level, Level::Raid4 | Level::Raid5 | Level::Raid6);
-        let Some(from) = self.resync_offset().filter(|_| parity && !lost.is_empty()) else { return Ok(()) };
+        // Where too many are lost parity stands in for nothing.
+        let is_partial = self.limits.iter().any(|limit| matches!(limit, Limitation::Partial { .. }));
+        let stands_in = parity && !lost.is_empty() && !is_partial;
+        let Some(from) = self.resync_offset().filter(|_| stands_in) else { return Ok(()) };
         // Its logs tell what the missing member holds, as md has it.
         if self.level == Level::Raid5 && lost.len() == 1 && self.chosen.freshest.superblock.ppl.is_some() {
             self.replays = true;

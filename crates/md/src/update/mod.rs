@@ -89,10 +89,10 @@ pub fn bitmap_place(candidate: &Candidate) -> Option<u64> {
 /// Each kind of [`UpdateError`]: nothing is to be written then.
 pub fn update(devices: &[Updatable], update: &Update, force: bool) -> Result<Updated, UpdateError> {
     let mut candidates: Vec<Candidate> = devices.iter().map(|device| device.candidate.clone()).collect();
-    let assembly = match assemble(&candidates, AssembleOptions { force }) {
+    let assembly = match assemble(&candidates, AssembleOptions { force, partial: false }) {
         Err(AssemblyError::HalfRenamed { uuids, .. }) if force && matches!(update, Update::Uuid(_)) => {
             candidates.iter_mut().for_each(|candidate| candidate.rename(uuids.1, uuids.0));
-            assemble(&candidates, AssembleOptions { force })?
+            assemble(&candidates, AssembleOptions { force, partial: false })?
         }
         assembled => assembled?,
     };

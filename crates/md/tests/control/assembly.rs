@@ -298,12 +298,12 @@ fn forced_the_least_stale_member_is_used_for_reading() {
     let all = edited(&raid(Level::Raid6, 5), |n, sb| sb.events = events[n]);
     for order in orders(&all[..4]) {
         assert!(matches!(strict(&order), Err(AssemblyError::TooFewMembers { .. })));
-        let forced = assemble(&order, AssembleOptions { force: true }).unwrap();
+        let forced = assemble(&order, AssembleOptions { force: true, partial: false }).unwrap();
         assert_eq!(forced.missing(), [1, 4], "the oldest one is not needed");
         assert_eq!(forced.limits, [Limitation::Stale { labels: vec!["disk2".into()] }]);
         assert!(!forced.writable());
     }
-    assert!(assemble(&all[1..], AssembleOptions { force: true }).unwrap().limits.len() == 1);
+    assert!(assemble(&all[1..], AssembleOptions { force: true, partial: false }).unwrap().limits.len() == 1);
 }
 
 #[test]
@@ -348,11 +348,11 @@ fn dirty_and_degraded_parity_needs_force() {
         "the array was not stopped cleanly and role 0 is missing: what those held can't be worked out for certain; \
          find them, or use --force to take what parity gives"
     );
-    let forced = assemble(&all[1..], AssembleOptions { force: true }).unwrap();
+    let forced = assemble(&all[1..], AssembleOptions { force: true, partial: false }).unwrap();
     assert_eq!(forced.limits, [Limitation::DirtyDegraded { from: 0, presumed: Some(0) }]);
     assert!(forced.writable());
     let half = edited(&raid(Level::Raid5, 3), |_, sb| sb.resync_offset = Some(MIB));
-    let forced = assemble(&half[1..], AssembleOptions { force: true }).unwrap();
+    let forced = assemble(&half[1..], AssembleOptions { force: true, partial: false }).unwrap();
     assert_eq!(forced.limits, [Limitation::DirtyDegraded { from: MIB, presumed: None }]);
     assert!(forced.is_clean());
     // A mirror's copies are each whole, and the last one differs from no other.
@@ -413,7 +413,7 @@ fn members_with_bad_blocks_are_used_where_there_is_redundancy() {
         "disk0, disk1 have bad blocks in their log, and the array has no redundancy: use --force to read them as they \
          are"
     );
-    let forced = assemble(&both, AssembleOptions { force: true }).unwrap();
+    let forced = assemble(&both, AssembleOptions { force: true, partial: false }).unwrap();
     assert_eq!((forced.missing(), forced.writable()), (vec![], false));
 }
 
@@ -524,7 +524,7 @@ fn any_values_give_an_array_or_an_error() {
             .filter(|(_, sb)| sb.encode(&mut bytes).is_ok())
             .map(|(n, sb)| candidate(&format!("disk{n}"), sb, 8 * MIB))
             .collect();
-        match assemble(&found, AssembleOptions { force: round % 2 == 0 }) {
+        match assemble(&found, AssembleOptions { force: round % 2 == 0, partial: false }) {
             Ok(array) => {
                 arrays += 1;
                 assert!(array.geometry.can_lose(&array.degraded()));
@@ -560,7 +560,7 @@ fn members_that_were_not_written_together_are_refused() {
             message.contains("give those that belong together") && message.contains("--force"),
             "{message}"
         );
-        let forced = assemble(&order, AssembleOptions { force: true }).unwrap();
+        let forced = assemble(&order, AssembleOptions { force: true, partial: false }).unwrap();
         assert!(!forced.writable(), "what is read may be a mixture");
         assert!(matches!(&forced.limits[..], [Limitation::Apart { groups }] if groups.len() == 2));
     }

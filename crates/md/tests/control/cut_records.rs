@@ -241,7 +241,7 @@ fn other_shapes_that_differ_are_refused_as_before() {
     for (n, edit) in edits.into_iter().enumerate() {
         let world = world.reboot();
         world.change(2, edit);
-        let refused = world.assembly_with(AssembleOptions { force: false }).map(|_| ());
+        let refused = world.assembly_with(AssembleOptions { force: false, partial: false }).map(|_| ());
         assert!(matches!(refused, Err(AssemblyError::Inconsistent { .. })), "{n}: {refused:?}");
     }
     // The disk that is to come is a spare, whatever it says.

@@ -138,7 +138,7 @@ fn where_a_crash_would_ask_for_force_that_is_told_before_it() {
         let world = world.reboot();
         let refused = matches!(world.assembly(), Err(AssemblyError::DirtyDegraded { .. }));
         assert_eq!(refused, asks, "{level}");
-        let forced = world.assembly_with(AssembleOptions { force: true }).unwrap();
+        let forced = world.assembly_with(AssembleOptions { force: true, partial: false }).unwrap();
         let array = world.try_open(forced, patient()).unwrap();
         assert_eq!(exposed(&array), reported, "{level}: from the beginning");
     }

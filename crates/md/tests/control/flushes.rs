@@ -61,8 +61,9 @@ fn a_flush_waits_for_the_failure_of_another_to_be_recorded() {
             );
             drop(array);
             let found = next(&world, true);
-            let assembly =
-                found.assembly_with(brindle_md::assembly::AssembleOptions { force: true }).unwrap();
+            let assembly = found
+                .assembly_with(brindle_md::assembly::AssembleOptions { force: true, partial: false })
+                .unwrap();
             assert!(assembly.missing().contains(&0), "{level}");
             let array = found.try_open(assembly, patient()).unwrap();
             assert_eq!(found.read(&array, 0, 65536).unwrap(), pattern(1, 65536), "{level}");
@@ -148,7 +149,7 @@ fn a_flush_is_acknowledged_after_a_failure_met_by_marking_clean_is_recorded() {
         assert_eq!(world.superblock(1).role_of(0), DeviceRole::Faulty, "{level}");
         drop(array);
         let found = next(&world, true);
-        let forced = brindle_md::assembly::AssembleOptions { force: true };
+        let forced = brindle_md::assembly::AssembleOptions { force: true, partial: false };
         let array = found.try_open(found.assembly_with(forced).unwrap(), patient()).unwrap();
         assert!(found.read(&array, 0, 65536).unwrap() == pattern(2, 65536), "{level}");
     }

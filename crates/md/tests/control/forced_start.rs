@@ -12,7 +12,7 @@ fn after_reads_only_the_array_is_not_called_clean_while_its_members_say_otherwis
         let world = World::create(&spec(Level::Raid5, 3, Version::V1_2));
         (0..3).for_each(|n| world.change(n, |sb| sb.resync_offset = Some(position)));
         let world = world.without(&[2]);
-        let assembly = world.assembly_with(AssembleOptions { force: true }).unwrap();
+        let assembly = world.assembly_with(AssembleOptions { force: true, partial: false }).unwrap();
         let array = world.try_open(assembly, patient()).unwrap();
         world.read(&array, 0, 65536).unwrap();
         let reported = array.detail();
@@ -23,7 +23,7 @@ fn after_reads_only_the_array_is_not_called_clean_while_its_members_say_otherwis
         // Nothing was changed, nothing is recorded: the missing member may turn up yet.
         world.stop(&array);
         assert!(world.superblocks().iter().all(|sb| sb.resync_offset == Some(position) && sb.events == 1));
-        let assembly = world.assembly_with(AssembleOptions { force: true }).unwrap();
+        let assembly = world.assembly_with(AssembleOptions { force: true, partial: false }).unwrap();
         let array = world.try_open(assembly, patient()).unwrap();
         world.write(&array, 0, &pattern(1, 4096)).unwrap();
         assert_eq!(array.detail().state_words(), "active, degraded");
@@ -44,7 +44,7 @@ fn a_half_recovered_member_of_an_array_that_is_forced_is_recovered_from_its_star
         sb.features = sb.features.with(Features::RECOVERY_OFFSET, n == 1);
     });
     assert!(matches!(assemble(&all, AssembleOptions::default()), Err(AssemblyError::DirtyDegraded { .. })));
-    let forced = assemble(&all, AssembleOptions { force: true }).unwrap();
+    let forced = assemble(&all, AssembleOptions { force: true, partial: false }).unwrap();
     assert_eq!(forced.devices[1].usage, DeviceUse::Recovering { role: 1, upto: 0 });
 }
 
@@ -64,7 +64,7 @@ fn forced_a_member_that_never_was_whole_or_was_replaced_is_not_used() {
             .iter()
             .enumerate()
             .map(|(n, sb)| candidate(&format!("disk{n}"), sb, spec.roles[n].as_ref().unwrap().info.size));
-        assemble(&named.collect::<Vec<_>>(), AssembleOptions { force: true })
+        assemble(&named.collect::<Vec<_>>(), AssembleOptions { force: true, partial: false })
     };
     let used = |edit: &dyn Fn(&mut Superblock, &mut Superblock)| match found(edit).unwrap().limits.remove(0) {
         Limitation::Stale { labels } => labels,
@@ -86,7 +86,7 @@ fn forced_a_member_of_a_whole_mirror_is_not_used() {
         .enumerate()
         .map(|(n, sb)| candidate(&format!("disk{n}"), sb, spec.roles[n].as_ref().unwrap().info.size))
         .collect();
-    let forced = assemble(&named, AssembleOptions { force: true }).unwrap();
+    let forced = assemble(&named, AssembleOptions { force: true, partial: false }).unwrap();
     assert_eq!(forced.limits, [Limitation::Stale { labels: vec!["disk2".into()] }]);
     assert_eq!(forced.missing(), [1, 3]);
 }

@@ -9,7 +9,7 @@ use brindle_md::assembly::{
 
 use crate::common::*;
 
-const FORCE: AssembleOptions = AssembleOptions { force: true };
+const FORCE: AssembleOptions = AssembleOptions { force: true, partial: false };
 
 /// The superblock that decides calls a member what calls itself a journal: nothing says that there is room for data.
 #[test]

@@ -88,7 +88,7 @@ impl Journaled {
     }
 
     fn try_open(&self, force: bool) -> Result<Array, OpenError> {
-        let assembly = self.world.assembly_with(AssembleOptions { force }).unwrap();
+        let assembly = self.world.assembly_with(AssembleOptions { force, partial: false }).unwrap();
         self.world.try_open(assembly, OpenConfig::new(Access::ReadOnly, || NOW))
     }
 
@@ -242,7 +242,7 @@ fn without_its_journal_an_array_needs_force() {
     let journal = journaled.world.ids.pop().unwrap();
     let world = &journaled.world;
     assert_eq!(world.assembly().err(), Some(AssemblyError::JournalMissing { stale: None }));
-    let forced = world.assembly_with(AssembleOptions { force: true }).unwrap();
+    let forced = world.assembly_with(AssembleOptions { force: true, partial: false }).unwrap();
     assert_eq!(forced.limits, [Limitation::Journal, Limitation::JournalMissing]);
     for member in 0..3 {
         world.change(member, |sb| sb.events += 2);

@@ -10,7 +10,7 @@ use brindle_volume::Volume;
 
 use crate::common::*;
 
-const FORCE: AssembleOptions = AssembleOptions { force: true };
+const FORCE: AssembleOptions = AssembleOptions { force: true, partial: false };
 
 fn map(array: &Array) -> ParityRows {
     match array.geometry().family() {

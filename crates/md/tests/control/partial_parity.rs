@@ -134,7 +134,7 @@ fn read_only() -> OpenConfig {
 }
 
 fn opened(world: &World, force: bool) -> Result<Array, OpenError> {
-    world.try_open(world.assembly_with(AssembleOptions { force }).unwrap(), read_only())
+    world.try_open(world.assembly_with(AssembleOptions { force, partial: false }).unwrap(), read_only())
 }
 
 #[test]

@@ -165,7 +165,7 @@ fn assembled_by_force(level: Level, world: &World) -> Assembly {
         return strict.unwrap();
     }
     assert!(matches!(strict, Err(AssemblyError::DirtyDegraded { .. })));
-    world.assembly_with(AssembleOptions { force: true }).unwrap()
+    world.assembly_with(AssembleOptions { force: true, partial: false }).unwrap()
 }
 
 #[test]
@@ -349,7 +349,7 @@ fn striped_arrays_have_no_state_to_keep() {
         assert!(clean(&world.superblocks()));
         let found = world.reboot();
         assert_eq!(found.read(&found.open(), 0, 3 * 65536).unwrap(), pattern(1, 3 * 65536));
-        let lacking = found.without(&[1]).assembly_with(AssembleOptions { force: true });
+        let lacking = found.without(&[1]).assembly_with(AssembleOptions { force: true, partial: false });
         assert!(matches!(lacking, Err(AssemblyError::TooFewMembers { .. })));
     }
 }

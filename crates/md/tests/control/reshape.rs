@@ -52,7 +52,7 @@ impl Case {
 
     fn assemble(&self, force: bool) -> Result<brindle_md::assembly::Assembly, AssemblyError> {
         let spec = spec(Level::Raid5, self.members(), Version::V1_2);
-        assemble(&edited(&spec, |n, sb| self.edit(n, sb)), AssembleOptions { force })
+        assemble(&edited(&spec, |n, sb| self.edit(n, sb)), AssembleOptions { force, partial: false })
     }
 }
 
@@ -133,7 +133,7 @@ fn of_each_member_whole_chunks_of_either_size_are_used() {
         CHUNKS.edit(n, sb);
         sb.component_size = 4 * MIB + CHUNK;
     });
-    let array = assemble(&found, AssembleOptions { force: true }).unwrap();
+    let array = assemble(&found, AssembleOptions { force: true, partial: false }).unwrap();
     assert_eq!(array.size(), 3 * 4 * MIB);
 }
 
@@ -161,7 +161,7 @@ fn what_md_never_does_is_refused() {
     assert!(matches!(chunk, AssemblyError::Geometry(_)));
     for (level, members) in [(Level::Raid0, 5), (Level::Raid1, 5)] {
         let found = edited(&spec(level, members, Version::V1_2), |n, sb| GROW.edit(n, sb));
-        let error = assemble(&found, AssembleOptions { force: true }).unwrap_err();
+        let error = assemble(&found, AssembleOptions { force: true, partial: false }).unwrap_err();
         assert_eq!(error, ReshapeError::Level { level }.into());
     }
     // One member that knows nothing of the reshape: its data may be elsewhere.
@@ -207,7 +207,7 @@ fn lay_out(world: &World, case: Case, content: &[u8]) {
 fn each_side_of_the_border_is_read_where_it_is() {
     for case in [GROW, SHRINK, CHUNKS, BACK] {
         let whole = World::create(&spec(Level::Raid5, case.members(), Version::V1_2));
-        let options = AssembleOptions { force: case.from == case.to };
+        let options = AssembleOptions { force: case.from == case.to, partial: false };
         let size = case.assemble(options.force).unwrap().size() as usize;
         let content = pattern(7, size);
         lay_out(&whole, case, &content);
@@ -247,7 +247,7 @@ fn each_side_of_the_border_is_read_where_it_is() {
 fn a_member_that_fails_on_one_side_of_the_border_has_failed_on_both() {
     for case in [GROW, SHRINK, CHUNKS, BACK] {
         let whole = World::create(&spec(Level::Raid5, case.members(), Version::V1_2));
-        let options = AssembleOptions { force: case.from == case.to };
+        let options = AssembleOptions { force: case.from == case.to, partial: false };
         let content = pattern(7, case.assemble(options.force).unwrap().size() as usize);
         lay_out(&whole, case, &content);
         let border = case.position as usize;

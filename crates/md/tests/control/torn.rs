@@ -16,7 +16,7 @@ fn mixtures(level: Level, before: &[Superblock], after: &[Superblock], judge: im
         let pick = |n: usize| if mixture >> n & 1 == 1 { &after[n] } else { &before[n] };
         let found: Vec<_> =
             (0..before.len()).map(|n| candidate(&format!("disk{n}"), pick(n), 3 * MIB)).collect();
-        let array = assemble(&found, AssembleOptions { force: true });
+        let array = assemble(&found, AssembleOptions { force: true, partial: false });
         judge(mixture, &array.unwrap_or_else(|error| panic!("{level} {mixture:b}: {error}")));
     }
 }
@@ -137,7 +137,7 @@ fn a_torn_superblock_decides_only_if_all_whole_ones_missed_writes() {
     let mut first = superblocks(&spec(Level::Raid6, 5, version)).remove(0);
     (first.events, first.resync_offset) = (10, Some(0));
     found[0] = torn(&first, |new| (new.events, new.resync_offset) = (11, None));
-    let array = assemble(&found, AssembleOptions { force: true }).unwrap();
+    let array = assemble(&found, AssembleOptions { force: true, partial: false }).unwrap();
     assert_eq!((array.events, array.missing()), (11, vec![2]));
     assert!(array.devices[0].torn && array.devices[4].usage == DeviceUse::Active { role: 4 });
     let why = LeftOut::Stale { events: 9 };

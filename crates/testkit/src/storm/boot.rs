@@ -300,9 +300,11 @@ impl Run {
         let struck = |roles: &[u16]| roles.iter().all(|role| self.boot.struck.contains(role));
         let (assembly, forced) = match assemble(&found, AssembleOptions::default()) {
             // As md does: the content of a lost member beside a write under way is unknown.
-            Err(AssemblyError::DirtyDegraded { roles }) if self.may_force() && struck(&roles) => {
-                (assemble(&found, AssembleOptions { force: true }).map_err(Failure::Assembly)?, true)
-            }
+            Err(AssemblyError::DirtyDegraded { roles }) if self.may_force() && struck(&roles) => (
+                assemble(&found, AssembleOptions { force: true, partial: false })
+                    .map_err(Failure::Assembly)?,
+                true,
+            ),
             other => (other.map_err(Failure::Assembly)?, false),
         };
         self.board.forced.set(forced);

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
 
+use crate::base::text;
+
 /// State of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CopyState {
@@ -63,6 +65,11 @@ impl Map {
         Self { size, places: BTreeMap::from([(0, CopyState::Untried)]) }
     }
 
+    /// Bytes of the file.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
     /// Notes the state of a range.
     pub(super) fn set(&mut self, range: Range<u64>, place: CopyState) {
         let end = range.end.min(self.size);
@@ -103,8 +110,8 @@ impl Map {
         self.places.iter().zip(ends).map(|((start, place), end)| (*start..end, *place))
     }
 
-    /// The text of the map's file.
-    pub(super) fn text(&self, of: &Of) -> String {
+    /// The text of the map's file; `notes` tell what was taken so without proof.
+    pub(super) fn text(&self, of: &Of, notes: &[String]) -> String {
         let mut text = format!(
             "# Mapfile. Created by brindle {}\n# Array: {}\n# Events: {}\n# Range: {} {}\n",
             env!("CARGO_PKG_VERSION"),
@@ -115,6 +122,9 @@ impl Map {
         );
         for (member, events) in &of.members {
             let _ = writeln!(text, "# Member: {member} {events}");
+        }
+        for note in notes {
+            let _ = writeln!(text, "# Not proved: {}", text::shown(note).replace('\n', " "));
         }
         let next = self.ranges(CopyState::Untried).first().map_or(self.size, |range| range.start);
         let finished = self.ranges(CopyState::Untried).is_empty();
@@ -231,7 +241,7 @@ mod tests {
         let mut map = Map::new(100);
         map.set(0..40, CopyState::Done);
         map.set(99..100, CopyState::Bad);
-        let (read, of_it) = Map::parse(&map.text(&of()), 100).unwrap();
+        let (read, of_it) = Map::parse(&map.text(&of(), &["a: b".into(), "c".into()]), 100).unwrap();
         assert_eq!((read.places, of_it), (map.places, of()));
         assert!(map_of("0x0 100 +").is_ok() && map_of("0x0 0x32 *\n0x32 50 /").is_ok());
     }

@@ -37,11 +37,15 @@ pub(super) struct Wanted<'a, V> {
     pub(super) of: Of,
     /// Unreadable bytes in a row after which the rest counts as gone.
     pub(super) hopeless: u64,
+    /// Bytes of a chunk, if the array lacks more members than it can do without; 0 of one without chunks.
+    pub(super) lacks: Option<u64>,
     pub(super) to: &'a Path,
     pub(super) map: Option<&'a Path>,
     pub(super) overwrite: bool,
     /// Devices that may not be written to.
     pub(super) members: &'a [Identity],
+    /// Whatever was taken so without proof.
+    pub(super) notes: Vec<String>,
 }
 
 struct Copying<'a, V> {
@@ -50,7 +54,10 @@ struct Copying<'a, V> {
     array: &'a V,
     of: Of,
     hopeless: u64,
+    lacks: Option<u64>,
     map: Map,
+    /// Whatever was taken so without proof, for the map.
+    notes: Vec<String>,
     /// Where the map is kept.
     at: PathBuf,
     output: Output,
@@ -79,8 +86,9 @@ pub(super) fn copy<V: Volume + Clone + 'static>(
     bar.set_position(map.bytes(CopyState::Done));
     // A part that was read before says nothing of how fast it goes now.
     bar.reset_eta();
-    let mut copying =
-        Copying { io, pool, array: wanted.array, of, hopeless, map, at, output, kept: Instant::now(), bar };
+    let (array, lacks, notes) = (wanted.array, wanted.lacks, wanted.notes.clone());
+    let kept = Instant::now();
+    let mut copying = Copying { io, pool, array, of, hopeless, lacks, map, notes, at, output, kept, bar };
     // The map exists before the first byte, so that an interrupted copy can go on.
     copying.keep()?;
     let copied = io.block_on(copying.go(start));
@@ -194,34 +202,55 @@ impl<V: Volume + Clone + 'static> Copying<'_, V> {
         Ok(())
     }
 
-    /// Reads a piece block by block. The last error, if none of it can be read.
+    /// Reads a piece block by block; where members are missing, chunk by chunk first, since all of one is there or nothing. The last error,
+    /// if none of it can be read.
     async fn blocks(&mut self, base: u64, piece: Range<u64>) -> Result<Option<VolumeError>, Failure> {
         let block = u64::from(self.array.limits().block).max(BLOCK);
-        let unit = u64::from(self.array.limits().block);
+        let step = self.lacks.unwrap_or(0).clamp(block, PIECE as u64);
         let (mut last, mut any) = (None, false);
-        for start in (piece.start..piece.end).step_by(block as usize) {
-            let end = piece.end.min(start + block);
-            let len = (end - start).next_multiple_of(unit) as usize;
-            match read(self.io, self.array, self.pool, base + start, len).await {
-                Ok(slice) => {
-                    self.output.write(start, &slice.bytes()[..(end - start) as usize])?;
-                    self.map.set(start..end, CopyState::Done);
-                    any = true;
+        let mut start = piece.start;
+        while start < piece.end {
+            // Chunks are those of the array, wherever the copy begins.
+            let end = piece.end.min(((base + start) / step + 1) * step - base);
+            match self.block(base, start..end).await? {
+                None => any = true,
+                Some(VolumeError::Member { .. }) if step > block => {
+                    for at in (start..end).step_by(block as usize) {
+                        let error = self.block(base, at..end.min(at + block)).await?;
+                        any |= error.is_none();
+                        last = error.or(last);
+                    }
                 }
-                Err(error) if is_of_a_place(error) => {
-                    self.map.set(start..end, CopyState::Bad);
-                    last = Some(error);
-                }
-                Err(source) => return Err(Failure::Volume { doing: "reading the array", source }),
+                error => last = error,
             }
+            start = end;
         }
         Ok(last.filter(|_| !any))
+    }
+
+    /// Reads one block. The error, if that one can't be read.
+    async fn block(&mut self, base: u64, piece: Range<u64>) -> Result<Option<VolumeError>, Failure> {
+        let unit = u64::from(self.array.limits().block);
+        let Range { start, end } = piece;
+        let len = (end - start).next_multiple_of(unit) as usize;
+        match read(self.io, self.array, self.pool, base + start, len).await {
+            Ok(slice) => {
+                self.output.write(start, &slice.bytes()[..(end - start) as usize])?;
+                self.map.set(start..end, CopyState::Done);
+                Ok(None)
+            }
+            Err(error) if is_of_a_place(error) => {
+                self.map.set(start..end, CopyState::Bad);
+                Ok(Some(error))
+            }
+            Err(source) => Err(Failure::Volume { doing: "reading the array", source }),
+        }
     }
 
     /// Writes the map, after the data that it lists are stable, so that it never claims too much.
     fn keep(&mut self) -> Result<(), Failure> {
         self.output.sync()?;
-        let moved = replace(&self.at, self.map.text(&self.of).as_bytes());
+        let moved = replace(&self.at, self.map.text(&self.of, &self.notes).as_bytes());
         self.kept = Instant::now();
         moved.map_err(|source| Failure::output(self.at.display(), source))
     }
@@ -234,6 +263,15 @@ impl<V: Volume + Clone + 'static> Copying<'_, V> {
             return (format!("{to}: {done}, all of it read; {} may go\n", self.at.display()), true);
         }
         let lost = Bytes(self.map.bytes(CopyState::Bad));
+        if self.lacks.is_some() {
+            let percent = self.map.bytes(CopyState::Done) as f64 * 100.0 / self.map.size().max(1) as f64;
+            let (places, map) = (bad.len(), self.at.display());
+            let text = format!(
+                "{to}: {done} read, {percent:.1} % of it; {lost} in {places} places are not there, since members are missing: they are zeroes, and {map} \
+                 names them; the same command reads more of them with more members\n"
+            );
+            return (text, false);
+        }
         let mut text = format!("{to}: {done} read; {lost} can't be read, and are zeroes there:\n");
         for range in bad.iter().take(MAX_LISTED) {
             text.push_str(&format!("  bytes {} to {}\n", range.start, range.end));

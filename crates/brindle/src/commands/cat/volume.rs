@@ -18,6 +18,11 @@ use crate::devices::pools::{Alone, Opened, split};
 use crate::flags::cli::Cat;
 
 pub(super) fn cat(args: &Cat, name: &str, members: &[PathBuf]) -> Result<ExitCode, Failure> {
+    if args.partial {
+        return Err(Failure::Usage(
+            "--partial is for arrays: what a pool lost is left out without it".to_owned(),
+        ));
+    }
     if args.partition.is_some() {
         return Err(Failure::Usage(
             "--partition is for arrays: give --offset and --length of the volume's partition".to_owned(),
@@ -43,7 +48,17 @@ pub(super) fn cat(args: &Cat, name: &str, members: &[PathBuf]) -> Result<ExitCod
         return save(
             io,
             &memory,
-            &Wanted { array: &volume, of, hopeless: u64::MAX, to, map, overwrite, members },
+            &Wanted {
+                array: &volume,
+                of,
+                hopeless: u64::MAX,
+                lacks: None,
+                to,
+                map,
+                overwrite,
+                members,
+                notes: Vec::new(),
+            },
         );
     }
     let copied = io.block_on(copy(io, &volume, &memory, range.clone()));

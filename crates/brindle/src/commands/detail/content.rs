@@ -6,23 +6,69 @@ use brindle_volume::{Volume, read_again};
 
 use crate::base::failure::Failure;
 use crate::base::look::{self, Patient};
-use crate::base::report::ContentReport;
+use crate::base::report::{ArrayReport, ContentReport};
 use crate::base::text;
 use crate::base::units::Bytes;
 use crate::devices::world::{Assembled, Set, World, place};
 
+/// The last of the commands for volumes of LVM.
+const ACTIVATE: &str = "vgchange --activate y; lvs";
+
 /// Bytes that are read at a time.
 const PIECE: usize = 16 << 10;
 
+/// The way by which an array becomes a device, beside those of other arrays.
+pub(super) struct Way {
+    /// The members as words of a command line.
+    members: String,
+    /// The commands.
+    serve: String,
+    /// The device.
+    device: String,
+}
+
+impl Way {
+    /// The way of the array that comes so manieth of those that were named; `several`: it is not the only one.
+    pub(super) fn of(assembled: &Assembled, set: &Set, at: usize, several: bool) -> Self {
+        // Names are quoted, since the command is pasted into a shell.
+        let members: Vec<String> = set.members.iter().map(|named| text::shell(&named.label)).collect();
+        let members = members.join(" ");
+        let force = if assembled.is_forced() { "--force " } else { "" };
+        let socket = if several { format!("rescue{at}.sock") } else { "rescue.sock".to_owned() };
+        let device = format!("/dev/nbd{at}");
+        let serve = format!(
+            "brindle serve --read-only {force}{members} --nbd unix:{socket} --background; nbd-client -readonly -unix {socket} {device}"
+        );
+        Self { members, serve, device }
+    }
+}
+
+/// Gives volumes of LVM that lie on several arrays one list of commands: they are activated once all of their parts are there.
+pub(super) fn together(all: &mut [(&mut ArrayReport, &Way)]) {
+    let is_part = |report: &ArrayReport| report.holds().any(|held| held.kind == Signature::LvmPv.to_string());
+    let parts: Vec<&str> =
+        all.iter().filter(|(report, _)| is_part(report)).map(|(_, way)| way.serve.as_str()).collect();
+    if parts.len() < 2 {
+        return;
+    }
+    let next = format!("{}; {ACTIVATE}", parts.join("; "));
+    for (report, _) in all {
+        let of_lvm = |held: &&mut ContentReport| held.kind == Signature::LvmPv.to_string();
+        report.holds_mut().filter(of_lvm).for_each(|held| held.next = Some(next.clone()));
+    }
+}
+
 /// Looks at an array without changing anything; `None` if it can't be read.
-pub(super) fn holds(world: &World, assembled: &Assembled, set: &Set) -> Option<Vec<ContentReport>> {
+pub(super) fn holds(
+    world: &World,
+    assembled: &Assembled,
+    set: &Set,
+    way: &Way,
+) -> Option<Vec<ContentReport>> {
     let array = world.start(assembled, &set.members).ok()?;
     let size = array.limits().size;
     let mut patient = Patient::new(|offset, len| read(world, &array, offset, len));
     let looked = look::look(size, |offset, len| Ok(patient.read(offset, len))).ok()?;
-    // Names are quoted, since the command is pasted into a shell.
-    let members: Vec<String> = set.members.iter().map(|named| text::shell(&named.label)).collect();
-    let members = members.join(" ");
     let is_guid = looked.found.iter().any(|found| found.signature == Signature::Gpt);
     // The table before a GUID table only protects it, and a second copy tells nothing new.
     let mut seen = Vec::new();
@@ -32,7 +78,7 @@ pub(super) fn holds(world: &World, assembled: &Assembled, set: &Set) -> Option<V
         !(again || is_guid && found.signature == Signature::Mbr)
     };
     let held = looked.found.into_iter().filter(|found| tells(found)).map(|found| ContentReport {
-        next: next(world, &array, found.signature, &members),
+        next: next(world, &array, found.signature, way),
         kind: found.signature.to_string(),
         offset: found.offset,
         label: found.label,
@@ -59,10 +105,8 @@ fn read(world: &World, array: &Array, offset: u64, len: usize) -> Result<Vec<u8>
 }
 
 /// The command to type next, to read what is there and to change nothing.
-fn next(world: &World, array: &Array, found: Signature, members: &str) -> Option<String> {
-    let device = format!(
-        "brindle serve --read-only {members} --nbd unix:rescue.sock --background; nbd-client -readonly -unix rescue.sock /dev/nbd0"
-    );
+fn next(world: &World, array: &Array, found: Signature, way: &Way) -> Option<String> {
+    let Way { members, serve, device } = way;
     Some(match found {
         Signature::Swap | Signature::MdRaid => return None,
         Signature::Gpt | Signature::Mbr => {
@@ -74,13 +118,13 @@ fn next(world: &World, array: &Array, found: Signature, members: &str) -> Option
             let (number, each) = (first.number, each.join(", "));
             format!("partitions {each}: brindle cat --partition {number} -o part{number}.img {members}")
         }
-        Signature::LvmPv => format!("{device}; vgchange --activate y; lvs"),
-        Signature::Luks => format!("{device}; cryptsetup open --readonly /dev/nbd0 rescued"),
-        Signature::BitLocker => format!("{device}; cryptsetup bitlkOpen --readonly /dev/nbd0 rescued"),
-        Signature::Zfs => format!("{device}; zpool import -o readonly=on -d /dev/nbd0"),
-        Signature::Xfs => format!("{device}; mount -o ro,norecovery /dev/nbd0 /mnt"),
-        Signature::Ext => format!("{device}; mount -o ro,noload /dev/nbd0 /mnt"),
-        _ if found.name().ends_with("file system") => format!("{device}; mount -o ro /dev/nbd0 /mnt"),
-        _ => device,
+        Signature::LvmPv => format!("{serve}; {ACTIVATE}"),
+        Signature::Luks => format!("{serve}; cryptsetup open --readonly {device} rescued"),
+        Signature::BitLocker => format!("{serve}; cryptsetup bitlkOpen --readonly {device} rescued"),
+        Signature::Zfs => format!("{serve}; zpool import -o readonly=on -d {device}"),
+        Signature::Xfs => format!("{serve}; mount -o ro,norecovery {device} /mnt"),
+        Signature::Ext => format!("{serve}; mount -o ro,noload {device} /mnt"),
+        _ if found.name().ends_with("file system") => format!("{serve}; mount -o ro {device} /mnt"),
+        _ => serve.clone(),
     })
 }

@@ -20,7 +20,8 @@ pub(crate) struct Assembled(Assembly);
 
 /// The description of the array that members form, if they form one: nothing of it is opened.
 pub(crate) fn describe(members: &[Candidate], force: bool) -> Result<ArrayDescription, Failure> {
-    Assembled::of(members, force).map(|assembled| assembled.description())
+    let options = AssembleOptions { force, partial: false };
+    Assembled::of(members, options).map(|assembled| assembled.description())
 }
 
 /// As [`describe`], of an array for whose use force may be needed.
@@ -37,8 +38,18 @@ fn forced_if_need_be<T>(mut with: impl FnMut(bool) -> Result<T, Failure>) -> Res
 }
 
 impl Assembled {
-    fn of(members: &[Candidate], force: bool) -> Result<Self, Failure> {
-        Ok(Self(brindle_md::assembly::assemble(members, AssembleOptions { force })?))
+    fn of(members: &[Candidate], options: AssembleOptions) -> Result<Self, Failure> {
+        Ok(Self(brindle_md::assembly::assemble(members, options)?))
+    }
+
+    /// It took force.
+    pub(crate) fn is_forced(&self) -> bool {
+        self.0.is_forced()
+    }
+
+    /// More members are missing than it can do without.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.0.limits.iter().any(|limit| matches!(limit, Limitation::Partial { .. }))
     }
 
     /// The array as its members describe it.
@@ -141,7 +152,8 @@ impl World {
         force: bool,
     ) -> Result<Assembled, Failure> {
         let candidates: Vec<Candidate> = members.iter().map(|member| member.candidate.clone()).collect();
-        let mut assembled = Assembled::of(&candidates, force)?;
+        let options = AssembleOptions { force, partial: self.options.partial };
+        let mut assembled = Assembled::of(&candidates, options)?;
         if !force {
             assembled.refuse_older(left_out)?;
         }

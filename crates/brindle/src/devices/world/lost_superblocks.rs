@@ -29,7 +29,7 @@ pub(crate) struct Bare {
 }
 
 /// The geometry that the members of an array tell of those that can't.
-struct Told<'a> {
+struct ToldGeometry<'a> {
     newest: &'a Superblock,
     /// As `--assume` takes it, up to the order.
     geometry: String,
@@ -123,7 +123,7 @@ impl Set {
         all
     }
 
-    fn told(&self) -> Option<Told<'_>> {
+    fn told(&self) -> Option<ToldGeometry<'_>> {
         let all: Vec<&Superblock> =
             self.members.iter().filter_map(|named| Some(named.candidate.superblock().ok()?.0)).collect();
         let newest = *all.iter().max_by_key(|superblock| superblock.events)?;
@@ -147,7 +147,7 @@ impl Set {
         }
         let (offset, size) = (newest.data_offset / 512, used(newest) / 512);
         let _ = write!(geometry, ",offset={offset}s,size={size}s,order=");
-        Some(Told { newest, geometry, end })
+        Some(ToldGeometry { newest, geometry, end })
     }
 
     fn cut_off(&self) -> Option<String> {
@@ -197,7 +197,7 @@ impl Set {
     }
 }
 
-impl Told<'_> {
+impl ToldGeometry<'_> {
     /// The command with the geometry and this order; `None` if a name can't be in such a list.
     fn command(&self, command: &str, order: Vec<Option<String>>) -> Option<String> {
         let names: Vec<String> =

@@ -16,7 +16,7 @@ use brindle_volume::nest;
 
 use super::assembled::Assembled;
 use super::joined::parts;
-use super::{Opened, World, assumed, emulate, place};
+use super::{Opened, World, assumed, emulate, place, search};
 use crate::base::deadline::within;
 use crate::base::failure::Failure;
 use crate::base::{look, report};
@@ -305,7 +305,13 @@ impl World {
                 // A disk whose partitions are members stands for those.
                 Err(Failure::Partitioned { inside, .. }) => {
                     for name in &inside {
-                        set.take_or_leave_out(name, open(self, name))?;
+                        match open(self, name) {
+                            // Of two superblocks of one place one is left over: that breaks no other array.
+                            Err(twice @ Failure::Usage(_)) => {
+                                set.left_out.push(LeftOut::because_of(&name.display().to_string(), &twice));
+                            }
+                            opened => set.take_or_leave_out(name, opened)?,
+                        }
                     }
                 }
                 opened => set.take_or_leave_out(name, opened)?,
@@ -448,6 +454,7 @@ pub(crate) fn see(path: &Path, access: DeviceAccess, known: &[(Identity, PathBuf
 pub(super) fn see_device(path: &Path, device: OpenDevice) -> Result<Seen, Failure> {
     let label = path.display().to_string();
     let candidate = look::candidate(&label, device.info(), look::reader(&device))?;
+    search::tell_of_beginning(path, &candidate);
     if device.access() != DeviceAccess::Write && look::is_unfit(&candidate) {
         let inside = place::members_inside(path, &device)?;
         if !inside.is_empty() {

@@ -4,14 +4,18 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use brindle_format::signature::partitions::{Listing, Partition, list};
+use brindle_format::signature::partitions::{Listing, Partition, TableCopy, list};
 use brindle_format::signature::{Found, Sample, Signature};
 use brindle_io::device::{DeviceAccess, OpenDevice};
 
 use super::emulate;
+use super::notes::note;
 use crate::base::failure::Failure;
 use crate::base::look;
 use crate::base::units::Bytes;
+
+/// Bytes of a logical sector, of any disk.
+const SECTORS: [u64; 2] = [512, 4096];
 
 /// Partitions of a disk that are looked into, at most.
 const MOST: usize = 128;
@@ -36,9 +40,16 @@ pub(crate) fn open(name: &Path, access: DeviceAccess) -> Result<OpenDevice, Fail
         Part::Number(number) => {
             let all = partitions(&whole)?;
             let found = all.iter().find(|one| one.number == number);
-            found
-                .map(|one| one.start..one.end)
-                .ok_or_else(|| none(&disk.display().to_string(), number, &all))?
+            let found = found.ok_or_else(|| none(&disk.display().to_string(), number, &all))?;
+            if found.lacks > 0 {
+                note(format!(
+                    "{}: it is cut: the table gives it {} bytes, of which the last {} are not there",
+                    name.display(),
+                    found.end - found.start + found.lacks,
+                    found.lacks
+                ));
+            }
+            found.start..found.end
         }
     };
     Ok(OpenDevice::open_part(disk, access, bytes)?)
@@ -67,14 +78,57 @@ fn split(name: &Path) -> Option<(&Path, Part)> {
     (!name.exists() && Path::new(disk).exists()).then_some((Path::new(disk), part))
 }
 
-/// The partitions of a device, in the order of their numbers.
+/// The partitions of a device, in the order of their numbers. Tells of a table that is not as it should be.
 pub(crate) fn partitions(device: &OpenDevice) -> Result<Vec<Partition>, Failure> {
     let info = device.info();
-    let mut read = look::reader(device);
-    of_bytes(info.size, info.logical_block.into(), |offset, len| {
-        // A place that can't be read shows no partition.
-        Ok(read(offset, len).unwrap_or_else(|_| vec![0; len]))
+    let counted_in = |sector: u64| {
+        let mut read = look::reader(device);
+        of_bytes(info.size, sector, |offset, len| {
+            // A place that can't be read shows no partition.
+            Ok(read(offset, len).unwrap_or_else(|_| vec![0; len]))
+        })
+    };
+    let own = u64::from(info.logical_block).clamp(SECTORS[0], SECTORS[1]);
+    let mut all = counted_in(own)?;
+    // A DOS table does not say how large its sectors are: those of another adapter may have been.
+    if all.iter().all(|one| one.table == Signature::Mbr) && !holds_any(device, &all) {
+        let other = SECTORS[usize::from(own == SECTORS[0])];
+        let others = counted_in(other)?;
+        if holds_any(device, &others) {
+            all = others;
+        }
+    }
+    tell_of_table(device, own, &all);
+    Ok(all)
+}
+
+/// Something that is known stands in one of the partitions.
+fn holds_any(device: &OpenDevice, all: &[Partition]) -> bool {
+    all.iter().any(|one| {
+        let mut read = look::reader(device);
+        let inside =
+            |offset: u64, len: usize| Ok(read(one.start + offset, len).unwrap_or_else(|_| vec![0; len]));
+        look::look(one.end - one.start, inside).is_ok_and(|looked| !looked.found.is_empty())
     })
+}
+
+fn tell_of_table(device: &OpenDevice, sector: u64, all: &[Partition]) {
+    let disk = device.path().display();
+    match all.first().map(|one| one.copy) {
+        Some(TableCopy::Backup) => note(format!(
+            "{disk}: its partition table is damaged or gone: the backup of it at the end is used"
+        )),
+        Some(TableCopy::Damaged) => note(format!(
+            "{disk}: its partition table is damaged, and so is the backup: partitions are taken as what is left of them tells"
+        )),
+        _ => {}
+    }
+    if let Some(one) = all.iter().find(|one| one.sector != sector) {
+        note(format!(
+            "{disk}: its partition table counts sectors of {} bytes, and the disk has such of {sector}: it is read as it counts",
+            one.sector
+        ));
+    }
 }
 
 /// The partitions of something of `size` bytes.
@@ -113,6 +167,14 @@ pub(crate) fn between(disk: &Path, bytes: &Range<u64>) -> PathBuf {
 /// Whether a name stands for a part of a device, or for a model that stands before one.
 pub(crate) fn is_part(name: &Path) -> bool {
     split(name).is_some() || emulate::file_of(name) != name
+}
+
+/// The byte of its device at which a part begins that is named by its bytes.
+pub(super) fn by_hand(name: &Path) -> Option<u64> {
+    match split(name)?.1 {
+        Part::From(start) | Part::Between(start, _) => Some(start),
+        Part::Number(_) => None,
+    }
 }
 
 /// Whether there is an md superblock on what is named.

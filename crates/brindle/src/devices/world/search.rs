@@ -1,12 +1,17 @@
 //! Members that end before their device does, such as those that were copied onto a larger disk, or whose partition is in no table any
 //! more: looked for at all places where a superblock could stand.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use brindle_format::md::{SUPERBLOCK_BYTES, Uuid, displaced, probe_offsets};
+use brindle_format::md::displaced::{self, Displaced};
+use brindle_format::md::{SUPERBLOCK_BYTES, Uuid, probe_offsets};
+use brindle_format::signature::Signature;
 use brindle_io::device::{DeviceAccess, OpenDevice};
+use brindle_md::assembly::Candidate;
 
 use super::members::{LeftOut, Seen, Set};
+use super::notes::note;
 use super::{Named, World, assumed, place};
 use crate::base::failure::Failure;
 use crate::base::look::{self, Patient};
@@ -17,6 +22,12 @@ const PIECE: u64 = 1 << 20;
 
 /// Bytes of a device that takes no long time to look through: that is done unasked where nothing else is found.
 const QUICK: u64 = 1 << 30;
+
+/// 0.90 leaves fewer bytes than this between what it uses of a member, in whole chunks, and its superblock.
+const AREA_0_90: u64 = 128 << 10;
+
+/// Bytes before the first partition of a disk, as a rule.
+const BEFORE_FIRST: u64 = 1 << 20;
 
 /// The most members that are listed for one device.
 const MOST: usize = 64;
@@ -61,15 +72,17 @@ fn on(name: &Path, device: &OpenDevice) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for at in (0..size).step_by(PIECE as usize) {
         bar.set_position(at);
-        let len = PIECE.min(size - at);
+        // A superblock may begin in one piece and end in the next.
+        let len = (PIECE + SUPERBLOCK_BYTES as u64).min(size - at);
         if device.is_hole(at, len).unwrap_or(false) {
             continue;
         }
         let bytes = patient.read(at, len as usize);
-        for (place, block) in
-            (at..).step_by(displaced::STEP as usize).zip(bytes.chunks_exact(SUPERBLOCK_BYTES))
-        {
+        for first in (0..len.min(PIECE)).step_by(displaced::STEP as usize) {
+            let Some(block) = bytes[first as usize..].get(..SUPERBLOCK_BYTES) else { break };
+            let place = at + first;
             let Some(member) = displaced::member(place, block) else { continue };
+            let Some(member) = likely(name, device, place, member) else { continue };
             let is_whole = member.start == 0 && usual.contains(&place);
             if !is_whole && found.len() < MOST {
                 found.push(place::between(name, &(member.start..member.end.min(size))));
@@ -78,6 +91,81 @@ fn on(name: &Path, device: &OpenDevice) -> Vec<PathBuf> {
     }
     bar.finish_and_clear();
     found
+}
+
+/// A member of 0.90 in a partition that ended with its disk, and is in no table any more: its superblock stands where that of the whole disk
+/// would, but its size says that it begins later, nothing stands before that, and something there.
+fn moved(name: &Path, seen: &Seen) -> Option<PathBuf> {
+    let (superblock, at) = seen.candidate.superblock().ok()?;
+    let start = at.checked_sub(superblock.component_size)?;
+    if superblock.version.is_v1()
+        || superblock.component_size == 0
+        || place::is_part(name)
+        || start < AREA_0_90
+    {
+        return None;
+    }
+    let block = seen.device.read_at(at, SUPERBLOCK_BYTES).ok()?;
+    let Displaced::BySize(bytes) = displaced::member(at, &block)? else { return None };
+    let is_blank = |range: Range<u64>| {
+        let bytes = seen.device.read_at(range.start, (range.end - range.start) as usize);
+        bytes.is_ok_and(|bytes| bytes.iter().all(|byte| *byte == 0))
+    };
+    let before = is_blank(0..bytes.start.min(BEFORE_FIRST));
+    let there = bytes.start..at.min(bytes.start + BEFORE_FIRST);
+    (before && !is_blank(there))
+        .then(|| place::between(name, &(bytes.start..bytes.end.min(seen.device.info().size))))
+}
+
+/// The bytes of a member whose superblock stands at `place`, as far as its beginning is known or likely; tells of one where it is not.
+fn likely(name: &Path, device: &OpenDevice, place: u64, member: Displaced) -> Option<Range<u64>> {
+    match member {
+        Displaced::Known(bytes) | Displaced::BySize(bytes) => Some(bytes),
+        Displaced::Unlikely(bytes) if has_content(device, bytes.start..place) => Some(bytes),
+        Displaced::Unlikely(Range { end, .. }) | Displaced::Unknown(end) => {
+            let name = name.display();
+            note(format!(
+                "{name}: where the member begins whose superblock (metadata 0.90) stands at byte {place} is not known: if you know it, name \
+                 {name}@BEGINNING..{end}"
+            ));
+            None
+        }
+    }
+}
+
+/// Whether something that is known begins where these bytes of a device do.
+fn has_content(device: &OpenDevice, bytes: Range<u64>) -> bool {
+    let mut patient = Patient::new(look::reader(device));
+    let read = |offset: u64, len: usize| Ok(patient.read(bytes.start + offset, len));
+    let looked = look::look(bytes.end - bytes.start, read);
+    looked.is_ok_and(|looked| looked.found.iter().any(|found| found.signature != Signature::MdRaid))
+}
+
+/// Tells of a member of 0.90 that is a part of a device by hand, or by a search: no superblock of that version says where its member
+/// begins.
+pub(super) fn tell_of_beginning(name: &Path, candidate: &Candidate) {
+    let Some(start) = place::by_hand(name) else { return };
+    let Ok((superblock, at)) = candidate.superblock() else { return };
+    if superblock.version.is_v1() {
+        return;
+    }
+    let (name, used) = (name.display(), superblock.component_size);
+    let behind = at.saturating_sub(used);
+    if used == 0 {
+        note(format!(
+            "{name}: its superblock (metadata 0.90) does not say how much it uses: that it begins at byte {start} is not proved"
+        ));
+    } else if behind >= superblock.chunk.max(AREA_0_90) {
+        note(format!(
+            "{name}: its superblock (metadata 0.90) says that it uses {used} bytes, and stands {at} bytes behind its beginning: it may begin at byte \
+             {} of the disk, and what is read be other bytes than the array has",
+            start + behind
+        ));
+    } else if start > 0 {
+        note(format!(
+            "{name}: that it begins at byte {start} is worked out from the size that its superblock (metadata 0.90) uses: nothing else says so"
+        ));
+    }
 }
 
 impl World {
@@ -94,6 +182,11 @@ impl World {
 
     fn inside(&self, name: &Path, seen: &Seen) -> Result<Vec<PathBuf>, Failure> {
         let search = self.options.search;
+        if search != Through::Never
+            && let Some(moved) = moved(name, seen)
+        {
+            return Ok(vec![moved]);
+        }
         let is_none = seen.candidate.found.is_empty() && assumed::given().is_none();
         if search == Through::Never || !is_none || place::is_part(name) {
             return Ok(Vec::new());

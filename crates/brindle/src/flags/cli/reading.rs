@@ -55,6 +55,10 @@ pub(crate) struct Cat {
     /// Bytes [default: to the end]
     #[arg(long, short = 'l', value_parser = Bytes::parse)]
     pub(crate) length: Option<Bytes>,
+    /// Read an array that lacks more members than it can do without, as far as those go that are there: the rest is zeroes in the output,
+    /// and in the map as not read. The exit status is 8 then. With --force and --output that is done where nothing else helps
+    #[arg(long, requires = "output")]
+    pub(crate) partial: bool,
     /// Read an array of which some bytes may be wrong: dirty and degraded, with writes left in its journal, in a reshape
     #[arg(long, short = 'f')]
     pub(crate) force: bool,

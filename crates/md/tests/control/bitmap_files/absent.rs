@@ -63,7 +63,7 @@ fn a_member_that_came_back_begins_anew_where_the_file_is_not_given() {
         drop((recovery, array));
         let world = world.restart(4);
         // Parity that lacks a member starts by force only.
-        let assembly = world.assembly_with(AssembleOptions { force: true }).unwrap();
+        let assembly = world.assembly_with(AssembleOptions { force: true, partial: false }).unwrap();
         let array = world.try_open(assembly, quickly()).unwrap();
         assert_eq!(array.state(1), RoleState::Recovering(0), "{level}");
         world.write(&array, 0, &content[..512]).unwrap();
