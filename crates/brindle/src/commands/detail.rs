@@ -40,6 +40,19 @@ pub(crate) fn detail(args: &Detail) -> Result<ExitCode, Failure> {
         }
         Err(why) => return Err(why),
     };
+    let looked = match <[Looked; 1]>::try_from(looked) {
+        // One alone that can't be had is a refusal.
+        Ok([Looked::Broken(report, why)]) => {
+            let why = report.refusal(why);
+            if !args.test {
+                return Err(why);
+            }
+            log::complain(&why);
+            return Ok(Health::of_failure(&why).exit_code());
+        }
+        Ok([formed]) => vec![formed],
+        Err(several) => several,
+    };
     let printed = print(&looked, args.json);
     let (health, is_broken) = (Looked::health(&looked), looked.iter().any(Looked::is_broken));
     // A reader of the status may not want the report.
@@ -47,7 +60,7 @@ pub(crate) fn detail(args: &Detail) -> Result<ExitCode, Failure> {
         Err(why) if !args.test || !why.is_broken_pipe() => return Err(why),
         _ => {}
     }
-    complain(looked, args.test)?;
+    complain(&looked);
     Ok(match (args.test, is_broken) {
         (true, _) => health.exit_code(),
         (false, true) => ExitCode::FAILURE,
@@ -92,25 +105,19 @@ impl Looked {
     }
 }
 
-/// Tells on standard error why arrays can't be had. Of one alone that is how the command ends.
-fn complain(looked: Vec<Looked>, tests: bool) -> Result<(), Failure> {
-    let is_one = looked.len() == 1;
+/// Tells on standard error why arrays can't be had.
+fn complain(looked: &[Looked]) {
     for one in looked {
-        let Looked::Broken(report, why) = one else { continue };
-        match (is_one, tests) {
-            (true, false) => return Err(why),
-            (true, true) => log::complain(&why),
-            (false, _) => eprintln!("brindle: array {}: {}", report.called(), text::shown(&why.to_string())),
+        if let Looked::Broken(report, why) = one {
+            eprintln!("brindle: array {}: {}", report.called(), text::shown(&why.to_string()));
         }
     }
-    Ok(())
 }
 
 /// One array as itself, several as a list.
 fn print(looked: &[Looked], json: bool) -> Result<(), Failure> {
     match looked {
         [Looked::Formed(only)] if json => report::print_json(only),
-        [Looked::Broken(only, _)] if json => report::print_json(only),
         several if json => {
             let arrays = several.iter().map(Looked::json).collect::<Result<Vec<_>, _>>()?;
             report::print_json(&serde_json::json!({ "arrays": arrays }))

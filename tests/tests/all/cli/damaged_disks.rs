@@ -31,11 +31,17 @@ fn of_a_heap_of_disks_each_array_is_told_and_broken_ones_with_their_members() {
         assert_eq!(all[2]["missing"], serde_json::json!([1, 2]));
         assert!(all[2]["problem"].as_str().unwrap().contains("at least 3 are needed"), "{}", all[2]);
         assert_eq!(all[2]["devices"][1]["path"], name(&nas.inside(2)[3]));
-        run("detail", &left).refused(1, &["array", "data", "at least 3 are needed"]);
-        let text = run("detail", &left).text();
+        let ran = run("detail", &left).ended(1);
+        assert!(ran.err.contains("data: roles 1 and 2") && ran.err.lines().count() == 1, "{}", ran.err);
+        let text = ran.text();
         assert!(text.contains("raid1") && text.contains("can't be had"), "{text}");
         run("detail --test", &left).ended(3);
     });
+    // One alone is refused, as ever; a member of it without superblock is named.
+    let one = Set::raid5(4);
+    put(&one.members[1], 4096, &[0; 4096]);
+    run("detail", &one.members[..2])
+        .refused(1, &["at least 3 are needed", "may be role 1: brindle cat --assume"]);
     // Several that are broken, in a heap of plain members.
     let (one, other) = (Set::raid5(3), Set::raid5(4));
     let heap = [&one.members[..1], &other.members[..2]].concat();
@@ -68,7 +74,7 @@ fn a_member_without_superblock_is_named_with_the_roles_that_are_open() {
     // The line of the role that it has reads the array, and the other one reads it wrong.
     let read = |line: &Value| {
         let line = line["command"].as_str().unwrap().replace('\'', "");
-        run(line.strip_prefix("brindle ").unwrap(), &[]).ok().out
+        run(line.strip_prefix("brindle ").unwrap(), &[]).ended(0).out
     };
     assert!(read(&open[1]) == nas.contents[2] && read(&open[0]) != nas.contents[2]);
 }
@@ -92,7 +98,7 @@ fn a_partition_within_which_an_image_ends_is_read_as_far_as_it_goes() {
     for label in ["gpt", "dos"] {
         let Some(nas) = Nas::new(4, label) else { return };
         let inside = nas.inside(2);
-        cut(&nas.set.members[3], 24 * MIB);
+        cut(&nas.set.members[3], 28 * MIB);
         let left = [0, 2, 3].map(|disk| inside[disk].clone());
         nas.set.unchanged(|| {
             let ran = run("cat --force --length 20M", &left).ended(0);
@@ -243,7 +249,7 @@ fn of_too_few_members_that_is_written_which_they_have() {
             run(&flags, &more).ended(0);
             assert!(std::fs::read(&to).unwrap() == *content);
         }
-        run("cat --partial", &left).refused(2, &["--output"]);
+        assert!(run("cat --partial", &left).ended(2).err.contains("--output"));
     });
 }
 
@@ -302,7 +308,9 @@ fn volumes_of_lvm_over_several_arrays_have_one_list_of_commands() {
         assert!(client.read(0, 4096) == label, "{socket}");
         client.close();
     }
-    let mut stop = std::process::Command::new(program::path());
-    stop.args(["stop", "--all"]).env("BRINDLE_RUNTIME_DIR", dir.path().join("run"));
-    Ran::of(stop).ended(0);
+    for array in ["big", "small"] {
+        let mut stop = std::process::Command::new(program::path());
+        stop.args(["stop", array]).env("BRINDLE_RUNTIME_DIR", dir.path().join("run"));
+        Ran::of(stop).ended(0);
+    }
 }

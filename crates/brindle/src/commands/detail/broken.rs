@@ -78,6 +78,12 @@ impl BrokenReport {
         })
     }
 
+    /// The refusal to tell of it alone: the reason, with the devices that may be its members.
+    pub(super) fn refusal(&self, why: Failure) -> Failure {
+        let open: Vec<String> = self.open_roles.iter().map(OpenRole::text).collect();
+        if open.is_empty() { why } else { Failure::Cut { source: Box::new(why), way: open.join("; ") } }
+    }
+
     /// The array as messages name it.
     pub(super) fn called(&self) -> String {
         if self.name.is_empty() { self.uuid.clone() } else { self.name.escape_debug().to_string() }
