@@ -4,6 +4,7 @@
 //! opened, no clock is read. What comes from a disk is hostile until checked: parsers never index a slice, never do
 //! arithmetic that can overflow, and never allocate more than the bytes they were given justify.
 //!
+//! - [`imsm`]: the metadata of Intel's containers.
 //! - [`md`]: the metadata of Linux md, versions 0.90 (both byte orders), 1.0, 1.1 and 1.2.
 //! - [`pool`]: the format of pools.
 //! - [`alignment`]: the stripe geometry that a file system was given, and the starts of partitions.
@@ -24,6 +25,7 @@
 )]
 
 pub mod alignment;
+pub mod imsm;
 mod kind;
 pub mod md;
 pub mod pool;

@@ -6,6 +6,7 @@ mod checksum;
 pub mod control;
 pub mod drive_model;
 mod feed;
+pub mod imsm;
 pub mod iscsi_login;
 pub mod iscsi_session;
 pub mod job_file;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use brindle_fuzz_targets::mutate::{Chance, mutate};
 use brindle_fuzz_targets::{
-    assemble, control, drive_model, iscsi_login, iscsi_session, job_file, md_sidecars, md_superblock,
+    assemble, control, drive_model, imsm, iscsi_login, iscsi_session, job_file, md_sidecars, md_superblock,
     nbd_client, nbd_options, nbd_tls, nbd_transmission, partitions, plan, pool_members, rights,
     scsi_commands, signature, trace,
 };
@@ -62,6 +62,11 @@ fn signatures() {
 #[test]
 fn partitions_of_any_table() {
     replay("partitions", partitions::run, 10_000);
+}
+
+#[test]
+fn containers_of_intel() {
+    replay("imsm", imsm::run, 20_000);
 }
 
 #[test]

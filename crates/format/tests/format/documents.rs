@@ -2,9 +2,9 @@
 //! structs; a change of any byte changes the fields that the table names beside it and no other; the examples, which
 //! md made, are understood.
 
-mod fields;
-mod page;
-mod source;
+pub(crate) mod fields;
+pub(crate) mod page;
+pub(crate) mod source;
 
 use brindle_format::md::bitmap::{BitmapState, BitmapSuper, BitmapVersion};
 use brindle_format::md::journal::{MetaBlock, Payload, checksum};

@@ -3,6 +3,7 @@
 mod beside;
 mod documents;
 mod history;
+mod imsm;
 mod mdadm_examine;
 mod partitions;
 mod pool_documents;

@@ -1,0 +1,58 @@
+//! Metadata of Intel's containers. Input: size of the disk (8 bytes, then 1 to shift it by), its sectors (1: 4096 if odd), then the
+//! metadata, whose checksum is corrected; the last 128 bytes once more as the record of a change.
+
+use brindle_format::imsm::{
+    Container, ImsmError, MAX_MPB_BYTES, MIGRATION_RECORD_BYTES, MigrationRecord, anchor, checksum, extended,
+    migration_record,
+};
+
+use crate::feed::Feed;
+
+/// Bytes of the head at which checksum and size stand.
+const SUM: usize = 32;
+const SIZE: usize = 36;
+
+/// Parses whatever it is given: what is accepted is written back to the byte, and takes no more memory than its bytes.
+pub fn run(data: &[u8]) {
+    let mut feed = Feed(data);
+    let size = feed.u64() >> (feed.u8() % 64);
+    let sector = if feed.u8() & 1 == 0 { 512 } else { 4096 };
+    let mut bytes = feed.0.to_vec();
+    check(&bytes, sector);
+    if let Some(len) = bytes.get(SIZE..SIZE + 4) {
+        let len = u32::from_le_bytes(len.try_into().expect("four bytes")) as usize;
+        let sum = checksum(&bytes[..len.min(bytes.len())]);
+        bytes[SUM..SUM + 4].copy_from_slice(&sum.to_le_bytes());
+    }
+    if let Some(len) = check(&bytes, sector)
+        && let Some(rest) = extended(size, sector, len)
+    {
+        let anchor = anchor(size, sector).expect("what stands before it");
+        let record = migration_record(size, sector).expect("what stands behind it");
+        assert!(rest.end == anchor.start && anchor.end == record.start && record.end <= size);
+        assert!(rest.end - rest.start + sector >= len as u64);
+    }
+    let record = &bytes[bytes.len().saturating_sub(MIGRATION_RECORD_BYTES)..];
+    if let Ok(Some(read)) = MigrationRecord::parse(record, sector) {
+        assert_eq!(read.encode(sector).expect("what was read can be written")[..], *record);
+    }
+}
+
+/// The bytes of the metadata, if they are accepted.
+fn check(bytes: &[u8], sector: u64) -> Option<usize> {
+    let read = match Container::parse(bytes, sector) {
+        Ok(read) => read,
+        Err(why) => {
+            assert!(!matches!(why, ImsmError::Unaligned { .. }), "{why}");
+            return None;
+        }
+    };
+    let len = Container::bytes(bytes).expect("what was parsed");
+    assert!(len <= MAX_MPB_BYTES && len <= bytes.len());
+    assert_eq!(read.encode(sector).expect("what was read can be written"), bytes[..len]);
+    for volume in 0..=read.volumes.len() {
+        assert_eq!(read.volume_uuid(volume).is_some(), volume < read.volumes.len());
+    }
+    let _ = (read.attributes.unsupported().names(), read.version_text(), read.is_spare());
+    Some(len)
+}
