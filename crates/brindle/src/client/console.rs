@@ -130,7 +130,8 @@ mod tests {
         let folder = tempfile_folder();
         let (state, file) = (folder.join("state"), folder.join("state/token"));
         let first = token(&state, &file).unwrap();
-        assert_eq!((first.len(), token(&state, &file).unwrap()), (64, first.clone()));
+        assert_eq!(first.len(), 64);
+        assert_eq!(token(&state, &file).unwrap(), first);
         assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
         fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
         assert!(token(&state, &file).unwrap_err().to_string().contains("others can read"));

@@ -260,6 +260,10 @@ mod tests {
                 limits: Some(RateLimits { iops: NonZeroU64::new(7), bandwidth: None, burst: 100 }),
                 max_connections: 5,
             },
+            control: ControlConfig {
+                readers: Some(Principal::Name("adm".to_owned())),
+                operators: Some(Principal::Number(7)),
+            },
             policies: Policies {
                 spare_groups: vec![SpareGroup { name: "fast".to_owned(), arrays: vec!["a".to_owned()] }],
                 re_add: true,

@@ -208,7 +208,10 @@ impl<'a> Pass<'a> {
             self.going = self.begin(stretch.segment);
         }
         let Some(mut going) = self.going.take() else { return Ok(()) };
-        let is_same = self.reuses(going.segment) == Some(going.reuses) && stretch.first == going.next;
+        // It may have got a copy more since it was read: slots are others then.
+        let has_shape = self.shape(going.segment) == Some(stretch.shape);
+        let is_same =
+            has_shape && self.reuses(going.segment) == Some(going.reuses) && stretch.first == going.next;
         if !is_same {
             going.course = Course::Changed;
         }
@@ -233,6 +236,10 @@ impl<'a> Pass<'a> {
         let stripes = of.record.stripes.min(of.record.shape().stripes());
         let (course, reuses) = (Course::Well, of.reuses);
         Some(Going { segment, reuses, lack, next: 0, stripes, told: None, course })
+    }
+
+    fn shape(&self, segment: u32) -> Option<Shape> {
+        self.core.space.borrow().get(segment).map(|segment| segment.record.shape())
     }
 
     fn reuses(&self, segment: u32) -> Option<u32> {

@@ -75,8 +75,8 @@ fn judge(ended: &Scrubbed, plan: &PoolPlan, spoilt: bool) -> Result<(), &'static
     if !plan.silent && !spoilt && !is_right {
         return Err("a scrub calls wrong what is right");
     }
-    // A member that was taken out or came back lacks something, which is told as missing.
-    let is_whole = plan.turns || found.is_complete();
+    // A member that was taken out or came back, or is new, lacks something, which is told as missing.
+    let is_whole = plan.turns || plan.grows || found.is_complete();
     if plan.is_sound() && (found.unreadable > 0 || found.healed > 0 || !is_whole) {
         return Err("a scrub finds faults where there are none");
     }
