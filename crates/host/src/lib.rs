@@ -50,6 +50,9 @@ pub use content::array::{
     ArrayDescription, BitmapDescription, DETACHED, DescribedDevice, FAILED, Hosted, Nested, ServedArray,
     not_replaced, removal, share_spares, stop_stack, take_again, take_those_that_return,
 };
+pub use content::container::{
+    ContainerError, ContainerMember, ContainerOptions, ContainerSet, VolumePlan, VolumeRole, open_volume,
+};
 pub use content::pool::{HostedPool, ServedPool};
 pub use content::{Content, Host, Placed, Seen, all_of, not_for};
 pub use doors::{

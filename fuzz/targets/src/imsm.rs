@@ -6,6 +6,8 @@ use brindle_format::imsm::{
     migration_record,
 };
 
+use brindle_host::{ContainerMember, ContainerOptions, ContainerSet, VolumeRole};
+
 use crate::feed::Feed;
 
 /// Bytes of the head at which checksum and size stand.
@@ -32,6 +34,9 @@ pub fn run(data: &[u8]) {
         assert!(rest.end == anchor.start && anchor.end == record.start && record.end <= size);
         assert!(rest.end - rest.start + sector >= len as u64);
     }
+    if let Ok(metadata) = Container::parse(&bytes, sector) {
+        set(&metadata, size, sector);
+    }
     let record = &bytes[bytes.len().saturating_sub(MIGRATION_RECORD_BYTES)..];
     if let Ok(Some(read)) = MigrationRecord::parse(record, sector) {
         assert_eq!(read.encode(sector).expect("what was read can be written")[..], *record);
@@ -55,4 +60,34 @@ fn check(bytes: &[u8], sector: u64) -> Option<usize> {
     }
     let _ = (read.attributes.unsupported().names(), read.version_text(), read.is_spare());
     Some(len)
+}
+
+/// The container of two disks that say the same, or of which one is a step behind: whatever comes of it lies on the disks.
+fn set(metadata: &Container, size: u64, sector: u64) {
+    let disk = |number: usize, metadata: Container| ContainerMember {
+        label: format!("disk{number}"),
+        size,
+        sector,
+        anchor: anchor(size, sector).map_or(0, |anchor| anchor.start),
+        metadata,
+        serial: None,
+        number: Some(number),
+    };
+    let mut older = metadata.clone();
+    older.generation = older.generation.saturating_sub(1);
+    for force in [false, true] {
+        let disks = vec![disk(0, metadata.clone()), disk(1, older.clone())];
+        let Ok(set) = ContainerSet::of(disks, force) else { continue };
+        for number in 0..=metadata.volumes.len() {
+            let Ok(plan) = set.volume(number, ContainerOptions { force, partial: force }) else { continue };
+            assert_eq!(plan.roles.len(), usize::from(plan.geometry.members()));
+            assert!(
+                plan.geometry.size() >= plan.size && plan.used <= metadata.volumes[number].map.member_size
+            );
+            let on_disk = |role: &VolumeRole| role.member.is_none() || plan.offset + plan.used <= size;
+            assert!(plan.roles.iter().all(on_disk), "{plan:?}");
+            assert!(plan.limits.iter().all(|limit| limit.forbids_writes));
+            let _ = plan.description(&set);
+        }
+    }
 }

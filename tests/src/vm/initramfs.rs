@@ -64,6 +64,8 @@ pub(super) fn build(modules: &Path) -> Result<Vec<u8>, Missing> {
     }
     archive.file("bin/busybox", &read(&busybox));
     add_program(&mut archive, "mdadm")?;
+    // Containers of Intel's have their metadata written by it.
+    add_program(&mut archive, "mdmon")?;
     add_modules(&mut archive, modules, &MODULES, "modules/order")?;
     Ok(archive.finish())
 }

@@ -16,6 +16,7 @@ mod golden;
 mod initiators;
 mod killed;
 mod machine;
+mod made_by_mdadm;
 mod md_bytes;
 mod packaged;
 mod pasted;

@@ -119,6 +119,17 @@ pub(crate) enum Failure {
     /// The superblocks can't be changed this way.
     #[error(transparent)]
     Update(#[from] brindle_md::update::UpdateError),
+    /// The metadata of a disk of Intel's RAID are damaged.
+    #[error("{path}: {why}")]
+    Imsm {
+        /// The disk.
+        path: String,
+        /// The damage.
+        why: brindle_format::imsm::ImsmError,
+    },
+    /// Disks of Intel's RAID make no container, or its volume can't be read.
+    #[error(transparent)]
+    Container(#[from] brindle_host::ContainerError),
     /// The array can't be opened this way.
     #[error(transparent)]
     OpenArray(#[from] OpenError),
@@ -264,6 +275,9 @@ impl Failure {
 
     /// The members that are left are too few for their array.
     pub(crate) fn too_few(&self) -> bool {
+        if matches!(self, Self::Container(brindle_host::ContainerError::TooFew { .. })) {
+            return true;
+        }
         matches!(self, Self::Assembly(AssemblyError::TooFewMembers { .. } | AssemblyError::NoMember { .. }))
     }
 

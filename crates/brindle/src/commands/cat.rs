@@ -1,5 +1,6 @@
 //! `brindle cat`: the content of an array, to standard output or a file.
 
+mod container;
 mod map;
 mod output;
 mod partitions;
@@ -22,8 +23,8 @@ use crate::base::exit_status::{PARTIAL, UNREADABLE};
 use crate::base::failure::Failure;
 use crate::base::{progress, report};
 use crate::devices::host::Host;
-use crate::devices::pools;
 use crate::devices::world::{self, Through, WorldOptions, place};
+use crate::devices::{containers, pools};
 use crate::flags::cli::Cat;
 use rescue::Wanted;
 
@@ -42,6 +43,9 @@ pub(crate) fn cat(args: &Cat) -> Result<ExitCode, Failure> {
         if pools::are_of_pool(members) {
             return volume::cat(args, &first.to_string_lossy(), members);
         }
+    }
+    if args.members.iter().any(|name| containers::is_disk(name)) {
+        return container::cat(args);
     }
     let asked = partitions::of(args)?;
     let opening = WorldOptions {

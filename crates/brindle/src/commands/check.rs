@@ -2,15 +2,19 @@
 
 use std::process::ExitCode;
 
-use brindle_array::{Recovery, SyncMode};
+use brindle_array::{Array, Recovery, SyncMode};
+use brindle_host::ContainerOptions;
 use brindle_host::status::DamagedStatus;
+use brindle_io::Io;
 use brindle_io::device::DeviceAccess;
+use brindle_layout::Level;
 use serde_json::json;
 
 use crate::base::exit_status::UNREADABLE;
 use crate::base::failure::Failure;
 use crate::base::{progress, report};
 use crate::client::findings::{self, Report};
+use crate::devices::containers::{self, LoneContainer};
 use crate::devices::host::Host;
 use crate::devices::pools::{self, Alone};
 use crate::devices::world::{self, Through, WorldOptions};
@@ -22,12 +26,33 @@ pub(crate) fn check(args: &Check) -> Result<ExitCode, Failure> {
     if pools::are_of_pool(&args.members) {
         return check_pool(args);
     }
+    if args.members.iter().any(|name| containers::is_disk(name)) {
+        return check_volume(args);
+    }
     let search = Through::of(args.searching.search);
     let tuning = args.tuning.into();
     let opening =
         WorldOptions { access: DeviceAccess::Read, force: false, tuning, search, ..WorldOptions::LOOK };
     let host = Host::open(&args.members, &args.given.bitmaps, opening)?;
     let report = go_over(&host, SyncMode::Check)?;
+    report.show(args.json)?;
+    Ok(report.status(report.mismatch_cnt))
+}
+
+/// A volume of a container of Intel's.
+fn check_volume(args: &Check) -> Result<ExitCode, Failure> {
+    let opening = WorldOptions {
+        access: DeviceAccess::Read,
+        force: false,
+        tuning: args.tuning.into(),
+        ..WorldOptions::LOOK
+    };
+    world::check_budget(&opening.tuning)?;
+    let lone = LoneContainer::open(&args.members, args.container.disks.as_deref(), opening)?;
+    let opened = &lone.opened;
+    let number = opened.set.find(args.container.volume.as_deref())?;
+    let plan = opened.plan(number, ContainerOptions::default())?;
+    let report = compare(&lone.world.io, &lone.start(&plan), plan.geometry.level(), SyncMode::Check)?;
     report.show(args.json)?;
     Ok(report.status(report.mismatch_cnt))
 }
@@ -128,8 +153,11 @@ fn mode_of_locating(host: &Host) -> Result<SyncMode, Failure> {
 /// Goes over the whole array of a host that has one.
 fn go_over(host: &Host, mode: SyncMode) -> Result<Report, Failure> {
     let running = &host.array;
-    let level = running.found.description().level();
-    let total = running.array.sync_len();
+    compare(&host.world.io, &running.array, running.found.description().level(), mode)
+}
+
+fn compare(io: &Io, array: &Array, level: Level, mode: SyncMode) -> Result<Report, Failure> {
+    let total = array.sync_len();
     let (verb, doing) = match mode {
         SyncMode::Check => ("checking", "checking the array"),
         SyncMode::Repair | SyncMode::Locate => ("repairing", "repairing the array"),
@@ -141,12 +169,9 @@ fn go_over(host: &Host, mode: SyncMode) -> Result<Report, Failure> {
         )));
     }
     let bar = progress::bar(verb, total);
-    let array = running.array.clone();
-    let found = host
-        .world
-        .io
+    let found = io
         .block_on(array.check(mode, |progress| bar.set_position(progress.position)))
         .map_err(|source| Failure::Process { doing, source })?;
     bar.finish_and_clear();
-    Ok(Report::of(&running.array, &found))
+    Ok(Report::of(array, &found))
 }

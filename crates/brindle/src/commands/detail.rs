@@ -1,6 +1,7 @@
 //! `brindle detail`: the array that members form.
 
 mod broken;
+mod container;
 mod content;
 
 use std::path::PathBuf;
@@ -8,12 +9,14 @@ use std::process::ExitCode;
 
 use brindle_host::opening::Tuning;
 use brindle_io::device::DeviceAccess;
+use serde::Serialize;
 
 use crate::base::failure::Failure;
 use crate::base::report::{self, ArrayReport};
 use crate::base::{log, runtime, text};
 use crate::client::ask;
 use crate::client::health::Health;
+use crate::devices::containers;
 use crate::devices::pools::{self, Alone, PoolReport};
 use crate::devices::scan;
 use crate::devices::world::{self, Assembled, Set, Through, World, WorldOptions, warn_of_left_out};
@@ -32,7 +35,9 @@ pub(crate) fn detail(args: &Detail) -> Result<ExitCode, Failure> {
     if pools::are_of_pool(&args.members) {
         return of_pool(args);
     }
-    let looked = match all(args) {
+    let disks: Vec<PathBuf> = args.members.iter().filter(|name| containers::is_disk(name)).cloned().collect();
+    let looked = if disks.is_empty() { all(args, &args.members) } else { with_container(args, &disks) };
+    let looked = match looked {
         Ok(looked) => looked,
         Err(why) if args.test => {
             log::complain(&why);
@@ -68,6 +73,20 @@ pub(crate) fn detail(args: &Detail) -> Result<ExitCode, Failure> {
     })
 }
 
+/// The report of an array.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum AnyReport<'a> {
+    Formed(&'a ArrayReport),
+    Broken(&'a BrokenReport),
+}
+
+/// The reports of several.
+#[derive(Serialize)]
+struct ArrayReports<'a> {
+    arrays: Vec<AnyReport<'a>>,
+}
+
 /// An array of which members were named.
 enum Looked {
     Formed(Box<ArrayReport>),
@@ -87,12 +106,11 @@ impl Looked {
         }
     }
 
-    fn json(&self) -> Result<serde_json::Value, Failure> {
-        let json = match self {
-            Self::Formed(report) => serde_json::to_value(report),
-            Self::Broken(report, _) => serde_json::to_value(report),
-        };
-        json.map_err(|why| Failure::output("the report", why.into()))
+    fn report(&self) -> AnyReport<'_> {
+        match self {
+            Self::Formed(report) => AnyReport::Formed(report),
+            Self::Broken(report, _) => AnyReport::Broken(report),
+        }
     }
 
     /// The joined health of all.
@@ -119,8 +137,7 @@ fn print(looked: &[Looked], json: bool) -> Result<(), Failure> {
     match looked {
         [Looked::Formed(only)] if json => report::print_json(only),
         several if json => {
-            let arrays = several.iter().map(Looked::json).collect::<Result<Vec<_>, _>>()?;
-            report::print_json(&serde_json::json!({ "arrays": arrays }))
+            report::print_json(&ArrayReports { arrays: several.iter().map(Looked::report).collect() })
         }
         all => report::tell(&all.iter().map(Looked::text).collect::<Vec<_>>().join("\n")),
     }
@@ -147,9 +164,19 @@ pub(crate) fn of(members: &[PathBuf], bitmaps: &[PathBuf]) -> Result<ArrayReport
     Ok(of_set(&mut world, &mut set, bitmaps)?.0)
 }
 
+/// Reports the volumes of a container, and all arrays that the other devices have members of.
+fn with_container(args: &Detail, disks: &[PathBuf]) -> Result<Vec<Looked>, Failure> {
+    let mut looked = container::volumes(args, disks)?;
+    let others: Vec<PathBuf> = args.members.iter().filter(|name| !disks.contains(name)).cloned().collect();
+    if !others.is_empty() {
+        looked.extend(all(args, &others)?);
+    }
+    Ok(looked)
+}
+
 /// Reports all arrays that the devices have members of.
-fn all(args: &Detail) -> Result<Vec<Looked>, Failure> {
-    let (members, bitmaps) = (&args.members, &args.given.bitmaps);
+fn all(args: &Detail, members: &[PathBuf]) -> Result<Vec<Looked>, Failure> {
+    let bitmaps = &args.given.bitmaps;
     // Of arrays by hand nothing is read here: a member that was cut is no less a member.
     let cut = args.assuming.assume.is_some();
     let opening = WorldOptions { cut, search: Through::of(args.searching.search), ..WorldOptions::LOOK };
@@ -178,7 +205,10 @@ fn all(args: &Detail) -> Result<Vec<Looked>, Failure> {
         let (report, assembled) = of_assembled(&world, assembled, &set, bitmaps)?;
         let open = if assembled.is_complete() { Vec::new() } else { set.open_roles(&bare) };
         let way = Way::of(&assembled, &set, ways.len(), several);
-        let report = report.with_open_roles(open).holding(content::holds(&world, &assembled, &set, &way));
+        let report = report.with_open_roles(open).holding({
+            let array = world.start(&assembled, &set.members).ok();
+            array.and_then(|array| content::holds(&world, &array, &way))
+        });
         ways.push(way);
         Ok(Looked::Formed(Box::new(report)))
     };

@@ -1,13 +1,14 @@
 //! `brindle examine`: the content of each member, and why a set does not form an array.
 
 mod bitmap;
+mod container;
 mod usage;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use brindle_format::md::{DeviceRole, Superblock, display_uuid};
-use brindle_format::signature::Found;
+use brindle_format::signature::{Found, Signature};
 use brindle_io::device::{DeviceAccess, DeviceErrorKind};
 use brindle_layout::{Geometry, Layout, Level};
 use brindle_md::assembly::Candidate;
@@ -18,11 +19,12 @@ use crate::base::failure::Failure;
 use crate::base::look::{self, Look, Patient};
 use crate::base::report::{self, ReshapeFacts};
 use crate::base::units::{Bytes, Moment};
-use crate::devices::pools;
 use crate::devices::scan::scan;
 use crate::devices::world::{describe, place, search};
+use crate::devices::{containers, pools};
 use crate::flags::cli::Examine;
 use bitmap::BitmapReport;
+use container::ContainerReport;
 
 /// Roles that are reported: more than any array has.
 const MOST_ROLES: usize = 4096;
@@ -47,6 +49,9 @@ struct MemberReport {
     /// Its label, if it is a member of a pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pool: Option<PoolLabel>,
+    /// Its metadata, if it is a disk of a container of Intel's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    container: Option<ContainerReport>,
     /// The device's state in the array that the named devices form; null if they form none, or without it.
     in_array: Option<&'static str>,
     /// The write-intent bitmap that a file is.
@@ -134,6 +139,13 @@ pub(crate) fn examine(args: &Examine) -> Result<ExitCode, Failure> {
         report::print(&lines.map(|line| line + "\n").collect::<String>())?;
         return Ok(ExitCode::SUCCESS);
     }
+    if let Some(to) = &args.dump {
+        let [name] = &args.members[..] else {
+            return Err(Failure::Usage("--dump keeps the metadata of one disk: name one".to_owned()));
+        };
+        report::print(&container::dump(name, to, args.anonymous)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut reports = Vec::new();
     let mut candidates = Vec::new();
     for name in args.members.iter().flat_map(|name| with_what_is_inside(name, args.search)) {
@@ -144,7 +156,15 @@ pub(crate) fn examine(args: &Examine) -> Result<ExitCode, Failure> {
                     Ok(pool) => (pool, report.error),
                     Err(why) => (None, report.error.or_else(|| Some(why.to_string()))),
                 };
-                reports.push(MemberReport { bitmap: BitmapReport::look(path), pool, error, ..report });
+                let (container, error) = match ContainerReport::look(path) {
+                    Ok(container) => (container, error),
+                    Err(why) => (None, error.or_else(|| Some(why.to_string()))),
+                };
+                let is_disk = container.is_some();
+                let report =
+                    MemberReport { bitmap: BitmapReport::look(path), pool, container, error, ..report };
+                reports.push(if is_disk { report.of_container() } else { report });
+                let candidate = candidate.filter(|_| !is_disk);
                 candidates.extend(candidate.filter(|candidate| !candidate.found.is_empty()));
             }
             Err(failure) => reports.push(MemberReport::unreadable(path, &failure)),
@@ -168,6 +188,10 @@ pub(crate) fn examine(args: &Examine) -> Result<ExitCode, Failure> {
 /// else is there.
 fn with_what_is_inside(name: &Path, search: bool) -> Vec<PathBuf> {
     let mut all = vec![name.to_owned()];
+    // Parts of a volume lie on its disks, which are no disks with partitions.
+    if containers::is_disk(name) {
+        return all;
+    }
     let Ok((report, candidate)) = look(name) else { return all };
     if candidate.as_ref().is_none_or(look::is_unfit)
         && let Ok(inside) = place::inside(name)
@@ -236,6 +260,7 @@ impl MemberReport {
             in_array: None,
             bitmap: None,
             pool: None,
+            container: None,
             signatures: look.found.into_iter().map(SignatureReport::of).collect(),
         }
     }
@@ -251,8 +276,17 @@ impl MemberReport {
             in_array: None,
             bitmap: None,
             pool: None,
+            container: None,
             signatures: Vec::new(),
         }
+    }
+
+    /// Of a disk of a container only its own signature counts: others are content of volumes.
+    fn of_container(mut self) -> Self {
+        let own = Signature::Imsm.to_string();
+        self.signatures.retain(|found| found.kind == own);
+        (self.superblock, self.error) = (None, None);
+        self
     }
 
     /// A look through all of it takes no long time.
@@ -305,6 +339,9 @@ impl MemberReport {
                 name.escape_debug(),
                 Moment(*created)
             ));
+        }
+        if let Some(container) = &self.container {
+            text.push_str(&container.text());
         }
         if let Some(bitmap) = &self.bitmap {
             text.push_str(&bitmap.text());

@@ -1,5 +1,6 @@
 //! Devices as users name them, looked at and claimed, and the arrays and pools that they make.
 
+pub(crate) mod containers;
 pub(crate) mod host;
 pub(crate) mod pools;
 pub(crate) mod ring;

@@ -4,6 +4,7 @@
 mod assembled;
 mod assumed;
 pub(crate) mod attach;
+mod beginning;
 mod bitmap;
 mod claims;
 mod emulate;
@@ -174,7 +175,7 @@ impl World {
         self.arrays = arrays;
     }
 
-    fn config(&self) -> OpenConfig {
+    pub(crate) fn config(&self) -> OpenConfig {
         self.config_for(self.options.access)
     }
 

@@ -56,7 +56,7 @@ pub(crate) use pools::{
     PoolStatusArgs, Volume, VolumeCommand,
 };
 pub(crate) use predicting::{Balance, Calibrate, DoorWord, DrivePort, Simulate, Sweep, Whose};
-pub(crate) use reading::{Cat, Examine, Searching};
+pub(crate) use reading::{Cat, Examine, OfContainer, Searching};
 pub(crate) use reliability::Reliability;
 pub(crate) use running::{
     Action, Add, Fail, Flag, Grow, Remove, Replace, Runtime, Said, Scrub, Status, Stop, StoppedPool, Wait,
@@ -375,6 +375,8 @@ pub(crate) struct Detail {
     #[command(flatten)]
     pub(crate) given: Given,
     #[command(flatten)]
+    pub(crate) container: OfContainer,
+    #[command(flatten)]
     pub(crate) assuming: Assuming,
     #[command(flatten)]
     pub(crate) searching: Searching,
@@ -399,6 +401,8 @@ pub(crate) struct Detail {
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) given: Given,
+    #[command(flatten)]
+    pub(crate) container: OfContainer,
     #[command(flatten)]
     pub(crate) assuming: Assuming,
     #[command(flatten)]

@@ -3,7 +3,7 @@
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{ImsmError, Kept, bytes_of, sectors_of};
+use super::{ImsmError, KeptBytes, bytes_of, sectors_of};
 
 #[derive(Clone, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -67,13 +67,13 @@ pub struct ContainerDisk {
     pub status: DiskStatus,
     /// The configuration that it came from.
     pub owner: u32,
-    kept: Kept<12>,
+    kept: KeptBytes<12>,
 }
 
 impl ContainerDisk {
     /// A disk of that serial number and size.
     pub fn new(serial: [u8; 16], size: u64, status: DiskStatus) -> Self {
-        Self { serial, size, scsi_id: 0, status, owner: 0, kept: Kept::default() }
+        Self { serial, size, scsi_id: 0, status, owner: 0, kept: KeptBytes::default() }
     }
 
     pub(super) fn parse(bytes: &[u8], sector: u64) -> Result<(Self, &[u8]), ImsmError> {
@@ -85,7 +85,7 @@ impl ContainerDisk {
             scsi_id: raw.scsi_id.get(),
             status: DiskStatus(raw.status.get()),
             owner: raw.owner_cfg_num.get(),
-            kept: Kept(raw.filler),
+            kept: KeptBytes(raw.filler),
         };
         Ok((disk, rest))
     }

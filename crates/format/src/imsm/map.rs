@@ -3,7 +3,7 @@
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{ImsmError, Kept, bytes_of, halves, sectors_of};
+use super::{ImsmError, KeptBytes, bytes_of, halves, sectors_of};
 
 /// The mark in an entry of the table of members that this one does not hold its data.
 const REBUILD: u32 = 1 << 24;
@@ -107,7 +107,7 @@ pub struct VolumeMap {
     pub failed_disk: u8,
     /// Always 1.
     pub ddf: u8,
-    kept: Kept<16>,
+    kept: KeptBytes<16>,
     /// The disk of each place.
     pub slots: Vec<DiskSlot>,
 }
@@ -125,7 +125,7 @@ impl VolumeMap {
             domains: 1,
             failed_disk: 255,
             ddf: 1,
-            kept: Kept::default(),
+            kept: KeptBytes::default(),
             slots,
         }
     }
@@ -163,7 +163,7 @@ impl VolumeMap {
             domains: raw.num_domains,
             failed_disk: raw.failed_disk_num,
             ddf: raw.ddf,
-            kept: Kept(raw.filler),
+            kept: KeptBytes(raw.filler),
             slots,
         };
         Ok((map, rest))

@@ -3,7 +3,7 @@
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{ImsmError, Kept, bytes_of, halves, sectors_of};
+use super::{ImsmError, KeptBytes, bytes_of, halves, sectors_of};
 
 /// Bytes of a record.
 pub const MIGRATION_RECORD_BYTES: usize = size_of::<RawMigration>();
@@ -57,7 +57,7 @@ pub struct MigrationRecord {
     pub size: u64,
     /// The disk that has the copies.
     pub copies_disk: u32,
-    kept: Kept<64>,
+    kept: KeptBytes<64>,
 }
 
 impl MigrationRecord {
@@ -91,7 +91,7 @@ impl MigrationRecord {
             units: joined(raw.num_migr_units_lo, raw.num_migr_units_hi),
             size: bytes_of(raw.post_migr_vol_cap, raw.post_migr_vol_cap_hi, sector, "post_migr_vol_cap")?,
             copies_disk: raw.ckpt_read_disk_num.get(),
-            kept: Kept(raw.filler),
+            kept: KeptBytes(raw.filler),
         }))
     }
 

@@ -61,15 +61,15 @@ const _: () = assert!(HEAD_BYTES == 216);
 
 /// Bytes that have no meaning here, and are written back as they were.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Kept<const N: usize>([u8; N]);
+pub(crate) struct KeptBytes<const N: usize>([u8; N]);
 
-impl<const N: usize> Default for Kept<N> {
+impl<const N: usize> Default for KeptBytes<N> {
     fn default() -> Self {
         Self([0; N])
     }
 }
 
-impl<const N: usize> fmt::Debug for Kept<N> {
+impl<const N: usize> fmt::Debug for KeptBytes<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("kept")
     }
@@ -144,7 +144,7 @@ pub struct Container {
     pub volumes_created: u16,
     /// When it was made; 0 of mdadm's.
     pub created: u64,
-    kept: Kept<131>,
+    kept: KeptBytes<131>,
     /// All disks.
     pub disks: Vec<ContainerDisk>,
     /// All volumes.
@@ -170,7 +170,7 @@ impl Container {
             power_cycles: 1,
             volumes_created: 0,
             created: 0,
-            kept: Kept::default(),
+            kept: KeptBytes::default(),
             disks: Vec::new(),
             volumes: Vec::new(),
             rest: Vec::new(),
@@ -235,7 +235,7 @@ impl Container {
             power_cycles: raw.pwr_cycle_count.get(),
             volumes_created: raw.num_raid_devs_created.get(),
             created: raw.creation_time.get(),
-            kept: Kept(kept),
+            kept: KeptBytes(kept),
             disks,
             volumes,
             rest: rest.to_vec(),

@@ -3,7 +3,7 @@
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{ImsmError, Kept, VolumeMap, bytes_of, halves, sectors_of};
+use super::{ImsmError, KeptBytes, VolumeMap, bytes_of, halves, sectors_of};
 
 #[derive(Clone, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -160,7 +160,7 @@ pub struct ContainerVolume {
     pub write_hole: WriteHole,
     /// The serial number of its journal's disk.
     pub journal_serial: [u8; 16],
-    kept: Kept<13>,
+    kept: KeptBytes<13>,
     /// The unit of a change that is under way.
     pub unit: u64,
     /// Counts checkpoints.
@@ -175,7 +175,7 @@ pub struct ContainerVolume {
     pub verify_errors: u16,
     /// Bad blocks of it.
     pub bad_blocks: u16,
-    vol_kept: Kept<12>,
+    vol_kept: KeptBytes<12>,
     /// Where its bytes lie; while it is changed, where they will.
     pub map: VolumeMap,
     /// A change that is under way.
@@ -202,7 +202,7 @@ impl ContainerVolume {
             cache_volume: 0,
             write_hole: WriteHole(0),
             journal_serial: [0; 16],
-            kept: Kept::default(),
+            kept: KeptBytes::default(),
             unit: 0,
             checkpoint: 0,
             last_change: 0,
@@ -210,7 +210,7 @@ impl ContainerVolume {
             fs_state: 0,
             verify_errors: 0,
             bad_blocks: 0,
-            vol_kept: Kept::default(),
+            vol_kept: KeptBytes::default(),
             map,
             migration: None,
         }
@@ -248,7 +248,7 @@ impl ContainerVolume {
             cache_volume: raw.nvc_vol_raid_dev_num.get(),
             write_hole: WriteHole(raw.rwh_policy),
             journal_serial: raw.jd_serial,
-            kept: Kept(raw.filler),
+            kept: KeptBytes(raw.filler),
             unit,
             checkpoint: raw.checkpoint_id.get(),
             last_change: if migration.is_some() { 0 } else { raw.migr_type },
@@ -256,7 +256,7 @@ impl ContainerVolume {
             fs_state: raw.fs_state,
             verify_errors: raw.verify_errors.get(),
             bad_blocks: raw.bad_blocks.get(),
-            vol_kept: Kept(raw.vol_filler),
+            vol_kept: KeptBytes(raw.vol_filler),
             map,
             migration,
         };

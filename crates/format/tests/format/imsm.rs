@@ -57,7 +57,7 @@ fn a_container_is_read_as_it_was_written_on_disks_of_either_kind() {
         assert_eq!(read, container, "{sector}");
         assert_eq!(read.encode(sector).unwrap(), bytes);
         assert_eq!(read.check_sum(sector).unwrap(), checksum(&bytes));
-        // What stands behind the metadata is not theirs.
+        // Bytes behind the metadata are not theirs.
         let more = [&bytes[..], &[7; 100]].concat();
         assert_eq!(Container::parse(&more, sector), Ok(container));
     }

@@ -1,6 +1,7 @@
 //! Kinds of content that a host serves, each in a folder of its own: arrays, pools. The host knows them by [`Content`] alone.
 
 pub(crate) mod array;
+pub(crate) mod container;
 mod host;
 pub(crate) mod pool;
 mod stop;

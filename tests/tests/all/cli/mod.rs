@@ -13,6 +13,7 @@ mod bitmap_added;
 mod bitmap_files;
 mod client_access;
 mod configured;
+mod containers;
 mod control;
 mod crash;
 mod daemon;

@@ -27,7 +27,20 @@ fn too_few_members() {
 fn members_of_two_arrays() {
     let (set, other) = (Set::raid5(3), Set::raid5(3));
     let mixed = [&set.members[..2], &other.members[2..]].concat();
-    no_array(&set, &mixed, &["different arrays", name(&other.members[2]), "give those of one"]);
+    set.unchanged(|| {
+        for command in ["cat", "check"] {
+            run(command, &mixed)
+                .refused(1, &["different arrays", name(&other.members[2]), "give those of one"]);
+        }
+        // Each is told, and one of them can't be had.
+        let ran = run("detail --json", &mixed).ended(1);
+        let told = ran.report();
+        assert_eq!(state(&told["arrays"][0]), ["clean", "degraded"], "{told}");
+        assert_eq!(told["arrays"][1]["devices"][0]["path"], name(&other.members[2]), "{told}");
+        assert!(ran.err.contains("at least 2 are needed"), "{}", ran.err);
+    });
+    let serve = format!("serve --runtime-dir {}", set.runtime().display());
+    run(&serve, &mixed).refused(1, &["different arrays", name(&other.members[2])]);
     let report = run("examine --json", &mixed).json();
     assert!(report["problem"].as_str().unwrap().contains("different arrays"), "{report}");
 }

@@ -1,6 +1,8 @@
 //! An array that its members don't form: which ones they are, and the reason.
 
+use brindle_format::imsm::{DiskSlot, serial_text};
 use brindle_format::md::{Superblock, display_uuid};
+use brindle_host::ContainerSet;
 use brindle_layout::{Layout, Level};
 use serde::Serialize;
 
@@ -76,6 +78,39 @@ impl BrokenReport {
                 .collect(),
             open_roles,
         })
+    }
+
+    /// A volume of a container that can't be had.
+    pub(super) fn of_volume(set: &ContainerSet, number: usize, why: &Failure) -> Self {
+        let container = &set.newest;
+        let uuid = container.volume_uuid(number).map(|uuid| uuid.to_string());
+        let volume = container.volumes.get(number);
+        let slots = volume.map(|volume| volume.map.slots.clone()).unwrap_or_default();
+        let of = |slot: usize| set.disks.get(slot).copied().flatten().and_then(|at| set.members.get(at));
+        let device = |(role, slot): (u16, &DiskSlot)| {
+            let member = of(slot.disk())?;
+            let events = member.metadata.generation.into();
+            Some(BrokenDevice { path: member.label.clone(), role: Some(role), events })
+        };
+        let is_missing = |(role, slot): (u32, &DiskSlot)| of(slot.disk()).is_none().then_some(role);
+        let left_out = set.left_out.iter().filter_map(|(at, why)| {
+            Some(LeftOutReport { path: set.members.get(*at)?.label.clone(), why: why.clone() })
+        });
+        Self {
+            uuid: uuid.unwrap_or_default(),
+            name: volume.map(|volume| serial_text(&volume.name)).unwrap_or_default(),
+            metadata: "imsm".to_owned(),
+            level: volume.map_or_else(String::new, |volume| format!("raid{}", volume.map.level)),
+            layout: None,
+            chunk: volume.map(|volume| volume.map.strip),
+            raid_devices: slots.len() as u32,
+            events: container.generation.into(),
+            problem: why.to_string(),
+            missing: (0u32..).zip(&slots).filter_map(is_missing).collect(),
+            devices: (0u16..).zip(&slots).filter_map(device).collect(),
+            left_out: left_out.collect(),
+            open_roles: Vec::new(),
+        }
     }
 
     /// The refusal to tell of it alone: the reason, with the devices that may be its members.

@@ -43,6 +43,19 @@ impl Way {
     }
 }
 
+impl Way {
+    /// The way of a volume of a container.
+    pub(super) fn of_volume(number: usize, members: &[String]) -> Self {
+        let members: Vec<String> = members.iter().map(|label| text::shell(label)).collect();
+        let members = format!("--volume {number} {}", members.join(" "));
+        let device = format!("/dev/loop{number}");
+        let serve = format!(
+            "brindle cat -o volume{number}.img {members}; losetup --read-only {device} volume{number}.img"
+        );
+        Self { members, serve, device }
+    }
+}
+
 /// Gives volumes of LVM that lie on several arrays one list of commands: they are activated once all of their parts are there.
 pub(super) fn together(all: &mut [(&mut ArrayReport, &Way)]) {
     let is_part = |report: &ArrayReport| report.holds().any(|held| held.kind == Signature::LvmPv.to_string());
@@ -59,15 +72,9 @@ pub(super) fn together(all: &mut [(&mut ArrayReport, &Way)]) {
 }
 
 /// Looks at an array without changing anything; `None` if it can't be read.
-pub(super) fn holds(
-    world: &World,
-    assembled: &Assembled,
-    set: &Set,
-    way: &Way,
-) -> Option<Vec<ContentReport>> {
-    let array = world.start(assembled, &set.members).ok()?;
+pub(super) fn holds(world: &World, array: &Array, way: &Way) -> Option<Vec<ContentReport>> {
     let size = array.limits().size;
-    let mut patient = Patient::new(|offset, len| read(world, &array, offset, len));
+    let mut patient = Patient::new(|offset, len| read(world, array, offset, len));
     let looked = look::look(size, |offset, len| Ok(patient.read(offset, len))).ok()?;
     let is_guid = looked.found.iter().any(|found| found.signature == Signature::Gpt);
     // The table before a GUID table only protects it, and a second copy tells nothing new.
@@ -78,7 +85,7 @@ pub(super) fn holds(
         !(again || is_guid && found.signature == Signature::Mbr)
     };
     let held = looked.found.into_iter().filter(|found| tells(found)).map(|found| ContentReport {
-        next: next(world, &array, found.signature, way),
+        next: next(world, array, found.signature, way),
         kind: found.signature.to_string(),
         offset: found.offset,
         label: found.label,

@@ -16,7 +16,7 @@ use brindle_volume::nest;
 
 use super::assembled::Assembled;
 use super::joined::parts;
-use super::{Opened, World, assumed, emulate, place, search};
+use super::{Opened, World, assumed, beginning, emulate, place};
 use crate::base::deadline::within;
 use crate::base::failure::Failure;
 use crate::base::{look, report};
@@ -372,7 +372,7 @@ impl World {
     }
 
     /// Asks a device something in a thread of its own, and waits as long as for any member.
-    pub(super) fn ask<T: Send + 'static>(
+    pub(crate) fn ask<T: Send + 'static>(
         &self,
         label: &str,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
@@ -454,7 +454,7 @@ pub(crate) fn see(path: &Path, access: DeviceAccess, known: &[(Identity, PathBuf
 pub(super) fn see_device(path: &Path, device: OpenDevice) -> Result<Seen, Failure> {
     let label = path.display().to_string();
     let candidate = look::candidate(&label, device.info(), look::reader(&device))?;
-    search::tell_of_beginning(path, &candidate);
+    beginning::tell_of_beginning(path, &candidate);
     if device.access() != DeviceAccess::Write && look::is_unfit(&candidate) {
         let inside = place::members_inside(path, &device)?;
         if !inside.is_empty() {

@@ -1,4 +1,4 @@
-//! What is read without proof: said once each on standard error, and kept for the map of a copy.
+//! Remarks on whatever is read without proof: said once each on standard error, and kept for the map of a copy.
 
 use std::sync::Mutex;
 

@@ -4,12 +4,13 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use brindle_format::imsm;
 use brindle_format::md::displaced::{self, Displaced};
 use brindle_format::md::{SUPERBLOCK_BYTES, Uuid, probe_offsets};
 use brindle_format::signature::Signature;
 use brindle_io::device::{DeviceAccess, OpenDevice};
-use brindle_md::assembly::Candidate;
 
+use super::beginning::AREA_0_90;
 use super::members::{LeftOut, Seen, Set};
 use super::notes::note;
 use super::{Named, World, assumed, place};
@@ -22,9 +23,6 @@ const PIECE: u64 = 1 << 20;
 
 /// Bytes of a device that takes no long time to look through: that is done unasked where nothing else is found.
 const QUICK: u64 = 1 << 30;
-
-/// 0.90 leaves fewer bytes than this between what it uses of a member, in whole chunks, and its superblock.
-const AREA_0_90: u64 = 128 << 10;
 
 /// Bytes before the first partition of a disk, as a rule.
 const BEFORE_FIRST: u64 = 1 << 20;
@@ -60,10 +58,25 @@ pub(crate) fn members(name: &Path) -> Vec<PathBuf> {
     if place::is_part(name) {
         return Vec::new();
     }
-    place::open(name, DeviceAccess::Examine).map_or_else(|_| Vec::new(), |device| on(name, &device))
+    place::open(name, DeviceAccess::Examine).map_or_else(|_| Vec::new(), |device| on(name, &device, true))
 }
 
-fn on(name: &Path, device: &OpenDevice) -> Vec<PathBuf> {
+/// A disk of a container of Intel's that was copied onto a larger one, and has its anchor at byte `place`: the metadata know its size.
+fn container(device: &OpenDevice, place: u64) -> Option<Range<u64>> {
+    let is_whole = |sector: &u64| {
+        let end = place.checked_add(sector * 2)?;
+        let read = |range: Range<u64>| device.read_at(range.start, (range.end - range.start) as usize).ok();
+        let mut bytes = read(imsm::anchor(end, *sector)?)?;
+        let len = imsm::Container::bytes(&bytes).ok()?;
+        bytes.extend(read(imsm::extended(end, *sector, len)?).unwrap_or_default());
+        let metadata = imsm::Container::parse(&bytes, *sector).ok()?;
+        metadata.disks.iter().any(|disk| disk.size == end).then_some(0..end)
+    };
+    [512, 4096].iter().find_map(is_whole)
+}
+
+/// `containers`: disks of such are looked for, too.
+fn on(name: &Path, device: &OpenDevice, containers: bool) -> Vec<PathBuf> {
     let size = device.info().size;
     let usual: Vec<u64> = probe_offsets(size).map(|probe| probe.offset).collect();
     let bar = progress::bar("searching", size);
@@ -81,6 +94,13 @@ fn on(name: &Path, device: &OpenDevice) -> Vec<PathBuf> {
         for first in (0..len.min(PIECE)).step_by(displaced::STEP as usize) {
             let Some(block) = bytes[first as usize..].get(..SUPERBLOCK_BYTES) else { break };
             let place = at + first;
+            if containers
+                && block.starts_with(imsm::SIGNATURE)
+                && let Some(disk) = container(device, place).filter(|disk| disk.end < size)
+                && found.len() < MOST
+            {
+                found.push(place::between(name, &disk));
+            }
             let Some(member) = displaced::member(place, block) else { continue };
             let Some(member) = likely(name, device, place, member) else { continue };
             let is_whole = member.start == 0 && usual.contains(&place);
@@ -93,8 +113,8 @@ fn on(name: &Path, device: &OpenDevice) -> Vec<PathBuf> {
     found
 }
 
-/// A member of 0.90 in a partition that ended with its disk, and is in no table any more: its superblock stands where that of the whole disk
-/// would, but its size says that it begins later, nothing stands before that, and something there.
+/// A member of 0.90 in a partition that ended with its disk, and is in no table any more. Its superblock stands where that of the whole disk
+/// would; but its size says that it begins later, nothing stands before that, and something there.
 fn moved(name: &Path, seen: &Seen) -> Option<PathBuf> {
     let (superblock, at) = seen.candidate.superblock().ok()?;
     let start = at.checked_sub(superblock.component_size)?;
@@ -141,33 +161,6 @@ fn has_content(device: &OpenDevice, bytes: Range<u64>) -> bool {
     looked.is_ok_and(|looked| looked.found.iter().any(|found| found.signature != Signature::MdRaid))
 }
 
-/// Tells of a member of 0.90 that is a part of a device by hand, or by a search: no superblock of that version says where its member
-/// begins.
-pub(super) fn tell_of_beginning(name: &Path, candidate: &Candidate) {
-    let Some(start) = place::by_hand(name) else { return };
-    let Ok((superblock, at)) = candidate.superblock() else { return };
-    if superblock.version.is_v1() {
-        return;
-    }
-    let (name, used) = (name.display(), superblock.component_size);
-    let behind = at.saturating_sub(used);
-    if used == 0 {
-        note(format!(
-            "{name}: its superblock (metadata 0.90) does not say how much it uses: that it begins at byte {start} is not proved"
-        ));
-    } else if behind >= superblock.chunk.max(AREA_0_90) {
-        note(format!(
-            "{name}: its superblock (metadata 0.90) says that it uses {used} bytes, and stands {at} bytes behind its beginning: it may begin at byte \
-             {} of the disk, and what is read be other bytes than the array has",
-            start + behind
-        ));
-    } else if start > 0 {
-        note(format!(
-            "{name}: that it begins at byte {start} is worked out from the size that its superblock (metadata 0.90) uses: nothing else says so"
-        ));
-    }
-}
-
 impl World {
     /// The device itself, if it is a member as a whole or has no members inside.
     ///
@@ -201,7 +194,7 @@ impl World {
                 return Ok(Vec::new());
             }
         }
-        Ok(on(name, &seen.device))
+        Ok(on(name, &seen.device, false))
     }
 
     /// Lets go of members that were found on devices, if they are of other arrays than the devices that are members as a whole: any file

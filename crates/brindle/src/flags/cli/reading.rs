@@ -14,6 +14,12 @@ pub(crate) struct Examine {
     /// partition is in no table any more. Without it that is done only where nothing else is found on a device of 1 GiB at most
     #[arg(long)]
     pub(crate) search: bool,
+    /// Keep the metadata of a disk of Intel's RAID, and nothing else, in a new file, which commands take in the place of the disk
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["scan", "json", "search"])]
+    pub(crate) dump: Option<PathBuf>,
+    /// Without names and serial numbers
+    #[arg(long, requires = "dump")]
+    pub(crate) anonymous: bool,
     /// Print a line of mdadm.conf for each array: of the devices and folders that are named, or of all disks and partitions
     #[arg(long, short = 's', conflicts_with_all = ["search", "json"])]
     pub(crate) scan: bool,
@@ -32,6 +38,18 @@ pub(crate) struct Searching {
     /// it that is done only where nothing else is found on a device of 1 GiB at most
     #[arg(long)]
     pub(crate) search: bool,
+}
+
+/// Flags of commands that read volumes of Intel's containers.
+#[derive(Debug, Args)]
+pub(crate) struct OfContainer {
+    /// Of disks of Intel's RAID: the volume that is meant, by its name or number
+    #[arg(long, value_name = "NAME|NUMBER")]
+    pub(crate) volume: Option<String>,
+    /// Of disks of Intel's RAID: all disks by their numbers in the container, where neither serial numbers nor names of files tell which is
+    /// which: A,B,missing,...
+    #[arg(long, value_name = "LIST")]
+    pub(crate) disks: Option<String>,
 }
 
 /// Flags of `brindle cat`.
@@ -62,6 +80,8 @@ pub(crate) struct Cat {
     /// Read an array of which some bytes may be wrong: dirty and degraded, with writes left in its journal, in a reshape
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) container: OfContainer,
     #[command(flatten)]
     pub(crate) assuming: Assuming,
     #[command(flatten)]

@@ -1,6 +1,7 @@
 //! Kinds of content that the program finds among devices and opens, at the start and later. Another kind adds a folder beside these, and a
 //! row to [`KINDS`].
 
+mod container;
 mod md;
 mod pool;
 
@@ -19,7 +20,7 @@ use crate::devices::unserved::Unserved;
 use crate::devices::world::{World, WorldOptions};
 
 /// All kinds, in the order in which their contents are served. The first has the devices that no other knows, and says why they are nothing.
-const KINDS: [&dyn Kind; 2] = [&md::Md, &pool::Pools];
+const KINDS: [&dyn Kind; 3] = [&md::Md, &container::Containers, &pool::Pools];
 
 /// A kind of content.
 trait Kind: Sync {
