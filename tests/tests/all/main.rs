@@ -20,6 +20,7 @@ mod made_by_mdadm;
 mod md_bytes;
 mod packaged;
 mod pasted;
+mod pool_growth;
 mod pool_members;
 mod pool_memory;
 mod pools;

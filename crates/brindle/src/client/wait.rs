@@ -141,7 +141,7 @@ impl PoolWatch {
 
     /// All that is not as it was to be at the end.
     fn missed(&self, status: &PoolStatus) -> Option<String> {
-        let out = status.pool.devices.iter().filter(|device| !["online", "spare"].contains(&&*device.state));
+        let out = status.pool.devices.iter().filter(|device| !device.is_spare() && device.state != "online");
         let out = out.map(|device| {
             let path = device.path.as_deref().map_or_else(String::new, |path| format!(" ({})", shown(path)));
             format!("member {}{path} is {}", device.member, device.state)

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use brindle_format::md::{DeviceRole, Superblock, display_uuid};
+use brindle_format::pool::{MemberRecord, MemberState};
 use brindle_format::signature::{Found, Signature};
 use brindle_io::device::{DeviceAccess, DeviceErrorKind};
 use brindle_layout::{Geometry, Layout, Level};
@@ -125,8 +126,13 @@ struct PoolLabel {
 impl PoolLabel {
     fn of(path: &Path) -> Result<Option<Self>, Failure> {
         let Some(label) = pools::member_head(path)?.map(|found| found.label) else { return Ok(None) };
-        let member = brindle_pool::Role::of(&label, label.member).to_string();
-        let (uuid, members) = (label.pool.to_string(), label.members.len());
+        let member = match label.members.get(usize::from(label.member)) {
+            // It has no role, but a number.
+            Some(record) if record.role.is_none() => label.member.to_string(),
+            _ => brindle_pool::Role::of(&label, label.member).to_string(),
+        };
+        let is_there = |record: &&MemberRecord| record.state != MemberState::Gone;
+        let (uuid, members) = (label.pool.to_string(), label.members.iter().filter(is_there).count());
         Ok(Some(Self { name: label.name, uuid, member, members, created: label.created }))
     }
 }

@@ -5,7 +5,7 @@ use super::family::{Families, Labels};
 use crate::status::{PoolFacts, PoolStatus, ScanState, ScanStatus, SyncStatus};
 
 /// States of members, all of them.
-const MEMBER_STATES: [&str; 5] = ["online", "resilvering", "offline", "failed", "missing"];
+const MEMBER_STATES: [&str; 6] = ["online", "resilvering", "offline", "failed", "missing", "spare"];
 
 /// States of pools; several may be true at once.
 const STATES: [&str; 6] = ["online", "broken", "damaged", "degraded", "thin", "read-only"];
@@ -24,7 +24,9 @@ pub(super) fn pool(to: &mut Families, status: &PoolStatus, full: bool) {
     );
     let states = count(&STATES, pool.state.iter().map(|state| &**state));
     to.states("brindle_pool_state", "1 for each state that the pool is in.", (labels, "state"), states);
-    let states = count(&MEMBER_STATES, pool.devices.iter().map(|device| &*device.state));
+    // A spare that is not there is no member that is missing.
+    let counted = pool.devices.iter().filter(|device| !device.is_spare() || device.state == "spare");
+    let states = count(&MEMBER_STATES, counted.map(|device| &*device.state));
     to.states("brindle_pool_members", "Members of the pool by their state.", (labels, "state"), states);
     let gauges = [
         ("brindle_pool_capacity_bytes", "Bytes that volumes may have in all.", pool.capacity),

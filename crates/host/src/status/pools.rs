@@ -200,6 +200,13 @@ pub struct VolumeFacts {
     pub created: u64,
 }
 
+impl PoolDevice {
+    /// It waits for the role of a member that is lost.
+    pub fn is_spare(&self) -> bool {
+        self.kind == SPARE
+    }
+}
+
 impl PoolFacts {
     /// Whether its state has this word.
     pub fn is(&self, word: &str) -> bool {
@@ -245,7 +252,7 @@ impl PoolFacts {
             (0..).zip(&status.members).filter(|(_, member)| !member.is_gone).collect();
         members.sort_by_key(|(_, member)| (member.is_spare, member.role));
         let devices: Vec<PoolDevice> = members.into_iter().map(device).collect();
-        let degraded = devices.iter().any(|device| device.kind != SPARE && device.state != "online");
+        let degraded = devices.iter().any(|device| !device.is_spare() && device.state != "online");
         let first = if status.broken { "broken" } else { "online" };
         let is_damaged = !status.damaged.is_empty() || status.damaged_beyond > 0;
         let also = [

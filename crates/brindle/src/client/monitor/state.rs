@@ -200,7 +200,7 @@ impl Seen {
                 exchanged += 1;
                 continue;
             }
-            if !["online", "resilvering", "spare"].contains(&&*device.state) {
+            if !device.is_spare() && !["online", "resilvering"].contains(&&*device.state) {
                 missing.push(device.member.clone());
             }
             match &*device.state {
@@ -221,7 +221,7 @@ impl Seen {
             name: status.name.clone(),
             full_name: pool.name.clone(),
             state: pool.state.iter().map(ToString::to_string).collect(),
-            wanted: pool.devices.len(),
+            wanted: pool.devices.iter().filter(|device| !device.is_spare()).count(),
             active,
             devices,
             broken: pool.is("broken"),

@@ -169,7 +169,11 @@ impl PoolSpeeds {
                 before.and_then(|before| before.pool.devices.iter().find(|one| one.member == device.member));
             Counts::of(device).since(earlier.map(Counts::of).unwrap_or_default())
         };
-        let vdev_of = |device: &PoolDevice| device.member.split('.').next().unwrap_or_default().to_owned();
+        // Spares are no vdev, and stand together.
+        let vdev_of = |device: &PoolDevice| match device.is_spare() {
+            true => "spares".to_owned(),
+            false => device.member.split('.').next().unwrap_or_default().to_owned(),
+        };
         let vdev = |members: &[PoolDevice]| {
             let device = |device: &PoolDevice| DeviceSpeeds {
                 member: device.member.clone(),
@@ -177,9 +181,10 @@ impl PoolSpeeds {
                 speeds: Speeds::of(counts(device), seconds),
             };
             let kind = members.first().map_or("", |first| &first.kind);
+            let is_spare = members.first().is_some_and(PoolDevice::is_spare);
             let number = members.first().map(vdev_of).unwrap_or_default();
             VdevSpeeds {
-                name: tree::vdev_name(kind, &number),
+                name: if is_spare { number } else { tree::vdev_name(kind, &number) },
                 speeds: Speeds::of(members.iter().map(counts).sum(), seconds),
                 devices: members.iter().map(device).collect(),
             }

@@ -55,7 +55,8 @@ impl Seen<'_> {
     /// The worst fault.
     fn fault(&self) -> Option<Fault> {
         let (pool, name) = (self.pool, shell(self.name));
-        let of = |state: &str| pool.devices.iter().find(|device| device.state == state);
+        let members = pool.devices.iter().filter(|device| !device.is_spare());
+        let of = |state: &str| members.clone().find(|device| device.state == state);
         let waits_for = self.served.map(|served| &served.waits_for[..]).unwrap_or_default();
         if pool.is("broken") {
             return Some(Fault::new(
@@ -120,6 +121,14 @@ impl Seen<'_> {
                     shown(&new)
                 ),
                 wait(),
+            ));
+        }
+        let lost_spare = |device: &&PoolDevice| device.is_spare() && device.state != "spare";
+        if let Some(spare) = pool.devices.iter().find(lost_spare) {
+            let member = &spare.member;
+            return Some(Fault::new(
+                format!("a spare is missing: {}", called(spare)),
+                format!("serve {name} with it, or brindle pool detach {name} {member} and add another"),
             ));
         }
         if !self.left_out.is_empty() {
@@ -378,6 +387,10 @@ mod tests {
         assert!(with("missing").unwrap().starts_with("brindle pool replace tank 0.1 NEW"));
         assert_eq!(with("offline").unwrap(), "brindle pool online tank /dev/0.1");
         assert_eq!(with("resilvering").unwrap(), "brindle wait tank");
+        let spare = |state: &str| json!({"member": "3", "kind": "spare", "state": state});
+        let spared = |state: &str| of(json!({"state": ["online"], "devices": [spare(state)]}));
+        assert_eq!(spared("spare"), None);
+        assert!(spared("missing").unwrap().contains("brindle pool detach tank 3"));
         let copied = json!({"state": "online", "path": "a", "replaced_by": "b"});
         assert_eq!(of(json!({"state": ["online"], "devices": [copied]})).unwrap(), "brindle wait tank");
         let thin = json!({"state": ["online", "thin"], "thin": 1, "resilver": {"position": 0}});

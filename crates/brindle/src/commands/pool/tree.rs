@@ -53,8 +53,7 @@ pub(super) fn device_state(state: &str) -> String {
 pub(super) fn rows(name: &str, state: &str, pool: &PoolFacts) -> Vec<Row> {
     let own = Row { counts: [0, 0, pool.blocks_lost], ..Row::new(0, name, state) };
     let vdev_of = |device: &PoolDevice| device.member.split('.').next().unwrap_or_default().to_owned();
-    let (spares, members): (Vec<_>, Vec<_>) =
-        pool.devices.iter().cloned().partition(|device| device.kind == "spare");
+    let (spares, members): (Vec<_>, Vec<_>) = pool.devices.iter().cloned().partition(PoolDevice::is_spare);
     let vdevs = members.chunk_by(|one, next| vdev_of(one) == vdev_of(next));
     let of = |members: &[PoolDevice]| -> Vec<Row> {
         let Some(first) = members.first() else { return Vec::new() };

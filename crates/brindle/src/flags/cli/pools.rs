@@ -63,12 +63,14 @@ pub(crate) enum PoolCommand {
     Replace(PoolReplace),
     /// Add vdevs of new devices to a served pool, or spares: `raidz|raidz1|raidz2|raidz3|mirror|spare DEVICE...`
     ///
-    /// Their room can be used at once. A spare takes the role of a member that is lost by itself. Vdevs can't be taken away again.
+    /// Their room can be used at once. A spare takes the role of a member that is lost by itself. Vdevs can't be taken away again. Settings that
+    /// list members by their names are to be changed by hand.
     Add(PoolAdd),
     /// Give a vdev of a served pool one device more
     ///
     /// A RAID-Z vdev, named as `raidz1-0`, gets wider, and its new room can be used at once: what is written in narrower stripes is
-    /// rewritten when the room is needed. A mirror gets one copy more, and a single device becomes a mirror.
+    /// rewritten when the room is needed. A mirror gets one copy more, of four at most, and a single device becomes a mirror. Settings that list
+    /// members by their names are to be changed by hand.
     Attach(PoolAttach),
     /// Take a device out of a mirror of a served pool for good, or a spare out of the pool
     Detach(PoolMember),

@@ -8,11 +8,14 @@ use brindle_pool::{Replacement, VdevSpec};
 
 use super::ServedPool;
 use super::members::close;
-use crate::content::Host;
+use crate::content::{Content, Host};
 use crate::control::NewVdev;
 use crate::error::HostError;
 use crate::status::PoolFacts;
 use crate::world::{Coming, Newcomer};
+
+/// Copies that a mirror can have: a vdev bears the loss of no more than three members.
+const MOST_COPIES: usize = brindle_format::pool::place::MAX_PARITY as usize + 1;
 
 impl ServedPool {
     /// Adds a vdev of new devices, or spares.
@@ -24,6 +27,7 @@ impl ServedPool {
         force: bool,
     ) -> Result<(), HostError> {
         let spec = |sizes: Vec<u64>| VdevSpec { kind: kind.kind(), parity: kind.parity(sizes.len()), sizes };
+        refuse_count(kind, &devices)?;
         // Before a device is opened, and whatever its size is.
         if kind != NewVdev::Spare {
             self.pool().check_add(&spec(vec![1 << 40; devices.len()]))?;
@@ -63,6 +67,7 @@ impl ServedPool {
         force: bool,
     ) -> Result<(), HostError> {
         let vdev = self.vdev(to)?;
+        self.refuse_fifth_copy(vdev)?;
         self.pool().check_attach(vdev, &device.display().to_string(), u64::MAX >> 8)?;
         let comers = self.open_all(host, vec![device], force).await?;
         let mut attached = Ok(());
@@ -94,16 +99,38 @@ impl ServedPool {
         if let Some(vdev) = (0..label.vdevs.len()).find(is_named) {
             return Ok(vdev);
         }
-        let number = self.known_member(name)?;
+        let number = self.member(name).ok_or_else(|| self.no_vdev(name))?;
+        self.refuse_spare(number)?;
         Ok(self.pool().status().members.get(usize::from(number)).map_or(usize::MAX, |one| one.role.vdev))
     }
 
-    /// A pool bears no more than the vdev does that bears least.
+    fn no_vdev(&self, name: &str) -> HostError {
+        let label = self.pool().label();
+        let of = |vdev: usize| format!("{}-{vdev}", PoolFacts::kind_of(&label, vdev));
+        let vdevs = (0..label.vdevs.len()).map(of).filter(|name| !name.starts_with("plain"));
+        let known = vdevs.chain(self.members.borrow().iter().flatten().cloned()).collect();
+        HostError::NoMember { member: name.to_owned(), array: self.name().to_owned(), known }
+    }
+
+    /// A config has no word for a mirror that bears the loss of more than three.
+    fn refuse_fifth_copy(&self, vdev: usize) -> Result<(), HostError> {
+        let label = self.pool().label();
+        let Some(of) = label.vdevs.get(vdev) else { return Ok(()) };
+        let copies = usize::from(of.members).saturating_sub(label.vacant_of(vdev as u16).count());
+        if of.kind == VdevKind::Raidz || copies < MOST_COPIES {
+            return Ok(());
+        }
+        let why =
+            format!("it has {copies} copies, as many as a mirror can have: detach one, or add another vdev");
+        Err(HostError::Refused { name: format!("mirror-{vdev}"), why })
+    }
+
+    /// A pool bears no more than the vdev does that bears least. A device that stands for itself is asked for by that name.
     fn refuse_weaker(&self, kind: NewVdev, count: usize, force: bool) -> Result<(), HostError> {
         let label = self.pool().label();
         let least = label.vdevs.iter().map(|vdev| vdev.parity).min().unwrap_or(0);
         let parity = kind.parity(count);
-        if force || parity >= least {
+        if force || kind == NewVdev::Plain || parity >= least {
             return Ok(());
         }
         let why = format!(
@@ -121,6 +148,7 @@ impl ServedPool {
         force: bool,
     ) -> Result<Vec<(Newcomer, Replacement)>, HostError> {
         let mut comers: Vec<(Newcomer, Replacement)> = Vec::new();
+        refuse_twice(&paths)?;
         for path in paths {
             let opened = match self.open(host, path, Coming { force, re_add: false }).await {
                 Ok(comer) => match self.refuse_member_of_array(host, &comer, force).await {
@@ -171,7 +199,13 @@ impl ServedPool {
             match member.device {
                 Some(id) => {
                     if let Some((label, _)) = devices.iter().find(|(_, own)| *own == id) {
-                        *name = Some(label.clone());
+                        let before = name.replace(label.clone()).filter(|before| before != label);
+                        if let Some(before) = before.filter(|_| !member.is_spare) {
+                            tracing::warn!(
+                                "{}: {label} has the place of {before} now: it was a spare",
+                                self.name()
+                            );
+                        }
                     }
                 }
                 None if member.is_gone => *name = None,
@@ -179,6 +213,27 @@ impl ServedPool {
             }
         }
     }
+}
+
+fn refuse_twice(paths: &[PathBuf]) -> Result<(), HostError> {
+    let mut again =
+        paths.iter().enumerate().filter(|(n, path)| paths.iter().take(*n).any(|other| other == *path));
+    let Some((_, path)) = again.next() else { return Ok(()) };
+    let why = "it is named twice: name each device once".to_owned();
+    Err(HostError::Refused { name: path.display().to_string(), why })
+}
+
+fn refuse_count(kind: NewVdev, devices: &[PathBuf]) -> Result<(), HostError> {
+    let why = match (kind, devices.len()) {
+        (_, 0) => "it has no devices: name them behind it".to_owned(),
+        (NewVdev::Mirror, count) if count > MOST_COPIES => {
+            format!(
+                "it has {count} devices, and a mirror can have {MOST_COPIES}: name fewer, or give several mirrors"
+            )
+        }
+        _ => return Ok(()),
+    };
+    Err(HostError::Refused { name: format!("a vdev of kind {}", kind.name()), why })
 }
 
 fn size_of(host: &Rc<dyn Host>, comer: &Newcomer) -> u64 {
@@ -200,7 +255,8 @@ impl NewVdev {
             Self::Raidz1 => 1,
             Self::Raidz2 => 2,
             Self::Raidz3 => 3,
-            Self::Mirror => count.saturating_sub(1).min(255) as u8,
+            // One copy alone is none.
+            Self::Mirror => count.saturating_sub(1).clamp(1, MOST_COPIES - 1) as u8,
             Self::Plain | Self::Spare => 0,
         }
     }

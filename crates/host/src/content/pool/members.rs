@@ -48,7 +48,9 @@ impl ServedPool {
         };
         let number = || name.parse().ok().filter(|number| *number < members.len());
         let found = (0..members.len()).find(named).or_else(called).or_else(file).or_else(number);
-        found.map(|at| at as u16)
+        // Numbers of those that left for good mean nobody.
+        let is_here = |at: &usize| !status.members.get(*at).is_some_and(|member| member.is_gone);
+        found.filter(is_here).map(|at| at as u16)
     }
 
     pub(super) fn known_member(&self, name: &str) -> Result<u16, HostError> {
@@ -76,6 +78,7 @@ impl ServedPool {
     /// Takes a member out until it is brought back.
     pub(super) async fn offline(&self, member: &str) -> Result<(), HostError> {
         let number = self.known_member(member)?;
+        self.refuse_spare(number)?;
         self.refuse_replaced(number)?;
         Ok(self.pool().offline(number).await?)
     }
@@ -90,6 +93,7 @@ impl ServedPool {
     ) -> Result<(), HostError> {
         let number = self.member(member);
         if let Some(number) = number {
+            self.refuse_spare(number)?;
             self.refuse_replaced(number)?;
             self.refuse_in_use(number)?;
         }
@@ -124,6 +128,7 @@ impl ServedPool {
         by: &mut Option<Author>,
     ) -> Result<(), HostError> {
         let number = self.known_member(member)?;
+        self.refuse_spare(number)?;
         self.refuse_replaced(number)?;
         // Before the device is opened, and whatever its size is.
         self.pool().check_replace(number, &with.display().to_string(), u64::MAX >> 8)?;
@@ -228,6 +233,19 @@ impl ServedPool {
         }
     }
 
+    /// A spare has no role that it could leave, or another take.
+    pub(super) fn refuse_spare(&self, number: u16) -> Result<(), HostError> {
+        if !self.pool().status().members.get(usize::from(number)).is_some_and(|member| member.is_spare) {
+            return Ok(());
+        }
+        let name = self.name_of(number).unwrap_or_else(|| number.to_string());
+        let why = format!(
+            "it is a spare, and has no role: `brindle pool detach {} {number}` takes it out of the pool",
+            self.name()
+        );
+        Err(HostError::Refused { name, why })
+    }
+
     /// A member is left alone while a device is to take its place.
     pub(super) fn refuse_replaced(&self, number: u16) -> Result<(), HostError> {
         let replacing = self.replacing.borrow();
@@ -248,10 +266,11 @@ impl ServedPool {
         HostError::Refused { name: format!("member {role}"), why }
     }
 
-    /// `VDEV.ROLE`.
+    /// `VDEV.ROLE`; the number of a spare.
     pub(super) fn role_of(&self, number: u16) -> String {
         let members = self.pool().status().members;
-        members.get(usize::from(number)).map_or_else(|| number.to_string(), |member| member.role.to_string())
+        let role = members.get(usize::from(number)).filter(|member| !member.is_spare);
+        role.map_or_else(|| number.to_string(), |member| member.role.to_string())
     }
 
     /// Opens a device. One that answers too late is closed then.
@@ -261,6 +280,8 @@ impl ServedPool {
         path: PathBuf,
         coming: Coming,
     ) -> Result<Newcomer, HostError> {
+        // The pool may have it open for nothing: a member that was lost, and whose place another has.
+        self.close_unused(host, &[Some(&path)]).await;
         let terms = Terms { known: host.known(), coming };
         let label = path.display().to_string();
         let opening = host.devices().open(vec![path.into()], terms);
@@ -291,8 +312,13 @@ impl ServedPool {
     /// Closes devices that the pool does not use, of these names: that of a member which is out, and one that was opened under a name.
     pub(super) async fn close_unused(&self, host: &Rc<dyn Host>, names: &[Option<&Path>]) {
         let used: Vec<MemberId> = self.used();
-        let is_unused =
-            |(label, id): &(String, MemberId)| !used.contains(id) && names.contains(&Some(Path::new(label)));
+        let is_unused = |(label, id): &(String, MemberId)| {
+            let file = self.placed.folder.as_ref().map(|folder| folder.join(label));
+            let is_it = |name: &Option<&Path>| {
+                *name == Some(Path::new(label)) || name.is_some() && *name == file.as_deref()
+            };
+            !used.contains(id) && names.iter().any(is_it)
+        };
         let gone: Vec<MemberId> =
             self.devices.borrow().iter().filter(|device| is_unused(device)).map(|(_, id)| *id).collect();
         if !gone.is_empty() {

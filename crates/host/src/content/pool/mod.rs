@@ -178,6 +178,7 @@ impl ServedPool {
     /// Takes a member out of service.
     async fn fail(&self, member: &str) -> Result<(), HostError> {
         let number = self.known_member(member)?;
+        self.refuse_spare(number)?;
         let pool = self.hosted.pool.clone();
         let recorded = self.io.spawn(async move { pool.fail(number).await });
         match race(recorded, self.io.sleep(RECORD_PATIENCE)).await {
@@ -339,6 +340,16 @@ impl Content for ServedPool {
 
     fn waits(&self) -> bool {
         !self.hosted.waits_for.is_empty()
+    }
+
+    fn use_of(&self, device: &str) -> Option<String> {
+        let members = self.members.borrow();
+        let is_it = |own: &&String| {
+            let file = self.placed.folder.as_ref().map(|folder| folder.join(own));
+            *own == device || file.as_deref() == Some(std::path::Path::new(device))
+        };
+        let own = members.iter().flatten().find(is_it)?;
+        Some(format!("a device of '{}' already, {own}: name another", self.name()))
     }
 
     fn devices(&self, _: &dyn Host) -> Vec<MemberId> {
