@@ -238,7 +238,7 @@ impl Core {
         for column in 0..width {
             let begin = first + (column + width - first % width) % width;
             for number in (begin..first + count).step_by(width as usize) {
-                let Some((role, offset)) = space.spot_of_number(segment, number) else { continue };
+                let Some((role, offset)) = space.spot_by(segment, shape, number) else { continue };
                 if let Some(device) = self.set.members.writable(role)
                     && let Some((stripe, slot)) = shape.slot_of_spot(number)
                 {

@@ -208,6 +208,10 @@ impl Core {
         }
         self.set_state(member, MemberState::Gone).await?;
         self.space.borrow_mut().grown(&self.label.get());
+        self.has_copies_of_all();
+        // Segments of the log had their shape before. A pool that breaks or stops meanwhile says so itself.
+        let _recorded = self.checkpoint(Why::Due).await;
+        self.has_copies_of_all();
         self.plan_raise();
         self.see_to_parity();
         Ok(())
@@ -274,9 +278,10 @@ impl Core {
         Ok(asked)
     }
 
-    /// Segments of vdevs of copies that were written without a member which is there lack its copy.
+    /// Segments of vdevs of copies that were written without a member which is there lack its copy, and those of members that have left have none.
     pub(crate) fn has_copies_of_all(&self) {
         let label = self.label.get();
+        self.space.borrow_mut().sheds_copies();
         for member in (0..self.set.members.len()).filter(|&member| self.is_used(member)) {
             let Role { vdev, index } = Role::of(&label, member);
             if vdev < label.vdevs.len() {

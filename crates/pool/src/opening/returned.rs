@@ -102,6 +102,11 @@ pub enum MemberError {
         "the config of the pool has generation {0}, the last that there can be, and can't be changed any more: copy its volumes into a new pool"
     )]
     Generation(u64),
+    /// It has no role.
+    #[error(
+        "member {0} has no role: it is a spare, or has left the pool; `brindle pool status` shows those that have one"
+    )]
+    NoRole(u16),
     /// There is no such vdev.
     #[error("the pool has no vdev {0}: `brindle pool status -v` names them")]
     NoVdev(String),
@@ -238,6 +243,7 @@ impl Core {
     /// [`MemberError`].
     pub(crate) fn check_offline(&self, member: u16) -> Result<(), MemberError> {
         self.check_changes()?;
+        self.check_role(member)?;
         if !self.is_used(member) {
             return Err(MemberError::NotInUse(self.name_of(member)));
         }
@@ -245,6 +251,18 @@ impl Core {
             return Err(MemberError::Needed(self.name_of(member)));
         }
         Ok(())
+    }
+
+    /// A spare has no role, nor has a member that left.
+    fn check_role(&self, member: u16) -> Result<(), MemberError> {
+        match self
+            .record_of(member)
+            .filter(|record| record.state != MemberState::Gone)
+            .and_then(|record| record.role)
+        {
+            Some(_) => Ok(()),
+            None => Err(MemberError::NoRole(member)),
+        }
     }
 
     /// Takes a member out until it is brought back: the config says so. First it is out of use, on record: a cut before the config says it leaves one
@@ -362,6 +380,7 @@ impl Core {
     /// [`MemberError`].
     pub(crate) fn check_replace(&self, member: u16, device: &str, have: u64) -> Result<(), MemberError> {
         self.check_changes()?;
+        self.check_role(member)?;
         // Between the two the pool does without either.
         if self.is_used(member) && !self.can_lose(&[member]) {
             return Err(MemberError::Needed(self.name_of(member)));

@@ -180,6 +180,8 @@ fn a_copy_that_is_detached_is_missed_by_nobody_and_its_role_is_given_again() {
             assert!(matches!(back, Err(MemberError::Stranger { .. })), "{back:?}");
             write_all(io, &pool, 3).await;
             is_sound(&pool).await;
+            let found = pool.check(|_| {}).await.expect("it can be gone over");
+            assert!(found.is_complete(), "{kind:?}: {found:?}");
             if kind == Kind::Mirror(2) {
                 let last = pool.detach(1).await;
                 assert!(matches!(last, Err(MemberError::LastCopy(_))), "{last:?}");
@@ -227,6 +229,9 @@ fn a_spare_takes_the_role_of_a_member_that_is_lost() {
             assert_eq!((status.capacity, status.thin), (before.capacity, before.thin));
             let taken = pool.replace(1, new.clone()).await;
             assert!(matches!(taken, Err(MemberError::IsSpare { .. })), "{taken:?}");
+            let number = house.ids.len() as u16;
+            let offline = pool.offline(number).await;
+            assert!(matches!(offline, Err(MemberError::NoRole(_))), "{offline:?}");
             write_all(io, &pool, 2).await;
             is_sound(&pool).await;
             if !at_opening {

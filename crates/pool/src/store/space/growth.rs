@@ -60,6 +60,25 @@ impl Space {
         }
     }
 
+    /// Segments of vdevs of copies have none any more in roles that no member has: those that are closed.
+    pub(crate) fn sheds_copies(&mut self) {
+        for unit in self.units.iter().filter(|unit| unit.vacant != 0) {
+            for n in unit.range() {
+                let Some(segment) = self.segments.get_mut(n as usize) else { break };
+                let record = &mut segment.record;
+                let gone = record.members & unit.vacant;
+                if segment.usage != Use::Closed || gone == 0 || gone == record.members {
+                    continue;
+                }
+                let copies = gone.count_ones() as u8;
+                (record.members, record.missing) = (record.members & !gone, record.missing & !gone);
+                (record.stripe, record.parity) =
+                    (record.stripe - copies, record.parity.saturating_sub(copies));
+                self.touched.mark(n);
+            }
+        }
+    }
+
     /// Segments of a vdev of copies lack the copy of a role that has come: those that were written without it. Whether there are any.
     pub(crate) fn lacks_copies(&mut self, vdev: usize, index: u16) -> bool {
         if self.units[vdev].vdev.kind != VdevKind::Mirror {

@@ -30,12 +30,13 @@ impl Space {
     /// The same of a slot.
     pub(crate) fn spot_of_slot(&self, at: Slot) -> Option<(u16, u64)> {
         let shape = self.get(at.segment)?.record.shape();
-        self.spot_of_number(at.segment, shape.spot_number(at.stripe, at.slot))
+        self.spot_by(at.segment, shape, shape.spot_number(at.stripe, at.slot))
     }
 
-    /// The same of a spot of a segment, also of one behind the last stripe.
-    pub(crate) fn spot_of_number(&self, segment: u32, number: u32) -> Option<(u16, u64)> {
-        self.stands(segment, number).map(|(stands, ..)| stands)
+    /// The same of a spot of a segment, also of one behind the last stripe, by the shape that a batch was given there: the segment may have got
+    /// another copy since.
+    pub(crate) fn spot_by(&self, segment: u32, shape: Shape, number: u32) -> Option<(u16, u64)> {
+        self.stands(segment, shape, number).map(|(stands, _)| stands)
     }
 
     /// Where a block can be read; nowhere if the member lacks what was written to its segment.
@@ -51,15 +52,16 @@ impl Space {
 
     /// The same of a spot of a segment.
     pub(crate) fn source_of_number(&self, segment: u32, number: u32) -> Option<(u16, u64)> {
-        let (stands, segment, spot) = self.stands(segment, number)?;
-        (segment.record.missing >> spot.member & 1 == 0).then_some(stands)
+        let record = &self.get(segment)?.record;
+        let (stands, spot) = self.stands(segment, record.shape(), number)?;
+        (record.missing >> spot.member & 1 == 0).then_some(stands)
     }
 
-    fn stands(&self, segment: u32, number: u32) -> Option<((u16, u64), &Segment, Spot)> {
+    fn stands(&self, segment: u32, shape: Shape, number: u32) -> Option<((u16, u64), Spot)> {
         let (vdev, unit) = self.unit_of(segment)?;
-        let (segment, of) = (self.get(segment)?, self.units.get(vdev)?);
-        let spot = segment.record.shape().spot(number);
+        let of = self.units.get(vdev)?;
+        let spot = shape.spot(number);
         let offset = (u64::from(unit) << of.vdev.unit) + u64::from(spot.row) * BLOCK as u64;
-        Some(((*of.members.get(usize::from(spot.member))?, offset), segment, spot))
+        Some(((*of.members.get(usize::from(spot.member))?, offset), spot))
     }
 }
