@@ -67,8 +67,8 @@ const POOL_WORDS: [(&[&str], &str); 5] = [
         "`brindle watch` shows pools as they change, `brindle monitor --scan` tells of what happens to them",
     ),
     (
-        &["attach", "detach", "add", "remove", "upgrade", "reopen", "clear", "snapshot", "rollback"],
-        "pools can't do that yet. `brindle pool replace` puts another device in a member's place, and a volume can be copied to another pool with \
+        &["remove", "upgrade", "reopen", "clear", "snapshot", "rollback"],
+        "pools can't do that yet: `brindle pool detach` takes out a copy or a spare, and `brindle pool replace` puts another device in a member's place; a volume can be copied to another pool with \
          `brindle cat POOL/VOLUME MEMBER...`",
     ),
 ];

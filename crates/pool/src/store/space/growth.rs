@@ -60,14 +60,15 @@ impl Space {
         }
     }
 
-    /// Segments of vdevs of copies have none any more in roles that no member has: those that are closed.
+    /// Segments of vdevs of copies have none any more in roles that no member has: those that are closed, and those that nothing was written to.
     pub(crate) fn sheds_copies(&mut self) {
         for unit in self.units.iter().filter(|unit| unit.vacant != 0) {
             for n in unit.range() {
                 let Some(segment) = self.segments.get_mut(n as usize) else { break };
                 let record = &mut segment.record;
                 let gone = record.members & unit.vacant;
-                if segment.usage != Use::Closed || gone == 0 || gone == record.members {
+                let is_still = matches!(segment.usage, Use::Closed | Use::Log);
+                if !is_still || gone == 0 || gone == record.members {
                     continue;
                 }
                 let copies = gone.count_ones() as u8;

@@ -3,7 +3,7 @@
 use brindle_format::pool::BLOCK;
 use brindle_format::pool::place::{Address, Shape, Spot};
 
-use super::{Segment, Space};
+use super::Space;
 
 /// A slot of a stripe of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
