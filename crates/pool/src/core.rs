@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
 use brindle_format::pool::{BLOCK, Host, VolumeRecord};
-use brindle_io::Duration;
 use brindle_io::sync::Notify;
+use brindle_io::{Duration, MemberId};
 use brindle_members::events::{Cause, Events, Note};
 use brindle_members::lock::RangeLock;
 use brindle_members::patience::Patience;
@@ -131,6 +131,8 @@ pub(crate) struct Core {
     pub(crate) resilvering: Resilvering,
     /// Members that are being taken out, brought back or replaced.
     pub(crate) changing: RefCell<Vec<u16>>,
+    /// Devices that are about to come into use.
+    pub(crate) coming: RefCell<Vec<MemberId>>,
     pub(crate) spares: Spares,
     pub(crate) scrubs: Scrubs,
     /// Writes that members refused.

@@ -250,8 +250,7 @@ impl Core {
     /// No device is a member in use, nor given twice.
     pub(crate) fn refuse_members(&self, devices: &[Replacement]) -> Result<(), MemberError> {
         for (n, device) in devices.iter().enumerate() {
-            let has_it = |&other: &u16| self.set.members.writable(other).is_some_and(|of| of.id == device.id);
-            if let Some(other) = (0..self.set.members.len()).find(has_it) {
+            if let Some(other) = self.member_with(device.id) {
                 return Err(MemberError::IsMember { device: device.name.clone(), is: self.name_of(other) });
             }
             if let Some(spare) = self.spares.of(device.id) {
@@ -270,7 +269,7 @@ impl Core {
         comers: &[Comer],
     ) -> Result<Vec<TakenBack<'a>>, MemberError> {
         self.set.recorded().await?;
-        let asked = |comer: &Comer| TakenBack::new(&self.set, &comer.device.name, comer.device.id);
+        let asked = |comer: &Comer| self.newcomer(&comer.device.name, comer.device.id);
         let asked = comers.iter().map(asked).collect::<Result<_, _>>()?;
         for comer in comers {
             self.clear_labels(comer.member, comer.device.id, comer.size).await?;

@@ -319,6 +319,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         cleaner: Cleaner::default(),
         resilvering: Resilvering::default(),
         changing: RefCell::default(),
+        coming: RefCell::default(),
         spares: Spares::new(spares),
         scrubs: Scrubs::found(scrub),
         damage: RefCell::default(),

@@ -14,7 +14,7 @@ use brindle_format::pool::{
 use brindle_io::{MemberId, OpClass};
 use brindle_members::events::Cause;
 use brindle_members::members::Device;
-use brindle_members::set::{MemberSet, Owner as _};
+use brindle_members::set::Owner as _;
 use brindle_volume::VolumeError;
 use thiserror::Error;
 use uuid::Uuid;
@@ -54,6 +54,9 @@ pub enum MemberError {
     /// The pool is growing.
     #[error("the pool is just getting another device: wait until that is done, then try again")]
     Growing,
+    /// The device is on its way into the pool, or in it.
+    #[error("{0}: it is a member by now, or about to be: `brindle pool status` shows it")]
+    Coming(String),
     /// Requests to the device that were given up may still land, upon later ones.
     #[error(
         "{0}: requests that were given up are still under way on it: wait until they end, then try again"
@@ -171,24 +174,29 @@ pub struct Replacement {
     pub uuid: Uuid,
 }
 
-/// A device that was out of use may be asked again. Once this is dropped it is left alone as before, unless it is a member's by then.
-pub(crate) struct TakenBack<'a>(&'a MemberSet, MemberId);
+/// A device that was out of use may be asked again, and comes into use in one way alone. Once this is dropped it is left alone as before, unless it
+/// is a member's by then.
+pub(crate) struct TakenBack<'a>(&'a Core, MemberId);
 
 impl<'a> TakenBack<'a> {
-    pub(super) fn new(set: &'a MemberSet, name: &str, id: MemberId) -> Result<Self, MemberError> {
-        match set.io.take_back(id) {
-            true => Ok(Self(set, id)),
-            false => Err(MemberError::Unsettled(name.to_owned())),
+    fn new(core: &'a Core, name: &str, id: MemberId) -> Result<Self, MemberError> {
+        if core.coming.borrow().contains(&id) {
+            return Err(MemberError::Coming(name.to_owned()));
         }
+        if !core.set.io.take_back(id) {
+            return Err(MemberError::Unsettled(name.to_owned()));
+        }
+        core.coming.borrow_mut().push(id);
+        Ok(Self(core, id))
     }
 }
 
 impl Drop for TakenBack<'_> {
     fn drop(&mut self) {
-        let Self(set, id) = self;
-        let is_used = |member: u16| set.members.writable(member).is_some_and(|device| device.id == *id);
-        if !(0..set.members.len()).any(is_used) {
-            set.io.forsake(*id);
+        let Self(core, id) = self;
+        core.coming.borrow_mut().retain(|other| other != id);
+        if core.member_with(*id).is_none() {
+            core.set.io.forsake(*id);
         }
     }
 }
@@ -219,6 +227,20 @@ impl Core {
 
     pub(super) fn name_of(&self, member: u16) -> String {
         self.role_of(member).to_string()
+    }
+
+    /// A device that is to be a member, and is none by now.
+    pub(super) fn newcomer(&self, name: &str, id: MemberId) -> Result<TakenBack<'_>, MemberError> {
+        match self.member_with(id) {
+            Some(_) => Err(MemberError::Coming(name.to_owned())),
+            None => TakenBack::new(self, name, id),
+        }
+    }
+
+    /// The member in use that a device is.
+    pub(super) fn member_with(&self, id: MemberId) -> Option<u16> {
+        let has_it = |&member: &u16| self.set.members.writable(member).is_some_and(|device| device.id == id);
+        (0..self.set.members.len()).find(has_it)
     }
 
     pub(super) fn is_used(&self, member: u16) -> bool {
@@ -303,7 +325,7 @@ impl Core {
     ) -> Result<u16, MemberError> {
         self.check_changes()?;
         self.set.recorded().await?;
-        let _asked = TakenBack::new(&self.set, name, id)?;
+        let _asked = TakenBack::new(self, name, id)?;
         let looked = look(&self.set.io, name, id).await?;
         let member = member.unwrap_or(looked.label.member);
         let _change = self.change(member)?;
@@ -412,8 +434,7 @@ impl Core {
         if let Some(spare) = self.spares.of(id) {
             return Err(MemberError::IsSpare { device: name, spare });
         }
-        let has_it = |other: &u16| self.set.members.writable(*other).is_some_and(|device| device.id == id);
-        if let Some(other) = (0..self.set.members.len()).find(has_it) {
+        if let Some(other) = self.member_with(id) {
             let (is, named) = (self.name_of(other), self.name_of(member));
             return Err(MemberError::Another { device: name, is, named });
         }
@@ -432,7 +453,7 @@ impl Core {
         // From the first moment on, so that whoever waits for it finds it under way.
         let copying = if self.is_used(member) { Some(self.begin_copying().await?) } else { None };
         self.set.recorded().await?;
-        let _asked = TakenBack::new(&self.set, &name, id)?;
+        let _asked = self.newcomer(&name, id)?;
         self.clear_labels(member, id, size).await?;
         let device = Device { id, data_offset: DATA_START };
         let copied = match &copying {

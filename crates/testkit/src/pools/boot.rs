@@ -124,6 +124,10 @@ impl Boot {
             return Err(format!("{recovered:?}"));
         }
         self.names.borrow_mut().opened(&pool)?;
+        if self.plan.grows {
+            // Spares take roles by themselves.
+            (0..2).for_each(|_| self.names.borrow_mut().others_change());
+        }
         self.pool.replace(Some(pool.clone()));
         Ok(pool)
     }

@@ -39,6 +39,8 @@ pub(super) async fn grow(
         growing.set(false);
         match grown {
             Err(MemberError::Widest { .. }) => break,
+            // It is a spare that has just got a role.
+            Err(MemberError::Coming(_) | MemberError::IsMember { .. }) => {}
             Err(why) if !are_struck => return Err(format!("it does not grow: {why}")),
             _ => {}
         }
