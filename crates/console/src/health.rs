@@ -6,7 +6,7 @@ use brindle_host::status::{
 use serde::Serialize;
 
 use crate::ask::Answering;
-use crate::members::{Member, Shape, of_array, of_pool};
+use crate::members::{Member, Shape, missing, of_array, of_pool};
 use crate::rates::Rates;
 use crate::words::{bytes, count, plain, sentence};
 
@@ -414,19 +414,7 @@ fn absent(status: &AbsentStatus) -> Told {
         command: plain(command),
         mend: Mend::Shell { why: "it is not served, and what is needed for that is done beside the server" },
     });
-    let missing = status.missing.iter().flatten().map(|place| Member {
-        place: plain(place),
-        group: None,
-        shape: Shape::Missing,
-        state: "missing".to_owned(),
-        path: None,
-        file: "no device".to_owned(),
-        drive: None,
-        notes: Vec::new(),
-        since: None,
-        errors: 0,
-        corrected: 0,
-    });
+    let missing = status.missing.iter().flatten().map(|place| missing(plain(place), None));
     Told {
         kind: plain(&status.kind),
         severity: Severity::Down,

@@ -66,7 +66,7 @@ fn rank(role: Option<u16>) -> u32 {
     role.map_or(u32::MAX, u32::from)
 }
 
-fn missing(place: String, group: Option<String>) -> Member {
+pub(crate) fn missing(place: String, group: Option<String>) -> Member {
     Member {
         place,
         group,

@@ -113,10 +113,9 @@ impl Core {
         if at >= MAX_VDEVS {
             return Err(too_many("vdevs", at + 1, MAX_VDEVS).into());
         }
-        let left = |record: &&MemberRecord| record.state == MemberState::Gone && record.role.is_none();
-        let all = label.members.len() + spec.sizes.len() - label.members.iter().filter(left).count();
-        if all > MAX_MEMBERS {
-            return Err(too_many("devices", all, MAX_MEMBERS).into());
+        let last = numbers(&label, spec.sizes.len()).last().map_or(0, |&number| usize::from(number) + 1);
+        if last > MAX_MEMBERS {
+            return Err(too_many("devices", last, MAX_MEMBERS).into());
         }
         let vdev = plan_vdev(at, spec, None, 16)?;
         let have = u64::from(label.segments()) + u64::from(vdev.units);
@@ -232,7 +231,8 @@ impl Core {
             return Err(MemberError::NoCopy(self.name_of(member)));
         }
         let copies = usize::from(of.members) - label.vacant_of(vdev as u16).count();
-        if copies < 2 || self.is_used(member) && !self.can_lose(&[member]) {
+        // One that is out may still have what no other has, and come back with it.
+        if copies < 2 || !self.can_lose(&[member]) {
             return Err(MemberError::LastCopy(self.name_of(member)));
         }
         Ok(())
@@ -284,7 +284,7 @@ impl Core {
         for member in (0..self.set.members.len()).filter(|&member| self.is_used(member)) {
             let Role { vdev, index } = Role::of(&label, member);
             if vdev < label.vdevs.len() {
-                let _any = self.space.borrow_mut().lacks_copies(vdev, index);
+                self.space.borrow_mut().lacks_copies(vdev, index);
             }
         }
     }

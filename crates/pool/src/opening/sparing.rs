@@ -33,16 +33,20 @@ impl Core {
         let record = MemberRecord { id: uuid, size, role: None, units: 0, state: MemberState::Spare };
         self.change_config(move |label| put(label, number, record)).await?;
         self.number_members();
-        {
-            let _turn = self.record.turns.turn().await;
-            let label = self.label.get();
-            let places = [LABEL, second_label(size)].map(|at| ConfigPlace { member: number, at, place: 0 });
-            let device = Device { id, data_offset: DATA_START };
-            self.write_config_to(device, &label, &places).await?;
+        if let Err(why) = self.label_spare(number, Device { id, data_offset: DATA_START }, size).await {
+            self.remove_spare(number).await?;
+            return Err(why.into());
         }
         self.spares.waiting.borrow_mut().push(SpareDevice { member: number, id, name });
         self.begin_sparing();
         Ok(())
+    }
+
+    async fn label_spare(&self, number: u16, device: Device, size: u64) -> Result<(), VolumeError> {
+        let _turn = self.record.turns.turn().await;
+        let label = self.label.get();
+        let places = [LABEL, second_label(size)].map(|at| ConfigPlace { member: number, at, place: 0 });
+        self.write_config_to(device, &label, &places).await
     }
 
     /// A spare that is too small for all vdevs is none.
@@ -83,13 +87,19 @@ impl Core {
         let Some(core) = self.kept() else { return };
         drop(self.set.io.spawn(async move {
             while let Some((member, spare)) = core.next_spare() {
-                // One that does not take it is no spare any more, until the pool is opened again.
                 core.spares.forget(spare.member);
                 let uuid = core.label.get().members.get(usize::from(spare.member)).map(|record| record.id);
-                let with = Replacement { name: spare.name, id: spare.id, uuid: uuid.unwrap_or_default() };
-                let replaced = core.replace(member, with).await;
-                if matches!(replaced, Err(MemberError::Volume(VolumeError::Stopping))) {
-                    break;
+                let (name, id) = (spare.name.clone(), spare.id);
+                let replaced =
+                    core.replace(member, Replacement { name, id, uuid: uuid.unwrap_or_default() }).await;
+                match replaced {
+                    // A device that does not take it is no spare any more, until the pool is opened again.
+                    Ok(()) | Err(MemberError::Volume(VolumeError::Member { .. })) => {}
+                    // The member is being seen to, or the pool stops: that tells nothing of the spare.
+                    Err(_) => {
+                        core.spares.waiting.borrow_mut().push(spare);
+                        break;
+                    }
                 }
             }
             core.spares.is_busy.set(false);

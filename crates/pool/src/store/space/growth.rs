@@ -80,12 +80,12 @@ impl Space {
         }
     }
 
-    /// Segments of a vdev of copies lack the copy of a role that has come: those that were written without it. Whether there are any.
-    pub(crate) fn lacks_copies(&mut self, vdev: usize, index: u16) -> bool {
+    /// Segments of a vdev of copies lack the copy of a role that has come: those that were written without it.
+    pub(crate) fn lacks_copies(&mut self, vdev: usize, index: u16) {
         if self.units[vdev].vdev.kind != VdevKind::Mirror {
-            return false;
+            return;
         }
-        let (bit, mut any) = (1 << index, false);
+        let bit = 1 << index;
         for n in self.units[vdev].range() {
             let Some(segment) = self.segments.get_mut(n as usize) else { break };
             let record = &mut segment.record;
@@ -95,8 +95,6 @@ impl Space {
             (record.members, record.missing) = (record.members | bit, record.missing | bit);
             (record.stripe, record.parity) = (record.stripe + 1, record.parity + 1);
             self.touched.mark(n);
-            any = true;
         }
-        any
     }
 }
